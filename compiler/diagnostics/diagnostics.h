@@ -1,0 +1,93 @@
+// Diagnostics: what is wrong with a program, said to the person who wrote it.
+//
+// A stage emits as many as it finds and then returns one status ("3 errors").
+// Wording (docs/diagnostics.md): lower case, no full stop, names and types in
+// backticks, what was seen before what was expected.
+#ifndef RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_
+#define RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "compiler/ir/span.h"
+
+namespace rvm::diagnostics {
+
+enum class DiagnosticKind : uint16_t {
+#define RVM_DIAGNOSTIC(Name, summary) k##Name,
+#include "compiler/diagnostics/diagnostic_kind.def"
+};
+
+// "TypeMismatch"; shown as `[type-mismatch]` behind a message.
+std::string_view DiagnosticName(DiagnosticKind kind);
+
+enum class Severity : uint8_t { kError, kWarning };
+
+struct Note {
+  ir::Span span;  // may be invalid: then only the message is shown
+  std::string message;
+};
+
+struct Diagnostic {
+  DiagnosticKind kind;
+  Severity severity;
+  ir::Span span;
+  std::string message;
+  std::vector<Note> notes;
+};
+
+// The texts that spans point into.
+class SourceMap {
+ public:
+  // Returns the id for spans (1, 2, ...). `name` is a path or "<argument>".
+  uint32_t Add(std::string name, std::string text);
+  std::string_view name(uint32_t source) const;
+  std::string_view text(uint32_t source) const;
+  struct Position {
+    uint32_t line;    // from 1
+    uint32_t column;  // from 1, in bytes
+  };
+  // O(log lines).
+  Position Locate(uint32_t source, uint32_t offset) const;
+
+ private:
+  struct Source {
+    std::string name;
+    std::string text;
+    std::vector<uint32_t> line_starts;
+  };
+  std::deque<Source> sources_;
+};
+
+// Collects. Not thread-safe.
+class Diagnostics {
+ public:
+  explicit Diagnostics(SourceMap* sources) : sources_(sources) {}
+
+  // Returns the diagnostic so that notes can be added: valid until the next Emit.
+  Diagnostic& Error(ir::Span span, DiagnosticKind kind, std::string message);
+  Diagnostic& Warning(ir::Span span, DiagnosticKind kind, std::string message);
+
+  int errors() const { return errors_; }
+  bool ok() const { return errors_ == 0; }
+  const std::vector<Diagnostic>& all() const { return all_; }
+  SourceMap& sources() const { return *sources_; }
+  // OK, or kInvalidArgument "3 errors".
+  absl::Status ToStatus() const;
+
+  // `model.relay:3:7: error: ... [type-mismatch]`, the source line, a caret line, notes;
+  // at most `max_errors` (then a count of the rest); ordered by position within a source.
+  std::string Render(int max_errors = 20) const;
+
+ private:
+  SourceMap* sources_;
+  std::vector<Diagnostic> all_;
+  int errors_ = 0;
+};
+
+}  // namespace rvm::diagnostics
+
+#endif  // RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_

@@ -1,0 +1,150 @@
+// OpDef: everything the compiler knows of one operator, in one definition.
+//
+// From it come: the parser's attributes, the printer's defaults, the type rule,
+// the run-time shape rule (the same function), what fusion may do, the
+// computation that the reference evaluator and every back-end execute, and the
+// operator's page in docs/operators.md.
+#ifndef RVM_COMPILER_OPS_OP_DEF_H_
+#define RVM_COMPILER_OPS_OP_DEF_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/attrs.h"
+#include "compiler/ir/type.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::ops {
+
+// What fusion may do with an operator (the predecessor's pattern letters).
+enum class FusionClass : uint8_t {
+  kElementwise,  // E: output element i reads element i of each input
+  kBroadcast,    // B: ... after broadcasting
+  kInjective,    // I: each output element reads one element of each input
+  kReduction,    // R: reduces axes
+  kContraction,  // C: dense, conv: elementwise consumers fuse as its epilogue
+  kOpaque,       // O: stays alone
+};
+
+struct Input {
+  std::string_view name;
+  std::string_view doc;
+};
+
+enum class AttrType : uint8_t {
+  kBool, kInt, kFloat, kString, kDType,
+  kInts,       // a list of integers; one integer is accepted as a list of one
+  kIntOrInts,  // keeps the form written (split's indices_or_sections)
+  kAny,
+};
+
+struct AttrSpec {
+  std::string_view name;
+  AttrType type;
+  // Relay text of the default ("-1", "None", "\"\"", "[1, 1]"), or "" if it must be given.
+  std::string_view default_text;
+  std::string_view doc;
+  bool may_be_none = false;
+};
+
+// Whether a type relation could do its work.
+enum class Solve : uint8_t {
+  kDone,    // holds, and the result is unified
+  kStuck,   // needs more of its argument types: will be tried again
+  kFailed,  // cannot hold; an error was reported
+};
+
+// What a type relation sees of one call. The type checker implements it during inference;
+// lowering implements it to derive the run-time shape rule (there every `?` of an argument
+// is a Dim::Var of its own, so result dims come out as expressions of the inputs' dims).
+class TypeContext {
+ public:
+  virtual ~TypeContext() = default;
+
+  virtual ir::Arena& arena() = 0;
+  virtual const ir::Attrs& attrs() const = 0;  // complete and checked against the schema
+  virtual size_t num_args() const = 0;
+  // The argument's type with filled holes replaced, in full. May be a hole or contain holes.
+  virtual const ir::Type* arg(size_t i) = 0;
+  // The argument's value where it is a constant known at compile time, else null
+  // (for operators whose result shape depends on values).
+  virtual const Literal* arg_value(size_t i) = 0;
+  virtual const ir::Type* result() = 0;
+
+  // Makes two types equal, filling holes. False (and an error was reported) if they differ.
+  virtual bool Unify(const ir::Type* a, const ir::Type* b) = 0;
+  // Requires two dims to be equal. Provably different: reports an error that starts with
+  // `what` ("`nn.dense`: reduction dim of `data` and `weight`") and returns false. Not provable:
+  // records a run-time check and returns true.
+  virtual bool RequireEqual(const Dim& a, const Dim& b, std::string_view what) = 0;
+  // Like RequireEqual, but either may also be 1; returns the broadcast dim.
+  virtual Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) = 0;
+  // A dim known only when the operator has run (data-dependent).
+  virtual Dim DataDependentDim() = 0;
+  // Reports an error at argument `arg` (-1: at the call). Returns Solve::kFailed.
+  virtual Solve Fail(diagnostics::DiagnosticKind kind, std::string message, int arg = -1) = 0;
+
+  // Unify(result(), type) as a Solve.
+  Solve Result(const ir::Type* type) { return Unify(result(), type) ? Solve::kDone : Solve::kFailed; }
+};
+
+using TypeRelation = Solve (*)(TypeContext&);
+
+// What a computation is built from: for each tensor among the arguments (tuples
+// flattened in order), its te tensor; attributes; and the result's tensors as the type
+// relation gave them, dims in terms of the inputs' dims.
+class ComputeContext {
+ public:
+  ComputeContext(std::span<const te::Tensor> inputs, const ir::Attrs& attrs,
+                 std::span<const te::TensorSpec> outputs)
+      : inputs_(inputs), attrs_(attrs), outputs_(outputs) {}
+  size_t num_inputs() const { return inputs_.size(); }
+  const te::Tensor& input(size_t i) const { return inputs_[i]; }
+  const ir::Attrs& attrs() const { return attrs_; }
+  size_t num_outputs() const { return outputs_.size(); }
+  const te::TensorSpec& output(size_t i = 0) const { return outputs_[i]; }
+
+ private:
+  std::span<const te::Tensor> inputs_;
+  const ir::Attrs& attrs_;
+  std::span<const te::TensorSpec> outputs_;
+};
+
+// One te tensor per output, dtype and extents as ComputeContext::output(i).
+using Compute = std::vector<te::Tensor> (*)(const ComputeContext&);
+
+struct OpDef {
+  std::string_view name;              // "nn.dense"
+  std::string_view summary;           // one line
+  std::span<const Input> inputs;
+  bool variadic_tuple = false;        // the one input is a tuple of tensors (concatenate, stack)
+  std::span<const AttrSpec> attrs = {};
+  TypeRelation type_relation = nullptr;
+  FusionClass fusion = FusionClass::kOpaque;
+  Compute compute = nullptr;
+  // Result is the input's elements in the same order under another shape: compiled to a
+  // view, no kernel (reshape, expand_dims, squeeze, ...).
+  bool is_reshape = false;
+  // Binary operator text ("+"), if it has one; used by parser and printer.
+  std::string_view infix = "";
+};
+
+// All operators, sorted by name. An explicit table: link order cannot matter.
+std::span<const OpDef* const> AllOps();
+// Null if there is none of that name. O(log n).
+const OpDef* FindOp(std::string_view name);
+// The operator written `infix`, e.g. "+". Null if none.
+const OpDef* FindInfix(std::string_view infix);
+
+// Completes `attrs` with defaults and checks names and types against the schema, reporting
+// misspelt names with suggestions. False if an error was reported.
+bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs,
+                   diagnostics::Diagnostics& diagnostics);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_OP_DEF_H_

@@ -1,0 +1,22 @@
+// The oracle: computes a te computation element by element, with no schedule.
+// float16 and bfloat16 compute in float32 and round at each tensor.
+#ifndef RVM_KERNELS_TE_EVALUATE_H_
+#define RVM_KERNELS_TE_EVALUATE_H_
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/literal.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::te {
+
+// Binds the symbols by matching the inputs' dims against the literals' shapes; dims that do
+// not agree are kInvalidArgument. One literal per output.
+absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation,
+                                              std::span<const Literal> inputs);
+
+}  // namespace rvm::te
+
+#endif  // RVM_KERNELS_TE_EVALUATE_H_

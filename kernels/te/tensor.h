@@ -1,0 +1,183 @@
+// te: tensor computations as expressions over index spaces.
+//
+// A computation is a DAG of tensors. Each tensor is an input, or is defined
+// element by element by a scalar expression over its index variables which may
+// read other tensors and reduce over further axes. Extents are Dims over the symbols of the
+// inputs. There is no schedule in here: kernels/te/evaluate.h computes values
+// naively and is the oracle; kernels/codegen makes loops.
+//
+// All values are immutable and share; building is cheap and single-threaded.
+#ifndef RVM_KERNELS_TE_TENSOR_H_
+#define RVM_KERNELS_TE_TENSOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/data_type.h"
+#include "base/dim.h"
+
+namespace rvm::te {
+
+struct TensorSpec {
+  DataType dtype;
+  Dims dims;
+};
+
+// ---- scalar expressions -----------------------------------------------------
+
+enum class ExprKind : uint8_t {
+  kIntConst,    // of dtype (integers, bool)
+  kFloatConst,  // of dtype
+  kIndex,       // an index variable; int64
+  kDim,         // the value of a Dim; int64
+  kRead,        // tensor[indices...]; indices are int64 and in bounds
+  kUnary,
+  kBinary,
+  kSelect,      // operands: condition (bool), then, else; only the chosen one's reads happen
+  kCast,        // to dtype; float->int truncates toward zero and saturates, NaN gives 0
+  kReduce,      // over reduce axes; only at the root of a tensor's body
+};
+
+enum class UnaryOp : uint8_t {
+  kNegative, kAbs, kSign, kFloor, kCeil, kRound /* half to even */, kTrunc, kSqrt, kRsqrt, kExp,
+  kLog, kLog2, kLog10, kTanh, kSigmoid, kErf, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
+  kAsinh, kAcosh, kAtanh, kLogicalNot, kBitwiseNot, kIsNan, kIsInf, kIsFinite,
+};
+
+// Arithmetic wraps in integers. Integer division or modulo by 0 gives 0.
+enum class BinaryOp : uint8_t {
+  kAdd, kSubtract, kMultiply, kDivide /* floats; integers: as kTruncDivide */, kFloorDivide,
+  kFloorMod, kTruncDivide, kTruncMod, kPower, kMaximum, kMinimum /* NaN wins */, kAnd, kOr,
+  kXor /* bool or bitwise */, kShiftLeft, kShiftRight, kEqual, kNotEqual, kLess, kLessEqual,
+  kGreater, kGreaterEqual /* comparisons give bool */,
+};
+
+enum class ReduceOp : uint8_t {
+  kSum, kProduct, kMaximum, kMinimum, kAll, kAny,
+  kArgMax, kArgMin,  // index (int64, then cast) of the first extreme along ONE axis; NaN wins
+  kArgMaxLast, kArgMinLast,
+};
+
+struct IndexVar {
+  int64_t id;       // unique in the process of building one computation
+  Dim extent;       // ranges over [0, extent)
+  std::string name;
+};
+
+struct ExprNode;
+struct TensorNode;
+
+class Expr {
+ public:
+  Expr() = default;
+  explicit Expr(std::shared_ptr<const ExprNode> n) : node_(std::move(n)) {}
+  const ExprNode& operator*() const { return *node_; }
+  const ExprNode* operator->() const { return node_.get(); }
+  const ExprNode* get() const { return node_.get(); }
+  explicit operator bool() const { return node_ != nullptr; }
+  DataType dtype() const;
+
+ private:
+  std::shared_ptr<const ExprNode> node_;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(std::shared_ptr<const TensorNode> n) : node_(std::move(n)) {}
+  const TensorNode& operator*() const { return *node_; }
+  const TensorNode* operator->() const { return node_.get(); }
+  const TensorNode* get() const { return node_.get(); }
+  explicit operator bool() const { return node_ != nullptr; }
+  DataType dtype() const;
+  const Dims& dims() const;
+  size_t rank() const { return dims().size(); }
+  // Element at `indices`. REQUIRES: one int64 expression per dim.
+  Expr operator()(std::span<const Expr> indices) const;
+  Expr operator()(std::initializer_list<Expr> indices) const;
+
+ private:
+  std::shared_ptr<const TensorNode> node_;
+};
+
+struct ExprNode {
+  ExprKind kind;
+  DataType dtype;
+  int64_t int_value = 0;        // kIntConst
+  double float_value = 0;       // kFloatConst
+  IndexVar index;               // kIndex
+  Dim dim;                      // kDim
+  Tensor tensor;                // kRead
+  UnaryOp unary{};              // kUnary
+  BinaryOp binary{};            // kBinary
+  ReduceOp reduce{};            // kReduce
+  std::vector<Expr> operands;   // indices of kRead; operands; the reduced expression of kReduce
+  std::vector<IndexVar> axes;   // reduce axes of kReduce
+};
+
+// ---- tensors -----------------------------------------------------------------
+
+enum class TensorKind : uint8_t { kInput, kCompute };
+
+struct TensorNode {
+  TensorKind kind;
+  DataType dtype;
+  Dims dims;
+  std::string name;                   // for people
+  int64_t input_index = 0;            // kInput
+  std::vector<IndexVar> axes;         // kCompute: one per dim
+  Expr body;                          // kCompute: over axes; a kReduce only at its root
+};
+
+// ---- building ----------------------------------------------------------------
+
+Tensor Input(int64_t index, std::string name, DataType dtype, Dims dims);
+// `body` is called once with one index expression per dim and gives an expression of `dtype`.
+Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
+                     const std::function<Expr(std::span<const Expr> indices)>& body);
+// Root of a compute body: reduces `body` over axes of `extents`. kSum, kProduct, kMaximum and
+// kMinimum keep the dtype of the body (float16/bfloat16 accumulate in float32).
+Expr Reduce(ReduceOp op, std::span<const Dim> extents,
+            const std::function<Expr(std::span<const Expr> reduce_indices)>& body);
+
+Expr IntConst(DataType dtype, int64_t value);
+Expr FloatConst(DataType dtype, double value);
+Expr Const(DataType dtype, double value);  // int or float by dtype
+Expr Index(int64_t value);                 // int64 constant
+Expr DimValue(const Dim& dim);             // int64
+Expr Unary(UnaryOp op, Expr a);
+Expr Binary(BinaryOp op, Expr a, Expr b);  // REQUIRES: same dtype
+Expr Select(Expr condition, Expr then, Expr otherwise);
+Expr Cast(DataType dtype, Expr a);         // no node if the dtype is the same
+
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+
+// Index of a broadcast read: `index` where the extent of the axis read equals the extent
+// iterated, 0 where it is 1, and a select where that is not known.
+Expr BroadcastIndex(const Expr& index, const Dim& read_extent, const Dim& iterated_extent);
+
+// A complete computation: what one kernel computes. Symbols are the variables in the
+// dims of the inputs.
+struct Computation {
+  std::string name;
+  std::vector<Tensor> inputs;   // inputs[i] is kInput with input_index i
+  std::vector<Tensor> outputs;
+};
+
+// "add(%a, %b): c[i, j] = a[i, j] + b[j]" for people and goldens.
+std::string ToString(const Computation& computation);
+std::string ToString(const Expr& expr);
+
+// Equal computations have equal fingerprints (names do not count): kernels are
+// compiled once per fingerprint. 128 bits as hex text.
+std::string Fingerprint(const Computation& computation);
+
+}  // namespace rvm::te
+
+#endif  // RVM_KERNELS_TE_TENSOR_H_
