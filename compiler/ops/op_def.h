@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/literal.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/attrs.h"
 #include "compiler/ir/type.h"
