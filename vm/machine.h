@@ -1,0 +1,89 @@
+// Machine: runs a verified executable. The public API of the VM.
+//
+//   RVM_ASSIGN_OR_RETURN(auto program, LoadExecutable("model.rvm", {.allow_native = true}));
+//   RVM_ASSIGN_OR_RETURN(auto machine, vm::Machine::Create(program, {}));
+//   RVM_ASSIGN_OR_RETURN(Value result, machine->Invoke("main", {x}));
+//
+// Threads: a Program is immutable and may be shared by any number of threads; a Machine
+// belongs to one thread at a time, except Cancel, which any thread may call.
+#ifndef RVM_VM_MACHINE_H_
+#define RVM_VM_MACHINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/value.h"
+#include "kernels/runtime/kernel_library.h"
+#include "serialization/executable.h"
+#include "serialization/verifier.h"
+
+namespace rvm::vm {
+
+struct LoadOptions {
+  // Native code is trusted code: loading it means running it. Refused unless allowed.
+  bool allow_native = false;
+};
+
+// A verified executable with its kernels linked in.
+class Program {
+ public:
+  // From bytes in memory / from a file (constants are mapped, not copied).
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(std::span<const uint8_t> bytes, const LoadOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Program>> LoadFile(const std::string& path, const LoadOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable, const LoadOptions& options);
+  ~Program();
+
+  const Executable& executable() const { return **executable_; }
+  RvmKernel kernel(KernelId id) const { return kernels_[id.value]; }
+
+ private:
+  Program() = default;
+  std::shared_ptr<const VerifiedExecutable> executable_;
+  std::shared_ptr<const runtime::KernelLibrary> library_;
+  std::vector<RvmKernel> kernels_;
+};
+
+struct MachineOptions {
+  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors
+  int64_t stack_limit_bytes = int64_t{4} << 30;    // frames of Relay calls
+  int64_t fuel = -1;                               // calls and back-edges; -1: no limit
+};
+
+struct MachineStats {
+  int64_t instructions = 0;        // 0 unless built with counting
+  int64_t live_bytes = 0;          // cells and tensors now
+  int64_t peak_bytes = 0;
+  int64_t live_objects = 0;
+};
+
+class Machine {
+ public:
+  static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,
+                                                         const MachineOptions& options);
+  ~Machine();
+
+  // Runs an entry to its value. Arguments are checked against the entry's types:
+  // kInvalidArgument says which argument, what was seen and what is expected. Errors of the
+  // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits,
+  // kCancelled after Cancel. After any error the machine is empty and may be used again.
+  absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args);
+
+  // Stops a running Invoke soon. Callable from any thread.
+  void Cancel();
+
+  MachineStats stats() const;
+  const Program& program() const;
+
+ private:
+  struct Impl;
+  explicit Machine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_MACHINE_H_
