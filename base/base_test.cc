@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/data_type.h"
+#include "base/dim.h"
+#include "base/literal.h"
+#include "base/stack_guard.h"
+#include "base/value.h"
+
+namespace rvm {
+namespace {
+
+TEST(DataTypeTest, TextRoundTrips) {
+  for (const char* name : {"bool", "int8", "uint64", "float16", "float32", "bfloat16", "float32x4"}) {
+    ASSERT_TRUE(ParseDataType(name).has_value()) << name;
+    EXPECT_EQ(ParseDataType(name)->ToString(), name);
+  }
+  for (const char* name : {"int", "int7", "float8", "int32x", "int32x1", "uintx", "int032", "bool8"}) {
+    EXPECT_FALSE(ParseDataType(name).has_value()) << name;
+  }
+}
+
+TEST(DataTypeTest, EveryHalfRoundTrips) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float value = HalfToFloat(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(value))));
+    } else {
+      EXPECT_EQ(FloatToHalf(value), bits);
+    }
+  }
+  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);  // halfway rounds to infinity
+  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
+}
+
+TEST(DimTest, ConstructorsSimplify) {
+  Dim n = Dim::Var(1, "n");
+  EXPECT_EQ((n + 0), n);
+  EXPECT_EQ((n * 1), n);
+  EXPECT_EQ((Dim(2) + 3), Dim(5));
+  EXPECT_EQ((n - n), Dim(0));
+  EXPECT_EQ(((n + 1) * 2).ToString(), "(n + 1) * 2");
+  EXPECT_TRUE((Dim::Any() + 1).is_any());
+}
+
+TEST(DimTest, ComparesPolynomials) {
+  Dim n = Dim::Var(1, "n"), m = Dim::Var(2, "m");
+  EXPECT_EQ(CompareDims((n + 1) * (m + 1), n * m + n + m + 1), DimEquality::kEqual);
+  EXPECT_EQ(CompareDims(n + 1, n + 2), DimEquality::kDifferent);
+  EXPECT_EQ(CompareDims(n, m), DimEquality::kUnknown);
+  EXPECT_EQ(CompareDims(Dim::Any(), Dim::Any()), DimEquality::kUnknown);
+  EXPECT_EQ(CompareDims(3, 4), DimEquality::kDifferent);
+}
+
+TEST(DimTest, DivisionByZeroIsZero) {
+  EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorDiv, 7, 0), 0);
+  EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorMod, -7, 3), 2);
+  EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorDiv, -7, 3), -3);
+  EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorDiv, std::numeric_limits<int64_t>::min(), -1),
+            std::numeric_limits<int64_t>::min());
+}
+
+TEST(LiteralTest, ConvertsAndWraps) {
+  EXPECT_EQ(Literal::ScalarInt(kInt8, 200).IntAt(0), -56);
+  EXPECT_EQ(Literal::Scalar(kUInt8, 300).IntAt(0), 255);
+  EXPECT_EQ(Literal::Scalar(kInt32, std::nan("")).IntAt(0), 0);
+  EXPECT_EQ(Literal::Scalar(kFloat16, 1.5).DoubleAt(0), 1.5);
+}
+
+TEST(ValueTest, PrintsRelay) {
+  Value one = Value::Tensor(Literal::ScalarInt(kInt32, 1));
+  Value list = Value::Adt("Cons", {one, Value::Adt("Nil", {})});
+  EXPECT_EQ(list.ToString(), "Cons(1, Nil)");
+  EXPECT_EQ(Value::Tuple({one}).ToString(), "(1,)");
+  EXPECT_EQ(Value::Ref(Value::Tensor(Literal::Scalar(kFloat32, 0.1))).ToString(), "ref(0.1f)");
+  float data[] = {1, 2, 3, 4};
+  EXPECT_EQ(Value::Tensor(Literal::FromValues<float>(kFloat32, {2, 2}, data)).ToString(), "[[1f, 2f], [3f, 4f]]");
+  EXPECT_EQ(Value::Tensor(Literal::Full(kFloat32, {0, 3}, 0)).ToString(), "Constant([], (0, 3), float32)");
+  EXPECT_EQ(Value::Tensor(Literal::ScalarInt(kUInt64, -1)).ToString(), "18446744073709551615u64");
+}
+
+TEST(ValueTest, LongListsDoNotRecurse) {
+  Value list = Value::Adt("Nil", {});
+  for (int i = 0; i < 1000000; ++i) list = Value::Adt("Cons", {Value::Tuple({}), std::move(list)});
+  Value copy = list;
+  EXPECT_EQ(DiffValues(list, copy), "");
+  EXPECT_GT(list.ToString().size(), 1000000u);
+}
+
+TEST(ValueTest, DiffNamesThePlace) {
+  Value a = Value::Tuple({Value::Tensor(Literal::Scalar(kFloat32, 1)), Value::Tensor(Literal::ScalarInt(kInt32, 2))});
+  Value b = Value::Tuple({Value::Tensor(Literal::Scalar(kFloat32, 1)), Value::Tensor(Literal::ScalarInt(kInt32, 3))});
+  EXPECT_EQ(DiffValues(a, b), "at value.1: element 0: 2 vs 3");
+}
+
+int Depth(int n) {
+  return WithStack([&]() -> int { return n == 0 ? 0 : 1 + Depth(n - 1); });
+}
+
+TEST(StackGuardTest, RecursesAMillionDeep) { EXPECT_EQ(Depth(1000000), 1000000); }
+
+}  // namespace
+}  // namespace rvm

@@ -1,0 +1,67 @@
+// The base types of tensors: bool, int8..64, uint8..64, float16/32/64, bfloat16,
+// each possibly with several lanes (`float32x4`).
+#ifndef RVM_BASE_DATA_TYPE_H_
+#define RVM_BASE_DATA_TYPE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rvm {
+
+enum class TypeCode : uint8_t { kBool = 0, kInt = 1, kUInt = 2, kFloat = 3, kBFloat = 4 };
+
+struct DataType {
+  TypeCode code = TypeCode::kFloat;
+  uint8_t bits = 32;
+  uint16_t lanes = 1;
+
+  constexpr bool operator==(const DataType&) const = default;
+
+  constexpr bool is_bool() const { return code == TypeCode::kBool; }
+  constexpr bool is_int() const { return code == TypeCode::kInt; }
+  constexpr bool is_uint() const { return code == TypeCode::kUInt; }
+  constexpr bool is_integral() const { return is_int() || is_uint() || is_bool(); }
+  constexpr bool is_float() const { return code == TypeCode::kFloat || code == TypeCode::kBFloat; }
+  // Bytes of one element in memory; a bool takes one byte (0 or 1).
+  constexpr int64_t bytes() const { return (bits + 7) / 8 * lanes; }
+  // "float32", "int8", "bool", "bfloat16", "float32x4".
+  std::string ToString() const;
+
+  template <typename H>
+  friend H AbslHashValue(H h, DataType t) {
+    return H::combine(std::move(h), static_cast<int>(t.code), t.bits, t.lanes);
+  }
+};
+
+inline constexpr DataType kBool{TypeCode::kBool, 1, 1};
+inline constexpr DataType kInt8{TypeCode::kInt, 8, 1};
+inline constexpr DataType kInt16{TypeCode::kInt, 16, 1};
+inline constexpr DataType kInt32{TypeCode::kInt, 32, 1};
+inline constexpr DataType kInt64{TypeCode::kInt, 64, 1};
+inline constexpr DataType kUInt8{TypeCode::kUInt, 8, 1};
+inline constexpr DataType kUInt16{TypeCode::kUInt, 16, 1};
+inline constexpr DataType kUInt32{TypeCode::kUInt, 32, 1};
+inline constexpr DataType kUInt64{TypeCode::kUInt, 64, 1};
+inline constexpr DataType kFloat16{TypeCode::kFloat, 16, 1};
+inline constexpr DataType kFloat32{TypeCode::kFloat, 32, 1};
+inline constexpr DataType kFloat64{TypeCode::kFloat, 64, 1};
+inline constexpr DataType kBFloat16{TypeCode::kBFloat, 16, 1};
+
+// Reads what ToString writes; nullopt for any other text.
+std::optional<DataType> ParseDataType(std::string_view text);
+
+// True for the dtypes that values may have at run time (one lane, a width above).
+bool IsStorable(DataType dtype);
+
+// IEEE conversions, round to nearest even; bfloat16 is the upper half of a float32.
+uint16_t FloatToHalf(float value);
+float HalfToFloat(uint16_t bits);
+uint16_t FloatToBFloat16(float value);
+float BFloat16ToFloat(uint16_t bits);
+
+}  // namespace rvm
+
+#endif  // RVM_BASE_DATA_TYPE_H_

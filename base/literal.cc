@@ -1,0 +1,165 @@
+#include "base/literal.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rvm {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+template <typename T>
+T LoadAs(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void StoreAs(void* address, T value) {
+  std::memcpy(address, &value, sizeof(T));
+}
+
+// Truncates toward zero and saturates; NaN gives 0.
+template <typename T>
+T SaturatingCast(double value) {
+  if (std::isnan(value)) return 0;
+  if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  return static_cast<T>(value);
+}
+
+}  // namespace
+
+std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
+  size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  if (rounded == 0) rounded = kAlignment;
+  void* data = std::aligned_alloc(kAlignment, rounded);
+  RVM_CHECK(data != nullptr, "out of memory for a host tensor");
+  std::memset(data, 0, rounded);
+  return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
+}
+
+std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::shared_ptr<const void> owner) {
+  RVM_CHECK(owner != nullptr, "a borrowed buffer needs an owner");
+  // Never written: Literal hands out const pointers only.
+  auto* address = static_cast<std::byte*>(const_cast<void*>(data));
+  return std::shared_ptr<Buffer>(new Buffer(address, bytes, std::move(owner)));
+}
+
+Buffer::~Buffer() {
+  if (owner_ == nullptr) std::free(data_);
+}
+
+Literal::Literal() : Literal(ScalarInt(kInt32, 0)) {}
+
+Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer)
+    : dtype_(dtype), shape_(std::move(shape)), buffer_(std::move(buffer)) {
+  std::optional<int64_t> count = NumElements(shape_);
+  RVM_CHECK(count.has_value() && IsStorable(dtype_), "a literal's shape overflows or its dtype is not storable");
+  num_elements_ = *count;
+  RVM_CHECK(bytes() <= buffer_->bytes(), "a literal's buffer is too small");
+}
+
+Literal Literal::FromBytes(DataType dtype, Shape shape, std::span<const std::byte> bytes) {
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(static_cast<int64_t>(bytes.size()));
+  if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return Literal(dtype, std::move(shape), std::move(buffer));
+}
+
+Literal Literal::Scalar(DataType dtype, double value) { return Full(dtype, {}, value); }
+
+Literal Literal::ScalarInt(DataType dtype, int64_t value) {
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(dtype.bytes());
+  StoreInt(dtype, buffer->data(), value);
+  return Literal(dtype, {}, std::move(buffer));
+}
+
+Literal Literal::Full(DataType dtype, Shape shape, double value) {
+  int64_t count = NumElements(shape).value_or(0);
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * dtype.bytes());
+  for (int64_t i = 0; i < count; ++i) StoreDouble(dtype, buffer->data() + i * dtype.bytes(), value);
+  return Literal(dtype, std::move(shape), std::move(buffer));
+}
+
+double Literal::DoubleAt(int64_t index) const { return LoadDouble(dtype_, data() + index * dtype_.bytes()); }
+int64_t Literal::IntAt(int64_t index) const { return LoadInt(dtype_, data() + index * dtype_.bytes()); }
+
+bool Literal::operator==(const Literal& other) const {
+  return dtype_ == other.dtype_ && shape_ == other.shape_ &&
+         std::memcmp(data(), other.data(), static_cast<size_t>(bytes())) == 0;
+}
+
+double LoadDouble(DataType dtype, const void* address) {
+  switch (dtype.code) {
+    case TypeCode::kBFloat: return BFloat16ToFloat(LoadAs<uint16_t>(address));
+    case TypeCode::kFloat:
+      if (dtype.bits == 64) return LoadAs<double>(address);
+      return dtype.bits == 32 ? LoadAs<float>(address) : HalfToFloat(LoadAs<uint16_t>(address));
+    case TypeCode::kUInt:
+      if (dtype.bits == 64) return static_cast<double>(LoadAs<uint64_t>(address));
+      break;
+    default: break;
+  }
+  return static_cast<double>(LoadInt(dtype, address));
+}
+
+int64_t LoadInt(DataType dtype, const void* address) {
+  bool is_signed = dtype.is_int();
+  switch (dtype.code) {
+    case TypeCode::kBool: return LoadAs<uint8_t>(address) != 0;
+    case TypeCode::kInt:
+    case TypeCode::kUInt:
+      switch (dtype.bits) {
+        case 8: return is_signed ? LoadAs<int8_t>(address) : int64_t{LoadAs<uint8_t>(address)};
+        case 16: return is_signed ? LoadAs<int16_t>(address) : int64_t{LoadAs<uint16_t>(address)};
+        case 32: return is_signed ? LoadAs<int32_t>(address) : int64_t{LoadAs<uint32_t>(address)};
+        default: return LoadAs<int64_t>(address);
+      }
+    default: return SaturatingCast<int64_t>(LoadDouble(dtype, address));
+  }
+}
+
+void StoreDouble(DataType dtype, void* address, double value) {
+  switch (dtype.code) {
+    case TypeCode::kBool: StoreAs<uint8_t>(address, value != 0); return;
+    case TypeCode::kBFloat: StoreAs(address, FloatToBFloat16(static_cast<float>(value))); return;
+    case TypeCode::kFloat:
+      if (dtype.bits == 64) return StoreAs(address, value);
+      if (dtype.bits == 32) return StoreAs(address, static_cast<float>(value));
+      StoreAs(address, FloatToHalf(static_cast<float>(value)));
+      return;
+    case TypeCode::kInt:
+      switch (dtype.bits) {
+        case 8: return StoreAs(address, SaturatingCast<int8_t>(value));
+        case 16: return StoreAs(address, SaturatingCast<int16_t>(value));
+        case 32: return StoreAs(address, SaturatingCast<int32_t>(value));
+        default: return StoreAs(address, SaturatingCast<int64_t>(value));
+      }
+    case TypeCode::kUInt:
+      switch (dtype.bits) {
+        case 8: return StoreAs(address, SaturatingCast<uint8_t>(value));
+        case 16: return StoreAs(address, SaturatingCast<uint16_t>(value));
+        case 32: return StoreAs(address, SaturatingCast<uint32_t>(value));
+        default: return StoreAs(address, SaturatingCast<uint64_t>(value));
+      }
+  }
+}
+
+void StoreInt(DataType dtype, void* address, int64_t value) {
+  switch (dtype.code) {
+    case TypeCode::kBool: StoreAs<uint8_t>(address, value != 0); return;
+    case TypeCode::kInt:
+    case TypeCode::kUInt:
+      // Little-endian: the low bytes are the wrapped value.
+      std::memcpy(address, &value, static_cast<size_t>(dtype.bytes()));
+      return;
+    default: StoreDouble(dtype, address, static_cast<double>(value)); return;
+  }
+}
+
+}  // namespace rvm

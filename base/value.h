@@ -1,0 +1,69 @@
+// Value: a Relay value outside any evaluator: what goes into and comes out of
+// the VM and the reference evaluator, what is printed and compared in tests.
+//
+// Immutable; copies share; freeing and comparing take no host stack in
+// proportion to the data. Safe to share between threads.
+#ifndef RVM_BASE_VALUE_H_
+#define RVM_BASE_VALUE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/literal.h"
+
+namespace rvm {
+
+enum class ValueKind : uint8_t {
+  kTensor,   // any rank; rank 0 is a scalar
+  kTuple,
+  kAdt,      // a constructor applied to fields
+  kRef,      // a reference cell's contents at the time it left the evaluator
+  kClosure,  // opaque: prints as `<closure @name>`, equal to none
+};
+
+class Value {
+ public:
+  Value() : Value(Tuple({})) {}
+  static Value Tensor(Literal literal);
+  static Value Tuple(std::vector<Value> fields);
+  static Value Adt(std::string constructor, std::vector<Value> fields);
+  static Value Ref(Value contents);
+  static Value Closure(std::string name);
+
+  ValueKind kind() const;
+  const Literal& tensor() const;                 // REQUIRES: kTensor
+  const std::vector<Value>& fields() const;      // kTuple, kAdt, kRef (one field)
+  const std::string& name() const;               // constructor of kAdt, name of kClosure
+
+  // Relay syntax: `Cons(1, Cons(2, Nil))`, `(True, 1.5f)`, `[[1f, 2f], [3f, 4f]]`, `ref(3)`.
+  // Tensors of rank > 0 print as nested lists whose scalars carry the literal suffix
+  // of the dtype (int32 and bool: none). Shapes with a zero dim print as
+  // `zeros((0, 3), float32)`-like `Constant([], (0, 3), float32)`.
+  std::string ToString() const;
+
+  ~Value();
+  Value(const Value&) = default;
+  Value(Value&&) noexcept = default;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+
+  struct Node;
+
+ private:
+  explicit Value(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<const Node> node_;
+};
+
+// One scalar as Relay writes it: `1`, `1i64`, `2u8`, `1.5f`, `nanf`, `-inff64`, `True`.
+std::string ScalarToString(const Literal& tensor, int64_t index);
+
+// Where two values differ first, as "at .fields[1][3]: 1f vs 2f"; empty if they agree. Floats
+// agree when |a-b| <= atol + rtol*|b| or both are NaN or the same infinity; everything
+// else must be equal.
+std::string DiffValues(const Value& a, const Value& b, double rtol = 0, double atol = 0);
+
+}  // namespace rvm
+
+#endif  // RVM_BASE_VALUE_H_
