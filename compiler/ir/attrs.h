@@ -43,6 +43,9 @@ struct AttrValue {
   std::string ToString() const;
 };
 
+// `text` in quotes with escapes, as Relay writes strings.
+std::string QuoteString(std::string_view text);
+
 struct Attr {
   std::string name;
   AttrValue value;

@@ -174,8 +174,8 @@ struct Computation {
 std::string ToString(const Computation& computation);
 std::string ToString(const Expr& expr);
 
-// Equal computations have equal fingerprints (names do not count): kernels are
-// compiled once per fingerprint. 128 bits as hex text.
+// Canonical text: equal for computations that are equal up to names. Kernels are compiled
+// once per fingerprint.
 std::string Fingerprint(const Computation& computation);
 
 }  // namespace rvm::te

@@ -1,0 +1,131 @@
+#include "compiler/diagnostics/diagnostics.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace rvm::diagnostics {
+namespace {
+
+constexpr std::array kNames = {
+#define RVM_DIAGNOSTIC(Name, summary) std::string_view(#Name),
+#include "compiler/diagnostics/diagnostic_kind.def"
+};
+
+// "TypeMismatch" -> "type-mismatch"
+std::string KebabName(DiagnosticKind kind) {
+  std::string text;
+  for (char c : DiagnosticName(kind)) {
+    if (absl::ascii_isupper(static_cast<unsigned char>(c))) {
+      if (!text.empty()) text += '-';
+      text += absl::ascii_tolower(static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string_view Abbreviate(std::string_view line) { return line.substr(0, 160); }
+
+// The line of `span` with carets under it.
+void AppendExcerpt(const SourceMap& sources, ir::Span span, std::string& out) {
+  std::string_view text = sources.text(span.source);
+  uint32_t begin = std::min<uint32_t>(span.begin, static_cast<uint32_t>(text.size()));
+  size_t line_begin = begin == 0 ? std::string_view::npos : text.rfind('\n', begin - 1);
+  line_begin = line_begin == std::string_view::npos ? 0 : line_begin + 1;
+  size_t line_end = std::min(text.find('\n', begin), text.size());
+  std::string_view line = Abbreviate(text.substr(line_begin, line_end - line_begin));
+  std::string shown, carets;
+  for (size_t i = 0; i < line.size(); ++i) {
+    char c = line[i];
+    size_t offset = line_begin + i;
+    bool marked = offset >= begin && (offset < span.end || offset == begin);
+    if (c == '\t') {
+      shown += "  ";
+      carets += marked ? "^^" : "  ";
+      continue;
+    }
+    if (c == '\r') continue;
+    shown += c;
+    if ((static_cast<unsigned char>(c) & 0xc0) == 0x80) continue;  // inside a UTF-8 character
+    carets += marked ? '^' : ' ';
+  }
+  if (begin >= line_begin + line.size()) carets += '^';
+  carets.erase(carets.find_last_not_of(' ') + 1);
+  absl::StrAppend(&out, "  ", shown, "\n  ", carets, "\n");
+}
+
+void AppendPlace(const SourceMap& sources, ir::Span span, std::string& out) {
+  if (!span.valid()) return;
+  SourceMap::Position at = sources.Locate(span.source, span.begin);
+  std::string_view name = sources.name(span.source);
+  absl::StrAppend(&out, absl::string_view(name.data(), name.size()), ":", at.line, ":", at.column, ": ");
+}
+
+}  // namespace
+
+std::string_view DiagnosticName(DiagnosticKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+uint32_t SourceMap::Add(std::string name, std::string text) {
+  std::vector<uint32_t> starts = {0};
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') starts.push_back(static_cast<uint32_t>(i + 1));
+  }
+  sources_.push_back({std::move(name), std::move(text), std::move(starts)});
+  return static_cast<uint32_t>(sources_.size());
+}
+
+std::string_view SourceMap::name(uint32_t source) const { return sources_[source - 1].name; }
+std::string_view SourceMap::text(uint32_t source) const { return sources_[source - 1].text; }
+
+SourceMap::Position SourceMap::Locate(uint32_t source, uint32_t offset) const {
+  const std::vector<uint32_t>& starts = sources_[source - 1].line_starts;
+  auto it = std::upper_bound(starts.begin(), starts.end(), offset);
+  uint32_t line = static_cast<uint32_t>(it - starts.begin());
+  return {line, offset - starts[line - 1] + 1};
+}
+
+Diagnostic& Diagnostics::Error(ir::Span span, DiagnosticKind kind, std::string message) {
+  ++errors_;
+  return all_.emplace_back(Diagnostic{kind, Severity::kError, span, std::move(message), {}});
+}
+
+Diagnostic& Diagnostics::Warning(ir::Span span, DiagnosticKind kind, std::string message) {
+  return all_.emplace_back(Diagnostic{kind, Severity::kWarning, span, std::move(message), {}});
+}
+
+absl::Status Diagnostics::ToStatus() const {
+  if (ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(errors_, errors_ == 1 ? " error" : " errors"));
+}
+
+std::string Diagnostics::Render(int max_errors) const {
+  std::vector<const Diagnostic*> ordered;
+  for (const Diagnostic& diagnostic : all_) ordered.push_back(&diagnostic);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const Diagnostic* a, const Diagnostic* b) {
+    return std::pair(a->span.source, a->span.begin) < std::pair(b->span.source, b->span.begin);
+  });
+  std::string out;
+  int shown = 0;
+  for (const Diagnostic* diagnostic : ordered) {
+    if (shown++ == max_errors) {
+      absl::StrAppend(&out, "... and ", ordered.size() - static_cast<size_t>(max_errors), " more\n");
+      break;
+    }
+    AppendPlace(*sources_, diagnostic->span, out);
+    absl::StrAppend(&out, diagnostic->severity == Severity::kError ? "error: " : "warning: ", diagnostic->message, " [",
+                    KebabName(diagnostic->kind), "]\n");
+    if (diagnostic->span.valid()) AppendExcerpt(*sources_, diagnostic->span, out);
+    for (const Note& note : diagnostic->notes) {
+      AppendPlace(*sources_, note.span, out);
+      absl::StrAppend(&out, "note: ", note.message, "\n");
+      if (note.span.valid()) AppendExcerpt(*sources_, note.span, out);
+    }
+  }
+  return out;
+}
+
+}  // namespace rvm::diagnostics

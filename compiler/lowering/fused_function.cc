@@ -1,0 +1,174 @@
+#include "compiler/lowering/fused_function.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "compiler/ops/derive_type.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::lowering {
+namespace {
+
+// A name longer than this helps nobody.
+constexpr size_t kMaxNameLength = 120;
+
+// What a variable of the primitive's body stands for: one tensor, or the
+// tensors of a tuple.
+struct Binding {
+  const ir::Type* type;              // dims over the kernel's symbols
+  std::vector<te::Tensor> tensors;   // empty for a constant kept as `literal`
+  const Literal* literal = nullptr;  // rank-0 constant, also known by value
+};
+
+class PrimitiveLowering {
+ public:
+  explicit PrimitiveLowering(ir::Arena& arena) : arena_(arena) {}
+
+  absl::StatusOr<LoweredKernel> Run(const ir::Function& function);
+
+ private:
+  void BindParam(const ir::Var& param);
+  absl::StatusOr<Binding> LowerExpr(const ir::Expr* expr);
+  absl::StatusOr<Binding> LowerCall(const ir::Call& call);
+  static Binding LowerConstant(const ir::Constant& constant);
+  // `dim` over symbols: the same variable is the same symbol; anything else unknown is a new one.
+  Dim SymbolFor(const Dim& dim);
+
+  ir::Arena& arena_;
+  LoweredKernel kernel_;
+  absl::flat_hash_map<const ir::Var*, Binding> bindings_;
+  absl::flat_hash_map<int64_t, Dim> symbol_of_variable_;
+};
+
+Dim PrimitiveLowering::SymbolFor(const Dim& dim) {
+  if (dim.is_const()) return dim;
+  auto fresh = [&] {
+    int64_t id = kernel_.desc.num_symbols++;
+    return Dim::Var(id, absl::StrCat("s", id));
+  };
+  if (dim.kind() != DimKind::kVar) return fresh();
+  auto [it, added] = symbol_of_variable_.try_emplace(dim.id());
+  if (added) it->second = fresh();
+  return it->second;
+}
+
+void PrimitiveLowering::BindParam(const ir::Var& param) {
+  const auto* tensor = ir::DynCast<ir::TensorType>(param.type);
+  RVM_CHECK(tensor != nullptr && tensor->shape.is_dims(), "a primitive function's parameter is no tensor");
+  Dims dims;
+  for (const Dim& dim : tensor->shape.dims) dims.push_back(SymbolFor(dim));
+  DataType dtype = tensor->dtype.dtype;
+  te::Tensor input = te::Input(static_cast<int64_t>(kernel_.computation.inputs.size()), param.name, dtype, dims);
+  kernel_.computation.inputs.push_back(input);
+  kernel_.desc.params.push_back({dtype, dims});
+  bindings_[&param] = {ir::MakeTensorType(arena_, dims, dtype), {input}, nullptr};
+}
+
+// Rank-0 constants become immediates of the computation; larger ones are parameters.
+Binding PrimitiveLowering::LowerConstant(const ir::Constant& constant) {
+  const Literal& literal = constant.literal;
+  RVM_CHECK(literal.rank() == 0, "a tensor constant stands inside a primitive function");
+  DataType dtype = literal.dtype();
+  te::Tensor tensor = te::ComputeTensor("constant", dtype, {}, [&](std::span<const te::Expr>) {
+    return dtype.is_float() ? te::FloatConst(dtype, literal.DoubleAt(0)) : te::IntConst(dtype, literal.IntAt(0));
+  });
+  return {constant.type, {tensor}, &literal};
+}
+
+absl::StatusOr<Binding> PrimitiveLowering::LowerCall(const ir::Call& call) {
+  const auto* op_expr = ir::DynCast<ir::OpExpr>(call.callee);
+  RVM_CHECK(op_expr != nullptr, "a primitive function calls something that is no operator");
+  const ops::OpDef& op = *op_expr->op;
+  std::vector<const ir::Type*> arg_types;
+  std::vector<const Literal*> arg_values;
+  std::vector<te::Tensor> inputs;
+  for (const ir::Expr* arg : call.args) {
+    RVM_ASSIGN_OR_RETURN(Binding binding, LowerExpr(arg));
+    arg_types.push_back(binding.type);
+    arg_values.push_back(binding.literal);
+    inputs.insert(inputs.end(), binding.tensors.begin(), binding.tensors.end());
+  }
+  RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived, ops::DeriveResult(op, call.attrs, arg_types, arg_values, arena_));
+  for (const ops::DimCheck& check : derived.checks) {
+    kernel_.desc.checks.push_back({check.a, check.b, check.broadcast, check.what});
+  }
+  std::vector<te::TensorSpec> specs;
+  auto add_spec = [&](const ir::Type* type) {
+    const auto* tensor = ir::DynCast<ir::TensorType>(type);
+    RVM_CHECK(tensor != nullptr, "an operator's result is neither a tensor nor a tuple of tensors");
+    specs.push_back({tensor->dtype.dtype, tensor->shape.dims});
+  };
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(derived.result)) {
+    for (const ir::Type* field : tuple->fields) add_spec(field);
+  } else {
+    add_spec(derived.result);
+  }
+  std::vector<te::Tensor> outputs = op.compute(ops::ComputeContext(inputs, call.attrs, specs));
+  RVM_CHECK(outputs.size() == specs.size(), "an operator computed another number of tensors than its type has");
+
+  std::string& name = kernel_.desc.name;
+  if (name.size() < kMaxNameLength) {
+    std::string_view plain = op.name.substr(op.name.rfind('.') + 1);
+    absl::StrAppend(&name, name.empty() ? "" : "_", absl::string_view(plain.data(), plain.size()));
+  }
+  return Binding{derived.result, std::move(outputs), nullptr};
+}
+
+absl::StatusOr<Binding> PrimitiveLowering::LowerExpr(const ir::Expr* expr) {
+  switch (expr->expr_kind) {
+    case ir::ExprKind::kVar: return bindings_.at(ir::Cast<ir::VarExpr>(expr)->var);
+    case ir::ExprKind::kConstant: return LowerConstant(*ir::Cast<ir::Constant>(expr));
+    case ir::ExprKind::kCall: return LowerCall(*ir::Cast<ir::Call>(expr));
+    case ir::ExprKind::kProject: {
+      const auto& project = *ir::Cast<ir::Project>(expr);
+      RVM_ASSIGN_OR_RETURN(Binding tuple, LowerExpr(project.tuple));
+      const auto* type = ir::DynCast<ir::TupleType>(tuple.type);
+      RVM_CHECK(type != nullptr && project.index < tuple.tensors.size(), "a projection in a primitive function");
+      return Binding{type->fields[project.index], {tuple.tensors[project.index]}, nullptr};
+    }
+    case ir::ExprKind::kTuple: {
+      Binding tuple;
+      std::vector<const ir::Type*> types;
+      for (const ir::Expr* field : ir::Cast<ir::Tuple>(expr)->fields) {
+        RVM_ASSIGN_OR_RETURN(Binding binding, LowerExpr(field));
+        RVM_CHECK(binding.tensors.size() == 1, "a nested tuple in a primitive function");
+        types.push_back(binding.type);
+        tuple.tensors.push_back(binding.tensors[0]);
+      }
+      tuple.type = arena_.New<ir::TupleType>(std::move(types));
+      return tuple;
+    }
+    default: RVM_UNREACHABLE("a primitive function contains more than operator calls");
+  }
+}
+
+absl::StatusOr<LoweredKernel> PrimitiveLowering::Run(const ir::Function& function) {
+  for (const ir::Var* param : function.params) BindParam(*param);
+  const ir::Expr* expr = function.body;
+  while (const auto* let = ir::DynCast<ir::Let>(expr)) {
+    RVM_ASSIGN_OR_RETURN(Binding value, LowerExpr(let->value));
+    bindings_[let->var] = std::move(value);
+    expr = let->body;
+  }
+  RVM_ASSIGN_OR_RETURN(Binding result, LowerExpr(expr));
+  for (const te::Tensor& output : result.tensors) {
+    kernel_.computation.outputs.push_back(output);
+    kernel_.desc.results.push_back({output.dtype(), output.dims()});
+  }
+  kernel_.computation.name = kernel_.desc.name;
+  kernel_.is_static = kernel_.desc.num_symbols == 0;
+  return std::move(kernel_);
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> LowerPrimitive(ir::Arena& arena, const ir::Function& function) {
+  return PrimitiveLowering(arena).Run(function);
+}
+
+}  // namespace rvm::lowering

@@ -1,0 +1,168 @@
+// Broadcasting operators of two tensors.
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+
+constexpr Input kInputs[] = {{"lhs", "a tensor"}, {"rhs", "a tensor that broadcasts with lhs"}};
+constexpr Input kWhereInputs[] = {{"condition", "a bool tensor"}, {"x", "taken where true"}, {"y", "taken where false"}};
+constexpr Input kBiasInputs[] = {{"data", "a tensor"}, {"bias", "a vector of the extent of `axis`"}};
+constexpr AttrSpec kBiasAttrs[] = {{"axis", AttrType::kInt, "1", "the axis that bias runs along"}};
+
+}  // namespace
+
+std::vector<Expr> BroadcastIndices(std::span<const Expr> indices, const Dims& from, const Dims& to) {
+  std::vector<Expr> result;
+  size_t skip = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    result.push_back(te::BroadcastIndex(indices[skip + i], from[i], to[skip + i]));
+  }
+  return result;
+}
+
+namespace {
+
+template <BinaryOp op>
+std::vector<Tensor> ComputeBinary(const ComputeContext& context) {
+  const Tensor &a = context.input(0), &b = context.input(1);
+  const te::TensorSpec& out = context.output();
+  return {te::ComputeTensor("map", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    return te::Binary(op, a(BroadcastIndices(i, a.dims(), out.dims)), b(BroadcastIndices(i, b.dims(), out.dims)));
+  })};
+}
+
+Solve WhereRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* tensors[3];
+  for (size_t i = 0; i < 3; ++i) {
+    tensors[i] = TensorArg(context, i, &failed);
+    if (failed) return Solve::kFailed;
+    if (tensors[i] == nullptr) return Solve::kStuck;
+  }
+  if (!tensors[0]->dtype.dtype.is_bool()) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        "the condition has dtype `" + tensors[0]->dtype.dtype.ToString() + "`; expected `bool`", 0);
+  }
+  if (tensors[1]->dtype.dtype != tensors[2]->dtype.dtype) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        "the branches have dtypes `" + tensors[1]->dtype.dtype.ToString() + "` and `" +
+                            tensors[2]->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)", 2);
+  }
+  Dims dims;
+  for (const ir::TensorType* tensor : tensors) {
+    const Dims& other = tensor->shape.dims;
+    Dims wide = dims.size() >= other.size() ? dims : other;
+    const Dims& narrow = dims.size() >= other.size() ? other : dims;
+    for (size_t i = 0; i < narrow.size(); ++i) {
+      Dim& dim = wide[wide.size() - 1 - i];
+      dim = context.RequireBroadcast(dim, narrow[narrow.size() - 1 - i], "operands of `where` broadcast");
+    }
+    dims = wide;
+  }
+  return ResultTensor(context, dims, tensors[1]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeWhere(const ComputeContext& context) {
+  const te::TensorSpec& out = context.output();
+  return {te::ComputeTensor("where", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    auto read = [&](size_t n) { return context.input(n)(BroadcastIndices(i, context.input(n).dims(), out.dims)); };
+    return te::Select(read(0), read(1), read(2));
+  })};
+}
+
+Solve BiasAddRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  const ir::TensorType* bias = failed ? nullptr : TensorArg(context, 1, &failed);
+  if (failed) return Solve::kFailed;
+  if (data == nullptr || bias == nullptr) return Solve::kStuck;
+  int64_t rank = static_cast<int64_t>(data->shape.dims.size());
+  if (bias->shape.dims.size() != 1) {
+    return context.Fail(diagnostics::DiagnosticKind::kRankMismatch,
+                        "argument 2 of `nn.bias_add` has rank " + std::to_string(bias->shape.dims.size()) + "; expected rank 1", 1);
+  }
+  if (data->dtype.dtype != bias->dtype.dtype) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        "data and bias have dtypes `" + data->dtype.dtype.ToString() + "` and `" +
+                            bias->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)", 1);
+  }
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), rank);
+  if (!axis) return Solve::kFailed;
+  if (!context.RequireEqual(data->shape.dims[static_cast<size_t>(*axis)], bias->shape.dims[0],
+                            "`nn.bias_add`: extent of `axis` and length of bias")) {
+    return Solve::kFailed;
+  }
+  return ResultTensor(context, data->shape.dims, data->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeBiasAdd(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &bias = context.input(1);
+  int64_t axis = context.attrs().GetInt("axis");
+  size_t at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(data.rank()) : axis);
+  return {te::ComputeTensor("bias_add", data.dtype(), data.dims(),
+                            [&](std::span<const Expr> i) { return data(i) + bias({i[at]}); })};
+}
+
+template <BinaryOp op>
+constexpr OpDef Arithmetic(std::string_view name, std::string_view summary, std::string_view infix = "") {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastRelation,
+          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>, .infix = infix};
+}
+template <BinaryOp op>
+constexpr OpDef Bits(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastBitsRelation,
+          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>};
+}
+template <BinaryOp op>
+constexpr OpDef Compare(std::string_view name, std::string_view summary, std::string_view infix) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastCompareRelation,
+          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>, .infix = infix};
+}
+template <BinaryOp op>
+constexpr OpDef Logical(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastLogicalRelation,
+          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>};
+}
+
+constexpr OpDef kOps[] = {
+    Arithmetic<BinaryOp::kAdd>("add", "lhs + rhs", "+"),
+    Arithmetic<BinaryOp::kSubtract>("subtract", "lhs - rhs", "-"),
+    Arithmetic<BinaryOp::kMultiply>("multiply", "lhs * rhs", "*"),
+    Arithmetic<BinaryOp::kDivide>("divide", "lhs / rhs; integers truncate, x / 0 is 0", "/"),
+    Arithmetic<BinaryOp::kFloorDivide>("floor_divide", "floor(lhs / rhs); integer x / 0 is 0"),
+    Arithmetic<BinaryOp::kFloorMod>("floor_mod", "lhs - rhs * floor(lhs / rhs)"),
+    Arithmetic<BinaryOp::kTruncDivide>("trunc_divide", "trunc(lhs / rhs); integer x / 0 is 0"),
+    Arithmetic<BinaryOp::kTruncMod>("trunc_mod", "lhs - rhs * trunc(lhs / rhs)"),
+    Arithmetic<BinaryOp::kPower>("power", "lhs to the power of rhs"),
+    Arithmetic<BinaryOp::kMaximum>("maximum", "the greater; NaN wins"),
+    Arithmetic<BinaryOp::kMinimum>("minimum", "the lesser; NaN wins"),
+    Bits<BinaryOp::kShiftLeft>("left_shift", "lhs * 2^rhs; 0 when rhs is not in [0, bits)"),
+    Bits<BinaryOp::kShiftRight>("right_shift", "floor(lhs / 2^rhs)"),
+    Bits<BinaryOp::kAnd>("bitwise_and", "lhs and rhs, bit by bit"),
+    Bits<BinaryOp::kOr>("bitwise_or", "lhs or rhs, bit by bit"),
+    Bits<BinaryOp::kXor>("bitwise_xor", "lhs xor rhs, bit by bit"),
+    Compare<BinaryOp::kEqual>("equal", "lhs = rhs", "=="),
+    Compare<BinaryOp::kNotEqual>("not_equal", "lhs /= rhs", "!="),
+    Compare<BinaryOp::kLess>("less", "lhs < rhs", "<"),
+    Compare<BinaryOp::kLessEqual>("less_equal", "lhs <= rhs", "<="),
+    Compare<BinaryOp::kGreater>("greater", "lhs > rhs", ">"),
+    Compare<BinaryOp::kGreaterEqual>("greater_equal", "lhs >= rhs", ">="),
+    Logical<BinaryOp::kAnd>("logical_and", "lhs and rhs"),
+    Logical<BinaryOp::kOr>("logical_or", "lhs or rhs"),
+    Logical<BinaryOp::kXor>("logical_xor", "lhs xor rhs"),
+    {.name = "where", .summary = "x where condition, else y; all three broadcast", .inputs = kWhereInputs,
+     .type_relation = WhereRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeWhere},
+    {.name = "nn.bias_add", .summary = "data plus bias along `axis`", .inputs = kBiasInputs, .attrs = kBiasAttrs,
+     .type_relation = BiasAddRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBiasAdd},
+};
+
+}  // namespace
+
+std::span<const OpDef> BinaryOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,32 @@
+// The run-time shape rule of an operator: its type relation, run forward on known types.
+#ifndef RVM_COMPILER_OPS_DERIVE_TYPE_H_
+#define RVM_COMPILER_OPS_DERIVE_TYPE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+
+// An equality the types could not prove.
+struct DimCheck {
+  Dim a, b;
+  bool broadcast = false;  // either may also be 1
+  std::string what;
+};
+
+struct DerivedResult {
+  const ir::Type* result;        // dims are expressions of the arguments' dims
+  std::vector<DimCheck> checks;  // to make when the operator is called
+};
+
+// `args` have no holes; their dims may be variables. `values[i]` is the argument's constant
+// value or null. kInvalidArgument with the relation's own message where it does not hold.
+absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs, std::span<const ir::Type* const> args,
+                                           std::span<const Literal* const> values, ir::Arena& arena);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_DERIVE_TYPE_H_

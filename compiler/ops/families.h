@@ -1,0 +1,25 @@
+// The families of operators, one file each. op_table.cc lists them.
+#ifndef RVM_COMPILER_OPS_FAMILIES_H_
+#define RVM_COMPILER_OPS_FAMILIES_H_
+
+#include <span>
+#include <vector>
+
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+
+std::span<const OpDef> UnaryOps();
+std::span<const OpDef> BinaryOps();
+std::span<const OpDef> ReduceOps();
+std::span<const OpDef> TransformOps();  // shape changes
+std::span<const OpDef> IndexOps();      // take, slices, concatenation
+std::span<const OpDef> CreateOps();
+std::span<const OpDef> NeuralOps();     // dense, softmax, norms
+
+// Indices with which a tensor of shape `from` is read at `indices` of the shape `to` it broadcasts to.
+std::vector<te::Expr> BroadcastIndices(std::span<const te::Expr> indices, const Dims& from, const Dims& to);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_FAMILIES_H_

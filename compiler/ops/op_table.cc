@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+namespace {
+
+std::vector<const OpDef*> MakeTable() {
+  std::vector<const OpDef*> table;
+  for (std::span<const OpDef> family :
+       {UnaryOps(), BinaryOps(), ReduceOps(), TransformOps(), IndexOps(), CreateOps(), NeuralOps()}) {
+    for (const OpDef& op : family) table.push_back(&op);
+  }
+  std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  return table;
+}
+
+ir::AttrValue ParseDefault(std::string_view text) {
+  if (text == "None") return {};
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text.starts_with('"')) return std::string(text.substr(1, text.size() - 2));
+  if (text.starts_with('[')) {
+    ir::AttrValue::List list;
+    std::string_view rest = text.substr(1, text.size() - 2);
+    while (!rest.empty()) {
+      size_t comma = std::min(rest.find(", "), rest.size());
+      list.push_back(ParseDefault(rest.substr(0, comma)));
+      rest.remove_prefix(std::min(comma + 2, rest.size()));
+    }
+    return list;
+  }
+  if (text.ends_with('f')) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size() - 1, value);
+    return value;
+  }
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+bool IsInts(const ir::AttrValue& value) {
+  if (value.AsInt()) return true;
+  if (!value.AsList()) return false;
+  return std::all_of(value.AsList()->begin(), value.AsList()->end(), [](const ir::AttrValue& v) { return v.AsInt() != nullptr; });
+}
+
+// What an attribute must be, if `value` is not it.
+std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
+  if (value.is_none()) return spec.may_be_none || spec.default_text == "None" ? "" : "a value";
+  switch (spec.type) {
+    case AttrType::kBool: return value.AsBool() || value.AsInt() ? "" : "`True` or `False`";
+    case AttrType::kInt: return value.AsInt() ? "" : "an integer";
+    case AttrType::kFloat: return value.AsDouble() || value.AsInt() ? "" : "a number";
+    case AttrType::kString: return value.AsString() ? "" : "a string";
+    case AttrType::kDType:
+      return value.AsString() && (value.AsString()->empty() || ParseDataType(*value.AsString())) ? "" : "a dtype in quotes";
+    case AttrType::kInts:
+    case AttrType::kIntOrInts: return IsInts(value) ? "" : "a list of integers";
+    case AttrType::kAny: return "";
+  }
+  return "";
+}
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+std::span<const OpDef* const> AllOps() {
+  static const std::vector<const OpDef*>& table = *new std::vector<const OpDef*>(MakeTable());
+  return table;
+}
+
+const OpDef* FindOp(std::string_view name) {
+  std::span<const OpDef* const> table = AllOps();
+  auto it = std::lower_bound(table.begin(), table.end(), name, [](const OpDef* op, std::string_view n) { return op->name < n; });
+  return it != table.end() && (*it)->name == name ? *it : nullptr;
+}
+
+const OpDef* FindInfix(std::string_view infix) {
+  for (const OpDef* op : AllOps()) {
+    if (!op->infix.empty() && op->infix == infix) return op;
+  }
+  return nullptr;
+}
+
+bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagnostics::Diagnostics& diagnostics) {
+  using diagnostics::DiagnosticKind;
+  bool ok = true;
+  for (const ir::Attr& attr : attrs.entries()) {
+    auto spec = std::find_if(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == attr.name; });
+    ir::Span span = attr.span.valid() ? attr.span : call_span;
+    if (spec == op.attrs.end()) {
+      std::vector<std::string_view> names;
+      for (const AttrSpec& s : op.attrs) names.push_back(s.name);
+      std::string_view near = NearestName(attr.name, names);
+      diagnostics.Error(span, DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`", Abseil(op.name), "` has no attribute `", attr.name, "`",
+                                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+      ok = false;
+      continue;
+    }
+    if (std::string_view expected = Mismatch(*spec, attr.value); !expected.empty()) {
+      diagnostics.Error(span, DiagnosticKind::kBadAttribute,
+                        absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ", attr.value.ToString(),
+                                     "; expected ", Abseil(expected)));
+      ok = false;
+    }
+  }
+  for (const AttrSpec& spec : op.attrs) {
+    if (attrs.Find(spec.name) != nullptr) continue;
+    if (spec.default_text.empty()) {
+      diagnostics.Error(call_span, DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`", Abseil(op.name), "` needs the attribute `", Abseil(spec.name), "`: ", Abseil(spec.doc)));
+      ok = false;
+      continue;
+    }
+    attrs.Set(std::string(spec.name), ParseDefault(spec.default_text));
+  }
+  return ok;
+}
+
+}  // namespace rvm::ops

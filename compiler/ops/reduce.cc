@@ -1,0 +1,208 @@
+// Reductions along axes.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+
+constexpr Input kInputs[] = {{"data", "a tensor"}};
+constexpr AttrSpec kAttrs[] = {
+    {"axis", AttrType::kInts, "None", "the axes reduced; None: all", true},
+    {"keepdims", AttrType::kBool, "False", "keep reduced axes with extent 1"},
+    {"exclude", AttrType::kBool, "False", "reduce all axes but `axis`"},
+};
+constexpr AttrSpec kArgAttrs[] = {
+    {"axis", AttrType::kInts, "None", "the axis searched; None: the flattened tensor", true},
+    {"keepdims", AttrType::kBool, "False", "keep reduced axes with extent 1"},
+    {"select_last_index", AttrType::kBool, "False", "of equal extremes take the last"},
+    {"exclude", AttrType::kBool, "False", "search all axes but `axis`"},
+};
+constexpr AttrSpec kVarianceAttrs[] = {
+    {"axis", AttrType::kInts, "None", "the axes reduced; None: all", true},
+    {"keepdims", AttrType::kBool, "False", "keep reduced axes with extent 1"},
+    {"exclude", AttrType::kBool, "False", "reduce all axes but `axis`"},
+    {"unbiased", AttrType::kBool, "False", "divide by n - 1 instead of n"},
+};
+
+// Which axes are reduced; the attributes have passed the relation.
+std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
+  std::vector<bool> reduced(rank, attrs.IsNone("axis"));
+  if (attrs.IsNone("axis")) return reduced;
+  for (int64_t axis : attrs.GetInts("axis")) reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  if (attrs.GetBool("exclude")) reduced.flip();
+  return reduced;
+}
+
+template <DataType (*ResultDType)(DataType)>
+Solve ReduceRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (data == nullptr) return Solve::kStuck;
+  const Dims& dims = data->shape.dims;
+  if (!context.attrs().IsNone("axis")) {
+    for (int64_t axis : context.attrs().GetInts("axis")) {
+      if (!NormalAxis(context, axis, static_cast<int64_t>(dims.size()))) return Solve::kFailed;
+    }
+  }
+  std::vector<bool> reduced = ReducedAxes(context.attrs(), dims.size());
+  Dims out;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!reduced[i]) {
+      out.push_back(dims[i]);
+    } else if (context.attrs().GetBool("keepdims")) {
+      out.push_back(1);
+    }
+  }
+  return ResultTensor(context, std::move(out), ResultDType(data->dtype.dtype));
+}
+
+DataType Same(DataType dtype) { return dtype; }
+DataType Index(DataType) { return kInt32; }
+
+Solve BoolReduceRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (data == nullptr) return Solve::kStuck;
+  if (!data->dtype.dtype.is_bool()) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        absl::StrCat("argument 1 has dtype `", data->dtype.dtype.ToString(), "`; expected `bool`"), 0);
+  }
+  return ReduceRelation<Same>(context);
+}
+
+// A tensor of `dims` (reduced axes dropped, or kept with extent 1) whose elements reduce `f` of the data.
+template <typename F>
+Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, ReduceOp op, DataType dtype, F&& f) {
+  Dims dims, extents;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i]) extents.push_back(data.dims()[i]);
+    if (!reduced[i] || keepdims) dims.push_back(reduced[i] ? Dim(1) : data.dims()[i]);
+  }
+  return te::ComputeTensor("reduce", dtype, dims, [&](std::span<const Expr> outer) {
+    return te::Reduce(op, extents, [&](std::span<const Expr> inner) {
+      std::vector<Expr> indices;
+      size_t o = 0, r = 0;
+      for (size_t i = 0; i < reduced.size(); ++i) {
+        indices.push_back(reduced[i] ? inner[r++] : outer[o++]);
+        if (reduced[i] && keepdims) ++o;
+      }
+      return f(indices);
+    });
+  });
+}
+
+// Half types accumulate in float32.
+DataType Accumulator(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
+
+Tensor CastTensor(const Tensor& tensor, DataType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  return te::ComputeTensor("cast", dtype, tensor.dims(), [&](std::span<const Expr> i) { return te::Cast(dtype, tensor(i)); });
+}
+
+template <ReduceOp op>
+std::vector<Tensor> ComputeReduce(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  DataType wide = Accumulator(data.dtype());
+  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op, wide,
+                            [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
+  return {CastTensor(out, data.dtype())};
+}
+
+// Product of the reduced extents, in `dtype`.
+Expr Count(const Tensor& data, const std::vector<bool>& reduced, DataType dtype) {
+  Dim count = 1;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i]) count = count * data.dims()[i];
+  }
+  return te::Cast(dtype, te::DimValue(count));
+}
+
+Tensor Mean(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, DataType wide) {
+  Tensor sum = ReduceTensor(data, reduced, keepdims, ReduceOp::kSum, wide,
+                            [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
+  return te::ComputeTensor("mean", wide, sum.dims(), [&](std::span<const Expr> i) {
+    return te::Binary(te::BinaryOp::kDivide, sum(i), Count(data, reduced, wide));
+  });
+}
+
+std::vector<Tensor> ComputeMean(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Tensor mean = Mean(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), Accumulator(data.dtype()));
+  return {CastTensor(mean, data.dtype())};
+}
+
+// Two passes: the mean, then the mean square of the deviations.
+std::vector<Tensor> ComputeVariance(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
+  DataType wide = Accumulator(data.dtype());
+  Tensor mean = Mean(data, reduced, true, wide);
+  Tensor squares = ReduceTensor(data, reduced, context.attrs().GetBool("keepdims"), ReduceOp::kSum, wide, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    for (size_t axis = 0; axis < at.size(); ++axis) {
+      if (reduced[axis]) at[axis] = te::Index(0);
+    }
+    Expr deviation = te::Cast(wide, data(i)) - mean(at);
+    return deviation * deviation;
+  });
+  Expr count = Count(data, reduced, wide);
+  if (context.attrs().GetBool("unbiased")) count = count - te::Const(wide, 1);
+  Tensor variance = te::ComputeTensor("variance", wide, squares.dims(), [&](std::span<const Expr> i) {
+    return te::Binary(te::BinaryOp::kDivide, squares(i), count);
+  });
+  return {CastTensor(variance, data.dtype())};
+}
+
+template <ReduceOp first, ReduceOp last>
+std::vector<Tensor> ComputeArg(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  ReduceOp op = context.attrs().GetBool("select_last_index") ? last : first;
+  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op, kInt64,
+                            [&](std::span<const Expr> i) { return data(i); });
+  return {CastTensor(out, kInt32)};
+}
+
+template <ReduceOp op>
+constexpr OpDef Reduction(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .attrs = kAttrs, .type_relation = ReduceRelation<Same>,
+          .fusion = FusionClass::kReduction, .compute = ComputeReduce<op>};
+}
+template <ReduceOp op>
+constexpr OpDef BoolReduction(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .attrs = kAttrs, .type_relation = BoolReduceRelation,
+          .fusion = FusionClass::kReduction, .compute = ComputeReduce<op>};
+}
+
+constexpr OpDef kOps[] = {
+    Reduction<ReduceOp::kSum>("sum", "sum of the elements"),
+    Reduction<ReduceOp::kProduct>("prod", "product of the elements"),
+    Reduction<ReduceOp::kMaximum>("max", "greatest element; NaN wins"),
+    Reduction<ReduceOp::kMinimum>("min", "least element; NaN wins"),
+    BoolReduction<ReduceOp::kAll>("all", "whether all elements are true"),
+    BoolReduction<ReduceOp::kAny>("any", "whether any element is true"),
+    {.name = "mean", .summary = "sum divided by the count", .inputs = kInputs, .attrs = kAttrs,
+     .type_relation = ReduceRelation<Same>, .fusion = FusionClass::kReduction, .compute = ComputeMean},
+    {.name = "variance", .summary = "mean square deviation from the mean", .inputs = kInputs, .attrs = kVarianceAttrs,
+     .type_relation = ReduceRelation<Same>, .fusion = FusionClass::kReduction, .compute = ComputeVariance},
+    {.name = "argmax", .summary = "index (int32) of the greatest element", .inputs = kInputs, .attrs = kArgAttrs,
+     .type_relation = ReduceRelation<Index>, .fusion = FusionClass::kReduction,
+     .compute = ComputeArg<ReduceOp::kArgMax, ReduceOp::kArgMaxLast>},
+    {.name = "argmin", .summary = "index (int32) of the least element", .inputs = kInputs, .attrs = kArgAttrs,
+     .type_relation = ReduceRelation<Index>, .fusion = FusionClass::kReduction,
+     .compute = ComputeArg<ReduceOp::kArgMin, ReduceOp::kArgMinLast>},
+};
+
+}  // namespace
+
+std::span<const OpDef> ReduceOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,43 @@
+// Type relations that several operators share, and helpers to write others.
+#ifndef RVM_COMPILER_OPS_RELATIONS_H_
+#define RVM_COMPILER_OPS_RELATIONS_H_
+
+#include <optional>
+#include <string_view>
+
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+
+// The argument as a tensor whose shape and dtype are known (dims may be symbolic); null while
+// it is not (return kStuck) or if it is no tensor (*failed is set, an error was reported).
+const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed);
+
+// out = in, any tensor.
+Solve IdentityRelation(TypeContext& context);
+// out = in, which must be floating point.
+Solve FloatIdentityRelation(TypeContext& context);
+// out = broadcast(a, b), equal dtypes.
+Solve BroadcastRelation(TypeContext& context);
+// The same for integers and bools only.
+Solve BroadcastBitsRelation(TypeContext& context);
+// Any dtype in, bool out.
+Solve BroadcastCompareRelation(TypeContext& context);
+// bool in, bool out, broadcast.
+Solve BroadcastLogicalRelation(TypeContext& context);
+
+// `axis` in [-rank, rank) as [0, rank); reports an error otherwise.
+std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr = "axis");
+
+Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);
+
+// The relation of a `where` constraint: "Broadcast", "Identity", or an operator's name. Null if
+// there is none.
+TypeRelation FindRelation(std::string_view name);
+
+// `attrs.dtype`, or `otherwise` if it is "" or None.
+DataType DTypeAttr(const ir::Attrs& attrs, std::string_view name, DataType otherwise);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_RELATIONS_H_

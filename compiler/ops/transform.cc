@@ -1,0 +1,363 @@
+// Operators that rearrange elements without computing on them.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+
+constexpr Input kInputs[] = {{"data", "a tensor"}};
+constexpr Input kLikeInputs[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
+constexpr AttrSpec kReshapeAttrs[] = {
+    {"newshape", AttrType::kInts, "", "extents; 0 copies the input's, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one"},
+    {"allowzero", AttrType::kInt, "0", "1: a 0 in newshape is an extent of 0"}};
+constexpr AttrSpec kTransposeAttrs[] = {{"axes", AttrType::kInts, "None", "the permutation; None: reversed", true}};
+constexpr AttrSpec kExpandAttrs[] = {{"axis", AttrType::kInt, "", "where the new axes stand"},
+                                     {"num_newaxis", AttrType::kInt, "1", "how many axes of extent 1"}};
+constexpr AttrSpec kSqueezeAttrs[] = {{"axis", AttrType::kInts, "None", "axes of extent 1 to drop; None: all", true}};
+constexpr AttrSpec kBroadcastAttrs[] = {{"shape", AttrType::kInts, "", "the shape of the result"},
+                                        {"dtype", AttrType::kDType, "\"\"", "unused, for compatibility"}};
+constexpr AttrSpec kRepeatAttrs[] = {{"repeats", AttrType::kInt, "", "how often each element is repeated"},
+                                     {"axis", AttrType::kInt, "None", "along which axis; None: the flattened tensor", true}};
+constexpr AttrSpec kTileAttrs[] = {{"reps", AttrType::kInts, "", "how often each axis is repeated"}};
+constexpr AttrSpec kReverseAttrs[] = {{"axis", AttrType::kInt, "", "the axis reversed"}};
+
+// Element `flat` (row-major) of a tensor.
+Expr AtFlat(const Tensor& tensor, Expr flat) {
+  std::vector<Expr> indices(tensor.rank(), te::Index(0));
+  for (size_t axis = tensor.rank(); axis-- > 0;) {
+    Expr extent = te::DimValue(tensor.dims()[axis]);
+    indices[axis] = axis == 0 ? flat : te::Binary(BinaryOp::kFloorMod, flat, extent);
+    if (axis > 0) flat = te::Binary(BinaryOp::kFloorDivide, flat, extent);
+  }
+  return tensor(indices);
+}
+
+Expr FlatIndex(std::span<const Expr> indices, const Dims& dims) {
+  Expr flat = te::Index(0);
+  for (size_t axis = 0; axis < dims.size(); ++axis) flat = flat * te::DimValue(dims[axis]) + indices[axis];
+  return flat;
+}
+
+std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  return {te::ComputeTensor("reshape", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    return AtFlat(data, FlatIndex(i, out.dims));
+  })};
+}
+
+const ir::TensorType* Data(TypeContext& context, Solve& solve) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  solve = failed ? Solve::kFailed : Solve::kStuck;
+  return data;
+}
+
+Dim Product(const Dims& dims) {
+  Dim product = 1;
+  for (const Dim& dim : dims) product = product * dim;
+  return product;
+}
+
+Solve BadShape(TypeContext& context, std::string message) { return context.Fail(DiagnosticKind::kShapeMismatch, std::move(message)); }
+
+Solve ReshapeRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  const Dims& in = data->shape.dims;
+  std::vector<int64_t> code = context.attrs().GetInts("newshape");
+  bool allow_zero = context.attrs().GetInt("allowzero") != 0;
+  Dims out;
+  size_t at = 0;
+  int infer = -1;
+  for (size_t i = 0; i < code.size(); ++i) {
+    int64_t c = code[i];
+    size_t needed = c == 0 && !allow_zero ? 1 : c == -3 ? 2 : c == -4 ? 1 : 0;
+    if (at + needed > in.size()) return BadShape(context, absl::StrCat("`newshape` refers to axis ", at + needed - 1, " of an input of rank ", in.size()));
+    if (c > 0 || (c == 0 && allow_zero)) {
+      out.push_back(c);
+      ++at;
+    } else if (c == 0) {
+      out.push_back(in[at++]);
+    } else if (c == -1) {
+      if (infer >= 0) return BadShape(context, "`newshape` has -1 twice; expected at most one extent to infer");
+      infer = static_cast<int>(out.size());
+      out.push_back(1);
+      ++at;
+    } else if (c == -2) {
+      while (at < in.size()) out.push_back(in[at++]);
+    } else if (c == -3) {
+      out.push_back(in[at] * in[at + 1]);
+      at += 2;
+    } else if (c == -4 && i + 2 < code.size()) {
+      int64_t a = code[i + 1], b = code[i + 2];
+      if ((a == -1) == (b == -1) && a == -1) return BadShape(context, "-4 in `newshape` splits into two unknown extents");
+      out.push_back(a == -1 ? FloorDiv(in[at], b) : Dim(a));
+      out.push_back(b == -1 ? FloorDiv(in[at], a) : Dim(b));
+      ++at;
+      i += 2;
+    } else {
+      return BadShape(context, absl::StrCat("`newshape` has ", c, "; expected an extent or one of 0, -1, -2, -3, -4"));
+    }
+  }
+  Dim total = Product(in);
+  if (infer >= 0) {
+    Dim known = Product(out);
+    out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(total, known);
+  }
+  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input")) return Solve::kFailed;
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+Solve ReshapeLikeRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  bool failed = false;
+  const ir::TensorType* like = TensorArg(context, 1, &failed);
+  if (failed) return Solve::kFailed;
+  if (data == nullptr || like == nullptr) return failed ? Solve::kFailed : solve;
+  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements")) return Solve::kFailed;
+  return ResultTensor(context, like->shape.dims, data->dtype.dtype);
+}
+
+std::vector<size_t> Permutation(const ir::Attrs& attrs, size_t rank) {
+  std::vector<size_t> axes;
+  if (attrs.IsNone("axes") || attrs.GetInts("axes").empty()) {
+    for (size_t i = rank; i-- > 0;) axes.push_back(i);
+    return axes;
+  }
+  for (int64_t axis : attrs.GetInts("axes")) axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+  return axes;
+}
+
+Solve TransposeRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  const Dims& in = data->shape.dims;
+  if (!context.attrs().IsNone("axes") && !context.attrs().GetInts("axes").empty()) {
+    std::vector<int64_t> axes = context.attrs().GetInts("axes");
+    std::vector<bool> seen(in.size());
+    for (int64_t axis : axes) {
+      std::optional<int64_t> normal = NormalAxis(context, axis, static_cast<int64_t>(in.size()), "axes");
+      if (!normal) return Solve::kFailed;
+      seen[static_cast<size_t>(*normal)] = true;
+    }
+    if (axes.size() != in.size() || std::find(seen.begin(), seen.end(), false) != seen.end()) {
+      return context.Fail(DiagnosticKind::kRankMismatch, absl::StrCat("`axes` is no permutation of the ", in.size(), " axes of the input"));
+    }
+  }
+  Dims out;
+  for (size_t axis : Permutation(context.attrs(), in.size())) out.push_back(in[axis]);
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeTranspose(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<size_t> axes = Permutation(context.attrs(), data.rank());
+  return {te::ComputeTensor("transpose", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(data.rank());
+    for (size_t k = 0; k < axes.size(); ++k) at[axes[k]] = i[k];
+    return data(at);
+  })};
+}
+
+Solve ExpandDimsRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  Dims out = data->shape.dims;
+  int64_t count = context.attrs().GetInt("num_newaxis");
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
+  if (!axis) return Solve::kFailed;
+  if (count < 0 || count > 32) return context.Fail(DiagnosticKind::kAxisOutOfRange, absl::StrCat("`num_newaxis` is ", count, "; expected 0 to 32"));
+  out.insert(out.begin() + *axis, static_cast<size_t>(count), Dim(1));
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+Solve SqueezeRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  const Dims& in = data->shape.dims;
+  std::vector<bool> drop(in.size());
+  if (context.attrs().IsNone("axis")) {
+    for (size_t i = 0; i < in.size(); ++i) drop[i] = in[i] == Dim(1);
+  } else {
+    for (int64_t a : context.attrs().GetInts("axis")) {
+      std::optional<int64_t> axis = NormalAxis(context, a, static_cast<int64_t>(in.size()));
+      if (!axis || !context.RequireEqual(in[static_cast<size_t>(*axis)], 1, "`squeeze`: extent of a dropped axis and 1")) return Solve::kFailed;
+      drop[static_cast<size_t>(*axis)] = true;
+    }
+  }
+  Dims out;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!drop[i]) out.push_back(in[i]);
+  }
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+Solve FlattenRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  Dims in = data->shape.dims;
+  if (in.empty()) return context.Fail(DiagnosticKind::kRankMismatch, "argument 1 of `nn.batch_flatten` has rank 0; expected rank 1 or more", 0);
+  Dim first = in[0];
+  in.erase(in.begin());
+  return ResultTensor(context, {first, Product(in)}, data->dtype.dtype);
+}
+
+Solve BroadcastShape(TypeContext& context, const Dims& out) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  const Dims& in = data->shape.dims;
+  if (in.size() > out.size()) return BadShape(context, absl::StrCat("an input of rank ", in.size(), " does not broadcast to rank ", out.size()));
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Dim& to = out[out.size() - in.size() + i];
+    if (in[i] == Dim(1)) continue;
+    if (!context.RequireEqual(in[i], to, "broadcast: extent of input and result")) return Solve::kFailed;
+  }
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+Solve BroadcastToRelation(TypeContext& context) {
+  Dims out;
+  for (int64_t extent : context.attrs().GetInts("shape")) {
+    if (extent < 0) return BadShape(context, absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
+    out.push_back(extent);
+  }
+  return BroadcastShape(context, out);
+}
+
+Solve BroadcastToLikeRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* like = TensorArg(context, 1, &failed);
+  if (failed) return Solve::kFailed;
+  return like == nullptr ? Solve::kStuck : BroadcastShape(context, like->shape.dims);
+}
+
+std::vector<Tensor> ComputeBroadcast(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  return {te::ComputeTensor("broadcast", out.dtype, out.dims,
+                            [&](std::span<const Expr> i) { return data(BroadcastIndices(i, data.dims(), out.dims)); })};
+}
+
+Solve RepeatRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  int64_t repeats = context.attrs().GetInt("repeats");
+  if (repeats < 1) return BadShape(context, absl::StrCat("`repeats` is ", repeats, "; expected 1 or more"));
+  Dims out = data->shape.dims;
+  if (context.attrs().IsNone("axis")) return ResultTensor(context, {Product(out) * repeats}, data->dtype.dtype);
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
+  if (!axis) return Solve::kFailed;
+  Dim& dim = out[static_cast<size_t>(*axis)];
+  dim = dim * repeats;
+  return ResultTensor(context, out, data->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeRepeat(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Expr repeats = te::Index(context.attrs().GetInt("repeats"));
+  return {te::ComputeTensor("repeat", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    if (context.attrs().IsNone("axis")) return AtFlat(data, te::Binary(BinaryOp::kFloorDivide, i[0], repeats));
+    std::vector<Expr> at(i.begin(), i.end());
+    int64_t axis = context.attrs().GetInt("axis");
+    Expr& index = at[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(at.size()) : axis)];
+    index = te::Binary(BinaryOp::kFloorDivide, index, repeats);
+    return data(at);
+  })};
+}
+
+Solve TileRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  std::vector<int64_t> reps = context.attrs().GetInts("reps");
+  Dims dims = data->shape.dims;
+  while (dims.size() < reps.size()) dims.insert(dims.begin(), Dim(1));
+  for (size_t i = 0; i < reps.size(); ++i) {
+    if (reps[i] < 1) return BadShape(context, absl::StrCat("`reps` has ", reps[i], "; expected 1 or more"));
+    Dim& dim = dims[dims.size() - reps.size() + i];
+    dim = dim * reps[i];
+  }
+  return ResultTensor(context, dims, data->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeTile(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  size_t skip = out.dims.size() - data.rank();
+  return {te::ComputeTensor("tile", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    for (size_t k = 0; k < data.rank(); ++k) {
+      bool whole = data.dims()[k] == out.dims[skip + k];
+      at.push_back(whole ? i[skip + k] : te::Binary(BinaryOp::kFloorMod, i[skip + k], te::DimValue(data.dims()[k])));
+    }
+    return data(at);
+  })};
+}
+
+Solve ReverseRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()))) return Solve::kFailed;
+  return context.Result(data);
+}
+
+std::vector<Tensor> ComputeReverse(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  int64_t axis = context.attrs().GetInt("axis");
+  size_t at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(data.rank()) : axis);
+  return {te::ComputeTensor("reverse", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    std::vector<Expr> indices(i.begin(), i.end());
+    indices[at] = te::DimValue(data.dims()[at]) - te::Index(1) - indices[at];
+    return data(indices);
+  })};
+}
+
+constexpr OpDef Reshape(std::string_view name, std::string_view summary, std::span<const Input> inputs,
+                        std::span<const AttrSpec> attrs, TypeRelation relation) {
+  return {.name = name, .summary = summary, .inputs = inputs, .attrs = attrs, .type_relation = relation,
+          .fusion = FusionClass::kInjective, .compute = ComputeReshape, .is_reshape = true};
+}
+
+constexpr OpDef kOps[] = {
+    Reshape("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation),
+    Reshape("reshape_like", "the elements in the shape of `like`", kLikeInputs, {}, ReshapeLikeRelation),
+    Reshape("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
+    Reshape("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),
+    Reshape("nn.batch_flatten", "all axes but the first merged", kInputs, {}, FlattenRelation),
+    {.name = "transpose", .summary = "axes permuted", .inputs = kInputs, .attrs = kTransposeAttrs,
+     .type_relation = TransposeRelation, .fusion = FusionClass::kInjective, .compute = ComputeTranspose},
+    {.name = "broadcast_to", .summary = "data broadcast to `shape`", .inputs = kInputs, .attrs = kBroadcastAttrs,
+     .type_relation = BroadcastToRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBroadcast},
+    {.name = "broadcast_to_like", .summary = "data broadcast to the shape of `like`", .inputs = kLikeInputs,
+     .type_relation = BroadcastToLikeRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBroadcast},
+    {.name = "repeat", .summary = "each element repeated", .inputs = kInputs, .attrs = kRepeatAttrs,
+     .type_relation = RepeatRelation, .fusion = FusionClass::kInjective, .compute = ComputeRepeat},
+    {.name = "tile", .summary = "the whole tensor repeated", .inputs = kInputs, .attrs = kTileAttrs,
+     .type_relation = TileRelation, .fusion = FusionClass::kInjective, .compute = ComputeTile},
+    {.name = "reverse", .summary = "elements along `axis` in reverse", .inputs = kInputs, .attrs = kReverseAttrs,
+     .type_relation = ReverseRelation, .fusion = FusionClass::kInjective, .compute = ComputeReverse},
+};
+
+}  // namespace
+
+std::span<const OpDef> TransformOps() { return kOps; }
+
+}  // namespace rvm::ops

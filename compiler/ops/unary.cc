@@ -1,0 +1,180 @@
+// Elementwise operators of one tensor.
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using te::Expr;
+using te::Tensor;
+using te::UnaryOp;
+
+constexpr Input kInputs[] = {{"data", "a tensor of any shape"}};
+constexpr Input kLikeInputs[] = {{"data", "a tensor of any shape"}, {"like", "a tensor whose dtype is taken"}};
+constexpr AttrSpec kClipAttrs[] = {{"a_min", AttrType::kFloat, "", "the least value"},
+                                   {"a_max", AttrType::kFloat, "", "the greatest value"}};
+constexpr AttrSpec kCastAttrs[] = {{"dtype", AttrType::kDType, "", "the dtype of the result"}};
+constexpr AttrSpec kLeakyAttrs[] = {{"alpha", AttrType::kFloat, "0.25f", "the slope for negative values"}};
+
+template <typename F>
+std::vector<Tensor> Map(const ComputeContext& context, F&& f) {
+  const Tensor& in = context.input(0);
+  return {te::ComputeTensor("map", context.output().dtype, in.dims(), [&](std::span<const Expr> i) { return f(in(i)); })};
+}
+
+template <UnaryOp op>
+std::vector<Tensor> ComputeUnary(const ComputeContext& context) {
+  return Map(context, [](Expr x) { return te::Unary(op, x); });
+}
+
+std::vector<Tensor> ComputeCopy(const ComputeContext& context) {
+  return Map(context, [](Expr x) { return x; });
+}
+
+std::vector<Tensor> ComputeCast(const ComputeContext& context) {
+  DataType dtype = context.output().dtype;
+  return Map(context, [&](Expr x) { return te::Cast(dtype, x); });
+}
+
+std::vector<Tensor> ComputeClip(const ComputeContext& context) {
+  DataType dtype = context.output().dtype;
+  Expr low = te::Const(dtype, context.attrs().GetDouble("a_min"));
+  Expr high = te::Const(dtype, context.attrs().GetDouble("a_max"));
+  return Map(context, [&](Expr x) {
+    return te::Binary(te::BinaryOp::kMinimum, te::Binary(te::BinaryOp::kMaximum, x, low), high);
+  });
+}
+
+std::vector<Tensor> ComputeRelu(const ComputeContext& context) {
+  return Map(context, [&](Expr x) {
+    return te::Binary(te::BinaryOp::kMaximum, x, te::Const(x.dtype(), 0));
+  });
+}
+
+std::vector<Tensor> ComputeLeakyRelu(const ComputeContext& context) {
+  double alpha = context.attrs().GetDouble("alpha");
+  return Map(context, [&](Expr x) {
+    Expr zero = te::Const(x.dtype(), 0);
+    return te::Select(te::Binary(te::BinaryOp::kGreater, x, zero), x, x * te::Const(x.dtype(), alpha));
+  });
+}
+
+template <int value>
+std::vector<Tensor> ComputeFillLike(const ComputeContext& context) {
+  DataType dtype = context.output().dtype;
+  return Map(context, [&](Expr) { return te::Const(dtype, value); });
+}
+
+Solve WithDType(TypeContext& context, DataType dtype) {
+  bool failed = false;
+  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (tensor == nullptr) return Solve::kStuck;
+  return ResultTensor(context, tensor->shape.dims, dtype);
+}
+
+Solve CastRelation(TypeContext& context) { return WithDType(context, DTypeAttr(context.attrs(), "dtype", kFloat32)); }
+Solve PredicateRelation(TypeContext& context) { return WithDType(context, kBool); }
+
+Solve CastLikeRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* like = TensorArg(context, 1, &failed);
+  if (failed) return Solve::kFailed;
+  return like == nullptr ? Solve::kStuck : WithDType(context, like->dtype.dtype);
+}
+
+Solve LogicalNotRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (tensor == nullptr) return Solve::kStuck;
+  if (!tensor->dtype.dtype.is_bool()) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        "argument 1 has dtype `" + tensor->dtype.dtype.ToString() + "`; expected `bool`", 0);
+  }
+  return ResultTensor(context, tensor->shape.dims, kBool);
+}
+
+Solve IntegralIdentityRelation(TypeContext& context) {
+  if (!context.Unify(context.arg(0), context.result())) return Solve::kFailed;
+  bool failed = false;
+  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (tensor == nullptr) return Solve::kStuck;
+  if (tensor->dtype.dtype.is_integral()) return Solve::kDone;
+  return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                      "argument 1 has dtype `" + tensor->dtype.dtype.ToString() + "`; expected an integer dtype", 0);
+}
+
+template <UnaryOp op>
+constexpr OpDef Float(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = FloatIdentityRelation,
+          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+}
+template <UnaryOp op>
+constexpr OpDef Number(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = IdentityRelation,
+          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+}
+template <UnaryOp op>
+constexpr OpDef Predicate(std::string_view name, std::string_view summary) {
+  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = PredicateRelation,
+          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+}
+
+constexpr OpDef kOps[] = {
+    Float<UnaryOp::kExp>("exp", "e to the power of x"),
+    Float<UnaryOp::kLog>("log", "natural logarithm"),
+    Float<UnaryOp::kLog2>("log2", "logarithm to base 2"),
+    Float<UnaryOp::kLog10>("log10", "logarithm to base 10"),
+    Float<UnaryOp::kSqrt>("sqrt", "square root"),
+    Float<UnaryOp::kRsqrt>("rsqrt", "1 / sqrt(x)"),
+    Float<UnaryOp::kSigmoid>("sigmoid", "1 / (1 + exp(-x))"),
+    Float<UnaryOp::kTanh>("tanh", "hyperbolic tangent"),
+    Float<UnaryOp::kErf>("erf", "error function"),
+    Float<UnaryOp::kSin>("sin", "sine"),
+    Float<UnaryOp::kCos>("cos", "cosine"),
+    Float<UnaryOp::kTan>("tan", "tangent"),
+    Float<UnaryOp::kAsin>("asin", "inverse sine"),
+    Float<UnaryOp::kAcos>("acos", "inverse cosine"),
+    Float<UnaryOp::kAtan>("atan", "inverse tangent"),
+    Float<UnaryOp::kSinh>("sinh", "hyperbolic sine"),
+    Float<UnaryOp::kCosh>("cosh", "hyperbolic cosine"),
+    Number<UnaryOp::kFloor>("floor", "greatest integer <= x"),
+    Number<UnaryOp::kCeil>("ceil", "least integer >= x"),
+    Number<UnaryOp::kRound>("round", "nearest integer, halves to even"),
+    Number<UnaryOp::kTrunc>("trunc", "integer part"),
+    Number<UnaryOp::kSign>("sign", "-1, 0 or 1"),
+    Number<UnaryOp::kAbs>("abs", "absolute value"),
+    Number<UnaryOp::kNegative>("negative", "-x"),
+    {.name = "bitwise_not", .summary = "complement of each bit", .inputs = kInputs,
+     .type_relation = IntegralIdentityRelation, .fusion = FusionClass::kElementwise,
+     .compute = ComputeUnary<UnaryOp::kBitwiseNot>},
+    Predicate<UnaryOp::kIsNan>("isnan", "whether x is NaN"),
+    Predicate<UnaryOp::kIsInf>("isinf", "whether x is infinite"),
+    Predicate<UnaryOp::kIsFinite>("isfinite", "whether x is finite"),
+    {.name = "logical_not", .summary = "not x", .inputs = kInputs, .type_relation = LogicalNotRelation,
+     .fusion = FusionClass::kElementwise, .compute = ComputeUnary<UnaryOp::kLogicalNot>},
+    {.name = "copy", .summary = "x", .inputs = kInputs, .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise, .compute = ComputeCopy},
+    {.name = "clip", .summary = "min(max(x, a_min), a_max)", .inputs = kInputs, .attrs = kClipAttrs,
+     .type_relation = IdentityRelation, .fusion = FusionClass::kElementwise, .compute = ComputeClip},
+    {.name = "cast", .summary = "x converted to `dtype`; floats truncate and saturate", .inputs = kInputs,
+     .attrs = kCastAttrs, .type_relation = CastRelation, .fusion = FusionClass::kElementwise, .compute = ComputeCast},
+    {.name = "cast_like", .summary = "x converted to the dtype of `like`", .inputs = kLikeInputs,
+     .type_relation = CastLikeRelation, .fusion = FusionClass::kElementwise, .compute = ComputeCast},
+    {.name = "zeros_like", .summary = "zeros of x's type", .inputs = kInputs, .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise, .compute = ComputeFillLike<0>},
+    {.name = "ones_like", .summary = "ones of x's type", .inputs = kInputs, .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise, .compute = ComputeFillLike<1>},
+    {.name = "nn.relu", .summary = "max(x, 0)", .inputs = kInputs, .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise, .compute = ComputeRelu},
+    {.name = "nn.leaky_relu", .summary = "x where x > 0, else alpha * x", .inputs = kInputs, .attrs = kLeakyAttrs,
+     .type_relation = FloatIdentityRelation, .fusion = FusionClass::kElementwise, .compute = ComputeLeakyRelu},
+};
+
+}  // namespace
+
+std::span<const OpDef> UnaryOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,407 @@
+#include "kernels/te/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/stack_guard.h"
+
+namespace rvm::te {
+namespace {
+
+// One element: integers and bools in `i` (canonical for their dtype), floats in `d`.
+struct Number {
+  int64_t i = 0;
+  double d = 0;
+};
+
+bool ComputesInFloat32(DataType dtype) { return dtype.is_float() && dtype.bits <= 32; }
+
+int64_t WrapTo(DataType dtype, int64_t value) {
+  if (dtype.is_bool()) return value != 0;
+  int shift = 64 - dtype.bits;
+  uint64_t shifted = static_cast<uint64_t>(value) << shift;
+  return dtype.is_int() ? static_cast<int64_t>(shifted) >> shift : static_cast<int64_t>(shifted >> shift);
+}
+
+double RoundTo(DataType dtype, double value) { return ComputesInFloat32(dtype) ? static_cast<float>(value) : value; }
+
+int64_t ShiftLeft(int64_t a, int64_t b, DataType dtype) {
+  if (b < 0 || b >= dtype.bits) return 0;
+  return WrapTo(dtype, static_cast<int64_t>(static_cast<uint64_t>(a) << b));
+}
+
+int64_t ShiftRight(int64_t a, int64_t b, DataType dtype) {
+  if (b < 0 || b >= dtype.bits) return dtype.is_int() && a < 0 ? -1 : 0;
+  return dtype.is_int() ? a >> b : static_cast<int64_t>(static_cast<uint64_t>(a) >> b);
+}
+
+int64_t IntPower(int64_t base, int64_t exponent, DataType dtype) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  uint64_t result = 1, factor = static_cast<uint64_t>(base);
+  for (; exponent > 0; exponent >>= 1, factor *= factor) {
+    if (exponent & 1) result *= factor;
+  }
+  return WrapTo(dtype, static_cast<int64_t>(result));
+}
+
+int64_t Divide(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
+  if (b == 0) return 0;
+  if (!dtype.is_int()) {
+    uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    bool modulo = op == BinaryOp::kFloorMod || op == BinaryOp::kTruncMod;
+    return static_cast<int64_t>(modulo ? x % y : x / y);
+  }
+  switch (op) {
+    case BinaryOp::kFloorDivide: return WrapTo(dtype, EvaluateBinaryDim(DimKind::kFloorDiv, a, b));
+    case BinaryOp::kFloorMod: return EvaluateBinaryDim(DimKind::kFloorMod, a, b);
+    case BinaryOp::kTruncMod: return b == -1 ? 0 : a % b;
+    default: return b == -1 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a / b;
+  }
+}
+
+int64_t IntBinary(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
+  auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
+  bool less = dtype.is_int() ? a < b : u(a) < u(b);
+  switch (op) {
+    case BinaryOp::kAdd: return WrapTo(dtype, static_cast<int64_t>(u(a) + u(b)));
+    case BinaryOp::kSubtract: return WrapTo(dtype, static_cast<int64_t>(u(a) - u(b)));
+    case BinaryOp::kMultiply: return WrapTo(dtype, static_cast<int64_t>(u(a) * u(b)));
+    case BinaryOp::kDivide:
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kFloorMod:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kTruncMod: return Divide(op, a, b, dtype);
+    case BinaryOp::kPower: return IntPower(a, b, dtype);
+    case BinaryOp::kMaximum: return less ? b : a;
+    case BinaryOp::kMinimum: return less ? a : b;
+    case BinaryOp::kAnd: return a & b;
+    case BinaryOp::kOr: return a | b;
+    case BinaryOp::kXor: return a ^ b;
+    case BinaryOp::kShiftLeft: return ShiftLeft(a, b, dtype);
+    case BinaryOp::kShiftRight: return ShiftRight(a, b, dtype);
+    case BinaryOp::kEqual: return a == b;
+    case BinaryOp::kNotEqual: return a != b;
+    case BinaryOp::kLess: return less;
+    case BinaryOp::kLessEqual: return less || a == b;
+    case BinaryOp::kGreater: return !less && a != b;
+    case BinaryOp::kGreaterEqual: return !less;
+  }
+  return 0;
+}
+
+double FloatArithmetic(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::kAdd: return a + b;
+    case BinaryOp::kSubtract: return a - b;
+    case BinaryOp::kMultiply: return a * b;
+    case BinaryOp::kDivide: return a / b;
+    case BinaryOp::kFloorDivide: return std::floor(a / b);
+    case BinaryOp::kFloorMod: return a - b * std::floor(a / b);
+    case BinaryOp::kTruncDivide: return std::trunc(a / b);
+    case BinaryOp::kTruncMod: return std::fmod(a, b);
+    case BinaryOp::kPower: return std::pow(a, b);
+    case BinaryOp::kMaximum: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
+    case BinaryOp::kMinimum: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b);
+    default: RVM_UNREACHABLE("a bitwise operation on floats");
+  }
+}
+
+bool FloatCompare(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::kEqual: return a == b;
+    case BinaryOp::kNotEqual: return a != b;
+    case BinaryOp::kLess: return a < b;
+    case BinaryOp::kLessEqual: return a <= b;
+    case BinaryOp::kGreater: return a > b;
+    default: return a >= b;
+  }
+}
+
+double FloatUnary(UnaryOp op, double a) {
+  switch (op) {
+    case UnaryOp::kNegative: return -a;
+    case UnaryOp::kAbs: return std::abs(a);
+    case UnaryOp::kSign: return std::isnan(a) ? a : (a > 0) - (a < 0);
+    case UnaryOp::kFloor: return std::floor(a);
+    case UnaryOp::kCeil: return std::ceil(a);
+    case UnaryOp::kRound: return std::nearbyint(a);
+    case UnaryOp::kTrunc: return std::trunc(a);
+    case UnaryOp::kSqrt: return std::sqrt(a);
+    case UnaryOp::kRsqrt: return 1 / std::sqrt(a);
+    case UnaryOp::kExp: return std::exp(a);
+    case UnaryOp::kLog: return std::log(a);
+    case UnaryOp::kLog2: return std::log2(a);
+    case UnaryOp::kLog10: return std::log10(a);
+    case UnaryOp::kTanh: return std::tanh(a);
+    case UnaryOp::kSigmoid: return 1 / (1 + std::exp(-a));
+    case UnaryOp::kErf: return std::erf(a);
+    case UnaryOp::kSin: return std::sin(a);
+    case UnaryOp::kCos: return std::cos(a);
+    case UnaryOp::kTan: return std::tan(a);
+    case UnaryOp::kAsin: return std::asin(a);
+    case UnaryOp::kAcos: return std::acos(a);
+    case UnaryOp::kAtan: return std::atan(a);
+    case UnaryOp::kSinh: return std::sinh(a);
+    case UnaryOp::kCosh: return std::cosh(a);
+    case UnaryOp::kAsinh: return std::asinh(a);
+    case UnaryOp::kAcosh: return std::acosh(a);
+    case UnaryOp::kAtanh: return std::atanh(a);
+    default: RVM_UNREACHABLE("a logical operation on floats");
+  }
+}
+
+int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
+  switch (op) {
+    case UnaryOp::kNegative: return WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a)));
+    case UnaryOp::kAbs: return dtype.is_int() && a < 0 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a;
+    case UnaryOp::kSign: return dtype.is_int() ? (a > 0) - (a < 0) : a != 0;
+    case UnaryOp::kLogicalNot: return a == 0;
+    case UnaryOp::kBitwiseNot: return dtype.is_bool() ? a == 0 : WrapTo(dtype, ~a);
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf: return 0;
+    case UnaryOp::kIsFinite: return 1;
+    default: return a;  // rounding of an integer is itself
+  }
+}
+
+Number CastNumber(Number value, DataType from, DataType to) {
+  if (from.is_float() && to.is_float()) {
+    double rounded = RoundTo(to, value.d);
+    if (to.bits == 16) {
+      float f = static_cast<float>(value.d);
+      rounded = to.code == TypeCode::kBFloat ? BFloat16ToFloat(FloatToBFloat16(f)) : HalfToFloat(FloatToHalf(f));
+    }
+    return {0, rounded};
+  }
+  if (from.is_float()) {
+    if (to.is_bool()) return {value.d != 0, 0};
+    std::byte buffer[8] = {};
+    StoreDouble(to, buffer, value.d);
+    return {LoadInt(to, buffer), 0};
+  }
+  if (!to.is_float()) return {WrapTo(to, value.i), 0};
+  bool is_unsigned = from.is_uint();
+  double wide = is_unsigned ? static_cast<double>(static_cast<uint64_t>(value.i)) : static_cast<double>(value.i);
+  float narrow = is_unsigned ? static_cast<float>(static_cast<uint64_t>(value.i)) : static_cast<float>(value.i);
+  return {0, ComputesInFloat32(to) ? narrow : wide};
+}
+
+class Evaluator {
+ public:
+  explicit Evaluator(std::span<const Literal> inputs) : inputs_(inputs) {}
+
+  absl::Status BindSymbols(const Computation& computation);
+  Literal Compute(const Tensor& tensor);
+
+ private:
+  int64_t Value(const Dim& dim) const {
+    std::optional<int64_t> value = EvaluateDim(dim, [&](const Dim& leaf) -> std::optional<int64_t> {
+      auto found = symbols_.find(leaf.id());
+      return found == symbols_.end() ? std::nullopt : std::optional<int64_t>(found->second);
+    });
+    RVM_CHECK(value.has_value(), "a te extent has an unbound symbol");
+    return *value;
+  }
+  Number Eval(const Expr& e) {
+    return WithStack([&] { return EvalOnThisStack(*e); });
+  }
+  Number EvalOnThisStack(const ExprNode& e);
+  Number EvalReduce(const ExprNode& e);
+  Number Load(const ExprNode& read);
+
+  std::span<const Literal> inputs_;
+  absl::flat_hash_map<int64_t, int64_t> symbols_;
+  absl::flat_hash_map<int64_t, int64_t> indices_;
+  absl::flat_hash_map<const TensorNode*, Literal> computed_;
+};
+
+absl::Status Evaluator::BindSymbols(const Computation& computation) {
+  if (inputs_.size() != computation.inputs.size()) return absl::InvalidArgumentError("wrong number of inputs");
+  for (bool check : {false, true}) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Dims& dims = computation.inputs[i].dims();
+      if (inputs_[i].dtype() != computation.inputs[i].dtype() || inputs_[i].shape().size() != dims.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", i, " has another dtype or rank"));
+      }
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        if (!check && dims[axis].kind() == DimKind::kVar) symbols_.try_emplace(dims[axis].id(), inputs_[i].shape()[axis]);
+        if (check && Value(dims[axis]) != inputs_[i].shape()[axis]) {
+          return absl::InvalidArgumentError(absl::StrCat("input ", i, " axis ", axis, ": saw ", inputs_[i].shape()[axis],
+                                                         "; expected ", dims[axis].ToString(), " = ", Value(dims[axis])));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+Number Evaluator::Load(const ExprNode& read) {
+  const TensorNode* tensor = read.tensor.get();
+  int64_t offset = 0;
+  const Literal* source = nullptr;
+  if (tensor->kind == TensorKind::kInput) {
+    source = &inputs_[static_cast<size_t>(tensor->input_index)];
+  } else {
+    auto found = computed_.find(tensor);
+    RVM_CHECK(found != computed_.end(), "a te tensor is read before it is computed");
+    source = &found->second;
+  }
+  for (size_t axis = 0; axis < read.operands.size(); ++axis) {
+    int64_t index = Eval(read.operands[axis]).i;
+    int64_t extent = source->shape()[axis];
+    RVM_CHECK(index >= 0 && index < extent, "a te read is out of bounds");
+    offset = offset * extent + index;
+  }
+  return read.dtype.is_float() ? Number{0, source->DoubleAt(offset)} : Number{source->IntAt(offset), 0};
+}
+
+Number Evaluator::EvalReduce(const ExprNode& e) {
+  const Expr& body = e.operands[0];
+  DataType dtype = body.dtype();
+  int64_t count = 1;
+  std::vector<int64_t> extents;
+  for (const IndexVar& axis : e.axes) {
+    extents.push_back(Value(axis.extent));
+    count *= extents.back();
+  }
+  Number best;
+  bool is_float = dtype.is_float();
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (e.reduce) {
+    case ReduceOp::kProduct: best = {1, 1}; break;
+    case ReduceOp::kMaximum:
+      best = {dtype.is_int() ? std::numeric_limits<int64_t>::min() >> (64 - dtype.bits) : 0, -infinity};
+      break;
+    case ReduceOp::kMinimum:
+      best = {dtype.is_int()    ? std::numeric_limits<int64_t>::max() >> (64 - dtype.bits)
+              : dtype.is_bool() ? 1
+                                : static_cast<int64_t>(~uint64_t{0} >> (64 - dtype.bits)),
+              infinity};
+      break;
+    case ReduceOp::kAll: best = {1, 1}; break;
+    default: break;
+  }
+  int64_t best_at = 0;
+  for (int64_t step = 0; step < count; ++step) {
+    int64_t rest = step;
+    for (size_t axis = e.axes.size(); axis-- > 0;) {
+      indices_[e.axes[axis].id] = rest % extents[axis];
+      rest /= extents[axis];
+    }
+    Number v = Eval(body);
+    auto fold = [&](BinaryOp op) {
+      best = is_float ? Number{0, RoundTo(dtype, FloatArithmetic(op, best.d, v.d))}
+                      : Number{IntBinary(op, best.i, v.i, dtype), 0};
+    };
+    switch (e.reduce) {
+      case ReduceOp::kSum: fold(BinaryOp::kAdd); break;
+      case ReduceOp::kProduct: fold(BinaryOp::kMultiply); break;
+      case ReduceOp::kMaximum: fold(BinaryOp::kMaximum); break;
+      case ReduceOp::kMinimum: fold(BinaryOp::kMinimum); break;
+      case ReduceOp::kAll: best.i = best.i != 0 && v.i != 0; break;
+      case ReduceOp::kAny: best.i = best.i != 0 || v.i != 0; break;
+      default: {
+        bool want_max = e.reduce == ReduceOp::kArgMax || e.reduce == ReduceOp::kArgMaxLast;
+        bool last = e.reduce == ReduceOp::kArgMaxLast || e.reduce == ReduceOp::kArgMinLast;
+        bool better;
+        if (is_float && (std::isnan(v.d) || std::isnan(best.d))) {
+          better = std::isnan(v.d) && (last || !std::isnan(best.d));
+        } else {
+          bool more = is_float ? (want_max ? v.d > best.d : v.d < best.d)
+                               : IntBinary(want_max ? BinaryOp::kGreater : BinaryOp::kLess, v.i, best.i, dtype) != 0;
+          bool same = is_float ? v.d == best.d : v.i == best.i;
+          better = more || (last && same);
+        }
+        if (step == 0 || better) {
+          best = v;
+          best_at = step;
+        }
+      }
+    }
+  }
+  if (e.reduce >= ReduceOp::kArgMax) return {best_at, 0};
+  return best;
+}
+
+Number Evaluator::EvalOnThisStack(const ExprNode& e) {
+  switch (e.kind) {
+    case ExprKind::kIntConst: return {WrapTo(e.dtype, e.int_value), 0};
+    case ExprKind::kFloatConst: return CastNumber({0, e.float_value}, kFloat64, e.dtype);
+    case ExprKind::kIndex: return {indices_.at(e.index.id), 0};
+    case ExprKind::kDim: return {Value(e.dim), 0};
+    case ExprKind::kRead: return Load(e);
+    case ExprKind::kSelect: return Eval(e.operands[0]).i != 0 ? Eval(e.operands[1]) : Eval(e.operands[2]);
+    case ExprKind::kCast: return CastNumber(Eval(e.operands[0]), e.operands[0].dtype(), e.dtype);
+    case ExprKind::kReduce: return EvalReduce(e);
+    case ExprKind::kUnary: {
+      Number a = Eval(e.operands[0]);
+      DataType dtype = e.operands[0].dtype();
+      if (!dtype.is_float()) return {IntUnary(e.unary, a.i, dtype), 0};
+      switch (e.unary) {
+        case UnaryOp::kIsNan: return {std::isnan(a.d), 0};
+        case UnaryOp::kIsInf: return {std::isinf(a.d), 0};
+        case UnaryOp::kIsFinite: return {std::isfinite(a.d), 0};
+        default: return {0, RoundTo(dtype, FloatUnary(e.unary, a.d))};
+      }
+    }
+    case ExprKind::kBinary: {
+      Number a = Eval(e.operands[0]), b = Eval(e.operands[1]);
+      DataType dtype = e.operands[0].dtype();
+      if (!dtype.is_float()) return {IntBinary(e.binary, a.i, b.i, dtype), 0};
+      if (e.binary >= BinaryOp::kEqual) return {FloatCompare(e.binary, a.d, b.d), 0};
+      return {0, RoundTo(dtype, FloatArithmetic(e.binary, a.d, b.d))};
+    }
+  }
+  return {};
+}
+
+// Tensors that `e` reads, in order of first mention.
+void CollectReads(const Expr& e, std::vector<Tensor>& reads) {
+  if (e->kind == ExprKind::kRead) reads.push_back(e->tensor);
+  for (const Expr& operand : e->operands) WithStack([&] { CollectReads(operand, reads); });
+}
+
+Literal Evaluator::Compute(const Tensor& tensor) {
+  if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
+  auto found = computed_.find(tensor.get());
+  if (found != computed_.end()) return found->second;
+  std::vector<Tensor> reads;
+  CollectReads(tensor->body, reads);
+  for (const Tensor& read : reads) {
+    if (read->kind != TensorKind::kInput) WithStack([&] { Compute(read); });
+  }
+  Shape shape;
+  for (const Dim& dim : tensor->dims) shape.push_back(std::max<int64_t>(Value(dim), 0));
+  int64_t count = NumElements(shape).value_or(0);
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * tensor->dtype.bytes());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      indices_[tensor->axes[axis].id] = rest % shape[axis];
+      rest /= shape[axis];
+    }
+    Number value = Eval(tensor->body);
+    std::byte* address = buffer->data() + i * tensor->dtype.bytes();
+    tensor->dtype.is_float() ? StoreDouble(tensor->dtype, address, value.d) : StoreInt(tensor->dtype, address, value.i);
+  }
+  Literal literal(tensor->dtype, shape, buffer);
+  computed_.emplace(tensor.get(), literal);
+  return literal;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation, std::span<const Literal> inputs) {
+  Evaluator evaluator(inputs);
+  if (absl::Status status = evaluator.BindSymbols(computation); !status.ok()) return status;
+  std::vector<Literal> outputs;
+  for (const Tensor& output : computation.outputs) outputs.push_back(evaluator.Compute(output));
+  return outputs;
+}
+
+}  // namespace rvm::te

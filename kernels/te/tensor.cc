@@ -1,0 +1,281 @@
+#include "kernels/te/tensor.h"
+
+#include <atomic>
+#include <bit>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/stack_guard.h"
+
+namespace rvm::te {
+namespace {
+
+// Identities of index variables; their order carries no meaning.
+int64_t NextIndexId() {
+  static std::atomic<int64_t> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Expr Make(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
+
+bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEqual; }
+
+bool IsIndexConst(const Expr& e, int64_t value) {
+  return e->kind == ExprKind::kIntConst && e->dtype == kInt64 && e->int_value == value;
+}
+
+Expr MakeIndex(const IndexVar& var) {
+  ExprNode node{ExprKind::kIndex, kInt64};
+  node.index = var;
+  return Make(std::move(node));
+}
+
+std::vector<IndexVar> MakeAxes(std::span<const Dim> extents, std::string_view prefix, std::vector<Expr>& indices) {
+  std::vector<IndexVar> axes;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    axes.push_back({NextIndexId(), extents[i], absl::StrCat(absl::string_view(prefix.data(), prefix.size()), i)});
+    // An axis of extent 1 is always at 0: that simplifies what reads through it.
+    indices.push_back(extents[i] == Dim(1) ? Index(0) : MakeIndex(axes.back()));
+  }
+  return axes;
+}
+
+constexpr const char* kUnaryNames[] = {"-",    "abs",  "sign", "floor", "ceil", "round", "trunc", "sqrt",
+                                       "rsqrt", "exp", "log",  "log2",  "log10", "tanh", "sigmoid", "erf",
+                                       "sin",  "cos",  "tan",  "asin",  "acos", "atan",  "sinh", "cosh",
+                                       "asinh", "acosh", "atanh", "not", "~",   "isnan", "isinf", "isfinite"};
+constexpr const char* kBinaryNames[] = {"+", "-",  "*",   "/",  "floordiv", "floormod", "truncdiv",
+                                        "truncmod", "power", "max", "min", "and", "or", "xor",
+                                        "<<", ">>", "==", "!=", "<", "<=", ">", ">="};
+constexpr const char* kReduceNames[] = {"sum", "prod", "max", "min", "all", "any",
+                                        "argmax", "argmin", "argmax_last", "argmin_last"};
+
+// Writes expressions, with what names are given to variables and tensors.
+class Printer {
+ public:
+  Printer(bool canonical, std::vector<const TensorNode*>* pending) : canonical_(canonical), pending_(pending) {}
+
+  std::string Of(const Expr& e) {
+    return WithStack([&] { return OnThisStack(e); });
+  }
+  std::string NameOf(const TensorNode* tensor) {
+    auto [it, added] = tensors_.try_emplace(tensor, tensors_.size());
+    if (added && pending_ != nullptr) pending_->push_back(tensor);
+    if (tensor->kind == TensorKind::kInput) return absl::StrCat("in", tensor->input_index);
+    return canonical_ ? absl::StrCat("t", it->second) : absl::StrCat(tensor->name, it->second);
+  }
+  std::string NameOf(const IndexVar& var) {
+    auto [it, added] = vars_.try_emplace(var.id, vars_.size());
+    return absl::StrCat("i", it->second);
+  }
+  std::string DimText(const Dim& dim) {
+    if (!canonical_) return dim.ToString();
+    return SubstituteDim(dim, [](const Dim& leaf) -> std::optional<Dim> {
+             return Dim::Var(leaf.id(), absl::StrCat("s", leaf.id()));
+           }).ToString();
+  }
+  std::string Axes(const std::vector<IndexVar>& axes) {
+    return absl::StrJoin(axes, ", ", [&](std::string* out, const IndexVar& axis) {
+      absl::StrAppend(out, NameOf(axis), "<", DimText(axis.extent));
+    });
+  }
+
+ private:
+  std::string OnThisStack(const Expr& e) {
+    switch (e->kind) {
+      case ExprKind::kIntConst:
+        return e->dtype == kInt64 ? absl::StrCat(e->int_value) : absl::StrCat(e->int_value, ":", e->dtype.ToString());
+      case ExprKind::kFloatConst:
+        return canonical_ ? absl::StrCat(absl::Hex(std::bit_cast<uint64_t>(e->float_value)), ":", e->dtype.ToString())
+                          : absl::StrCat(e->float_value, ":", e->dtype.ToString());
+      case ExprKind::kIndex: return NameOf(e->index);
+      case ExprKind::kDim: return DimText(e->dim);
+      case ExprKind::kRead: return absl::StrCat(NameOf(e->tensor.get()), "[", Operands(*e), "]");
+      case ExprKind::kUnary: return absl::StrCat(kUnaryNames[static_cast<int>(e->unary)], "(", Operands(*e), ")");
+      case ExprKind::kBinary:
+        return absl::StrCat("(", Of(e->operands[0]), " ", kBinaryNames[static_cast<int>(e->binary)], " ",
+                            Of(e->operands[1]), ")");
+      case ExprKind::kSelect: return absl::StrCat("select(", Operands(*e), ")");
+      case ExprKind::kCast: return absl::StrCat(e->dtype.ToString(), "(", Operands(*e), ")");
+      case ExprKind::kReduce: {
+        std::string axes = Axes(e->axes);
+        return absl::StrCat(kReduceNames[static_cast<int>(e->reduce)], "{", axes, "}(", Operands(*e), ")");
+      }
+    }
+    return "";
+  }
+  std::string Operands(const ExprNode& e) {
+    return absl::StrJoin(e.operands, ", ", [&](std::string* out, const Expr& o) { *out += Of(o); });
+  }
+
+  bool canonical_;
+  std::vector<const TensorNode*>* pending_;
+  absl::flat_hash_map<const TensorNode*, size_t> tensors_;
+  absl::flat_hash_map<int64_t, size_t> vars_;
+};
+
+std::string Describe(const Computation& computation, bool canonical) {
+  std::vector<const TensorNode*> pending;
+  Printer printer(canonical, &pending);
+  std::string text = canonical ? "" : absl::StrCat(computation.name, ":\n");
+  for (const Tensor& input : computation.inputs) {
+    absl::StrAppend(&text, "  ", printer.NameOf(input.get()), ": ", input.dtype().ToString(), "(");
+    for (const Dim& dim : input.dims()) absl::StrAppend(&text, printer.DimText(dim), ",");
+    text += ")\n";
+  }
+  std::string outputs;
+  for (const Tensor& output : computation.outputs) absl::StrAppend(&outputs, " ", printer.NameOf(output.get()));
+  for (size_t i = 0; i < pending.size(); ++i) {
+    const TensorNode* tensor = pending[i];
+    if (tensor->kind == TensorKind::kInput) continue;
+    std::string name = printer.NameOf(tensor);
+    std::string axes = printer.Axes(tensor->axes);
+    absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), " = ", printer.Of(tensor->body), "\n");
+  }
+  absl::StrAppend(&text, "  ->", outputs, "\n");
+  return text;
+}
+
+}  // namespace
+
+DataType Expr::dtype() const { return node_->dtype; }
+DataType Tensor::dtype() const { return node_->dtype; }
+const Dims& Tensor::dims() const { return node_->dims; }
+
+Expr Tensor::operator()(std::span<const Expr> indices) const {
+  RVM_CHECK(indices.size() == rank(), "a tensor is read with another number of indices than its rank");
+  ExprNode node{ExprKind::kRead, dtype()};
+  node.tensor = *this;
+  node.operands.assign(indices.begin(), indices.end());
+  return Make(std::move(node));
+}
+Expr Tensor::operator()(std::initializer_list<Expr> indices) const {
+  return (*this)(std::span<const Expr>(indices.begin(), indices.size()));
+}
+
+Tensor Input(int64_t index, std::string name, DataType dtype, Dims dims) {
+  TensorNode node{TensorKind::kInput, dtype, std::move(dims), std::move(name)};
+  node.input_index = index;
+  return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
+                     const std::function<Expr(std::span<const Expr>)>& body) {
+  TensorNode node{TensorKind::kCompute, dtype, std::move(dims), std::move(name)};
+  std::vector<Expr> indices;
+  node.axes = MakeAxes(node.dims, "i", indices);
+  node.body = body(indices);
+  RVM_CHECK(node.body.dtype() == dtype, "a computation's body has another dtype than its tensor");
+  return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+Expr Reduce(ReduceOp op, std::span<const Dim> extents, const std::function<Expr(std::span<const Expr>)>& body) {
+  std::vector<Expr> indices;
+  std::vector<IndexVar> axes = MakeAxes(extents, "r", indices);
+  Expr reduced = body(indices);
+  DataType dtype = op >= ReduceOp::kArgMax ? kInt64 : reduced.dtype();
+  ExprNode node{ExprKind::kReduce, dtype};
+  node.reduce = op;
+  node.axes = std::move(axes);
+  node.operands = {std::move(reduced)};
+  return Make(std::move(node));
+}
+
+Expr IntConst(DataType dtype, int64_t value) {
+  ExprNode node{ExprKind::kIntConst, dtype};
+  node.int_value = value;
+  return Make(std::move(node));
+}
+Expr FloatConst(DataType dtype, double value) {
+  ExprNode node{ExprKind::kFloatConst, dtype};
+  node.float_value = value;
+  return Make(std::move(node));
+}
+Expr Const(DataType dtype, double value) {
+  return dtype.is_float() ? FloatConst(dtype, value) : IntConst(dtype, static_cast<int64_t>(value));
+}
+Expr Index(int64_t value) { return IntConst(kInt64, value); }
+Expr DimValue(const Dim& dim) {
+  if (dim.is_const()) return Index(dim.constant());
+  ExprNode node{ExprKind::kDim, kInt64};
+  node.dim = dim;
+  return Make(std::move(node));
+}
+
+Expr Unary(UnaryOp op, Expr a) {
+  bool predicate = op == UnaryOp::kLogicalNot || op >= UnaryOp::kIsNan;
+  ExprNode node{ExprKind::kUnary, predicate ? kBool : a.dtype()};
+  node.unary = op;
+  node.operands = {std::move(a)};
+  return Make(std::move(node));
+}
+
+Expr Binary(BinaryOp op, Expr a, Expr b) {
+  RVM_CHECK(a.dtype() == b.dtype(), "operands of a te operation have different dtypes");
+  if (a.dtype() == kInt64) {  // index arithmetic
+    bool constants = a->kind == ExprKind::kIntConst && b->kind == ExprKind::kIntConst;
+    switch (op) {
+      case BinaryOp::kAdd:
+        if (constants) return Index(a->int_value + b->int_value);
+        if (IsIndexConst(a, 0)) return b;
+        if (IsIndexConst(b, 0)) return a;
+        break;
+      case BinaryOp::kSubtract:
+        if (constants) return Index(a->int_value - b->int_value);
+        if (IsIndexConst(b, 0)) return a;
+        break;
+      case BinaryOp::kMultiply:
+        if (constants) return Index(a->int_value * b->int_value);
+        if (IsIndexConst(a, 1)) return b;
+        if (IsIndexConst(b, 1)) return a;
+        if (IsIndexConst(a, 0) || IsIndexConst(b, 0)) return Index(0);
+        break;
+      case BinaryOp::kFloorDivide:
+        if (constants) return Index(EvaluateBinaryDim(DimKind::kFloorDiv, a->int_value, b->int_value));
+        if (IsIndexConst(b, 1)) return a;
+        break;
+      case BinaryOp::kFloorMod:
+        if (constants) return Index(EvaluateBinaryDim(DimKind::kFloorMod, a->int_value, b->int_value));
+        if (IsIndexConst(b, 1)) return Index(0);
+        break;
+      default: break;
+    }
+  }
+  ExprNode node{ExprKind::kBinary, IsComparison(op) ? kBool : a.dtype()};
+  node.binary = op;
+  node.operands = {std::move(a), std::move(b)};
+  return Make(std::move(node));
+}
+
+Expr Select(Expr condition, Expr then, Expr otherwise) {
+  RVM_CHECK(condition.dtype().is_bool() && then.dtype() == otherwise.dtype(), "a te select of mixed dtypes");
+  ExprNode node{ExprKind::kSelect, then.dtype()};
+  node.operands = {std::move(condition), std::move(then), std::move(otherwise)};
+  return Make(std::move(node));
+}
+
+Expr Cast(DataType dtype, Expr a) {
+  if (a.dtype() == dtype) return a;
+  ExprNode node{ExprKind::kCast, dtype};
+  node.operands = {std::move(a)};
+  return Make(std::move(node));
+}
+
+Expr operator+(Expr a, Expr b) { return Binary(BinaryOp::kAdd, std::move(a), std::move(b)); }
+Expr operator-(Expr a, Expr b) { return Binary(BinaryOp::kSubtract, std::move(a), std::move(b)); }
+Expr operator*(Expr a, Expr b) { return Binary(BinaryOp::kMultiply, std::move(a), std::move(b)); }
+
+Expr BroadcastIndex(const Expr& index, const Dim& read_extent, const Dim& iterated_extent) {
+  if (read_extent == Dim(1)) return Index(0);
+  if (read_extent.is_const() || CompareDims(read_extent, iterated_extent) == DimEquality::kEqual) return index;
+  return Select(Binary(BinaryOp::kEqual, DimValue(read_extent), Index(1)), Index(0), index);
+}
+
+std::string ToString(const Computation& computation) { return Describe(computation, false); }
+std::string ToString(const Expr& expr) { return Printer(false, nullptr).Of(expr); }
+std::string Fingerprint(const Computation& computation) { return Describe(computation, true); }
+
+}  // namespace rvm::te
