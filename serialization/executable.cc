@@ -1,0 +1,113 @@
+#include "serialization/executable.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace rvm {
+namespace {
+
+// Types share their parts, so a small table can describe a type whose text is
+// exponentially long; and a table that is not verified yet may have cycles.
+constexpr size_t kLongestTypeText = 4096;
+
+class TypePrinter {
+ public:
+  explicit TypePrinter(const Executable& executable) : executable_(executable) {}
+
+  // Every level of nesting appends at least a character before it goes deeper,
+  // so the limit on the text also bounds the recursion.
+  void Print(TypeId id) {
+    if (text_.size() > kLongestTypeText) return;
+    if (id.value >= executable_.types.size()) {
+      absl::StrAppend(&text_, "<no type ", id.value, ">");
+      return;
+    }
+    const TypeDesc& type = executable_.types[id.value];
+    switch (type.kind) {
+      case TypeDescKind::kScalar: text_ += type.dtype.ToString(); return;
+      case TypeDescKind::kTensor: PrintTensor(type); return;
+      case TypeDescKind::kTuple:
+        PrintList("(", type.fields);
+        text_ += type.fields.size() == 1 ? ",)" : ")";
+        return;
+      case TypeDescKind::kAdt:
+        if (type.adt.value < executable_.adts.size()) {
+          text_ += executable_.adts[type.adt.value].name;
+        } else {
+          absl::StrAppend(&text_, "<no adt ", type.adt.value, ">");
+        }
+        return;
+      case TypeDescKind::kClosure:
+        PrintList("fn (", type.fields);
+        text_ += ") -> ";
+        Print(type.result);
+        return;
+      case TypeDescKind::kRef:
+        PrintList("ref(", type.fields);
+        text_ += ")";
+        return;
+    }
+  }
+
+  std::string Take() {
+    if (text_.size() > kLongestTypeText) {
+      text_.resize(kLongestTypeText);
+      text_ += "...";
+    }
+    return std::move(text_);
+  }
+
+ private:
+  void PrintTensor(const TypeDesc& type) {
+    text_ += "Tensor[(";
+    for (size_t i = 0; i < type.dims.size(); ++i) {
+      if (i > 0) text_ += ", ";
+      if (type.dims[i] == TypeDesc::kUnknownDim) {
+        text_ += "?";
+      } else {
+        absl::StrAppend(&text_, type.dims[i]);
+      }
+    }
+    absl::StrAppend(&text_, "), ", type.dtype.ToString(), "]");
+  }
+
+  void PrintList(std::string_view open, const std::vector<TypeId>& types) {
+    text_ += open;
+    for (size_t i = 0; i < types.size() && text_.size() <= kLongestTypeText; ++i) {
+      if (i > 0) text_ += ", ";
+      Print(types[i]);
+    }
+  }
+
+  const Executable& executable_;
+  std::string text_;
+};
+
+}  // namespace
+
+const Entry* Executable::FindEntry(std::string_view name) const {
+  for (const Entry& entry : entries) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string TypeToString(const Executable& executable, TypeId type) {
+  TypePrinter printer(executable);
+  printer.Print(type);
+  return printer.Take();
+}
+
+bool IsAssignable(const Executable& executable, TypeId from, TypeId to) {
+  if (from == to) return true;
+  const TypeDesc& a = executable.types[from.value];
+  const TypeDesc& b = executable.types[to.value];
+  if (a.kind != TypeDescKind::kTensor || b.kind != TypeDescKind::kTensor) return false;
+  if (a.dtype != b.dtype || a.dims.size() != b.dims.size()) return false;
+  for (size_t i = 0; i < a.dims.size(); ++i) {
+    if (b.dims[i] != TypeDesc::kUnknownDim && b.dims[i] != a.dims[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace rvm
