@@ -1,0 +1,151 @@
+#include "compiler/text/lexer.h"
+
+#include <array>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace rvm::text {
+namespace {
+
+using diagnostics::DiagnosticKind;
+
+bool IsIdentStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsIdent(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Longest first.
+constexpr std::array<std::string_view, 8> kTwoCharPuncts = {"->", "=>", "==", "!=", "<=", ">=", ":=", "#["};
+constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
+
+class Lexer {
+ public:
+  Lexer(uint32_t source, diagnostics::Diagnostics& diagnostics)
+      : source_(source), text_(diagnostics.sources().text(source)), diagnostics_(diagnostics) {}
+
+  std::vector<Token> Run() {
+    while (SkipBlanks()) Next();
+    Add(TokenKind::kEnd, text_.size(), text_.size());
+    return std::move(tokens_);
+  }
+
+ private:
+  char At(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
+  ir::Span SpanOf(size_t begin, size_t end) const {
+    return {source_, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  }
+  void Add(TokenKind kind, size_t begin, size_t end) {
+    tokens_.push_back({kind, text_.substr(begin, end - begin), SpanOf(begin, end)});
+    at_ = end;
+  }
+
+  // False at the end of the text.
+  bool SkipBlanks() {
+    while (at_ < text_.size()) {
+      char c = text_[at_];
+      if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+        ++at_;
+      } else if ((c == '/' && At(at_ + 1) == '/') || (c == '#' && At(at_ + 1) != '[')) {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == '/' && At(at_ + 1) == '*') {
+        SkipBlockComment();
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void SkipBlockComment() {
+    size_t begin = at_;
+    int depth = 0;
+    while (at_ < text_.size()) {
+      if (text_[at_] == '/' && At(at_ + 1) == '*') {
+        ++depth;
+        at_ += 2;
+      } else if (text_[at_] == '*' && At(at_ + 1) == '/') {
+        at_ += 2;
+        if (--depth == 0) return;
+      } else {
+        ++at_;
+      }
+    }
+    diagnostics_.Error(SpanOf(begin, begin + 2), DiagnosticKind::kBadString, "this comment has no end; expected `*/`");
+  }
+
+  void Next() {
+    size_t begin = at_;
+    char c = text_[at_];
+    if (IsIdentStart(c)) {
+      size_t end = at_;
+      while (IsIdent(At(end))) ++end;
+      return Add(TokenKind::kIdent, begin, end);
+    }
+    if ((c == '%' || c == '@') && IsIdent(At(at_ + 1))) {
+      size_t end = at_ + 1;
+      while (IsIdent(At(end))) ++end;
+      Add(c == '%' ? TokenKind::kLocal : TokenKind::kGlobal, begin, end);
+      tokens_.back().text.remove_prefix(1);
+      return;
+    }
+    if (IsDigit(c)) return Number();
+    if (c == '"') return String();
+    for (std::string_view punct : kTwoCharPuncts) {
+      if (text_.substr(at_, 2) == punct) return Add(TokenKind::kPunct, begin, begin + 2);
+    }
+    if (kOneCharPuncts.find(c) != std::string_view::npos) return Add(TokenKind::kPunct, begin, begin + 1);
+    size_t end = at_ + 1;
+    while ((static_cast<unsigned char>(At(end)) & 0xc0) == 0x80) ++end;  // the rest of a UTF-8 character
+    diagnostics_.Error(
+        SpanOf(begin, end), DiagnosticKind::kBadCharacter,
+        absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`"));
+    at_ = end;
+  }
+
+  void Number() {
+    size_t begin = at_, end = at_;
+    while (IsDigit(At(end))) ++end;
+    // Behind a dot stands a field index: `%x.0.1` has no number 0.1 in it.
+    bool is_field = !tokens_.empty() && tokens_.back().text == "." && tokens_.back().span.end == begin;
+    if (is_field) return Add(TokenKind::kNumber, begin, end);
+    if (At(end) == '.' && IsDigit(At(end + 1))) {
+      ++end;
+      while (IsDigit(At(end))) ++end;
+    } else if (At(end) == '.' && !IsIdent(At(end + 1)) && At(end + 1) != '.') {
+      ++end;  // `1.`
+    }
+    if ((At(end) == 'e' || At(end) == 'E') &&
+        (IsDigit(At(end + 1)) || ((At(end + 1) == '-' || At(end + 1) == '+') && IsDigit(At(end + 2))))) {
+      end += 2;
+      while (IsDigit(At(end))) ++end;
+    }
+    while (IsIdent(At(end))) ++end;  // the suffix
+    Add(TokenKind::kNumber, begin, end);
+  }
+
+  void String() {
+    size_t begin = at_, end = at_ + 1;
+    while (end < text_.size() && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
+    if (At(end) != '"') {
+      end = std::min(end, text_.size());
+      diagnostics_.Error(SpanOf(begin, end), DiagnosticKind::kBadString, "this string has no end; expected `\"`");
+      at_ = end;
+      return;
+    }
+    Add(TokenKind::kString, begin, end + 1);
+  }
+
+  uint32_t source_;
+  std::string_view text_;
+  diagnostics::Diagnostics& diagnostics_;
+  size_t at_ = 0;
+  std::vector<Token> tokens_;
+};
+
+}  // namespace
+
+std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics) {
+  return Lexer(source, diagnostics).Run();
+}
+
+}  // namespace rvm::text

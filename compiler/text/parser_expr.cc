@@ -1,0 +1,484 @@
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/stack_guard.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/text/parser_state.h"
+
+namespace rvm::text {
+
+using diagnostics::DiagnosticKind;
+
+namespace {
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+// 0 where `text` is no binary operator; a higher number binds tighter. All associate to the left.
+int Precedence(std::string_view text) {
+  if (text == ":=") return 1;
+  if (text == "==" || text == "!=") return 2;
+  if (text == "<" || text == "<=" || text == ">" || text == ">=") return 3;
+  if (text == "+" || text == "-") return 4;
+  if (text == "*" || text == "/") return 5;
+  return 0;
+}
+
+bool IsFunctionKeyword(const Token& token) {
+  return token.kind == TokenKind::kIdent && (token.text == "fn" || token.text == "fun");
+}
+
+struct Binding {
+  ir::Var* var;
+  ir::Expr* value;
+  ir::Span span;
+};
+
+}  // namespace
+
+ir::Expr* Parser::ParseExpr() {
+  return WithStack([&] { return ParseBinary(1); });
+}
+
+// `let %x = e; %0 = e; e; e`: a chain of bindings, folded into nested lets from its end.
+ir::Expr* Parser::ParseSequence() {
+  size_t depth = scope_.size();
+  std::vector<Binding> bindings;
+  ir::Expr* result = nullptr;
+  while (true) {
+    ir::Span begin = Peek().span;
+    bool is_let = Accept("let");
+    bool is_graph = !is_let && Peek().kind == TokenKind::kLocal && PeekIs("=", 1);
+    if (!is_let && !is_graph) {
+      ir::Expr* expr = ParseExpr();
+      if (expr == nullptr) break;
+      if (!Accept(";")) {
+        result = expr;
+        break;
+      }
+      if (AtSequenceEnd()) {
+        Unexpected("an expression behind `;`: the value of the sequence");
+        break;
+      }
+      bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
+      continue;
+    }
+    bool is_wildcard = PeekIs("_");
+    if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
+      Unexpected("a variable like `%x`");
+      break;
+    }
+    Token name = Take();
+    const ir::Type* annotation = nullptr;
+    if (is_let && Accept(":") && (annotation = ParseType()) == nullptr) break;
+    if (!Expect("=")) break;
+    ir::Var* var = NewVar(name, annotation);
+    bool is_recursive = IsFunctionKeyword(Peek()) && !is_wildcard;
+    if (is_recursive) Push(var);
+    ir::Expr* value = ParseExpr();
+    if (value == nullptr) break;
+    if (!is_recursive && !is_wildcard) Push(var);
+    bindings.push_back({var, value, From(begin)});
+    if (!Expect(";")) break;
+  }
+  PopTo(depth);
+  if (result == nullptr) return nullptr;
+  for (size_t i = bindings.size(); i-- > 0;) {
+    result = arena_.New<ir::Let>(bindings[i].var, bindings[i].value, result, bindings[i].span);
+  }
+  return result;
+}
+
+ir::Expr* Parser::ParseBinary(int min_precedence) {
+  ir::Expr* left = ParseUnary();
+  while (left != nullptr && Peek().kind == TokenKind::kPunct) {
+    int precedence = Precedence(Peek().text);
+    if (precedence == 0 || precedence < min_precedence) break;
+    Token op = Take();
+    ir::Expr* right = ParseBinary(precedence + 1);
+    if (right == nullptr) return nullptr;
+    ir::Span span = From(left->span);
+    if (op.text == ":=") {
+      left = arena_.New<ir::RefWrite>(left, right, span);
+    } else {
+      auto* callee = arena_.New<ir::OpExpr>(ops::FindInfix(op.text), op.span);
+      left = arena_.New<ir::Call>(callee, std::vector<ir::Expr*>{left, right}, ir::Attrs{}, span);
+    }
+  }
+  return left;
+}
+
+ir::Expr* Parser::ParseUnary() {
+  if (!PeekIs("-") && !PeekIs("!")) return ParsePostfix();
+  Token sign = Take();
+  if (sign.text == "-" && Peek().kind == TokenKind::kNumber) return ParseNumber(Take(), true);
+  if (sign.text == "-" && Peek().kind == TokenKind::kIdent) {
+    if (std::optional<Literal> literal = SpecialFloat(Peek().text, true)) {
+      Take();
+      return MakeScalar(*std::move(literal), From(sign.span));
+    }
+  }
+  ir::Expr* operand = WithStack([&] { return ParseUnary(); });
+  if (operand == nullptr) return nullptr;
+  if (sign.text == "!") return arena_.New<ir::RefRead>(operand, From(sign.span));
+  auto* callee = arena_.New<ir::OpExpr>(ops::FindOp("negative"), sign.span);
+  return arena_.New<ir::Call>(callee, std::vector<ir::Expr*>{operand}, ir::Attrs{}, From(sign.span));
+}
+
+ir::Expr* Parser::ParsePostfix() {
+  ir::Expr* expr = ParseAtom();
+  while (expr != nullptr) {
+    if (PeekIs("(")) {
+      expr = ParseCallRest(expr, {});
+    } else if (PeekIs(".") && Peek(1).kind == TokenKind::kNumber) {
+      expr = ParseProjectionRest(expr);
+    } else if (PeekIs("<") && LooksLikeTypeArgs() && expr->expr_kind != ir::ExprKind::kVar) {
+      Take();
+      std::vector<ir::TypeArg> type_args;
+      if (!ParseTypeArgs(">", {}, type_args)) return nullptr;
+      expr = ParseCallRest(expr, std::move(type_args));
+    } else {
+      // `Nil` alone is the value, `Nil()` too.
+      auto* constructor = ir::DynCast<ir::ConstructorExpr>(expr);
+      if (constructor == nullptr || !constructor->constructor->fields.empty()) return expr;
+      return arena_.New<ir::Call>(expr, std::vector<ir::Expr*>{}, ir::Attrs{}, expr->span);
+    }
+  }
+  return nullptr;
+}
+
+// `<` opens type arguments if a `>` followed by `(` closes it and only types stand between.
+bool Parser::LooksLikeTypeArgs() const {
+  for (size_t i = 1;; ++i) {
+    const Token& token = Peek(i);
+    if (token.text == ">" && token.kind == TokenKind::kPunct) return PeekIs("(", i + 1);
+    bool fits =
+        token.kind == TokenKind::kNumber || token.kind == TokenKind::kIdent ||
+        (token.kind == TokenKind::kPunct && std::string_view("()[],?").find(token.text) != std::string_view::npos);
+    if (!fits) return false;
+  }
+}
+
+ir::Expr* Parser::ParseProjectionRest(ir::Expr* tuple) {
+  Take();
+  Token index = Take();
+  uint32_t value = 0;
+  if (!absl::SimpleAtoi(Abseil(index.text), &value)) {
+    diagnostics_.Error(index.span, DiagnosticKind::kBadNumber,
+                       absl::StrCat("`.", Abseil(index.text), "` is no field; expected an index like `.0`"));
+    return nullptr;
+  }
+  return arena_.New<ir::Project>(tuple, value, From(tuple->span));
+}
+
+ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args) {
+  if (!Expect("(")) return nullptr;
+  std::vector<ir::Expr*> args;
+  ir::Attrs attrs;
+  while (!Accept(")")) {
+    if (AtAttr()) {
+      if (!ParseAttrs(attrs)) return nullptr;
+      if (!PeekIs(")")) return Unexpected("an attribute or `)`");
+      continue;
+    }
+    ir::Expr* arg = ParseExpr();
+    if (arg == nullptr) return nullptr;
+    args.push_back(arg);
+    if (!PeekIs(")") && !Expect(",")) return nullptr;
+  }
+  auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), From(callee->span));
+  call->explicit_type_args = std::move(type_args);
+  return call;
+}
+
+// `name=value, name=value`, as far as they go.
+bool Parser::ParseAttrs(ir::Attrs& attrs) {
+  while (AtAttr()) {
+    Token name = Take();
+    Take();
+    ir::AttrValue value;
+    if (!ParseAttrValue(value)) return false;
+    if (attrs.Find(name.text) != nullptr) {
+      diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
+                         absl::StrCat("attribute `", Abseil(name.text), "` is given twice"));
+      return false;
+    }
+    attrs.Set(std::string(name.text), std::move(value), From(name.span));
+    if (!Accept(",")) break;
+  }
+  return true;
+}
+
+ir::Expr* Parser::ParseAtom() {
+  const Token& token = Peek();
+  switch (token.kind) {
+    case TokenKind::kNumber: return ParseNumber(Take(), false);
+    case TokenKind::kLocal: {
+      Token name = Take();
+      ir::Var* var = FindVar(name.text);
+      if (var == nullptr) return UnknownName(name.span, DiagnosticKind::kUnknownName, "variable", name.text);
+      return arena_.New<ir::VarExpr>(var, name.span);
+    }
+    case TokenKind::kGlobal: {
+      Token name = Take();
+      if (!globals_.contains(Abseil(name.text))) {
+        return UnknownName(name.span, DiagnosticKind::kUnknownName, "function", name.text);
+      }
+      return arena_.New<ir::GlobalExpr>(std::string(name.text), name.span);
+    }
+    case TokenKind::kIdent: break;
+    default:
+      if (PeekIs("(")) return ParseParenthesised();
+      if (PeekIs("{")) return ParseBlock();
+      return Unexpected("an expression");
+  }
+  if (IsFunctionKeyword(token)) return ParseFunctionRest(Take().span);
+  if (token.text == "if") return ParseIf();
+  if (token.text == "match") return ParseMatch();
+  if (token.text == "meta" && PeekIs("[", 1)) return ParseMeta();
+  bool is_call = PeekIs("(", 1);
+  if (is_call && (token.text == "ref" || token.text == "ref_read" || token.text == "ref_write")) return ParseRefCall();
+  if (is_call && token.text == "Constant" && !constructors_.contains("Constant")) return ParseConstant();
+  return ParseName();
+}
+
+// A constant, constructor or operator.
+ir::Expr* Parser::ParseName() {
+  Token first = Take();
+  if (first.text == "True" || first.text == "False") {
+    return MakeScalar(Literal::ScalarInt(kBool, first.text == "True"), first.span);
+  }
+  if (std::optional<Literal> special = SpecialFloat(first.text, false))
+    return MakeScalar(*std::move(special), first.span);
+  if (auto found = constructors_.find(Abseil(first.text)); found != constructors_.end()) {
+    return arena_.New<ir::ConstructorExpr>(found->second, first.span);
+  }
+  std::string name(first.text);
+  while (PeekIs(".") && Peek(1).kind == TokenKind::kIdent) {
+    Take();
+    absl::StrAppend(&name, ".", Abseil(Take().text));
+  }
+  if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
+  return UnknownName(From(first.span), DiagnosticKind::kUnknownName, "operator or constructor", name);
+}
+
+// `(e)`, `()`, `(e,)`, `(e, e)`.
+ir::Expr* Parser::ParseParenthesised() {
+  ir::Span begin = Take().span;
+  std::vector<ir::Expr*> fields;
+  bool comma = false;
+  while (!Accept(")")) {
+    // `(let %x = 1; %x)` is a sequence; after a comma it would be misleading.
+    ir::Expr* field = fields.empty() ? ParseSequence() : ParseExpr();
+    if (field == nullptr) return nullptr;
+    fields.push_back(field);
+    comma = Accept(",");
+    if (!comma && !PeekIs(")")) return Unexpected("`,` or `)`");
+  }
+  if (fields.size() == 1 && !comma) return fields[0];
+  return arena_.New<ir::Tuple>(std::move(fields), From(begin));
+}
+
+ir::Expr* Parser::ParseBlock() {
+  if (!Expect("{")) return nullptr;
+  ir::Expr* body = WithStack([&] { return ParseSequence(); });
+  if (body == nullptr || !Expect("}")) return nullptr;
+  return body;
+}
+
+// A chain of `else if` is read in a loop and folded from its end.
+ir::Expr* Parser::ParseIf() {
+  struct Arm {
+    ir::Expr* condition;
+    ir::Expr* body;
+    ir::Span span;
+  };
+  std::vector<Arm> arms;
+  ir::Expr* result = nullptr;
+  do {
+    ir::Span begin = Peek().span;
+    if (!PeekIs("if")) {
+      if ((result = ParseBlock()) == nullptr) return nullptr;
+      break;
+    }
+    Take();
+    if (!Expect("(")) return nullptr;
+    ir::Expr* condition = ParseExpr();
+    if (condition == nullptr || !Expect(")")) return nullptr;
+    ir::Expr* body = ParseBlock();
+    if (body == nullptr || !Expect("else")) return nullptr;
+    arms.push_back({condition, body, begin});
+  } while (true);
+  for (size_t i = arms.size(); i-- > 0;) {
+    result = arena_.New<ir::If>(arms[i].condition, arms[i].body, result, From(arms[i].span));
+  }
+  return result;
+}
+
+ir::Expr* Parser::ParseMatch() {
+  ir::Span begin = Take().span;
+  bool is_complete = !Accept("?");
+  ir::Expr* value = ParsePostfix();
+  if (value == nullptr || !Expect("{")) return nullptr;
+  std::vector<ir::Clause> clauses;
+  while (!Accept("}")) {
+    if (!ParseClause(clauses)) return nullptr;
+  }
+  return arena_.New<ir::Match>(value, std::move(clauses), is_complete, From(begin));
+}
+
+// `p => e,`, `case p { e }` or `| p -> e`.
+bool Parser::ParseClause(std::vector<ir::Clause>& clauses) {
+  ir::Span begin = Peek().span;
+  bool is_case = Accept("case");
+  bool is_bar = !is_case && Accept("|");
+  size_t depth = scope_.size();
+  ir::Pattern* pattern = ParsePattern();
+  if (pattern == nullptr) return false;
+  if (!is_case && !Expect(is_bar ? "->" : "=>")) return false;
+  ir::Expr* body = is_case || PeekIs("{") ? ParseBlock() : ParseExpr();
+  PopTo(depth);
+  if (body == nullptr) return false;
+  clauses.push_back({pattern, body, From(begin)});
+  bool ends = Accept(",") || is_case || PeekIs("}") || PeekIs("|") || tokens_[at_ - 1].text == "}";
+  if (!ends) Unexpected("`,` or `}`");
+  return ends;
+}
+
+ir::Pattern* Parser::ParsePattern() {
+  return WithStack([&] { return ParsePatternOnThisStack(); });
+}
+
+ir::Pattern* Parser::ParsePatternOnThisStack() {
+  auto* pattern = arena_.New<ir::Pattern>();
+  pattern->span = Peek().span;
+  if (Accept("_")) return pattern;
+  if (PeekIs("(")) {
+    pattern->kind = ir::PatternKind::kTuple;
+    if (!ParsePatternFields(*pattern)) return nullptr;
+    // `(p)` is p.
+    bool comma = tokens_[at_ - 2].text == ",";
+    return pattern->fields.size() == 1 && !comma ? pattern->fields[0] : pattern;
+  }
+  if (Peek().kind != TokenKind::kLocal && Peek().kind != TokenKind::kIdent) return Unexpected("a pattern");
+  Token name = Take();
+  auto found = constructors_.find(Abseil(name.text));
+  if (name.kind == TokenKind::kIdent && found != constructors_.end()) {
+    pattern->kind = ir::PatternKind::kConstructor;
+    pattern->constructor = found->second;
+    if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
+    pattern->span = From(name.span);
+    return pattern;
+  }
+  bool names_variable = name.kind == TokenKind::kLocal || (name.text[0] >= 'a' && name.text[0] <= 'z' && !PeekIs("("));
+  if (!names_variable) {
+    return UnknownName(name.span, DiagnosticKind::kUnknownConstructor, "constructor", name.text);
+  }
+  const ir::Type* annotation = nullptr;
+  if (Accept(":") && (annotation = ParseType()) == nullptr) return nullptr;
+  if (name.text == "_") return pattern;
+  pattern->kind = ir::PatternKind::kVar;
+  pattern->var = NewVar(name, annotation);
+  Push(pattern->var);
+  return pattern;
+}
+
+bool Parser::ParsePatternFields(ir::Pattern& pattern) {
+  Take();
+  while (!Accept(")")) {
+    ir::Pattern* field = ParsePattern();
+    if (field == nullptr) return false;
+    pattern.fields.push_back(field);
+    if (!PeekIs(")") && !Expect(",")) return false;
+  }
+  pattern.span = From(pattern.span);
+  return true;
+}
+
+// Parameters, then attributes, up to `)`.
+bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
+  if (!Expect("(")) return false;
+  while (!Accept(")")) {
+    if (AtAttr()) {
+      if (!ParseAttrs(attrs)) return false;
+      if (!PeekIs(")")) return Unexpected("an attribute or `)`") != nullptr;
+      continue;
+    }
+    bool is_wildcard = PeekIs("_");
+    if (Peek().kind != TokenKind::kLocal && !is_wildcard) return Unexpected("a parameter like `%x` or `)`") != nullptr;
+    Token name = Take();
+    const ir::Type* annotation = nullptr;
+    if (Accept(":") && (annotation = ParseType()) == nullptr) return false;
+    for (const ir::Var* other : params) {
+      if (other->name == name.text && name.text != "_") {
+        diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
+                           absl::StrCat("parameter `%", Abseil(name.text), "` is declared twice"));
+        return false;
+      }
+    }
+    params.push_back(NewVar(name, annotation));
+    if (!PeekIs(")") && !Expect(",")) return false;
+  }
+  return true;
+}
+
+ir::Function* Parser::ParseFunctionRest(ir::Span begin) {
+  size_t outer_types = type_params_.size();
+  size_t depth = scope_.size();
+  std::vector<const ir::TypeParam*> type_params;
+  std::vector<ir::Var*> params;
+  ir::Attrs attrs;
+  const ir::Type* result = nullptr;
+  std::vector<ir::TypeConstraint> constraints;
+  bool ok = ParseTypeParams(type_params) && ParseParams(params, attrs) &&
+            (!Accept("->") || (result = ParseType()) != nullptr) && ParseConstraints(constraints);
+  ir::Expr* body = nullptr;
+  if (ok) {
+    for (ir::Var* param : params) Push(param);
+    body = ParseBlock();
+  }
+  PopTo(depth);
+  type_params_.resize(outer_types);
+  if (body == nullptr) return nullptr;
+  auto* function = arena_.New<ir::Function>(std::move(type_params), std::move(params), result, body, From(begin));
+  function->attrs = std::move(attrs);
+  function->constraints = std::move(constraints);
+  return function;
+}
+
+ir::Expr* Parser::ParseRefCall() {
+  Token name = Take();
+  size_t arity = name.text == "ref_write" ? 2 : 1;
+  Take();
+  std::vector<ir::Expr*> args;
+  while (!Accept(")")) {
+    ir::Expr* arg = ParseExpr();
+    if (arg == nullptr) return nullptr;
+    args.push_back(arg);
+    if (!PeekIs(")") && !Expect(",")) return nullptr;
+  }
+  ir::Span span = From(name.span);
+  if (args.size() != arity) {
+    diagnostics_.Error(span, DiagnosticKind::kArityMismatch,
+                       absl::StrCat("`", Abseil(name.text), "` has ", args.size(), " arguments; expected ", arity));
+    return nullptr;
+  }
+  if (name.text == "ref") return arena_.New<ir::RefCreate>(args[0], span);
+  if (name.text == "ref_read") return arena_.New<ir::RefRead>(args[0], span);
+  return arena_.New<ir::RefWrite>(args[0], args[1], span);
+}
+
+// `meta[relay.Constant][0]` names a constant of a metadata section. Weights come from outside here.
+ir::Expr* Parser::ParseMeta() {
+  ir::Span begin = Take().span;
+  while (Peek().kind != TokenKind::kEnd && !PeekIs("]")) Take();
+  Accept("]");
+  if (Accept("[")) {
+    Take();
+    Accept("]");
+  }
+  diagnostics_.Error(From(begin), DiagnosticKind::kMissingMetadata,
+                     "the text has no metadata section that holds this constant; declare the weight with "
+                     "`free_var %name: type;` and bind it with `--params`");
+  return nullptr;
+}
+
+}  // namespace rvm::text

@@ -1,0 +1,231 @@
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/text/parser_state.h"
+
+namespace rvm::text {
+
+using diagnostics::DiagnosticKind;
+
+namespace {
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+struct Suffix {
+  std::string_view text;
+  DataType dtype;
+};
+// Longest first, so that the first that ends a number is its suffix.
+constexpr std::array<Suffix, 14> kSuffixes = {{{"bf16", kBFloat16},
+                                               {"f16", kFloat16},
+                                               {"f32", kFloat32},
+                                               {"f64", kFloat64},
+                                               {"i16", kInt16},
+                                               {"i32", kInt32},
+                                               {"i64", kInt64},
+                                               {"u16", kUInt16},
+                                               {"u32", kUInt32},
+                                               {"u64", kUInt64},
+                                               {"i8", kInt8},
+                                               {"u8", kUInt8},
+                                               {"f", kFloat32},
+                                               {"bf", kBFloat16}}};
+
+std::optional<DataType> TakeSuffix(std::string_view& text) {
+  for (const Suffix& suffix : kSuffixes) {
+    if (text.ends_with(suffix.text)) {
+      text.remove_suffix(suffix.text.size());
+      return suffix.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+// The magnitude with its sign, if it fits `dtype`.
+std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataType dtype) {
+  uint64_t max = dtype.is_uint() ? std::numeric_limits<uint64_t>::max() >> (64 - dtype.bits)
+                                 : (uint64_t{1} << (dtype.bits - 1)) - (negative ? 0 : 1);
+  if (magnitude > max || (dtype.is_uint() && negative && magnitude != 0)) return std::nullopt;
+  return Literal::ScalarInt(dtype, static_cast<int64_t>(negative ? 0 - magnitude : magnitude));
+}
+
+}  // namespace
+
+// `1`, `-2i64`, `1.5`, `1e-3f16`. Without a suffix: int32 (int64 where it needs that), float32.
+std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
+  std::string_view digits = token.text;
+  std::optional<DataType> suffix = TakeSuffix(digits);
+  bool has_fraction = digits.find_first_of(".eE") != std::string_view::npos;
+  std::optional<Literal> literal;
+  uint64_t magnitude = 0;
+  double value = 0;
+  if (has_fraction || (suffix && suffix->is_float())) {
+    bool is_integer_type = suffix && !suffix->is_float();
+    if (!is_integer_type && absl::SimpleAtod(Abseil(digits), &value)) {
+      literal = Literal::Scalar(suffix.value_or(kFloat32), negative ? -value : value);
+    }
+  } else if (absl::SimpleAtoi(Abseil(digits), &magnitude)) {
+    literal = IntegerLiteral(magnitude, negative, suffix.value_or(kInt32));
+    if (!literal && !suffix) literal = IntegerLiteral(magnitude, negative, kInt64);
+  }
+  if (!literal) {
+    diagnostics_.Error(token.span, DiagnosticKind::kBadNumber,
+                       absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "` is malformed or does not fit ",
+                                    suffix ? suffix->ToString() : "int64",
+                                    "; expected a number like `1`, `2i64`, `1.5f` or `1e-3f16`"));
+  }
+  return literal;
+}
+
+ir::Expr* Parser::ParseNumber(const Token& token, bool negative) {
+  std::optional<Literal> literal = ScalarOf(token, negative);
+  if (!literal) return nullptr;
+  ir::Span span = token.span;
+  if (negative) --span.begin;
+  return MakeScalar(*std::move(literal), span);
+}
+
+// `inff`, `nanf64`, `infbf16`.
+std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative) {
+  bool is_inf = text.starts_with("inf"), is_nan = text.starts_with("nan");
+  if (!is_inf && !is_nan) return std::nullopt;
+  std::string_view rest = text.substr(3);
+  std::optional<DataType> dtype = TakeSuffix(rest);
+  if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
+  double value = is_inf ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  return Literal::Scalar(*dtype, negative ? -value : value);
+}
+
+// `Constant(1, (10, 10), float32)`: every element the number, or `Constant([1, 2], (2), int32)`:
+// the elements in row-major order.
+ir::Expr* Parser::ParseConstant() {
+  ir::Span begin = Take().span;
+  Take();
+  std::vector<double> values;
+  bool is_list = Accept("[");
+  while (!is_list || !Accept("]")) {
+    bool negative = Accept("-");
+    std::optional<Literal> number;
+    if (Peek().kind == TokenKind::kNumber)
+      number = ScalarOf(Take(), negative);
+    else if (PeekIs("True") || PeekIs("False"))
+      number = Literal::ScalarInt(kBool, Take().text == "True");
+    else if (Peek().kind == TokenKind::kIdent)
+      number = SpecialFloat(Take().text, negative);
+    if (!number) return Unexpected("a number");
+    values.push_back(number->DoubleAt(0));
+    if (!is_list) break;
+    if (!PeekIs("]") && !Expect(",")) return nullptr;
+  }
+  ir::ShapeTerm shape;
+  ir::DTypeTerm dtype;
+  if (!Expect(",") || !ParseShape(shape) || !Expect(",") || !ParseDType(dtype) || !Expect(")")) return nullptr;
+  std::optional<Shape> extents = shape.is_dims() ? StaticShape(shape.dims) : std::nullopt;
+  std::optional<int64_t> count = extents ? NumElements(*extents) : std::nullopt;
+  constexpr int64_t kMaxElements = int64_t{1} << 28;
+  if (!count || *count > kMaxElements || !dtype.is_concrete() || !IsStorable(dtype.dtype)) {
+    diagnostics_.Error(From(begin), DiagnosticKind::kBadNumber,
+                       "a constant needs a shape of numbers, at most 2^28 elements, and a dtype of one lane");
+    return nullptr;
+  }
+  if (is_list && static_cast<int64_t>(values.size()) != *count) {
+    diagnostics_.Error(From(begin), DiagnosticKind::kBadNumber,
+                       absl::StrCat("the constant lists ", values.size(), " elements; its shape ",
+                                    ShapeToString(*extents), " has ", *count));
+    return nullptr;
+  }
+  if (!is_list) return MakeScalar(Literal::Full(dtype.dtype, *extents, values[0]), From(begin));
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(*count * dtype.dtype.bytes());
+  for (int64_t i = 0; i < *count; ++i) {
+    StoreDouble(dtype.dtype, buffer->data() + i * dtype.dtype.bytes(), values[static_cast<size_t>(i)]);
+  }
+  return MakeScalar(Literal(dtype.dtype, *extents, std::move(buffer)), From(begin));
+}
+
+bool Parser::ParseAttrValue(ir::AttrValue& value) {
+  if (PeekIs("[") || PeekIs("(")) {
+    std::string_view close = Take().text == "[" ? "]" : ")";
+    ir::AttrValue::List list;
+    while (!Accept(close)) {
+      ir::AttrValue element;
+      if (!ParseAttrValue(element)) return false;
+      list.push_back(std::move(element));
+      if (!PeekIs(close) && !Expect(",")) return false;
+    }
+    value = std::move(list);
+    return true;
+  }
+  bool negative = Accept("-");
+  const Token token = Take();
+  if (token.kind == TokenKind::kNumber) {
+    std::optional<Literal> literal = ScalarOf(token, negative);
+    if (!literal) return false;
+    if (literal->dtype().is_float())
+      value = literal->dtype() == kFloat32 ? std::strtod(std::string(token.text).c_str(), nullptr) * (negative ? -1 : 1)
+                                           : literal->DoubleAt(0);
+    else
+      value = literal->IntAt(0);
+    return true;
+  }
+  if (token.kind == TokenKind::kString && !negative) {
+    std::optional<std::string> text = Unquote(token);
+    if (text) value = *std::move(text);
+    return text.has_value();
+  }
+  if (token.kind == TokenKind::kIdent) {
+    if (std::optional<Literal> special = SpecialFloat(token.text, negative)) {
+      value = special->DoubleAt(0);
+      return true;
+    }
+    if (!negative) {
+      if (token.text == "True" || token.text == "False")
+        value = token.text == "True";
+      else if (token.text == "None" || token.text == "nullptr")
+        value = ir::AttrValue();
+      else
+        value = std::string(token.text);  // a dtype or an enumerator
+      return true;
+    }
+  }
+  diagnostics_.Error(token.span, DiagnosticKind::kSyntaxError,
+                     absl::StrCat("saw `", Abseil(token.text),
+                                  "`; expected an attribute: a number, a string, True, False, None or a list"));
+  return false;
+}
+
+std::optional<std::string> Parser::Unquote(const Token& token) {
+  std::string_view text = token.text.substr(1, token.text.size() - 2);
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      result.push_back(text[i]);
+      continue;
+    }
+    char escape = text[++i];
+    if (escape == 'n')
+      result.push_back('\n');
+    else if (escape == 't')
+      result.push_back('\t');
+    else if (escape == 'r')
+      result.push_back('\r');
+    else if (escape == '0')
+      result.push_back('\0');
+    else if (escape == '\\' || escape == '"' || escape == '\'')
+      result.push_back(escape);
+    else if (escape == 'x' && i + 2 < text.size() && std::isxdigit(text[i + 1]) && std::isxdigit(text[i + 2])) {
+      result.push_back(static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16)));
+      i += 2;
+    } else {
+      diagnostics_.Error(token.span, DiagnosticKind::kBadString,
+                         absl::StrCat("unknown escape `\\", std::string(1, escape),
+                                      "`; expected one of \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH"));
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+}  // namespace rvm::text
