@@ -20,8 +20,8 @@ constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
 
 class Lexer {
  public:
-  Lexer(uint32_t source, diagnostics::Diagnostics& diagnostics)
-      : source_(source), text_(diagnostics.sources().text(source)), diagnostics_(diagnostics) {}
+  Lexer(uint32_t source, diagnostics::Diagnostics& diagnostics, std::vector<Comment>* comments)
+      : source_(source), text_(diagnostics.sources().text(source)), diagnostics_(diagnostics), comments_(comments) {}
 
   std::vector<Token> Run() {
     while (SkipBlanks()) Next();
@@ -46,7 +46,9 @@ class Lexer {
       if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
         ++at_;
       } else if ((c == '/' && At(at_ + 1) == '/') || (c == '#' && At(at_ + 1) != '[')) {
+        size_t begin = at_;
         at_ = std::min(text_.find('\n', at_), text_.size());
+        AddComment(begin);
       } else if (c == '/' && At(at_ + 1) == '*') {
         SkipBlockComment();
       } else {
@@ -54,6 +56,10 @@ class Lexer {
       }
     }
     return false;
+  }
+
+  void AddComment(size_t begin) {
+    if (comments_ != nullptr) comments_->push_back({text_.substr(begin, at_ - begin), SpanOf(begin, at_)});
   }
 
   void SkipBlockComment() {
@@ -65,7 +71,7 @@ class Lexer {
         at_ += 2;
       } else if (text_[at_] == '*' && At(at_ + 1) == '/') {
         at_ += 2;
-        if (--depth == 0) return;
+        if (--depth == 0) return AddComment(begin);
       } else {
         ++at_;
       }
@@ -138,14 +144,15 @@ class Lexer {
   uint32_t source_;
   std::string_view text_;
   diagnostics::Diagnostics& diagnostics_;
+  std::vector<Comment>* comments_;
   size_t at_ = 0;
   std::vector<Token> tokens_;
 };
 
 }  // namespace
 
-std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics) {
-  return Lexer(source, diagnostics).Run();
+std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics, std::vector<Comment>* comments) {
+  return Lexer(source, diagnostics, comments).Run();
 }
 
 }  // namespace rvm::text

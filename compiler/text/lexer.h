@@ -11,12 +11,12 @@ namespace rvm::text {
 
 enum class TokenKind : uint8_t {
   kEnd,
-  kIdent,    // add, List, True; also keywords
-  kLocal,    // %x: text without the sign
-  kGlobal,   // @f
-  kNumber,   // 1, 1.5f, 2u8: text with its suffix
-  kString,   // text with quotes and escapes as written
-  kPunct,    // one of the operators and brackets
+  kIdent,   // add, List, True; also keywords
+  kLocal,   // %x: text without the sign
+  kGlobal,  // @f
+  kNumber,  // 1, 1.5f, 2u8: text with its suffix
+  kString,  // text with quotes and escapes as written
+  kPunct,   // one of the operators and brackets
 };
 
 struct Token {
@@ -25,8 +25,16 @@ struct Token {
   ir::Span span;
 };
 
+// `// ...`, `# ...` or `/* ... */`, without the line's end.
+struct Comment {
+  std::string_view text;
+  ir::Span span;
+};
+
 // The whole source; ends with a kEnd token. Reports bad bytes and goes on behind them.
-std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics);
+// Comments are no tokens; they go to `comments` if that is given.
+std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                       std::vector<Comment>* comments = nullptr);
 
 }  // namespace rvm::text
 

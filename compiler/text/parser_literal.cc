@@ -104,7 +104,7 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
 ir::Expr* Parser::ParseConstant() {
   ir::Span begin = Take().span;
   Take();
-  std::vector<double> values;
+  std::vector<Literal> values;
   bool is_list = Accept("[");
   while (!is_list || !Accept("]")) {
     bool negative = Accept("-");
@@ -116,7 +116,7 @@ ir::Expr* Parser::ParseConstant() {
     else if (Peek().kind == TokenKind::kIdent)
       number = SpecialFloat(Take().text, negative);
     if (!number) return Unexpected("a number");
-    values.push_back(number->DoubleAt(0));
+    values.push_back(*std::move(number));
     if (!is_list) break;
     if (!PeekIs("]") && !Expect(",")) return nullptr;
   }
@@ -137,10 +137,15 @@ ir::Expr* Parser::ParseConstant() {
                                     ShapeToString(*extents), " has ", *count));
     return nullptr;
   }
-  if (!is_list) return MakeScalar(Literal::Full(dtype.dtype, *extents, values[0]), From(begin));
+  if (!is_list) return MakeScalar(Literal::Full(dtype.dtype, *extents, values[0].DoubleAt(0)), From(begin));
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(*count * dtype.dtype.bytes());
   for (int64_t i = 0; i < *count; ++i) {
-    StoreDouble(dtype.dtype, buffer->data() + i * dtype.dtype.bytes(), values[static_cast<size_t>(i)]);
+    const Literal& value = values[static_cast<size_t>(i)];
+    std::byte* at = buffer->data() + i * dtype.dtype.bytes();
+    if (dtype.dtype.is_float())
+      StoreDouble(dtype.dtype, at, value.DoubleAt(0));
+    else
+      StoreInt(dtype.dtype, at, value.IntAt(0));
   }
   return MakeScalar(Literal(dtype.dtype, *extents, std::move(buffer)), From(begin));
 }

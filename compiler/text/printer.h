@@ -1,0 +1,21 @@
+// Writes a module as Relay text, in one canonical form that reads back to an equal module.
+#ifndef RVM_COMPILER_TEXT_PRINTER_H_
+#define RVM_COMPILER_TEXT_PRINTER_H_
+
+#include <string>
+
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/module.h"
+
+namespace rvm::text {
+
+std::string PrintModule(const ir::Module& module);
+std::string PrintExpr(const ir::Expr* expr);
+
+// Parses `source` and prints it with its comments, each on a line above what it preceded.
+// Empty if errors were reported.
+std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics);
+
+}  // namespace rvm::text
+
+#endif  // RVM_COMPILER_TEXT_PRINTER_H_
