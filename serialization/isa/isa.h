@@ -21,21 +21,43 @@ enum class Opcode : uint16_t {
 };
 
 enum class OperandKind : uint8_t {
-  kOut, kIn, kMove,                            // one register
-  kOuts, kMoves,                               // registers
-  kArgs,                                       // registers or constants
-  kLabel, kLabels,
-  kImm16, kImm32, kImm64,
+  kOut,
+  kIn,
+  kMove,  // one register
+  kOuts,
+  kMoves,  // registers
+  kArgs,   // registers or constants
+  kLabel,
+  kLabels,
+  kImm16,
+  kImm32,
+  kImm64,
   kOffsets,
-  kConstant, kFunction, kKernel, kType,        // indices of 32 bits
-  kLayout, kTag, kField, kDType,               // of 16
+  kConstant,
+  kFunction,
+  kKernel,
+  kType,  // indices of 32 bits
+  kLayout,
+  kTag,
+  kField,
+  kDType,  // of 16
 };
 
 enum class RegisterClass : uint8_t {
-  kNone,                                       // not a register
+  kNone,  // not a register
   kAny,
-  kBool, kI32, kInt, kF32, kF64, kScalar,
-  kTensor, kAdt, kCell, kClosure, kRef, kPointer,
+  kBool,
+  kI32,
+  kInt,
+  kF32,
+  kF64,
+  kScalar,
+  kTensor,
+  kAdt,
+  kCell,
+  kClosure,
+  kRef,
+  kPointer,
 };
 
 // What comes after an instruction.
@@ -59,8 +81,8 @@ inline constexpr size_t kMaxOperands = 4;
 
 struct OpcodeSpec {
   Opcode opcode;
-  std::string_view name;       // "AddI32"
-  std::string_view mnemonic;   // "add_i32"
+  std::string_view name;      // "AddI32"
+  std::string_view mnemonic;  // "add_i32"
   Flow flow;
   std::string_view semantics;
   size_t num_operands = 0;
@@ -73,9 +95,14 @@ struct OpcodeSpec {
 constexpr uint32_t UnitsPerElement(OperandKind kind) {
   switch (kind) {
     case OperandKind::kImm64: return 4;
-    case OperandKind::kLabel: case OperandKind::kLabels: case OperandKind::kOffsets: case OperandKind::kImm32:
-    case OperandKind::kConstant: case OperandKind::kFunction: case OperandKind::kKernel: case OperandKind::kType:
-      return 2;
+    case OperandKind::kLabel:
+    case OperandKind::kLabels:
+    case OperandKind::kOffsets:
+    case OperandKind::kImm32:
+    case OperandKind::kConstant:
+    case OperandKind::kFunction:
+    case OperandKind::kKernel:
+    case OperandKind::kType: return 2;
     default: return 1;
   }
 }

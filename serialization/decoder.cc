@@ -1,0 +1,465 @@
+#include "serialization/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "serialization/byte_reader.h"
+#include "serialization/checksum.h"
+#include "serialization/format.h"
+#include "serialization/isa/isa.h"
+
+namespace rvm {
+namespace {
+
+using format::DimCode;
+using format::FileClass;
+using format::Section;
+
+std::string HexText(uint64_t value) { return absl::StrCat("0x", absl::Hex(value)); }
+
+class Decoder {
+ public:
+  Decoder(std::span<const uint8_t> bytes, const DecodeOptions& options) : bytes_(bytes), options_(options) {}
+
+  absl::StatusOr<Executable> Run() {
+    RVM_RETURN_IF_ERROR(ReadHeader());
+    RVM_RETURN_IF_ERROR(ReadSectionTable());
+    RVM_RETURN_IF_ERROR(ReadStrings());
+    // In the order of the file: strings are numbered by first use.
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kTypes, &Decoder::ReadTypes));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kAdts, &Decoder::ReadAdts));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kLayouts, &Decoder::ReadLayouts));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kKernels, &Decoder::ReadKernels));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kFunctions, &Decoder::ReadFunctions));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kConstants, &Decoder::ReadConstants));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kEntries, &Decoder::ReadEntries));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kFiles, &Decoder::ReadFiles));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kLines, &Decoder::ReadLines));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kMetadata, &Decoder::ReadMetadata));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kNativeObjects, &Decoder::ReadNativeObjects));
+    return Finish();
+  }
+
+ private:
+  struct Extent {
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+
+  // ---- the frame of the file ------------------------------------------------
+
+  absl::Status ReadHeader() {
+    if (bytes_.size() < format::kHeaderBytes) {
+      return FormatError(bytes_.size(), "header", "the end of the file",
+                         absl::StrCat("a header of ", format::kHeaderBytes, " bytes"));
+    }
+    if (!std::equal(format::kMagic.begin(), format::kMagic.end(), bytes_.begin())) {
+      return FormatError(0, "header", "other bytes", "the signature of a .rvm file, 89 52 56 4d 0d 0a 1a 0a");
+    }
+    ByteReader header(bytes_.first(format::kHeaderBytes), 0, "header");
+    header.Bytes(format::kMagic.size());
+    uint16_t major = header.U16();
+    uint16_t minor = header.U16();
+    if (major > format::kMajor || (major == format::kMajor && minor > format::kMinor)) {
+      return absl::UnimplementedError(absl::StrCat("at offset 0x8 (header): saw format version ", major, ".", minor,
+                                                   ", expected at most ", format::kMajor, ".", format::kMinor,
+                                                   ": the file is newer than this program"));
+    }
+    if (major != format::kMajor) {
+      return FormatError(8, "header", absl::StrCat("format version ", major, ".", minor),
+                         absl::StrCat(format::kMajor, ".x"));
+    }
+    file_class_ = header.U32();
+    if (file_class_ > static_cast<uint32_t>(FileClass::kNative)) {
+      return FormatError(format::kClassOffset, "header", absl::StrCat("class ", file_class_),
+                         "0 (portable) or 1 (native)");
+    }
+    if (uint64_t size = header.U64(); size != bytes_.size()) {
+      return FormatError(format::kFileSizeOffset, "header", absl::StrCat("a file size of ", size),
+                         absl::StrCat(bytes_.size(), ", the bytes there are"));
+    }
+    if (uint32_t count = header.U32(); count != format::kNumSections) {
+      return FormatError(format::kSectionCountOffset, "header", absl::StrCat(count, " sections"),
+                         absl::StrCat(format::kNumSections));
+    }
+    if (bytes_.size() < TableEnd()) {
+      return FormatError(bytes_.size(), "section table", "the end of the file", absl::StrCat(TableEnd(), " bytes"));
+    }
+    uint32_t stated = header.U32();
+    uint32_t computed = ExtendCrc32c(Crc32c(bytes_.first(format::kHeaderChecksumOffset)),
+                                     bytes_.subspan(format::kHeaderBytes, TableEnd() - format::kHeaderBytes));
+    if (stated != computed) {
+      return FormatError(format::kHeaderChecksumOffset, "header", absl::StrCat("checksum ", HexText(computed)),
+                         HexText(stated));
+    }
+    return absl::OkStatus();
+  }
+
+  static constexpr uint64_t TableEnd() {
+    return format::kHeaderBytes + uint64_t{format::kNumSections} * format::kSectionEntryBytes;
+  }
+
+  absl::Status ReadSectionTable() {
+    ByteReader table(bytes_.subspan(format::kHeaderBytes, TableEnd() - format::kHeaderBytes), format::kHeaderBytes,
+                     "section table");
+    uint64_t end = TableEnd();
+    for (uint32_t i = 0; i < format::kNumSections; ++i) {
+      Section section = static_cast<Section>(i + 1);
+      uint64_t at = table.offset();
+      uint32_t id = table.U32();
+      uint32_t checksum = table.U32();
+      Extent extent{table.U64(), table.U64()};
+      if (id != i + 1) return FormatError(at, "section table", absl::StrCat("section ", id), absl::StrCat(i + 1));
+      uint64_t expected = format::AlignUp(end, format::SectionAlignment(section));
+      if (extent.offset != expected) {
+        return FormatError(at + 8, "section table", absl::StrCat("offset ", HexText(extent.offset)), HexText(expected));
+      }
+      if (extent.offset > bytes_.size() || extent.size > bytes_.size() - extent.offset) {
+        return FormatError(at + 16, "section table", absl::StrCat("a size of ", extent.size),
+                           absl::StrCat("at most ", bytes_.size() - std::min<uint64_t>(extent.offset, bytes_.size())));
+      }
+      RVM_RETURN_IF_ERROR(CheckZeros(end, extent.offset, "padding"));
+      if (section != Section::kConstantData || options_.check_constants) {
+        uint32_t computed = Crc32c(bytes_.subspan(extent.offset, extent.size));
+        if (computed != checksum) {
+          return FormatError(extent.offset, format::SectionName(section), absl::StrCat("checksum ", HexText(computed)),
+                             HexText(checksum));
+        }
+      }
+      sections_[i] = extent;
+      end = extent.offset + extent.size;
+    }
+    if (end != bytes_.size()) {
+      return FormatError(end, "file", absl::StrCat(bytes_.size() - end, " more bytes"), "the end of the file");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckZeros(uint64_t begin, uint64_t end, std::string_view part) {
+    for (uint64_t at = begin; at < end; ++at) {
+      if (bytes_[at] != 0) return FormatError(at, part, HexText(bytes_[at]), "zero");
+    }
+    return absl::OkStatus();
+  }
+
+  Extent ExtentOf(Section section) const { return sections_[static_cast<uint32_t>(section) - 1]; }
+  ByteReader ReaderOf(Section section) const {
+    Extent extent = ExtentOf(section);
+    return ByteReader(bytes_.subspan(extent.offset, extent.size), extent.offset, format::SectionName(section));
+  }
+  absl::Status ReadSection(Section section, void (Decoder::*read)(ByteReader&)) {
+    ByteReader in = ReaderOf(section);
+    (this->*read)(in);
+    return in.Finish();
+  }
+
+  // ---- pieces ---------------------------------------------------------------
+
+  absl::Status ReadStrings() {
+    ByteReader in = ReaderOf(Section::kStrings);
+    uint32_t count = in.Count(4);
+    absl::flat_hash_set<std::string_view> seen;
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      uint64_t at = in.offset();
+      std::span<const uint8_t> text = in.Bytes(in.Count(1));
+      std::string_view view(reinterpret_cast<const char*>(text.data()), text.size());
+      if (in.ok() && !seen.insert(view).second) in.Fail(at, "a string for the second time", "each string once");
+      strings_.push_back(view);
+    }
+    return in.Finish();
+  }
+
+  std::string Str(ByteReader& in) {
+    uint64_t at = in.offset();
+    uint32_t index = in.U32();
+    if (!in.ok()) return "";
+    if (index >= strings_.size() || index > strings_used_) {
+      in.Fail(at, absl::StrCat("string ", index),
+              absl::StrCat("one of the ", strings_.size(), " strings, numbered by first use"));
+      return "";
+    }
+    strings_used_ = std::max(strings_used_, index + 1);
+    return std::string(strings_[index]);
+  }
+
+  template <typename Id>
+  std::vector<Id> Ids(ByteReader& in) {
+    uint32_t count = in.Count(4);
+    std::vector<Id> ids;
+    ids.reserve(count);
+    for (uint32_t i = 0; i < count; ++i) ids.push_back(Id(in.U32()));
+    return ids;
+  }
+
+  DataType DType(ByteReader& in) {
+    uint64_t at = in.offset();
+    uint16_t packed = in.U16();
+    std::optional<DataType> dtype = UnpackDataType(packed);
+    if (in.ok() && !dtype) in.Fail(at, absl::StrCat("dtype ", HexText(packed)), "a storable dtype (code << 8 | bits)");
+    return dtype.value_or(kInt32);
+  }
+
+  // ---- sections -------------------------------------------------------------
+
+  void ReadTypes(ByteReader& in) {
+    uint32_t count = in.Count(3);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      TypeDesc& type = executable_.types.emplace_back();
+      uint64_t at = in.offset();
+      type.kind =
+          static_cast<TypeDescKind>(in.AtMost(static_cast<uint64_t>(TypeDescKind::kRef), in.U8(), at, "kind of type"));
+      switch (type.kind) {
+        case TypeDescKind::kScalar: type.dtype = DType(in); break;
+        case TypeDescKind::kTensor: {
+          type.dtype = DType(in);
+          uint32_t rank = in.Count(8);
+          for (uint32_t d = 0; d < rank; ++d) type.dims.push_back(in.I64());
+          break;
+        }
+        case TypeDescKind::kTuple: type.fields = Ids<TypeId>(in); break;
+        case TypeDescKind::kAdt: type.adt = AdtId(in.U32()); break;
+        case TypeDescKind::kClosure:
+          type.fields = Ids<TypeId>(in);
+          type.result = TypeId(in.U32());
+          break;
+        case TypeDescKind::kRef: type.fields = {TypeId(in.U32())}; break;
+      }
+    }
+  }
+
+  void ReadAdts(ByteReader& in) {
+    uint32_t count = in.Count(8);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      AdtDesc& adt = executable_.adts.emplace_back();
+      adt.name = Str(in);
+      uint32_t constructors = in.Count(12);
+      for (uint32_t c = 0; c < constructors && in.ok(); ++c) {
+        AdtDesc::Constructor& constructor = adt.constructors.emplace_back();
+        constructor.name = Str(in);
+        constructor.fields = Ids<TypeId>(in);
+        constructor.layout = LayoutId(in.U32());
+      }
+    }
+  }
+
+  void ReadLayouts(ByteReader& in) {
+    uint32_t count = in.Count(15);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      CellLayout& layout = executable_.layouts.emplace_back();
+      uint64_t at = in.offset();
+      layout.kind =
+          static_cast<CellKind>(in.AtMost(static_cast<uint64_t>(CellKind::kRef), in.U8(), at, "kind of cell"));
+      layout.type = TypeId(in.U32());
+      layout.tag = in.U16();
+      layout.function = FunctionId(in.U32());
+      layout.fields = Ids<TypeId>(in);
+    }
+  }
+
+  // Only what the constructors of Dim would build themselves is accepted: anything else
+  // would be simplified, and encode to other bytes.
+  Dim ReadDim(ByteReader& in, int depth, int& nodes) {
+    uint64_t at = in.offset();
+    if (depth > format::kMaxDimDepth || ++nodes > format::kMaxDimNodes) {
+      in.Fail(at, "a larger dim",
+              absl::StrCat("at most ", format::kMaxDimNodes, " nodes, nested ", format::kMaxDimDepth, " deep"));
+    }
+    auto code = static_cast<DimCode>(in.AtMost(static_cast<uint64_t>(DimCode::kBroadcast), in.U8(), at, "kind of dim"));
+    if (!in.ok()) return Dim();
+    if (code == DimCode::kConst) return Dim(in.I64());
+    if (code == DimCode::kVar) {
+      uint32_t id = in.U32();
+      return Dim::Var(id, Str(in));
+    }
+    static constexpr DimKind kKinds[] = {DimKind::kAdd,      DimKind::kSub, DimKind::kMul, DimKind::kFloorDiv,
+                                         DimKind::kFloorMod, DimKind::kMin, DimKind::kMax, DimKind::kBroadcast};
+    DimKind kind = kKinds[static_cast<size_t>(code) - static_cast<size_t>(DimCode::kAdd)];
+    Dim lhs = ReadDim(in, depth + 1, nodes);
+    Dim rhs = ReadDim(in, depth + 1, nodes);
+    if (!in.ok()) return Dim();
+    Dim dim = MakeBinaryDim(kind, lhs, rhs);
+    if (dim.kind() != kind || !(dim.lhs() == lhs) || !(dim.rhs() == rhs)) {
+      in.Fail(at, "a dim that is not simplified", absl::StrCat("`", dim.ToString(), "`"));
+    }
+    return dim;
+  }
+  Dim ReadDim(ByteReader& in) {
+    int nodes = 0;
+    return ReadDim(in, 0, nodes);
+  }
+
+  void ReadKernelTensors(ByteReader& in, std::vector<KernelTensor>& tensors) {
+    uint32_t count = in.Count(6);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      KernelTensor& tensor = tensors.emplace_back();
+      tensor.dtype = DType(in);
+      uint32_t rank = in.Count(9);
+      for (uint32_t d = 0; d < rank && in.ok(); ++d) tensor.dims.push_back(ReadDim(in));
+    }
+  }
+
+  void ReadKernels(ByteReader& in) {
+    uint32_t count = in.Count(33);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      KernelDesc& kernel = executable_.kernels.emplace_back();
+      kernel.name = Str(in);
+      kernel.symbol = Str(in);
+      kernel.num_symbols = in.U32();
+      ReadKernelTensors(in, kernel.params);
+      ReadKernelTensors(in, kernel.results);
+      uint32_t checks = in.Count(23);
+      for (uint32_t c = 0; c < checks && in.ok(); ++c) {
+        KernelDesc::Check& check = kernel.checks.emplace_back();
+        check.a = ReadDim(in);
+        check.b = ReadDim(in);
+        check.broadcast = in.Bool("broadcast flag");
+        check.what = Str(in);
+      }
+      kernel.workspace = ReadDim(in);
+    }
+  }
+
+  void ReadFunctions(ByteReader& in) {
+    uint32_t count = in.Count(22);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      FunctionDesc& function = executable_.functions.emplace_back();
+      function.name = Str(in);
+      function.num_params = in.U16();
+      function.result = TypeId(in.U32());
+      function.arena_bytes = in.U32();
+      function.registers.resize(in.Count(5));
+      for (RegisterDesc& reg : function.registers) {
+        reg.type = TypeId(in.U32());
+        reg.planned = in.Bool("planned flag");
+      }
+      uint32_t units = in.Count(2);
+      std::span<const uint8_t> code = in.Bytes(uint64_t{units} * 2);
+      function.code.resize(code.size() / 2);
+      for (size_t u = 0; u < function.code.size(); ++u) {
+        function.code[u] = static_cast<uint16_t>(code[2 * u] | code[2 * u + 1] << 8);
+      }
+    }
+  }
+
+  void ReadConstants(ByteReader& in) {
+    Extent data = ExtentOf(Section::kConstantData);
+    bool borrow =
+        options_.owner != nullptr && reinterpret_cast<uintptr_t>(bytes_.data()) % format::kTensorAlignment == 0;
+    uint64_t end = 0;  // of the tensors so far, in the section of their elements
+    uint32_t count = in.Count(6);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      uint64_t at = in.offset();
+      DataType dtype = DType(in);
+      Shape shape;
+      uint32_t rank = in.Count(8);
+      bool negative = false;
+      for (uint32_t d = 0; d < rank; ++d) {
+        shape.push_back(in.I64());
+        negative = negative || shape.back() < 0;
+      }
+      if (!in.ok()) return;
+      uint64_t begin = format::AlignUp(end, format::kTensorAlignment);
+      uint64_t room = begin <= data.size ? data.size - begin : 0;
+      std::optional<int64_t> elements = negative ? std::nullopt : NumElements(shape);
+      if (!elements || static_cast<uint64_t>(*elements) > room / static_cast<uint64_t>(dtype.bytes())) {
+        return in.Fail(at, absl::StrCat("constant ", i, " of shape ", ShapeToString(shape)),
+                       absl::StrCat("one that fits into the ", room, " bytes of elements left"));
+      }
+      int64_t bytes = *elements * dtype.bytes();
+      if (begin > data.size) return in.Fail(at, "a constant behind the elements", "one inside");
+      if (options_.check_constants && !CheckZeros(data.offset + end, data.offset + begin, "padding").ok()) {
+        return in.Fail(data.offset + end, "padding that is not zero", "zeros");
+      }
+      end = begin + static_cast<uint64_t>(bytes);
+      const uint8_t* address = bytes_.data() + data.offset + begin;
+      if (borrow) {
+        executable_.constants.emplace_back(dtype, std::move(shape), Buffer::Borrow(address, bytes, options_.owner));
+      } else {
+        std::span<const std::byte> elements_bytes(reinterpret_cast<const std::byte*>(address),
+                                                  static_cast<size_t>(bytes));
+        executable_.constants.push_back(Literal::FromBytes(dtype, std::move(shape), elements_bytes));
+      }
+    }
+    if (in.ok() && end != data.size)
+      in.Fail(data.offset + end, absl::StrCat(data.size - end, " more bytes of constants"), "the end of the file");
+  }
+
+  void ReadEntries(ByteReader& in) {
+    uint32_t count = in.Count(12);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      Entry& entry = executable_.entries.emplace_back();
+      entry.name = Str(in);
+      entry.function = FunctionId(in.U32());
+      uint32_t params = in.Count(4);
+      for (uint32_t p = 0; p < params && in.ok(); ++p) entry.param_names.push_back(Str(in));
+    }
+  }
+
+  void ReadFiles(ByteReader& in) {
+    uint32_t count = in.Count(4);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) executable_.files.push_back(Str(in));
+  }
+
+  void ReadLines(ByteReader& in) {
+    for (FunctionDesc& function : executable_.functions) {
+      function.lines.resize(in.Count(16));
+      for (SourceLine& line : function.lines) line = {in.U32(), in.U32(), in.U32(), in.U32()};
+    }
+  }
+
+  void ReadMetadata(ByteReader& in) {
+    uint32_t count = in.Count(8);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      std::string key = Str(in);
+      std::string value = Str(in);
+      executable_.metadata.emplace_back(std::move(key), std::move(value));
+    }
+  }
+
+  void ReadNativeObjects(ByteReader& in) {
+    uint32_t count = in.Count(24);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      NativeObject& object = executable_.native_objects.emplace_back();
+      object.triple = Str(in);
+      object.cpu = Str(in);
+      object.features = Str(in);
+      object.abi_version = in.U32();
+      std::span<const uint8_t> code = in.Bytes(in.U64());
+      object.object.assign(code.begin(), code.end());
+    }
+  }
+
+  absl::StatusOr<Executable> Finish() {
+    if (strings_used_ != strings_.size()) {
+      return FormatError(ExtentOf(Section::kStrings).offset, "strings", absl::StrCat(strings_.size(), " strings"),
+                         absl::StrCat(strings_used_, ", as many as are used"));
+    }
+    FileClass expected = executable_.native_objects.empty() ? FileClass::kPortable : FileClass::kNative;
+    if (file_class_ != static_cast<uint32_t>(expected)) {
+      return FormatError(
+          format::kClassOffset, "header", absl::StrCat("class ", file_class_),
+          absl::StrCat(static_cast<int>(expected), " for ", executable_.native_objects.size(), " native objects"));
+    }
+    return std::move(executable_);
+  }
+
+  std::span<const uint8_t> bytes_;
+  const DecodeOptions& options_;
+  uint32_t file_class_ = 0;
+  std::array<Extent, format::kNumSections> sections_;
+  std::vector<std::string_view> strings_;
+  uint32_t strings_used_ = 0;  // those below are used
+  Executable executable_;
+};
+
+}  // namespace
+
+absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOptions& options) {
+  return Decoder(bytes, options).Run();
+}
+
+}  // namespace rvm

@@ -1,0 +1,43 @@
+// The bytes of a `.rvm` file (README.md) -> Executable.
+//
+// Decode proves the form of the file only: sizes, counts, checksums, canonical
+// encoding (Encode gives the same bytes back). What the numbers mean is for Verify;
+// nothing may run before it. No bytes, however made, crash Decode or
+// make it allocate more than a small multiple of their size.
+#ifndef RVM_SERIALIZATION_DECODER_H_
+#define RVM_SERIALIZATION_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialization/executable.h"
+
+namespace rvm {
+
+struct DecodeOptions {
+  // Keeps `bytes` alive and unchanged. If set, and `bytes` is aligned to 64, constants point into
+  // them; otherwise they are copied.
+  std::shared_ptr<const void> owner;
+  // Read all constants to compare their checksum: right for checking a file, too slow for
+  // starting a program with gigabytes of weights. A wrong weight changes results, never safety.
+  bool check_constants = false;
+};
+
+// kInvalidArgument: "at offset 0x1c (header): saw checksum 0x1234, expected 0x5678".
+// kUnimplemented: the file is of a newer format than this code.
+absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOptions& options = {});
+
+// Maps the file and decodes it; constants stay in the mapping, which lives as long as they.
+// The file must not be changed in place meanwhile (replacing it by a rename is fine).
+absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants = false);
+
+// Writes to a temporary file beside `path` and renames it, so that readers see the old file or the new one.
+absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes);
+
+}  // namespace rvm
+
+#endif  // RVM_SERIALIZATION_DECODER_H_

@@ -1,0 +1,324 @@
+#include "serialization/encoder.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/check.h"
+#include "serialization/checksum.h"
+#include "serialization/format.h"
+#include "serialization/isa/isa.h"
+
+namespace rvm {
+namespace {
+
+using format::DimCode;
+using format::Section;
+
+class ByteWriter {
+ public:
+  void U8(uint8_t v) { bytes_.push_back(v); }
+  void U16(uint16_t v) { Little(v, 2); }
+  void U32(uint32_t v) { Little(v, 4); }
+  void U64(uint64_t v) { Little(v, 8); }
+  void Count(size_t n) { U32(static_cast<uint32_t>(n)); }
+  void Bytes(const void* data, size_t size) {
+    const auto* begin = static_cast<const uint8_t*>(data);
+    bytes_.insert(bytes_.end(), begin, begin + size);
+  }
+  void PadTo(size_t size) { bytes_.resize(size, 0); }
+  size_t size() const { return bytes_.size(); }
+  std::span<const uint8_t> bytes() const { return bytes_; }
+  std::vector<uint8_t> Take() { return std::move(bytes_); }
+
+ private:
+  void Little(uint64_t v, int bytes) {
+    for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<uint8_t>(v >> (8 * i)));
+  }
+  std::vector<uint8_t> bytes_;
+};
+
+DimCode CodeOf(DimKind kind) {
+  switch (kind) {
+    case DimKind::kConst: return DimCode::kConst;
+    case DimKind::kVar: return DimCode::kVar;
+    case DimKind::kAdd: return DimCode::kAdd;
+    case DimKind::kSub: return DimCode::kSub;
+    case DimKind::kMul: return DimCode::kMul;
+    case DimKind::kFloorDiv: return DimCode::kFloorDiv;
+    case DimKind::kFloorMod: return DimCode::kFloorMod;
+    case DimKind::kMin: return DimCode::kMin;
+    case DimKind::kMax: return DimCode::kMax;
+    case DimKind::kBroadcast: return DimCode::kBroadcast;
+    case DimKind::kAny:
+    case DimKind::kHole: break;
+  }
+  RVM_UNREACHABLE("a kernel has a dim without a value");
+}
+
+class Encoder {
+ public:
+  explicit Encoder(const Executable& executable) : executable_(executable) {}
+
+  std::vector<uint8_t> Run() {
+    EncodeTypes();
+    EncodeAdts();
+    EncodeLayouts();
+    EncodeKernels();
+    EncodeFunctions();
+    EncodeConstants();
+    EncodeEntries();
+    EncodeFiles();
+    EncodeLines();
+    EncodeMetadata();
+    EncodeNativeObjects();
+    EncodeStrings();  // all are known now
+    return Assemble();
+  }
+
+ private:
+  ByteWriter& Begin(Section section) {
+    out_ = &sections_[static_cast<uint32_t>(section) - 1];
+    return *out_;
+  }
+
+  // Strings are numbered by their first use.
+  void Str(const std::string& text) {
+    auto [it, added] = string_ids_.try_emplace(text, static_cast<uint32_t>(strings_.size()));
+    if (added) strings_.push_back(text);
+    out_->U32(it->second);
+  }
+  template <typename Id>
+  void Ids(const std::vector<Id>& ids) {
+    out_->Count(ids.size());
+    for (Id id : ids) out_->U32(id.value);
+  }
+
+  void EncodeStrings() {
+    ByteWriter& out = Begin(Section::kStrings);
+    out.Count(strings_.size());
+    for (const std::string& text : strings_) {
+      out.Count(text.size());
+      out.Bytes(text.data(), text.size());
+    }
+  }
+
+  void EncodeTypes() {
+    ByteWriter& out = Begin(Section::kTypes);
+    out.Count(executable_.types.size());
+    for (const TypeDesc& type : executable_.types) {
+      out.U8(static_cast<uint8_t>(type.kind));
+      switch (type.kind) {
+        case TypeDescKind::kScalar: out.U16(PackDataType(type.dtype)); break;
+        case TypeDescKind::kTensor:
+          out.U16(PackDataType(type.dtype));
+          out.Count(type.dims.size());
+          for (int64_t dim : type.dims) out.U64(static_cast<uint64_t>(dim));
+          break;
+        case TypeDescKind::kTuple: Ids(type.fields); break;
+        case TypeDescKind::kAdt: out.U32(type.adt.value); break;
+        case TypeDescKind::kClosure:
+          Ids(type.fields);
+          out.U32(type.result.value);
+          break;
+        case TypeDescKind::kRef: out.U32(type.fields.at(0).value); break;
+      }
+    }
+  }
+
+  void EncodeAdts() {
+    ByteWriter& out = Begin(Section::kAdts);
+    out.Count(executable_.adts.size());
+    for (const AdtDesc& adt : executable_.adts) {
+      Str(adt.name);
+      out.Count(adt.constructors.size());
+      for (const AdtDesc::Constructor& constructor : adt.constructors) {
+        Str(constructor.name);
+        Ids(constructor.fields);
+        out.U32(constructor.layout.value);
+      }
+    }
+  }
+
+  void EncodeLayouts() {
+    ByteWriter& out = Begin(Section::kLayouts);
+    out.Count(executable_.layouts.size());
+    for (const CellLayout& layout : executable_.layouts) {
+      out.U8(static_cast<uint8_t>(layout.kind));
+      out.U32(layout.type.value);
+      out.U16(layout.tag);
+      out.U32(layout.function.value);
+      Ids(layout.fields);
+    }
+  }
+
+  void EncodeDim(const Dim& dim) {
+    out_->U8(static_cast<uint8_t>(CodeOf(dim.kind())));
+    if (dim.is_const()) {
+      out_->U64(static_cast<uint64_t>(dim.constant()));
+    } else if (dim.kind() == DimKind::kVar) {
+      out_->U32(static_cast<uint32_t>(dim.id()));
+      Str(dim.name());
+    } else {
+      EncodeDim(dim.lhs());
+      EncodeDim(dim.rhs());
+    }
+  }
+
+  void EncodeKernelTensors(const std::vector<KernelTensor>& tensors) {
+    out_->Count(tensors.size());
+    for (const KernelTensor& tensor : tensors) {
+      out_->U16(PackDataType(tensor.dtype));
+      out_->Count(tensor.dims.size());
+      for (const Dim& dim : tensor.dims) EncodeDim(dim);
+    }
+  }
+
+  void EncodeKernels() {
+    ByteWriter& out = Begin(Section::kKernels);
+    out.Count(executable_.kernels.size());
+    for (const KernelDesc& kernel : executable_.kernels) {
+      Str(kernel.name);
+      Str(kernel.symbol);
+      out.U32(kernel.num_symbols);
+      EncodeKernelTensors(kernel.params);
+      EncodeKernelTensors(kernel.results);
+      out.Count(kernel.checks.size());
+      for (const KernelDesc::Check& check : kernel.checks) {
+        EncodeDim(check.a);
+        EncodeDim(check.b);
+        out.U8(check.broadcast ? 1 : 0);
+        Str(check.what);
+      }
+      EncodeDim(kernel.workspace);
+    }
+  }
+
+  void EncodeFunctions() {
+    ByteWriter& out = Begin(Section::kFunctions);
+    out.Count(executable_.functions.size());
+    for (const FunctionDesc& function : executable_.functions) {
+      Str(function.name);
+      out.U16(function.num_params);
+      out.U32(function.result.value);
+      out.U32(function.arena_bytes);
+      out.Count(function.registers.size());
+      for (const RegisterDesc& reg : function.registers) {
+        out.U32(reg.type.value);
+        out.U8(reg.planned ? 1 : 0);
+      }
+      out.Count(function.code.size());
+      for (uint16_t unit : function.code) out.U16(unit);
+    }
+  }
+
+  // The elements go to the last section, each tensor on its own 64-byte boundary.
+  void EncodeConstants() {
+    ByteWriter& out = Begin(Section::kConstants);
+    ByteWriter& data = sections_[static_cast<uint32_t>(Section::kConstantData) - 1];
+    out.Count(executable_.constants.size());
+    for (const Literal& literal : executable_.constants) {
+      out.U16(PackDataType(literal.dtype()));
+      out.Count(literal.shape().size());
+      for (int64_t extent : literal.shape()) out.U64(static_cast<uint64_t>(extent));
+      data.PadTo(format::AlignUp(data.size(), format::kTensorAlignment));
+      data.Bytes(literal.data(), static_cast<size_t>(literal.bytes()));
+    }
+  }
+
+  void EncodeEntries() {
+    ByteWriter& out = Begin(Section::kEntries);
+    out.Count(executable_.entries.size());
+    for (const Entry& entry : executable_.entries) {
+      Str(entry.name);
+      out.U32(entry.function.value);
+      out.Count(entry.param_names.size());
+      for (const std::string& name : entry.param_names) Str(name);
+    }
+  }
+
+  void EncodeFiles() {
+    ByteWriter& out = Begin(Section::kFiles);
+    out.Count(executable_.files.size());
+    for (const std::string& file : executable_.files) Str(file);
+  }
+
+  void EncodeLines() {
+    ByteWriter& out = Begin(Section::kLines);
+    for (const FunctionDesc& function : executable_.functions) {
+      out.Count(function.lines.size());
+      for (const SourceLine& line : function.lines) {
+        out.U32(line.pc);
+        out.U32(line.file);
+        out.U32(line.line);
+        out.U32(line.column);
+      }
+    }
+  }
+
+  void EncodeMetadata() {
+    ByteWriter& out = Begin(Section::kMetadata);
+    out.Count(executable_.metadata.size());
+    for (const auto& [key, value] : executable_.metadata) {
+      Str(key);
+      Str(value);
+    }
+  }
+
+  void EncodeNativeObjects() {
+    ByteWriter& out = Begin(Section::kNativeObjects);
+    out.Count(executable_.native_objects.size());
+    for (const NativeObject& object : executable_.native_objects) {
+      Str(object.triple);
+      Str(object.cpu);
+      Str(object.features);
+      out.U32(object.abi_version);
+      out.U64(object.object.size());
+      out.Bytes(object.object.data(), object.object.size());
+    }
+  }
+
+  std::vector<uint8_t> Assemble() {
+    uint64_t end = format::kHeaderBytes + uint64_t{format::kNumSections} * format::kSectionEntryBytes;
+    ByteWriter table;
+    std::array<uint64_t, format::kNumSections> offsets;
+    for (uint32_t i = 0; i < format::kNumSections; ++i) {
+      Section section = static_cast<Section>(i + 1);
+      offsets[i] = format::AlignUp(end, format::SectionAlignment(section));
+      end = offsets[i] + sections_[i].size();
+      table.U32(i + 1);
+      table.U32(Crc32c(sections_[i].bytes()));
+      table.U64(offsets[i]);
+      table.U64(sections_[i].size());
+    }
+    ByteWriter file;
+    file.Bytes(format::kMagic.data(), format::kMagic.size());
+    file.U16(format::kMajor);
+    file.U16(format::kMinor);
+    file.U32(static_cast<uint32_t>(executable_.native_objects.empty() ? format::FileClass::kPortable
+                                                                      : format::FileClass::kNative));
+    file.U64(end);
+    file.U32(format::kNumSections);
+    file.U32(ExtendCrc32c(Crc32c(file.bytes()), table.bytes()));
+    file.Bytes(table.bytes().data(), table.size());
+    for (uint32_t i = 0; i < format::kNumSections; ++i) {
+      file.PadTo(offsets[i]);
+      file.Bytes(sections_[i].bytes().data(), sections_[i].size());
+      sections_[i] = ByteWriter();  // constants are large: hold them twice only for a moment
+    }
+    return file.Take();
+  }
+
+  const Executable& executable_;
+  std::array<ByteWriter, format::kNumSections> sections_;
+  ByteWriter* out_ = nullptr;
+  absl::flat_hash_map<std::string, uint32_t> string_ids_;
+  std::vector<std::string> strings_;
+};
+
+}  // namespace
+
+std::vector<uint8_t> Encode(const Executable& executable) { return Encoder(executable).Run(); }
+
+}  // namespace rvm

@@ -1,0 +1,18 @@
+// Executable -> the bytes of a `.rvm` file (README.md). The same executable
+// gives the same bytes, always.
+#ifndef RVM_SERIALIZATION_ENCODER_H_
+#define RVM_SERIALIZATION_ENCODER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "serialization/executable.h"
+
+namespace rvm {
+
+// REQUIRES: an executable that Verify accepts (else the bytes may not decode).
+std::vector<uint8_t> Encode(const Executable& executable);
+
+}  // namespace rvm
+
+#endif  // RVM_SERIALIZATION_ENCODER_H_
