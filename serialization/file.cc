@@ -26,7 +26,7 @@ class Descriptor {
   int fd_;
 };
 
-absl::Status FileError(std::string_view what, const std::string& path) {
+absl::Status FileError(const char* what, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " `", path, "`"));
 }
 
