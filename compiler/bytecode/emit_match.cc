@@ -1,0 +1,276 @@
+// FunctionEmitter::EmitMatch: a decision tree as branches.
+//
+// The tree owns the parts it takes out of the value (and the value itself, if this match is
+// its last use): each is moved to the variable a clause binds, taken apart further, or
+// dropped at the leaf.
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/check.h"
+#include "base/stack_guard.h"
+#include "base/status_macros.h"
+#include "compiler/bytecode/decision_tree.h"
+#include "compiler/bytecode/function_emitter.h"
+
+namespace rvm::bytecode {
+namespace {
+
+// From as many constructors on a jump table beats a chain of compares.
+constexpr size_t kMinSwitchCases = 3;
+
+}  // namespace
+
+class MatchEmitter {
+ public:
+  using Target = FunctionEmitter::Target;
+  using Block = FunctionEmitter::Block;
+
+  MatchEmitter(FunctionEmitter& emitter, const ir::Match& match, Target inner)
+      : emitter_(emitter), code_(emitter.code_), registers_(emitter.registers_), match_(match), inner_(inner) {}
+
+  absl::Status Run();
+
+ private:
+  // Where a part is on the current path.
+  struct Place {
+    Reg reg;
+    bool is_owned = false;  // by the tree
+    bool is_gone = false;   // moved or taken apart
+  };
+  // A clause that several leaves run: they fill its registers and jump.
+  struct SharedClause {
+    Label label;
+    std::vector<std::pair<const ir::Var*, Reg>> bindings;
+  };
+
+  TypeId TypeOfVar(const ir::Var* var) { return emitter_.tables_.types().Lower(var->type); }
+  absl::Status EmitNode(const DecisionNode& node);
+  absl::Status EmitSwitch(const DecisionNode& node);
+  absl::Status EmitCase(const DecisionNode& node, const DecisionCase& decision);
+  absl::Status EmitIsolated(absl::FunctionRef<absl::Status()> body);
+  absl::Status EmitLeaf(const DecisionNode& node);
+  void TakeApart(Part part, const DecisionCase& decision);
+  absl::StatusOr<Reg> TakeForBinding(Part part, TypeId type, bool is_last);
+  void DropRest();
+  absl::Status EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings);
+  void PrepareSharedClauses(const DecisionNode& node);
+
+  FunctionEmitter& emitter_;
+  CodeBuffer& code_;
+  RegisterAllocator& registers_;
+  const ir::Match& match_;
+  Target inner_;
+  uint32_t position_ = 0;
+  Label end_{};
+  DecisionTree tree_;
+  absl::flat_hash_map<Part, Place> places_;
+  std::vector<const ir::Var*> dying_;
+  absl::flat_hash_map<size_t, SharedClause> shared_;
+};
+
+absl::Status FunctionEmitter::EmitMatch(const ir::Match& match, const ir::Var* var, const Target& target) {
+  Target inner = JoinTarget(match.type, var, target);
+  uint32_t position = position_;
+  RVM_RETURN_IF_ERROR(MatchEmitter(*this, match, inner).Run());
+  position_ = position;
+  next_position_ = liveness_.step_end(position);
+  next_block_ = liveness_.blocks_after(position);
+  return Joined(inner, var, target);
+}
+
+absl::Status MatchEmitter::Run() {
+  position_ = emitter_.position_;
+  end_ = code_.NewLabel();
+  const auto* subject = ir::DynCast<ir::VarExpr>(match_.value);
+  Place root;
+  if (subject == nullptr) {
+    root.reg = emitter_.LoadConstant(*ir::Cast<ir::Constant>(match_.value));
+    root.is_owned = true;
+  } else {
+    root.reg = emitter_.vars_.at(subject->var).reg;
+    root.is_owned = emitter_.DiesHere(subject->var);
+  }
+  RVM_ASSIGN_OR_RETURN(tree_,
+                       BuildDecisionTree(match_, registers_.desc(root.reg).type, emitter_.tables_.types(),
+                                         [&](const ir::Var* var) { return emitter_.liveness_.num_uses(var) > 0; }));
+  places_[0] = root;
+  dying_ = emitter_.DyingIn(position_, emitter_.liveness_.step_end(position_));
+  if (subject != nullptr && root.is_owned) std::erase(dying_, subject->var);
+  PrepareSharedClauses(*tree_.root);
+  RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitNode(*tree_.root); }));
+  for (size_t clause = 0; clause < match_.clauses.size(); ++clause) {
+    auto found = shared_.find(clause);
+    if (found == shared_.end()) continue;
+    code_.Bind(found->second.label);
+    RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitBody(clause, found->second.bindings); }));
+  }
+  code_.Bind(end_);
+  for (auto& [clause, shared] : shared_) {
+    for (auto& [var, reg] : shared.bindings) registers_.Free(reg);
+  }
+  emitter_.Forget(dying_);
+  if (subject == nullptr) {
+    registers_.Free(root.reg);
+  } else if (root.is_owned) {
+    emitter_.GiveUp(subject->var);
+  }
+  return absl::OkStatus();
+}
+
+// Emits on a path of its own: registers and places are as before afterwards.
+absl::Status MatchEmitter::EmitIsolated(absl::FunctionRef<absl::Status()> body) {
+  RegisterAllocator::Position mark = registers_.Mark();
+  absl::flat_hash_map<Part, Place> places = places_;
+  RVM_RETURN_IF_ERROR(body());
+  registers_.RollBack(mark);
+  places_ = std::move(places);
+  return absl::OkStatus();
+}
+
+void MatchEmitter::PrepareSharedClauses(const DecisionNode& node) {
+  WithStack([&] {
+    if (node.kind == DecisionNode::Kind::kLeaf && tree_.leaves_of_clause[node.clause] > 1 &&
+        !shared_.contains(node.clause)) {
+      SharedClause shared{code_.NewLabel(), {}};
+      for (const auto& [var, part] : node.bindings) {
+        shared.bindings.push_back({var, registers_.Allocate(TypeOfVar(var))});
+      }
+      shared_.emplace(node.clause, std::move(shared));
+    }
+    for (const DecisionCase& decision : node.cases) PrepareSharedClauses(*decision.node);
+    if (node.otherwise != nullptr) PrepareSharedClauses(*node.otherwise);
+  });
+}
+
+absl::Status MatchEmitter::EmitNode(const DecisionNode& node) {
+  return WithStack([&]() -> absl::Status {
+    switch (node.kind) {
+      case DecisionNode::Kind::kFail: code_.Op(Opcode::kFatal).Unit(0); return absl::OkStatus();
+      case DecisionNode::Kind::kLeaf: return EmitLeaf(node);
+      case DecisionNode::Kind::kSwitch: return EmitSwitch(node);
+    }
+    RVM_UNREACHABLE("a decision node of no kind");
+  });
+}
+
+absl::Status MatchEmitter::EmitSwitch(const DecisionNode& node) {
+  Reg reg = places_.at(node.part).reg;
+  size_t num_targets = node.cases.size() + (node.otherwise != nullptr ? 1 : 0);
+  if (num_targets == 1) return EmitCase(node, node.cases[0]);
+  std::vector<Label> labels;
+  for (size_t i = 0; i < num_targets; ++i) labels.push_back(code_.NewLabel());
+  if (num_targets >= kMinSwitchCases) {
+    size_t num_tags = emitter_.tables_.types().num_constructors(registers_.desc(reg).type);
+    code_.Op(Opcode::kSwitch).R(reg).Unit(static_cast<uint16_t>(num_tags));
+    for (uint32_t tag = 0; tag < num_tags; ++tag) {
+      size_t i = 0;
+      while (i < node.cases.size() && node.cases[i].tag != tag) ++i;
+      code_.L(labels[i]);
+    }
+  } else {
+    code_.Op(Opcode::kBranchTag).R(reg).Unit(static_cast<uint16_t>(node.cases[0].tag)).L(labels[0]);
+  }
+  // The first case last: of two, the other one follows its test.
+  for (size_t i = num_targets; i-- > 0;) {
+    code_.Bind(labels[i]);
+    RVM_RETURN_IF_ERROR(EmitIsolated(
+        [&] { return i < node.cases.size() ? EmitCase(node, node.cases[i]) : EmitNode(*node.otherwise); }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MatchEmitter::EmitCase(const DecisionNode& node, const DecisionCase& decision) {
+  TakeApart(node.part, decision);
+  return EmitNode(*decision.node);
+}
+
+// Brings the fields that are needed into registers.
+void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
+  Place& place = places_.at(part);
+  bool any_needed = false;
+  for (bool needed : decision.is_needed) any_needed |= needed;
+  if (!any_needed) return;
+  uint16_t layout = static_cast<uint16_t>(decision.layout.value);
+  Reg whole = place.reg;
+  bool unpack = place.is_owned && !place.is_gone && !decision.whole_is_needed;
+  if (unpack) place.is_gone = true;
+  std::vector<Reg> regs;
+  for (size_t i = 0; i < decision.fields.size(); ++i) {
+    if (!unpack && !decision.is_needed[i]) continue;
+    Reg reg = registers_.Allocate(tree_.part_types[decision.fields[i]]);
+    regs.push_back(reg);
+    places_[decision.fields[i]] = Place{reg, true, false};
+    if (!unpack) {
+      code_.Op(Opcode::kGetField).R(reg).R(whole).Unit(layout).Unit(static_cast<uint16_t>(i));
+    }
+  }
+  if (!unpack) return;
+  code_.Op(Opcode::kUnpack).Rs(regs).R(whole).Unit(layout);
+  for (size_t i = 0; i < decision.fields.size(); ++i) {
+    if (decision.is_needed[i]) continue;
+    places_[decision.fields[i]].is_gone = true;
+    if (emitter_.Owns(regs[i])) code_.Op(Opcode::kDrop).R(regs[i]);
+    registers_.Free(regs[i]);
+  }
+}
+
+// A register of its own for a variable bound to the part.
+absl::StatusOr<Reg> MatchEmitter::TakeForBinding(Part part, TypeId type, bool is_last) {
+  Place& place = places_.at(part);
+  Reg reg = place.reg;
+  if (place.is_owned && !place.is_gone && is_last) {
+    place.is_gone = true;
+  } else {
+    Reg copy = registers_.Allocate(registers_.desc(reg).type);
+    code_.Op(emitter_.Owns(reg) ? Opcode::kRetain : Opcode::kMove).R(copy).R(reg);
+    reg = copy;
+  }
+  return emitter_.Coerce(reg, registers_.desc(reg).type, type);
+}
+
+void MatchEmitter::DropRest() {
+  // In order of parts, so that the same program gives the same code.
+  for (Part part = 0; part < tree_.part_types.size(); ++part) {
+    auto found = places_.find(part);
+    if (found == places_.end()) continue;
+    Place& place = found->second;
+    if (!place.is_owned || place.is_gone) continue;
+    if (emitter_.Owns(place.reg)) code_.Op(Opcode::kDrop).R(place.reg);
+    place.is_gone = true;
+  }
+}
+
+absl::Status MatchEmitter::EmitLeaf(const DecisionNode& node) {
+  auto shared = shared_.find(node.clause);
+  std::vector<std::pair<const ir::Var*, Reg>> bindings;
+  for (size_t i = 0; i < node.bindings.size(); ++i) {
+    auto [var, part] = node.bindings[i];
+    bool is_last = true;
+    for (size_t j = i + 1; j < node.bindings.size(); ++j) is_last &= node.bindings[j].second != part;
+    RVM_ASSIGN_OR_RETURN(Reg reg, TakeForBinding(part, TypeOfVar(var), is_last));
+    bindings.push_back({var, reg});
+  }
+  DropRest();
+  if (shared == shared_.end()) return EmitBody(node.clause, bindings);
+  for (const auto& [var, reg] : bindings) {
+    for (const auto& [other, destination] : shared->second.bindings) {
+      if (other == var) code_.Op(Opcode::kMove).R(destination).R(reg);
+    }
+  }
+  code_.Op(Opcode::kJump).L(shared->second.label);
+  return absl::OkStatus();
+}
+
+absl::Status MatchEmitter::EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings) {
+  const Liveness::Start& start = emitter_.liveness_.clause_starts(position_)[clause];
+  emitter_.next_position_ = start.position;
+  emitter_.next_block_ = start.block;
+  RVM_RETURN_IF_ERROR(emitter_.InBranch(dying_, [&] {
+    for (const auto& [var, reg] : bindings) emitter_.Bind(var, reg, registers_.desc(reg).type);
+    return emitter_.EmitBlock(match_.clauses[clause].body, inner_);
+  }));
+  if (!inner_.is_tail) code_.Op(Opcode::kJump).L(end_);
+  return absl::OkStatus();
+}
+
+}  // namespace rvm::bytecode

@@ -1,0 +1,42 @@
+// Emits bytecode for a module in A-normal form whose operator calls have been
+// fused into primitive functions.
+//
+// Reading order: liveness.h, function_emitter.h (what a step becomes),
+// emit_match.cc (decision trees), emit_program.cc (the tables).
+#ifndef RVM_COMPILER_BYTECODE_EMIT_PROGRAM_H_
+#define RVM_COMPILER_BYTECODE_EMIT_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/module.h"
+#include "kernels/te/tensor.h"
+#include "serialization/executable.h"
+
+namespace rvm::bytecode {
+
+// What a kernel of the executable computes; code generation is the driver's part.
+struct KernelSource {
+  te::Computation computation;
+  std::vector<bool> constant_inputs;  // inputs that are constants at every call
+};
+
+struct EmittedProgram {
+  Executable executable;              // native_objects, symbols and workspaces are missing
+  std::vector<KernelSource> kernels;  // by KernelId
+};
+
+struct EmitOptions {
+  bool plan_memory = true;  // tensors that stay in an activation live in its arena
+};
+
+// REQUIRES: `module` is monomorphic, typed, in A-normal form, fused; entries name functions.
+// kResourceExhausted where the program outgrows the format.
+absl::StatusOr<EmittedProgram> EmitProgram(const ir::Module& module, const std::vector<std::string>& entries,
+                                           const diagnostics::SourceMap& sources, const EmitOptions& options);
+
+}  // namespace rvm::bytecode
+
+#endif  // RVM_COMPILER_BYTECODE_EMIT_PROGRAM_H_

@@ -1,0 +1,465 @@
+// FunctionEmitter: what each kind of step becomes.
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "compiler/bytecode/function_emitter.h"
+#include "compiler/ops/derive_type.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::bytecode {
+namespace {
+
+// An arena larger than this would weigh on deep recursions; bigger tensors live on the heap.
+constexpr int64_t kMaxPlannedBytes = int64_t{64} << 10;
+// Ranks whose header fits the space before a planned tensor's elements.
+constexpr size_t kMaxPlannedRank = 4;
+
+// The value of a rank-0 constant that fits a 16-bit immediate.
+std::optional<int16_t> SmallInt(const ir::Expr* atom) {
+  const auto* constant = ir::DynCast<ir::Constant>(atom);
+  if (constant == nullptr || !constant->literal.dtype().is_integral()) return std::nullopt;
+  int64_t value = constant->literal.IntAt(0);
+  if (value <= std::numeric_limits<int16_t>::min() || value > std::numeric_limits<int16_t>::max()) return std::nullopt;
+  return static_cast<int16_t>(value);
+}
+
+Opcode DimOpcode(DimKind kind) {
+  switch (kind) {
+    case DimKind::kAdd: return Opcode::kAddInt;
+    case DimKind::kSub: return Opcode::kSubInt;
+    case DimKind::kMul: return Opcode::kMulInt;
+    case DimKind::kFloorDiv: return Opcode::kFloorDivInt;
+    case DimKind::kFloorMod: return Opcode::kFloorModInt;
+    case DimKind::kMin: return Opcode::kMinInt;
+    case DimKind::kMax: return Opcode::kMaxInt;
+    default: RVM_UNREACHABLE("a reshape's dims are not arithmetic of its input's");
+  }
+}
+
+}  // namespace
+
+absl::Status FunctionEmitter::EmitStep(const ir::Expr* expr, const ir::Var* var, const Target& target) {
+  position_ = next_position_++;
+  switch (expr->expr_kind) {
+    case ir::ExprKind::kConstant:
+    case ir::ExprKind::kVar: return EmitAtom(expr, var, target);
+    case ir::ExprKind::kTuple: {
+      TypeId type = WantedType(expr, var, target);
+      return EmitCell(tables_.types().TupleLayout(type), ir::Cast<ir::Tuple>(expr)->fields, type, var, target);
+    }
+    case ir::ExprKind::kProject: return EmitProject(*ir::Cast<ir::Project>(expr), var, target);
+    case ir::ExprKind::kFunction: return EmitClosure(*ir::Cast<ir::Function>(expr), var, target);
+    case ir::ExprKind::kCall: return EmitCall(*ir::Cast<ir::Call>(expr), var, target);
+    case ir::ExprKind::kIf: return EmitIf(*ir::Cast<ir::If>(expr), var, target);
+    case ir::ExprKind::kMatch: return EmitMatch(*ir::Cast<ir::Match>(expr), var, target);
+    case ir::ExprKind::kRefCreate: {
+      TypeId type = WantedType(expr, var, target);
+      return EmitCell(tables_.types().RefLayout(type), {ir::Cast<ir::RefCreate>(expr)->value}, type, var, target);
+    }
+    case ir::ExprKind::kRefRead: return EmitRefRead(*ir::Cast<ir::RefRead>(expr), var, target);
+    case ir::ExprKind::kRefWrite: return EmitRefWrite(*ir::Cast<ir::RefWrite>(expr), var, target);
+    case ir::ExprKind::kGlobal:
+    case ir::ExprKind::kOp:
+    case ir::ExprKind::kConstructor:
+    case ir::ExprKind::kLet: break;
+  }
+  RVM_UNREACHABLE("a step of the program is not in A-normal form");
+}
+
+// A tuple or ADT that is built here is built at the type it is wanted at, which may forget dims.
+TypeId FunctionEmitter::WantedType(const ir::Expr* expr, const ir::Var* var, const Target& target) {
+  TypeTable& types = tables_.types();
+  TypeId own = TypeOf(expr);
+  TypeId wanted = var != nullptr ? types.Lower(var->type) : target.is_tail ? result_type_ : target.type;
+  const TypeDesc& a = types.desc(own);
+  const TypeDesc& b = types.desc(wanted);
+  return a.kind == b.kind && a.fields.size() == b.fields.size() ? wanted : own;
+}
+
+absl::Status FunctionEmitter::EmitAtom(const ir::Expr* atom, const ir::Var* var, const Target& target) {
+  TypeId wanted = var != nullptr ? tables_.types().Lower(var->type) : target.is_tail ? result_type_ : target.type;
+  Operands operands;
+  std::vector<ir::Expr*> atoms = {const_cast<ir::Expr*>(atom)};
+  RVM_ASSIGN_OR_RETURN(Reg reg, Consume(atom, wanted, operands, atoms, 0));
+  TypeId type = registers_.desc(reg).type;
+  if (var == nullptr && target.is_tail) {
+    code_.Op(Opcode::kReturn).R(reg);
+    Release(operands);
+    return absl::OkStatus();
+  }
+  Reg out = var == nullptr ? target.reg : registers_.Allocate(type);
+  code_.Op(Opcode::kMove).R(out).R(reg);
+  Release(operands);
+  if (var == nullptr) return absl::OkStatus();
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitCell(LayoutId layout, const std::vector<ir::Expr*>& fields, TypeId type,
+                                       const ir::Var* var, const Target& target) {
+  Operands operands;
+  std::vector<Reg> regs;
+  std::vector<TypeId> expected = tables_.types().layout(layout).fields;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(Reg reg, Consume(fields[i], expected[i], operands, fields, i));
+    regs.push_back(reg);
+  }
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kMakeCell).R(out).Unit(static_cast<uint16_t>(layout.value)).Rs(regs);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::Var* var, const Target& target) {
+  Operands operands;
+  Reg tuple = Borrow(project.tuple, operands);
+  TypeId tuple_type = registers_.desc(tuple).type;
+  TypeId type = tables_.types().desc(tuple_type).fields[project.index];
+  LayoutId layout = tables_.types().TupleLayout(tuple_type);
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kGetField).R(out).R(tuple).Unit(static_cast<uint16_t>(layout.value));
+  code_.Unit(static_cast<uint16_t>(project.index));
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitRefRead(const ir::RefRead& read, const ir::Var* var, const Target& target) {
+  Operands operands;
+  Reg ref = Borrow(read.ref, operands);
+  TypeId type = tables_.types().desc(registers_.desc(ref).type).fields[0];
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kRefRead).R(out).R(ref);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitRefWrite(const ir::RefWrite& write, const ir::Var* var, const Target& target) {
+  Operands operands;
+  std::vector<ir::Expr*> atoms = {write.value, write.ref};
+  Reg ref = Borrow(write.ref, operands);
+  TypeId contents = tables_.types().desc(registers_.desc(ref).type).fields[0];
+  RVM_ASSIGN_OR_RETURN(Reg value, Consume(write.value, contents, operands, atoms, 0));
+  code_.Op(Opcode::kRefWrite).R(ref).R(value);
+  Release(operands);
+  TypeId unit = TypeOf(&write);
+  Reg out = Destination(var, target, unit);
+  code_.Op(Opcode::kMakeCell).R(out).Unit(static_cast<uint16_t>(tables_.types().TupleLayout(unit).value)).Rs({});
+  return Deliver(out, unit, var, target);
+}
+
+absl::Status FunctionEmitter::EmitClosure(const ir::Function& function, const ir::Var* var, const Target& target) {
+  PendingFunction pending;
+  pending.name = absl::StrCat(pending_.name, ".", var != nullptr && var->name != "_" ? var->name : "fn");
+  pending.function = &function;
+  pending.self = var;
+  pending.captures = liveness_.captures(&function);
+  std::vector<ir::Expr*> captures;
+  for (ir::Var* captured : pending.captures) {
+    ir::Expr* atom = tables_.arena().New<ir::VarExpr>(captured, function.span);
+    atom->type = captured->type;
+    captures.push_back(atom);
+  }
+  LayoutId layout = tables_.ClosureLayout(std::move(pending));
+  return EmitCell(layout, captures, tables_.types().layout(layout).type, var, target);
+}
+
+// ---- calls ------------------------------------------------------------------
+
+absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var, const Target& target) {
+  switch (call.callee->expr_kind) {
+    case ir::ExprKind::kConstructor: return EmitConstructor(call, var, target);
+    case ir::ExprKind::kGlobal:
+      return EmitFunctionCall(tables_.GlobalByName(ir::Cast<ir::GlobalExpr>(call.callee)->name), call.args, var,
+                              target);
+    case ir::ExprKind::kFunction: return EmitKernelCall(call, {var}, target);
+    case ir::ExprKind::kVar: return EmitClosureCall(call, var, target);
+    case ir::ExprKind::kOp:
+      if (std::optional<ScalarInstruction> selected = SelectScalar(call)) {
+        return EmitScalar(call, *selected, var, target);
+      }
+      return EmitView(call, var, target);
+    default: RVM_UNREACHABLE("a callee is not in A-normal form");
+  }
+}
+
+absl::Status FunctionEmitter::EmitConstructor(const ir::Call& call, const ir::Var* var, const Target& target) {
+  const ir::Constructor* constructor = ir::Cast<ir::ConstructorExpr>(call.callee)->constructor;
+  TypeId type = WantedType(&call, var, target);
+  if (!constructor->fields.empty()) {
+    return EmitCell(tables_.types().ConstructorLayout(type, constructor->tag), call.args, type, var, target);
+  }
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kLoadTag).R(out).Unit(static_cast<uint16_t>(constructor->tag));
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitFunctionCall(FunctionId callee, const std::vector<ir::Expr*>& args,
+                                               const ir::Var* var, const Target& target) {
+  bool is_tail = var == nullptr && target.is_tail;
+  if (is_tail && callee == pending_.id) return EmitSelfTailCall(args);
+  Operands operands;
+  std::vector<Reg> regs;
+  for (size_t i = 0; i < args.size(); ++i) {
+    TypeId expected = tables_.function(callee).registers[i].type;
+    RVM_ASSIGN_OR_RETURN(Reg reg, Consume(args[i], expected, operands, args, i));
+    regs.push_back(reg);
+  }
+  TypeId type = tables_.function(callee).result;
+  if (is_tail && tables_.IsAssignable(type, result_type_)) {
+    code_.Op(Opcode::kTailCall).U32(callee.value).Rs(regs);
+    Release(operands);
+    return absl::OkStatus();
+  }
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kCall).R(out).U32(callee.value).Rs(regs);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+// A closure that calls itself knows its code: a direct call with itself in front.
+absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target) {
+  const ir::Var* callee = ir::Cast<ir::VarExpr>(call.callee)->var;
+  if (callee == pending_.self) {
+    std::vector<ir::Expr*> args = {call.callee};
+    args.insert(args.end(), call.args.begin(), call.args.end());
+    return EmitFunctionCall(pending_.id, args, var, target);
+  }
+  std::vector<ir::Expr*> atoms = call.args;
+  atoms.push_back(call.callee);
+  TypeId closure_type = vars_.at(callee).type;
+  std::vector<TypeId> expected = tables_.types().desc(closure_type).fields;
+  TypeId type = tables_.types().desc(closure_type).result;
+  Operands operands;
+  std::vector<Reg> regs;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(Reg reg, Consume(call.args[i], expected[i], operands, atoms, i));
+    regs.push_back(reg);
+  }
+  RVM_ASSIGN_OR_RETURN(Reg closure, Consume(call.callee, closure_type, operands, atoms, call.args.size()));
+  if (var == nullptr && target.is_tail && tables_.IsAssignable(type, result_type_)) {
+    code_.Op(Opcode::kTailCallClosure).R(closure).Rs(regs);
+    Release(operands);
+    return absl::OkStatus();
+  }
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kCallClosure).R(out).R(closure).Rs(regs);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+// A loop: the arguments move into the parameters, and control to the start.
+absl::Status FunctionEmitter::EmitSelfTailCall(const std::vector<ir::Expr*>& args) {
+  Operands operands;
+  std::vector<std::pair<Reg, Reg>> moves;
+  for (size_t i = 0; i < args.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(Reg reg, Consume(args[i], registers_.desc(params_[i]).type, operands, args, i));
+    if (reg.value != params_[i].value) moves.push_back({reg, params_[i]});
+  }
+  MoveInParallel(std::move(moves));
+  code_.Op(Opcode::kJump).L(start_);
+  Release(operands);
+  return absl::OkStatus();
+}
+
+void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
+  std::vector<Reg> temporaries;
+  while (!moves.empty()) {
+    auto is_read = [&](Reg reg) {
+      for (const auto& [from, to] : moves) {
+        if (from.value == reg.value) return true;
+      }
+      return false;
+    };
+    bool moved = false;
+    for (size_t i = 0; i < moves.size();) {
+      auto [from, to] = moves[i];
+      if (is_read(to)) {
+        ++i;
+        continue;
+      }
+      code_.Op(Opcode::kMove).R(to).R(from);
+      moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(i));
+      moved = true;
+    }
+    if (moved) continue;
+    // A cycle: one value waits elsewhere. All moves that read its register read the copy.
+    Reg from = moves[0].first;
+    Reg temporary = registers_.Allocate(registers_.desc(from).type);
+    temporaries.push_back(temporary);
+    code_.Op(Opcode::kMove).R(temporary).R(from);
+    for (auto& [source, to] : moves) {
+      if (source.value == from.value) source = temporary;
+    }
+  }
+  for (Reg reg : temporaries) registers_.Free(reg);
+}
+
+// ---- operators ----------------------------------------------------------------
+
+absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
+                                         const Target& target) {
+  TypeId type = TypeOf(&call);
+  DataType dtype = tables_.types().desc(TypeOf(call.args[0])).dtype;
+  Operands operands;
+  bool is_sum = selected.opcode == Opcode::kAddI32 || selected.opcode == Opcode::kSubI32;
+  std::optional<int16_t> immediate = is_sum ? SmallInt(call.args[1]) : std::nullopt;
+  Reg a = Borrow(call.args[0], operands);
+  if (immediate) {
+    Reg out = Destination(var, target, type);
+    int16_t value = selected.opcode == Opcode::kSubI32 ? static_cast<int16_t>(-*immediate) : *immediate;
+    code_.Op(Opcode::kAddImmI32).R(out).R(a).Unit(static_cast<uint16_t>(value));
+    Release(operands);
+    return Deliver(out, type, var, target);
+  }
+  Reg b = selected.unary ? a : Borrow(call.args[1], operands);
+  if (selected.swap) std::swap(a, b);
+  Reg out = Destination(var, target, type);
+  code_.Op(selected.opcode).R(out).R(a);
+  if (!selected.unary) code_.R(b);
+  if (selected.opcode == Opcode::kCast) {
+    code_.Unit(PackDataType(dtype)).Unit(PackDataType(tables_.types().desc(type).dtype));
+  }
+  if (selected.wrap) code_.Op(Opcode::kWrapInt).R(out).R(out).Unit(PackDataType(dtype));
+  if (selected.negate) code_.Op(Opcode::kNotBool).R(out).R(out);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+Reg FunctionEmitter::EmitDim(const Dim& dim, const absl::flat_hash_map<int64_t, Reg>& symbols,
+                             std::vector<Reg>& temporaries) {
+  if (dim.kind() == DimKind::kVar) return symbols.at(dim.id());
+  Reg out = registers_.Allocate(tables_.types().Scalar(kInt64));
+  temporaries.push_back(out);
+  if (dim.is_const()) {
+    code_.Op(Opcode::kLoadBits).R(out).U64(static_cast<uint64_t>(dim.constant()));
+    return out;
+  }
+  Opcode opcode = DimOpcode(dim.kind());
+  Reg a = EmitDim(dim.lhs(), symbols, temporaries);
+  Reg b = EmitDim(dim.rhs(), symbols, temporaries);
+  code_.Op(opcode).R(out).R(a).R(b);
+  return out;
+}
+
+// An operator that only renames the shape: the dims that are not known are computed from
+// the input's, by the operator's own type relation.
+absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var, const Target& target) {
+  const ops::OpDef& op = *ir::Cast<ir::OpExpr>(call.callee)->op;
+  RVM_CHECK(op.is_reshape, "an operator call reached emission without a kernel");
+  TypeId int64 = tables_.types().Scalar(kInt64);
+  Operands operands;
+  RVM_ASSIGN_OR_RETURN(Reg source, Consume(call.args[0], TypeOf(call.args[0]), operands, call.args, 0));
+  const auto& input = *ir::DynCast<ir::TensorType>(call.args[0]->type);
+  absl::flat_hash_map<int64_t, Reg> symbols;
+  std::vector<Reg> temporaries;
+  Dims dims;
+  for (size_t axis = 0; axis < input.shape.dims.size(); ++axis) {
+    const Dim& dim = input.shape.dims[axis];
+    if (dim.is_const()) {
+      dims.push_back(dim);
+      continue;
+    }
+    Reg extent = registers_.Allocate(int64);
+    temporaries.push_back(extent);
+    code_.Op(Opcode::kGetDim).R(extent).R(source).Unit(static_cast<uint16_t>(axis));
+    int64_t id = static_cast<int64_t>(axis);
+    symbols.emplace(id, extent);
+    dims.push_back(Dim::Var(id, absl::StrCat("d", axis)));
+  }
+  std::vector<const ir::Type*> arg_types = {ir::MakeTensorType(tables_.arena(), dims, input.dtype.dtype)};
+  std::vector<const Literal*> arg_values = {nullptr};
+  for (size_t i = 1; i < call.args.size(); ++i) {
+    arg_types.push_back(call.args[i]->type);
+    const auto* constant = ir::DynCast<ir::Constant>(call.args[i]);
+    arg_values.push_back(constant == nullptr ? nullptr : &constant->literal);
+  }
+  RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived,
+                       ops::DeriveResult(op, call.attrs, arg_types, arg_values, tables_.arena()));
+  for (const ops::DimCheck& check : derived.checks) {
+    Reg a = EmitDim(check.a, symbols, temporaries);
+    Reg b = EmitDim(check.b, symbols, temporaries);
+    code_.Op(Opcode::kCheckDims).R(a).R(b).Unit(check.broadcast ? 1 : 0);
+  }
+  const auto& result = *ir::DynCast<ir::TensorType>(derived.result);
+  std::vector<Reg> unknown;
+  for (const Dim& dim : result.shape.dims) {
+    if (!dim.is_const()) unknown.push_back(EmitDim(dim, symbols, temporaries));
+  }
+  TypeId type = tables_.types().Lower(&result);
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kView).R(out).R(source).U32(type.value).Rs(unknown);
+  for (Reg reg : temporaries) registers_.Free(reg);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitKernelCall(const ir::Call& call, const std::vector<const ir::Var*>& results,
+                                             const Target& target) {
+  std::vector<bool> constant_inputs;
+  for (const ir::Expr* arg : call.args) constant_inputs.push_back(arg->expr_kind == ir::ExprKind::kConstant);
+  RVM_ASSIGN_OR_RETURN(KernelUse use, tables_.Kernel(*ir::Cast<ir::Function>(call.callee), std::move(constant_inputs)));
+  Operands operands;
+  std::vector<uint16_t> args;
+  for (const ir::Expr* arg : call.args) {
+    if (const auto* constant = ir::DynCast<ir::Constant>(arg)) {
+      ConstantId id = tables_.Constant(constant->literal);
+      if (id.value < kConstantArg) {
+        args.push_back(static_cast<uint16_t>(kConstantArg | id.value));
+        continue;
+      }
+    }
+    args.push_back(Borrow(arg, operands).value);
+  }
+
+  // Copied: emission of other kernels may grow the table.
+  const std::vector<KernelTensor> outputs = tables_.kernel(use.id).results;
+  RVM_CHECK(outputs.size() == results.size(), "a kernel's outputs do not fit the variables they go to");
+  std::vector<Reg> regs;
+  std::vector<uint32_t> offsets;
+  std::vector<std::optional<uint32_t>> slots;
+  bool is_planned = false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TypeId type = tables_.types().Tensor(outputs[i].dtype, outputs[i].dims);
+    std::optional<Shape> shape = StaticShape(outputs[i].dims);
+    std::optional<int64_t> count = shape ? NumElements(*shape) : std::nullopt;
+    bool plan =
+        tables_.options().plan_memory && use.is_static && results[i] != nullptr && !liveness_.Escapes(results[i]) &&
+        !outputs[i].dims.empty() && outputs[i].dims.size() <= kMaxPlannedRank && count &&
+        *count * outputs[i].dtype.bytes() <= kMaxPlannedBytes && type == tables_.types().Lower(results[i]->type);
+    if (plan) {
+      uint32_t slot = registers_.AllocateSlot(kPlannedHeaderBytes + *count * outputs[i].dtype.bytes());
+      slots.push_back(slot);
+      offsets.push_back(slot);
+      regs.push_back(registers_.Allocate(type, true));
+      is_planned = true;
+    } else {
+      slots.push_back(std::nullopt);
+      offsets.push_back(kNoOffset);
+      regs.push_back(results[i] == nullptr ? Destination(nullptr, target, type) : registers_.Allocate(type));
+    }
+  }
+  Opcode opcode = !use.is_static ? Opcode::kCallKernelDynamic
+                  : is_planned   ? Opcode::kCallKernelPlanned
+                                 : Opcode::kCallKernel;
+  code_.Op(opcode).Rs(regs);
+  if (is_planned) {
+    code_.Unit(static_cast<uint16_t>(offsets.size()));
+    for (uint32_t offset : offsets) code_.U32(offset);
+  }
+  code_.U32(use.id.value).Unit(static_cast<uint16_t>(args.size()));
+  for (uint16_t arg : args) code_.Unit(arg);
+  Release(operands);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (slots[i]) {
+      Bind(results[i], regs[i], registers_.desc(regs[i]).type, slots[i]);
+      DropIfUnused(results[i]);
+    } else {
+      RVM_RETURN_IF_ERROR(Deliver(regs[i], registers_.desc(regs[i]).type, results[i], target));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rvm::bytecode

@@ -1,0 +1,119 @@
+#include "compiler/bytecode/liveness.h"
+
+#include <algorithm>
+
+#include "base/stack_guard.h"
+#include "compiler/analysis/free_vars.h"
+
+namespace rvm::bytecode {
+
+bool IsPrimitive(const ir::Expr* expr) {
+  const auto* function = ir::DynCast<ir::Function>(expr);
+  return function != nullptr && function->attrs.Find("Primitive") != nullptr;
+}
+
+Liveness::Liveness(const ir::Expr* body) { VisitBlock(body); }
+
+void Liveness::UseVar(const ir::Var* var, bool escapes) {
+  std::vector<uint32_t>& uses = uses_[var];
+  uint32_t position = next_ - 1;
+  if (uses.empty() || uses.back() != position) uses.push_back(position);
+  if (escapes) escaping_.insert(var);
+}
+
+void Liveness::Use(const ir::Expr* atom, bool escapes) {
+  if (const auto* var = ir::DynCast<ir::VarExpr>(atom)) UseVar(var->var, escapes);
+}
+
+void Liveness::VisitBlock(const ir::Expr* expr) {
+  uint32_t block = static_cast<uint32_t>(block_ends_.size());
+  block_ends_.push_back(0);
+  while (const auto* let = ir::DynCast<ir::Let>(expr)) {
+    VisitStep(let->value, let->var);
+    expr = let->body;
+  }
+  VisitStep(expr, nullptr);
+  block_ends_[block] = next_;
+}
+
+void Liveness::VisitStep(const ir::Expr* expr, const ir::Var* self) {
+  uint32_t position = next_++;
+  step_ends_.push_back(0);
+  blocks_after_.push_back(0);
+  VisitOperands(expr, self);
+  VisitNested(expr, position);
+  step_ends_[position] = next_;
+  blocks_after_[position] = static_cast<uint32_t>(block_ends_.size());
+}
+
+void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
+  switch (expr->expr_kind) {
+    case ir::ExprKind::kVar: Use(expr); return;
+    case ir::ExprKind::kTuple:
+      for (const ir::Expr* field : ir::Cast<ir::Tuple>(expr)->fields) Use(field);
+      return;
+    case ir::ExprKind::kProject: Use(ir::Cast<ir::Project>(expr)->tuple); return;
+    case ir::ExprKind::kCall: {
+      const auto* call = ir::Cast<ir::Call>(expr);
+      bool kernel = IsPrimitive(call->callee);
+      Use(call->callee);
+      for (const ir::Expr* arg : call->args) Use(arg, !kernel);
+      return;
+    }
+    case ir::ExprKind::kFunction: {
+      const auto* function = ir::Cast<ir::Function>(expr);
+      std::vector<ir::Var*>& captures = captures_[function];
+      for (ir::Var* var : analysis::FreeVars(function)) {
+        if (var == self) continue;
+        captures.push_back(var);
+        UseVar(var, true);
+      }
+      return;
+    }
+    case ir::ExprKind::kIf: Use(ir::Cast<ir::If>(expr)->condition); return;
+    case ir::ExprKind::kMatch: Use(ir::Cast<ir::Match>(expr)->value); return;
+    case ir::ExprKind::kRefCreate: Use(ir::Cast<ir::RefCreate>(expr)->value); return;
+    case ir::ExprKind::kRefRead: Use(ir::Cast<ir::RefRead>(expr)->ref); return;
+    case ir::ExprKind::kRefWrite:
+      Use(ir::Cast<ir::RefWrite>(expr)->ref);
+      Use(ir::Cast<ir::RefWrite>(expr)->value);
+      return;
+    case ir::ExprKind::kConstant:
+    case ir::ExprKind::kGlobal:
+    case ir::ExprKind::kOp:
+    case ir::ExprKind::kConstructor:
+    case ir::ExprKind::kLet: return;
+  }
+}
+
+void Liveness::VisitNested(const ir::Expr* expr, uint32_t position) {
+  if (const auto* branch = ir::DynCast<ir::If>(expr)) {
+    WithStack([&] {
+      VisitBlock(branch->then_branch);
+      VisitBlock(branch->else_branch);
+    });
+  } else if (const auto* match = ir::DynCast<ir::Match>(expr)) {
+    std::vector<Start> starts;
+    for (const ir::Clause& clause : match->clauses) {
+      starts.push_back({next_, static_cast<uint32_t>(block_ends_.size())});
+      WithStack([&] { VisitBlock(clause.body); });
+    }
+    clause_starts_[position] = std::move(starts);
+  }
+}
+
+std::optional<uint32_t> Liveness::LastUse(const ir::Var* var, uint32_t begin, uint32_t end) const {
+  auto found = uses_.find(var);
+  if (found == uses_.end()) return std::nullopt;
+  const std::vector<uint32_t>& uses = found->second;
+  auto it = std::lower_bound(uses.begin(), uses.end(), end);
+  if (it == uses.begin() || *std::prev(it) < begin) return std::nullopt;
+  return *std::prev(it);
+}
+
+size_t Liveness::num_uses(const ir::Var* var) const {
+  auto found = uses_.find(var);
+  return found == uses_.end() ? 0 : found->second.size();
+}
+
+}  // namespace rvm::bytecode

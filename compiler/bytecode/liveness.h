@@ -1,0 +1,68 @@
+// Liveness of variables in A-normal form, by position.
+//
+// Positions number the steps of a function body in the order in which code is emitted: one
+// per let value and one per tail. A block (function body, branch, clause) is an interval of
+// positions, so "the last use of a variable within a block" is a binary search.
+#ifndef RVM_COMPILER_BYTECODE_LIVENESS_H_
+#define RVM_COMPILER_BYTECODE_LIVENESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/ir/expr.h"
+
+namespace rvm::bytecode {
+
+class Liveness {
+ public:
+  // `body`: in A-normal form.
+  explicit Liveness(const ir::Expr* body);
+
+  // End (exclusive) of the positions of the step at `position`, nested blocks included.
+  uint32_t step_end(uint32_t position) const { return step_ends_[position]; }
+  // End (exclusive) of a block; blocks are numbered in the order they are entered.
+  uint32_t block_end(uint32_t block) const { return block_ends_[block]; }
+  // Where each clause of the match at `position` starts.
+  struct Start {
+    uint32_t position;
+    uint32_t block;
+  };
+  const std::vector<Start>& clause_starts(uint32_t position) const { return clause_starts_.at(position); }
+  // Blocks entered in the step at `position` and all before.
+  uint32_t blocks_after(uint32_t position) const { return blocks_after_[position]; }
+  // Last use in [begin, end), if any.
+  std::optional<uint32_t> LastUse(const ir::Var* var, uint32_t begin, uint32_t end) const;
+  size_t num_uses(const ir::Var* var) const;
+  // Used other than as an argument of a kernel call: the value may outlive the activation.
+  bool Escapes(const ir::Var* var) const { return escaping_.contains(var); }
+  // What a function literal captures besides itself, in order of first use.
+  const std::vector<ir::Var*>& captures(const ir::Function* function) const { return captures_.at(function); }
+
+ private:
+  void VisitBlock(const ir::Expr* expr);
+  // `self`: the variable the step defines; a function literal that mentions it does not capture it.
+  void VisitStep(const ir::Expr* expr, const ir::Var* self);
+  void VisitOperands(const ir::Expr* expr, const ir::Var* self);
+  void VisitNested(const ir::Expr* expr, uint32_t position);
+  void Use(const ir::Expr* atom, bool escapes = true);
+  void UseVar(const ir::Var* var, bool escapes);
+
+  uint32_t next_ = 0;
+  std::vector<uint32_t> step_ends_;                                  // by position
+  std::vector<uint32_t> blocks_after_;                               // by position
+  std::vector<uint32_t> block_ends_;                                 // by block
+  absl::flat_hash_map<uint32_t, std::vector<Start>> clause_starts_;  // by position of the match
+  absl::flat_hash_map<const ir::Var*, std::vector<uint32_t>> uses_;
+  absl::flat_hash_set<const ir::Var*> escaping_;
+  absl::flat_hash_map<const ir::Function*, std::vector<ir::Var*>> captures_;
+};
+
+// True for the functions that fusion makes: bodies of kernels.
+bool IsPrimitive(const ir::Expr* expr);
+
+}  // namespace rvm::bytecode
+
+#endif  // RVM_COMPILER_BYTECODE_LIVENESS_H_

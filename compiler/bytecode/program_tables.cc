@@ -1,0 +1,108 @@
+#include "compiler/bytecode/program_tables.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "compiler/lowering/fused_function.h"
+
+namespace rvm::bytecode {
+
+void ProgramTables::AddModule(const ir::Module& module) {
+  for (const ir::GlobalFunction& global : module.functions) globals_[global.name] = &global;
+}
+
+// Signatures stand in the function table from the first mention, so calls can be typed
+// before the callee's code exists.
+FunctionId ProgramTables::Declare(PendingFunction pending) {
+  FunctionId id(static_cast<uint32_t>(program_.executable.functions.size()));
+  pending.id = id;
+  FunctionDesc desc;
+  desc.name = pending.name;
+  if (pending.is_closure) desc.registers.push_back({pending.closure_type, false});
+  for (const ir::Var* param : pending.function->params) desc.registers.push_back({types_.Lower(param->type), false});
+  desc.num_params = static_cast<uint16_t>(desc.registers.size());
+  desc.result = types_.Lower(ir::DynCast<ir::FuncType>(pending.function->type)->result);
+  program_.executable.functions.push_back(std::move(desc));
+  pending_.push_back(std::move(pending));
+  return id;
+}
+
+FunctionId ProgramTables::GlobalByName(const std::string& name) {
+  auto found = globals_.find(name);
+  RVM_CHECK(found != globals_.end(), "a call names a function the module does not have");
+  return GlobalFunction(*found->second);
+}
+
+FunctionId ProgramTables::GlobalFunction(const ir::GlobalFunction& global) {
+  auto found = function_ids_.find(global.name);
+  if (found != function_ids_.end()) return found->second;
+  PendingFunction pending;
+  pending.name = global.name;
+  pending.function = global.function;
+  FunctionId id = Declare(std::move(pending));
+  function_ids_.emplace(global.name, id);
+  return id;
+}
+
+LayoutId ProgramTables::ClosureLayout(PendingFunction pending) {
+  std::vector<TypeId> captured;
+  for (const ir::Var* var : pending.captures) captured.push_back(types_.Lower(var->type));
+  pending.is_closure = true;
+  pending.closure_type = types_.Lower(pending.function->type);
+  // The layout names the function and the function's code names the layout.
+  FunctionId id(static_cast<uint32_t>(program_.executable.functions.size()));
+  LayoutId layout = types_.ClosureLayout(pending.closure_type, id, std::move(captured));
+  pending.layout = layout;
+  FunctionId declared = Declare(std::move(pending));
+  RVM_CHECK(declared == id, "a closure's function got another id than its layout says");
+  return layout;
+}
+
+ConstantId ProgramTables::Constant(const Literal& literal) {
+  std::vector<ConstantId>& same_data = constants_[literal.data()];
+  for (ConstantId id : same_data) {
+    const Literal& known = program_.executable.constants[id.value];
+    if (known.dtype() == literal.dtype() && known.shape() == literal.shape()) return id;
+  }
+  ConstantId id(static_cast<uint32_t>(program_.executable.constants.size()));
+  program_.executable.constants.push_back(literal);
+  same_data.push_back(id);
+  return id;
+}
+
+absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, std::vector<bool> constant_inputs) {
+  RVM_ASSIGN_OR_RETURN(lowering::LoweredKernel lowered, lowering::LowerPrimitive(arena_, primitive));
+  std::string key = te::Fingerprint(lowered.computation);
+  for (bool constant : constant_inputs) key += constant ? 'k' : 'v';
+  // Kernels of equal computation may still promise different checks.
+  for (const KernelDesc::Check& check : lowered.desc.checks) {
+    absl::StrAppend(&key, "|", check.a.ToString(), check.broadcast ? "~" : "=", check.b.ToString());
+  }
+  auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
+  if (added) {
+    lowered.desc.symbol = absl::StrCat("rvm_k", it->second.value, "_", lowered.desc.name);
+    program_.executable.kernels.push_back(std::move(lowered.desc));
+    program_.kernels.push_back({std::move(lowered.computation), std::move(constant_inputs)});
+  }
+  return KernelUse{it->second, lowered.is_static};
+}
+
+SourceLine ProgramTables::LineOf(ir::Span span) {
+  if (!span.valid()) return {};
+  auto [it, added] = files_.try_emplace(span.source, static_cast<uint32_t>(program_.executable.files.size()));
+  if (added) program_.executable.files.emplace_back(sources_.name(span.source));
+  diagnostics::SourceMap::Position position = sources_.Locate(span.source, span.begin);
+  return {0, it->second, position.line, position.column};
+}
+
+bool ProgramTables::TakePending(PendingFunction& out) {
+  if (pending_.empty()) return false;
+  out = std::move(pending_.front());
+  pending_.pop_front();
+  return true;
+}
+
+}  // namespace rvm::bytecode
