@@ -1,0 +1,25 @@
+#include "serialization/verifier.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "serialization/function_verifier.h"
+#include "serialization/verify_tables.h"
+
+namespace rvm {
+
+absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> Verify(Executable executable) {
+  RVM_RETURN_IF_ERROR(VerifyTables(executable));
+  std::vector<LayoutId> closure_layouts = ClosureLayouts(executable);
+  for (uint32_t i = 0; i < executable.functions.size(); ++i) {
+    RVM_RETURN_IF_ERROR(FunctionVerifier(executable, closure_layouts, FunctionId(i)).Run());
+  }
+  return std::shared_ptr<const VerifiedExecutable>(new VerifiedExecutable(std::move(executable)));
+}
+
+std::vector<Reg> OwnedRegistersAt(const Executable& executable, FunctionId function, uint32_t pc) {
+  std::vector<LayoutId> closure_layouts = ClosureLayouts(executable);
+  return FunctionVerifier(executable, closure_layouts, function).OwnedAt(pc);
+}
+
+}  // namespace rvm

@@ -1,0 +1,348 @@
+#include "serialization/verify_tables.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace rvm {
+namespace {
+
+// Operands name layouts with 16 bits, the VM keeps one number for itself; and tags with 16.
+constexpr size_t kMaxLayouts = 0xffff;
+constexpr size_t kMaxConstructors = 0xffff;
+constexpr size_t kMaxFields = 0xffff;
+constexpr size_t kMaxRegisters = 0xffff;
+constexpr uint32_t kArenaAlignment = 64;
+// Keeps every size computed from a static shape far from overflow.
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
+
+struct TypeKey {
+  const TypeDesc* type;
+  bool operator==(const TypeKey& other) const { return *type == *other.type; }
+  template <typename H>
+  friend H AbslHashValue(H h, const TypeKey& key) {
+    const TypeDesc& t = *key.type;
+    return H::combine(std::move(h), static_cast<int>(t.kind), t.dtype, t.dims, t.fields, t.result, t.adt);
+  }
+};
+
+// Product of the dims that are known; false if the bytes are beyond the limit.
+bool HasSaneSize(DataType dtype, const std::vector<int64_t>& dims) {
+  int64_t bytes = dtype.bytes();
+  bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  if (empty) return true;
+  for (int64_t dim : dims) {
+    if (dim == TypeDesc::kUnknownDim) continue;
+    if (dim > kMaxTensorBytes / bytes) return false;
+    bytes *= dim;
+  }
+  return true;
+}
+
+class TableVerifier {
+ public:
+  explicit TableVerifier(const Executable& executable) : executable_(executable) {}
+
+  absl::Status Run() {
+    for (uint32_t i = 0; i < executable_.types.size(); ++i) RVM_RETURN_IF_ERROR(CheckType(i));
+    for (uint32_t i = 0; i < executable_.adts.size(); ++i) RVM_RETURN_IF_ERROR(CheckAdt(i));
+    RVM_RETURN_IF_ERROR(CheckFunctions());
+    if (executable_.layouts.size() > kMaxLayouts) {
+      return Error("layouts", 0, absl::StrCat(executable_.layouts.size(), " layouts; at most ", kMaxLayouts));
+    }
+    for (uint32_t i = 0; i < executable_.layouts.size(); ++i) RVM_RETURN_IF_ERROR(CheckLayout(i));
+    for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
+    for (uint32_t i = 0; i < executable_.constants.size(); ++i) RVM_RETURN_IF_ERROR(CheckConstant(i));
+    RVM_RETURN_IF_ERROR(CheckEntries());
+    for (size_t i = 1; i < executable_.metadata.size(); ++i) {
+      if (executable_.metadata[i - 1].first >= executable_.metadata[i].first) {
+        return Error("metadata", i, "keys are not sorted and unique");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Error(std::string_view table, size_t index, std::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("in the table of ", ToView(table), " at ", index, ": ", ToView(what)));
+  }
+  static absl::Status Error(std::string_view table, size_t index, std::string_view name, std::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("in the table of ", ToView(table), " at ", index, " (`", ToView(name), "`): ", ToView(what)));
+  }
+  std::string Text(TypeId type) const { return absl::StrCat("`", TypeToString(executable_, type), "`"); }
+  bool IsType(TypeId type) const { return type.value < executable_.types.size(); }
+  bool AreTypes(const std::vector<TypeId>& types) const {
+    return std::all_of(types.begin(), types.end(), [this](TypeId t) { return IsType(t); });
+  }
+
+  // The parts of a type come before it, so types are acyclic but for what goes through the ADT table.
+  absl::Status CheckType(uint32_t index) {
+    const TypeDesc& type = executable_.types[index];
+    auto error = [&](std::string_view what) { return Error("types", index, what); };
+    if (type.kind > TypeDescKind::kRef) return error("unknown kind of type");
+    bool has_dtype = type.kind == TypeDescKind::kScalar || type.kind == TypeDescKind::kTensor;
+    if (has_dtype && !IsStorable(type.dtype))
+      return error(absl::StrCat("dtype `", type.dtype.ToString(), "` is not storable"));
+    for (TypeId field : type.fields) {
+      if (field.value >= index)
+        return error(absl::StrCat("refers to type ", field.value, ", which does not come before it"));
+    }
+    if (type.fields.size() > kMaxFields) return error("too many fields");
+    switch (type.kind) {
+      case TypeDescKind::kScalar: break;
+      case TypeDescKind::kTensor:
+        if (type.dims.empty() || type.dims.size() > kMaxRank)
+          return error(absl::StrCat("a tensor of rank ", type.dims.size()));
+        for (int64_t dim : type.dims) {
+          if (dim < TypeDesc::kUnknownDim) return error(absl::StrCat("a tensor with the dim ", dim));
+        }
+        if (!HasSaneSize(type.dtype, type.dims)) return error("a tensor of more than 2^48 bytes");
+        break;
+      case TypeDescKind::kTuple: break;
+      case TypeDescKind::kAdt:
+        if (type.adt.value >= executable_.adts.size())
+          return error(absl::StrCat("adt ", type.adt.value, " out of range"));
+        break;
+      case TypeDescKind::kClosure:
+        if (type.result.value >= index)
+          return error(absl::StrCat("refers to type ", type.result.value, ", which does not come before it"));
+        break;
+      case TypeDescKind::kRef:
+        if (type.fields.size() != 1) return error(absl::StrCat("a reference to ", type.fields.size(), " contents"));
+        break;
+    }
+    if (!unique_types_.insert(TypeKey{&type}).second) return error("equals an earlier type");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAdt(uint32_t index) {
+    const AdtDesc& adt = executable_.adts[index];
+    auto error = [&](std::string_view what) { return Error("adts", index, adt.name, what); };
+    if (adt.constructors.size() > kMaxConstructors) return error("too many constructors");
+    for (size_t tag = 0; tag < adt.constructors.size(); ++tag) {
+      const AdtDesc::Constructor& constructor = adt.constructors[tag];
+      std::string who = absl::StrCat("constructor `", constructor.name, "` ");
+      if (!AreTypes(constructor.fields)) return error(who + "has a field whose type is out of range");
+      if (constructor.fields.empty()) {
+        if (constructor.layout.valid()) return error(who + "has a layout but no fields");
+        continue;
+      }
+      if (constructor.layout.value >= executable_.layouts.size())
+        return error(who + "has fields but no layout in range");
+      const CellLayout& layout = executable_.layouts[constructor.layout.value];
+      bool is_its = layout.kind == CellKind::kAdt && layout.tag == tag && IsType(layout.type) &&
+                    executable_.types[layout.type.value].kind == TypeDescKind::kAdt &&
+                    executable_.types[layout.type.value].adt == AdtId(index) && layout.fields == constructor.fields;
+      if (!is_its) return error(absl::StrCat(who, "disagrees with its layout ", constructor.layout.value));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckLayout(uint32_t index) {
+    const CellLayout& layout = executable_.layouts[index];
+    auto error = [&](std::string_view what) { return Error("layouts", index, what); };
+    if (layout.kind > CellKind::kRef) return error("unknown kind of cell");
+    if (!IsType(layout.type)) return error(absl::StrCat("type ", layout.type.value, " out of range"));
+    if (!AreTypes(layout.fields)) return error("a field's type is out of range");
+    if (layout.fields.size() > kMaxFields) return error("too many fields");
+    if (layout.kind != CellKind::kAdt && layout.tag != 0) return error("a tag, but not a constructor");
+    if (layout.kind != CellKind::kClosure && layout.function.valid()) return error("a function, but not a closure");
+    const TypeDesc& type = executable_.types[layout.type.value];
+    constexpr TypeDescKind kKinds[] = {TypeDescKind::kTuple, TypeDescKind::kAdt, TypeDescKind::kClosure,
+                                       TypeDescKind::kRef};
+    if (type.kind != kKinds[static_cast<size_t>(layout.kind)])
+      return error(absl::StrCat("its kind does not fit its type ", Text(layout.type)));
+    switch (layout.kind) {
+      case CellKind::kTuple:
+      case CellKind::kRef:
+        if (layout.fields != type.fields) return error(absl::StrCat("its fields are not those of ", Text(layout.type)));
+        return absl::OkStatus();
+      case CellKind::kAdt: {
+        const AdtDesc& adt = executable_.adts[type.adt.value];
+        if (layout.tag >= adt.constructors.size() || adt.constructors[layout.tag].layout != LayoutId(index)) {
+          return error(absl::StrCat("is not the layout of constructor ", layout.tag, " of `", adt.name, "`"));
+        }
+        return absl::OkStatus();
+      }
+      case CellKind::kClosure: return CheckClosureLayout(index, layout, type);
+    }
+    return absl::OkStatus();
+  }
+
+  // A caller of a closure knows its type only; the code of the closure relies on its layout. So the
+  // code belongs to one layout, and takes at least what the type promises.
+  absl::Status CheckClosureLayout(uint32_t index, const CellLayout& layout, const TypeDesc& type) {
+    auto error = [&](std::string_view what) { return Error("layouts", index, what); };
+    if (layout.function.value >= executable_.functions.size())
+      return error(absl::StrCat("function ", layout.function.value, " out of range"));
+    const FunctionDesc& function = executable_.functions[layout.function.value];
+    if (function.num_params != type.fields.size() + 1) {
+      return error(absl::StrCat("`", function.name, "` takes ", function.num_params, " parameters; a closure of type ",
+                                Text(layout.type), " needs ", type.fields.size() + 1));
+    }
+    if (function.registers[0].type != layout.type) {
+      return error(
+          absl::StrCat("parameter 0 of `", function.name, "` is not the closure, of type ", Text(layout.type)));
+    }
+    for (size_t i = 0; i < type.fields.size(); ++i) {
+      if (!IsAssignable(executable_, type.fields[i], function.registers[i + 1].type)) {
+        return error(absl::StrCat("parameter ", i + 1, " of `", function.name, "` is ",
+                                  Text(function.registers[i + 1].type), "; expected ", Text(type.fields[i])));
+      }
+    }
+    if (!IsAssignable(executable_, function.result, type.result)) {
+      return error(
+          absl::StrCat("`", function.name, "` gives ", Text(function.result), "; expected ", Text(type.result)));
+    }
+    if (!closure_functions_.insert(layout.function).second) {
+      return error(absl::StrCat("`", function.name, "` is the code of another layout already"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDim(const Dim& dim, const KernelDesc& kernel) {
+    if (dim.is_binary()) {
+      RVM_RETURN_IF_ERROR(CheckDim(dim.lhs(), kernel));
+      return CheckDim(dim.rhs(), kernel);
+    }
+    if (dim.is_const()) return absl::OkStatus();
+    if (dim.kind() != DimKind::kVar) return absl::InvalidArgumentError("a dim without a value");
+    if (dim.id() < 0 || dim.id() >= kernel.num_symbols)
+      return absl::InvalidArgumentError(absl::StrCat("symbol ", dim.id(), " out of range"));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckKernelTensor(const KernelTensor& tensor, const KernelDesc& kernel) {
+    if (!IsStorable(tensor.dtype)) return absl::InvalidArgumentError("a dtype that is not storable");
+    if (tensor.dims.size() > kMaxRank)
+      return absl::InvalidArgumentError(absl::StrCat("a tensor of rank ", tensor.dims.size()));
+    std::vector<int64_t> known;
+    for (const Dim& dim : tensor.dims) {
+      RVM_RETURN_IF_ERROR(CheckDim(dim, kernel));
+      known.push_back(dim.AsConst().value_or(TypeDesc::kUnknownDim));
+      if (dim.is_const() && dim.constant() < 0)
+        return absl::InvalidArgumentError(absl::StrCat("the dim ", dim.constant()));
+    }
+    if (!HasSaneSize(tensor.dtype, known)) return absl::InvalidArgumentError("a tensor of more than 2^48 bytes");
+    return absl::OkStatus();
+  }
+
+  // Every symbol stands alone in the shape of a parameter, from which a call binds it.
+  static absl::Status CheckSymbols(const KernelDesc& kernel) {
+    absl::flat_hash_set<int64_t> bound;
+    for (const KernelTensor& param : kernel.params) {
+      for (const Dim& dim : param.dims) {
+        if (dim.kind() == DimKind::kVar) bound.insert(dim.id());
+      }
+    }
+    if (bound.size() == kernel.num_symbols) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", kernel.num_symbols, " symbols, of which the parameters bind ", bound.size()));
+  }
+
+  absl::Status CheckKernelParts(const KernelDesc& kernel) {
+    for (const KernelTensor& param : kernel.params) RVM_RETURN_IF_ERROR(CheckKernelTensor(param, kernel));
+    for (const KernelTensor& result : kernel.results) RVM_RETURN_IF_ERROR(CheckKernelTensor(result, kernel));
+    for (const KernelDesc::Check& check : kernel.checks) {
+      RVM_RETURN_IF_ERROR(CheckDim(check.a, kernel));
+      RVM_RETURN_IF_ERROR(CheckDim(check.b, kernel));
+    }
+    RVM_RETURN_IF_ERROR(CheckDim(kernel.workspace, kernel));
+    if (kernel.workspace.is_const() &&
+        (kernel.workspace.constant() < 0 || kernel.workspace.constant() > kMaxTensorBytes)) {
+      return absl::InvalidArgumentError(absl::StrCat("a workspace of ", kernel.workspace.constant(), " bytes"));
+    }
+    return CheckSymbols(kernel);
+  }
+
+  absl::Status CheckKernel(uint32_t index) {
+    const KernelDesc& kernel = executable_.kernels[index];
+    absl::Status status = CheckKernelParts(kernel);
+    if (status.ok()) return status;
+    return Error("kernels", index, kernel.name, std::string(status.message()));
+  }
+
+  absl::Status CheckConstant(uint32_t index) {
+    const Literal& literal = executable_.constants[index];
+    if (literal.shape().size() > kMaxRank)
+      return Error("constants", index, absl::StrCat("a tensor of rank ", literal.shape().size()));
+    if (!literal.dtype().is_bool()) return absl::OkStatus();
+    std::span<const uint8_t> values = literal.values<uint8_t>();
+    if (std::all_of(values.begin(), values.end(), [](uint8_t v) { return v <= 1; })) return absl::OkStatus();
+    return Error("constants", index, "a bool that is neither 0 nor 1");
+  }
+
+  absl::Status CheckFunctions() {
+    for (uint32_t i = 0; i < executable_.functions.size(); ++i) {
+      const FunctionDesc& function = executable_.functions[i];
+      auto error = [&](std::string_view what) { return Error("functions", i, function.name, what); };
+      if (function.registers.size() > kMaxRegisters)
+        return error(absl::StrCat(function.registers.size(), " registers; at most ", kMaxRegisters));
+      if (function.num_params > function.registers.size()) {
+        return error(
+            absl::StrCat(function.num_params, " parameters; frame has ", function.registers.size(), " registers"));
+      }
+      if (!IsType(function.result)) return error(absl::StrCat("result type ", function.result.value, " out of range"));
+      if (function.arena_bytes % kArenaAlignment != 0)
+        return error(absl::StrCat("an arena of ", function.arena_bytes, " bytes, not a multiple of 64"));
+      for (size_t r = 0; r < function.registers.size(); ++r) {
+        const RegisterDesc& reg = function.registers[r];
+        if (!IsType(reg.type))
+          return error(absl::StrCat("type ", reg.type.value, " of register r", r, " out of range"));
+        if (!reg.planned) continue;
+        const TypeDesc& type = executable_.types[reg.type.value];
+        bool is_static = type.kind == TypeDescKind::kTensor &&
+                         std::count(type.dims.begin(), type.dims.end(), TypeDesc::kUnknownDim) == 0;
+        if (r < function.num_params || !is_static)
+          return error(absl::StrCat("planned register r", r, " is not a local tensor of static shape"));
+      }
+      for (size_t l = 0; l < function.lines.size(); ++l) {
+        const SourceLine& line = function.lines[l];
+        if (l > 0 && function.lines[l - 1].pc >= line.pc) return error("lines are not sorted by pc");
+        if (line.line != 0 && line.file >= executable_.files.size())
+          return error(absl::StrCat("file ", line.file, " of a line out of range"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckEntries() {
+    absl::flat_hash_set<std::string> names;
+    for (size_t i = 0; i < executable_.entries.size(); ++i) {
+      const Entry& entry = executable_.entries[i];
+      auto error = [&](std::string_view what) { return Error("entries", i, entry.name, what); };
+      if (!names.insert(entry.name).second) return error("an entry of this name exists already");
+      if (entry.function.value >= executable_.functions.size())
+        return error(absl::StrCat("function ", entry.function.value, " out of range"));
+      if (closure_functions_.contains(entry.function)) return error("is the code of a closure");
+      size_t params = executable_.functions[entry.function.value].num_params;
+      if (entry.param_names.size() != params)
+        return error(absl::StrCat(entry.param_names.size(), " parameter names; expected ", params));
+    }
+    return absl::OkStatus();
+  }
+
+  const Executable& executable_;
+  absl::flat_hash_set<TypeKey> unique_types_;
+  absl::flat_hash_set<FunctionId> closure_functions_;
+};
+
+}  // namespace
+
+absl::Status VerifyTables(const Executable& executable) { return TableVerifier(executable).Run(); }
+
+std::vector<LayoutId> ClosureLayouts(const Executable& executable) {
+  std::vector<LayoutId> layouts(executable.functions.size());
+  for (uint32_t i = 0; i < executable.layouts.size(); ++i) {
+    const CellLayout& layout = executable.layouts[i];
+    if (layout.kind == CellKind::kClosure) layouts[layout.function.value] = LayoutId(i);
+  }
+  return layouts;
+}
+
+}  // namespace rvm

@@ -1,0 +1,29 @@
+// The part of verification that looks at the tables, before any code is read.
+#ifndef RVM_SERIALIZATION_VERIFY_TABLES_H_
+#define RVM_SERIALIZATION_VERIFY_TABLES_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "serialization/executable.h"
+
+namespace rvm {
+
+// Checks types, ADTs, layouts, kernels, constants, entries, lines and all of the functions but their code.
+absl::Status VerifyTables(const Executable& executable);
+
+// By function: the one closure layout whose code it is; invalid if it is none's.
+// REQUIRES: VerifyTables accepts.
+std::vector<LayoutId> ClosureLayouts(const Executable& executable);
+
+// Highest rank of a tensor.
+inline constexpr size_t kMaxRank = 64;
+
+// Debian's Abseil is built with its own string_view.
+inline absl::string_view ToView(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace rvm
+
+#endif  // RVM_SERIALIZATION_VERIFY_TABLES_H_
