@@ -110,8 +110,8 @@ void Parser::SkipDefinition() {
     const Token& token = Peek();
     if (token.text == "{") ++depth;
     if (token.text == "}") --depth;
-    bool starts =
-        token.kind == TokenKind::kIdent && (token.text == "def" || IsAdtKeyword(token.text) || token.text == "extern");
+    bool starts = token.kind == TokenKind::kIdent && (token.text == "def" || IsAdtKeyword(token.text) ||
+                                                      token.text == "extern" || token.text == "free_var");
     if (starts && (depth <= 0 || token.text == "def")) return;
     Take();
   }

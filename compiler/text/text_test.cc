@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+
+namespace rvm::text {
+namespace {
+
+struct Parsed {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics{&sources};
+  ir::Module module;
+  uint32_t source = 0;
+  bool ok = false;
+
+  explicit Parsed(std::string text) {
+    source = sources.Add("test.relay", std::move(text));
+    ok = ParseModule(source, module, diagnostics);
+  }
+};
+
+class RoundTrip : public testing::TestWithParam<const char*> {};
+
+TEST_P(RoundTrip, PrintsWhatReadsBackEqual) {
+  Parsed first(GetParam());
+  ASSERT_TRUE(first.ok) << first.diagnostics.Render();
+  std::string printed = PrintModule(first.module);
+  Parsed second(printed);
+  ASSERT_TRUE(second.ok) << second.diagnostics.Render() << printed;
+  EXPECT_TRUE(ir::StructurallyEqual(first.module, second.module)) << printed;
+  EXPECT_EQ(PrintModule(second.module), printed);
+}
+
+const char* const kPrograms[] = {
+    "def @main() -> int32 { 1 }",
+    "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {\n"
+    "  let %k = 2f;\n  %0 = %x * %k + 1.5f;\n  %1 = maximum(%0, -1e-1f);\n  clip(%1, a_min=-6.0f, a_max=6.0f)\n}",
+    "type Tree[A] { Leaf(A), Node(Tree[A], A, Tree[A]), Empty, }\n"
+    "def @depth[A](%t: Tree[A]) -> int32 { match (%t) { Empty => 0, Leaf(_) => 1,\n"
+    "  Node(%l, _, %r) => { let %a = @depth(%l); let %b = @depth(%r); 1 + maximum(%a, %b) }, } }",
+    "data List<a> { Cons(a, List<a>) Nil }\n"
+    "def @len<a>(%l: List<a>) -> int32 { match (%l) { case Cons(%h, %t) { 1 + @len(%t) } case Nil { 0 } } }",
+    "data List<a> { Cons : (a, List<a>) -> List, Nil : () -> List }\ndef @f(%l: List[int32]) { match (%l) { | Nil -> 0 "
+    "| Cons(h, _) -> %h } }",
+    "def @main(%n: int32) -> int32 { let %go: fn (int32, int32) -> int32 = fn (%i: int32, %acc: int32) -> int32 {\n"
+    " if (%i == 0) { %acc } else if (%i < 0) { -1 } else { %go(%i - 1, %acc + %i) } }; %go(%n, 0) }",
+    "def @main(%x: float32) { let %r = ref(%x); %r := !%r * 2f; ref_write(%r, ref_read(%r)); let %p = ((%x, !%r), 0);\n"
+    " (%p.0.0, (%p.0).1, (%x,), ()) }",
+    "def @main(%x: int32) { (%x - 1) * 2 - (%x - (3 - %x)) / 4 == -%x }",
+    "def @f<s : Shape>(%a: Tensor[s, float32], %b: Tensor[s, float32]) -> Tensor[s, float32] { add(%a, %b) }\n"
+    "def @main(%x: Tensor[(10, 10), float32]) { @f<(10, 10)>(%x, Constant(1, (10, 10), float32)) }",
+    "def @f(%x: Tensor[(n, m + 1), float32]) -> Tensor[(n * 2, ?), float32] { %x }",
+    "free_var %w: Tensor[(3, 4), float32];\nfree_var %x: Tensor[(1, 4), float32];\nnn.dense(%x, %w, units=None)",
+    "def @main() { (1i8, 2u16, -3i64, 1.5f16, 2bf16, 1e300f64, inff, -inff64, nanf, True, 4294967296, "
+    "Constant([1, 2, 3], (3), int64)) }",
+    "def @main(%f: fn (int32) -> int32) -> fn (int32) -> int32 { fn (%y: int32) { %f(%f(%y)) } }",
+    "def @main(%x: int32) { let %x = %x + 1; let %x = %x + 1; %x }",
+    "def @main(%x: int32) { ref_write(ref(1), 2); %x }",
+    "def @main(%x: ref(int32)) { match? (%x) { %y: ref(int32) => !%y } }",
+    "extern type Map[K, V]\ndef @main() { () }",
+    "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
+};
+INSTANTIATE_TEST_SUITE_P(Programs, RoundTrip, testing::ValuesIn(kPrograms));
+
+TEST(Format, KeepsCommentsAndIsIdempotent) {
+  const char* text =
+      "// on top\ntype L { N } # a type\n/* of f */ def @f(%x: int32) {\n // first\n let %y = %x; /* then */ %y }\n// end";
+  Parsed parsed(text);
+  std::string formatted = Format(parsed.source, parsed.diagnostics);
+  for (const char* comment : {"// on top", "# a type", "/* of f */", "// first", "/* then */", "// end"}) {
+    EXPECT_NE(formatted.find(comment), std::string::npos) << comment << "\n" << formatted;
+  }
+  Parsed again(formatted);
+  EXPECT_EQ(Format(again.source, again.diagnostics), formatted);
+}
+
+struct Rejected {
+  const char* text;
+  const char* message;
+};
+class Reject : public testing::TestWithParam<Rejected> {};
+
+TEST_P(Reject, SaysWhy) {
+  Parsed parsed(GetParam().text);
+  EXPECT_FALSE(parsed.ok);
+  EXPECT_NE(parsed.diagnostics.Render().find(GetParam().message), std::string::npos) << parsed.diagnostics.Render();
+}
+
+const Rejected kRejected[] = {
+    {"def @main() { %x }", "no variable is named `x`"},
+    {"def @main(%xs: int32) { %xz }", "did you mean `xs`?"},
+    {"def @main() { @man() }", "did you mean `main`?"},
+    {"def @main(%x: int32) { addd(%x, %x) }", "did you mean `add`?"},
+    {"def @main() { 1", "saw the end of the text; expected `}`"},
+    {"def @main() { let %x = 1; }", "saw `}`; expected an expression"},
+    {"def @main() { 1; }", "expected an expression behind `;`"},
+    {"def @main() { 300u8 }", "does not fit uint8"},
+    {"def @main() { -1u8 }", "does not fit uint8"},
+    {"def @main() { $ }", "unexpected character `$`"},
+    {"def @main() { /* 1 }", "this comment has no end"},
+    {"def @f() { 1 } def @f() { 2 }", "`f` is defined twice"},
+    {"type A { X, X } def @main() { X }", "constructor `X` is defined twice"},
+    {"type A { X } def @f(%a: A) { match (%a) { Y => 1 } }", "no constructor is named `Y`"},
+    {"def @f(%x: Lst) { 1 }", "no type is named `Lst`"},
+    {"def @f(%x: Tensor[(3), float33]) { 1 }", "no dtype is named `float33`"},
+    {"def @f(%x: int32, %x: int32) { 1 }", "parameter `%x` is declared twice"},
+    {"#[version = \"0.0.9\"]\ndef @main() { 1 }", "format version"},
+    {"def @main(%x: Tensor[(2), float32]) { add(%x, meta[relay.Constant][0]) }", "no metadata section"},
+    {"def @main() { ref(1, 2) }", "`ref` has 2 arguments; expected 1"},
+    {"def @main() { Constant([1, 2], (3), int32) }", "lists 2 elements; its shape (3) has 3"},
+    {"type L[A] { N } def @f(%x: L) { 1 }", "has 0 type arguments; expected 1"},
+    {"def @main(%x: Tensor[(2), float32]) { sum(%x, axis=1, axis=2) }", "given twice"},
+};
+INSTANTIATE_TEST_SUITE_P(Texts, Reject, testing::ValuesIn(kRejected));
+
+TEST(Parser, GoesOnBehindAnErroneousDefinition) {
+  Parsed parsed("def @a() { %x } def @b() { %y } def @c() { 1 }");
+  EXPECT_EQ(parsed.diagnostics.errors(), 2);
+}
+
+TEST(Parser, DeepProgramsTakeNoHostStack) {
+  std::string lets = "def @main(%x0: int32) {\n";
+  for (int i = 0; i < 100'000; ++i) absl::StrAppend(&lets, "let %x", i + 1, " = %x", i, " + 1;\n");
+  Parsed chain(lets + "%x100000 }");
+  ASSERT_TRUE(chain.ok);
+  EXPECT_GT(PrintModule(chain.module).size(), lets.size());
+  Parsed nested("def @main() { " + std::string(50'000, '(') + "1" + std::string(50'000, ')') + " }");
+  EXPECT_TRUE(nested.ok);
+  std::string tuple_type = std::string(10'000, '(') + "int32" ;
+  for (int i = 0; i < 10'000; ++i) tuple_type += ",)";
+  EXPECT_TRUE(Parsed("def @f(%x: " + tuple_type + ") { 1 }").ok);
+}
+
+}  // namespace
+}  // namespace rvm::text
