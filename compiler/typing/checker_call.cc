@@ -1,0 +1,268 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/relations.h"
+#include "compiler/typing/checker.h"
+
+namespace rvm::typing {
+
+using diagnostics::DiagnosticKind;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+using ir::Type;
+using ir::TypeArg;
+
+namespace {
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string Count(size_t n, std::string_view noun) { return absl::StrCat(n, " ", Abseil(noun), n == 1 ? "" : "s"); }
+
+// The argument that replaces a parameter by itself.
+TypeArg OwnArg(ir::Arena& arena, const ir::TypeParam& param) {
+  TypeArg arg;
+  arg.kind = param.kind;
+  switch (param.kind) {
+    case ir::Kind::kBaseType: arg.dtype = ir::DTypeTerm::OfParam(&param); break;
+    case ir::Kind::kShape: arg.shape = ir::ShapeTerm::OfParam(&param); break;
+    case ir::Kind::kShapeVar: arg.dim = Dim::Var(param.id, param.name); break;
+    default: arg.type = arena.New<ir::ParamType>(&param); break;
+  }
+  return arg;
+}
+
+}  // namespace
+
+std::string Checker::CalleeName(const Expr* callee) {
+  switch (callee->expr_kind) {
+    case ExprKind::kOp: return absl::StrCat("`", Abseil(ir::Cast<ir::OpExpr>(callee)->op->name), "`");
+    case ExprKind::kGlobal: return absl::StrCat("`@", ir::Cast<ir::GlobalExpr>(callee)->name, "`");
+    case ExprKind::kConstructor:
+      return absl::StrCat("`", ir::Cast<ir::ConstructorExpr>(callee)->constructor->name, "`");
+    case ExprKind::kVar: return absl::StrCat("`%", ir::Cast<ir::VarExpr>(callee)->var->name, "`");
+    default: return "a function";
+  }
+}
+
+bool Checker::CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir::Call* call,
+                            std::vector<TypeArg>* args) {
+  if (call->explicit_type_args.size() > params.size()) {
+    Error(call->span, DiagnosticKind::kArityMismatch,
+          absl::StrCat(CalleeName(call->callee), " is given ", Count(call->explicit_type_args.size(), "type argument"),
+                       "; expected at most ", params.size()));
+    return false;
+  }
+  for (size_t i = 0; i < call->explicit_type_args.size(); ++i) {
+    const TypeArg& arg = call->explicit_type_args[i];
+    if (arg.kind != params[i]->kind) {
+      std::string_view saw = ir::KindName(arg.kind), expected = ir::KindName(params[i]->kind);
+      Error(call->span, DiagnosticKind::kKindMismatch,
+            absl::StrCat("type argument `", ir::TypeArgToString(arg), "` of ", CalleeName(call->callee), " has kind `",
+                         Abseil(saw), "`; expected `", Abseil(expected), "`"));
+      return false;
+    }
+    args->push_back(arg);
+    if (arg.kind == ir::Kind::kType) args->back().type = solver_.Freshen(arg.type);
+  }
+  return true;
+}
+
+void Checker::QueueConstraints(const ir::FuncType& type, ir::Span span, const ir::Call* call) {
+  for (const ir::TypeConstraint& constraint : type.constraints) {
+    ops::TypeRelation holds = ops::FindRelation(constraint.relation);
+    if (holds == nullptr) continue;  // reported where it is declared
+    ir::Attrs*& attrs = default_attrs_[constraint.relation];
+    if (attrs == nullptr) {
+      attrs = solver_.arena().New<ir::Attrs>();
+      const ops::OpDef* op = ops::FindOp(constraint.relation);
+      if (op != nullptr) ops::CompleteAttrs(*op, constraint.span, *attrs, diagnostics_);
+    }
+    Relation relation;
+    relation.name = constraint.relation;
+    relation.holds = holds;
+    relation.attrs = attrs;
+    relation.args = constraint.args;
+    relation.span = span;
+    relation.assumptions = assumptions_;
+    if (relation.args.empty()) {
+      relation.args = type.params;
+      relation.result = type.result;
+      relation.call = call;
+    } else {
+      relation.result = relation.args.back();
+      relation.args.pop_back();
+    }
+    relations_.Add(std::move(relation));
+  }
+}
+
+const Type* Checker::InstanceOf(const Type* type, ir::Span span, const ir::Call* call, std::vector<TypeArg>* args) {
+  const auto* func = DynCast<ir::FuncType>(solver_.Shallow(type));
+  if (func == nullptr || (func->type_params.empty() && func->constraints.empty())) return type;
+  std::vector<TypeArg> own;
+  const ir::FuncType* instance = solver_.Instantiate(func, args == nullptr ? &own : args);
+  QueueConstraints(*instance, span, call);
+  return instance;
+}
+
+const ir::FuncType* Checker::GlobalType(ir::GlobalExpr* expr, std::vector<TypeArg> args) {
+  auto found = globals_.find(expr->name);
+  if (found == globals_.end()) {
+    std::vector<std::string_view> names;
+    for (const ir::GlobalFunction& function : module_.functions) names.push_back(function.name);
+    std::string_view near = NearestName(expr->name, names);
+    Error(expr->span, DiagnosticKind::kUnknownName,
+          absl::StrCat("no function is named `@", expr->name, "`",
+                       near.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(near), "`?")));
+    return nullptr;
+  }
+  const Global& global = found->second;
+  // Polymorphic recursion needs a full signature: without, the function is used at its own parameters.
+  if (!global.is_checked && args.empty() && solver_.HasHoles(global.type)) {
+    for (const ir::TypeParam* param : global.type->type_params) args.push_back(OwnArg(solver_.arena(), *param));
+  }
+  expr->type_args = std::move(args);
+  return solver_.Instantiate(global.type, &expr->type_args);
+}
+
+const ir::FuncType* Checker::ConstructorType(ir::ConstructorExpr* expr, std::vector<TypeArg> args) {
+  const ir::Constructor& constructor = *expr->constructor;
+  ir::TypeSubstitution substitution;
+  for (size_t i = 0; i < constructor.adt->type_params.size(); ++i) {
+    if (i == args.size()) args.push_back(solver_.FreshArg(constructor.adt->type_params[i]->kind));
+    substitution.Add(constructor.adt->type_params[i], args[i]);
+  }
+  std::vector<const Type*> fields;
+  for (const Type* field : constructor.fields) fields.push_back(substitution.Apply(solver_.arena(), field));
+  expr->type_args = args;
+  const Type* result = solver_.arena().New<ir::AdtType>(constructor.adt, std::move(args));
+  return solver_.arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(fields), result);
+}
+
+const Type* Checker::OpValue(ir::OpExpr* expr) {
+  const ops::OpDef& op = *expr->op;
+  Relation relation;
+  ir::Attrs* attrs = solver_.arena().New<ir::Attrs>();
+  if (!ops::CompleteAttrs(op, expr->span, *attrs, diagnostics_)) return solver_.ErrorType();
+  for (size_t i = 0; i < op.inputs.size(); ++i) relation.args.push_back(solver_.FreshType());
+  relation.name = op.name;
+  relation.holds = op.type_relation;
+  relation.attrs = attrs;
+  relation.result = solver_.FreshType();
+  relation.span = expr->span;
+  relation.assumptions = assumptions_;
+  const Type* type =
+      solver_.arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, relation.args, relation.result);
+  relations_.Add(std::move(relation));
+  return type;
+}
+
+const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
+  const ops::OpDef& op = *callee->op;
+  Relation relation;
+  for (Expr* arg : call->args) relation.args.push_back(Check(arg, nullptr));
+  bool ok = ops::CompleteAttrs(op, call->span, call->attrs, diagnostics_);
+  if (call->args.size() != op.inputs.size()) {
+    Error(call->span, DiagnosticKind::kArityMismatch,
+          absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"), "; expected ",
+                       op.inputs.size(), op.variadic_tuple ? ", a tuple" : ""));
+    ok = false;
+  }
+  if (!call->explicit_type_args.empty()) {
+    Error(call->span, DiagnosticKind::kArityMismatch,
+          absl::StrCat("`", Abseil(op.name), "` is given ", Count(call->explicit_type_args.size(), "type argument"),
+                       "; expected none"));
+    ok = false;
+  }
+  relation.result = ok ? solver_.FreshType() : solver_.ErrorType();
+  SetType(callee,
+          solver_.arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, relation.args, relation.result));
+  if (!ok) return relation.result;
+  relation.name = op.name;
+  relation.holds = op.type_relation;
+  relation.attrs = &call->attrs;
+  relation.call = call;
+  relation.span = call->span;
+  relation.assumptions = assumptions_;
+  const Type* result = relation.result;
+  relations_.Add(std::move(relation));
+  return result;
+}
+
+const ir::FuncType* Checker::CalleeType(ir::Call* call) {
+  std::vector<TypeArg> args;
+  if (auto* global = DynCast<ir::GlobalExpr>(call->callee)) {
+    auto found = globals_.find(global->name);
+    if (found != globals_.end() && !CheckTypeArgs(found->second.type->type_params, call, &args)) return nullptr;
+    const ir::FuncType* type = GlobalType(global, std::move(args));
+    if (type == nullptr) return nullptr;
+    SetType(global, type);
+    return type;
+  }
+  if (auto* constructor = DynCast<ir::ConstructorExpr>(call->callee)) {
+    if (!CheckTypeArgs(constructor->constructor->adt->type_params, call, &args)) return nullptr;
+    const ir::FuncType* type = ConstructorType(constructor, std::move(args));
+    SetType(constructor, type);
+    return type;
+  }
+  // A variable's own parameters are instantiated here, where the explicit arguments are known.
+  auto* var = DynCast<ir::VarExpr>(call->callee);
+  const Type* type = solver_.Shallow(var != nullptr ? var->var->type : Check(call->callee, nullptr));
+  if (const auto* func = DynCast<ir::FuncType>(type)) {
+    if (!CheckTypeArgs(func->type_params, call, &args)) return nullptr;
+    const ir::FuncType* instance = solver_.Instantiate(func, &args);
+    if (var != nullptr) SetType(var, instance);
+    return instance;
+  }
+  if (type->type_kind == ir::TypeKind::kHole && !solver_.IsError(type)) {
+    std::vector<const Type*> params;
+    for (size_t i = 0; i < call->args.size(); ++i) params.push_back(solver_.FreshType());
+    const auto* func =
+        solver_.arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), solver_.FreshType());
+    solver_.Flow(type, func);
+    if (var != nullptr) SetType(var, func);
+    return func;
+  }
+  if (var != nullptr) SetType(var, type);
+  if (!solver_.IsError(type)) {
+    Error(call->span, DiagnosticKind::kNotAFunction,
+          absl::StrCat(CalleeName(call->callee), " is called but has type `", Text(type), "`; expected a function"));
+  }
+  return nullptr;
+}
+
+const Type* Checker::CheckCall(ir::Call* call, const Type* expected) {
+  if (auto* op = DynCast<ir::OpExpr>(call->callee)) return CheckOpCall(call, op);
+  const ir::FuncType* type = CalleeType(call);
+  if (type != nullptr && type->params.size() != call->args.size()) {
+    Error(call->span, DiagnosticKind::kArityMismatch,
+          absl::StrCat(CalleeName(call->callee), " is called with ", Count(call->args.size(), "argument"),
+                       "; expected ", type->params.size()));
+    for (Expr* arg : call->args) Check(arg, nullptr);
+    solver_.Poison(type);
+    return type->result;
+  }
+  if (type == nullptr) {
+    if (call->callee->type == nullptr) SetType(call->callee, solver_.ErrorType());
+    for (Expr* arg : call->args) Check(arg, nullptr);
+    return solver_.ErrorType();
+  }
+  // A `?` that the context allows decides what the elements of a list, say, are joined to.
+  bool is_closed = solver_.Shallow(type->result)->type_kind != ir::TypeKind::kHole;
+  if (expected != nullptr && is_closed && solver_.IsOpen(type->result) && solver_.MentionsAny(expected)) {
+    solver_.Flow(solver_.Template(expected), type->result);
+  }
+  for (size_t i = 0; i < call->args.size(); ++i) {
+    Expr* arg = call->args[i];
+    const Type* own = Check(arg, type->params[i]);
+    Flow(own, type->params[i], arg->span,
+         [&] { return absl::StrCat("argument ", i + 1, " of ", CalleeName(call->callee)); });
+  }
+  QueueConstraints(*type, call->span, call);
+  return type->result;
+}
+
+}  // namespace rvm::typing

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/analysis/match_exhaustive.h"
+#include "compiler/typing/call_graph.h"
+#include "compiler/typing/checker.h"
+
+namespace rvm::typing {
+
+using diagnostics::DiagnosticKind;
+using ir::Type;
+
+// ---- Flows and messages
+
+std::string Checker::Text(const Type* type) { return ir::TypeToString(solver_.Resolve(type)); }
+
+void Checker::Error(ir::Span span, DiagnosticKind kind, std::string message) {
+  diagnostics_.Error(span, kind, std::move(message));
+}
+
+bool Checker::Flow(const Type* from, const Type* to, ir::Span span, Subject subject) {
+  solver_.set_site(sites_.size());
+  sites_.push_back(span);
+  bool ok = solver_.Flow(from, to);
+  if (!ok) ReportMismatch(from, to, span, subject);
+  relations_.Drain();
+  return ok;
+}
+
+void Checker::ReportMismatch(const Type* from, const Type* to, ir::Span span, Subject subject) {
+  FlowFailure failure = solver_.failure();
+  if (solver_.ContainsError(from) || solver_.ContainsError(to)) return;
+  std::string saw = Text(from), expected = Text(to);
+  auto& diagnostic = diagnostics_.Error(
+      span, failure.infinite ? DiagnosticKind::kInfiniteType : DiagnosticKind::kTypeMismatch,
+      failure.infinite ? absl::StrCat(subject(), " has type `", saw, "`, which would contain itself")
+                       : absl::StrCat(subject(), " has type `", saw, "`; expected `", expected, "`"));
+  if (failure.from == nullptr || failure.infinite) return;
+  std::string inner_saw = Text(failure.from), inner_expected = Text(failure.to);
+  if (inner_saw == saw || inner_saw == expected) return;
+  diagnostic.notes.push_back({{}, absl::StrCat("within it, `", inner_saw, "` is not `", inner_expected, "`")});
+}
+
+void Checker::SetType(ir::Expr* expr, const Type* type) {
+  expr->type = type;
+  exprs_.push_back(expr);
+}
+
+void Checker::Declare(ir::Var* var, const Type* type) {
+  var->type = type;
+  vars_.push_back(var);
+}
+
+// ---- The module
+
+void Checker::CheckModule() {
+  for (ir::Var* var : module_.free_vars) {
+    Declare(var, var->annotation == nullptr ? solver_.FreshType() : solver_.Freshen(var->annotation));
+  }
+  for (const ir::GlobalFunction& function : module_.functions) DeclareFunction(function);
+  CheckBodies();
+  Settle();
+  if (diagnostics_.errors() == errors_before_) ReportUnsolved();
+  WriteBack();
+  if (diagnostics_.errors() == errors_before_) CheckMatches();
+}
+
+void Checker::DeclareFunction(const ir::GlobalFunction& global) {
+  const ir::FuncType* type = DeclareLiteral(global.function);
+  if (!globals_.emplace(global.name, Global{type}).second) {
+    Error(global.span, DiagnosticKind::kDuplicateName, absl::StrCat("`@", global.name, "` is defined twice"));
+  }
+  SetType(global.function, type);
+}
+
+// Callees before callers, so that what a function without annotations returns is known.
+void Checker::CheckBodies() {
+  for (size_t index : CalleesFirst(module_)) {
+    const ir::GlobalFunction& global = module_.functions[index];
+    CheckBody(global.function, static_cast<const ir::FuncType*>(global.function->type), nullptr,
+              [&] { return absl::StrCat("the body of `@", global.name, "`"); });
+    globals_.find(global.name)->second.is_checked = true;
+  }
+}
+
+// What is still open after all uses were seen gets its default; then dims that could not be
+// compared before are.
+void Checker::Settle() {
+  relations_.Drain();
+  while (relations_.Force()) {
+  }
+  if (solver_.FillDefaults()) relations_.Drain();
+  while (relations_.Force()) {
+  }
+  for (const PendingDims& pending : solver_.TakePending()) {
+    Dim from = solver_.ResolveDim(pending.from), to = solver_.ResolveDim(pending.to);
+    if (CompareDims(from, to) != DimEquality::kDifferent) continue;
+    Error(sites_[pending.site], DiagnosticKind::kTypeMismatch,
+          absl::StrCat("a dim is ", from.ToString(), "; expected ", to.ToString()));
+  }
+}
+
+void Checker::ReportUnsolved() {
+  for (const ir::Var* var : vars_) {
+    if (!solver_.IsOpen(var->type) || solver_.ContainsError(var->type)) continue;
+    Error(var->span, DiagnosticKind::kUnsolvedType,
+          absl::StrCat("the type of `%", var->name, "` is not determined (`", Text(var->type),
+                       "`); expected an annotation"));
+    solver_.Poison(var->type);
+    relations_.Drain();
+  }
+  relations_.ReportStuck();
+  for (const ir::Expr* expr : exprs_) {
+    if (!solver_.IsOpen(expr->type) || solver_.ContainsError(expr->type)) continue;
+    Error(expr->span, DiagnosticKind::kUnsolvedType,
+          absl::StrCat("the type of this expression is not determined (`", Text(expr->type),
+                       "`); expected an annotation"));
+    solver_.Poison(expr->type);
+  }
+}
+
+void Checker::WriteBack() {
+  Solver::Resolver resolver(solver_);
+  for (ir::Expr* expr : exprs_) {
+    expr->type = resolver.Resolve(expr->type);
+    std::vector<ir::TypeArg>* args = nullptr;
+    if (auto* global = ir::DynCast<ir::GlobalExpr>(expr)) args = &global->type_args;
+    if (auto* constructor = ir::DynCast<ir::ConstructorExpr>(expr)) args = &constructor->type_args;
+    if (args == nullptr) continue;
+    for (ir::TypeArg& arg : *args) arg = solver_.Resolve(arg);
+  }
+  for (ir::Var* var : vars_) var->type = resolver.Resolve(var->type);
+}
+
+void Checker::CheckMatches() {
+  for (const ir::Match* match : matches_) {
+    analysis::MatchCoverage coverage = analysis::CheckCoverage(match->value->type, match->clauses);
+    if (match->is_complete && !coverage.missing.empty()) {
+      Error(match->span, DiagnosticKind::kNonExhaustiveMatch,
+            absl::StrCat("the match does not cover `", absl::StrJoin(coverage.missing, "`, `"),
+                         "`; expected a clause for each, or `match?`"));
+    }
+    for (size_t clause : coverage.unreachable) {
+      ir::Span span = match->clauses[clause].span;
+      diagnostics_.Warning(span.valid() ? span : match->clauses[clause].pattern->span,
+                           DiagnosticKind::kUnreachableClause,
+                           "the clause is never taken: the clauses before it cover its pattern");
+    }
+  }
+}
+
+}  // namespace rvm::typing

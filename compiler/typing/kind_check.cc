@@ -1,0 +1,211 @@
+#include "compiler/typing/kind_check.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/stack_guard.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::typing {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+using ir::Kind;
+using ir::Type;
+
+class KindChecker {
+ public:
+  explicit KindChecker(diagnostics::Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+
+  void CheckAdt(const ir::AdtDef& adt) {
+    AddParams(adt.type_params);
+    for (const ir::Constructor* constructor : adt.constructors) {
+      for (const Type* field : constructor->fields) CheckType(field, constructor->span);
+    }
+  }
+
+  void CheckVar(const ir::Var& var) { CheckType(var.annotation, var.span); }
+
+  // Walks on a stack of its own: parents before children, so parameters are known where used.
+  void CheckExpr(const Expr* root) {
+    std::vector<const Expr*> pending = {root};
+    while (!pending.empty()) {
+      const Expr* expr = pending.back();
+      pending.pop_back();
+      Visit(expr, pending);
+    }
+  }
+
+ private:
+  void AddParams(const std::vector<const ir::TypeParam*>& params) {
+    for (const ir::TypeParam* param : params) dim_params_.emplace(param->id, param);
+  }
+
+  void Expect(const ir::TypeParam& param, Kind expected, ir::Span span) {
+    if (param.kind == expected || !reported_.insert(&param).second) return;
+    std::string_view saw = ir::KindName(param.kind), want = ir::KindName(expected);
+    auto& diagnostic = diagnostics_.Error(
+        span, DiagnosticKind::kKindMismatch,
+        absl::StrCat("type parameter `", param.name, "` has kind `", absl::string_view(saw.data(), saw.size()),
+                     "`; expected `", absl::string_view(want.data(), want.size()), "` where it stands"));
+    if (param.span.valid())
+      diagnostic.notes.push_back({param.span, absl::StrCat("`", param.name, "` is declared here")});
+  }
+
+  void CheckDim(const Dim& dim, ir::Span span) {
+    SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
+      if (leaf.kind() != DimKind::kVar) return std::nullopt;
+      auto found = dim_params_.find(leaf.id());
+      if (found != dim_params_.end()) Expect(*found->second, Kind::kShapeVar, span);
+      return std::nullopt;
+    });
+  }
+
+  void CheckShape(const ir::ShapeTerm& shape, ir::Span span) {
+    if (shape.form == ir::ShapeTerm::Form::kParam) Expect(*shape.param, Kind::kShape, span);
+    for (const Dim& dim : shape.dims) CheckDim(dim, span);
+  }
+
+  void CheckDType(const ir::DTypeTerm& dtype, ir::Span span) {
+    if (dtype.form == ir::DTypeTerm::Form::kParam) Expect(*dtype.param, Kind::kBaseType, span);
+  }
+
+  void CheckArg(const ir::TypeArg& arg, ir::Span span) {
+    switch (arg.kind) {
+      case Kind::kType: return CheckType(arg.type, span);
+      case Kind::kBaseType: return CheckDType(arg.dtype, span);
+      case Kind::kShape: return CheckShape(arg.shape, span);
+      default: return CheckDim(arg.dim, span);
+    }
+  }
+
+  void CheckAdtType(const ir::AdtType& type, ir::Span span) {
+    const auto& params = type.adt->type_params;
+    if (type.args.size() != params.size()) {
+      diagnostics_.Error(span, DiagnosticKind::kArityMismatch,
+                         absl::StrCat("type `", type.adt->name, "` has ", type.args.size(),
+                                      " type arguments; expected ", params.size()));
+      return;
+    }
+    for (size_t i = 0; i < params.size(); ++i) {
+      CheckArg(type.args[i], span);
+      if (type.args[i].kind == params[i]->kind) continue;
+      std::string_view saw = ir::KindName(type.args[i].kind), want = ir::KindName(params[i]->kind);
+      diagnostics_.Error(span, DiagnosticKind::kKindMismatch,
+                         absl::StrCat("type argument `", ir::TypeArgToString(type.args[i]), "` of `", type.adt->name,
+                                      "` has kind `", absl::string_view(saw.data(), saw.size()), "`; expected `",
+                                      absl::string_view(want.data(), want.size()), "`"));
+    }
+  }
+
+  void CheckConstraints(const std::vector<ir::TypeConstraint>& constraints) {
+    for (const ir::TypeConstraint& constraint : constraints) {
+      for (const Type* arg : constraint.args) CheckType(arg, constraint.span);
+      if (ops::FindRelation(constraint.relation) != nullptr) continue;
+      diagnostics_.Error(constraint.span, DiagnosticKind::kUnknownName,
+                         absl::StrCat("no relation is named `", constraint.relation,
+                                      "`; expected `Broadcast`, `BroadcastComp`, `Identity` or an operator"));
+    }
+  }
+
+  void CheckType(const Type* type, ir::Span span) {
+    if (type == nullptr || !checked_.insert(type).second) return;
+    WithStack([&] { CheckOnThisStack(type, span); });
+  }
+
+  void CheckOnThisStack(const Type* type, ir::Span span) {
+    switch (type->type_kind) {
+      case ir::TypeKind::kTensor:
+        CheckShape(DynCast<ir::TensorType>(type)->shape, span);
+        return CheckDType(DynCast<ir::TensorType>(type)->dtype, span);
+      case ir::TypeKind::kTuple:
+        for (const Type* field : DynCast<ir::TupleType>(type)->fields) CheckType(field, span);
+        return;
+      case ir::TypeKind::kFunc: {
+        const auto* func = DynCast<ir::FuncType>(type);
+        AddParams(func->type_params);
+        for (const Type* param : func->params) CheckType(param, span);
+        CheckType(func->result, span);
+        return CheckConstraints(func->constraints);
+      }
+      case ir::TypeKind::kAdt: return CheckAdtType(*DynCast<ir::AdtType>(type), span);
+      case ir::TypeKind::kParam: return Expect(*DynCast<ir::ParamType>(type)->param, Kind::kType, span);
+      case ir::TypeKind::kRef: return CheckType(DynCast<ir::RefType>(type)->contents, span);
+      case ir::TypeKind::kHole: return;
+    }
+  }
+
+  void Visit(const Expr* expr, std::vector<const Expr*>& pending) {
+    switch (expr->expr_kind) {
+      case ExprKind::kConstant:
+      case ExprKind::kVar:
+      case ExprKind::kGlobal:
+      case ExprKind::kOp:
+      case ExprKind::kConstructor: return;
+      case ExprKind::kTuple: {
+        const auto& fields = ir::Cast<ir::Tuple>(expr)->fields;
+        pending.insert(pending.end(), fields.rbegin(), fields.rend());
+        return;
+      }
+      case ExprKind::kProject: return pending.push_back(ir::Cast<ir::Project>(expr)->tuple);
+      case ExprKind::kFunction: {
+        const auto* function = ir::Cast<ir::Function>(expr);
+        AddParams(function->type_params);
+        for (const ir::Var* param : function->params) CheckVar(*param);
+        CheckType(function->result_annotation, function->span);
+        CheckConstraints(function->constraints);
+        return pending.push_back(function->body);
+      }
+      case ExprKind::kCall: {
+        const auto* call = ir::Cast<ir::Call>(expr);
+        for (const ir::TypeArg& arg : call->explicit_type_args) CheckArg(arg, call->span);
+        pending.insert(pending.end(), call->args.rbegin(), call->args.rend());
+        return pending.push_back(call->callee);
+      }
+      case ExprKind::kLet: {
+        const auto* let = ir::Cast<ir::Let>(expr);
+        CheckVar(*let->var);
+        pending.push_back(let->body);
+        return pending.push_back(let->value);
+      }
+      case ExprKind::kIf: {
+        const auto* conditional = ir::Cast<ir::If>(expr);
+        pending.insert(pending.end(), {conditional->else_branch, conditional->then_branch, conditional->condition});
+        return;
+      }
+      case ExprKind::kMatch: {
+        const auto* match = ir::Cast<ir::Match>(expr);
+        for (auto it = match->clauses.rbegin(); it != match->clauses.rend(); ++it) pending.push_back(it->body);
+        return pending.push_back(match->value);
+      }
+      case ExprKind::kRefCreate: return pending.push_back(ir::Cast<ir::RefCreate>(expr)->value);
+      case ExprKind::kRefRead: return pending.push_back(ir::Cast<ir::RefRead>(expr)->ref);
+      case ExprKind::kRefWrite:
+        pending.insert(pending.end(), {ir::Cast<ir::RefWrite>(expr)->value, ir::Cast<ir::RefWrite>(expr)->ref});
+        return;
+    }
+  }
+
+  diagnostics::Diagnostics& diagnostics_;
+  absl::flat_hash_map<int64_t, const ir::TypeParam*> dim_params_;
+  absl::flat_hash_set<const ir::TypeParam*> reported_;
+  absl::flat_hash_set<const Type*> checked_;
+};
+
+}  // namespace
+
+bool CheckKinds(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+  int before = diagnostics.errors();
+  KindChecker checker(diagnostics);
+  for (const ir::AdtDef* adt : module.adts) checker.CheckAdt(*adt);
+  for (const ir::Var* var : module.free_vars) checker.CheckVar(*var);
+  for (const ir::GlobalFunction& function : module.functions) checker.CheckExpr(function.function);
+  return diagnostics.errors() == before;
+}
+
+}  // namespace rvm::typing

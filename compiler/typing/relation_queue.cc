@@ -1,0 +1,233 @@
+#include "compiler/typing/relation_queue.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::typing {
+
+using diagnostics::DiagnosticKind;
+using ir::Type;
+using ops::Solve;
+
+namespace {
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+}  // namespace
+
+class RelationQueue::Context : public ops::TypeContext {
+ public:
+  Context(Solver& solver, diagnostics::Diagnostics& diagnostics, const Relation& relation,
+          std::vector<const Type*> args)
+      : solver_(solver), diagnostics_(diagnostics), relation_(relation), args_(std::move(args)) {}
+
+  ir::Arena& arena() override { return solver_.arena(); }
+  const ir::Attrs& attrs() const override { return *relation_.attrs; }
+  size_t num_args() const override { return args_.size(); }
+  const Type* arg(size_t i) override { return args_[i]; }
+  const Literal* arg_value(size_t i) override {
+    if (relation_.call == nullptr || i >= relation_.call->args.size()) return nullptr;
+    const auto* constant = ir::DynCast<ir::Constant>(relation_.call->args[i]);
+    return constant == nullptr ? nullptr : &constant->literal;
+  }
+  const Type* result() override { return relation_.result; }
+
+  bool Unify(const Type* a, const Type* b) override {
+    bool ok = b == relation_.result   ? solver_.Flow(a, b)
+              : a == relation_.result ? solver_.Flow(b, a)
+                                      : solver_.Equate(a, b);
+    if (ok) return true;
+    if (b == relation_.result) std::swap(a, b);
+    bool is_result = a == relation_.result;
+    FlowFailure failure = solver_.failure();
+    Fail(failure.infinite ? DiagnosticKind::kInfiniteType : DiagnosticKind::kTypeMismatch,
+         absl::StrCat(is_result ? "the result has type `" : "saw the type `", ir::TypeToString(solver_.Resolve(b)),
+                      "`; expected `", ir::TypeToString(solver_.Resolve(a)), "`"),
+         -1);
+    return false;
+  }
+
+  bool RequireEqual(const Dim& a, const Dim& b, std::string_view what) override {
+    Dim x = solver_.ResolveDim(a), y = solver_.ResolveDim(b);
+    if (x.kind() == DimKind::kHole || y.kind() == DimKind::kHole) return solver_.FlowDim(x, y);
+    if (CompareDims(x, y) != DimEquality::kDifferent) return true;
+    Fail(DiagnosticKind::kShapeMismatch,
+         absl::StrCat(Abseil(what), ": saw ", x.ToString(), " and ", y.ToString(), "; expected equal"), -1);
+    return false;
+  }
+
+  Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) override {
+    Dim x = solver_.ResolveDim(a), y = solver_.ResolveDim(b);
+    if (x == Dim(1)) return y;
+    if (y == Dim(1)) return x;
+    if (x.kind() == DimKind::kHole || y.kind() == DimKind::kHole) {
+      solver_.FlowDim(x, y);
+      return solver_.ResolveDim(x);
+    }
+    if (CompareDims(x, y) == DimEquality::kEqual) return x;
+    if (x.is_const() && y.is_const()) {
+      Fail(DiagnosticKind::kShapeMismatch,
+           absl::StrCat(Abseil(what), ": saw ", x.ToString(), " and ", y.ToString(), "; expected equal or 1"), -1);
+      return x;
+    }
+    // The other is 1 or the same: the run-time rule checks.
+    if (x.is_const()) return x;
+    if (y.is_const()) return y;
+    return ContainsAny(x) || ContainsAny(y) ? Dim::Any() : Broadcast(x, y);
+  }
+
+  Dim DataDependentDim() override { return Dim::Any(); }
+
+  Solve Fail(DiagnosticKind kind, std::string message, int arg) override {
+    if (std::exchange(failed_, true)) return Solve::kFailed;
+    std::string prefix = absl::StrCat("`", Abseil(relation_.name), "`");
+    if (!absl::StrContains(message, prefix)) message = absl::StrCat(prefix, ": ", message);
+    ir::Span span = relation_.span;
+    bool at_arg = arg >= 0 && relation_.call != nullptr && static_cast<size_t>(arg) < relation_.call->args.size();
+    if (at_arg && relation_.call->args[static_cast<size_t>(arg)]->span.valid()) {
+      span = relation_.call->args[static_cast<size_t>(arg)]->span;
+    }
+    diagnostics_.Error(span, kind, std::move(message));
+    return Solve::kFailed;
+  }
+
+  bool failed() const { return failed_; }
+
+ private:
+  Solver& solver_;
+  diagnostics::Diagnostics& diagnostics_;
+  const Relation& relation_;
+  std::vector<const Type*> args_;
+  bool failed_ = false;
+};
+
+void RelationQueue::Add(Relation relation) {
+  entries_.push_back({std::move(relation)});
+  Enqueue(static_cast<int32_t>(entries_.size() - 1));
+  Drain();
+}
+
+void RelationQueue::Enqueue(int32_t index) {
+  Entry& entry = entries_[static_cast<size_t>(index)];
+  if (entry.state == State::kFailed || std::exchange(entry.queued, true)) return;
+  queue_.push_back(index);
+}
+
+void RelationQueue::EnqueueWoken() {
+  for (int32_t index : solver_.TakeWoken()) Enqueue(index);
+}
+
+void RelationQueue::Drain() {
+  EnqueueWoken();
+  while (!queue_.empty()) {
+    int32_t index = queue_.front();
+    queue_.pop_front();
+    entries_[static_cast<size_t>(index)].queued = false;
+    Try(index, /*force=*/false);
+    EnqueueWoken();
+  }
+}
+
+bool RelationQueue::Force() {
+  bool moved = false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].state != State::kStuck) continue;
+    Try(static_cast<int32_t>(i), /*force=*/true);
+    moved = moved || entries_[i].state != State::kStuck;
+    Drain();
+  }
+  return moved;
+}
+
+void RelationQueue::Try(int32_t index, bool force) {
+  Entry& entry = entries_[static_cast<size_t>(index)];
+  std::vector<HoleUse> uses;
+  bool is_project = entry.relation.project != nullptr;
+  Solve solve = is_project ? TryProject(entry, uses) : TryRelation(entry, uses, force);
+  for (const HoleUse& use : uses) solver_.Wait(use, index);
+  switch (solve) {
+    case Solve::kDone: entry.state = State::kDone; break;
+    case Solve::kStuck: break;
+    case Solve::kFailed:
+      entry.state = State::kFailed;
+      solver_.Poison(entry.relation.result);
+      break;
+  }
+}
+
+Solve RelationQueue::TryProject(Entry& entry, std::vector<HoleUse>& uses) {
+  const Relation& relation = entry.relation;
+  const Type* type = solver_.Shallow(relation.args[0]);
+  if (entry.state == State::kDone) return Solve::kDone;
+  if (solver_.IsError(type)) return Solve::kFailed;
+  if (type->type_kind == ir::TypeKind::kHole) {
+    solver_.Resolve(type, &uses);
+    return Solve::kStuck;
+  }
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  if (tuple == nullptr || relation.project->index >= tuple->fields.size()) {
+    diagnostics_.Error(relation.span, DiagnosticKind::kBadProjection,
+                       tuple == nullptr ? absl::StrCat("projection from type `",
+                                                       ir::TypeToString(solver_.Resolve(type)), "`; expected a tuple")
+                                        : absl::StrCat("field ", relation.project->index, " of a tuple of type `",
+                                                       ir::TypeToString(solver_.Resolve(type)),
+                                                       "`; expected an index below ", tuple->fields.size()));
+    return Solve::kFailed;
+  }
+  return solver_.Flow(tuple->fields[relation.project->index], relation.result) ? Solve::kDone : Solve::kFailed;
+}
+
+bool RelationQueue::HoldsByAssumption(const Relation& relation, const std::vector<const Type*>& args) {
+  if (relation.assumptions == nullptr) return false;
+  for (const ir::TypeConstraint& constraint : *relation.assumptions) {
+    if (ops::FindRelation(constraint.relation) != relation.holds || constraint.args.size() != args.size() + 1) continue;
+    bool same = true;
+    for (size_t i = 0; i < args.size() && same; ++i) same = ir::TypesEqual(constraint.args[i], args[i]);
+    if (same && solver_.Flow(constraint.args.back(), relation.result)) return true;
+  }
+  return false;
+}
+
+Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force) {
+  const Relation& relation = entry.relation;
+  std::vector<const Type*> args;
+  bool open_dims = false;
+  for (const Type* arg : relation.args) {
+    args.push_back(solver_.Resolve(arg, &uses));
+    if (solver_.IsError(args.back()) || (!uses.empty() && solver_.ContainsError(args.back()))) return Solve::kFailed;
+  }
+  for (const HoleUse& use : uses) {
+    open_dims = open_dims || (use.sort == HoleUse::Sort::kDim && ContainsHole(solver_.ResolveDim(Dim::Hole(use.id))));
+  }
+  if (open_dims && !force) return Solve::kStuck;
+  if (HoldsByAssumption(relation, args)) return Solve::kDone;
+  Context context(solver_, diagnostics_, relation, std::move(args));
+  Solve solve = relation.holds(context);
+  return context.failed() ? Solve::kFailed : solve;
+}
+
+void RelationQueue::ReportStuck() {
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kStuck) continue;
+    const Relation& relation = entry.relation;
+    bool silent = solver_.ContainsError(relation.result);
+    for (const Type* arg : relation.args) silent = silent || solver_.ContainsError(arg);
+    if (!silent) {
+      std::string types;
+      for (const Type* arg : relation.args) {
+        absl::StrAppend(&types, types.empty() ? "`" : ", `", ir::TypeToString(solver_.Resolve(arg)), "`");
+      }
+      std::string subject =
+          relation.project != nullptr ? "a projection" : absl::StrCat("`", Abseil(relation.name), "`");
+      diagnostics_.Error(relation.span, DiagnosticKind::kUnsolvedType,
+                         absl::StrCat(subject, " is applied to ", types,
+                                      ", which the program does not determine; expected an annotation"));
+    }
+    entry.state = State::kFailed;
+    solver_.Poison(relation.result);
+    for (const Type* arg : relation.args) solver_.Poison(arg);
+  }
+}
+
+}  // namespace rvm::typing

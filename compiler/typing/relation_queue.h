@@ -1,0 +1,70 @@
+// RelationQueue: the type relations of operator calls (and of `where` constraints, and
+// projections from tuples not known yet), tried when what they read becomes known.
+//
+// A relation waits on exactly the holes it has read. One that holds keeps waiting: if a dim it
+// read is weakened to `?` its result is computed again.
+#ifndef RVM_COMPILER_TYPING_RELATION_QUEUE_H_
+#define RVM_COMPILER_TYPING_RELATION_QUEUE_H_
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/expr.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/typing/solver.h"
+
+namespace rvm::typing {
+
+struct Relation {
+  std::string_view name;              // of the operator or relation; "" for a projection
+  ops::TypeRelation holds = nullptr;  // null for a projection
+  const ir::Attrs* attrs = nullptr;   // complete; not for a projection
+  std::vector<const ir::Type*> args;
+  const ir::Type* result = nullptr;
+  const ir::Call* call = nullptr;  // for argument spans and constant values; may be null
+  const ir::Project* project = nullptr;
+  ir::Span span;
+  // The constraints of the functions around, which may be taken for granted.
+  const std::vector<ir::TypeConstraint>* assumptions = nullptr;
+};
+
+class RelationQueue {
+ public:
+  RelationQueue(Solver& solver, diagnostics::Diagnostics& diagnostics) : solver_(solver), diagnostics_(diagnostics) {}
+
+  // Tries the relation at once, and what that wakes.
+  void Add(Relation relation);
+  // Tries all that were woken.
+  void Drain();
+  // Tries relations that are held back only by open dims; returns whether one moved.
+  bool Force();
+  // Reports those that are still stuck, unless their types hold errors.
+  void ReportStuck();
+
+ private:
+  enum class State : uint8_t { kStuck, kDone, kFailed };
+  struct Entry {
+    Relation relation;
+    State state = State::kStuck;
+    bool queued = false;
+  };
+  class Context;
+
+  void Enqueue(int32_t index);
+  void EnqueueWoken();
+  void Try(int32_t index, bool force);
+  ops::Solve TryProject(Entry& entry, std::vector<HoleUse>& uses);
+  ops::Solve TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force);
+  bool HoldsByAssumption(const Relation& relation, const std::vector<const ir::Type*>& args);
+
+  Solver& solver_;
+  diagnostics::Diagnostics& diagnostics_;
+  std::deque<Entry> entries_;
+  std::deque<int32_t> queue_;
+};
+
+}  // namespace rvm::typing
+
+#endif  // RVM_COMPILER_TYPING_RELATION_QUEUE_H_
