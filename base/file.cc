@@ -55,7 +55,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes) {
+absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes) {
   struct stat info;
   // What is no regular file (/dev/stdout) cannot be replaced, only written to.
   bool replace = ::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode);
@@ -70,8 +70,8 @@ absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes) 
   return Failure("write", path, error);
 }
 
-absl::Status WriteFile(const std::string& path, std::string_view text) {
-  return WriteFile(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+absl::Status ReplaceFile(const std::string& path, std::string_view text) {
+  return ReplaceFile(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 }  // namespace rvm

@@ -16,8 +16,8 @@ namespace rvm {
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Replaces the file in one step: a reader sees the old bytes or the new ones, never a part.
-absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes);
-absl::Status WriteFile(const std::string& path, std::string_view text);
+absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes);
+absl::Status ReplaceFile(const std::string& path, std::string_view text);
 
 }  // namespace rvm
 

@@ -106,13 +106,13 @@ TEST(File, ReplacesAndReadsBack) {
   std::string path = absl::StrCat(::testing::TempDir(), "/file_test.", ::getpid());
   EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kNotFound);
   for (std::string_view text : {std::string_view("first, longer"), std::string_view("second"), std::string_view("")}) {
-    ASSERT_TRUE(WriteFile(path, text).ok());
+    ASSERT_TRUE(ReplaceFile(path, text).ok());
     absl::StatusOr<std::string> read = ReadFile(path);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, text);
   }
   ::unlink(path.c_str());
-  EXPECT_FALSE(WriteFile(absl::StrCat(::testing::TempDir(), "/no/such/folder/x"), "text").ok());
+  EXPECT_FALSE(ReplaceFile(absl::StrCat(::testing::TempDir(), "/no/such/folder/x"), "text").ok());
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// Values in and out of the evaluator.
+#ifndef RVM_COMPILER_REFERENCE_CONVERT_H_
+#define RVM_COMPILER_REFERENCE_CONVERT_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "base/value.h"
+#include "compiler/ir/module.h"
+#include "compiler/reference/object.h"
+
+namespace rvm::reference {
+
+// The arguments of one call, which share the dims that the callee's signature names.
+class ArgumentReader {
+ public:
+  ArgumentReader(const ir::Module& module, RefCells& refs) : module_(module), refs_(refs) {}
+
+  // Checks `value` against `type` (type parameters of kind Type take anything). Errors say what
+  // was seen and what is expected.
+  absl::StatusOr<Handle> Read(const Value& value, const ir::Type* type);
+
+ private:
+  absl::StatusOr<Handle> ReadNode(const Value& value, const ir::Type* type, std::vector<const ir::Type*>& field_types);
+  absl::StatusOr<const ir::Constructor*> FindConstructor(const Value& value, const ir::Type* type);
+  const std::vector<const ir::Type*>& FieldTypes(const ir::Constructor* constructor, const ir::AdtType* type);
+  const ir::Type* Unique(const ir::Type* type);
+
+  const ir::Module& module_;
+  RefCells& refs_;
+  ir::Arena arena_;                             // of the types of fields
+  absl::flat_hash_map<int64_t, int64_t> dims_;  // by the id of the variable
+  absl::flat_hash_map<size_t, std::vector<const ir::Type*>> unique_types_;
+  absl::flat_hash_map<std::pair<const ir::Constructor*, const ir::Type*>, std::vector<const ir::Type*>> field_types_;
+};
+
+// What differs between a tensor and its type, as "saw Tensor[(2), float32]; expected ..."; empty if
+// they agree. `dims`: values of dim variables seen so far; null: variables take anything.
+std::string TensorMismatch(const Literal& tensor, const ir::TensorType& type,
+                           absl::flat_hash_map<int64_t, int64_t>* dims);
+
+// kFailedPrecondition where references make the value contain itself.
+absl::StatusOr<Value> ToValue(const Handle& handle);
+
+}  // namespace rvm::reference
+
+#endif  // RVM_COMPILER_REFERENCE_CONVERT_H_

@@ -1,0 +1,447 @@
+#include "compiler/reference/evaluator.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/edit_distance.h"
+#include "base/status_macros.h"
+#include "compiler/analysis/free_vars.h"
+#include "compiler/ops/evaluate_op.h"
+#include "compiler/reference/convert.h"
+
+namespace rvm::reference {
+namespace {
+
+using ir::Expr;
+using ir::ExprKind;
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+// What to do with the next value.
+enum class ContinuationKind : uint8_t {
+  kOperand,  // it is operand `index` of `expr`
+  kLet,      // bind it, go on with the body
+  kIf,
+  kMatch,        // choose by it
+  kReturn,       // leave the activation with it
+  kCheckResult,  // check it against the result type of `expr`, a function
+};
+struct Continuation {
+  ContinuationKind kind;
+  const Expr* expr;
+  size_t index = 0;
+};
+
+// One call in progress. Every variable is bound once per activation, so a map will do.
+struct Activation {
+  std::string_view function;
+  absl::flat_hash_map<const ir::Var*, Handle> vars;
+};
+
+struct FunctionFacts {
+  std::vector<ir::Var*> captured;
+  bool check_result = false;
+};
+
+// The operands of `expr` that are evaluated: not a callee that is an operator or a constructor.
+bool HasEvaluatedCallee(const ir::Call* call) {
+  return call->callee->expr_kind != ExprKind::kOp && call->callee->expr_kind != ExprKind::kConstructor;
+}
+size_t NumOperands(const Expr* expr) {
+  switch (expr->expr_kind) {
+    case ExprKind::kTuple: return ir::Cast<ir::Tuple>(expr)->fields.size();
+    case ExprKind::kCall: {
+      const auto* call = ir::Cast<ir::Call>(expr);
+      return call->args.size() + (HasEvaluatedCallee(call) ? 1 : 0);
+    }
+    case ExprKind::kRefWrite: return 2;
+    default: return 1;
+  }
+}
+const Expr* Operand(const Expr* expr, size_t i) {
+  switch (expr->expr_kind) {
+    case ExprKind::kTuple: return ir::Cast<ir::Tuple>(expr)->fields[i];
+    case ExprKind::kProject: return ir::Cast<ir::Project>(expr)->tuple;
+    case ExprKind::kRefCreate: return ir::Cast<ir::RefCreate>(expr)->value;
+    case ExprKind::kRefRead: return ir::Cast<ir::RefRead>(expr)->ref;
+    case ExprKind::kRefWrite: return i == 0 ? ir::Cast<ir::RefWrite>(expr)->ref : ir::Cast<ir::RefWrite>(expr)->value;
+    case ExprKind::kCall: {
+      const auto* call = ir::Cast<ir::Call>(expr);
+      if (!HasEvaluatedCallee(call)) return call->args[i];
+      return i == 0 ? call->callee : call->args[i - 1];
+    }
+    default: RVM_UNREACHABLE("an expression without operands");
+  }
+}
+
+Handle NewTensor(Literal literal) {
+  Handle handle(new Object(ObjectKind::kTensor));
+  handle->tensor = std::move(literal);
+  return handle;
+}
+Handle NewTuple(std::vector<Handle> fields) {
+  Handle handle(new Object(ObjectKind::kTuple));
+  handle->fields = std::move(fields);
+  return handle;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const ir::Module& module, const EvaluateOptions& options) : module_(module), options_(options) {
+    for (const ir::GlobalFunction& global : module.functions) globals_.emplace(global.name, &global);
+  }
+
+  absl::StatusOr<Value> Run(std::string_view entry, std::span<const Value> args) {
+    RVM_ASSIGN_OR_RETURN(Handle callee, Entry(entry, args.size()));
+    std::vector<Handle> handles;
+    ArgumentReader reader(module_, refs_);
+    for (size_t i = 0; i < args.size(); ++i) {
+      const ir::Var& param = *callee->function->params[i];
+      absl::StatusOr<Handle> arg = reader.Read(args[i], param.type);
+      if (!arg.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("argument ", i + 1, " of `@", Abseil(entry), "`, `%", param.name,
+                                                       "`: ", arg.status().message()));
+      }
+      handles.push_back(*std::move(arg));
+    }
+    absl::Status status = Apply(callee, std::move(handles), nullptr);
+    if (status.ok()) status = Loop();
+    if (status.ok()) return ToValue(value_);
+    std::string where = activations_.empty() ? "" : absl::StrCat(" (in `", Abseil(activations_.back().function), "`)");
+    return absl::Status(status.code(), absl::StrCat(status.message(), where));
+  }
+
+ private:
+  absl::StatusOr<Handle> Entry(std::string_view entry, size_t num_args) {
+    auto it = globals_.find(entry);
+    if (it == globals_.end()) {
+      std::vector<std::string_view> names;
+      for (const ir::GlobalFunction& global : module_.functions) names.push_back(global.name);
+      std::string_view nearest = NearestName(entry, names);
+      return absl::NotFoundError(
+          absl::StrCat("the program has no function `@", Abseil(entry), "`",
+                       nearest.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(nearest), "`?")));
+    }
+    size_t expected = it->second->function->params.size();
+    if (num_args != expected) {
+      return absl::InvalidArgumentError(absl::StrCat("`@", Abseil(entry), "` is given ", num_args,
+                                                     num_args == 1 ? " argument" : " arguments", "; expected ",
+                                                     expected));
+    }
+    return Closure(it->second->function, it->second->name, nullptr, /*is_global=*/true);
+  }
+
+  absl::Status Loop() {
+    int64_t steps = 0;
+    while (expr_ != nullptr || !continuations_.empty()) {
+      if (options_.max_steps >= 0 && ++steps > options_.max_steps) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the evaluation takes more than ", options_.max_steps, " steps"));
+      }
+      if (expr_ != nullptr) {
+        RVM_RETURN_IF_ERROR(Enter(std::exchange(expr_, nullptr)));
+      } else {
+        Continuation next = continuations_.back();
+        continuations_.pop_back();
+        RVM_RETURN_IF_ERROR(Continue(next));
+      }
+      if (static_cast<int64_t>(continuations_.size()) > options_.max_depth) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the evaluation nests more than ", options_.max_depth, " deep"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Sets value_, or expr_ to what comes first and pushes what comes then.
+  absl::Status Enter(const Expr* expr) {
+    switch (expr->expr_kind) {
+      case ExprKind::kConstant: value_ = NewTensor(ir::Cast<ir::Constant>(expr)->literal); return absl::OkStatus();
+      case ExprKind::kVar: return Lookup(ir::Cast<ir::VarExpr>(expr)->var);
+      case ExprKind::kGlobal: {
+        auto it = globals_.find(ir::Cast<ir::GlobalExpr>(expr)->name);
+        RVM_CHECK(it != globals_.end(), "a typed module refers to a function it does not have");
+        value_ = Closure(it->second->function, it->second->name, nullptr, /*is_global=*/true);
+        return absl::OkStatus();
+      }
+      case ExprKind::kOp: {
+        value_ = Handle(new Object(ObjectKind::kOp));
+        value_->op = ir::Cast<ir::OpExpr>(expr)->op;
+        return absl::OkStatus();
+      }
+      case ExprKind::kConstructor: {
+        const ir::Constructor* constructor = ir::Cast<ir::ConstructorExpr>(expr)->constructor;
+        value_ = Handle(new Object(constructor->fields.empty() ? ObjectKind::kAdt : ObjectKind::kConstructor));
+        value_->constructor = constructor;
+        return absl::OkStatus();
+      }
+      case ExprKind::kFunction:
+        value_ = Closure(ir::Cast<ir::Function>(expr), "fn", nullptr, /*is_global=*/false);
+        return absl::OkStatus();
+      case ExprKind::kLet: EnterLet(ir::Cast<ir::Let>(expr)); return absl::OkStatus();
+      case ExprKind::kIf:
+        continuations_.push_back({ContinuationKind::kIf, expr});
+        expr_ = ir::Cast<ir::If>(expr)->condition;
+        return absl::OkStatus();
+      case ExprKind::kMatch:
+        continuations_.push_back({ContinuationKind::kMatch, expr});
+        expr_ = ir::Cast<ir::Match>(expr)->value;
+        return absl::OkStatus();
+      case ExprKind::kTuple:
+      case ExprKind::kProject:
+      case ExprKind::kCall:
+      case ExprKind::kRefCreate:
+      case ExprKind::kRefRead:
+      case ExprKind::kRefWrite: {
+        if (NumOperands(expr) == 0) return Complete(expr);
+        continuations_.push_back({ContinuationKind::kOperand, expr, 0});
+        expr_ = Operand(expr, 0);
+        return absl::OkStatus();
+      }
+    }
+    RVM_UNREACHABLE("an unknown kind of expression");
+  }
+
+  void EnterLet(const ir::Let* let) {
+    if (const auto* function = ir::DynCast<ir::Function>(let->value)) {
+      activations_.back().vars[let->var] = Closure(function, let->var->name, let->var, /*is_global=*/false);
+      expr_ = let->body;
+      return;
+    }
+    continuations_.push_back({ContinuationKind::kLet, let});
+    expr_ = let->value;
+  }
+
+  // Goes on with value_.
+  absl::Status Continue(const Continuation& next) {
+    switch (next.kind) {
+      case ContinuationKind::kOperand:
+        operands_.push_back(std::move(value_));
+        if (next.index + 1 == NumOperands(next.expr)) return Complete(next.expr);
+        continuations_.push_back({next.kind, next.expr, next.index + 1});
+        expr_ = Operand(next.expr, next.index + 1);
+        return absl::OkStatus();
+      case ContinuationKind::kLet: {
+        const auto* let = ir::Cast<ir::Let>(next.expr);
+        expr_ = let->body;
+        return Bind(let->var, std::move(value_));
+      }
+      case ContinuationKind::kIf: {
+        const auto* conditional = ir::Cast<ir::If>(next.expr);
+        expr_ = value_->tensor.IntAt(0) != 0 ? conditional->then_branch : conditional->else_branch;
+        return absl::OkStatus();
+      }
+      case ContinuationKind::kMatch: return Match(ir::Cast<ir::Match>(next.expr));
+      case ContinuationKind::kReturn: activations_.pop_back(); return absl::OkStatus();
+      case ContinuationKind::kCheckResult: {
+        const auto* type = ir::DynCast<ir::FuncType>(next.expr->type);
+        return CheckShape(type->result, "the result");
+      }
+    }
+    RVM_UNREACHABLE("an unknown kind of continuation");
+  }
+
+  // All operands of `expr` are on top of operands_.
+  absl::Status Complete(const Expr* expr) {
+    size_t count = NumOperands(expr);
+    std::vector<Handle> operands(std::make_move_iterator(operands_.end() - static_cast<ptrdiff_t>(count)),
+                                 std::make_move_iterator(operands_.end()));
+    operands_.resize(operands_.size() - count);
+    switch (expr->expr_kind) {
+      case ExprKind::kTuple: value_ = NewTuple(std::move(operands)); return absl::OkStatus();
+      case ExprKind::kProject:
+        value_ = operands[0]->fields[ir::Cast<ir::Project>(expr)->index];
+        return absl::OkStatus();
+      case ExprKind::kRefCreate: value_ = refs_.New(std::move(operands[0])); return absl::OkStatus();
+      case ExprKind::kRefRead: value_ = operands[0]->fields[0]; return absl::OkStatus();
+      case ExprKind::kRefWrite:
+        operands[0]->fields[0] = std::move(operands[1]);
+        value_ = NewTuple({});
+        return absl::OkStatus();
+      default: return CompleteCall(ir::Cast<ir::Call>(expr), std::move(operands));
+    }
+  }
+
+  absl::Status CompleteCall(const ir::Call* call, std::vector<Handle> operands) {
+    if (const auto* op = ir::DynCast<ir::OpExpr>(call->callee)) return CallOp(*op->op, call->attrs, operands);
+    if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(call->callee)) {
+      value_ = Handle(new Object(ObjectKind::kAdt));
+      value_->constructor = constructor->constructor;
+      value_->fields = std::move(operands);
+      return absl::OkStatus();
+    }
+    Handle callee = std::move(operands.front());
+    operands.erase(operands.begin());
+    return Apply(callee, std::move(operands), call);
+  }
+
+  // `call`: for its place; null for the call from outside.
+  absl::Status Apply(const Handle& callee, std::vector<Handle> args, const ir::Call* call) {
+    if (callee->kind == ObjectKind::kOp) return CallOpValue(*callee->op, args);
+    if (callee->kind == ObjectKind::kConstructor || callee->kind == ObjectKind::kAdt) {
+      value_ = Handle(new Object(ObjectKind::kAdt));
+      value_->constructor = callee->constructor;
+      value_->fields = std::move(args);
+      return absl::OkStatus();
+    }
+    const ir::Function* function = callee->function;
+    RVM_CHECK(function->params.size() == args.size(), "a typed call has as many arguments as its callee parameters");
+    bool is_tail =
+        call != nullptr && !continuations_.empty() && continuations_.back().kind == ContinuationKind::kReturn;
+    if (is_tail) {
+      activations_.back().vars = {};
+    } else {
+      continuations_.push_back({ContinuationKind::kReturn, nullptr});
+      activations_.emplace_back();
+    }
+    Activation& activation = activations_.back();
+    activation.function = callee->name;
+    for (size_t i = 0; i < callee->fields.size(); ++i) activation.vars[(*callee->captured)[i]] = callee->fields[i];
+    if (callee->self != nullptr) activation.vars[callee->self] = callee;
+    for (size_t i = 0; i < args.size(); ++i) RVM_RETURN_IF_ERROR(Bind(function->params[i], std::move(args[i])));
+    if (Facts(function).check_result) continuations_.push_back({ContinuationKind::kCheckResult, function});
+    expr_ = function->body;
+    return absl::OkStatus();
+  }
+
+  absl::Status CallOp(const ops::OpDef& op, const ir::Attrs& attrs, const std::vector<Handle>& operands) {
+    std::vector<Value> args;
+    for (const Handle& operand : operands) {
+      RVM_ASSIGN_OR_RETURN(Value arg, ToValue(operand));
+      args.push_back(std::move(arg));
+    }
+    absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, args);
+    if (!result.ok()) return std::move(result).status();
+    if (result->kind() == ValueKind::kTensor) {
+      value_ = NewTensor(result->tensor());
+      return absl::OkStatus();
+    }
+    std::vector<Handle> fields;
+    for (const Value& field : result->fields()) fields.push_back(NewTensor(field.tensor()));
+    value_ = NewTuple(std::move(fields));
+    return absl::OkStatus();
+  }
+
+  // An operator that went through a variable has its default attributes.
+  absl::Status CallOpValue(const ops::OpDef& op, const std::vector<Handle>& operands) {
+    auto [it, is_new] = default_attrs_.try_emplace(&op);
+    if (is_new) {
+      diagnostics::SourceMap sources;
+      diagnostics::Diagnostics diagnostics(&sources);
+      it->second = std::make_unique<ir::Attrs>();
+      if (!ops::CompleteAttrs(op, {}, *it->second, diagnostics)) {
+        return absl::InvalidArgumentError(absl::StrCat("`", Abseil(op.name), "` has no default attributes"));
+      }
+    }
+    return CallOp(op, *it->second, operands);
+  }
+
+  absl::Status Match(const ir::Match* match) {
+    for (const ir::Clause& clause : match->clauses) {
+      std::vector<std::pair<const ir::Var*, Handle>> bindings;
+      if (!Fits(clause.pattern, value_, bindings)) continue;
+      for (auto& [var, handle] : bindings) RVM_RETURN_IF_ERROR(Bind(var, std::move(handle)));
+      expr_ = clause.body;
+      value_ = Handle();
+      return absl::OkStatus();
+    }
+    std::string name = value_->kind == ObjectKind::kAdt ? value_->constructor->name : "the value";
+    return absl::FailedPreconditionError(absl::StrCat("no clause of the `match?` fits `", name, "`"));
+  }
+
+  static bool Fits(const ir::Pattern* root, const Handle& value,
+                   std::vector<std::pair<const ir::Var*, Handle>>& bindings) {
+    std::vector<std::pair<const ir::Pattern*, Handle>> stack = {{root, value}};
+    while (!stack.empty()) {
+      auto [pattern, handle] = std::move(stack.back());
+      stack.pop_back();
+      if (pattern->kind == ir::PatternKind::kWildcard) continue;
+      if (pattern->kind == ir::PatternKind::kVar) {
+        bindings.emplace_back(pattern->var, handle);
+        continue;
+      }
+      if (pattern->kind == ir::PatternKind::kConstructor && handle->constructor != pattern->constructor) return false;
+      for (size_t i = 0; i < pattern->fields.size(); ++i) stack.emplace_back(pattern->fields[i], handle->fields[i]);
+    }
+    return true;
+  }
+
+  absl::Status Lookup(const ir::Var* var) {
+    auto it = activations_.back().vars.find(var);
+    if (it == activations_.back().vars.end()) {
+      return absl::FailedPreconditionError(absl::StrCat("the free variable `%", var->name, "` has no value"));
+    }
+    value_ = it->second;
+    return absl::OkStatus();
+  }
+
+  absl::Status Bind(const ir::Var* var, Handle handle) {
+    if (const auto* type = ir::DynCast<ir::TensorType>(var->type)) {
+      std::string mismatch = TensorMismatch(handle->tensor, *type, nullptr);
+      if (!mismatch.empty()) return absl::InvalidArgumentError(absl::StrCat("`%", var->name, "`: ", mismatch));
+    }
+    activations_.back().vars[var] = std::move(handle);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckShape(const ir::Type* type, std::string_view what) {
+    const auto* tensor_type = ir::DynCast<ir::TensorType>(type);
+    if (tensor_type == nullptr) return absl::OkStatus();
+    std::string mismatch = TensorMismatch(value_->tensor, *tensor_type, nullptr);
+    if (mismatch.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(Abseil(what), ": ", mismatch));
+  }
+
+  Handle Closure(const ir::Function* function, std::string_view name, const ir::Var* self, bool is_global) {
+    Handle closure(new Object(ObjectKind::kClosure));
+    closure->function = function;
+    closure->name = name;
+    closure->self = self;
+    if (is_global) return closure;
+    const FunctionFacts& facts = Facts(function);
+    closure->captured = &facts.captured;
+    auto& vars = activations_.back().vars;
+    for (const ir::Var* var : facts.captured) {
+      // A let variable is not bound yet where its own function captures it.
+      auto it = vars.find(var);
+      closure->fields.push_back(it == vars.end() || var == self ? Handle() : it->second);
+    }
+    return closure;
+  }
+
+  const FunctionFacts& Facts(const ir::Function* function) {
+    std::unique_ptr<FunctionFacts>& facts = facts_[function];
+    if (facts != nullptr) return *facts;
+    facts = std::make_unique<FunctionFacts>();
+    facts->captured = analysis::FreeVars(function);
+    const auto* type = ir::DynCast<ir::FuncType>(function->type);
+    facts->check_result = type != nullptr && type->result->type_kind == ir::TypeKind::kTensor &&
+                          !ir::TypesEqual(type->result, function->body->type);
+    return *facts;
+  }
+
+  const ir::Module& module_;
+  const EvaluateOptions& options_;
+  RefCells refs_;  // dies after all that holds references
+  absl::flat_hash_map<std::string_view, const ir::GlobalFunction*> globals_;
+  absl::flat_hash_map<const ir::Function*, std::unique_ptr<FunctionFacts>> facts_;
+  absl::flat_hash_map<const ops::OpDef*, std::unique_ptr<ir::Attrs>> default_attrs_;
+  std::vector<Continuation> continuations_;
+  std::vector<Activation> activations_;
+  std::vector<Handle> operands_;
+  const Expr* expr_ = nullptr;
+  Handle value_;
+};
+
+}  // namespace
+
+absl::StatusOr<Value> Evaluate(const ir::Module& module, std::string_view entry, std::span<const Value> args,
+                               const EvaluateOptions& options) {
+  return Evaluator(module, options).Run(entry, args);
+}
+
+}  // namespace rvm::reference

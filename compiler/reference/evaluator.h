@@ -1,0 +1,32 @@
+// The reference evaluator: what a program means, computed the plainest way. Tests compare
+// the VM with it; `relayvm eval` runs it.
+//
+// It walks the typed program with an explicit stack of continuations, so depth
+// of recursion takes memory, never host stack, and a tail call takes neither.
+#ifndef RVM_COMPILER_REFERENCE_EVALUATOR_H_
+#define RVM_COMPILER_REFERENCE_EVALUATOR_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/value.h"
+#include "compiler/ir/module.h"
+
+namespace rvm::reference {
+
+struct EvaluateOptions {
+  int64_t max_steps = -1;          // expressions entered and left; -1: no limit
+  int64_t max_depth = 20'000'000;  // continuations at once
+};
+
+// REQUIRES: typing::InferTypes succeeded on `module`. kNotFound: no such entry; kInvalidArgument: an
+// argument does not fit its parameter, or an operator its operands; kFailedPrecondition:
+// no clause of a `match?` fits; kResourceExhausted: a limit of `options`.
+absl::StatusOr<Value> Evaluate(const ir::Module& module, std::string_view entry, std::span<const Value> args,
+                               const EvaluateOptions& options = {});
+
+}  // namespace rvm::reference
+
+#endif  // RVM_COMPILER_REFERENCE_EVALUATOR_H_
