@@ -1,0 +1,102 @@
+// Rewriter: a new tree from an old one. Passes override what they change.
+#ifndef RVM_COMPILER_PASSES_REWRITER_H_
+#define RVM_COMPILER_PASSES_REWRITER_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/ir/module.h"
+
+namespace rvm::passes {
+
+// A link of a chain of lets.
+struct Binding {
+  ir::Var* var;
+  ir::Expr* value;
+  ir::Span span;
+};
+
+// Gives `let chain[0]; let chain[1]; ...; body`.
+ir::Expr* MakeLets(ir::Arena& arena, const std::vector<Binding>& chain, ir::Expr* body);
+ir::Var* NewVar(ir::Arena& arena, std::string_view name, const ir::Type* type, ir::Span span = {});
+ir::VarExpr* NewUse(ir::Arena& arena, ir::Var* var, ir::Span span = {});
+const ir::FuncType& TypeOf(const ir::Function& function);
+// The module with other functions.
+ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);
+
+// Never changes a node: modules of earlier passes stay as they were. Chains of lets are
+// rewritten in a loop, other nesting through WithStack.
+class Rewriter {
+ public:
+  explicit Rewriter(ir::Arena& arena) : arena_(arena) {}
+  virtual ~Rewriter() = default;
+  Rewriter(const Rewriter&) = delete;
+  Rewriter& operator=(const Rewriter&) = delete;
+
+  ir::Expr* Rewrite(ir::Expr* expr);
+
+ protected:
+  // Any expression but a let. Here: the same with rewritten children.
+  virtual ir::Expr* RewriteNode(ir::Expr* expr) { return RewriteChildren(expr); }
+  // Appends what becomes of `let` without its body. Here: one binding.
+  virtual void RewriteLet(const ir::Let& let, std::vector<Binding>& chain);
+  // Puts a chain of lets together, once its body has been rewritten.
+  virtual ir::Expr* FinishLets(const std::vector<Binding>& chain, ir::Expr* body);
+  // The variable that stands for `var`, called where it is bound, before any use.
+  virtual ir::Var* RewriteBinder(ir::Var* var) { return var; }
+  virtual const ir::Type* RewriteType(const ir::Type* type) { return type; }
+  virtual ir::TypeArg RewriteTypeArg(const ir::TypeArg& arg) { return arg; }
+
+  ir::Expr* RewriteChildren(ir::Expr* expr);
+  ir::Function* RewriteFunction(const ir::Function& function);
+  ir::Pattern* RewritePattern(const ir::Pattern& pattern);
+  std::vector<ir::Expr*> RewriteAll(const std::vector<ir::Expr*>& exprs);
+
+  template <typename T>
+  T* Typed(T* node, const ir::Expr* like) {
+    node->type = RewriteType(like->type);
+    return node;
+  }
+
+  ir::Arena& arena_;
+
+ private:
+  ir::Expr* RewriteOnThisStack(ir::Expr* expr);
+};
+
+// Copies with fresh variables, so that a function body may stand in the program twice, and
+// replaces type parameters.
+class Copier : public Rewriter {
+ public:
+  explicit Copier(ir::Arena& arena, ir::TypeSubstitution substitution = {})
+      : Rewriter(arena), substitution_(std::move(substitution)) {}
+
+  // Variables of the original that become something else of the surroundings.
+  void Map(const ir::Var* from, ir::Var* to) { vars_[from] = to; }
+  ir::Function* Copy(const ir::Function& function) { return RewriteFunction(function); }
+  // Binds a variable as a copy would.
+  ir::Var* CopyBinder(ir::Var* var) { return RewriteBinder(var); }
+
+ protected:
+  ir::Expr* RewriteNode(ir::Expr* expr) override;
+  ir::Var* RewriteBinder(ir::Var* var) override;
+  const ir::Type* RewriteType(const ir::Type* type) override;
+  ir::TypeArg RewriteTypeArg(const ir::TypeArg& arg) override;
+
+ private:
+  ir::TypeSubstitution substitution_;
+  absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
+  absl::flat_hash_map<const ir::Type*, const ir::Type*> types_;
+};
+
+// Finds what type parameters stand for: `pattern`, over `params`, against `type`, an instance.
+// Adds to `found`. False if `type` is no instance, or a parameter would be two things.
+bool MatchTypes(const ir::Type* pattern, const ir::Type* type, const std::vector<const ir::TypeParam*>& params,
+                absl::flat_hash_map<const ir::TypeParam*, ir::TypeArg>& found);
+
+}  // namespace rvm::passes
+
+#endif  // RVM_COMPILER_PASSES_REWRITER_H_

@@ -1,0 +1,25 @@
+// Makes a typed module monomorphic.
+#ifndef RVM_COMPILER_PASSES_SPECIALIZE_H_
+#define RVM_COMPILER_PASSES_SPECIALIZE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/module.h"
+
+namespace rvm::passes {
+
+// Takes a typed module. Gives one with the functions that the entries reach, one copy for each
+// distinct list of type arguments, named after them (`map[int32, bool]`). No type parameters
+// remain but those of kind ShapeVar, which stand for dims known at run time: a function called
+// with non-constant dims has one instance for all of them. Operators, constructors and global
+// functions used as values become function literals, so they are only ever called.
+//
+// kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters or
+// a polymorphic function is used as a value; kResourceExhausted if instances never end.
+absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries);
+
+}  // namespace rvm::passes
+
+#endif  // RVM_COMPILER_PASSES_SPECIALIZE_H_

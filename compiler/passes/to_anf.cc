@@ -1,0 +1,225 @@
+#include "compiler/passes/to_anf.h"
+
+#include "base/check.h"
+#include "base/stack_guard.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+bool IsAtom(const Expr* expr) {
+  return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant;
+}
+
+class Normalizer {
+ public:
+  explicit Normalizer(ir::Arena& arena) : arena_(arena) {}
+
+  ir::Function* Function(const ir::Function& function) {
+    auto* result = arena_.New<ir::Function>(function);
+    result->body = Block(function.body);
+    return result;
+  }
+
+ private:
+  template <typename T>
+  T* Typed(T* node, const Expr* like) {
+    node->type = like->type;
+    return node;
+  }
+
+  // A block of its own.
+  Expr* Block(Expr* expr) {
+    std::vector<Binding> outer;
+    std::swap(outer, block_);
+    Expr* tail = Step(expr);
+    tail = DropLastName(tail);
+    Expr* result = MakeLets(arena_, block_, tail);
+    std::swap(outer, block_);
+    return result;
+  }
+
+  // `let %t = step; %t` is `step`, so that calls in tail position are tail calls.
+  Expr* DropLastName(Expr* tail) {
+    for (;;) {
+      const auto* use = DynCast<ir::VarExpr>(tail);
+      if (use == nullptr || block_.empty() || block_.back().var != use->var) return tail;
+      Expr* value = block_.back().value;
+      // A function may refer to itself by that name.
+      if (value->expr_kind == ExprKind::kFunction || !ir::TypesEqual(value->type, use->var->type)) return tail;
+      block_.pop_back();
+      tail = value;
+    }
+  }
+
+  // The steps before it go into the current block.
+  Expr* Step(Expr* expr) {
+    return WithStack([&] {
+      while (const auto* let = DynCast<ir::Let>(expr)) {
+        Bind(*let);
+        expr = let->body;
+      }
+      return StepOnThisStack(expr);
+    });
+  }
+
+  void Bind(const ir::Let& let) {
+    Expr* value = Step(let.value);
+    // A name for an atom is no step, unless it changes the type: then dims are checked there.
+    if (IsAtom(value) && ir::TypesEqual(value->type, let.var->type)) {
+      renamed_[let.var] = value;
+      return;
+    }
+    AddBinding(let.var, value, let.span);
+  }
+
+  void AddBinding(ir::Var* var, Expr* value, ir::Span span) {
+    if (const auto* tuple = DynCast<ir::Tuple>(value)) tuples_[var] = tuple;
+    block_.push_back({var, value, span});
+  }
+
+  Expr* Atom(Expr* expr) {
+    Expr* step = Step(expr);
+    return IsAtom(step) ? step : Name(step, "t");
+  }
+
+  Expr* Name(Expr* step, std::string_view name) {
+    ir::Var* var = NewVar(arena_, name, step->type, step->span);
+    AddBinding(var, step, step->span);
+    return NewUse(arena_, var, step->span);
+  }
+
+  std::vector<Expr*> Atoms(const std::vector<Expr*>& exprs) {
+    std::vector<Expr*> atoms;
+    atoms.reserve(exprs.size());
+    for (Expr* expr : exprs) atoms.push_back(Atom(expr));
+    return atoms;
+  }
+
+  Expr* CopyAtom(Expr* atom) {
+    if (const auto* use = DynCast<ir::VarExpr>(atom)) return Typed(arena_.New<ir::VarExpr>(*use), atom);
+    return Typed(arena_.New<ir::Constant>(*Cast<ir::Constant>(atom)), atom);
+  }
+
+  // The fields that are known to be in a variable bound to a tuple.
+  const ir::Tuple* KnownTuple(const Expr* atom) const {
+    const auto* use = DynCast<ir::VarExpr>(atom);
+    auto found = use == nullptr ? tuples_.end() : tuples_.find(use->var);
+    if (found == tuples_.end() || !ir::TypesEqual(found->second->type, use->var->type)) return nullptr;
+    return found->second;
+  }
+
+  Expr* StepOnThisStack(Expr* expr) {
+    switch (expr->expr_kind) {
+      case ExprKind::kVar: {
+        auto found = renamed_.find(Cast<ir::VarExpr>(expr)->var);
+        if (found != renamed_.end()) return CopyAtom(found->second);
+        return CopyAtom(expr);
+      }
+      case ExprKind::kConstant: return CopyAtom(expr);
+      case ExprKind::kTuple:
+        return Typed(arena_.New<ir::Tuple>(Atoms(Cast<ir::Tuple>(expr)->fields), expr->span), expr);
+      case ExprKind::kProject: return Project(*Cast<ir::Project>(expr));
+      case ExprKind::kFunction: return Function(*Cast<ir::Function>(expr));
+      case ExprKind::kCall: return Call(*Cast<ir::Call>(expr));
+      case ExprKind::kIf: {
+        const auto* branch = Cast<ir::If>(expr);
+        Expr* condition = Atom(branch->condition);
+        Expr* then_branch = Block(branch->then_branch);
+        return Typed(arena_.New<ir::If>(condition, then_branch, Block(branch->else_branch), expr->span), expr);
+      }
+      case ExprKind::kMatch: {
+        const auto* match = Cast<ir::Match>(expr);
+        Expr* value = Atom(match->value);
+        std::vector<ir::Clause> clauses = match->clauses;
+        for (ir::Clause& clause : clauses) clause.body = Block(clause.body);
+        return Typed(arena_.New<ir::Match>(value, std::move(clauses), match->is_complete, expr->span), expr);
+      }
+      case ExprKind::kRefCreate:
+        return Typed(arena_.New<ir::RefCreate>(Atom(Cast<ir::RefCreate>(expr)->value), expr->span), expr);
+      case ExprKind::kRefRead:
+        return Typed(arena_.New<ir::RefRead>(Atom(Cast<ir::RefRead>(expr)->ref), expr->span), expr);
+      case ExprKind::kRefWrite: {
+        const auto* write = Cast<ir::RefWrite>(expr);
+        Expr* ref = Atom(write->ref);
+        return Typed(arena_.New<ir::RefWrite>(ref, Atom(write->value), expr->span), expr);
+      }
+      case ExprKind::kGlobal:
+      case ExprKind::kOp:
+      case ExprKind::kConstructor:
+      case ExprKind::kLet: break;
+    }
+    RVM_UNREACHABLE("a function that is not a literal is used as a value");
+  }
+
+  Expr* Project(const ir::Project& project) {
+    Expr* tuple = Atom(project.tuple);
+    if (const ir::Tuple* known = KnownTuple(tuple)) return CopyAtom(known->fields[project.index]);
+    return Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
+  }
+
+  Expr* Call(const ir::Call& call) {
+    const auto* op = DynCast<ir::OpExpr>(call.callee);
+    Expr* callee = Callee(call.callee);
+    std::vector<Expr*> args;
+    if (op != nullptr && op->op->variadic_tuple) {
+      args.push_back(TupleArg(call.args[0]));
+    } else {
+      args = Atoms(call.args);
+    }
+    return Typed(arena_.New<ir::Call>(callee, std::move(args), call.attrs, call.span), &call);
+  }
+
+  Expr* Callee(Expr* callee) {
+    switch (callee->expr_kind) {
+      case ExprKind::kOp:
+      case ExprKind::kConstructor:
+      case ExprKind::kGlobal: return callee;
+      case ExprKind::kFunction:
+        if (Cast<ir::Function>(callee)->attrs.Find("Primitive") != nullptr) return callee;
+        [[fallthrough]];
+      default: return Atom(callee);
+    }
+  }
+
+  // A tuple of atoms, however the argument was written.
+  Expr* TupleArg(Expr* arg) {
+    Expr* step = Step(arg);
+    if (step->expr_kind == ExprKind::kTuple) return step;
+    Expr* atom = IsAtom(step) ? step : Name(step, "t");
+    std::vector<Expr*> fields;
+    if (const ir::Tuple* known = KnownTuple(atom)) {
+      for (Expr* field : known->fields) fields.push_back(CopyAtom(field));
+    } else {
+      const auto* type = DynCast<ir::TupleType>(atom->type);
+      RVM_CHECK(type != nullptr, "the argument of an operator on a tuple is none");
+      for (uint32_t i = 0; i < type->fields.size(); ++i) {
+        auto* project = arena_.New<ir::Project>(CopyAtom(atom), i, arg->span);
+        project->type = type->fields[i];
+        fields.push_back(Name(project, "t"));
+      }
+    }
+    return Typed(arena_.New<ir::Tuple>(std::move(fields), arg->span), arg);
+  }
+
+  ir::Arena& arena_;
+  std::vector<Binding> block_;
+  absl::flat_hash_map<const ir::Var*, Expr*> renamed_;           // variables that are other atoms
+  absl::flat_hash_map<const ir::Var*, const ir::Tuple*> tuples_;  // variables bound to tuples of atoms
+};
+
+}  // namespace
+
+ir::Module ToAnf(const ir::Module& module) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) global.function = Normalizer(*module.arena).Function(*global.function);
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace rvm::passes
