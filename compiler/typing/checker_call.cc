@@ -64,8 +64,7 @@ bool Checker::CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir:
                          Abseil(saw), "`; expected `", Abseil(expected), "`"));
       return false;
     }
-    args->push_back(arg);
-    if (arg.kind == ir::Kind::kType) args->back().type = solver_.Freshen(arg.type);
+    args->push_back(solver_.Freshen(arg));
   }
   return true;
 }

@@ -159,8 +159,8 @@ void Checker::CheckConstructorPattern(ir::Pattern* pattern, const Type* type) {
   }
   if (pattern->fields.size() != constructor.fields.size()) {
     Error(pattern->span, DiagnosticKind::kArityMismatch,
-          absl::StrCat("pattern `", constructor.name, "` has ", pattern->fields.size(), " fields; expected ",
-                       constructor.fields.size()));
+          absl::StrCat("pattern `", constructor.name, "` has ", pattern->fields.size(),
+                       pattern->fields.size() == 1 ? " field" : " fields", "; expected ", constructor.fields.size()));
   }
   for (size_t i = 0; i < pattern->fields.size(); ++i) {
     const Type* field = i < constructor.fields.size() ? substitution.Apply(solver_.arena(), constructor.fields[i])

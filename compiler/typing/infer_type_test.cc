@@ -90,11 +90,39 @@ INSTANTIATE_TEST_SUITE_P(
         {"def @main(%l: List[int32]) { match? (%l) { Cons(%h, _) => %h } }", "fn (List[int32]) -> int32"},
     }));
 
-INSTANTIATE_TEST_SUITE_P(Refs, AcceptedTest,
-                         testing::ValuesIn(std::initializer_list<Case>{
-                             {"def @main() { let %r = ref(1); let %u = (%r := 2); !%r }", "fn () -> int32"},
-                             {"def @main(%r: ref(int32)) { %r := 3 }", "fn (ref(int32)) -> ()"},
-                         }));
+INSTANTIATE_TEST_SUITE_P(
+    Relations, AcceptedTest,
+    testing::ValuesIn(std::initializer_list<Case>{
+        {"def @bc[A, B, C](%a: A, %b: B) -> C where Broadcast(A, B, C) { add(%a, %b) }"
+         "def @main(%x: Tensor[(2, 1), float32], %y: Tensor[(3), float32]) { @bc(%x, %y) }",
+         "fn (Tensor[(2, 1), float32], Tensor[(3), float32]) -> Tensor[(2, 3), float32]"},
+        {"def @bc[A, B, C](%a: A, %b: B) -> C where Broadcast(A, B, C) { add(%a, %b) }"
+         "def @again[A, B, C](%a: A, %b: B) -> C where Broadcast(A, B, C) { @bc(%a, %b) }"
+         "def @main(%x: Tensor[(2, 1), float32], %y: Tensor[(3), float32]) { @again(%x, %y) }",
+         "fn (Tensor[(2, 1), float32], Tensor[(3), float32]) -> Tensor[(2, 3), float32]"},
+        // The parameters of @loop are known only from its callers.
+        {"def @loop(%i, %x) { if (%i < 10) { @loop(%i + 1, %x * 2f) } else { %x } }"
+         "def @main(%x: Tensor[(3), float32]) { @loop(0, %x) }",
+         "fn (Tensor[(3), float32]) -> Tensor[(3), float32]"},
+        {"def @main(%x: Tensor[(3, n), float32], %y: Tensor[(?, n), float32]) { concatenate((%x, %y), axis=0) }",
+         "fn [n: ShapeVar](Tensor[(3, n), float32], Tensor[(?, n), float32]) -> Tensor[(?, n), float32]"},
+        {"def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C { fn (%x) { %f(%g(%x)) } }"
+         "def @main(%x: Tensor[(3), float32]) { @compose(tanh, fn (%y) { %y + 1f })(%x) }",
+         "fn (Tensor[(3), float32]) -> Tensor[(3), float32]"},
+        {"def @f(%g: fn [A](A) -> A) { (%g(1), %g(True)) } def @main() { @f(fn [B](%x: B) -> B { %x }) }",
+         "fn () -> (int32, bool)"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Refs, AcceptedTest,
+    testing::ValuesIn(std::initializer_list<Case>{
+        {"def @main() { let %r = ref(1); let %u = (%r := 2); !%r }", "fn () -> int32"},
+        {"def @main(%r: ref(int32)) { %r := 3 }", "fn (ref(int32)) -> ()"},
+        // What was computed from the contents is computed again when a write makes a dim unknown.
+        {"def @main(%x: Tensor[(3), float32], %y: Tensor[(?), float32]) {"
+         " let %r = ref(%x); let %a = negative(!%r); let %u = (%r := %y); (%a, !%r) }",
+         "fn (Tensor[(3), float32], Tensor[(?), float32]) -> (Tensor[(?), float32], Tensor[(?), float32])"},
+    }));
 
 INSTANTIATE_TEST_SUITE_P(
     Dims, AcceptedTest,
@@ -116,6 +144,13 @@ INSTANTIATE_TEST_SUITE_P(
         {"def @main(%x: Tensor[(3), float32], %y: Tensor[(4), float32]) -> List[Tensor[(?), float32]] {"
          " Cons(%x, Cons(%y, Nil)) }",
          "fn (Tensor[(3), float32], Tensor[(4), float32]) -> List[Tensor[(?), float32]]"},
+        {"def @grow(%i: int32, %x: Tensor[(?, 2), float32]) -> Tensor[(?, 2), float32] {"
+         " if (%i < 9) { @grow(%i + 1, concatenate((%x, %x), axis=0)) } else { %x } }"
+         "def @main(%x: Tensor[(3, 2), float32]) { @grow(0, %x) }",
+         "fn (Tensor[(3, 2), float32]) -> Tensor[(?, 2), float32]"},
+        {"def @tail(%x: Tensor[(n + 1), float32]) -> Tensor[(n), float32] { strided_slice(%x, begin=[1], end=[9]) }"
+         "def @main(%x: Tensor[(3), float32]) { @tail(%x) }",
+         "fn (Tensor[(3), float32]) -> Tensor[(2), float32]"},
         {"def @plus<s : Shape>(%a: Tensor[s, float32], %b: Tensor[s, float32]) -> Tensor[s, float32] { %a }"
          "def @main(%a: Tensor[(10, 10), float32]) { @plus<(10, 10)>(%a, %a) }",
          "fn (Tensor[(10, 10), float32]) -> Tensor[(10, 10), float32]"},
@@ -145,7 +180,91 @@ INSTANTIATE_TEST_SUITE_P(
          "the `else` branch has type `Tensor[(4), float32]`; expected `Tensor[(3), float32]`"},
         {"def @main() { !3 }", "the reference that is read has type `int32`"},
         {"def @main() { Cons(1, Cons(True, Nil)) }", "[type-mismatch]"},
+        {"def @main() { let %r = ref(1); %r := True }",
+         "the value written to a reference has type `bool`; expected `int32`"},
+        {"def @main(%r: ref(Tensor[(3), float32])) -> ref(Tensor[(?), float32]) { %r }",
+         "the body of `@main` has type `ref(Tensor[(3), float32])`; expected `ref(Tensor[(?), float32])`"},
+        {"def @main[A](%x: A) -> int32 { %x }", "the body of `@main` has type `A`; expected `int32`"},
+        {"def @f[t](%x: Tensor[t, float32], %y: t) { %x }", "type parameter `t` has kind `Shape`; expected `Type`"},
+        {"def @main(%x) { %x + 1 }", "the type of `%x` is not determined (`_`); expected an annotation"},
+        {"def @h(%q) { %q.0 } def @main() { @h(2) }", "projection from type `int32`; expected a tuple"},
+        {"def @main(%x: int32) { nn.dense(%x) + 1 }", "`nn.dense` is called with 1 argument; expected 2"},
+        {"def @f[A](%x: A) -> A where Nonsense(A) { %x }", "no relation is named `Nonsense`"},
+        {"def @id[A](%x: A) -> A { %x } def @main() { @id<int32, bool>(1) }",
+         "`@id` is given 2 type arguments; expected at most 1"},
+        {"def @main(%l: List[int32]) { match (%l) { Red => 1, _ => 2 } }",
+         "the value matched by `Red` has type `List[int32]`; expected `Color`"},
+        {"def @main(%l: List[int32]) { match (%l) { Cons(%a) => 1, _ => 2 } }",
+         "pattern `Cons` has 1 field; expected 2"},
+        {"def @bc[A, B, C](%a: A, %b: B) -> C where Broadcast(A, B, C) { add(%a, %b) }"
+         "def @main(%x: Tensor[(2, 2), float32], %y: Tensor[(3), float32]) { @bc(%x, %y) }",
+         "[shape-mismatch]"},
     }));
+
+// Each line is one error: none hides another and none causes another.
+TEST(InferTypeTest, ReportsAllMistakes) {
+  std::string text = TypeOfMain(R"(
+def @f(%x: int32) -> bool { %x }
+def @g() { if (1) { @f(2) } else { @f(3f) } }
+def @main() { let %z = nn.dense(1); (%z + 1, 2) })");
+  size_t errors = 0;
+  for (size_t at = text.find("error: "); at != std::string::npos; at = text.find("error: ", at + 1)) ++errors;
+  EXPECT_EQ(errors, 4u) << text;
+}
+
+TEST(InferTypeTest, WarnsOfClausesThatAreNeverTaken) {
+  std::string text = TypeOfMain("def @main(%c: Color) { match (%c) { Red => 1, _ => 2, Blue => 3 } }");
+  EXPECT_NE(text.find("warning: the clause is never taken"), std::string::npos) << text;
+}
+
+// Own types and annotations are kept apart: the difference is what is checked at run time.
+TEST(InferTypeTest, ValuesKeepTheirOwnTypes) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t source =
+      sources.Add("t", "def @main(%x: Tensor[(3), float32]) { let %y: Tensor[(?), float32] = negative(%x); %y }");
+  ASSERT_TRUE(text::ParseModule(source, module, diagnostics));
+  ASSERT_TRUE(InferTypes(module, diagnostics)) << diagnostics.Render();
+  const auto* let = ir::DynCast<ir::Let>(module.FindFunction("main")->function->body);
+  EXPECT_EQ(ir::TypeToString(let->value->type), "Tensor[(3), float32]");
+  EXPECT_EQ(ir::TypeToString(let->var->type), "Tensor[(?), float32]");
+  EXPECT_EQ(ir::TypeToString(let->type), "Tensor[(?), float32]");
+}
+
+TEST(InferTypeTest, TypesTwice) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t source =
+      sources.Add("t", "def @main(%x: Tensor[(n), float32]) { let %f = fn (%y) { nn.softmax(%y) }; %f(%x) }");
+  ASSERT_TRUE(text::ParseModule(source, module, diagnostics)) << diagnostics.Render();
+  ASSERT_TRUE(InferTypes(module, diagnostics));
+  std::string once = ir::TypeToString(module.FindFunction("main")->function->type);
+  ASSERT_TRUE(InferTypes(module, diagnostics)) << diagnostics.Render();
+  EXPECT_EQ(ir::TypeToString(module.FindFunction("main")->function->type), once);
+}
+
+TEST(InferTypeTest, DeepPrograms) {
+  std::string lets = "def @main(%x0: Tensor[(10, n), float32]) {\n";
+  for (int i = 0; i < 20'000; ++i) {
+    lets += "let %x" + std::to_string(i + 1) + " = %x" + std::to_string(i) + " + 1f;\n";
+  }
+  EXPECT_EQ(TypeOfMain(lets + "%x20000 }"), "fn [n: ShapeVar](Tensor[(10, n), float32]) -> Tensor[(10, n), float32]");
+
+  std::string ifs = "def @main(%x: int32) {\n";
+  for (int i = 0; i < 20'000; ++i) ifs += "if (%x == 1) { 2 } else {\n";
+  EXPECT_EQ(TypeOfMain(ifs + "0" + std::string(20'000, '}') + "}"), "fn (int32) -> int32");
+
+  // A tuple of 2^60 leaves, shared.
+  std::string dag = "def @main(%x0: Tensor[(3), float32]) {\n";
+  for (int i = 0; i < 60; ++i) {
+    std::string x = "%x" + std::to_string(i);
+    dag +=
+        "let %x" + std::to_string(i + 1) + " = if (True) { (" + x + ", " + x + ") } else { (" + x + ", " + x + ") };\n";
+  }
+  EXPECT_EQ(TypeOfMain(dag + "1 }"), "fn (Tensor[(3), float32]) -> int32");
+}
 
 }  // namespace
 }  // namespace rvm::typing

@@ -270,6 +270,11 @@ const Type* Solver::Freshen(const Type* type) {
   return Rebuild(type, mapper);
 }
 
+TypeArg Solver::Freshen(const TypeArg& arg) {
+  FreshenMapper mapper{*this, {}};
+  return RebuildArg(arg, mapper);
+}
+
 const Type* Solver::Template(const Type* expected) {
   TemplateMapper mapper{*this, {}};
   return Rebuild(Resolve(expected), mapper);

@@ -56,6 +56,7 @@ class Solver {
   const ir::Type* ErrorType();
   // `type` as written, each hole in it (id 0) made a new one.
   const ir::Type* Freshen(const ir::Type* type);
+  ir::TypeArg Freshen(const ir::TypeArg& arg);
   // A function type's parameters replaced by `args`.
   const ir::FuncType* Instantiate(const ir::FuncType* type, std::vector<ir::TypeArg>* args);
 
