@@ -41,12 +41,12 @@ def compile_file(source, output, level=2, params=(), extra=()):
 def evaluate(source, *args, entry="main", params=(), **options):
     """The reference evaluator's value, as text."""
     flags = [flag for file in params for flag in ("--params", file)]
-    return must(COMPILER, "eval", source, *flags, "--entry", entry, "--", *args, **options).strip()
+    return must(COMPILER, "eval", source, *flags, "--entry", entry, *args, **options).strip()
 
 
 def execute(model, *args, entry="main", **options):
     """The VM's value, as text."""
-    return must(RUNTIME, model, "--entry", entry, "--", *args, **options).strip()
+    return must(RUNTIME, model, "--entry", entry, *args, **options).strip()
 
 
 TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z0-9_]*)|([-+]?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?)(?:b?f16|f32|f64|f|[iu][0-9]+)?)|(\S))")

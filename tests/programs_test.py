@@ -1,0 +1,84 @@
+"""Runs tests/programs/*.relay: on the reference evaluator and on the VM, unoptimised and optimised.
+
+A program says what it gives:
+  // run: entry(ARG, ...) => VALUE
+  // fails: entry(ARG, ...) => part of the message
+"""
+
+import os
+import re
+import tempfile
+import unittest
+
+import relayvm
+
+PROGRAMS = os.path.join(relayvm.ROOT, "tests/programs")
+LEVELS = (0, 3)
+
+
+def split_arguments(text):
+    """At the commas that stand in no bracket."""
+    arguments, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            arguments.append(text[start:i].strip())
+            start = i + 1
+    last = text[start:].strip()
+    return arguments + [last] if last else arguments
+
+
+def cases(path):
+    """(kind, entry, arguments, expected) per line that says one."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            found = re.match(r"// (run|fails): (\w+)\((.*)\) => (.*)$", line)
+            if found:
+                kind, entry, arguments, expected = found.groups()
+                yield kind, entry, split_arguments(arguments), expected.strip()
+
+
+class Programs(unittest.TestCase):
+    def check(self, kind, expected, done):
+        if kind == "run":
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.strip(), expected)
+        else:
+            self.assertEqual(done.returncode, 1, f"expected an error, saw {done.stdout!r} {done.stderr!r}")
+            self.assertIn(expected, done.stderr)
+            self.assertIn("error: ", done.stderr)
+
+    def check_program(self, path):
+        found = list(cases(path))
+        self.assertTrue(found, "the program says nothing to run")
+        with tempfile.TemporaryDirectory() as folder:
+            models = [relayvm.compile_file(path, os.path.join(folder, f"o{level}.rvm"), level) for level in LEVELS]
+            for kind, entry, arguments, expected in found:
+                call = f"{entry}({', '.join(arguments)})"
+                with self.subTest(f"{call}, reference evaluator"):
+                    self.check(kind, expected, relayvm.run(relayvm.COMPILER, "eval", path, "--entry", entry, *arguments))
+                for level, model in zip(LEVELS, models):
+                    with self.subTest(f"{call}, VM -O{level}"):
+                        self.check(kind, expected, relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments))
+
+    def check_format(self, path):
+        """What `fmt` writes means the same, and `fmt` leaves it alone."""
+        with tempfile.TemporaryDirectory() as folder:
+            once = os.path.join(folder, "once.relay")
+            text = relayvm.must(relayvm.COMPILER, "fmt", path)
+            with open(once, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertEqual(relayvm.must(relayvm.COMPILER, "fmt", once), text)
+            for kind, entry, arguments, expected in cases(once):
+                self.check(kind, expected, relayvm.run(relayvm.COMPILER, "eval", once, "--entry", entry, *arguments))
+
+
+def add_tests():
+    for name in sorted(os.listdir(PROGRAMS)):
+        path = os.path.join(PROGRAMS, name)
+        stem = name.removesuffix(".relay")
+        setattr(Programs, f"test_{stem}", lambda self, path=path: self.check_program(path))
+        setattr(Programs, f"test_{stem}_formatted", lambda self, path=path: self.check_format(path))
+
+
+add_tests()
