@@ -52,6 +52,8 @@ struct CompiledKernel {
 struct CompiledObject {
   std::vector<uint8_t> object;  // relocatable ELF
   std::vector<CompiledKernel> kernels;
+  std::string llvm_ir;   // before optimisation, if kept
+  std::string assembly;  // of the whole object, if kept
 };
 
 struct CodegenOptions {

@@ -1,0 +1,225 @@
+#include "kernels/codegen/llvm/contraction.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/codegen/llvm/nest_emitter.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace rvm::codegen {
+namespace {
+
+using llvm::Value;
+using te::Expr;
+
+int64_t Lanes(const TargetFacts& target, DataType dtype) { return target.vector_bits / dtype.bits; }
+
+class ContractionEmitter {
+ public:
+  ContractionEmitter(const ContractionSite& site, llvm::function_ref<void(Value*)> finish)
+      : b_(site.b), e_(site.e), s_(site), c_(*site.nest.contraction), finish_(finish) {
+    reduce_ = site.nest.tensors[0].value.get();
+    dtype_ = reduce_->operands[0].dtype();
+    lanes_ = Lanes(site.target, dtype_);
+    panel_ = PanelColumns(site.target, dtype_, c_);
+    vectors_ = panel_ / lanes_;
+    one_row_ = c_.rows == Dim(1);
+    // Accumulators, a panel's vectors and one broadcast must fit the registers.
+    int64_t rows = (site.target.registers - vectors_ - 1) / vectors_;
+    rows_ = one_row_ ? 1 : std::min<int64_t>(rows, 8);
+    if (c_.rows.is_const()) rows_ = std::min(rows_, std::max<int64_t>(c_.rows.constant(), 1));
+    vector_ = llvm::FixedVectorType::get(e_.RegisterType(dtype_), static_cast<unsigned>(lanes_));
+  }
+
+  Dim Run();
+
+ private:
+  using Row = llvm::SmallVector<Value*, 8>;
+  void EmitTile(Value* row, int64_t height, Value* panel);
+  void EmitRows(Value* panel);
+  std::vector<Value*> EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead, std::vector<Value*> sums);
+  void EmitEpilogue(Value* row, int64_t height, Value* panel, const std::vector<Value*>& sums);
+  void EmitUnlessCancelled(llvm::function_ref<void()> body);
+  int64_t SumsPerElement(int64_t height) const;
+  Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
+
+  llvm::IRBuilder<>& b_;
+  ExprEmitter& e_;
+  const ContractionSite& s_;
+  const te::Contraction& c_;
+  llvm::function_ref<void(Value*)> finish_;
+  const te::ExprNode* reduce_;
+  DataType dtype_;
+  int64_t lanes_, panel_, vectors_, rows_;
+  bool one_row_;
+  llvm::FixedVectorType* vector_;
+  llvm::AllocaInst* tile_ = nullptr;
+  const te::TensorNode* weight_ = nullptr;
+};
+
+// Few sums in flight would wait for each other: then the depth is summed in strands.
+int64_t ContractionEmitter::SumsPerElement(int64_t height) const {
+  int64_t sums = height * vectors_;
+  int64_t strands = sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
+  return std::min<int64_t>(strands, std::max<int64_t>(c_.depth.constant(), 1));
+}
+
+std::vector<Value*> ContractionEmitter::EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead,
+                                                 std::vector<Value*> sums) {
+  llvm::Type* element = vector_->getElementType();
+  Value* at = b_.CreateNSWAdd(k, I64(ahead));
+  llvm::SmallVector<Value*, 8> w;
+  for (int64_t v = 0; v < vectors_; ++v) {
+    Value* offset = b_.CreateNSWAdd(b_.CreateNSWMul(at, I64(panel_)), I64(v * lanes_));
+    w.push_back(b_.CreateAlignedLoad(vector_, b_.CreateInBoundsGEP(element, weights, offset), llvm::Align(4)));
+  }
+  e_.OpenScope();
+  e_.Bind(reduce_->axes[0], at);
+  for (int64_t r = 0; r < height; ++r) {
+    e_.OpenScope();
+    if (!one_row_ && s_.nest.axes.size() == 2) e_.Bind(s_.nest.axes[0], b_.CreateNSWAdd(row, I64(r)));
+    Value* a = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), e_.Emit(c_.a));
+    e_.CloseScope();
+    for (int64_t v = 0; v < vectors_; ++v) {
+      Value*& sum = sums[static_cast<size_t>(r * vectors_ + v)];
+      sum = b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {a, w[static_cast<size_t>(v)], sum});
+    }
+  }
+  e_.CloseScope();
+  return sums;
+}
+
+void ContractionEmitter::EmitTile(Value* row, int64_t height, Value* panel) {
+  int64_t depth = c_.depth.constant();
+  Value* first = b_.CreateNSWMul(panel, I64(depth * panel_));
+  Value* weights = b_.CreateInBoundsGEP(vector_->getElementType(), e_.pointers.at(weight_), first);
+  int64_t strands = SumsPerElement(height);
+  auto per_strand = static_cast<size_t>(height * vectors_);
+  std::vector<Value*> zero(per_strand * static_cast<size_t>(strands), llvm::Constant::getNullValue(vector_));
+  auto step = [&](Value* k, int64_t count, const std::vector<Value*>& sums) {
+    std::vector<Value*> next = sums;
+    for (int64_t s = 0; s < count; ++s) {
+      auto from = next.begin() + static_cast<std::ptrdiff_t>(per_strand) * (s % strands);
+      std::vector<Value*> strand = EmitStep(row, height, weights, k, s, {from, from + static_cast<std::ptrdiff_t>(per_strand)});
+      std::copy(strand.begin(), strand.end(), from);
+    }
+    return next;
+  };
+  int64_t unroll = std::min<int64_t>(depth, std::max<int64_t>(strands, height * vectors_ >= 16 ? 2 : 4));
+  int64_t whole = depth / unroll * unroll;
+  std::vector<Value*> sums = EmitLoop(b_, I64(0), I64(whole), unroll, zero, [&](Value* k, const std::vector<Value*>& carried) {
+    return step(k, unroll, carried);
+  });
+  if (whole < depth) sums = step(I64(whole), depth - whole, sums);
+  for (int64_t s = 1; s < strands; ++s) {
+    for (size_t i = 0; i < per_strand; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * static_cast<size_t>(s)]);
+  }
+  sums.resize(per_strand);
+  EmitEpilogue(row, height, panel, sums);
+}
+
+void ContractionEmitter::EmitEpilogue(Value* row, int64_t height, Value* panel, const std::vector<Value*>& sums) {
+  llvm::Type* element = vector_->getElementType();
+  for (size_t i = 0; i < sums.size(); ++i) {
+    Value* to = b_.CreateInBoundsGEP(element, tile_, I64(static_cast<int64_t>(i) * lanes_));
+    b_.CreateAlignedStore(sums[i], to, llvm::Align(16));
+  }
+  Value* column = b_.CreateNSWMul(panel, I64(panel_));
+  int64_t columns = c_.columns.constant();
+  Value* width = I64(panel_);
+  if (columns % panel_ != 0) width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(I64(columns), column), width);
+  auto row_of_tile = [&](Value* r) {
+    e_.OpenScope();
+    if (s_.nest.axes.size() == 2) e_.Bind(s_.nest.axes[0], b_.CreateNSWAdd(row, r));
+    EmitLoop(b_, I64(0), width, 1, {}, [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
+      e_.OpenScope();
+      e_.Bind(s_.nest.axes.back(), b_.CreateNSWAdd(column, i));
+      Value* at = b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(panel_)), i);
+      finish_(b_.CreateLoad(element, b_.CreateInBoundsGEP(element, tile_, at)));
+      e_.CloseScope();
+      return {};
+    });
+    e_.CloseScope();
+  };
+  if (height == 1) return row_of_tile(I64(0));
+  EmitLoop(b_, I64(0), I64(height), 1, {}, [&](Value* r, const std::vector<Value*>&) -> std::vector<Value*> {
+    row_of_tile(r);
+    return {};
+  });
+}
+
+void ContractionEmitter::EmitRows(Value* panel) {
+  if (one_row_) return EmitTile(I64(0), 1, panel);
+  Value* rows = e_.EmitExtent(c_.rows);
+  Value* whole = b_.CreateNSWMul(b_.CreateUDiv(rows, I64(rows_)), I64(rows_));
+  EmitLoop(b_, I64(0), whole, rows_, {}, [&](Value* row, const std::vector<Value*>&) -> std::vector<Value*> {
+    EmitTile(row, rows_, panel);
+    return {};
+  });
+  if (c_.rows.is_const()) {
+    int64_t count = c_.rows.constant(), rest = count % rows_;
+    if (rest > 0) EmitTile(I64(count - rest), rest, panel);
+    return;
+  }
+  Value* rest = b_.CreateNSWSub(rows, whole);
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "rows.done", function);
+  llvm::SwitchInst* choice = b_.CreateSwitch(rest, done, static_cast<unsigned>(rows_));
+  for (int64_t height = 1; height < rows_; ++height) {
+    llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "rows", function);
+    choice->addCase(b_.getInt64(static_cast<uint64_t>(height)), block);
+    b_.SetInsertPoint(block);
+    e_.OpenScope();
+    EmitTile(whole, height, panel);
+    e_.CloseScope();
+    b_.CreateBr(done);
+  }
+  b_.SetInsertPoint(done);
+}
+
+void ContractionEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* run = llvm::BasicBlock::Create(b_.getContext(), "run", function);
+  llvm::BasicBlock* skip = llvm::BasicBlock::Create(b_.getContext(), "skip", function);
+  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), s_.cancel, /*isVolatile=*/true);
+  b_.CreateCondBr(b_.CreateICmpEQ(wanted, b_.getInt32(0)), run, skip);
+  b_.SetInsertPoint(run);
+  body();
+  b_.CreateBr(skip);
+  b_.SetInsertPoint(skip);
+}
+
+Dim ContractionEmitter::Run() {
+  for (const te::ExprNode* node : te::Postorder({s_.nest.tensors[0].value})) {
+    bool constant = node->kind == te::ExprKind::kRead && node->tensor->kind == te::TensorKind::kInput && node->tensor->input_index == c_.input;
+    if (constant) weight_ = node->tensor.get();
+  }
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  tile_ = at_entry.CreateAlloca(vector_->getElementType(), at_entry.getInt64(static_cast<uint64_t>(rows_ * panel_)));
+  tile_->setAlignment(llvm::Align(64));
+  EmitLoop(b_, s_.begin, s_.end, 1, {}, [&](Value* panel, const std::vector<Value*>&) -> std::vector<Value*> {
+    e_.OpenScope();
+    EmitUnlessCancelled([&] { EmitRows(panel); });
+    e_.CloseScope();
+    return {};
+  });
+  return FloorDiv(c_.columns + (panel_ - 1), panel_);
+}
+
+}  // namespace
+
+int64_t PanelColumns(const TargetFacts& target, DataType dtype, const te::Contraction& contraction) {
+  int64_t lanes = Lanes(target, dtype);
+  int64_t vectors = target.registers >= 32 ? 4 : 2;
+  // Narrow matrices are not padded to more than the next vector.
+  int64_t needed = (contraction.columns.constant() + lanes - 1) / lanes;
+  return lanes * std::clamp<int64_t>(needed, 1, vectors);
+}
+
+Dim EmitContraction(const ContractionSite& site, llvm::function_ref<void(Value*)> finish) {
+  return ContractionEmitter(site, finish).Run();
+}
+
+}  // namespace rvm::codegen

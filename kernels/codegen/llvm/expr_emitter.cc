@@ -1,0 +1,438 @@
+#include "kernels/codegen/llvm/expr_emitter.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/literal.h"
+#include "base/stack_guard.h"
+#include "kernels/codegen/llvm/math.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace rvm::codegen {
+
+using llvm::Intrinsic::ID;
+using llvm::Value;
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::UnaryOp;
+
+llvm::Type* ExprEmitter::RegisterType(DataType dtype) {
+  if (dtype.is_float()) return dtype.bits == 64 ? b_.getDoubleTy() : b_.getFloatTy();
+  return b_.getIntNTy(dtype.bits);
+}
+
+llvm::Type* ExprEmitter::MemoryType(DataType dtype) {
+  if (dtype.is_float() && dtype.bits == 16) return b_.getInt16Ty();
+  return dtype.is_bool() ? b_.getInt8Ty() : RegisterType(dtype);
+}
+
+Value* ExprEmitter::Address(DataType dtype, Value* pointer, Value* offset) {
+  return b_.CreateInBoundsGEP(MemoryType(dtype), pointer, offset);
+}
+
+Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
+  Value* raw = b_.CreateAlignedLoad(MemoryType(dtype), Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
+  if (dtype.is_bool()) return b_.CreateICmpNE(raw, b_.getInt8(0));
+  if (!dtype.is_float() || dtype.bits != 16) return raw;
+  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, raw);
+  if (target_.f16c) return b_.CreateFPExt(b_.CreateBitCast(raw, b_.getHalfTy()), b_.getFloatTy());
+  return EmitHalfToFloat(b_, raw);
+}
+
+void ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* offset) {
+  if (dtype.is_bool()) {
+    value = b_.CreateZExt(value, b_.getInt8Ty());
+  } else if (dtype.is_float() && dtype.bits == 16) {
+    if (dtype.code == TypeCode::kBFloat) {
+      value = EmitFloatToBFloat(b_, value);
+    } else if (target_.f16c) {
+      value = b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
+    } else {
+      value = EmitFloatToHalf(b_, value);
+    }
+  }
+  b_.CreateAlignedStore(value, Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
+}
+
+Value* ExprEmitter::Round(DataType dtype, Value* value) {
+  if (!dtype.is_float() || dtype.bits != 16) return value;
+  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, EmitFloatToBFloat(b_, value));
+  if (target_.f16c) return b_.CreateFPExt(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getFloatTy());
+  return EmitHalfToFloat(b_, EmitFloatToHalf(b_, value));
+}
+
+Value* ExprEmitter::EmitExtent(const Dim& dim) {
+  if (dim.is_const()) return b_.getInt64(static_cast<uint64_t>(dim.constant()));
+  if (!dim.is_binary()) {
+    auto found = symbols.find(dim.id());
+    RVM_CHECK(found != symbols.end(), "an extent has a symbol that no input has");
+    return found->second;
+  }
+  Value *x = EmitExtent(dim.lhs()), *y = EmitExtent(dim.rhs());
+  switch (dim.kind()) {
+    case DimKind::kAdd: return b_.CreateAdd(x, y);
+    case DimKind::kSub: return b_.CreateSub(x, y);
+    case DimKind::kMul: return b_.CreateMul(x, y);
+    case DimKind::kFloorDiv: return EmitDivision(BinaryOp::kFloorDivide, true, x, y);
+    case DimKind::kFloorMod: return EmitDivision(BinaryOp::kFloorMod, true, x, y);
+    case DimKind::kMin: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
+    case DimKind::kMax: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
+    default: return b_.CreateSelect(b_.CreateICmpEQ(x, b_.getInt64(1)), y, x);
+  }
+}
+
+Value* ExprEmitter::Emit(const Expr& e) {
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    if (auto found = scopes_[i].values.find(e.get()); found != scopes_[i].values.end()) return found->second;
+  }
+  Value* value = WithStack([&] { return EmitOnThisStack(e); });
+  scopes_.back().values[e.get()] = value;
+  return value;
+}
+
+Value* ExprEmitter::EmitOnThisStack(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::kIntConst: return llvm::ConstantInt::get(RegisterType(e->dtype), static_cast<uint64_t>(e->int_value), true);
+    case ExprKind::kFloatConst: {
+      double value = LoadDouble(e->dtype, Literal::Scalar(e->dtype, e->float_value).data());
+      return llvm::ConstantFP::get(RegisterType(e->dtype), value);
+    }
+    case ExprKind::kIndex:
+      for (size_t i = scopes_.size(); i-- > 0;) {
+        if (auto found = scopes_[i].variables.find(e->index.id); found != scopes_[i].variables.end()) return found->second;
+      }
+      RVM_UNREACHABLE("an index variable has no loop");
+    case ExprKind::kDim: return EmitExtent(e->dim);
+    case ExprKind::kRead: return EmitRead(*e);
+    case ExprKind::kSelect: return EmitSelect(*e);
+    case ExprKind::kCast: return EmitCast(e->operands[0].dtype(), e->dtype, Emit(e->operands[0]));
+    case ExprKind::kUnary: return EmitUnary(e->unary, e->operands[0].dtype(), Emit(e->operands[0]));
+    case ExprKind::kBinary: {
+      if (Value* index = EmitIndexArithmetic(*e)) return index;
+      Value* x = Emit(e->operands[0]);
+      return EmitBinary(e->binary, e->operands[0].dtype(), x, Emit(e->operands[1]));
+    }
+    case ExprKind::kReduce: break;
+  }
+  RVM_UNREACHABLE("a reduction is not at the root");
+}
+
+// Arithmetic on what is surely an index neither overflows nor is negative.
+Value* ExprEmitter::EmitIndexArithmetic(const ExprNode& e) {
+  const Expr &a = e.operands[0], &c = e.operands[1];
+  if (a.dtype() != kInt64 || !te::IsNonNegative(a) || !te::IsNonNegative(c)) return nullptr;
+  bool divides = e.binary == BinaryOp::kFloorDivide || e.binary == BinaryOp::kFloorMod;
+  if (e.binary != BinaryOp::kAdd && e.binary != BinaryOp::kMultiply && !divides) return nullptr;
+  Value* x = Emit(a);
+  Value* y = Emit(c);
+  if (e.binary == BinaryOp::kAdd) return b_.CreateNSWAdd(x, y);
+  if (e.binary == BinaryOp::kMultiply) return b_.CreateNSWMul(x, y);
+  return EmitDivision(e.binary, false, x, y);
+}
+
+Value* ExprEmitter::EmitRead(const ExprNode& e) {
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    if (auto found = scopes_[i].tensors.find(e.tensor.get()); found != scopes_[i].tensors.end()) return found->second;
+  }
+  Value* offset = Emit(e.operands[0]);
+  auto pointer = pointers.find(e.tensor.get());
+  RVM_CHECK(pointer != pointers.end(), "a tensor that is read has no buffer");
+  return Load(e.dtype, pointer->second, offset);
+}
+
+// Whether emitting `e` where it is not needed could read out of bounds.
+bool ExprEmitter::MustBranch(const Expr& e) {
+  for (const ExprNode* node : te::Postorder({e})) {
+    if (node->kind == ExprKind::kRead && node->int_value != te::kReadIsSafe) return true;
+  }
+  return false;
+}
+
+Value* ExprEmitter::EmitSelect(const ExprNode& e) {
+  Value* condition = Emit(e.operands[0]);
+  if (!MustBranch(e.operands[1]) && !MustBranch(e.operands[2])) {
+    Value* then = Emit(e.operands[1]);
+    return b_.CreateSelect(condition, then, Emit(e.operands[2]));
+  }
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* blocks[2];
+  llvm::BasicBlock* ends[2];
+  Value* values[2];
+  for (auto& block : blocks) block = llvm::BasicBlock::Create(b_.getContext(), "choice", function);
+  llvm::BasicBlock* join = llvm::BasicBlock::Create(b_.getContext(), "join", function);
+  b_.CreateCondBr(condition, blocks[0], blocks[1]);
+  for (size_t i = 0; i < 2; ++i) {
+    b_.SetInsertPoint(blocks[i]);
+    OpenScope();
+    values[i] = Emit(e.operands[i + 1]);
+    CloseScope();
+    ends[i] = b_.GetInsertBlock();
+    b_.CreateBr(join);
+  }
+  b_.SetInsertPoint(join);
+  llvm::PHINode* phi = b_.CreatePHI(values[0]->getType(), 2);
+  for (size_t i = 0; i < 2; ++i) phi->addIncoming(values[i], ends[i]);
+  return phi;
+}
+
+Value* ExprEmitter::EmitCast(DataType from, DataType to, Value* x) {
+  llvm::Type* type = RegisterType(to);
+  if (from.is_float() && to.is_float()) return Round(to, b_.CreateFPCast(x, type));
+  if (from.is_float()) {
+    if (to.is_bool()) return b_.CreateFCmpUNE(x, llvm::ConstantFP::get(x->getType(), 0));
+    ID id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(id, {type, x->getType()}, {x});
+  }
+  if (to.is_float()) return from.is_int() ? b_.CreateSIToFP(x, type) : b_.CreateUIToFP(x, type);
+  if (to.is_bool()) return b_.CreateICmpNE(x, llvm::ConstantInt::get(x->getType(), 0));
+  return b_.CreateIntCast(x, type, from.is_int());
+}
+
+Value* ExprEmitter::CallImport(const char* name, std::vector<Value*> args) {
+  llvm::Type* type = args[0]->getType();
+  std::string symbol = absl::StrCat(name, type->isDoubleTy() ? "" : "f");
+  std::vector<llvm::Type*> parameters(args.size(), type);
+  llvm::Module* module = b_.GetInsertBlock()->getModule();
+  llvm::FunctionCallee callee = module->getOrInsertFunction(symbol, llvm::FunctionType::get(type, parameters, false));
+  auto* function = llvm::cast<llvm::Function>(callee.getCallee());
+  function->setDoesNotThrow();
+  function->setDoesNotAccessMemory();
+  function->setWillReturn();
+  return b_.CreateCall(callee, args);
+}
+
+Value* ExprEmitter::EmitUnary(UnaryOp op, DataType dtype, Value* x) {
+  return dtype.is_float() ? EmitFloatUnary(op, x) : EmitIntUnary(op, dtype, x);
+}
+
+Value* ExprEmitter::EmitFloatUnary(UnaryOp op, Value* x) {
+  llvm::Type* type = x->getType();
+  bool f32 = type->isFloatTy();
+  auto constant = [&](double value) { return llvm::ConstantFP::get(type, value); };
+  auto intrinsic = [&](ID id) { return b_.CreateUnaryIntrinsic(id, x); };
+  switch (op) {
+    case UnaryOp::kNegative: return b_.CreateFNeg(x);
+    case UnaryOp::kAbs: return intrinsic(llvm::Intrinsic::fabs);
+    case UnaryOp::kSign: {
+      Value* zero = b_.CreateSelect(b_.CreateFCmpOEQ(x, constant(0)), constant(0), x);  // or the NaN
+      Value* negative = b_.CreateSelect(b_.CreateFCmpOLT(x, constant(0)), constant(-1), zero);
+      return b_.CreateSelect(b_.CreateFCmpOGT(x, constant(0)), constant(1), negative);
+    }
+    case UnaryOp::kFloor: return intrinsic(llvm::Intrinsic::floor);
+    case UnaryOp::kCeil: return intrinsic(llvm::Intrinsic::ceil);
+    case UnaryOp::kRound: return intrinsic(llvm::Intrinsic::nearbyint);
+    case UnaryOp::kTrunc: return intrinsic(llvm::Intrinsic::trunc);
+    case UnaryOp::kSqrt: return intrinsic(llvm::Intrinsic::sqrt);
+    case UnaryOp::kRsqrt: return b_.CreateFDiv(constant(1), intrinsic(llvm::Intrinsic::sqrt));
+    case UnaryOp::kExp: return f32 ? EmitExp(b_, x) : CallImport("exp", {x});
+    case UnaryOp::kLog: return f32 ? EmitLog(b_, x, LogBase::kE) : CallImport("log", {x});
+    case UnaryOp::kLog2: return f32 ? EmitLog(b_, x, LogBase::k2) : CallImport("log2", {x});
+    case UnaryOp::kLog10: return f32 ? EmitLog(b_, x, LogBase::k10) : CallImport("log10", {x});
+    case UnaryOp::kTanh: return f32 ? EmitTanh(b_, x) : CallImport("tanh", {x});
+    case UnaryOp::kSigmoid:
+      return f32 ? EmitSigmoid(b_, x) : b_.CreateFDiv(constant(1), b_.CreateFAdd(constant(1), CallImport("exp", {b_.CreateFNeg(x)})));
+    case UnaryOp::kErf: return f32 ? EmitErf(b_, x) : CallImport("erf", {x});
+    case UnaryOp::kSin: return CallImport("sin", {x});
+    case UnaryOp::kCos: return CallImport("cos", {x});
+    case UnaryOp::kTan: return CallImport("tan", {x});
+    case UnaryOp::kAsin: return CallImport("asin", {x});
+    case UnaryOp::kAcos: return CallImport("acos", {x});
+    case UnaryOp::kAtan: return CallImport("atan", {x});
+    case UnaryOp::kSinh: return CallImport("sinh", {x});
+    case UnaryOp::kCosh: return CallImport("cosh", {x});
+    case UnaryOp::kAsinh: return CallImport("asinh", {x});
+    case UnaryOp::kAcosh: return CallImport("acosh", {x});
+    case UnaryOp::kAtanh: return CallImport("atanh", {x});
+    case UnaryOp::kIsNan: return b_.CreateFCmpUNO(x, x);
+    case UnaryOp::kIsInf: return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
+    case UnaryOp::kIsFinite: return b_.CreateFCmpONE(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
+    case UnaryOp::kLogicalNot:
+    case UnaryOp::kBitwiseNot: break;
+  }
+  RVM_UNREACHABLE("a logical operation on floats");
+}
+
+Value* ExprEmitter::EmitIntUnary(UnaryOp op, DataType dtype, Value* x) {
+  Value* zero = llvm::ConstantInt::get(x->getType(), 0);
+  switch (op) {
+    case UnaryOp::kNegative: return b_.CreateNeg(x);
+    case UnaryOp::kAbs: return dtype.is_int() ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse()) : x;
+    case UnaryOp::kSign: {
+      if (!dtype.is_int()) return b_.CreateZExt(b_.CreateICmpNE(x, zero), x->getType());
+      Value* positive = b_.CreateZExt(b_.CreateICmpSGT(x, zero), x->getType());
+      return b_.CreateOr(b_.CreateSExt(b_.CreateICmpSLT(x, zero), x->getType()), positive);
+    }
+    case UnaryOp::kLogicalNot: return b_.CreateICmpEQ(x, zero);
+    case UnaryOp::kBitwiseNot: return b_.CreateNot(x);
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf: return b_.getFalse();
+    case UnaryOp::kIsFinite: return b_.getTrue();
+    default: return x;
+  }
+}
+
+Value* ExprEmitter::EmitBinary(BinaryOp op, DataType dtype, Value* x, Value* y) {
+  if (dtype.is_float()) return EmitFloatBinary(op, x, y);
+  return dtype.is_bool() ? EmitBoolBinary(op, x, y) : EmitIntBinary(op, dtype, x, y);
+}
+
+Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
+  switch (op) {
+    case BinaryOp::kAdd: return b_.CreateFAdd(x, y);
+    case BinaryOp::kSubtract: return b_.CreateFSub(x, y);
+    case BinaryOp::kMultiply: return b_.CreateFMul(x, y);
+    case BinaryOp::kDivide: return b_.CreateFDiv(x, y);
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kFloorMod:
+    case BinaryOp::kTruncDivide: {
+      // In double, so that a quotient just below an integer is not rounded up to it.
+      llvm::Type* type = x->getType();
+      Value *a = b_.CreateFPExt(x, b_.getDoubleTy()), *c = b_.CreateFPExt(y, b_.getDoubleTy());
+      bool floor = op != BinaryOp::kTruncDivide;
+      Value* q = b_.CreateUnaryIntrinsic(floor ? llvm::Intrinsic::floor : llvm::Intrinsic::trunc, b_.CreateFDiv(a, c));
+      if (op == BinaryOp::kFloorMod) q = b_.CreateFSub(a, b_.CreateFMul(c, q));
+      return b_.CreateFPTrunc(q, type);
+    }
+    case BinaryOp::kTruncMod: return CallImport("fmod", {x, y});
+    case BinaryOp::kPower:
+      if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0)) return b_.CreateFMul(x, x);
+      return CallImport("pow", {x, y});
+    case BinaryOp::kMaximum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+    case BinaryOp::kMinimum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
+    case BinaryOp::kEqual: return b_.CreateFCmpOEQ(x, y);
+    case BinaryOp::kNotEqual: return b_.CreateFCmpUNE(x, y);
+    case BinaryOp::kLess: return b_.CreateFCmpOLT(x, y);
+    case BinaryOp::kLessEqual: return b_.CreateFCmpOLE(x, y);
+    case BinaryOp::kGreater: return b_.CreateFCmpOGT(x, y);
+    case BinaryOp::kGreaterEqual: return b_.CreateFCmpOGE(x, y);
+    default: break;
+  }
+  RVM_UNREACHABLE("a bitwise operation on floats");
+}
+
+Value* ExprEmitter::EmitBoolBinary(BinaryOp op, Value* x, Value* y) {
+  switch (op) {
+    case BinaryOp::kAdd:
+    case BinaryOp::kMaximum:
+    case BinaryOp::kOr: return b_.CreateOr(x, y);
+    case BinaryOp::kSubtract:
+    case BinaryOp::kXor:
+    case BinaryOp::kNotEqual: return b_.CreateXor(x, y);
+    case BinaryOp::kMultiply:
+    case BinaryOp::kMinimum:
+    case BinaryOp::kAnd:
+    case BinaryOp::kDivide:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kFloorDivide: return b_.CreateAnd(x, y);
+    case BinaryOp::kFloorMod:
+    case BinaryOp::kTruncMod: return b_.getFalse();
+    case BinaryOp::kPower:
+    case BinaryOp::kGreaterEqual: return b_.CreateOr(x, b_.CreateNot(y));
+    case BinaryOp::kShiftLeft:
+    case BinaryOp::kShiftRight:
+    case BinaryOp::kGreater: return b_.CreateAnd(x, b_.CreateNot(y));
+    case BinaryOp::kEqual: return b_.CreateNot(b_.CreateXor(x, y));
+    case BinaryOp::kLess: return b_.CreateAnd(b_.CreateNot(x), y);
+    case BinaryOp::kLessEqual: return b_.CreateOr(b_.CreateNot(x), y);
+  }
+  RVM_UNREACHABLE("no such operation");
+}
+
+Value* ExprEmitter::EmitIntBinary(BinaryOp op, DataType dtype, Value* x, Value* y) {
+  bool s = dtype.is_int();
+  llvm::Type* type = x->getType();
+  auto shift = [&](auto make) {
+    Value* in_range = b_.CreateICmpULT(y, llvm::ConstantInt::get(type, dtype.bits));
+    Value* shifted = make(b_.CreateSelect(in_range, y, llvm::ConstantInt::get(type, 0)));
+    Value* otherwise = llvm::ConstantInt::get(type, 0);
+    if (op == BinaryOp::kShiftRight && s) otherwise = b_.CreateAShr(x, static_cast<uint64_t>(dtype.bits) - 1);
+    return b_.CreateSelect(in_range, shifted, otherwise);
+  };
+  switch (op) {
+    case BinaryOp::kAdd: return b_.CreateAdd(x, y);
+    case BinaryOp::kSubtract: return b_.CreateSub(x, y);
+    case BinaryOp::kMultiply: return b_.CreateMul(x, y);
+    case BinaryOp::kDivide:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kTruncMod:
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kFloorMod: return EmitDivision(op, s, x, y);
+    case BinaryOp::kPower: return EmitIntPower(dtype, x, y);
+    case BinaryOp::kMaximum: return b_.CreateBinaryIntrinsic(s ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    case BinaryOp::kMinimum: return b_.CreateBinaryIntrinsic(s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+    case BinaryOp::kAnd: return b_.CreateAnd(x, y);
+    case BinaryOp::kOr: return b_.CreateOr(x, y);
+    case BinaryOp::kXor: return b_.CreateXor(x, y);
+    case BinaryOp::kShiftLeft: return shift([&](Value* by) { return b_.CreateShl(x, by); });
+    case BinaryOp::kShiftRight: return shift([&](Value* by) { return s ? b_.CreateAShr(x, by) : b_.CreateLShr(x, by); });
+    case BinaryOp::kEqual: return b_.CreateICmpEQ(x, y);
+    case BinaryOp::kNotEqual: return b_.CreateICmpNE(x, y);
+    case BinaryOp::kLess: return s ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
+    case BinaryOp::kLessEqual: return s ? b_.CreateICmpSLE(x, y) : b_.CreateICmpULE(x, y);
+    case BinaryOp::kGreater: return s ? b_.CreateICmpSGT(x, y) : b_.CreateICmpUGT(x, y);
+    case BinaryOp::kGreaterEqual: return s ? b_.CreateICmpSGE(x, y) : b_.CreateICmpUGE(x, y);
+  }
+  RVM_UNREACHABLE("no such operation");
+}
+
+// By 0 gives 0; the least integer by -1 wraps.
+Value* ExprEmitter::EmitDivision(BinaryOp op, bool is_signed, Value* x, Value* y) {
+  llvm::Type* type = x->getType();
+  Value* zero = llvm::ConstantInt::get(type, 0);
+  Value* one = llvm::ConstantInt::get(type, 1);
+  bool modulo = op == BinaryOp::kFloorMod || op == BinaryOp::kTruncMod;
+  Value* by_zero = b_.CreateICmpEQ(y, zero);
+  if (!is_signed) {
+    Value* divisor = b_.CreateSelect(by_zero, one, y);
+    Value* result = modulo ? b_.CreateURem(x, divisor) : b_.CreateUDiv(x, divisor);
+    return b_.CreateSelect(by_zero, zero, result);
+  }
+  Value* by_minus_one = b_.CreateICmpEQ(y, llvm::ConstantInt::getSigned(type, -1));
+  Value* divisor = b_.CreateSelect(b_.CreateOr(by_zero, by_minus_one), one, y);
+  Value* quotient = b_.CreateSDiv(x, divisor);
+  Value* remainder = b_.CreateSub(x, b_.CreateMul(quotient, divisor));
+  if (op == BinaryOp::kFloorDivide || op == BinaryOp::kFloorMod) {
+    Value* opposite = b_.CreateICmpSLT(b_.CreateXor(remainder, divisor), zero);
+    Value* below = b_.CreateAnd(b_.CreateICmpNE(remainder, zero), opposite);
+    quotient = b_.CreateSelect(below, b_.CreateSub(quotient, one), quotient);
+    remainder = b_.CreateSelect(below, b_.CreateAdd(remainder, divisor), remainder);
+  }
+  Value* result = modulo ? remainder : quotient;
+  result = b_.CreateSelect(by_minus_one, modulo ? zero : b_.CreateNeg(x), result);
+  return b_.CreateSelect(by_zero, zero, result);
+}
+
+Value* ExprEmitter::EmitIntPower(DataType dtype, Value* x, Value* y) {
+  llvm::Type* i64 = b_.getInt64Ty();
+  Value *base = b_.CreateIntCast(x, i64, dtype.is_int()), *exponent = b_.CreateIntCast(y, i64, dtype.is_int());
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
+  llvm::BasicBlock *entry = b_.GetInsertBlock(), *head = block("power"), *done = block("power.done");
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode *result = b_.CreatePHI(i64, 2), *factor = b_.CreatePHI(i64, 2), *left = b_.CreatePHI(i64, 2);
+  Value* multiplied = b_.CreateSelect(b_.CreateTrunc(left, b_.getInt1Ty()), b_.CreateMul(result, factor), result);
+  Value* rest = b_.CreateAShr(left, 1);
+  Value* squared = b_.CreateMul(factor, factor);
+  b_.CreateCondBr(b_.CreateICmpSGT(rest, b_.getInt64(0)), head, done);
+  result->addIncoming(b_.getInt64(1), entry);
+  result->addIncoming(multiplied, head);
+  factor->addIncoming(base, entry);
+  factor->addIncoming(squared, head);
+  left->addIncoming(exponent, entry);
+  left->addIncoming(rest, head);
+  b_.SetInsertPoint(done);
+  // A negative exponent leaves something of 1 and -1 only.
+  Value* odd = b_.CreateTrunc(exponent, b_.getInt1Ty());
+  Value* sign = b_.CreateSelect(odd, b_.getInt64(static_cast<uint64_t>(-1)), b_.getInt64(1));
+  Value* of_minus_one = b_.CreateSelect(b_.CreateICmpEQ(base, b_.getInt64(static_cast<uint64_t>(-1))), sign, b_.getInt64(0));
+  Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(base, b_.getInt64(1)), b_.getInt64(1), of_minus_one);
+  Value* value = b_.CreateSelect(b_.CreateICmpSLT(exponent, b_.getInt64(0)), inverse, multiplied);
+  return b_.CreateIntCast(value, x->getType(), false);
+}
+
+}  // namespace rvm::codegen

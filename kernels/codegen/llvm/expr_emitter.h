@@ -1,0 +1,80 @@
+// Emits the scalar expressions of loop nests (kernels/te/loop_nest.h) as IR.
+#ifndef RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
+#define RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/te/loop_nest.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+namespace rvm::codegen {
+
+struct TargetFacts {
+  bool f16c = false;
+  int vector_bits = 128;
+  int registers = 16;
+};
+
+// Elements in registers: bool is i1, integers are iN, half types compute as float.
+class ExprEmitter {
+ public:
+  ExprEmitter(llvm::IRBuilder<>& builder, const TargetFacts& target) : b_(builder), target_(target) { scopes_.emplace_back(); }
+
+  // What expressions refer to.
+  absl::flat_hash_map<const te::TensorNode*, llvm::Value*> pointers;
+  absl::flat_hash_map<int64_t, llvm::Value*> symbols;  // by id of the variable
+
+  llvm::Value* Emit(const te::Expr& e);
+  llvm::Value* EmitExtent(const Dim& dim);
+  // Within the current scope:
+  void Bind(const te::IndexVar& variable, llvm::Value* value) { scopes_.back().variables[variable.id] = value; }
+  void BindTensor(const te::TensorNode* tensor, llvm::Value* value) { scopes_.back().tensors[tensor] = value; }
+
+  // Values emitted in a scope are reused until it ends: open one for each block that does
+  // not dominate what follows it.
+  void OpenScope() { scopes_.emplace_back(); }
+  void CloseScope() { scopes_.pop_back(); }
+
+  llvm::Type* RegisterType(DataType dtype);
+  llvm::Type* MemoryType(DataType dtype);
+  llvm::Value* Load(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
+  void Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
+  llvm::Value* Address(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
+  // To the precision of a tensor of `dtype`.
+  llvm::Value* Round(DataType dtype, llvm::Value* value);
+  llvm::Value* EmitBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
+
+ private:
+  struct Scope {
+    absl::flat_hash_map<const te::ExprNode*, llvm::Value*> values;
+    absl::flat_hash_map<int64_t, llvm::Value*> variables;
+    absl::flat_hash_map<const te::TensorNode*, llvm::Value*> tensors;
+  };
+
+  llvm::Value* EmitOnThisStack(const te::Expr& e);
+  llvm::Value* EmitIndexArithmetic(const te::ExprNode& e);
+  llvm::Value* EmitRead(const te::ExprNode& e);
+  llvm::Value* EmitSelect(const te::ExprNode& e);
+  llvm::Value* EmitCast(DataType from, DataType to, llvm::Value* x);
+  llvm::Value* EmitUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);
+  llvm::Value* EmitFloatUnary(te::UnaryOp op, llvm::Value* x);
+  llvm::Value* EmitIntUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);
+  llvm::Value* EmitFloatBinary(te::BinaryOp op, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitBoolBinary(te::BinaryOp op, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitIntBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitDivision(te::BinaryOp op, bool is_signed, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitIntPower(DataType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* CallImport(const char* name, std::vector<llvm::Value*> args);
+  bool MustBranch(const te::Expr& e);
+
+  llvm::IRBuilder<>& b_;
+  const TargetFacts& target_;
+  std::vector<Scope> scopes_;
+};
+
+}  // namespace rvm::codegen
+
+#endif  // RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_

@@ -1,0 +1,290 @@
+#include "kernels/codegen/kernel_compiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "kernels/abi/kernel_abi.h"
+#include "kernels/codegen/llvm/host_target.h"
+#include "kernels/codegen/llvm/nest_emitter.h"
+#include "kernels/te/schedule.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/TargetParser/Triple.h"
+
+namespace rvm::codegen {
+namespace {
+
+using llvm::Value;
+
+constexpr int64_t kParallelWork = 200'000;  // additions that are worth waking threads
+constexpr int64_t kGrainWork = 50'000;
+
+// Emits the function that runs a kernel's nests in order.
+class EntryEmitter {
+ public:
+  EntryEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::Computation& computation, const std::string& symbol)
+      : module_(module), target_(target), schedule_(schedule), computation_(computation), symbol_(symbol), b_(module.getContext()), e_(b_, target) {}
+
+  void Run();
+
+ private:
+  void Begin();
+  Value* PointerOf(const te::Tensor& tensor);
+  Value* Field(unsigned index, llvm::Type* type);
+  void ReturnIfCancelled();
+  void RunNest(const EmittedNest& nest, std::vector<Value*> args);
+  void CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work, Value* parallel_for);
+  llvm::Function* MakeThunk(const EmittedNest& nest);
+
+  llvm::Module& module_;
+  const TargetFacts& target_;
+  const te::Schedule& schedule_;
+  const te::Computation& computation_;
+  const std::string& symbol_;
+  llvm::IRBuilder<> b_;
+  ExprEmitter e_;
+  llvm::Function* function_ = nullptr;
+  Value* context_ = nullptr;
+  Value* workspace_ = nullptr;
+  Value* cancel_ = nullptr;
+};
+
+Value* EntryEmitter::Field(unsigned index, llvm::Type* type) {
+  return b_.CreateLoad(type, b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), context_, index));
+}
+
+void EntryEmitter::Begin() {
+  static_assert(offsetof(RvmKernelContext, workspace) == 0 && offsetof(RvmKernelContext, parallel_for) == 8 &&
+                offsetof(RvmKernelContext, cancel) == 16);
+  llvm::Type* pointer = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {pointer, pointer, pointer}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol_, module_);
+  function_->setDoesNotThrow();
+  b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", function_));
+  context_ = function_->getArg(2);
+  workspace_ = Field(0, pointer);
+  llvm::GlobalVariable* never = module_.getGlobalVariable("never", true);
+  if (never == nullptr) {
+    never = new llvm::GlobalVariable(module_, b_.getInt32Ty(), true, llvm::GlobalValue::InternalLinkage, b_.getInt32(0), "never");
+  }
+  Value* cancel = Field(2, pointer);
+  cancel_ = b_.CreateSelect(b_.CreateIsNull(cancel), never, cancel);
+  for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
+    e_.symbols[schedule_.symbols[i].id()] = b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(1), i));
+  }
+}
+
+Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
+  int64_t index = tensor->input_index;
+  if (tensor->kind != te::TensorKind::kInput) {
+    const te::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+    if (!buffer.is_output) return b_.CreateInBoundsGEP(b_.getInt8Ty(), workspace_, e_.EmitExtent(buffer.offset));
+    index = static_cast<int64_t>(computation_.inputs.size()) + buffer.output;
+  }
+  return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), static_cast<uint64_t>(index)));
+}
+
+void EntryEmitter::ReturnIfCancelled() {
+  llvm::BasicBlock* cancelled = llvm::BasicBlock::Create(b_.getContext(), "cancelled", function_);
+  llvm::BasicBlock* go_on = llvm::BasicBlock::Create(b_.getContext(), "go_on", function_);
+  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), cancel_, /*isVolatile=*/true);
+  b_.CreateCondBr(b_.CreateICmpNE(wanted, b_.getInt32(0)), cancelled, go_on);
+  b_.SetInsertPoint(cancelled);
+  b_.CreateRet(b_.getInt32(kRvmCancelled));
+  b_.SetInsertPoint(go_on);
+}
+
+// body(begin, end, closure) for parallel_for: the closure is the other arguments, 8 bytes each.
+llvm::Function* EntryEmitter::MakeThunk(const EmittedNest& nest) {
+  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {i64, i64, pointer}, false);
+  llvm::Function* thunk = llvm::Function::Create(type, llvm::Function::InternalLinkage, nest.function->getName() + ".range", module_);
+  thunk->setDoesNotThrow();
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(b_.getContext(), "entry", thunk));
+  std::vector<Value*> args = {thunk->getArg(0), thunk->getArg(1)};
+  for (unsigned i = 2; i < nest.function->arg_size(); ++i) {
+    Value* address = b.CreateConstInBoundsGEP1_64(i64, thunk->getArg(2), i - 2);
+    args.push_back(b.CreateLoad(nest.function->getArg(i)->getType(), address));
+  }
+  b.CreateCall(nest.function, args);
+  b.CreateRetVoid();
+  return thunk;
+}
+
+void EntryEmitter::CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work, Value* parallel_for) {
+  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+  llvm::IRBuilder<> at_entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+  Value* closure = at_entry.CreateAlloca(i64, at_entry.getInt64(args.size() - 2));
+  for (size_t i = 2; i < args.size(); ++i) b_.CreateStore(args[i], b_.CreateConstInBoundsGEP1_64(i64, closure, i - 2));
+  Value* per_unit = b_.CreateUDiv(work, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b_.getInt64(1)));
+  Value* grain = b_.CreateAdd(b_.CreateUDiv(b_.getInt64(kGrainWork), b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, per_unit, b_.getInt64(1))), b_.getInt64(1));
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64, pointer, pointer}, false);
+  b_.CreateCall(type, parallel_for, {context_, count, grain, MakeThunk(nest), closure});
+}
+
+void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
+  Value* count = e_.EmitExtent(nest.count);
+  args[1] = count;
+  bool too_small = nest.work.is_const() && nest.work.constant() < kParallelWork;
+  if (too_small || nest.count == Dim(1)) {
+    b_.CreateCall(nest.function, args);
+    return;
+  }
+  Value* work = e_.EmitExtent(nest.work);
+  Value* parallel_for = Field(1, b_.getPtrTy());
+  Value* wanted = b_.CreateAnd(b_.CreateIsNotNull(parallel_for), b_.CreateICmpSGE(work, b_.getInt64(kParallelWork)));
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
+  llvm::BasicBlock *parallel = block("parallel"), *serial = block("serial"), *done = block("done");
+  b_.CreateCondBr(wanted, parallel, serial);
+  b_.SetInsertPoint(parallel);
+  CallInParallel(nest, args, count, work, parallel_for);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(serial);
+  b_.CreateCall(nest.function, args);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+}
+
+void EntryEmitter::Run() {
+  Begin();
+  for (size_t n = 0; n < schedule_.nests.size(); ++n) {
+    EmittedNest nest = EmitNest(module_, target_, schedule_, schedule_.nests[n], absl::StrCat(symbol_, ".", n));
+    std::vector<Value*> args = {b_.getInt64(0), nullptr};
+    for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor));
+    for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
+    args.push_back(cancel_);
+    RunNest(nest, std::move(args));
+    ReturnIfCancelled();
+  }
+  b_.CreateRet(b_.getInt32(kRvmOk));
+}
+
+TargetFacts FactsOf(const HostTarget& target) {
+  std::vector<std::string> features = absl::StrSplit(target.features, ',');
+  auto has = [&](const char* name) { return std::find(features.begin(), features.end(), name) != features.end(); };
+  TargetFacts facts;
+  facts.f16c = has("+f16c");
+  if (has("+avx")) facts.vector_bits = 256;
+  if (has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq")) {
+    facts.vector_bits = 512;
+    facts.registers = 32;
+  }
+  return facts;
+}
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarget& target, int opt_level) {
+  RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(target.triple));
+  constexpr llvm::CodeGenOptLevel kLevels[] = {llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less, llvm::CodeGenOptLevel::Default, llvm::CodeGenOptLevel::Default};
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  // The baseline CPU with exactly the features that were listed: the loader checks those.
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
+      target.triple, "x86-64", target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
+  if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
+  return machine;
+}
+
+void SetAttributes(llvm::Module& module, const HostTarget& target, const TargetFacts& facts) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr("target-cpu", "x86-64");
+    function.addFnAttr("tune-cpu", target.cpu);
+    function.addFnAttr("target-features", target.features);
+    function.addFnAttr("prefer-vector-width", absl::StrCat(facts.vector_bits));
+    function.addFnAttr("no-builtins");
+  }
+}
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = opt_level >= 2;
+  tuning.LoopInterleaving = opt_level >= 2;
+  tuning.SLPVectorization = opt_level >= 3;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager calls;
+  llvm::ModuleAnalysisManager modules;
+  // No library but the loader's table exists at run time.
+  llvm::TargetLibraryInfoImpl library(llvm::Triple(module.getTargetTriple()));
+  library.disableAllFunctions();
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+  const llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1, llvm::OptimizationLevel::O3, llvm::OptimizationLevel::O3};
+  llvm::ModulePassManager passes = opt_level == 0 ? builder.buildO0DefaultPipeline(levels[0]) : builder.buildPerModuleDefaultPipeline(levels[opt_level]);
+  passes.run(module, modules);
+}
+
+absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) return absl::InternalError("this target emits no objects");
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+CompiledKernel DescribeKernel(const KernelRequest& request, const te::Schedule& schedule, const TargetFacts& facts) {
+  CompiledKernel kernel;
+  kernel.symbol = request.symbol;
+  kernel.input_layouts.resize(request.computation.inputs.size());
+  for (const te::LoopNest& nest : schedule.nests) {
+    if (!nest.contraction) continue;
+    const te::Contraction& c = *nest.contraction;
+    DataType dtype = nest.tensors[0].value->operands[0].dtype();
+    kernel.input_layouts[static_cast<size_t>(c.input)] = PackedLayout{PanelColumns(facts, dtype, c), c.transposed};
+  }
+  kernel.workspace = schedule.workspace;
+  kernel.workspace_bytes = schedule.workspace.AsConst().value_or(0);
+  kernel.schedule = schedule.description;
+  return kernel;
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests, const CodegenOptions& options) {
+  int opt_level = std::clamp(options.opt_level, 0, 3);
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target, opt_level));
+  TargetFacts facts = FactsOf(target);
+  llvm::LLVMContext context;
+  llvm::Module module("kernels", context);
+  module.setTargetTriple(target.triple);
+  module.setDataLayout(machine->createDataLayout());
+  CompiledObject result;
+  for (const KernelRequest& request : requests) {
+    RVM_ASSIGN_OR_RETURN(te::Schedule schedule, te::MakeSchedule(request.computation, request.constant_inputs));
+    EntryEmitter(module, facts, schedule, request.computation, request.symbol).Run();
+    result.kernels.push_back(DescribeKernel(request, schedule, facts));
+  }
+  SetAttributes(module, target, facts);
+  std::string problem;
+  llvm::raw_string_ostream problems(problem);
+  if (llvm::verifyModule(module, &problems)) return absl::InternalError(absl::StrCat("malformed IR: ", problem));
+  if (options.keep_ir) {
+    llvm::raw_string_ostream text(result.llvm_ir);
+    module.print(text, nullptr);
+  }
+  Optimise(module, *machine, opt_level);
+  if (options.keep_ir) {
+    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
+    RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, *machine, llvm::CodeGenFileType::AssemblyFile));
+  }
+  RVM_ASSIGN_OR_RETURN(std::string object, Generate(module, *machine, llvm::CodeGenFileType::ObjectFile));
+  result.object.assign(object.begin(), object.end());
+  return result;
+}
+
+}  // namespace rvm::codegen

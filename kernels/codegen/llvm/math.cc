@@ -1,0 +1,191 @@
+#include "kernels/codegen/llvm/math.h"
+
+#include <initializer_list>
+#include <limits>
+
+#include "llvm/IR/Intrinsics.h"
+
+// Polynomials were fitted by weighted least squares towards the minimax; each comment states
+// the interval.
+namespace rvm::codegen {
+namespace {
+
+using llvm::IRBuilder;
+using llvm::Value;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Value* Float(Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
+
+llvm::Type* IntType(Value* x) {
+  llvm::Type* element = llvm::Type::getInt32Ty(x->getContext());
+  auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType());
+  return vector == nullptr ? element : llvm::VectorType::get(element, vector->getElementCount());
+}
+
+Value* Int(Value* like_float, int64_t value) {
+  return llvm::ConstantInt::get(IntType(like_float), static_cast<uint64_t>(value) & 0xffffffffu);
+}
+
+Value* AsInt(IRBuilder<>& b, Value* x) { return b.CreateBitCast(x, IntType(x)); }
+
+Value* MulAdd(IRBuilder<>& b, Value* x, Value* y, Value* z) {
+  return b.CreateIntrinsic(llvm::Intrinsic::fmuladd, {x->getType()}, {x, y, z});
+}
+
+// Lowest power first.
+Value* Polynomial(IRBuilder<>& b, Value* x, std::initializer_list<double> coefficients) {
+  const double* c = coefficients.end() - 1;
+  Value* sum = Float(x, *c);
+  while (c != coefficients.begin()) sum = MulAdd(b, sum, x, Float(x, *--c));
+  return sum;
+}
+
+Value* Abs(IRBuilder<>& b, Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+Value* CopySign(IRBuilder<>& b, Value* x, Value* sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign); }
+// A NaN passes through.
+Value* ClampAbove(IRBuilder<>& b, Value* x, double limit) {
+  return b.CreateSelect(b.CreateFCmpOGT(x, Float(x, limit)), Float(x, limit), x);
+}
+Value* ClampBelow(IRBuilder<>& b, Value* x, double limit) {
+  return b.CreateSelect(b.CreateFCmpOLT(x, Float(x, limit)), Float(x, limit), x);
+}
+
+// 2^n for an integer n in the normal range.
+Value* PowerOfTwo(IRBuilder<>& b, Value* n, llvm::Type* type) {
+  Value* biased = b.CreateAdd(n, llvm::ConstantInt::get(n->getType(), 127));
+  return b.CreateBitCast(b.CreateShl(biased, 23), type);
+}
+
+struct ExpParts {
+  Value* n;  // integer
+  Value* p;  // e^x = 2^n * (1 + p), |p| < 0.42
+};
+
+ExpParts SplitExp(IRBuilder<>& b, Value* x) {
+  // Adding 1.5 * 2^23 rounds to an integer, which the low bits then hold.
+  Value* magic = Float(x, 12582912.0);
+  Value* shifted = MulAdd(b, x, Float(x, 1.44269504088896341), magic);
+  Value* n = b.CreateSub(AsInt(b, shifted), Int(x, 0x4b400000));
+  Value* nf = b.CreateFSub(shifted, magic);
+  Value* r = MulAdd(b, nf, Float(x, -0.693145751953125), x);
+  r = MulAdd(b, nf, Float(x, -1.42860682030941723212e-6), r);
+  Value* q = Polynomial(b, r, {5.000000044e-01, 1.666666637e-01, 4.166636103e-02, 8.333389349e-03, 1.394061735e-03,
+                               1.984587625e-04});  // (e^r - 1 - r) / r^2, |r| <= ln2 / 2
+  return {n, MulAdd(b, b.CreateFMul(r, r), q, r)};
+}
+
+}  // namespace
+
+Value* EmitExp(IRBuilder<>& b, Value* x) {
+  ExpParts e = SplitExp(b, ClampBelow(b, ClampAbove(b, x, 89.0), -104.0));
+  // In two steps: 2^n itself may overflow, or be subnormal.
+  Value* half = b.CreateAShr(e.n, 1);
+  Value* scaled = b.CreateFMul(b.CreateFAdd(e.p, Float(x, 1)), PowerOfTwo(b, half, x->getType()));
+  return b.CreateFMul(scaled, PowerOfTwo(b, b.CreateSub(e.n, half), x->getType()));
+}
+
+Value* EmitTanh(IRBuilder<>& b, Value* x) {
+  // (e^2|x| - 1) / (e^2|x| + 1), keeping e^2|x| - 1 exact near 0.
+  Value* twice = b.CreateFMul(ClampAbove(b, Abs(b, x), 10.0), Float(x, 2));
+  ExpParts e = SplitExp(b, twice);
+  Value* scale = PowerOfTwo(b, e.n, x->getType());
+  Value* m = MulAdd(b, e.p, scale, b.CreateFSub(scale, Float(x, 1)));
+  return CopySign(b, b.CreateFDiv(m, b.CreateFAdd(m, Float(x, 2))), x);
+}
+
+Value* EmitSigmoid(IRBuilder<>& b, Value* x) {
+  return b.CreateFDiv(Float(x, 1), b.CreateFAdd(EmitExp(b, b.CreateFNeg(x)), Float(x, 1)));
+}
+
+Value* EmitErf(IRBuilder<>& b, Value* x) {
+  Value* a = Abs(b, x);
+  Value* square = b.CreateFMul(x, x);
+  Value* near = b.CreateFMul(x, Polynomial(b, square, {1.128379166e+00, -3.761262714e-01, 1.128360018e-01,
+                                                       -2.685444459e-02, 5.189535341e-03, -8.020841295e-04,
+                                                       7.889119584e-05}));  // erf(x) / x, |x| <= 1
+  Value* t = ClampAbove(b, a, 4.0);
+  Value* log = Polynomial(b, t, {1.781241076e-04, -1.129527360e+00, -6.333328481e-01, -1.082784842e-01, 2.510176082e-02,
+                                 -4.153775864e-03, 4.265053130e-04, -1.926272062e-05,
+                                 -1.697468795e-07});  // log(erfc(t)), 0.95 <= t <= 4
+  Value* far = CopySign(b, b.CreateFSub(Float(x, 1), EmitExp(b, log)), x);
+  return b.CreateSelect(b.CreateFCmpOLT(a, Float(x, 1)), near, far);
+}
+
+Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base) {
+  // Subnormals are scaled up first.
+  Value* tiny = b.CreateFCmpOLT(x, Float(x, 0x1p-126));
+  Value* scaled = b.CreateSelect(tiny, b.CreateFMul(x, Float(x, 0x1p23)), x);
+  Value* bits = AsInt(b, scaled);
+  // m in [sqrt(1/2), sqrt(2)) and e with scaled = m * 2^e.
+  Value* offset = b.CreateSub(bits, Int(x, 0x3f3504f3));
+  Value* e = b.CreateAShr(offset, 23);
+  Value* mantissa = b.CreateAdd(b.CreateAnd(offset, Int(x, 0x7fffff)), Int(x, 0x3f3504f3));
+  Value* f = b.CreateFSub(b.CreateBitCast(mantissa, x->getType()), Float(x, 1));
+  Value* ef = b.CreateFAdd(b.CreateSIToFP(e, x->getType()), b.CreateSelect(tiny, Float(x, -23), Float(x, 0)));
+  Value* q = Polynomial(b, f, {3.333331260e-01, -2.500000960e-01, 2.000211873e-01, -1.666799567e-01, 1.421955091e-01,
+                               -1.240559143e-01, 1.188817462e-01, -1.167564126e-01,
+                               6.746601231e-02});  // (log(1 + f) - f + f^2 / 2) / f^3
+  Value* square = b.CreateFMul(f, f);
+  Value* tail = MulAdd(b, b.CreateFMul(square, f), q, b.CreateFMul(square, Float(x, -0.5)));
+  Value* result = nullptr;
+  if (base == LogBase::kE) {
+    tail = MulAdd(b, ef, Float(x, 1.42860682030941723212e-6), tail);
+    result = MulAdd(b, ef, Float(x, 0.693145751953125), b.CreateFAdd(f, tail));
+  } else {
+    // The high part of the factor has few bits, so that e times it is exact.
+    double high = base == LogBase::k2 ? 1.0 : 0.301025390625, low = base == LogBase::k2 ? 0.0 : 4.6050389811952137e-6;
+    double factor = base == LogBase::k2 ? 1.44269504088896341 : 0.434294481903251828;
+    Value* fraction = b.CreateFMul(b.CreateFAdd(f, tail), Float(x, factor));
+    result = MulAdd(b, ef, Float(x, high), MulAdd(b, ef, Float(x, low), fraction));
+  }
+  result = b.CreateSelect(b.CreateFCmpOEQ(x, Float(x, kInfinity)), Float(x, kInfinity), result);
+  result = b.CreateSelect(b.CreateFCmpOEQ(x, Float(x, 0)), Float(x, -kInfinity), result);
+  Value* bad = b.CreateFCmpULT(x, Float(x, 0));  // negative or NaN
+  return b.CreateSelect(bad, Float(x, std::numeric_limits<float>::quiet_NaN()), result);
+}
+
+Value* EmitHalfToFloat(IRBuilder<>& b, Value* bits) {
+  llvm::Type* f32 = b.getFloatTy();
+  Value* u = b.CreateZExt(bits, b.getInt32Ty());
+  Value* magnitude = b.CreateAnd(u, 0x7fff);
+  Value* sign = b.CreateShl(b.CreateAnd(u, 0x8000), 16);
+  Value* moved = b.CreateShl(magnitude, 13);
+  // Multiplying rebiases the exponent, also of subnormals.
+  Value* finite = b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, 0x1p112)), b.getInt32Ty());
+  Value* special = b.CreateOr(moved, 0x7f800000);
+  Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(0x7c00)), special, finite);
+  return b.CreateBitCast(b.CreateOr(result, sign), f32);
+}
+
+Value* EmitFloatToHalf(IRBuilder<>& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, b.getInt32Ty());
+  Value* magnitude = b.CreateAnd(bits, 0x7fffffff);
+  Value* sign = b.CreateAnd(b.CreateLShr(bits, 16), 0x8000);
+  // Adding 0.5 puts the units of a subnormal half in the last bit, rounded.
+  Value* half = llvm::ConstantFP::get(b.getFloatTy(), 0.5);
+  Value* small = b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), half), b.getInt32Ty()),
+                             b.getInt32(0x3f000000));
+  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, 13), 1);
+  Value* rounded = b.CreateAdd(b.CreateAdd(magnitude, odd), b.getInt32(0xfff));
+  Value* normal = b.CreateLShr(b.CreateSub(rounded, b.getInt32(112 << 23)), 13);
+  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, b.getInt32(113 << 23)), small, normal);
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(0x477ff000)), b.getInt32(0x7c00), result);
+  result = b.CreateSelect(b.CreateICmpUGT(magnitude, b.getInt32(0x7f800000)), b.getInt32(0x7e00), result);
+  return b.CreateTrunc(b.CreateOr(result, sign), b.getInt16Ty());
+}
+
+Value* EmitBFloatToFloat(IRBuilder<>& b, Value* bits) {
+  return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, b.getInt32Ty()), 16), b.getFloatTy());
+}
+
+Value* EmitFloatToBFloat(IRBuilder<>& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, b.getInt32Ty());
+  Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
+  Value* rounded = b.CreateAdd(b.CreateAdd(bits, odd), b.getInt32(0x7fff));
+  Value* nan = b.CreateOr(bits, 0x400000);
+  Value* is_nan = b.CreateICmpUGT(b.CreateAnd(bits, 0x7fffffff), b.getInt32(0x7f800000));
+  return b.CreateTrunc(b.CreateLShr(b.CreateSelect(is_nan, nan, rounded), 16), b.getInt16Ty());
+}
+
+}  // namespace rvm::codegen

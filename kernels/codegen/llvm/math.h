@@ -1,0 +1,27 @@
+// Straight-line float32 mathematics in IR, so that loops over it vectorise.
+//
+// Errors are a few units in the last place; infinities, NaN, overflow and
+// underflow behave as in libm. Works on scalars and on vectors.
+#ifndef RVM_KERNELS_CODEGEN_LLVM_MATH_H_
+#define RVM_KERNELS_CODEGEN_LLVM_MATH_H_
+
+#include "llvm/IR/IRBuilder.h"
+
+namespace rvm::codegen {
+
+llvm::Value* EmitExp(llvm::IRBuilder<>& b, llvm::Value* x);
+llvm::Value* EmitTanh(llvm::IRBuilder<>& b, llvm::Value* x);
+llvm::Value* EmitSigmoid(llvm::IRBuilder<>& b, llvm::Value* x);
+llvm::Value* EmitErf(llvm::IRBuilder<>& b, llvm::Value* x);
+enum class LogBase { kE, k2, k10 };
+llvm::Value* EmitLog(llvm::IRBuilder<>& b, llvm::Value* x, LogBase base);
+
+// float16 and bfloat16 bits (i16) from and to float, rounding to nearest even.
+llvm::Value* EmitHalfToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
+llvm::Value* EmitFloatToHalf(llvm::IRBuilder<>& b, llvm::Value* x);
+llvm::Value* EmitBFloatToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
+llvm::Value* EmitFloatToBFloat(llvm::IRBuilder<>& b, llvm::Value* x);
+
+}  // namespace rvm::codegen
+
+#endif  // RVM_KERNELS_CODEGEN_LLVM_MATH_H_

@@ -1,0 +1,387 @@
+#include "kernels/codegen/llvm/nest_emitter.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kernels/codegen/llvm/contraction.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace rvm::codegen {
+
+using llvm::Value;
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::NestTensor;
+using te::ReduceOp;
+
+std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int64_t step, std::vector<Value*> carried,
+                             LoopBody body) {
+  llvm::BasicBlock* entry = b.GetInsertBlock();
+  llvm::Function* function = entry->getParent();
+  llvm::BasicBlock* head = llvm::BasicBlock::Create(b.getContext(), "loop", function);
+  llvm::BasicBlock* exit = llvm::BasicBlock::Create(b.getContext(), "exit", function);
+  b.CreateCondBr(b.CreateICmpSLT(begin, end), head, exit);
+  b.SetInsertPoint(head);
+  llvm::PHINode* at = b.CreatePHI(begin->getType(), 2, "at");
+  at->addIncoming(begin, entry);
+  std::vector<Value*> current;
+  for (Value* value : carried) {
+    llvm::PHINode* phi = b.CreatePHI(value->getType(), 2);
+    phi->addIncoming(value, entry);
+    current.push_back(phi);
+  }
+  std::vector<Value*> next = body(at, current);
+  Value* following = b.CreateNSWAdd(at, llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(step)));
+  llvm::BasicBlock* latch = b.GetInsertBlock();
+  b.CreateCondBr(b.CreateICmpSLT(following, end), head, exit);
+  at->addIncoming(following, latch);
+  b.SetInsertPoint(exit);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    llvm::cast<llvm::PHINode>(current[i])->addIncoming(next[i], latch);
+    llvm::PHINode* phi = b.CreatePHI(carried[i]->getType(), 2);
+    phi->addIncoming(carried[i], entry);
+    phi->addIncoming(next[i], latch);
+    results.push_back(phi);
+  }
+  return results;
+}
+
+namespace {
+
+constexpr int64_t kBlock = 256;  // columns reduced at a time
+
+class NestEmitter {
+ public:
+  NestEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::LoopNest& nest)
+      : module_(module), target_(target), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, target) {}
+
+  EmittedNest Run(const std::string& name);
+
+ private:
+  const ExprNode* Reduction() const {
+    const Expr& value = nest_.tensors[0].value;
+    return value->kind == ExprKind::kReduce ? value.get() : nullptr;
+  }
+  void CollectTensors();
+  void Begin(const std::string& name);
+  Dim Work() const;
+  bool ReducesByColumns() const;
+  void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
+  void EmitUnlessCancelled(llvm::function_ref<void()> body);
+  void EmitPosition();
+  void EmitColumns(Value* begin, Value* end);
+  void Finish(const NestTensor& t, Value* value);
+  void FinishRest();
+  void EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::function_ref<void()> body);
+  Value* EmitReduce(const ExprNode& reduce);
+  std::vector<Value*> EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried);
+  std::vector<Value*> Combine(const ExprNode& reduce, const std::vector<Value*>& carried);
+  Value* Fold(const ExprNode& reduce, Value* best, Value* value);
+  Value* Initial(const ExprNode& reduce);
+
+  llvm::Module& module_;
+  const TargetFacts& target_;
+  const te::Schedule& schedule_;
+  const te::LoopNest& nest_;
+  llvm::IRBuilder<> b_;
+  ExprEmitter e_;
+  EmittedNest result_;
+  Value* begin_ = nullptr;
+  Value* end_ = nullptr;
+  Value* cancel_ = nullptr;
+};
+
+void NestEmitter::CollectTensors() {
+  auto add = [&](const te::Tensor& tensor) {
+    bool known = std::any_of(result_.tensors.begin(), result_.tensors.end(), [&](const te::Tensor& t) { return t.get() == tensor.get(); });
+    if (!known) result_.tensors.push_back(tensor);
+  };
+  std::vector<Expr> roots;
+  for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
+  auto own = [&](const te::Tensor& tensor) {
+    return std::any_of(nest_.tensors.begin(), nest_.tensors.end(), [&](const NestTensor& t) { return t.tensor.get() == tensor.get(); });
+  };
+  for (const ExprNode* node : te::Postorder(roots)) {
+    if (node->kind == ExprKind::kRead && !own(node->tensor)) add(node->tensor);
+  }
+  for (const NestTensor& t : nest_.tensors) {
+    if (t.stored) add(t.tensor);
+  }
+}
+
+Dim NestEmitter::Work() const {
+  int64_t operations = 0;
+  std::vector<Expr> roots;
+  for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
+  for (const ExprNode* node : te::Postorder(roots)) {
+    if (node->kind == ExprKind::kUnary || node->kind == ExprKind::kBinary) {
+      bool function = node->kind == ExprKind::kUnary && node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh;
+      operations += function ? 10 : 1;
+    }
+  }
+  Dim work = std::max<int64_t>(operations, 1);
+  for (const IndexVar& axis : nest_.axes) work = work * axis.extent;
+  if (const ExprNode* reduce = Reduction()) {
+    for (const IndexVar& axis : reduce->axes) work = work * axis.extent;
+  }
+  return work;
+}
+
+void NestEmitter::Begin(const std::string& name) {
+  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+  std::vector<llvm::Type*> parameters = {i64, i64};
+  parameters.insert(parameters.end(), result_.tensors.size(), pointer);
+  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
+  parameters.push_back(pointer);
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
+  llvm::Function* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module_);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::MustProgress);
+  function->setDoesNotThrow();
+  begin_ = function->getArg(0);
+  end_ = function->getArg(1);
+  unsigned next = 2;
+  for (const te::Tensor& tensor : result_.tensors) {
+    function->addParamAttr(next, llvm::Attribute::NoAlias);
+    function->addParamAttr(next, llvm::Attribute::NoCapture);
+    function->addParamAttr(next, llvm::Attribute::NonNull);
+    e_.pointers[tensor.get()] = function->getArg(next++);
+  }
+  b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", function));
+  for (const Dim& symbol : schedule_.symbols) e_.symbols[symbol.id()] = function->getArg(next++);
+  // An extent is never negative, which lets index arithmetic be unsigned.
+  for (const Dim& symbol : schedule_.symbols) {
+    b_.CreateAssumption(b_.CreateICmpSGE(e_.symbols[symbol.id()], b_.getInt64(0)));
+  }
+  cancel_ = function->getArg(next);
+  result_.function = function;
+  llvm::FastMathFlags flags;
+  flags.setAllowContract(true);
+  b_.setFastMathFlags(flags);
+}
+
+// Whether reducing many columns side by side reads memory in better order than one by one.
+bool NestEmitter::ReducesByColumns() const {
+  const ExprNode* reduce = Reduction();
+  if (reduce == nullptr || nest_.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax) return false;
+  const IndexVar &column = nest_.axes.back(), &inner = reduce->axes.back();
+  int by_column = 0, by_inner = 0;
+  for (const ExprNode* node : te::Postorder({reduce->operands[0]})) {
+    if (node->kind != ExprKind::kRead) continue;
+    by_column += te::Stride(node->operands[0], column.id).value_or(2) > 1;
+    by_inner += te::Stride(node->operands[0], inner.id).value_or(2) > 1;
+  }
+  bool short_inner = inner.extent.is_const() && inner.extent.constant() < 16;
+  return by_column < by_inner || (short_inner && by_column == 0);
+}
+
+void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body) {
+  if (axis == count) return body();
+  Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
+  Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
+  EmitLoop(b_, begin, end, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+    e_.OpenScope();
+    e_.Bind(nest_.axes[axis], at);
+    auto rest = [&] { EmitAxes(axis + 1, count, body); };
+    bool long_body = axis == 0 && (nest_.axes.size() > 1 || Reduction() != nullptr);
+    long_body ? EmitUnlessCancelled(rest) : rest();
+    e_.CloseScope();
+    return {};
+  });
+}
+
+void NestEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
+  llvm::Function* function = result_.function;
+  llvm::BasicBlock* run = llvm::BasicBlock::Create(b_.getContext(), "run", function);
+  llvm::BasicBlock* skip = llvm::BasicBlock::Create(b_.getContext(), "skip", function);
+  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), cancel_, /*isVolatile=*/true);
+  b_.CreateCondBr(b_.CreateICmpEQ(wanted, b_.getInt32(0)), run, skip);
+  b_.SetInsertPoint(run);
+  body();
+  b_.CreateBr(skip);
+  b_.SetInsertPoint(skip);
+}
+
+void NestEmitter::Finish(const NestTensor& t, Value* value) {
+  if (t.stored) e_.Store(t.tensor.dtype(), value, e_.pointers.at(t.tensor.get()), e_.Emit(nest_.store_offset));
+  e_.BindTensor(t.tensor.get(), e_.Round(t.tensor.dtype(), value));
+}
+
+void NestEmitter::FinishRest() {
+  for (size_t i = 1; i < nest_.tensors.size(); ++i) Finish(nest_.tensors[i], e_.Emit(nest_.tensors[i].value));
+}
+
+void NestEmitter::EmitPosition() {
+  const NestTensor& first = nest_.tensors[0];
+  Finish(first, Reduction() != nullptr ? EmitReduce(*Reduction()) : e_.Emit(first.value));
+  FinishRest();
+}
+
+// The identity of the operation, which is also the result over nothing.
+Value* NestEmitter::Initial(const ExprNode& reduce) {
+  DataType dtype = reduce.operands[0].dtype();
+  llvm::Type* type = e_.RegisterType(dtype);
+  bool maximum = reduce.reduce == ReduceOp::kMaximum;
+  switch (reduce.reduce) {
+    case ReduceOp::kProduct: return dtype.is_float() ? llvm::ConstantFP::get(type, 1) : llvm::ConstantInt::get(type, 1);
+    case ReduceOp::kAll: return b_.getTrue();
+    case ReduceOp::kAny: return b_.getFalse();
+    case ReduceOp::kMaximum:
+    case ReduceOp::kMinimum: {
+      if (dtype.is_float()) return llvm::ConstantFP::getInfinity(type, maximum);
+      unsigned bits = dtype.bits;
+      if (!dtype.is_int()) return llvm::ConstantInt::get(type, maximum ? llvm::APInt(bits, 0) : llvm::APInt::getMaxValue(bits));
+      return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+    }
+    default: return llvm::Constant::getNullValue(type);
+  }
+}
+
+Value* NestEmitter::Fold(const ExprNode& reduce, Value* best, Value* value) {
+  DataType dtype = reduce.operands[0].dtype();
+  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
+  llvm::FastMathFlags flags = b_.getFastMathFlags();
+  flags.setAllowReassoc(true);
+  b_.setFastMathFlags(flags);
+  auto truth = [&](Value* v) {
+    return dtype.is_float() ? b_.CreateFCmpUNE(v, llvm::ConstantFP::get(v->getType(), 0)) : b_.CreateICmpNE(v, llvm::ConstantInt::get(v->getType(), 0));
+  };
+  switch (reduce.reduce) {
+    case ReduceOp::kSum: return e_.EmitBinary(BinaryOp::kAdd, dtype, best, value);
+    case ReduceOp::kProduct: return e_.EmitBinary(BinaryOp::kMultiply, dtype, best, value);
+    case ReduceOp::kMaximum: return e_.EmitBinary(BinaryOp::kMaximum, dtype, best, value);
+    case ReduceOp::kMinimum: return e_.EmitBinary(BinaryOp::kMinimum, dtype, best, value);
+    case ReduceOp::kAll: return b_.CreateAnd(best, truth(value));
+    case ReduceOp::kAny: return b_.CreateOr(best, truth(value));
+    default: RVM_UNREACHABLE("not a fold");
+  }
+}
+
+std::vector<Value*> NestEmitter::Combine(const ExprNode& reduce, const std::vector<Value*>& carried) {
+  Value* value = e_.Emit(reduce.operands[0]);
+  if (reduce.reduce < ReduceOp::kArgMax) return {Fold(reduce, carried[0], value)};
+  DataType dtype = reduce.operands[0].dtype();
+  bool maximum = reduce.reduce == ReduceOp::kArgMax || reduce.reduce == ReduceOp::kArgMaxLast;
+  bool last = reduce.reduce == ReduceOp::kArgMaxLast || reduce.reduce == ReduceOp::kArgMinLast;
+  Value *best = carried[0], *step = carried[2];
+  Value* better = e_.EmitBinary(maximum ? BinaryOp::kGreater : BinaryOp::kLess, dtype, value, best);
+  if (last) better = b_.CreateOr(better, e_.EmitBinary(BinaryOp::kEqual, dtype, value, best));
+  if (dtype.is_float()) {
+    // Comparisons with a NaN are false: a NaN beats all but an earlier NaN.
+    Value* nan = b_.CreateFCmpUNO(value, value);
+    if (!last) nan = b_.CreateAnd(nan, b_.CreateFCmpORD(best, best));
+    better = b_.CreateOr(better, nan);
+  }
+  better = b_.CreateOr(better, b_.CreateICmpEQ(step, b_.getInt64(0)));
+  return {b_.CreateSelect(better, value, best), b_.CreateSelect(better, step, carried[1]), b_.CreateNSWAdd(step, b_.getInt64(1))};
+}
+
+std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried) {
+  if (axis == reduce.axes.size()) return Combine(reduce, carried);
+  Value* end = e_.EmitExtent(reduce.axes[axis].extent);
+  return EmitLoop(b_, b_.getInt64(0), end, 1, std::move(carried), [&](Value* at, const std::vector<Value*>& current) {
+    e_.OpenScope();
+    e_.Bind(reduce.axes[axis], at);
+    std::vector<Value*> next = EmitReduceStep(reduce, axis + 1, current);
+    e_.CloseScope();
+    return next;
+  });
+}
+
+Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
+  if (reduce.reduce < ReduceOp::kArgMax) return EmitReduceStep(reduce, 0, {Initial(reduce)})[0];
+  llvm::Type* type = e_.RegisterType(reduce.operands[0].dtype());
+  return EmitReduceStep(reduce, 0, {llvm::Constant::getNullValue(type), b_.getInt64(0), b_.getInt64(0)})[1];
+}
+
+void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::function_ref<void()> body) {
+  if (axis == reduce.axes.size()) return body();
+  Value* end = e_.EmitExtent(reduce.axes[axis].extent);
+  EmitLoop(b_, b_.getInt64(0), end, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+    e_.OpenScope();
+    e_.Bind(reduce.axes[axis], at);
+    EmitReduceLoops(reduce, axis + 1, body);
+    e_.CloseScope();
+    return {};
+  });
+}
+
+// A block of the last axis at a time, its accumulators in a local array.
+void NestEmitter::EmitColumns(Value* begin, Value* end) {
+  const ExprNode& reduce = *Reduction();
+  llvm::Type* type = e_.RegisterType(reduce.operands[0].dtype());
+  if (reduce.reduce == ReduceOp::kAll || reduce.reduce == ReduceOp::kAny) type = b_.getInt1Ty();
+  llvm::Type* memory = type->isIntegerTy(1) ? b_.getInt8Ty() : type;
+  llvm::IRBuilder<> at_entry(&result_.function->getEntryBlock(), result_.function->getEntryBlock().begin());
+  llvm::AllocaInst* block = at_entry.CreateAlloca(memory, at_entry.getInt64(kBlock));
+  block->setAlignment(llvm::Align(64));
+  auto load = [&](Value* i) {
+    Value* raw = b_.CreateLoad(memory, b_.CreateInBoundsGEP(memory, block, i));
+    return memory == type ? raw : b_.CreateICmpNE(raw, b_.getInt8(0));
+  };
+  auto store = [&](Value* value, Value* i) {
+    b_.CreateStore(memory == type ? value : b_.CreateZExt(value, memory), b_.CreateInBoundsGEP(memory, block, i));
+  };
+  EmitLoop(b_, begin, end, kBlock, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
+    Value* left = b_.CreateNSWSub(end, first);
+    Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(kBlock));
+    auto each = [&](llvm::function_ref<void(Value*)> body) {
+      EmitLoop(b_, b_.getInt64(0), width, 1, {}, [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
+        e_.OpenScope();
+        e_.Bind(nest_.axes.back(), b_.CreateNSWAdd(first, i));
+        body(i);
+        e_.CloseScope();
+        return {};
+      });
+    };
+    EmitUnlessCancelled([&] {
+      each([&](Value* i) { store(Initial(reduce), i); });
+      EmitReduceLoops(reduce, 0, [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
+      each([&](Value* i) {
+        Finish(nest_.tensors[0], load(i));
+        FinishRest();
+      });
+    });
+    return {};
+  });
+}
+
+EmittedNest NestEmitter::Run(const std::string& name) {
+  CollectTensors();
+  Begin(name);
+  result_.work = Work();
+  if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
+  if (nest_.contraction) {
+    ContractionSite site{b_, e_, target_, nest_, begin_, end_, cancel_};
+    result_.count = EmitContraction(site, [&](Value* first_value) {
+      Finish(nest_.tensors[0], first_value);
+      FinishRest();
+    });
+  } else if (ReducesByColumns()) {
+    size_t outer = nest_.axes.size() - 1;
+    EmitAxes(0, outer, [&] {
+      outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
+    });
+  } else {
+    EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
+  }
+  b_.CreateRetVoid();
+  return std::move(result_);
+}
+
+}  // namespace
+
+EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::LoopNest& nest,
+                     const std::string& name) {
+  return NestEmitter(module, target, schedule, nest).Run(name);
+}
+
+}  // namespace rvm::codegen

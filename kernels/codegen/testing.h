@@ -1,0 +1,35 @@
+// Runs compiled kernels beside te::Evaluate.
+#ifndef RVM_KERNELS_CODEGEN_TESTING_H_
+#define RVM_KERNELS_CODEGEN_TESTING_H_
+
+#include <random>
+#include <vector>
+
+#include "base/literal.h"
+#include "kernels/codegen/kernel_compiler.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::codegen {
+
+struct CheckOptions {
+  std::vector<std::vector<int64_t>> symbol_values = {{}};  // in the order of the kernel's dims
+  std::vector<bool> constant_inputs;
+  double tolerance = 2e-5;   // relative to max(1, |expected|)
+  double range = 4;          // inputs are in [-range, range]
+  const char* target = "host";
+  int opt_level = 2;
+  bool threads = false;      // offer a parallel_for
+};
+
+Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
+
+// Compiles, loads and runs the computation on random inputs; failures are gtest's.
+// Gives what was compiled.
+CompiledObject CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
+
+// As CheckKernel, on these inputs.
+void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs, const CheckOptions& options = {});
+
+}  // namespace rvm::codegen
+
+#endif  // RVM_KERNELS_CODEGEN_TESTING_H_
