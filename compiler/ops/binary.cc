@@ -10,7 +10,8 @@ using te::Expr;
 using te::Tensor;
 
 constexpr Input kInputs[] = {{"lhs", "a tensor"}, {"rhs", "a tensor that broadcasts with lhs"}};
-constexpr Input kWhereInputs[] = {{"condition", "a bool tensor"}, {"x", "taken where true"}, {"y", "taken where false"}};
+constexpr Input kWhereInputs[] = {
+    {"condition", "a bool tensor"}, {"x", "taken where true"}, {"y", "taken where false"}};
 constexpr Input kBiasInputs[] = {{"data", "a tensor"}, {"bias", "a vector of the extent of `axis`"}};
 constexpr AttrSpec kBiasAttrs[] = {{"axis", AttrType::kInt, "1", "the axis that bias runs along"}};
 
@@ -51,7 +52,8 @@ Solve WhereRelation(TypeContext& context) {
   if (tensors[1]->dtype.dtype != tensors[2]->dtype.dtype) {
     return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
                         "the branches have dtypes `" + tensors[1]->dtype.dtype.ToString() + "` and `" +
-                            tensors[2]->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)", 2);
+                            tensors[2]->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)",
+                        2);
   }
   Dims dims;
   for (const ir::TensorType* tensor : tensors) {
@@ -83,13 +85,15 @@ Solve BiasAddRelation(TypeContext& context) {
   if (data == nullptr || bias == nullptr) return Solve::kStuck;
   int64_t rank = static_cast<int64_t>(data->shape.dims.size());
   if (bias->shape.dims.size() != 1) {
-    return context.Fail(diagnostics::DiagnosticKind::kRankMismatch,
-                        "argument 2 of `nn.bias_add` has rank " + std::to_string(bias->shape.dims.size()) + "; expected rank 1", 1);
+    return context.Fail(
+        diagnostics::DiagnosticKind::kRankMismatch,
+        "argument 2 of `nn.bias_add` has rank " + std::to_string(bias->shape.dims.size()) + "; expected rank 1", 1);
   }
   if (data->dtype.dtype != bias->dtype.dtype) {
     return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
                         "data and bias have dtypes `" + data->dtype.dtype.ToString() + "` and `" +
-                            bias->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)", 1);
+                            bias->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)",
+                        1);
   }
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), rank);
   if (!axis) return Solve::kFailed;
@@ -110,23 +114,41 @@ std::vector<Tensor> ComputeBiasAdd(const ComputeContext& context) {
 
 template <BinaryOp op>
 constexpr OpDef Arithmetic(std::string_view name, std::string_view summary, std::string_view infix = "") {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastRelation,
-          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>, .infix = infix};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = BroadcastRelation,
+          .fusion = FusionClass::kBroadcast,
+          .compute = ComputeBinary<op>,
+          .infix = infix};
 }
 template <BinaryOp op>
 constexpr OpDef Bits(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastBitsRelation,
-          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = BroadcastBitsRelation,
+          .fusion = FusionClass::kBroadcast,
+          .compute = ComputeBinary<op>};
 }
 template <BinaryOp op>
 constexpr OpDef Compare(std::string_view name, std::string_view summary, std::string_view infix) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastCompareRelation,
-          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>, .infix = infix};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = BroadcastCompareRelation,
+          .fusion = FusionClass::kBroadcast,
+          .compute = ComputeBinary<op>,
+          .infix = infix};
 }
 template <BinaryOp op>
 constexpr OpDef Logical(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = BroadcastLogicalRelation,
-          .fusion = FusionClass::kBroadcast, .compute = ComputeBinary<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = BroadcastLogicalRelation,
+          .fusion = FusionClass::kBroadcast,
+          .compute = ComputeBinary<op>};
 }
 
 constexpr OpDef kOps[] = {
@@ -155,10 +177,19 @@ constexpr OpDef kOps[] = {
     Logical<BinaryOp::kAnd>("logical_and", "lhs and rhs"),
     Logical<BinaryOp::kOr>("logical_or", "lhs or rhs"),
     Logical<BinaryOp::kXor>("logical_xor", "lhs xor rhs"),
-    {.name = "where", .summary = "x where condition, else y; all three broadcast", .inputs = kWhereInputs,
-     .type_relation = WhereRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeWhere},
-    {.name = "nn.bias_add", .summary = "data plus bias along `axis`", .inputs = kBiasInputs, .attrs = kBiasAttrs,
-     .type_relation = BiasAddRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBiasAdd},
+    {.name = "where",
+     .summary = "x where condition, else y; all three broadcast",
+     .inputs = kWhereInputs,
+     .type_relation = WhereRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputeWhere},
+    {.name = "nn.bias_add",
+     .summary = "data plus bias along `axis`",
+     .inputs = kBiasInputs,
+     .attrs = kBiasAttrs,
+     .type_relation = BiasAddRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputeBiasAdd},
 };
 
 }  // namespace

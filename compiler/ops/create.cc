@@ -12,15 +12,17 @@ using te::Tensor;
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kFullInputs[] = {{"fill_value", "a scalar"}};
 constexpr Input kFullLikeInputs[] = {{"data", "a tensor whose shape is taken"}, {"fill_value", "a scalar"}};
-constexpr AttrSpec kShapeAttrs[] = {{"shape", AttrType::kInts, "", "the shape of the result"},
-                                    {"dtype", AttrType::kDType, "\"\"", "the dtype of the result (float32; `full`: of fill_value)"}};
+constexpr AttrSpec kShapeAttrs[] = {
+    {"shape", AttrType::kInts, "", "the shape of the result"},
+    {"dtype", AttrType::kDType, "\"\"", "the dtype of the result (float32; `full`: of fill_value)"}};
 constexpr AttrSpec kDTypeAttrs[] = {{"dtype", AttrType::kDType, "\"\"", "an integer dtype (int32)"}};
 
 Solve ShapeResult(TypeContext& context, DataType dtype) {
   Dims dims;
   for (int64_t extent : context.attrs().GetInts("shape")) {
     if (extent < 0) {
-      return context.Fail(diagnostics::DiagnosticKind::kShapeMismatch, absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
+      return context.Fail(diagnostics::DiagnosticKind::kShapeMismatch,
+                          absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
     }
     dims.push_back(extent);
   }
@@ -34,7 +36,8 @@ Solve FullRelation(TypeContext& context) {
   const ir::TensorType* value = TensorArg(context, 0, &failed);
   if (value == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
   if (!value->shape.dims.empty()) {
-    return context.Fail(diagnostics::DiagnosticKind::kRankMismatch, absl::StrCat("`fill_value` has rank ", value->shape.dims.size(), "; expected a scalar"), 0);
+    return context.Fail(diagnostics::DiagnosticKind::kRankMismatch,
+                        absl::StrCat("`fill_value` has rank ", value->shape.dims.size(), "; expected a scalar"), 0);
   }
   return ShapeResult(context, DTypeAttr(context.attrs(), "dtype", value->dtype.dtype));
 }
@@ -46,22 +49,23 @@ Solve FullLikeRelation(TypeContext& context) {
 template <int value>
 std::vector<Tensor> ComputeFill(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("fill", out.dtype, out.dims, [&](std::span<const Expr>) { return te::Const(out.dtype, value); })};
+  return {te::ComputeTensor("fill", out.dtype, out.dims,
+                            [&](std::span<const Expr>) { return te::Const(out.dtype, value); })};
 }
 
 template <size_t input>
 std::vector<Tensor> ComputeFull(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("full", out.dtype, out.dims, [&](std::span<const Expr>) {
-    return te::Cast(out.dtype, context.input(input)({}));
-  })};
+  return {te::ComputeTensor("full", out.dtype, out.dims,
+                            [&](std::span<const Expr>) { return te::Cast(out.dtype, context.input(input)({})); })};
 }
 
 Solve ShapeOfRelation(TypeContext& context) {
   bool failed = false;
   const ir::TensorType* data = TensorArg(context, 0, &failed);
   if (data == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
-  return ResultTensor(context, {static_cast<int64_t>(data->shape.dims.size())}, DTypeAttr(context.attrs(), "dtype", kInt32));
+  return ResultTensor(context, {static_cast<int64_t>(data->shape.dims.size())},
+                      DTypeAttr(context.attrs(), "dtype", kInt32));
 }
 
 std::vector<Tensor> ComputeShapeOf(const ComputeContext& context) {
@@ -70,7 +74,8 @@ std::vector<Tensor> ComputeShapeOf(const ComputeContext& context) {
   return {te::ComputeTensor("shape_of", out.dtype, out.dims, [&](std::span<const Expr> i) {
     Expr result = te::Index(0);
     for (size_t axis = dims.size(); axis-- > 0;) {
-      result = te::Select(te::Binary(te::BinaryOp::kEqual, i[0], te::Index(static_cast<int64_t>(axis))), te::DimValue(dims[axis]), result);
+      result = te::Select(te::Binary(te::BinaryOp::kEqual, i[0], te::Index(static_cast<int64_t>(axis))),
+                          te::DimValue(dims[axis]), result);
     }
     return te::Cast(out.dtype, result);
   })};
@@ -87,22 +92,50 @@ std::vector<Tensor> ComputeSize(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Dim size = 1;
   for (const Dim& dim : context.input(0).dims()) size = size * dim;
-  return {te::ComputeTensor("size", out.dtype, {}, [&](std::span<const Expr>) { return te::Cast(out.dtype, te::DimValue(size)); })};
+  return {te::ComputeTensor("size", out.dtype, {},
+                            [&](std::span<const Expr>) { return te::Cast(out.dtype, te::DimValue(size)); })};
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "zeros", .summary = "zeros of a shape", .attrs = kShapeAttrs, .type_relation = FillRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeFill<0>},
-    {.name = "ones", .summary = "ones of a shape", .attrs = kShapeAttrs, .type_relation = FillRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeFill<1>},
-    {.name = "full", .summary = "a shape filled with a scalar", .inputs = kFullInputs, .attrs = kShapeAttrs,
-     .type_relation = FullRelation, .fusion = FusionClass::kElementwise, .compute = ComputeFull<0>},
-    {.name = "full_like", .summary = "the shape and dtype of data filled with a scalar", .inputs = kFullLikeInputs,
-     .type_relation = FullLikeRelation, .fusion = FusionClass::kElementwise, .compute = ComputeFull<1>},
-    {.name = "shape_of", .summary = "the extents as a vector", .inputs = kInputs, .attrs = kDTypeAttrs,
-     .type_relation = ShapeOfRelation, .fusion = FusionClass::kInjective, .compute = ComputeShapeOf},
-    {.name = "ndarray_size", .summary = "the number of elements", .inputs = kInputs, .attrs = kDTypeAttrs,
-     .type_relation = SizeRelation, .fusion = FusionClass::kInjective, .compute = ComputeSize},
+    {.name = "zeros",
+     .summary = "zeros of a shape",
+     .attrs = kShapeAttrs,
+     .type_relation = FillRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFill<0>},
+    {.name = "ones",
+     .summary = "ones of a shape",
+     .attrs = kShapeAttrs,
+     .type_relation = FillRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFill<1>},
+    {.name = "full",
+     .summary = "a shape filled with a scalar",
+     .inputs = kFullInputs,
+     .attrs = kShapeAttrs,
+     .type_relation = FullRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFull<0>},
+    {.name = "full_like",
+     .summary = "the shape and dtype of data filled with a scalar",
+     .inputs = kFullLikeInputs,
+     .type_relation = FullLikeRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFull<1>},
+    {.name = "shape_of",
+     .summary = "the extents as a vector",
+     .inputs = kInputs,
+     .attrs = kDTypeAttrs,
+     .type_relation = ShapeOfRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeShapeOf},
+    {.name = "ndarray_size",
+     .summary = "the number of elements",
+     .inputs = kInputs,
+     .attrs = kDTypeAttrs,
+     .type_relation = SizeRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeSize},
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 // The result is one hole; unifying with it defines it.
 class ForwardContext : public TypeContext {
  public:
-  ForwardContext(const ir::Attrs& attrs, std::span<const ir::Type* const> args, std::span<const Literal* const> values, ir::Arena& arena)
+  ForwardContext(const ir::Attrs& attrs, std::span<const ir::Type* const> args, std::span<const Literal* const> values,
+                 ir::Arena& arena)
       : attrs_(attrs), args_(args), values_(values), arena_(arena), hole_(arena.New<ir::HoleType>(int64_t{0})) {}
 
   ir::Arena& arena() override { return arena_; }
@@ -53,16 +54,16 @@ class ForwardContext : public TypeContext {
   bool Require(const Dim& a, const Dim& b, bool broadcast, std::string_view what) {
     switch (CompareDims(a, b)) {
       case DimEquality::kEqual: return true;
-      case DimEquality::kUnknown:
-        derived_.checks.push_back({a, b, broadcast, std::string(what)});
-        return true;
+      case DimEquality::kUnknown: derived_.checks.push_back({a, b, broadcast, std::string(what)}); return true;
       case DimEquality::kDifferent:
         if (broadcast && !(a.is_const() && b.is_const())) {
           derived_.checks.push_back({a, b, broadcast, std::string(what)});
           return true;
         }
         Fail(diagnostics::DiagnosticKind::kShapeMismatch,
-             absl::StrCat(absl::string_view(what.data(), what.size()), ": saw ", a.ToString(), " and ", b.ToString(), "; expected equal"), -1);
+             absl::StrCat(absl::string_view(what.data(), what.size()), ": saw ", a.ToString(), " and ", b.ToString(),
+                          "; expected equal"),
+             -1);
         return false;
     }
     return false;
@@ -79,14 +80,15 @@ class ForwardContext : public TypeContext {
 
 }  // namespace
 
-absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs, std::span<const ir::Type* const> args,
+absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
+                                           std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena) {
   ForwardContext context(attrs, args, values, arena);
   Solve solve = op.type_relation(context);
   absl::StatusOr<DerivedResult> result = context.Finish(solve);
   if (result.ok()) return result;
-  return absl::InvalidArgumentError(absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "`: ",
-                                                 result.status().message()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "`: ", result.status().message()));
 }
 
 }  // namespace rvm::ops

@@ -24,7 +24,8 @@ struct DerivedResult {
 
 // `args` have no holes; their dims may be variables. `values[i]` is the argument's constant
 // value or null. kInvalidArgument with the relation's own message where it does not hold.
-absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs, std::span<const ir::Type* const> args,
+absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
+                                           std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena);
 
 }  // namespace rvm::ops

@@ -36,7 +36,8 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
     const auto* tensor = ir::DynCast<ir::TensorType>(type);
     specs.push_back({tensor->dtype.dtype, tensor->shape.dims});
   };
-  if (tuple == nullptr) add_spec(derived.result);
+  if (tuple == nullptr)
+    add_spec(derived.result);
   else
     for (const ir::Type* field : tuple->fields) add_spec(field);
   computation.outputs = op.compute(ComputeContext(computation.inputs, attrs, specs));

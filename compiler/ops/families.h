@@ -15,7 +15,12 @@ std::span<const OpDef> ReduceOps();
 std::span<const OpDef> TransformOps();  // shape changes
 std::span<const OpDef> IndexOps();      // take, slices, concatenation
 std::span<const OpDef> CreateOps();
-std::span<const OpDef> NeuralOps();     // dense, softmax, norms
+std::span<const OpDef> NeuralOps();  // dense, softmax, norms
+std::span<const OpDef> GatherOps();  // gather, scatter, masks, scans
+std::span<const OpDef> SortOps();
+std::span<const OpDef> ConvolutionOps();
+std::span<const OpDef> PoolingOps();
+std::span<const OpDef> LossOps();
 
 // Indices with which a tensor of shape `from` is read at `indices` of the shape `to` it broadcasts to.
 std::vector<te::Expr> BroadcastIndices(std::span<const te::Expr> indices, const Dims& from, const Dims& to);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -36,16 +37,15 @@ constexpr AttrSpec kOneHotAttrs[] = {{"depth", AttrType::kInt, "1", "extent of t
 constexpr Input kOneHotInputs[] = {
     {"indices", "an integer tensor"}, {"on_value", "a scalar"}, {"off_value", "a scalar"}};
 
-size_t Normal(int64_t axis, size_t rank) { return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis); }
-
 // The fields of the tuple argument as tensors; kStuck or kFailed if they are not.
 Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fields) {
   const ir::Type* type = context.arg(0);
   if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
   const auto* tuple = ir::DynCast<ir::TupleType>(type);
   if (tuple == nullptr || tuple->fields.empty()) {
-    return context.Fail(DiagnosticKind::kTypeMismatch,
-                        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more tensors"), 0);
+    return context.Fail(
+        DiagnosticKind::kTypeMismatch,
+        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more tensors"), 0);
   }
   for (const ir::Type* field : tuple->fields) {
     const auto* tensor = ir::DynCast<ir::TensorType>(field);
@@ -61,12 +61,14 @@ Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fiel
     if (field->dtype.dtype != fields[0]->dtype.dtype) {
       return context.Fail(DiagnosticKind::kDTypeMismatch,
                           absl::StrCat("the tuple holds dtypes `", fields[0]->dtype.dtype.ToString(), "` and `",
-                                       field->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"), 0);
+                                       field->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
+                          0);
     }
     if (field->shape.dims.size() != fields[0]->shape.dims.size()) {
       return context.Fail(DiagnosticKind::kRankMismatch,
                           absl::StrCat("the tuple holds tensors of rank ", fields[0]->shape.dims.size(), " and ",
-                                       field->shape.dims.size(), "; expected equal ranks"), 0);
+                                       field->shape.dims.size(), "; expected equal ranks"),
+                          0);
     }
   }
   return Solve::kDone;
@@ -83,7 +85,8 @@ Solve ConcatenateRelation(TypeContext& context) {
     const Dims& dims = fields[f]->shape.dims;
     for (size_t i = 0; i < out.size(); ++i) {
       if (i == at) continue;
-      if (!context.RequireEqual(out[i], dims[i], "`concatenate`: extents of the axes not joined")) return Solve::kFailed;
+      if (!context.RequireEqual(out[i], dims[i], "`concatenate`: extents of the axes not joined"))
+        return Solve::kFailed;
       if (!out[i].is_const()) out[i] = dims[i];
     }
     out[at] = out[at] + dims[at];
@@ -96,7 +99,8 @@ Expr PickPart(const std::vector<Tensor>& parts, const Expr& position, const std:
               const std::function<Expr(const Tensor&, Expr local)>& read) {
   Expr result = read(parts.back(), position - starts.back());
   for (size_t i = parts.size() - 1; i-- > 0;) {
-    result = te::Select(te::Binary(BinaryOp::kLess, position, starts[i + 1]), read(parts[i], position - starts[i]), result);
+    result =
+        te::Select(te::Binary(BinaryOp::kLess, position, starts[i + 1]), read(parts[i], position - starts[i]), result);
   }
   return result;
 }
@@ -129,7 +133,8 @@ Solve StackRelation(TypeContext& context) {
       if (!context.RequireEqual(out[i], field->shape.dims[i], "`stack`: extents of the tensors")) return Solve::kFailed;
     }
   }
-  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
   if (!axis) return Solve::kFailed;
   out.insert(out.begin() + *axis, Dim(static_cast<int64_t>(fields.size())));
   return ResultTensor(context, out, fields[0]->dtype.dtype);
@@ -175,9 +180,12 @@ Solve SplitRelation(TypeContext& context) {
   const Dim& extent = in[static_cast<size_t>(*axis)];
   if (const int64_t* sections = context.attrs().Find("indices_or_sections")->AsInt()) {
     if (*sections < 1 || *sections > 4096) {
-      return context.Fail(DiagnosticKind::kShapeMismatch, absl::StrCat("`indices_or_sections` is ", *sections, "; expected 1 to 4096 parts"));
+      return context.Fail(DiagnosticKind::kShapeMismatch,
+                          absl::StrCat("`indices_or_sections` is ", *sections, "; expected 1 to 4096 parts"));
     }
-    if (!context.RequireEqual(FloorMod(extent, *sections), 0, "`split`: remainder of the extent by the number of parts")) return Solve::kFailed;
+    if (!context.RequireEqual(FloorMod(extent, *sections), 0,
+                              "`split`: remainder of the extent by the number of parts"))
+      return Solve::kFailed;
   }
   std::vector<Dim> bounds = SplitBounds(context.attrs(), extent);
   std::vector<const ir::Type*> fields;
@@ -185,7 +193,8 @@ Solve SplitRelation(TypeContext& context) {
     Dims dims = in;
     Dim part = bounds[i + 1] - bounds[i];
     if (part.is_const() && part.constant() < 0) {
-      return context.Fail(DiagnosticKind::kShapeMismatch, absl::StrCat("part ", i + 1, " of `split` would have extent ", part.constant()));
+      return context.Fail(DiagnosticKind::kShapeMismatch,
+                          absl::StrCat("part ", i + 1, " of `split` would have extent ", part.constant()));
     }
     dims[static_cast<size_t>(*axis)] = part;
     fields.push_back(ir::MakeTensorType(context.arena(), dims, data->dtype.dtype));
@@ -222,14 +231,18 @@ std::optional<std::vector<Slice>> Slices(const ir::Attrs& attrs, const Dims& in,
   std::vector<int64_t> axes;
   if (!attrs.IsNone("axes")) axes = attrs.GetInts("axes");
   for (size_t k = 0; k < begin.size() && k < end.size(); ++k) {
-    int64_t named = axes.empty() ? static_cast<int64_t>(k) : k < axes.size() ? axes[k] : static_cast<int64_t>(in.size());
-    if (context != nullptr && !NormalAxis(*context, named, static_cast<int64_t>(in.size()), "axes")) return std::nullopt;
+    int64_t named = axes.empty()      ? static_cast<int64_t>(k)
+                    : k < axes.size() ? axes[k]
+                                      : static_cast<int64_t>(in.size());
+    if (context != nullptr && !NormalAxis(*context, named, static_cast<int64_t>(in.size()), "axes"))
+      return std::nullopt;
     Slice& slice = slices[Normal(named, in.size())];
     Dim extent = slice.extent;
     int64_t stride = k < strides.size() && !by_size ? strides[k] : 1;
     if (stride < 1) {
       if (context != nullptr) {
-        context->Fail(DiagnosticKind::kShapeMismatch, absl::StrCat("`strides` has ", stride, "; expected 1 or more (use `reverse` to go backwards)"));
+        context->Fail(DiagnosticKind::kShapeMismatch,
+                      absl::StrCat("`strides` has ", stride, "; expected 1 or more (use `reverse` to go backwards)"));
       }
       return std::nullopt;
     }
@@ -257,7 +270,8 @@ std::vector<Tensor> ComputeStridedSlice(const ComputeContext& context) {
   std::vector<Slice> slices = *Slices(context.attrs(), data.dims(), nullptr);
   return {te::ComputeTensor("slice", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
     std::vector<Expr> at;
-    for (size_t k = 0; k < slices.size(); ++k) at.push_back(te::DimValue(slices[k].begin) + i[k] * te::Index(slices[k].stride));
+    for (size_t k = 0; k < slices.size(); ++k)
+      at.push_back(te::DimValue(slices[k].begin) + i[k] * te::Index(slices[k].stride));
     return data(at);
   })};
 }
@@ -270,11 +284,14 @@ Solve TakeRelation(TypeContext& context) {
   if (data == nullptr || indices == nullptr) return Solve::kStuck;
   if (!indices->dtype.dtype.is_integral() || indices->dtype.dtype.is_bool()) {
     return context.Fail(DiagnosticKind::kDTypeMismatch,
-                        absl::StrCat("argument 2 of `take` has dtype `", indices->dtype.dtype.ToString(), "`; expected an integer dtype"), 1);
+                        absl::StrCat("argument 2 of `take` has dtype `", indices->dtype.dtype.ToString(),
+                                     "`; expected an integer dtype"),
+                        1);
   }
   const std::string& mode = context.attrs().GetString("mode");
   if (mode != "clip" && mode != "wrap" && mode != "fast") {
-    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`mode` is \"", mode, "\"; expected \"clip\", \"wrap\" or \"fast\""));
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`mode` is \"", mode, "\"; expected \"clip\", \"wrap\" or \"fast\""));
   }
   if (context.attrs().GetInt("batch_dims") != 0) {
     return context.Fail(DiagnosticKind::kUnsupported, "`take` supports only `batch_dims=0`");
@@ -302,8 +319,9 @@ std::vector<Tensor> ComputeTake(const ComputeContext& context) {
   return {te::ComputeTensor("take", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
     Expr index = te::Cast(kInt64, indices(i.subspan(axis, indices.rank())));
     Expr size = te::DimValue(extent);
-    index = wrap ? te::Binary(BinaryOp::kFloorMod, index, size)
-                 : te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, size - te::Index(1)), te::Index(0));
+    index =
+        wrap ? te::Binary(BinaryOp::kFloorMod, index, size)
+             : te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, size - te::Index(1)), te::Index(0));
     std::vector<Expr> at;
     if (flat) {
       at.resize(data.rank());
@@ -317,7 +335,7 @@ std::vector<Tensor> ComputeTake(const ComputeContext& context) {
       at.push_back(index);
       at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(axis + indices.rank()), i.end());
     }
-    return data(at);
+    return UnlessEmpty(extent, data(at));
   })};
 }
 
@@ -326,7 +344,8 @@ Solve OneHotRelation(TypeContext& context) {
   const ir::TensorType* indices = TensorArg(context, 0, &failed);
   if (indices == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
   Dims out = indices->shape.dims;
-  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
   if (!axis) return Solve::kFailed;
   out.insert(out.begin() + *axis, Dim(context.attrs().GetInt("depth")));
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", kFloat32));
@@ -346,18 +365,50 @@ std::vector<Tensor> ComputeOneHot(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "concatenate", .summary = "tensors joined along an axis", .inputs = kTupleInputs, .variadic_tuple = true,
-     .attrs = kAxis0Attrs, .type_relation = ConcatenateRelation, .fusion = FusionClass::kInjective, .compute = ComputeConcatenate},
-    {.name = "stack", .summary = "tensors joined along a new axis", .inputs = kTupleInputs, .variadic_tuple = true,
-     .attrs = kAxis0Attrs, .type_relation = StackRelation, .fusion = FusionClass::kInjective, .compute = ComputeStack},
-    {.name = "split", .summary = "a tuple of the parts along an axis", .inputs = kInputs, .attrs = kSplitAttrs,
-     .type_relation = SplitRelation, .fusion = FusionClass::kInjective, .compute = ComputeSplit},
-    {.name = "strided_slice", .summary = "a range of each axis", .inputs = kInputs, .attrs = kSliceAttrs,
-     .type_relation = StridedSliceRelation, .fusion = FusionClass::kInjective, .compute = ComputeStridedSlice},
-    {.name = "take", .summary = "elements or slices by index", .inputs = kTakeInputs, .attrs = kTakeAttrs,
-     .type_relation = TakeRelation, .fusion = FusionClass::kInjective, .compute = ComputeTake},
-    {.name = "one_hot", .summary = "on_value at the index, off_value elsewhere, along a new axis", .inputs = kOneHotInputs,
-     .attrs = kOneHotAttrs, .type_relation = OneHotRelation, .fusion = FusionClass::kInjective, .compute = ComputeOneHot},
+    {.name = "concatenate",
+     .summary = "tensors joined along an axis",
+     .inputs = kTupleInputs,
+     .variadic_tuple = true,
+     .attrs = kAxis0Attrs,
+     .type_relation = ConcatenateRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeConcatenate},
+    {.name = "stack",
+     .summary = "tensors joined along a new axis",
+     .inputs = kTupleInputs,
+     .variadic_tuple = true,
+     .attrs = kAxis0Attrs,
+     .type_relation = StackRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeStack},
+    {.name = "split",
+     .summary = "a tuple of the parts along an axis",
+     .inputs = kInputs,
+     .attrs = kSplitAttrs,
+     .type_relation = SplitRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeSplit},
+    {.name = "strided_slice",
+     .summary = "a range of each axis",
+     .inputs = kInputs,
+     .attrs = kSliceAttrs,
+     .type_relation = StridedSliceRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeStridedSlice},
+    {.name = "take",
+     .summary = "elements or slices by index",
+     .inputs = kTakeInputs,
+     .attrs = kTakeAttrs,
+     .type_relation = TakeRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeTake},
+    {.name = "one_hot",
+     .summary = "on_value at the index, off_value elsewhere, along a new axis",
+     .inputs = kOneHotInputs,
+     .attrs = kOneHotAttrs,
+     .type_relation = OneHotRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeOneHot},
 };
 
 }  // namespace

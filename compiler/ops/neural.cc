@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -33,20 +34,18 @@ constexpr AttrSpec kNormAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis norm
                                    {"center", AttrType::kBool, "True", "add beta"},
                                    {"scale", AttrType::kBool, "True", "multiply by gamma"}};
 
-DataType Wide(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
-
 // Sum over k of a(k) * b(k), accumulated in the result's dtype (float32 for half types).
 Expr Dot(const Dim& k, DataType out, const std::function<Expr(Expr)>& a, const std::function<Expr(Expr)>& b) {
   Dim extents[] = {k};
-  DataType wide = Wide(out);
-  return te::Reduce(te::ReduceOp::kSum, extents, [&](std::span<const Expr> r) {
-    return te::Cast(wide, a(r[0])) * te::Cast(wide, b(r[0]));
-  });
+  DataType wide = Accumulator(out);
+  return te::Reduce(te::ReduceOp::kSum, extents,
+                    [&](std::span<const Expr> r) { return te::Cast(wide, a(r[0])) * te::Cast(wide, b(r[0])); });
 }
 
 std::vector<Tensor> Narrow(Tensor wide, DataType dtype) {
   if (wide.dtype() == dtype) return {wide};
-  return {te::ComputeTensor("cast", dtype, wide.dims(), [&](std::span<const Expr> i) { return te::Cast(dtype, wide(i)); })};
+  return {
+      te::ComputeTensor("cast", dtype, wide.dims(), [&](std::span<const Expr> i) { return te::Cast(dtype, wide(i)); })};
 }
 
 struct TwoTensors {
@@ -63,18 +62,22 @@ Solve TwoArgs(TypeContext& context, TwoTensors& args) {
   if (args.a->dtype.dtype != args.b->dtype.dtype) {
     return context.Fail(DiagnosticKind::kDTypeMismatch,
                         absl::StrCat("operands have dtypes `", args.a->dtype.dtype.ToString(), "` and `",
-                                     args.b->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"), 1);
+                                     args.b->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
+                        1);
   }
   return Solve::kDone;
 }
 
 Solve RankFail(TypeContext& context, int arg, size_t rank, std::string_view expected) {
   return context.Fail(DiagnosticKind::kRankMismatch,
-                      absl::StrCat("argument ", arg + 1, " has rank ", rank, "; expected rank ", absl::string_view(expected.data(), expected.size())), arg);
+                      absl::StrCat("argument ", arg + 1, " has rank ", rank, "; expected rank ",
+                                   absl::string_view(expected.data(), expected.size())),
+                      arg);
 }
 
 // (..., k) by (n, k) or (k, n). `data_k` is the axis of k in data.
-Solve DenseShape(TypeContext& context, const TwoTensors& args, bool transpose_a, bool transpose_b, std::string_view name) {
+Solve DenseShape(TypeContext& context, const TwoTensors& args, bool transpose_a, bool transpose_b,
+                 std::string_view name) {
   Dims out = args.a->shape.dims;
   const Dims& weight = args.b->shape.dims;
   if (out.size() < (transpose_a ? 2u : 1u)) return RankFail(context, 0, out.size(), "1 or more");
@@ -82,9 +85,12 @@ Solve DenseShape(TypeContext& context, const TwoTensors& args, bool transpose_a,
   if (transpose_a) std::swap(out[out.size() - 1], out[out.size() - 2]);
   const Dim& k = transpose_b ? weight[1] : weight[0];
   const Dim& n = transpose_b ? weight[0] : weight[1];
-  std::string what = absl::StrCat("`", absl::string_view(name.data(), name.size()), "`: reduction extents of argument 1 and argument 2");
+  std::string what = absl::StrCat("`", absl::string_view(name.data(), name.size()),
+                                  "`: reduction extents of argument 1 and argument 2");
   if (!context.RequireEqual(out.back(), k, what)) return Solve::kFailed;
-  if (!context.attrs().IsNone("units") && !context.RequireEqual(n, context.attrs().GetInt("units"), "`units` and the extent of the weight")) return Solve::kFailed;
+  if (!context.attrs().IsNone("units") &&
+      !context.RequireEqual(n, context.attrs().GetInt("units"), "`units` and the extent of the weight"))
+    return Solve::kFailed;
   out.back() = n;
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args.a->dtype.dtype));
 }
@@ -98,7 +104,8 @@ Solve DenseRelation(TypeContext& context) {
 Solve MatmulRelation(TypeContext& context) {
   TwoTensors args;
   if (Solve solve = TwoArgs(context, args); solve != Solve::kDone) return solve;
-  return DenseShape(context, args, context.attrs().GetBool("transpose_a"), context.attrs().GetBool("transpose_b"), "nn.matmul");
+  return DenseShape(context, args, context.attrs().GetBool("transpose_a"), context.attrs().GetBool("transpose_b"),
+                    "nn.matmul");
 }
 
 std::vector<Tensor> Contract(const ComputeContext& context, bool transpose_a, bool transpose_b) {
@@ -106,16 +113,19 @@ std::vector<Tensor> Contract(const ComputeContext& context, bool transpose_a, bo
   const te::TensorSpec& out = context.output();
   size_t last = a.rank() - 1;
   const Dim& k = a.dims()[transpose_a ? last - 1 : last];
-  return Narrow(te::ComputeTensor("dense", Wide(out.dtype), out.dims, [&](std::span<const Expr> i) {
-    return Dot(k, out.dtype,
-               [&](Expr r) {
-                 std::vector<Expr> at(i.begin(), i.end());
-                 at[last] = r;
-                 if (transpose_a) std::swap(at[last], at[last - 1]);
-                 return a(at);
-               },
-               [&](Expr r) { return transpose_b ? b({i[last], r}) : b({r, i[last]}); });
-  }), out.dtype);
+  return Narrow(te::ComputeTensor("dense", Accumulator(out.dtype), out.dims,
+                                  [&](std::span<const Expr> i) {
+                                    return Dot(
+                                        k, out.dtype,
+                                        [&](Expr r) {
+                                          std::vector<Expr> at(i.begin(), i.end());
+                                          at[last] = r;
+                                          if (transpose_a) std::swap(at[last], at[last - 1]);
+                                          return a(at);
+                                        },
+                                        [&](Expr r) { return transpose_b ? b({i[last], r}) : b({r, i[last]}); });
+                                  }),
+                out.dtype);
 }
 
 std::vector<Tensor> ComputeDense(const ComputeContext& context) { return Contract(context, false, true); }
@@ -131,7 +141,8 @@ Solve BatchMatmulRelation(TypeContext& context) {
   if (y.size() != 3) return RankFail(context, 1, y.size(), "3");
   if (context.attrs().GetBool("transpose_a")) std::swap(x[1], x[2]);
   if (context.attrs().GetBool("transpose_b")) std::swap(y[1], y[2]);
-  if (!context.RequireEqual(x[2], y[1], "`nn.batch_matmul`: reduction extents of argument 1 and argument 2")) return Solve::kFailed;
+  if (!context.RequireEqual(x[2], y[1], "`nn.batch_matmul`: reduction extents of argument 1 and argument 2"))
+    return Solve::kFailed;
   Dim batch = context.RequireBroadcast(x[0], y[0], "`nn.batch_matmul`: batch extents");
   return ResultTensor(context, {batch, x[1], y[2]}, DTypeAttr(context.attrs(), "out_dtype", args.a->dtype.dtype));
 }
@@ -140,18 +151,24 @@ std::vector<Tensor> ComputeBatchMatmul(const ComputeContext& context) {
   const Tensor &x = context.input(0), &y = context.input(1);
   const te::TensorSpec& out = context.output();
   bool ta = context.attrs().GetBool("transpose_a"), tb = context.attrs().GetBool("transpose_b");
-  return Narrow(te::ComputeTensor("batch_matmul", Wide(out.dtype), out.dims, [&](std::span<const Expr> i) {
-    Expr bx = te::BroadcastIndex(i[0], x.dims()[0], out.dims[0]), by = te::BroadcastIndex(i[0], y.dims()[0], out.dims[0]);
-    return Dot(x.dims()[ta ? 1 : 2], out.dtype,
-               [&](Expr r) { return ta ? x({bx, r, i[1]}) : x({bx, i[1], r}); },
-               [&](Expr r) { return tb ? y({by, i[2], r}) : y({by, r, i[2]}); });
-  }), out.dtype);
+  return Narrow(te::ComputeTensor("batch_matmul", Accumulator(out.dtype), out.dims,
+                                  [&](std::span<const Expr> i) {
+                                    Expr bx = te::BroadcastIndex(i[0], x.dims()[0], out.dims[0]),
+                                         by = te::BroadcastIndex(i[0], y.dims()[0], out.dims[0]);
+                                    return Dot(
+                                        x.dims()[ta ? 1 : 2], out.dtype,
+                                        [&](Expr r) { return ta ? x({bx, r, i[1]}) : x({bx, i[1], r}); },
+                                        [&](Expr r) { return tb ? y({by, i[2], r}) : y({by, r, i[2]}); });
+                                  }),
+                out.dtype);
 }
 
 Solve SoftmaxRelation(TypeContext& context) {
   if (Solve solve = FloatIdentityRelation(context); solve != Solve::kDone) return solve;
   const auto* data = ir::DynCast<ir::TensorType>(context.arg(0));
-  return NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size())) ? Solve::kDone : Solve::kFailed;
+  return NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()))
+             ? Solve::kDone
+             : Solve::kFailed;
 }
 
 // Reduction of `f` along one axis, which keeps extent 1.
@@ -159,7 +176,7 @@ Tensor Along(const Tensor& data, size_t axis, te::ReduceOp op, const std::functi
   Dims dims = data.dims();
   Dim extents[] = {dims[axis]};
   dims[axis] = 1;
-  return te::ComputeTensor("reduce", Wide(data.dtype()), dims, [&](std::span<const Expr> i) {
+  return te::ComputeTensor("reduce", Accumulator(data.dtype()), dims, [&](std::span<const Expr> i) {
     return te::Reduce(op, extents, [&](std::span<const Expr> r) {
       std::vector<Expr> at(i.begin(), i.end());
       at[axis] = r[0];
@@ -179,17 +196,21 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   int64_t named = context.attrs().GetInt("axis");
   size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(data.rank()) : named);
-  DataType wide = Wide(data.dtype());
+  DataType wide = Accumulator(data.dtype());
   auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
   Tensor top = Along(data, axis, te::ReduceOp::kMaximum, x);
   Tensor power = te::ComputeTensor("exp", wide, data.dims(), [&](std::span<const Expr> i) {
     return te::Unary(te::UnaryOp::kExp, x(i) - AtZero(top, i, axis));
   });
   Tensor sum = Along(power, axis, te::ReduceOp::kSum, [&](std::span<const Expr> i) { return power(i); });
-  return Narrow(te::ComputeTensor("softmax", wide, data.dims(), [&](std::span<const Expr> i) {
-    if (log) return x(i) - AtZero(top, i, axis) - te::Unary(te::UnaryOp::kLog, AtZero(sum, i, axis));
-    return te::Binary(BinaryOp::kDivide, power(i), AtZero(sum, i, axis));
-  }), data.dtype());
+  return Narrow(te::ComputeTensor("softmax", wide, data.dims(),
+                                  [&](std::span<const Expr> i) {
+                                    if (log)
+                                      return x(i) - AtZero(top, i, axis) -
+                                             te::Unary(te::UnaryOp::kLog, AtZero(sum, i, axis));
+                                    return te::Binary(BinaryOp::kDivide, power(i), AtZero(sum, i, axis));
+                                  }),
+                data.dtype());
 }
 
 Solve LayerNormRelation(TypeContext& context) {
@@ -200,17 +221,23 @@ Solve LayerNormRelation(TypeContext& context) {
   if (failed) return Solve::kFailed;
   if (data == nullptr || gamma == nullptr || beta == nullptr) return Solve::kStuck;
   if (!data->dtype.dtype.is_float()) {
-    return context.Fail(DiagnosticKind::kDTypeMismatch, absl::StrCat("argument 1 has dtype `", data->dtype.dtype.ToString(), "`; expected a floating-point dtype"), 0);
+    return context.Fail(
+        DiagnosticKind::kDTypeMismatch,
+        absl::StrCat("argument 1 has dtype `", data->dtype.dtype.ToString(), "`; expected a floating-point dtype"), 0);
   }
-  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()));
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()));
   if (!axis) return Solve::kFailed;
   int index = 1;
   for (const ir::TensorType* vector : {gamma, beta}) {
     if (vector->shape.dims.size() != 1) return RankFail(context, index, vector->shape.dims.size(), "1");
     if (vector->dtype.dtype != data->dtype.dtype) {
-      return context.Fail(DiagnosticKind::kDTypeMismatch, "gamma and beta must have the dtype of the data (use `cast`)", index);
+      return context.Fail(DiagnosticKind::kDTypeMismatch, "gamma and beta must have the dtype of the data (use `cast`)",
+                          index);
     }
-    if (!context.RequireEqual(vector->shape.dims[0], data->shape.dims[static_cast<size_t>(*axis)], "`nn.layer_norm`: extents of gamma, beta and `axis`")) return Solve::kFailed;
+    if (!context.RequireEqual(vector->shape.dims[0], data->shape.dims[static_cast<size_t>(*axis)],
+                              "`nn.layer_norm`: extents of gamma, beta and `axis`"))
+      return Solve::kFailed;
     ++index;
   }
   return context.Result(data);
@@ -220,39 +247,74 @@ std::vector<Tensor> ComputeLayerNorm(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   int64_t named = context.attrs().GetInt("axis");
   size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(data.rank()) : named);
-  DataType wide = Wide(data.dtype());
+  DataType wide = Accumulator(data.dtype());
   auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
   Expr count = te::Cast(wide, te::DimValue(data.dims()[axis]));
   Tensor sum = Along(data, axis, te::ReduceOp::kSum, x);
-  Tensor mean = te::ComputeTensor("mean", wide, sum.dims(), [&](std::span<const Expr> i) { return te::Binary(BinaryOp::kDivide, sum(i), count); });
+  Tensor mean = te::ComputeTensor(
+      "mean", wide, sum.dims(), [&](std::span<const Expr> i) { return te::Binary(BinaryOp::kDivide, sum(i), count); });
   Tensor squares = Along(data, axis, te::ReduceOp::kSum, [&](std::span<const Expr> i) {
     Expr d = x(i) - AtZero(mean, i, axis);
     return d * d;
   });
   Tensor scale = te::ComputeTensor("rsqrt", wide, sum.dims(), [&](std::span<const Expr> i) {
-    return te::Unary(te::UnaryOp::kRsqrt, te::Binary(BinaryOp::kDivide, squares(i), count) + te::Const(wide, context.attrs().GetDouble("epsilon")));
+    return te::Unary(te::UnaryOp::kRsqrt, te::Binary(BinaryOp::kDivide, squares(i), count) +
+                                              te::Const(wide, context.attrs().GetDouble("epsilon")));
   });
-  return Narrow(te::ComputeTensor("layer_norm", wide, data.dims(), [&](std::span<const Expr> i) {
-    Expr y = (x(i) - AtZero(mean, i, axis)) * AtZero(scale, i, axis);
-    if (context.attrs().GetBool("scale")) y = y * te::Cast(wide, context.input(1)({i[axis]}));
-    if (context.attrs().GetBool("center")) y = y + te::Cast(wide, context.input(2)({i[axis]}));
-    return y;
-  }), data.dtype());
+  return Narrow(te::ComputeTensor("layer_norm", wide, data.dims(),
+                                  [&](std::span<const Expr> i) {
+                                    Expr y = (x(i) - AtZero(mean, i, axis)) * AtZero(scale, i, axis);
+                                    if (context.attrs().GetBool("scale"))
+                                      y = y * te::Cast(wide, context.input(1)({i[axis]}));
+                                    if (context.attrs().GetBool("center"))
+                                      y = y + te::Cast(wide, context.input(2)({i[axis]}));
+                                    return y;
+                                  }),
+                data.dtype());
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "nn.dense", .summary = "data times the transpose of weight", .inputs = kDenseInputs, .attrs = kDenseAttrs,
-     .type_relation = DenseRelation, .fusion = FusionClass::kContraction, .compute = ComputeDense},
-    {.name = "nn.matmul", .summary = "matrix product", .inputs = kMatmulInputs, .attrs = kMatmulAttrs,
-     .type_relation = MatmulRelation, .fusion = FusionClass::kContraction, .compute = ComputeMatmul},
-    {.name = "nn.batch_matmul", .summary = "matrix product of each batch", .inputs = kBatchInputs, .attrs = kBatchAttrs,
-     .type_relation = BatchMatmulRelation, .fusion = FusionClass::kContraction, .compute = ComputeBatchMatmul},
-    {.name = "nn.softmax", .summary = "exp(x) / sum(exp(x)) along `axis`", .inputs = kInputs, .attrs = kAxisAttrs,
-     .type_relation = SoftmaxRelation, .fusion = FusionClass::kReduction, .compute = ComputeSoftmax<false>},
-    {.name = "nn.log_softmax", .summary = "log of softmax along `axis`", .inputs = kInputs, .attrs = kAxisAttrs,
-     .type_relation = SoftmaxRelation, .fusion = FusionClass::kReduction, .compute = ComputeSoftmax<true>},
-    {.name = "nn.layer_norm", .summary = "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`",
-     .inputs = kNormInputs, .attrs = kNormAttrs, .type_relation = LayerNormRelation, .fusion = FusionClass::kReduction,
+    {.name = "nn.dense",
+     .summary = "data times the transpose of weight",
+     .inputs = kDenseInputs,
+     .attrs = kDenseAttrs,
+     .type_relation = DenseRelation,
+     .fusion = FusionClass::kContraction,
+     .compute = ComputeDense},
+    {.name = "nn.matmul",
+     .summary = "matrix product",
+     .inputs = kMatmulInputs,
+     .attrs = kMatmulAttrs,
+     .type_relation = MatmulRelation,
+     .fusion = FusionClass::kContraction,
+     .compute = ComputeMatmul},
+    {.name = "nn.batch_matmul",
+     .summary = "matrix product of each batch",
+     .inputs = kBatchInputs,
+     .attrs = kBatchAttrs,
+     .type_relation = BatchMatmulRelation,
+     .fusion = FusionClass::kContraction,
+     .compute = ComputeBatchMatmul},
+    {.name = "nn.softmax",
+     .summary = "exp(x) / sum(exp(x)) along `axis`",
+     .inputs = kInputs,
+     .attrs = kAxisAttrs,
+     .type_relation = SoftmaxRelation,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeSoftmax<false>},
+    {.name = "nn.log_softmax",
+     .summary = "log of softmax along `axis`",
+     .inputs = kInputs,
+     .attrs = kAxisAttrs,
+     .type_relation = SoftmaxRelation,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeSoftmax<true>},
+    {.name = "nn.layer_norm",
+     .summary = "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`",
+     .inputs = kNormInputs,
+     .attrs = kNormAttrs,
+     .type_relation = LayerNormRelation,
+     .fusion = FusionClass::kReduction,
      .compute = ComputeLayerNorm},
 };
 

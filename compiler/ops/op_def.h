@@ -37,7 +37,11 @@ struct Input {
 };
 
 enum class AttrType : uint8_t {
-  kBool, kInt, kFloat, kString, kDType,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kDType,
   kInts,       // a list of integers; one integer is accepted as a list of one
   kIntOrInts,  // keeps the form written (split's indices_or_sections)
   kAny,
@@ -100,8 +104,7 @@ using TypeRelation = Solve (*)(TypeContext&);
 // relation gave them, dims in terms of the inputs' dims.
 class ComputeContext {
  public:
-  ComputeContext(std::span<const te::Tensor> inputs, const ir::Attrs& attrs,
-                 std::span<const te::TensorSpec> outputs)
+  ComputeContext(std::span<const te::Tensor> inputs, const ir::Attrs& attrs, std::span<const te::TensorSpec> outputs)
       : inputs_(inputs), attrs_(attrs), outputs_(outputs) {}
   size_t num_inputs() const { return inputs_.size(); }
   const te::Tensor& input(size_t i) const { return inputs_[i]; }
@@ -119,10 +122,10 @@ class ComputeContext {
 using Compute = std::vector<te::Tensor> (*)(const ComputeContext&);
 
 struct OpDef {
-  std::string_view name;              // "nn.dense"
-  std::string_view summary;           // one line
+  std::string_view name;     // "nn.dense"
+  std::string_view summary;  // one line
   std::span<const Input> inputs;
-  bool variadic_tuple = false;        // the one input is a tuple of tensors (concatenate, stack)
+  bool variadic_tuple = false;  // the one input is a tuple of tensors (concatenate, stack)
   std::span<const AttrSpec> attrs = {};
   TypeRelation type_relation = nullptr;
   FusionClass fusion = FusionClass::kOpaque;
@@ -143,8 +146,7 @@ const OpDef* FindInfix(std::string_view infix);
 
 // Completes `attrs` with defaults and checks names and types against the schema, reporting
 // misspelt names with suggestions. False if an error was reported.
-bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs,
-                   diagnostics::Diagnostics& diagnostics);
+bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::ops
 

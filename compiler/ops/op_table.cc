@@ -14,7 +14,8 @@ namespace {
 std::vector<const OpDef*> MakeTable() {
   std::vector<const OpDef*> table;
   for (std::span<const OpDef> family :
-       {UnaryOps(), BinaryOps(), ReduceOps(), TransformOps(), IndexOps(), CreateOps(), NeuralOps()}) {
+       {UnaryOps(), BinaryOps(), ReduceOps(), TransformOps(), IndexOps(), CreateOps(), NeuralOps(), GatherOps(),
+        SortOps(), ConvolutionOps(), PoolingOps(), LossOps()}) {
     for (const OpDef& op : family) table.push_back(&op);
   }
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
@@ -49,7 +50,8 @@ ir::AttrValue ParseDefault(std::string_view text) {
 bool IsInts(const ir::AttrValue& value) {
   if (value.AsInt()) return true;
   if (!value.AsList()) return false;
-  return std::all_of(value.AsList()->begin(), value.AsList()->end(), [](const ir::AttrValue& v) { return v.AsInt() != nullptr; });
+  return std::all_of(value.AsList()->begin(), value.AsList()->end(),
+                     [](const ir::AttrValue& v) { return v.AsInt() != nullptr; });
 }
 
 // What an attribute must be, if `value` is not it.
@@ -61,7 +63,8 @@ std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
     case AttrType::kFloat: return value.AsDouble() || value.AsInt() ? "" : "a number";
     case AttrType::kString: return value.AsString() ? "" : "a string";
     case AttrType::kDType:
-      return value.AsString() && (value.AsString()->empty() || ParseDataType(*value.AsString())) ? "" : "a dtype in quotes";
+      return value.AsString() && (value.AsString()->empty() || ParseDataType(*value.AsString())) ? ""
+                                                                                                 : "a dtype in quotes";
     case AttrType::kInts:
     case AttrType::kIntOrInts: return IsInts(value) ? "" : "a list of integers";
     case AttrType::kAny: return "";
@@ -80,7 +83,8 @@ std::span<const OpDef* const> AllOps() {
 
 const OpDef* FindOp(std::string_view name) {
   std::span<const OpDef* const> table = AllOps();
-  auto it = std::lower_bound(table.begin(), table.end(), name, [](const OpDef* op, std::string_view n) { return op->name < n; });
+  auto it = std::lower_bound(table.begin(), table.end(), name,
+                             [](const OpDef* op, std::string_view n) { return op->name < n; });
   return it != table.end() && (*it)->name == name ? *it : nullptr;
 }
 
@@ -109,16 +113,17 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
     }
     if (std::string_view expected = Mismatch(*spec, attr.value); !expected.empty()) {
       diagnostics.Error(span, DiagnosticKind::kBadAttribute,
-                        absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ", attr.value.ToString(),
-                                     "; expected ", Abseil(expected)));
+                        absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ",
+                                     attr.value.ToString(), "; expected ", Abseil(expected)));
       ok = false;
     }
   }
   for (const AttrSpec& spec : op.attrs) {
     if (attrs.Find(spec.name) != nullptr) continue;
     if (spec.default_text.empty()) {
-      diagnostics.Error(call_span, DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`", Abseil(op.name), "` needs the attribute `", Abseil(spec.name), "`: ", Abseil(spec.doc)));
+      diagnostics.Error(
+          call_span, DiagnosticKind::kBadAttribute,
+          absl::StrCat("`", Abseil(op.name), "` needs the attribute `", Abseil(spec.name), "`: ", Abseil(spec.doc)));
       ok = false;
       continue;
     }

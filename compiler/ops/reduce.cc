@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -35,7 +36,8 @@ constexpr AttrSpec kVarianceAttrs[] = {
 std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
   std::vector<bool> reduced(rank, attrs.IsNone("axis"));
   if (attrs.IsNone("axis")) return reduced;
-  for (int64_t axis : attrs.GetInts("axis")) reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  for (int64_t axis : attrs.GetInts("axis"))
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
   if (attrs.GetBool("exclude")) reduced.flip();
   return reduced;
 }
@@ -81,7 +83,8 @@ Solve BoolReduceRelation(TypeContext& context) {
 
 // A tensor of `dims` (reduced axes dropped, or kept with extent 1) whose elements reduce `f` of the data.
 template <typename F>
-Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, ReduceOp op, DataType dtype, F&& f) {
+Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, ReduceOp op, DataType dtype,
+                    F&& f) {
   Dims dims, extents;
   for (size_t i = 0; i < reduced.size(); ++i) {
     if (reduced[i]) extents.push_back(data.dims()[i]);
@@ -100,20 +103,12 @@ Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool k
   });
 }
 
-// Half types accumulate in float32.
-DataType Accumulator(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
-
-Tensor CastTensor(const Tensor& tensor, DataType dtype) {
-  if (tensor.dtype() == dtype) return tensor;
-  return te::ComputeTensor("cast", dtype, tensor.dims(), [&](std::span<const Expr> i) { return te::Cast(dtype, tensor(i)); });
-}
-
 template <ReduceOp op>
 std::vector<Tensor> ComputeReduce(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   DataType wide = Accumulator(data.dtype());
-  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op, wide,
-                            [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
+  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op,
+                            wide, [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
   return {CastTensor(out, data.dtype())};
 }
 
@@ -136,7 +131,8 @@ Tensor Mean(const Tensor& data, const std::vector<bool>& reduced, bool keepdims,
 
 std::vector<Tensor> ComputeMean(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  Tensor mean = Mean(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), Accumulator(data.dtype()));
+  Tensor mean = Mean(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"),
+                     Accumulator(data.dtype()));
   return {CastTensor(mean, data.dtype())};
 }
 
@@ -146,14 +142,15 @@ std::vector<Tensor> ComputeVariance(const ComputeContext& context) {
   std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
   DataType wide = Accumulator(data.dtype());
   Tensor mean = Mean(data, reduced, true, wide);
-  Tensor squares = ReduceTensor(data, reduced, context.attrs().GetBool("keepdims"), ReduceOp::kSum, wide, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    for (size_t axis = 0; axis < at.size(); ++axis) {
-      if (reduced[axis]) at[axis] = te::Index(0);
-    }
-    Expr deviation = te::Cast(wide, data(i)) - mean(at);
-    return deviation * deviation;
-  });
+  Tensor squares = ReduceTensor(data, reduced, context.attrs().GetBool("keepdims"), ReduceOp::kSum, wide,
+                                [&](std::span<const Expr> i) {
+                                  std::vector<Expr> at(i.begin(), i.end());
+                                  for (size_t axis = 0; axis < at.size(); ++axis) {
+                                    if (reduced[axis]) at[axis] = te::Index(0);
+                                  }
+                                  Expr deviation = te::Cast(wide, data(i)) - mean(at);
+                                  return deviation * deviation;
+                                });
   Expr count = Count(data, reduced, wide);
   if (context.attrs().GetBool("unbiased")) count = count - te::Const(wide, 1);
   Tensor variance = te::ComputeTensor("variance", wide, squares.dims(), [&](std::span<const Expr> i) {
@@ -166,20 +163,30 @@ template <ReduceOp first, ReduceOp last>
 std::vector<Tensor> ComputeArg(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   ReduceOp op = context.attrs().GetBool("select_last_index") ? last : first;
-  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op, kInt64,
-                            [&](std::span<const Expr> i) { return data(i); });
+  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op,
+                            kInt64, [&](std::span<const Expr> i) { return data(i); });
   return {CastTensor(out, kInt32)};
 }
 
 template <ReduceOp op>
 constexpr OpDef Reduction(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .attrs = kAttrs, .type_relation = ReduceRelation<Same>,
-          .fusion = FusionClass::kReduction, .compute = ComputeReduce<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .attrs = kAttrs,
+          .type_relation = ReduceRelation<Same>,
+          .fusion = FusionClass::kReduction,
+          .compute = ComputeReduce<op>};
 }
 template <ReduceOp op>
 constexpr OpDef BoolReduction(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .attrs = kAttrs, .type_relation = BoolReduceRelation,
-          .fusion = FusionClass::kReduction, .compute = ComputeReduce<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .attrs = kAttrs,
+          .type_relation = BoolReduceRelation,
+          .fusion = FusionClass::kReduction,
+          .compute = ComputeReduce<op>};
 }
 
 constexpr OpDef kOps[] = {
@@ -189,15 +196,33 @@ constexpr OpDef kOps[] = {
     Reduction<ReduceOp::kMinimum>("min", "least element; NaN wins"),
     BoolReduction<ReduceOp::kAll>("all", "whether all elements are true"),
     BoolReduction<ReduceOp::kAny>("any", "whether any element is true"),
-    {.name = "mean", .summary = "sum divided by the count", .inputs = kInputs, .attrs = kAttrs,
-     .type_relation = ReduceRelation<Same>, .fusion = FusionClass::kReduction, .compute = ComputeMean},
-    {.name = "variance", .summary = "mean square deviation from the mean", .inputs = kInputs, .attrs = kVarianceAttrs,
-     .type_relation = ReduceRelation<Same>, .fusion = FusionClass::kReduction, .compute = ComputeVariance},
-    {.name = "argmax", .summary = "index (int32) of the greatest element", .inputs = kInputs, .attrs = kArgAttrs,
-     .type_relation = ReduceRelation<Index>, .fusion = FusionClass::kReduction,
+    {.name = "mean",
+     .summary = "sum divided by the count",
+     .inputs = kInputs,
+     .attrs = kAttrs,
+     .type_relation = ReduceRelation<Same>,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeMean},
+    {.name = "variance",
+     .summary = "mean square deviation from the mean",
+     .inputs = kInputs,
+     .attrs = kVarianceAttrs,
+     .type_relation = ReduceRelation<Same>,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeVariance},
+    {.name = "argmax",
+     .summary = "index (int32) of the greatest element",
+     .inputs = kInputs,
+     .attrs = kArgAttrs,
+     .type_relation = ReduceRelation<Index>,
+     .fusion = FusionClass::kReduction,
      .compute = ComputeArg<ReduceOp::kArgMax, ReduceOp::kArgMaxLast>},
-    {.name = "argmin", .summary = "index (int32) of the least element", .inputs = kInputs, .attrs = kArgAttrs,
-     .type_relation = ReduceRelation<Index>, .fusion = FusionClass::kReduction,
+    {.name = "argmin",
+     .summary = "index (int32) of the least element",
+     .inputs = kInputs,
+     .attrs = kArgAttrs,
+     .type_relation = ReduceRelation<Index>,
+     .fusion = FusionClass::kReduction,
      .compute = ComputeArg<ReduceOp::kArgMin, ReduceOp::kArgMinLast>},
 };
 

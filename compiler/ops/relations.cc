@@ -23,6 +23,30 @@ const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed) {
   return known ? tensor : nullptr;
 }
 
+Solve TensorArgs(TypeContext& context, std::vector<const ir::TensorType*>& args) {
+  bool failed = false;
+  bool stuck = false;
+  for (size_t i = 0; i < context.num_args() && !failed; ++i) {
+    args.push_back(TensorArg(context, i, &failed));
+    stuck |= args.back() == nullptr;
+  }
+  return failed ? Solve::kFailed : stuck ? Solve::kStuck : Solve::kDone;
+}
+
+Solve FailRank(TypeContext& context, int arg, size_t rank, std::string_view expected) {
+  return context.Fail(DiagnosticKind::kRankMismatch,
+                      absl::StrCat("argument ", arg + 1, " has rank ", rank, "; expected ",
+                                   absl::string_view(expected.data(), expected.size())),
+                      arg);
+}
+
+Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view expected) {
+  return context.Fail(DiagnosticKind::kDTypeMismatch,
+                      absl::StrCat("argument ", arg + 1, " has dtype `", dtype.ToString(), "`; expected ",
+                                   absl::string_view(expected.data(), expected.size())),
+                      arg);
+}
+
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype) {
   return context.Result(ir::MakeTensorType(context.arena(), std::move(dims), dtype));
 }
@@ -70,7 +94,8 @@ Solve BroadcastArgs(TypeContext& context, Dims& dims, DataType& dtype) {
       dims.push_back(x[i]);
     } else {
       Dim p = x[i - (rank - x.size())], q = y[i - (rank - y.size())];
-      bool impossible = p.is_const() && q.is_const() && p.constant() != q.constant() && p.constant() != 1 && q.constant() != 1;
+      bool impossible =
+          p.is_const() && q.is_const() && p.constant() != q.constant() && p.constant() != 1 && q.constant() != 1;
       if (impossible) {
         return context.Fail(DiagnosticKind::kShapeMismatch,
                             absl::StrCat("shapes ", DimsToString(x), " and ", DimsToString(y), " do not broadcast: ",

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "compiler/ops/op_def.h"
 
@@ -12,6 +13,12 @@ namespace rvm::ops {
 // The argument as a tensor whose shape and dtype are known (dims may be symbolic); null while
 // it is not (return kStuck) or if it is no tensor (*failed is set, an error was reported).
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed);
+
+// All arguments as such tensors; kDone, or why not.
+Solve TensorArgs(TypeContext& context, std::vector<const ir::TensorType*>& args);
+
+Solve FailRank(TypeContext& context, int arg, size_t rank, std::string_view expected);
+Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
 
 // out = in, any tensor.
 Solve IdentityRelation(TypeContext& context);

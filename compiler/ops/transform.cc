@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -16,7 +17,8 @@ using te::Tensor;
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
 constexpr AttrSpec kReshapeAttrs[] = {
-    {"newshape", AttrType::kInts, "", "extents; 0 copies the input's, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one"},
+    {"newshape", AttrType::kInts, "",
+     "extents; 0 copies the input's, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one"},
     {"allowzero", AttrType::kInt, "0", "1: a 0 in newshape is an extent of 0"}};
 constexpr AttrSpec kTransposeAttrs[] = {{"axes", AttrType::kInts, "None", "the permutation; None: reversed", true}};
 constexpr AttrSpec kExpandAttrs[] = {{"axis", AttrType::kInt, "", "where the new axes stand"},
@@ -24,34 +26,17 @@ constexpr AttrSpec kExpandAttrs[] = {{"axis", AttrType::kInt, "", "where the new
 constexpr AttrSpec kSqueezeAttrs[] = {{"axis", AttrType::kInts, "None", "axes of extent 1 to drop; None: all", true}};
 constexpr AttrSpec kBroadcastAttrs[] = {{"shape", AttrType::kInts, "", "the shape of the result"},
                                         {"dtype", AttrType::kDType, "\"\"", "unused, for compatibility"}};
-constexpr AttrSpec kRepeatAttrs[] = {{"repeats", AttrType::kInt, "", "how often each element is repeated"},
-                                     {"axis", AttrType::kInt, "None", "along which axis; None: the flattened tensor", true}};
+constexpr AttrSpec kRepeatAttrs[] = {
+    {"repeats", AttrType::kInt, "", "how often each element is repeated"},
+    {"axis", AttrType::kInt, "None", "along which axis; None: the flattened tensor", true}};
 constexpr AttrSpec kTileAttrs[] = {{"reps", AttrType::kInts, "", "how often each axis is repeated"}};
 constexpr AttrSpec kReverseAttrs[] = {{"axis", AttrType::kInt, "", "the axis reversed"}};
-
-// Element `flat` (row-major) of a tensor.
-Expr AtFlat(const Tensor& tensor, Expr flat) {
-  std::vector<Expr> indices(tensor.rank(), te::Index(0));
-  for (size_t axis = tensor.rank(); axis-- > 0;) {
-    Expr extent = te::DimValue(tensor.dims()[axis]);
-    indices[axis] = axis == 0 ? flat : te::Binary(BinaryOp::kFloorMod, flat, extent);
-    if (axis > 0) flat = te::Binary(BinaryOp::kFloorDivide, flat, extent);
-  }
-  return tensor(indices);
-}
-
-Expr FlatIndex(std::span<const Expr> indices, const Dims& dims) {
-  Expr flat = te::Index(0);
-  for (size_t axis = 0; axis < dims.size(); ++axis) flat = flat * te::DimValue(dims[axis]) + indices[axis];
-  return flat;
-}
 
 std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("reshape", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    return AtFlat(data, FlatIndex(i, out.dims));
-  })};
+  return {te::ComputeTensor("reshape", out.dtype, out.dims,
+                            [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
 }
 
 const ir::TensorType* Data(TypeContext& context, Solve& solve) {
@@ -67,7 +52,9 @@ Dim Product(const Dims& dims) {
   return product;
 }
 
-Solve BadShape(TypeContext& context, std::string message) { return context.Fail(DiagnosticKind::kShapeMismatch, std::move(message)); }
+Solve BadShape(TypeContext& context, std::string message) {
+  return context.Fail(DiagnosticKind::kShapeMismatch, std::move(message));
+}
 
 Solve ReshapeRelation(TypeContext& context) {
   Solve solve;
@@ -82,7 +69,9 @@ Solve ReshapeRelation(TypeContext& context) {
   for (size_t i = 0; i < code.size(); ++i) {
     int64_t c = code[i];
     size_t needed = c == 0 && !allow_zero ? 1 : c == -3 ? 2 : c == -4 ? 1 : 0;
-    if (at + needed > in.size()) return BadShape(context, absl::StrCat("`newshape` refers to axis ", at + needed - 1, " of an input of rank ", in.size()));
+    if (at + needed > in.size())
+      return BadShape(context,
+                      absl::StrCat("`newshape` refers to axis ", at + needed - 1, " of an input of rank ", in.size()));
     if (c > 0 || (c == 0 && allow_zero)) {
       out.push_back(c);
       ++at;
@@ -100,7 +89,8 @@ Solve ReshapeRelation(TypeContext& context) {
       at += 2;
     } else if (c == -4 && i + 2 < code.size()) {
       int64_t a = code[i + 1], b = code[i + 2];
-      if ((a == -1) == (b == -1) && a == -1) return BadShape(context, "-4 in `newshape` splits into two unknown extents");
+      if ((a == -1) == (b == -1) && a == -1)
+        return BadShape(context, "-4 in `newshape` splits into two unknown extents");
       out.push_back(a == -1 ? FloorDiv(in[at], b) : Dim(a));
       out.push_back(b == -1 ? FloorDiv(in[at], a) : Dim(b));
       ++at;
@@ -114,7 +104,8 @@ Solve ReshapeRelation(TypeContext& context) {
     Dim known = Product(out);
     out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(total, known);
   }
-  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input")) return Solve::kFailed;
+  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input"))
+    return Solve::kFailed;
   return ResultTensor(context, out, data->dtype.dtype);
 }
 
@@ -125,7 +116,8 @@ Solve ReshapeLikeRelation(TypeContext& context) {
   const ir::TensorType* like = TensorArg(context, 1, &failed);
   if (failed) return Solve::kFailed;
   if (data == nullptr || like == nullptr) return failed ? Solve::kFailed : solve;
-  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements")) return Solve::kFailed;
+  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements"))
+    return Solve::kFailed;
   return ResultTensor(context, like->shape.dims, data->dtype.dtype);
 }
 
@@ -135,7 +127,8 @@ std::vector<size_t> Permutation(const ir::Attrs& attrs, size_t rank) {
     for (size_t i = rank; i-- > 0;) axes.push_back(i);
     return axes;
   }
-  for (int64_t axis : attrs.GetInts("axes")) axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+  for (int64_t axis : attrs.GetInts("axes"))
+    axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
   return axes;
 }
 
@@ -153,7 +146,8 @@ Solve TransposeRelation(TypeContext& context) {
       seen[static_cast<size_t>(*normal)] = true;
     }
     if (axes.size() != in.size() || std::find(seen.begin(), seen.end(), false) != seen.end()) {
-      return context.Fail(DiagnosticKind::kRankMismatch, absl::StrCat("`axes` is no permutation of the ", in.size(), " axes of the input"));
+      return context.Fail(DiagnosticKind::kRankMismatch,
+                          absl::StrCat("`axes` is no permutation of the ", in.size(), " axes of the input"));
     }
   }
   Dims out;
@@ -177,9 +171,12 @@ Solve ExpandDimsRelation(TypeContext& context) {
   if (data == nullptr) return solve;
   Dims out = data->shape.dims;
   int64_t count = context.attrs().GetInt("num_newaxis");
-  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
   if (!axis) return Solve::kFailed;
-  if (count < 0 || count > 32) return context.Fail(DiagnosticKind::kAxisOutOfRange, absl::StrCat("`num_newaxis` is ", count, "; expected 0 to 32"));
+  if (count < 0 || count > 32)
+    return context.Fail(DiagnosticKind::kAxisOutOfRange,
+                        absl::StrCat("`num_newaxis` is ", count, "; expected 0 to 32"));
   out.insert(out.begin() + *axis, static_cast<size_t>(count), Dim(1));
   return ResultTensor(context, out, data->dtype.dtype);
 }
@@ -195,7 +192,9 @@ Solve SqueezeRelation(TypeContext& context) {
   } else {
     for (int64_t a : context.attrs().GetInts("axis")) {
       std::optional<int64_t> axis = NormalAxis(context, a, static_cast<int64_t>(in.size()));
-      if (!axis || !context.RequireEqual(in[static_cast<size_t>(*axis)], 1, "`squeeze`: extent of a dropped axis and 1")) return Solve::kFailed;
+      if (!axis ||
+          !context.RequireEqual(in[static_cast<size_t>(*axis)], 1, "`squeeze`: extent of a dropped axis and 1"))
+        return Solve::kFailed;
       drop[static_cast<size_t>(*axis)] = true;
     }
   }
@@ -211,7 +210,9 @@ Solve FlattenRelation(TypeContext& context) {
   const ir::TensorType* data = Data(context, solve);
   if (data == nullptr) return solve;
   Dims in = data->shape.dims;
-  if (in.empty()) return context.Fail(DiagnosticKind::kRankMismatch, "argument 1 of `nn.batch_flatten` has rank 0; expected rank 1 or more", 0);
+  if (in.empty())
+    return context.Fail(DiagnosticKind::kRankMismatch,
+                        "argument 1 of `nn.batch_flatten` has rank 0; expected rank 1 or more", 0);
   Dim first = in[0];
   in.erase(in.begin());
   return ResultTensor(context, {first, Product(in)}, data->dtype.dtype);
@@ -222,7 +223,8 @@ Solve BroadcastShape(TypeContext& context, const Dims& out) {
   const ir::TensorType* data = Data(context, solve);
   if (data == nullptr) return solve;
   const Dims& in = data->shape.dims;
-  if (in.size() > out.size()) return BadShape(context, absl::StrCat("an input of rank ", in.size(), " does not broadcast to rank ", out.size()));
+  if (in.size() > out.size())
+    return BadShape(context, absl::StrCat("an input of rank ", in.size(), " does not broadcast to rank ", out.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     const Dim& to = out[out.size() - in.size() + i];
     if (in[i] == Dim(1)) continue;
@@ -315,7 +317,8 @@ Solve ReverseRelation(TypeContext& context) {
   Solve solve;
   const ir::TensorType* data = Data(context, solve);
   if (data == nullptr) return solve;
-  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()))) return Solve::kFailed;
+  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size())))
+    return Solve::kFailed;
   return context.Result(data);
 }
 
@@ -332,8 +335,14 @@ std::vector<Tensor> ComputeReverse(const ComputeContext& context) {
 
 constexpr OpDef Reshape(std::string_view name, std::string_view summary, std::span<const Input> inputs,
                         std::span<const AttrSpec> attrs, TypeRelation relation) {
-  return {.name = name, .summary = summary, .inputs = inputs, .attrs = attrs, .type_relation = relation,
-          .fusion = FusionClass::kInjective, .compute = ComputeReshape, .is_reshape = true};
+  return {.name = name,
+          .summary = summary,
+          .inputs = inputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = FusionClass::kInjective,
+          .compute = ComputeReshape,
+          .is_reshape = true};
 }
 
 constexpr OpDef kOps[] = {
@@ -342,18 +351,47 @@ constexpr OpDef kOps[] = {
     Reshape("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
     Reshape("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),
     Reshape("nn.batch_flatten", "all axes but the first merged", kInputs, {}, FlattenRelation),
-    {.name = "transpose", .summary = "axes permuted", .inputs = kInputs, .attrs = kTransposeAttrs,
-     .type_relation = TransposeRelation, .fusion = FusionClass::kInjective, .compute = ComputeTranspose},
-    {.name = "broadcast_to", .summary = "data broadcast to `shape`", .inputs = kInputs, .attrs = kBroadcastAttrs,
-     .type_relation = BroadcastToRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBroadcast},
-    {.name = "broadcast_to_like", .summary = "data broadcast to the shape of `like`", .inputs = kLikeInputs,
-     .type_relation = BroadcastToLikeRelation, .fusion = FusionClass::kBroadcast, .compute = ComputeBroadcast},
-    {.name = "repeat", .summary = "each element repeated", .inputs = kInputs, .attrs = kRepeatAttrs,
-     .type_relation = RepeatRelation, .fusion = FusionClass::kInjective, .compute = ComputeRepeat},
-    {.name = "tile", .summary = "the whole tensor repeated", .inputs = kInputs, .attrs = kTileAttrs,
-     .type_relation = TileRelation, .fusion = FusionClass::kInjective, .compute = ComputeTile},
-    {.name = "reverse", .summary = "elements along `axis` in reverse", .inputs = kInputs, .attrs = kReverseAttrs,
-     .type_relation = ReverseRelation, .fusion = FusionClass::kInjective, .compute = ComputeReverse},
+    {.name = "transpose",
+     .summary = "axes permuted",
+     .inputs = kInputs,
+     .attrs = kTransposeAttrs,
+     .type_relation = TransposeRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeTranspose},
+    {.name = "broadcast_to",
+     .summary = "data broadcast to `shape`",
+     .inputs = kInputs,
+     .attrs = kBroadcastAttrs,
+     .type_relation = BroadcastToRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputeBroadcast},
+    {.name = "broadcast_to_like",
+     .summary = "data broadcast to the shape of `like`",
+     .inputs = kLikeInputs,
+     .type_relation = BroadcastToLikeRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputeBroadcast},
+    {.name = "repeat",
+     .summary = "each element repeated",
+     .inputs = kInputs,
+     .attrs = kRepeatAttrs,
+     .type_relation = RepeatRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeRepeat},
+    {.name = "tile",
+     .summary = "the whole tensor repeated",
+     .inputs = kInputs,
+     .attrs = kTileAttrs,
+     .type_relation = TileRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeTile},
+    {.name = "reverse",
+     .summary = "elements along `axis` in reverse",
+     .inputs = kInputs,
+     .attrs = kReverseAttrs,
+     .type_relation = ReverseRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeReverse},
 };
 
 }  // namespace

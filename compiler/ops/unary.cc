@@ -19,7 +19,8 @@ constexpr AttrSpec kLeakyAttrs[] = {{"alpha", AttrType::kFloat, "0.25f", "the sl
 template <typename F>
 std::vector<Tensor> Map(const ComputeContext& context, F&& f) {
   const Tensor& in = context.input(0);
-  return {te::ComputeTensor("map", context.output().dtype, in.dims(), [&](std::span<const Expr> i) { return f(in(i)); })};
+  return {
+      te::ComputeTensor("map", context.output().dtype, in.dims(), [&](std::span<const Expr> i) { return f(in(i)); })};
 }
 
 template <UnaryOp op>
@@ -46,9 +47,7 @@ std::vector<Tensor> ComputeClip(const ComputeContext& context) {
 }
 
 std::vector<Tensor> ComputeRelu(const ComputeContext& context) {
-  return Map(context, [&](Expr x) {
-    return te::Binary(te::BinaryOp::kMaximum, x, te::Const(x.dtype(), 0));
-  });
+  return Map(context, [&](Expr x) { return te::Binary(te::BinaryOp::kMaximum, x, te::Const(x.dtype(), 0)); });
 }
 
 std::vector<Tensor> ComputeLeakyRelu(const ComputeContext& context) {
@@ -108,18 +107,30 @@ Solve IntegralIdentityRelation(TypeContext& context) {
 
 template <UnaryOp op>
 constexpr OpDef Float(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = FloatIdentityRelation,
-          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = FloatIdentityRelation,
+          .fusion = FusionClass::kElementwise,
+          .compute = ComputeUnary<op>};
 }
 template <UnaryOp op>
 constexpr OpDef Number(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = IdentityRelation,
-          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = IdentityRelation,
+          .fusion = FusionClass::kElementwise,
+          .compute = ComputeUnary<op>};
 }
 template <UnaryOp op>
 constexpr OpDef Predicate(std::string_view name, std::string_view summary) {
-  return {.name = name, .summary = summary, .inputs = kInputs, .type_relation = PredicateRelation,
-          .fusion = FusionClass::kElementwise, .compute = ComputeUnary<op>};
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .type_relation = PredicateRelation,
+          .fusion = FusionClass::kElementwise,
+          .compute = ComputeUnary<op>};
 }
 
 constexpr OpDef kOps[] = {
@@ -147,30 +158,72 @@ constexpr OpDef kOps[] = {
     Number<UnaryOp::kSign>("sign", "-1, 0 or 1"),
     Number<UnaryOp::kAbs>("abs", "absolute value"),
     Number<UnaryOp::kNegative>("negative", "-x"),
-    {.name = "bitwise_not", .summary = "complement of each bit", .inputs = kInputs,
-     .type_relation = IntegralIdentityRelation, .fusion = FusionClass::kElementwise,
+    {.name = "bitwise_not",
+     .summary = "complement of each bit",
+     .inputs = kInputs,
+     .type_relation = IntegralIdentityRelation,
+     .fusion = FusionClass::kElementwise,
      .compute = ComputeUnary<UnaryOp::kBitwiseNot>},
     Predicate<UnaryOp::kIsNan>("isnan", "whether x is NaN"),
     Predicate<UnaryOp::kIsInf>("isinf", "whether x is infinite"),
     Predicate<UnaryOp::kIsFinite>("isfinite", "whether x is finite"),
-    {.name = "logical_not", .summary = "not x", .inputs = kInputs, .type_relation = LogicalNotRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeUnary<UnaryOp::kLogicalNot>},
-    {.name = "copy", .summary = "x", .inputs = kInputs, .type_relation = IdentityRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeCopy},
-    {.name = "clip", .summary = "min(max(x, a_min), a_max)", .inputs = kInputs, .attrs = kClipAttrs,
-     .type_relation = IdentityRelation, .fusion = FusionClass::kElementwise, .compute = ComputeClip},
-    {.name = "cast", .summary = "x converted to `dtype`; floats truncate and saturate", .inputs = kInputs,
-     .attrs = kCastAttrs, .type_relation = CastRelation, .fusion = FusionClass::kElementwise, .compute = ComputeCast},
-    {.name = "cast_like", .summary = "x converted to the dtype of `like`", .inputs = kLikeInputs,
-     .type_relation = CastLikeRelation, .fusion = FusionClass::kElementwise, .compute = ComputeCast},
-    {.name = "zeros_like", .summary = "zeros of x's type", .inputs = kInputs, .type_relation = IdentityRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeFillLike<0>},
-    {.name = "ones_like", .summary = "ones of x's type", .inputs = kInputs, .type_relation = IdentityRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeFillLike<1>},
-    {.name = "nn.relu", .summary = "max(x, 0)", .inputs = kInputs, .type_relation = IdentityRelation,
-     .fusion = FusionClass::kElementwise, .compute = ComputeRelu},
-    {.name = "nn.leaky_relu", .summary = "x where x > 0, else alpha * x", .inputs = kInputs, .attrs = kLeakyAttrs,
-     .type_relation = FloatIdentityRelation, .fusion = FusionClass::kElementwise, .compute = ComputeLeakyRelu},
+    {.name = "logical_not",
+     .summary = "not x",
+     .inputs = kInputs,
+     .type_relation = LogicalNotRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeUnary<UnaryOp::kLogicalNot>},
+    {.name = "copy",
+     .summary = "x",
+     .inputs = kInputs,
+     .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeCopy},
+    {.name = "clip",
+     .summary = "min(max(x, a_min), a_max)",
+     .inputs = kInputs,
+     .attrs = kClipAttrs,
+     .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeClip},
+    {.name = "cast",
+     .summary = "x converted to `dtype`; floats truncate and saturate",
+     .inputs = kInputs,
+     .attrs = kCastAttrs,
+     .type_relation = CastRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeCast},
+    {.name = "cast_like",
+     .summary = "x converted to the dtype of `like`",
+     .inputs = kLikeInputs,
+     .type_relation = CastLikeRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeCast},
+    {.name = "zeros_like",
+     .summary = "zeros of x's type",
+     .inputs = kInputs,
+     .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFillLike<0>},
+    {.name = "ones_like",
+     .summary = "ones of x's type",
+     .inputs = kInputs,
+     .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeFillLike<1>},
+    {.name = "nn.relu",
+     .summary = "max(x, 0)",
+     .inputs = kInputs,
+     .type_relation = IdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeRelu},
+    {.name = "nn.leaky_relu",
+     .summary = "x where x > 0, else alpha * x",
+     .inputs = kInputs,
+     .attrs = kLeakyAttrs,
+     .type_relation = FloatIdentityRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeLeakyRelu},
 };
 
 }  // namespace

@@ -1,0 +1,91 @@
+#include "compiler/ops/compute_helpers.h"
+
+#include <limits>
+#include <utility>
+
+namespace rvm::ops {
+
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+
+size_t Normal(int64_t axis, size_t rank) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+DataType Accumulator(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
+
+Tensor CastTensor(const Tensor& tensor, DataType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  return te::ComputeTensor("cast", dtype, tensor.dims(),
+                           [&](std::span<const Expr> i) { return te::Cast(dtype, tensor(i)); });
+}
+
+Expr FlatIndex(std::span<const Expr> indices, const Dims& dims) {
+  Expr flat = te::Index(0);
+  for (size_t axis = 0; axis < dims.size(); ++axis) flat = flat * te::DimValue(dims[axis]) + indices[axis];
+  return flat;
+}
+
+Expr AtFlat(const Tensor& tensor, Expr flat) {
+  std::vector<Expr> indices(tensor.rank(), te::Index(0));
+  for (size_t axis = tensor.rank(); axis-- > 0;) {
+    Expr extent = te::DimValue(tensor.dims()[axis]);
+    indices[axis] = axis == 0 ? flat : te::Binary(BinaryOp::kFloorMod, flat, extent);
+    if (axis > 0) flat = te::Binary(BinaryOp::kFloorDivide, flat, extent);
+  }
+  return tensor(indices);
+}
+
+Dim Volume(const Dims& dims) {
+  Dim volume = 1;
+  for (const Dim& dim : dims) volume = volume * dim;
+  return volume;
+}
+
+std::vector<Expr> With(std::span<const Expr> indices, size_t axis, Expr index) {
+  std::vector<Expr> result(indices.begin(), indices.end());
+  result[axis] = std::move(index);
+  return result;
+}
+
+Expr And(Expr a, Expr b) { return te::Binary(BinaryOp::kAnd, std::move(a), std::move(b)); }
+Expr Equal(Expr a, Expr b) { return te::Binary(BinaryOp::kEqual, std::move(a), std::move(b)); }
+Expr Less(Expr a, Expr b) { return te::Binary(BinaryOp::kLess, std::move(a), std::move(b)); }
+
+Expr InRange(const Expr& index, const Dim& extent) {
+  return And(te::Binary(BinaryOp::kGreaterEqual, index, te::Index(0)), Less(index, te::DimValue(extent)));
+}
+
+Expr Clamp(const Expr& index, const Dim& extent) {
+  Expr last = te::DimValue(extent) - te::Index(1);
+  return te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, last), te::Index(0));
+}
+
+Expr UnlessEmpty(const Dim& extent, Expr value) {
+  if (extent.is_const() && extent.constant() > 0) return value;
+  DataType dtype = value.dtype();
+  return te::Select(Less(te::Index(0), te::DimValue(extent)), std::move(value), te::Const(dtype, 0));
+}
+
+Expr Lowest(DataType dtype) {
+  if (dtype.is_float()) return te::FloatConst(dtype, -std::numeric_limits<double>::infinity());
+  if (!dtype.is_int()) return te::IntConst(dtype, 0);
+  return te::IntConst(dtype, std::numeric_limits<int64_t>::min() >> (64 - dtype.bits));
+}
+
+Expr Highest(DataType dtype) {
+  if (dtype.is_float()) return te::FloatConst(dtype, std::numeric_limits<double>::infinity());
+  if (dtype.is_bool()) return te::IntConst(dtype, 1);
+  if (!dtype.is_int()) return te::IntConst(dtype, static_cast<int64_t>(~uint64_t{0} >> (64 - dtype.bits)));
+  return te::IntConst(dtype, std::numeric_limits<int64_t>::max() >> (64 - dtype.bits));
+}
+
+Tensor ReduceOver(te::ReduceOp op, DataType dtype, const Dims& dims, const Dims& extents,
+                  const std::function<Expr(std::span<const Expr>, std::span<const Expr>)>& body) {
+  return te::ComputeTensor("reduce", dtype, dims, [&](std::span<const Expr> outer) {
+    return te::Reduce(op, extents, [&](std::span<const Expr> inner) { return body(outer, inner); });
+  });
+}
+
+}  // namespace rvm::ops

@@ -1,0 +1,49 @@
+// What the computations of several operators are put together from.
+#ifndef RVM_COMPILER_OPS_COMPUTE_HELPERS_H_
+#define RVM_COMPILER_OPS_COMPUTE_HELPERS_H_
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/te/tensor.h"
+
+namespace rvm::ops {
+
+// `axis` in [-rank, rank), checked by the relation, as [0, rank).
+size_t Normal(int64_t axis, size_t rank);
+
+// The dtype sums of `dtype` are made in: float32 for the half types.
+DataType Accumulator(DataType dtype);
+te::Tensor CastTensor(const te::Tensor& tensor, DataType dtype);
+
+// Row-major: the number of an element, and the element of a number.
+te::Expr FlatIndex(std::span<const te::Expr> indices, const Dims& dims);
+te::Expr AtFlat(const te::Tensor& tensor, te::Expr flat);
+Dim Volume(const Dims& dims);
+
+// `indices` with one of them replaced.
+std::vector<te::Expr> With(std::span<const te::Expr> indices, size_t axis, te::Expr index);
+
+// 0 <= index < extent.
+te::Expr InRange(const te::Expr& index, const Dim& extent);
+te::Expr And(te::Expr a, te::Expr b);
+te::Expr Equal(te::Expr a, te::Expr b);
+te::Expr Less(te::Expr a, te::Expr b);
+// `index` moved into [0, extent - 1].
+te::Expr Clamp(const te::Expr& index, const Dim& extent);
+// `value`, whose reads are in bounds unless `extent` is 0; then zero. No test where the extent is known.
+te::Expr UnlessEmpty(const Dim& extent, te::Expr value);
+
+// The least and the greatest value of a dtype (infinities for floats).
+te::Expr Lowest(DataType dtype);
+te::Expr Highest(DataType dtype);
+
+// Reduces `body` over indices of `extents` to a tensor of `dims`.
+te::Tensor ReduceOver(
+    te::ReduceOp op, DataType dtype, const Dims& dims, const Dims& extents,
+    const std::function<te::Expr(std::span<const te::Expr> outer, std::span<const te::Expr> inner)>& body);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_COMPUTE_HELPERS_H_

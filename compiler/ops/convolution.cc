@@ -1,0 +1,337 @@
+// Convolutions, padding and dilation, for any number of spatial axes and any order of axes.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kInputs[] = {{"data", "a batch of images"}, {"weight", "the filters"}};
+constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
+constexpr Input kDilateInputs[] = {{"data", "a tensor"}};
+
+#define RVM_CONV_ATTRS(ones, zeros, data_layout, kernel_layout)                                                        \
+  {"strides", AttrType::kInts, ones, "step of the windows"},                                                           \
+      {"padding", AttrType::kInts, zeros, "zeros around each axis: one number, one per axis, or befores then afters"}, \
+      {"dilation", AttrType::kInts, ones, "distance of the taps"},                                                     \
+      {"groups", AttrType::kInt, "1", "channels are split in as many groups"},                                         \
+      {"channels", AttrType::kInt, "None", "output channels, checked", true},                                          \
+      {"kernel_size", AttrType::kInts, "None", "extents of the filters, checked", true},                               \
+      {"data_layout", AttrType::kString, data_layout, "axes of data"},                                                 \
+      {"kernel_layout", AttrType::kString, kernel_layout, "axes of weight"},                                           \
+      {"out_layout", AttrType::kString, "\"\"", "axes of the result (those of data)"},                                 \
+      {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}
+
+constexpr AttrSpec kConv1dAttrs[] = {RVM_CONV_ATTRS("[1]", "[0]", "\"NCW\"", "\"OIW\"")};
+constexpr AttrSpec kConv2dAttrs[] = {RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"OIHW\"")};
+constexpr AttrSpec kConv3dAttrs[] = {RVM_CONV_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"OIDHW\"")};
+constexpr AttrSpec kTranspose1dAttrs[] = {RVM_CONV_ATTRS("[1]", "[0]", "\"NCW\"", "\"IOW\""),
+                                          {"output_padding", AttrType::kInts, "[0]", "added to the result's extents"}};
+constexpr AttrSpec kTranspose2dAttrs[] = {
+    RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"IOHW\""),
+    {"output_padding", AttrType::kInts, "[0, 0]", "added to the result's extents"}};
+#undef RVM_CONV_ATTRS
+constexpr AttrSpec kPadAttrs[] = {
+    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"},
+    {"pad_mode", AttrType::kString, "\"constant\"", "\"constant\", \"edge\" or \"reflect\""}};
+constexpr AttrSpec kDilateAttrs[] = {{"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
+                                     {"dilation_value", AttrType::kFloat, "0", "what stands between"}};
+
+std::string SpatialLetters(size_t rank) { return rank == 3 ? "W" : rank == 4 ? "HW" : "DHW"; }
+
+struct Convolution {
+  Layout data, kernel, out;
+  std::vector<Window> windows;
+  int64_t groups;
+};
+
+// The shapes' part of the attributes; nullopt after an error was reported if `context` is given.
+std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, TypeContext* context) {
+  std::string out_layout =
+      attrs.GetString("out_layout").empty() ? attrs.GetString("data_layout") : attrs.GetString("out_layout");
+  if (context != nullptr) {
+    std::string letters = SpatialLetters(weight.size());
+    if (!CheckLayout(*context, attrs.GetString("data_layout"), "NC" + letters, "data_layout") ||
+        !CheckLayout(*context, attrs.GetString("kernel_layout"), "OI" + letters, "kernel_layout") ||
+        !CheckLayout(*context, out_layout, "NC" + letters, "out_layout")) {
+      return std::nullopt;
+    }
+  }
+  Convolution conv{Layout(attrs.GetString("data_layout")),
+                   Layout(attrs.GetString("kernel_layout")),
+                   Layout(out_layout),
+                   {},
+                   attrs.GetInt("groups")};
+  std::vector<int64_t> extents;
+  for (size_t axis : conv.kernel.spatial) {
+    if (!weight[axis].is_const()) {
+      if (context != nullptr) {
+        context->Fail(DiagnosticKind::kShapeMismatch,
+                      absl::StrCat("the filters have shape ", DimsToString(weight), "; expected known spatial extents"),
+                      1);
+      }
+      return std::nullopt;
+    }
+    extents.push_back(weight[axis].constant());
+  }
+  std::optional<std::vector<Window>> windows = MakeWindows(attrs, extents, context);
+  if (!windows) return std::nullopt;
+  conv.windows = *std::move(windows);
+  bool kernel_size_fits =
+      attrs.IsNone("kernel_size") || PerAxis(attrs.GetInts("kernel_size"), extents.size()) == extents;
+  if (context != nullptr && (!kernel_size_fits || conv.groups < 1)) {
+    context->Fail(DiagnosticKind::kBadAttribute,
+                  conv.groups < 1
+                      ? "`groups` is below 1"
+                      : absl::StrCat("`kernel_size` does not fit the filters of shape ", DimsToString(weight)));
+    return std::nullopt;
+  }
+  return conv;
+}
+
+// transposed: weight is (I, O / groups, ...), and the windows write where a convolution's read.
+template <bool transposed>
+Solve ConvolutionRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &weight = args[1]->shape.dims;
+  if (args[0]->dtype.dtype != args[1]->dtype.dtype)
+    return FailDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+  size_t rank = context.attrs().GetString("data_layout").size();
+  if (data.size() != rank) return FailRank(context, 0, data.size(), absl::StrCat("rank ", rank));
+  if (weight.size() != rank) return FailRank(context, 1, weight.size(), absl::StrCat("rank ", rank));
+  std::optional<Convolution> conv = Describe(context.attrs(), weight, &context);
+  if (!conv) return Solve::kFailed;
+  Dim per_group = weight[conv->kernel.axis(transposed ? 'O' : 'I')];
+  Dim inputs = transposed ? weight[conv->kernel.axis('I')] : per_group * conv->groups;
+  Dim outputs = transposed ? per_group * conv->groups : weight[conv->kernel.axis('O')];
+  if (!context.RequireEqual(data[conv->data.axis('C')], inputs, "channels of data and filters")) return Solve::kFailed;
+  if (!context.attrs().IsNone("channels") &&
+      !context.RequireEqual(outputs, context.attrs().GetInt("channels"), "`channels` and the filters"))
+    return Solve::kFailed;
+  Dims out(rank);
+  out[conv->out.axis('N')] = data[conv->data.axis('N')];
+  out[conv->out.axis('C')] = outputs;
+  std::vector<int64_t> extra(conv->windows.size(), 0);
+  if (transposed) extra = PerAxis(context.attrs().GetInts("output_padding"), extra.size());
+  for (size_t s = 0; s < conv->windows.size(); ++s) {
+    const Window& window = conv->windows[s];
+    const Dim& extent = data[conv->data.spatial[s]];
+    out[conv->out.spatial[s]] =
+        transposed
+            ? Max((extent - 1) * window.stride + (window.span() + extra[s] - window.pad_before - window.pad_after), 0)
+            : WindowCount(extent, window);
+  }
+  return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args[0]->dtype.dtype));
+}
+
+template <bool transposed>
+std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &weight = context.input(1);
+  const te::TensorSpec& out = context.output();
+  Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr);
+  DataType wide = Accumulator(out.dtype);
+  Dims extents;  // channels of a group, then taps
+  Dim in_channels =
+      transposed ? FloorDiv(weight.dims()[conv.kernel.axis('I')], conv.groups) : weight.dims()[conv.kernel.axis('I')];
+  Dim out_channels = FloorDiv(out.dims[conv.out.axis('C')], conv.groups);
+  extents.push_back(in_channels);
+  for (const Window& window : conv.windows) extents.push_back(window.extent);
+  Tensor sum =
+      ReduceOver(te::ReduceOp::kSum, wide, out.dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
+        Expr channel = o[conv.out.axis('C')];
+        Expr group =
+            conv.groups == 1 ? te::Index(0) : te::Binary(BinaryOp::kFloorDivide, channel, te::DimValue(out_channels));
+        std::vector<Expr> at(data.rank()), tap(weight.rank());
+        at[conv.data.axis('N')] = o[conv.out.axis('N')];
+        at[conv.data.axis('C')] = conv.groups == 1 ? r[0] : group * te::DimValue(in_channels) + r[0];
+        if (transposed) {
+          tap[conv.kernel.axis('I')] = at[conv.data.axis('C')];
+          tap[conv.kernel.axis('O')] =
+              conv.groups == 1 ? channel : te::Binary(BinaryOp::kFloorMod, channel, te::DimValue(out_channels));
+        } else {
+          tap[conv.kernel.axis('O')] = channel;
+          tap[conv.kernel.axis('I')] = r[0];
+        }
+        Expr inside;
+        for (size_t s = 0; s < conv.windows.size(); ++s) {
+          const Window& window = conv.windows[s];
+          const Dim& extent = data.dims()[conv.data.spatial[s]];
+          Expr place = o[conv.out.spatial[s]];
+          Expr offset = r[s + 1] * te::Index(window.dilation);
+          Expr here, fits;
+          if (transposed) {
+            Expr scaled = place + te::Index(window.pad_before) - offset;
+            here = te::Binary(BinaryOp::kFloorDivide, scaled, te::Index(window.stride));
+            fits = And(InRange(here, extent), Equal(here * te::Index(window.stride), scaled));
+          } else {
+            here = place * te::Index(window.stride) + offset - te::Index(window.pad_before);
+            if (window.pad_before != 0 || window.pad_after != 0) fits = InRange(here, extent);
+          }
+          if (fits) inside = inside ? And(inside, fits) : fits;
+          at[conv.data.spatial[s]] = here;
+          tap[conv.kernel.spatial[s]] = r[s + 1];
+        }
+        Expr value = te::Cast(wide, data(at));
+        if (inside) value = te::Select(inside, value, te::Const(wide, 0));
+        return value * te::Cast(wide, weight(tap));
+      });
+  return {CastTensor(sum, out.dtype)};
+}
+
+// ---- padding --------------------------------------------------------------------
+
+std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, size_t rank) {
+  std::vector<std::pair<int64_t, int64_t>> widths;
+  const ir::AttrValue::List* list = attrs.Find("pad_width")->AsList();
+  if (list == nullptr || list->size() != rank) return std::nullopt;
+  for (const ir::AttrValue& entry : *list) {
+    const ir::AttrValue::List* pair = entry.AsList();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].AsInt() || !(*pair)[1].AsInt()) return std::nullopt;
+    widths.push_back({*(*pair)[0].AsInt(), *(*pair)[1].AsInt()});
+    if (widths.back().first < 0 || widths.back().second < 0) return std::nullopt;
+  }
+  return widths;
+}
+
+Solve PadRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
+  std::optional<std::vector<std::pair<int64_t, int64_t>>> widths = PadWidths(context.attrs(), out.size());
+  if (!widths) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`pad_width` does not fit rank ", out.size(),
+                                     "; expected a pair [before, after] per axis, not negative"));
+  }
+  const std::string& mode = context.attrs().GetString("pad_mode");
+  if (mode != "constant" && mode != "edge" && mode != "reflect") {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`pad_mode` is \"", mode, "\"; expected constant, edge or reflect"));
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputePad(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<std::pair<int64_t, int64_t>> widths = *PadWidths(context.attrs(), data.rank());
+  const std::string& mode = context.attrs().GetString("pad_mode");
+  return {te::ComputeTensor("pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Expr inside;
+    for (size_t axis = 0; axis < i.size(); ++axis) {
+      const Dim& extent = data.dims()[axis];
+      auto [before, after] = widths[axis];
+      Expr index = i[axis] - te::Index(before);
+      if (before == 0 && after == 0) {
+        at.push_back(i[axis]);
+        continue;
+      }
+      if (mode == "constant") {
+        inside = inside ? And(inside, InRange(index, extent)) : InRange(index, extent);
+      } else if (mode == "reflect") {
+        Expr last = te::DimValue(extent) - te::Index(1);
+        index = te::Select(Less(index, te::Index(0)), te::Index(0) - index, index);
+        index = Clamp(te::Select(Less(last, index), last + last - index, index), extent);
+      } else {
+        index = Clamp(index, extent);
+      }
+      at.push_back(index);
+    }
+    Expr value = data(at);
+    Expr fill = te::Cast(data.dtype(), context.input(1)({}));
+    if (mode != "constant") return UnlessEmpty(Volume(data.dims()), value);
+    return inside ? te::Select(inside, value, fill) : value;
+  })};
+}
+
+Solve DilateRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  std::vector<int64_t> strides = context.attrs().GetInts("strides");
+  bool fits =
+      strides.size() == out.size() && std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s >= 1; });
+  if (!fits) {
+    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`strides` does not fit rank ", out.size(),
+                                                                    "; expected one positive number per axis"));
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i] = Max((out[i] - 1) * strides[i] + 1, 0);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeDilate(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<int64_t> strides = context.attrs().GetInts("strides");
+  return {te::ComputeTensor("dilate", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Expr hit;
+    for (size_t axis = 0; axis < i.size(); ++axis) {
+      Expr stride = te::Index(strides[axis]);
+      at.push_back(te::Binary(BinaryOp::kFloorDivide, i[axis], stride));
+      Expr here = Equal(te::Binary(BinaryOp::kFloorMod, i[axis], stride), te::Index(0));
+      hit = hit ? And(hit, here) : here;
+    }
+    Expr value = data(at);
+    return hit ? te::Select(hit, value, te::Const(data.dtype(), context.attrs().GetDouble("dilation_value"))) : value;
+  })};
+}
+
+constexpr OpDef Conv(std::string_view name, std::string_view summary, std::span<const AttrSpec> attrs) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .attrs = attrs,
+          .type_relation = ConvolutionRelation<false>,
+          .fusion = FusionClass::kContraction,
+          .compute = ComputeConvolution<false>};
+}
+constexpr OpDef ConvTranspose(std::string_view name, std::string_view summary, std::span<const AttrSpec> attrs) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .attrs = attrs,
+          .type_relation = ConvolutionRelation<true>,
+          .fusion = FusionClass::kContraction,
+          .compute = ComputeConvolution<true>};
+}
+
+constexpr OpDef kOps[] = {
+    Conv("nn.conv1d", "convolution along one axis", kConv1dAttrs),
+    Conv("nn.conv2d", "convolution along two axes", kConv2dAttrs),
+    Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs),
+    ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
+    ConvTranspose("nn.conv2d_transpose", "the transposed convolution along two axes", kTranspose2dAttrs),
+    {.name = "nn.pad",
+     .summary = "data with a border",
+     .inputs = kPadInputs,
+     .attrs = kPadAttrs,
+     .type_relation = PadRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputePad},
+    {.name = "nn.dilate",
+     .summary = "data with gaps between its elements",
+     .inputs = kDilateInputs,
+     .attrs = kDilateAttrs,
+     .type_relation = DilateRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeDilate},
+};
+
+}  // namespace
+
+std::span<const OpDef> ConvolutionOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,559 @@
+// Operators that read or write at computed places, masks and scans along an axis.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kData[] = {{"data", "a tensor"}};
+constexpr Input kIndexed[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
+constexpr Input kScattered[] = {
+    {"data", "a tensor"}, {"indices", "an integer tensor"}, {"updates", "what is written at the indices"}};
+constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
+constexpr Input kLengths[] = {{"data", "a tensor"}, {"lengths", "an integer vector, one per batch"}};
+constexpr Input kTriluInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
+                                  {"k", "the diagonal, an integer scalar"}};
+constexpr Input kRange[] = {{"start", "a scalar"}, {"stop", "a scalar"}, {"step", "a scalar"}};
+constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis indexed"}};
+constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
+                                       {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
+constexpr AttrSpec kScatterAttrs[] = {
+    {"axis", AttrType::kInt, "0", "the axis indexed"},
+    {"reduction", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"mean\", \"min\" or \"max\""}};
+constexpr AttrSpec kScatterNdAttrs[] = {
+    {"mode", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"min\" or \"max\""}};
+constexpr AttrSpec kAxesAttrs[] = {{"axes", AttrType::kInts, "None", "the axes sliced; None: all", true}};
+constexpr AttrSpec kMaskAttrs[] = {{"mask_value", AttrType::kFloat, "0", "what stands behind the lengths"},
+                                   {"axis", AttrType::kInt, "0", "the axis of the sequence: 0 or 1"}};
+constexpr AttrSpec kReverseAttrs[] = {{"seq_axis", AttrType::kInt, "1", "the axis reversed"},
+                                      {"batch_axis", AttrType::kInt, "0", "the axis of `lengths`"}};
+constexpr AttrSpec kTriluAttrs[] = {{"upper", AttrType::kBool, "True", "keep the upper triangle, else the lower"}};
+constexpr AttrSpec kScanAttrs[] = {
+    {"axis", AttrType::kInt, "None", "the axis scanned; None: the flattened tensor", true},
+    {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"},
+    {"exclusive", AttrType::kBool, "False", "leave out the element itself"}};
+constexpr AttrSpec kRangeAttrs[] = {{"start", AttrType::kAny, "None", "unused, for compatibility", true},
+                                    {"stop", AttrType::kAny, "None", "unused, for compatibility", true},
+                                    {"step", AttrType::kAny, "None", "unused, for compatibility", true},
+                                    {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of start)"}};
+constexpr AttrSpec kLayoutAttrs[] = {{"src_layout", AttrType::kString, "", "the axes of data, a letter each: \"NCHW\""},
+                                     {"dst_layout", AttrType::kString, "", "the same letters in the order wanted"}};
+
+bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
+
+// `index` with negative values counted from the end.
+Expr FromEnd(const Tensor& indices, std::span<const Expr> at, const Dim& extent) {
+  Expr index = te::Cast(kInt64, indices(at));
+  return te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
+}
+
+Solve GatherRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims;
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (data.size() != indices.size())
+    return FailRank(context, 1, indices.size(), absl::StrCat("that of `data`, ", data.size()));
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()));
+  if (!axis) return Solve::kFailed;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (static_cast<int64_t>(i) == *axis) continue;
+    if (!context.RequireEqual(data[i], indices[i], "`gather`: extents of data and indices beside the axis"))
+      return Solve::kFailed;
+  }
+  return ResultTensor(context, indices, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeGather(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &indices = context.input(1);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  const Dim& extent = data.dims()[axis];
+  return {te::ComputeTensor("gather", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    return UnlessEmpty(extent, data(With(i, axis, Clamp(FromEnd(indices, i, extent), extent))));
+  })};
+}
+
+// indices (m, batch..., y...): the result is (batch..., y..., rest of data).
+Solve GatherNdRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims;
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  int64_t batch = context.attrs().GetInt("batch_dims");
+  if (indices.empty() || batch < 0 || batch >= static_cast<int64_t>(indices.size())) {
+    return FailRank(context, 1, indices.size(), absl::StrCat("a rank above `batch_dims`, ", batch));
+  }
+  size_t b = static_cast<size_t>(batch);
+  if (!indices[0].is_const() || b + static_cast<size_t>(indices[0].constant()) > data.size()) {
+    return context.Fail(
+        DiagnosticKind::kShapeMismatch,
+        absl::StrCat("the first extent of `indices` is ", indices[0].ToString(), "; expected a number of at most ",
+                     static_cast<int64_t>(data.size()) - batch, ", the axes of `data` it indexes"),
+        1);
+  }
+  for (size_t i = 0; i < b; ++i) {
+    if (!context.RequireEqual(data[i], indices[i + 1], "`gather_nd`: batch extents of data and indices"))
+      return Solve::kFailed;
+  }
+  Dims out(indices.begin() + 1, indices.end());
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(b) + indices[0].constant(), data.end());
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeGatherNd(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &indices = context.input(1);
+  size_t batch = static_cast<size_t>(context.attrs().GetInt("batch_dims"));
+  size_t m = static_cast<size_t>(indices.dims()[0].constant());
+  return {te::ComputeTensor("gather_nd", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(batch));
+    Dim volume = 1;
+    for (size_t k = 0; k < m; ++k) {
+      std::vector<Expr> place = {te::Index(static_cast<int64_t>(k))};
+      place.insert(place.end(), i.begin(), i.begin() + static_cast<std::ptrdiff_t>(indices.rank() - 1));
+      const Dim& extent = data.dims()[batch + k];
+      volume = volume * extent;
+      at.push_back(Clamp(FromEnd(indices, place, extent), extent));
+    }
+    at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(indices.rank() - 1), i.end());
+    return UnlessEmpty(volume, data(at));
+  })};
+}
+
+// ---- scatter ------------------------------------------------------------------
+
+bool IsReduction(std::string_view name, bool with_mean) {
+  return name == "update" || name == "add" || name == "mul" || name == "min" || name == "max" ||
+         (with_mean && name == "mean");
+}
+
+// Every element of the result looks at all updates and folds those that match: no order between
+// writes has to be kept, so it vectorises and runs anywhere. `updates` are numbered by `extents`.
+Tensor Scatter(std::string_view mode, const Tensor& data, const Dims& extents,
+               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& matches,
+               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& value) {
+  DataType dtype = data.dtype();
+  auto folded = [&](ReduceOp op, const Expr& neutral) {
+    return ReduceOver(op, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
+      return te::Select(matches(o, u), value(o, u), neutral);
+    });
+  };
+  auto combined = [&](const Tensor& other, BinaryOp op) {
+    return te::ComputeTensor("scatter", dtype, data.dims(),
+                             [&](std::span<const Expr> o) { return te::Binary(op, data(o), other(o)); });
+  };
+  if (mode == "add") return combined(folded(ReduceOp::kSum, te::Const(dtype, 0)), BinaryOp::kAdd);
+  if (mode == "mul") return combined(folded(ReduceOp::kProduct, te::Const(dtype, 1)), BinaryOp::kMultiply);
+  if (mode == "min") return combined(folded(ReduceOp::kMinimum, Highest(dtype)), BinaryOp::kMinimum);
+  if (mode == "max") return combined(folded(ReduceOp::kMaximum, Lowest(dtype)), BinaryOp::kMaximum);
+  if (mode == "mean") {
+    Tensor sum = folded(ReduceOp::kSum, te::Const(dtype, 0));
+    Tensor count =
+        ReduceOver(ReduceOp::kSum, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
+          return te::Select(matches(o, u), te::Const(dtype, 1), te::Const(dtype, 0));
+        });
+    return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
+      return te::Binary(BinaryOp::kDivide, data(o) + sum(o), te::Const(dtype, 1) + count(o));
+    });
+  }
+  // Of several writes to one place the last one stays.
+  Tensor last = ReduceOver(ReduceOp::kMaximum, kInt64, data.dims(), extents,
+                           [&](std::span<const Expr> o, std::span<const Expr> u) {
+                             return te::Select(matches(o, u), FlatIndex(u, extents), te::Index(-1));
+                           });
+  return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
+    Expr flat = last(o);
+    std::vector<Expr> u(extents.size());
+    Expr rest = flat;
+    for (size_t axis = extents.size(); axis-- > 0;) {
+      Expr extent = te::DimValue(extents[axis]);
+      u[axis] = axis == 0 ? rest : te::Binary(BinaryOp::kFloorMod, rest, extent);
+      if (axis > 0) rest = te::Binary(BinaryOp::kFloorDivide, rest, extent);
+    }
+    return te::Select(te::Binary(BinaryOp::kGreaterEqual, flat, te::Index(0)), value(o, u), data(o));
+  });
+}
+
+Solve ScatterElementsRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (args[2]->dtype.dtype != args[0]->dtype.dtype)
+    return FailDType(context, 2, args[2]->dtype.dtype, "that of `data`");
+  if (indices.size() != data.size()) return FailRank(context, 1, indices.size(), "that of `data`");
+  if (updates.size() != data.size()) return FailRank(context, 2, updates.size(), "that of `data`");
+  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()))) return Solve::kFailed;
+  if (!IsReduction(context.attrs().GetString("reduction"), true)) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`reduction` is \"", context.attrs().GetString("reduction"),
+                                     "\"; expected update, add, mul, mean, min or max"));
+  }
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (!context.RequireEqual(indices[i], updates[i], "`scatter_elements`: extents of indices and updates"))
+      return Solve::kFailed;
+  }
+  return ResultTensor(context, data, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  auto place = [&](std::span<const Expr> o, std::span<const Expr> u) {
+    // Beside the axis indices may be shorter than data: clamped to read in bounds, told apart below.
+    std::vector<Expr> at;
+    for (size_t k = 0; k < data.rank(); ++k) at.push_back(k == axis ? u[0] : Clamp(o[k], indices.dims()[k]));
+    return at;
+  };
+  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
+    std::vector<Expr> at = place(o, u);
+    Expr result = Equal(UnlessEmpty(Volume(indices.dims()), FromEnd(indices, at, data.dims()[axis])), o[axis]);
+    for (size_t k = 0; k < data.rank(); ++k) {
+      if (k != axis) result = And(result, Less(o[k], te::DimValue(indices.dims()[k])));
+    }
+    return result;
+  };
+  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) { return updates(place(o, u)); };
+  return {Scatter(context.attrs().GetString("reduction"), data, {indices.dims()[axis]}, matches, value)};
+}
+
+// indices (m, y...), updates (y..., rest of data).
+Solve ScatterNdRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (args[2]->dtype.dtype != args[0]->dtype.dtype)
+    return FailDType(context, 2, args[2]->dtype.dtype, "that of `data`");
+  bool fits = !indices.empty() && indices[0].is_const() && indices[0].constant() >= 1 &&
+              indices[0].constant() <= static_cast<int64_t>(data.size());
+  if (!fits) {
+    return context.Fail(DiagnosticKind::kShapeMismatch,
+                        absl::StrCat("`indices` has shape ", DimsToString(indices),
+                                     "; expected (m, ...) with m from 1 to ", data.size()),
+                        1);
+  }
+  size_t m = static_cast<size_t>(indices[0].constant());
+  Dims expected(indices.begin() + 1, indices.end());
+  expected.insert(expected.end(), data.begin() + static_cast<std::ptrdiff_t>(m), data.end());
+  if (updates.size() != expected.size()) return FailRank(context, 2, updates.size(), absl::StrCat(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!context.RequireEqual(expected[i], updates[i], "`scatter_nd`: extents of updates")) return Solve::kFailed;
+  }
+  if (!IsReduction(context.attrs().GetString("mode"), false)) {
+    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`mode` is \"", context.attrs().GetString("mode"),
+                                                                    "\"; expected update, add, mul, min or max"));
+  }
+  return ResultTensor(context, data, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeScatterNd(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
+  size_t m = static_cast<size_t>(indices.dims()[0].constant());
+  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
+    Expr result;
+    for (size_t k = 0; k < m; ++k) {
+      std::vector<Expr> at = {te::Index(static_cast<int64_t>(k))};
+      at.insert(at.end(), u.begin(), u.end());
+      Expr here = Equal(FromEnd(indices, at, data.dims()[k]), o[k]);
+      result = k == 0 ? here : And(result, here);
+    }
+    return result;
+  };
+  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) {
+    std::vector<Expr> at(u.begin(), u.end());
+    at.insert(at.end(), o.begin() + static_cast<std::ptrdiff_t>(m), o.end());
+    return updates(at);
+  };
+  Dims extents(indices.dims().begin() + 1, indices.dims().end());
+  if (extents.empty()) extents.push_back(1);
+  bool scalar = indices.rank() == 1;
+  auto strip = [&](std::span<const Expr> u) { return scalar ? std::span<const Expr>() : u; };
+  return {Scatter(
+      context.attrs().GetString("mode"), data, extents,
+      [&](std::span<const Expr> o, std::span<const Expr> u) { return matches(o, strip(u)); },
+      [&](std::span<const Expr> o, std::span<const Expr> u) { return value(o, strip(u)); })};
+}
+
+// ---- masks and slices -----------------------------------------------------------
+
+Solve SliceLikeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  const Dims& like = args[1]->shape.dims;
+  std::vector<int64_t> axes;
+  if (context.attrs().IsNone("axes") || context.attrs().GetInts("axes").empty()) {
+    if (like.size() != out.size()) return FailRank(context, 1, like.size(), "that of `data`, or `axes`");
+    for (size_t i = 0; i < out.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  } else {
+    axes = context.attrs().GetInts("axes");
+  }
+  for (int64_t named : axes) {
+    if (!NormalAxis(context, named, static_cast<int64_t>(out.size()), "axes") ||
+        !NormalAxis(context, named, static_cast<int64_t>(like.size()), "axes"))
+      return Solve::kFailed;
+    Dim& dim = out[Normal(named, out.size())];
+    const Dim& wanted = like[Normal(named, like.size())];
+    if (dim.is_const() && wanted.is_const() && wanted.constant() > dim.constant()) {
+      return context.Fail(
+          DiagnosticKind::kShapeMismatch,
+          absl::StrCat("`like` has extent ", wanted.ToString(), "; expected at most that of `data`, ", dim.ToString()),
+          1);
+    }
+    dim = Min(dim, wanted);
+  }
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeSliceLike(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  return {te::ComputeTensor("slice_like", data.dtype(), context.output().dims,
+                            [&](std::span<const Expr> i) { return data(i); })};
+}
+
+template <bool reverse>
+Solve SequenceRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &lengths = args[1]->shape.dims;
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (data.size() < 2) return FailRank(context, 0, data.size(), "2 or more");
+  if (lengths.size() != 1) return FailRank(context, 1, lengths.size(), "1");
+  int64_t rank = static_cast<int64_t>(data.size());
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt(reverse ? "seq_axis" : "axis"), reverse ? rank : 2);
+  if (!axis) return Solve::kFailed;
+  std::optional<int64_t> batch = reverse ? NormalAxis(context, context.attrs().GetInt("batch_axis"), rank) : 1 - *axis;
+  if (!batch) return Solve::kFailed;
+  if (!context.RequireEqual(data[static_cast<size_t>(*batch)], lengths[0], "batch extents of data and lengths"))
+    return Solve::kFailed;
+  return ResultTensor(context, data, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeSequenceMask(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &lengths = context.input(1);
+  size_t axis = Normal(context.attrs().GetInt("axis"), 2);
+  Expr mask = te::Const(data.dtype(), context.attrs().GetDouble("mask_value"));
+  return {te::ComputeTensor("sequence_mask", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    return te::Select(Less(i[axis], te::Cast(kInt64, lengths({i[1 - axis]}))), data(i), mask);
+  })};
+}
+
+std::vector<Tensor> ComputeReverseSequence(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &lengths = context.input(1);
+  size_t axis = Normal(context.attrs().GetInt("seq_axis"), data.rank());
+  size_t batch = Normal(context.attrs().GetInt("batch_axis"), data.rank());
+  return {te::ComputeTensor("reverse_sequence", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    Expr length =
+        te::Binary(BinaryOp::kMinimum, te::Cast(kInt64, lengths({i[batch]})), te::DimValue(data.dims()[axis]));
+    Expr at = te::Select(Less(i[axis], length), length - te::Index(1) - i[axis], i[axis]);
+    return data(With(i, axis, at));
+  })};
+}
+
+Solve TriluRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (args[0]->shape.dims.size() < 2) return FailRank(context, 0, args[0]->shape.dims.size(), "2 or more");
+  if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  return context.Unify(context.arg(0), context.result()) ? Solve::kDone : Solve::kFailed;
+}
+
+std::vector<Tensor> ComputeTrilu(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &k = context.input(1);
+  BinaryOp keeps = context.attrs().GetBool("upper") ? BinaryOp::kGreaterEqual : BinaryOp::kLessEqual;
+  return {te::ComputeTensor("trilu", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    Expr diagonal = i[i.size() - 1] - i[i.size() - 2];
+    return te::Select(te::Binary(keeps, diagonal, te::Cast(kInt64, k({}))), data(i), te::Const(data.dtype(), 0));
+  })};
+}
+
+// ---- scans ------------------------------------------------------------------------
+
+Solve ScanRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  if (context.attrs().IsNone("axis")) {
+    out = {Volume(out)};
+  } else if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()))) {
+    return Solve::kFailed;
+  }
+  return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
+}
+
+// Every element folds all before it: quadratic in the axis, but parallel and vectorised.
+template <ReduceOp op>
+std::vector<Tensor> ComputeScan(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  bool flat = context.attrs().IsNone("axis");
+  size_t axis = flat ? 0 : Normal(context.attrs().GetInt("axis"), data.rank());
+  bool exclusive = context.attrs().GetBool("exclusive");
+  DataType wide = Accumulator(out.dtype);
+  Tensor scan = ReduceOver(op, wide, out.dims, {out.dims[axis]}, [&](std::span<const Expr> i, std::span<const Expr> k) {
+    Expr counts = te::Binary(exclusive ? BinaryOp::kLess : BinaryOp::kLessEqual, k[0], i[axis]);
+    Expr element = flat ? AtFlat(data, k[0]) : data(With(i, axis, k[0]));
+    return te::Select(counts, te::Cast(wide, element), te::Const(wide, op == ReduceOp::kProduct ? 1 : 0));
+  });
+  return {CastTensor(scan, out.dtype)};
+}
+
+// ---- ranges and layouts --------------------------------------------------------------
+
+Solve ArangeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  double values[3];
+  for (size_t i = 0; i < 3; ++i) {
+    if (!args[i]->shape.dims.empty())
+      return FailRank(context, static_cast<int>(i), args[i]->shape.dims.size(), "a scalar");
+    const Literal* value = context.arg_value(i);
+    if (value == nullptr) {
+      return context.Fail(
+          DiagnosticKind::kUnsupported,
+          "the extent of `arange` depends on a value that is known only at run time; expected constants",
+          static_cast<int>(i));
+    }
+    values[i] = value->DoubleAt(0);
+  }
+  double count = values[2] == 0 ? -1 : std::ceil((values[1] - values[0]) / values[2]);
+  if (!(count < 1e12) || values[2] == 0) {
+    return context.Fail(DiagnosticKind::kShapeMismatch, "`step` is 0 or the range has no end; expected a finite range",
+                        2);
+  }
+  return ResultTensor(context, {Dim(static_cast<int64_t>(std::max(count, 0.0)))},
+                      DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
+}
+
+std::vector<Tensor> ComputeArange(const ComputeContext& context) {
+  const te::TensorSpec& out = context.output();
+  DataType dtype = out.dtype.is_float() ? Accumulator(out.dtype) : kInt64;
+  Tensor range = te::ComputeTensor("arange", dtype, out.dims, [&](std::span<const Expr> i) {
+    return te::Cast(dtype, context.input(0)({})) + te::Cast(dtype, i[0]) * te::Cast(dtype, context.input(2)({}));
+  });
+  return {CastTensor(range, out.dtype)};
+}
+
+Solve CollapseSumLikeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &like = args[1]->shape.dims;
+  if (like.size() > data.size())
+    return FailRank(context, 1, like.size(), absl::StrCat("at most that of `data`, ", data.size()));
+  for (size_t i = 0; i < like.size(); ++i) {
+    if (like[i].is_const() && like[i].constant() == 1) continue;
+    if (!context.RequireEqual(data[data.size() - like.size() + i], like[i],
+                              "`collapse_sum_like`: extents that are not summed")) {
+      return Solve::kFailed;
+    }
+  }
+  return ResultTensor(context, like, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeCollapseSum(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const Dims& out = context.output().dims;
+  size_t lead = data.rank() - out.size();
+  Dims extents;
+  std::vector<bool> summed(data.rank());
+  for (size_t i = 0; i < data.rank(); ++i) {
+    summed[i] = i < lead || (out[i - lead].is_const() && out[i - lead].constant() == 1);
+    if (summed[i]) extents.push_back(data.dims()[i]);
+  }
+  if (extents.empty()) return {data};
+  DataType wide = Accumulator(data.dtype());
+  Tensor sum = ReduceOver(ReduceOp::kSum, wide, out, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
+    std::vector<Expr> at;
+    size_t next = 0;
+    for (size_t i = 0; i < data.rank(); ++i) at.push_back(summed[i] ? r[next++] : o[i - lead]);
+    return te::Cast(wide, data(at));
+  });
+  return {CastTensor(sum, data.dtype())};
+}
+
+Solve LayoutTransformRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims& data = args[0]->shape.dims;
+  const std::string &from = context.attrs().GetString("src_layout"), &to = context.attrs().GetString("dst_layout");
+  bool is_permutation = from.size() == to.size() && std::is_permutation(from.begin(), from.end(), to.begin());
+  if (!is_permutation) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`dst_layout` \"", to, "\" does not rearrange the letters of \"", from,
+                                     "\"; expected a permutation"));
+  }
+  if (from.size() != data.size())
+    return FailRank(context, 0, data.size(), absl::StrCat("one axis per letter of \"", from, "\""));
+  Dims out;
+  for (char letter : to) out.push_back(data[from.find(letter)]);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeLayoutTransform(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const std::string &from = context.attrs().GetString("src_layout"), &to = context.attrs().GetString("dst_layout");
+  return {te::ComputeTensor("layout_transform", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(from.size());
+    for (size_t k = 0; k < to.size(); ++k) at[from.find(to[k])] = i[k];
+    return data(at);
+  })};
+}
+
+constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
+                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = inputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = fusion,
+          .compute = compute};
+}
+
+constexpr OpDef kOps[] = {
+    Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs, GatherRelation,
+       FusionClass::kInjective, ComputeGather),
+    Op("gather_nd", "slices of data at index tuples", kIndexed, kGatherNdAttrs, GatherNdRelation,
+       FusionClass::kInjective, ComputeGatherNd),
+    Op("scatter_elements", "data with updates written or folded in along an axis", kScattered, kScatterAttrs,
+       ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
+    Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,
+       ScatterNdRelation, FusionClass::kOpaque, ComputeScatterNd),
+    Op("slice_like", "the first elements of each axis, as many as `like` has", kLike, kAxesAttrs, SliceLikeRelation,
+       FusionClass::kInjective, ComputeSliceLike),
+    Op("sequence_mask", "data where the position is within the sequence's length, else mask_value", kLengths,
+       kMaskAttrs, SequenceRelation<false>, FusionClass::kInjective, ComputeSequenceMask),
+    Op("reverse_sequence", "each sequence reversed within its length", kLengths, kReverseAttrs, SequenceRelation<true>,
+       FusionClass::kInjective, ComputeReverseSequence),
+    Op("trilu", "the upper or lower triangle of matrices, zero elsewhere", kTriluInputs, kTriluAttrs, TriluRelation,
+       FusionClass::kInjective, ComputeTrilu),
+    Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque, ComputeScan<ReduceOp::kSum>),
+    Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
+       ComputeScan<ReduceOp::kProduct>),
+    Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation, FusionClass::kInjective,
+       ComputeArange),
+    Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
+       CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
+    Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,
+       FusionClass::kInjective, ComputeLayoutTransform),
+};
+
+}  // namespace
+
+std::span<const OpDef> GatherOps() { return kOps; }
+
+}  // namespace rvm::ops

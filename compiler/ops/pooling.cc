@@ -1,0 +1,261 @@
+// Pooling over windows, over all of space, and to a given number of bins.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kInputs[] = {{"data", "a batch of images"}};
+
+#define RVM_POOL_ATTRS(ones, zeros, data_layout)                                                                 \
+  {"pool_size", AttrType::kInts, "", "extents of the windows"},                                                  \
+      {"strides", AttrType::kInts, ones, "step of the windows"},                                                 \
+      {"dilation", AttrType::kInts, ones, "distance of the taps"},                                               \
+      {"padding", AttrType::kInts, zeros, "around each axis: one number, one per axis, or befores then afters"}, \
+      {"layout", AttrType::kString, data_layout, "axes of data"},                                                \
+      {"out_layout", AttrType::kString, "\"\"", "must be that of data"},                                         \
+      {"ceil_mode", AttrType::kBool, "False", "keep a last window that hangs over"}
+#define RVM_COUNT_ATTR {"count_include_pad", AttrType::kBool, "False", "the mean counts padding as zeros"}
+
+constexpr AttrSpec kMax1dAttrs[] = {RVM_POOL_ATTRS("[1]", "[0]", "\"NCW\"")};
+constexpr AttrSpec kMax2dAttrs[] = {RVM_POOL_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"")};
+constexpr AttrSpec kMax3dAttrs[] = {RVM_POOL_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"")};
+constexpr AttrSpec kAvg1dAttrs[] = {RVM_POOL_ATTRS("[1]", "[0]", "\"NCW\""), RVM_COUNT_ATTR};
+constexpr AttrSpec kAvg2dAttrs[] = {RVM_POOL_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\""), RVM_COUNT_ATTR};
+constexpr AttrSpec kAvg3dAttrs[] = {RVM_POOL_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\""), RVM_COUNT_ATTR};
+#undef RVM_POOL_ATTRS
+#undef RVM_COUNT_ATTR
+constexpr AttrSpec kGlobalAttrs[] = {{"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
+                                     {"out_layout", AttrType::kString, "\"\"", "must be that of data"}};
+constexpr AttrSpec kAdaptiveAttrs[] = {{"output_size", AttrType::kInts, "[]", "bins per axis; empty: 1"},
+                                       {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
+                                       {"out_layout", AttrType::kString, "\"\"", "must be that of data"}};
+
+// Checks rank and layout; the layout.
+std::optional<Layout> PoolLayout(TypeContext& context, const ir::TensorType& data, size_t rank) {
+  const std::string& layout = context.attrs().GetString("layout");
+  std::string_view letters = rank == 3 ? "NCW" : rank == 4 ? "NCHW" : "NCDHW";
+  if (!CheckLayout(context, layout, letters, "layout")) return std::nullopt;
+  const std::string& out_layout = context.attrs().GetString("out_layout");
+  if (!out_layout.empty() && out_layout != layout) {
+    context.Fail(DiagnosticKind::kUnsupported,
+                 "`out_layout` differs from `layout`; use `layout_transform` behind the pooling");
+    return std::nullopt;
+  }
+  if (data.shape.dims.size() != rank) {
+    FailRank(context, 0, data.shape.dims.size(), absl::StrCat("rank ", rank));
+    return std::nullopt;
+  }
+  return Layout(layout);
+}
+
+template <size_t rank>
+Solve PoolRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  std::optional<Layout> layout = PoolLayout(context, *args[0], rank);
+  if (!layout) return Solve::kFailed;
+  std::optional<std::vector<Window>> windows =
+      MakeWindows(context.attrs(), PerAxis(context.attrs().GetInts("pool_size"), rank - 2), &context);
+  if (!windows) return Solve::kFailed;
+  Dims out = args[0]->shape.dims;
+  for (size_t s = 0; s < windows->size(); ++s) {
+    Dim& dim = out[layout->spatial[s]];
+    dim = WindowCount(dim, (*windows)[s], context.attrs().GetBool("ceil_mode"));
+  }
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// `inside` and the position read for the taps `r` of the window at `o`.
+Expr WindowAt(const std::vector<Window>& windows, const Layout& layout, const Tensor& data, std::span<const Expr> o,
+              std::span<const Expr> r, std::vector<Expr>& at) {
+  at.assign(o.begin(), o.end());
+  Expr inside;
+  for (size_t s = 0; s < windows.size(); ++s) {
+    size_t axis = layout.spatial[s];
+    at[axis] = o[axis] * te::Index(windows[s].stride) + r[s] * te::Index(windows[s].dilation) -
+               te::Index(windows[s].pad_before);
+    Expr fits = InRange(at[axis], data.dims()[axis]);
+    inside = inside ? And(inside, fits) : fits;
+  }
+  return inside;
+}
+
+template <bool average>
+std::vector<Tensor> ComputePool(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  Layout layout(context.attrs().GetString("layout"));
+  std::vector<Window> windows =
+      *MakeWindows(context.attrs(), PerAxis(context.attrs().GetInts("pool_size"), layout.spatial.size()), nullptr);
+  Dims extents;
+  for (const Window& window : windows) extents.push_back(window.extent);
+  DataType wide = average ? Accumulator(data.dtype()) : data.dtype();
+  Expr neutral = average ? te::Const(wide, 0) : Lowest(wide);
+  Tensor folded = ReduceOver(average ? ReduceOp::kSum : ReduceOp::kMaximum, wide, out.dims, extents,
+                             [&](std::span<const Expr> o, std::span<const Expr> r) {
+                               std::vector<Expr> at;
+                               Expr inside = WindowAt(windows, layout, data, o, r, at);
+                               return te::Select(inside, te::Cast(wide, data(at)), neutral);
+                             });
+  if (!average) return {folded};
+  if (context.attrs().GetBool("count_include_pad")) {
+    Expr count = te::Cast(wide, te::DimValue(Volume(extents)));
+    return {CastTensor(
+        te::ComputeTensor("mean", wide, out.dims,
+                          [&](std::span<const Expr> o) { return te::Binary(BinaryOp::kDivide, folded(o), count); }),
+        out.dtype)};
+  }
+  Tensor count =
+      ReduceOver(ReduceOp::kSum, wide, out.dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
+        std::vector<Expr> at;
+        return te::Select(WindowAt(windows, layout, data, o, r, at), te::Const(wide, 1), te::Const(wide, 0));
+      });
+  return {CastTensor(te::ComputeTensor("mean", wide, out.dims,
+                                       [&](std::span<const Expr> o) {
+                                         return te::Binary(
+                                             BinaryOp::kDivide, folded(o),
+                                             te::Binary(BinaryOp::kMaximum, count(o), te::Const(wide, 1)));
+                                       }),
+                     out.dtype)};
+}
+
+Solve GlobalRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  std::optional<Layout> layout = PoolLayout(context, *args[0], 4);
+  if (!layout) return Solve::kFailed;
+  Dims out = args[0]->shape.dims;
+  for (size_t axis : layout->spatial) out[axis] = 1;
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+template <bool average>
+std::vector<Tensor> ComputeGlobal(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Layout layout(context.attrs().GetString("layout"));
+  Dims extents;
+  for (size_t axis : layout.spatial) extents.push_back(data.dims()[axis]);
+  DataType wide = average ? Accumulator(data.dtype()) : data.dtype();
+  Tensor folded = ReduceOver(average ? ReduceOp::kSum : ReduceOp::kMaximum, wide, context.output().dims, extents,
+                             [&](std::span<const Expr> o, std::span<const Expr> r) {
+                               std::vector<Expr> at(o.begin(), o.end());
+                               for (size_t s = 0; s < r.size(); ++s) at[layout.spatial[s]] = r[s];
+                               return te::Cast(wide, data(at));
+                             });
+  if (!average) return {folded};
+  return {CastTensor(te::ComputeTensor("mean", wide, context.output().dims,
+                                       [&](std::span<const Expr> o) {
+                                         return te::Binary(BinaryOp::kDivide, folded(o),
+                                                           te::Cast(wide, te::DimValue(Volume(extents))));
+                                       }),
+                     data.dtype())};
+}
+
+std::vector<int64_t> Bins(const ir::Attrs& attrs) {
+  std::vector<int64_t> bins = attrs.GetInts("output_size");
+  if (bins.empty()) bins = {1};
+  return PerAxis(bins, 2);
+}
+
+Solve AdaptiveRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  std::optional<Layout> layout = PoolLayout(context, *args[0], 4);
+  if (!layout) return Solve::kFailed;
+  std::vector<int64_t> bins = Bins(context.attrs());
+  if (bins.size() != 2 || bins[0] < 1 || bins[1] < 1) {
+    return context.Fail(DiagnosticKind::kBadAttribute, "`output_size` is not one or two positive numbers");
+  }
+  Dims out = args[0]->shape.dims;
+  for (size_t s = 0; s < 2; ++s) out[layout->spatial[s]] = bins[s];
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// Bin b of n covers [floor(b * extent / n), ceil((b + 1) * extent / n)).
+template <bool average>
+std::vector<Tensor> ComputeAdaptive(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Layout layout(context.attrs().GetString("layout"));
+  std::vector<int64_t> bins = Bins(context.attrs());
+  Dims extents;
+  for (size_t axis : layout.spatial) extents.push_back(data.dims()[axis]);
+  auto from = [&](Expr bin, size_t s) {
+    return te::Binary(BinaryOp::kFloorDivide, bin * te::DimValue(extents[s]), te::Index(bins[s]));
+  };
+  auto to = [&](Expr bin, size_t s) {
+    Expr scaled = (bin + te::Index(1)) * te::DimValue(extents[s]) + te::Index(bins[s] - 1);
+    return te::Binary(BinaryOp::kFloorDivide, scaled, te::Index(bins[s]));
+  };
+  DataType wide = average ? Accumulator(data.dtype()) : data.dtype();
+  Expr neutral = average ? te::Const(wide, 0) : Lowest(wide);
+  Tensor folded = ReduceOver(average ? ReduceOp::kSum : ReduceOp::kMaximum, wide, context.output().dims, extents,
+                             [&](std::span<const Expr> o, std::span<const Expr> r) {
+                               std::vector<Expr> at(o.begin(), o.end());
+                               Expr inside;
+                               for (size_t s = 0; s < r.size(); ++s) {
+                                 Expr bin = o[layout.spatial[s]];
+                                 at[layout.spatial[s]] = r[s];
+                                 Expr fits =
+                                     And(te::Binary(BinaryOp::kLessEqual, from(bin, s), r[s]), Less(r[s], to(bin, s)));
+                                 inside = inside ? And(inside, fits) : fits;
+                               }
+                               return te::Select(inside, te::Cast(wide, data(at)), neutral);
+                             });
+  if (!average) return {folded};
+  return {CastTensor(te::ComputeTensor("mean", wide, context.output().dims,
+                                       [&](std::span<const Expr> o) {
+                                         Expr count = te::Index(1);
+                                         for (size_t s = 0; s < 2; ++s) {
+                                           Expr bin = o[layout.spatial[s]];
+                                           count = count * (to(bin, s) - from(bin, s));
+                                         }
+                                         return te::Binary(BinaryOp::kDivide, folded(o), te::Cast(wide, count));
+                                       }),
+                     data.dtype())};
+}
+
+constexpr OpDef Pool(std::string_view name, std::string_view summary, std::span<const AttrSpec> attrs,
+                     TypeRelation relation, Compute compute) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = kInputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = FusionClass::kReduction,
+          .compute = compute};
+}
+
+constexpr OpDef kOps[] = {
+    Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>, ComputePool<false>),
+    Pool("nn.max_pool2d", "greatest element of each window", kMax2dAttrs, PoolRelation<4>, ComputePool<false>),
+    Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
+    Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
+    Pool("nn.avg_pool2d", "mean of each window", kAvg2dAttrs, PoolRelation<4>, ComputePool<true>),
+    Pool("nn.avg_pool3d", "mean of each window", kAvg3dAttrs, PoolRelation<5>, ComputePool<true>),
+    Pool("nn.global_max_pool2d", "greatest element of each channel", kGlobalAttrs, GlobalRelation,
+         ComputeGlobal<false>),
+    Pool("nn.global_avg_pool2d", "mean of each channel", kGlobalAttrs, GlobalRelation, ComputeGlobal<true>),
+    Pool("nn.adaptive_max_pool2d", "greatest element of each of a number of bins", kAdaptiveAttrs, AdaptiveRelation,
+         ComputeAdaptive<false>),
+    Pool("nn.adaptive_avg_pool2d", "mean of each of a number of bins", kAdaptiveAttrs, AdaptiveRelation,
+         ComputeAdaptive<true>),
+};
+
+}  // namespace
+
+std::span<const OpDef> PoolingOps() { return kOps; }
+
+}  // namespace rvm::ops

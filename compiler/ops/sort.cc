@@ -1,0 +1,136 @@
+// Sorting along an axis.
+//
+// An element's rank is the number of elements before it; the element of rank r goes to place r. That
+// is quadratic in the axis, but branch-free: short axes (beam search, top-k of a vocabulary's
+// candidates) are what these operators meet in models. Equal elements keep their order; NaN comes last.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+
+constexpr Input kInputs[] = {{"data", "a tensor"}};
+constexpr AttrSpec kSortAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis sorted"},
+                                   {"is_ascend", AttrType::kBool, "True", "least first"},
+                                   {"dtype", AttrType::kDType, "\"\"", "dtype of indices (int32); unused by `sort`"}};
+constexpr AttrSpec kTopkAttrs[] = {{"k", AttrType::kInt, "1", "how many; below 1: all"},
+                                   {"axis", AttrType::kInt, "-1", "the axis sorted"},
+                                   {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
+                                   {"is_ascend", AttrType::kBool, "False", "least first"},
+                                   {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
+
+// Whether x comes before y by value.
+Expr Before(const Expr& x, const Expr& y, bool ascend) {
+  Expr before = ascend ? Less(x, y) : Less(y, x);
+  if (!x.dtype().is_float()) return before;
+  Expr x_is_number = te::Unary(te::UnaryOp::kLogicalNot, te::Unary(te::UnaryOp::kIsNan, x));
+  return te::Binary(BinaryOp::kOr, before, And(x_is_number, te::Unary(te::UnaryOp::kIsNan, y)));
+}
+
+// Indices along `axis` of the first `out.dims[axis]` elements in order; int64.
+Tensor Order(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
+  const Dim& extent = data.dims()[axis];
+  Tensor rank =
+      ReduceOver(ReduceOp::kSum, kInt64, data.dims(), {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
+        Expr mine = data(i), other = data(With(i, axis, k[0]));
+        Expr tie_before = And(te::Unary(te::UnaryOp::kLogicalNot, Before(mine, other, ascend)), Less(k[0], i[axis]));
+        return te::Cast(kInt64, te::Binary(BinaryOp::kOr, Before(other, mine, ascend), tie_before));
+      });
+  return ReduceOver(ReduceOp::kSum, kInt64, out, {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
+    return te::Select(Equal(rank(With(i, axis, k[0])), i[axis]), k[0], te::Index(0));
+  });
+}
+
+Tensor Sorted(const Tensor& data, size_t axis, const Tensor& order) {
+  return te::ComputeTensor("sort", data.dtype(), order.dims(),
+                           [&](std::span<const Expr> i) { return data(With(i, axis, order(i))); });
+}
+
+template <bool indices>
+Solve SortRelation(TypeContext& context) {
+  std::vector<const ir::TensorType*> args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims& dims = args[0]->shape.dims;
+  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(dims.size()))) return Solve::kFailed;
+  return ResultTensor(context, dims, indices ? DTypeAttr(context.attrs(), "dtype", kInt32) : args[0]->dtype.dtype);
+}
+
+template <bool indices>
+std::vector<Tensor> ComputeSort(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  Tensor order = Order(data, axis, context.attrs().GetBool("is_ascend"), data.dims());
+  if (indices) return {CastTensor(order, context.output().dtype)};
+  return {Sorted(data, axis, order)};
+}
+
+Solve TopkRelation(TypeContext& context) {
+  std::vector<const ir::TensorType*> args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims dims = args[0]->shape.dims;
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(dims.size()));
+  if (!axis) return Solve::kFailed;
+  int64_t k = context.attrs().GetInt("k");
+  Dim& dim = dims[static_cast<size_t>(*axis)];
+  if (k >= 1) dim = Min(dim, k);
+  const std::string& type = context.attrs().GetString("ret_type");
+  const ir::Type* values = ir::MakeTensorType(context.arena(), dims, args[0]->dtype.dtype);
+  const ir::Type* indices = ir::MakeTensorType(context.arena(), dims, DTypeAttr(context.attrs(), "dtype", kInt32));
+  if (type == "values") return context.Result(values);
+  if (type == "indices") return context.Result(indices);
+  if (type == "both")
+    return context.Result(context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{values, indices}));
+  return context.Fail(DiagnosticKind::kBadAttribute,
+                      absl::StrCat("`ret_type` is \"", type, "\"; expected both, values or indices"));
+}
+
+std::vector<Tensor> ComputeTopk(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  Tensor order = Order(data, axis, context.attrs().GetBool("is_ascend"), context.output().dims);
+  const std::string& type = context.attrs().GetString("ret_type");
+  std::vector<Tensor> result;
+  if (type != "indices") result.push_back(Sorted(data, axis, order));
+  if (type != "values") result.push_back(CastTensor(order, context.output(type == "both" ? 1 : 0).dtype));
+  return result;
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "sort",
+     .summary = "elements in order along an axis",
+     .inputs = kInputs,
+     .attrs = kSortAttrs,
+     .type_relation = SortRelation<false>,
+     .fusion = FusionClass::kOpaque,
+     .compute = ComputeSort<false>},
+    {.name = "argsort",
+     .summary = "indices that sort along an axis",
+     .inputs = kInputs,
+     .attrs = kSortAttrs,
+     .type_relation = SortRelation<true>,
+     .fusion = FusionClass::kOpaque,
+     .compute = ComputeSort<true>},
+    {.name = "topk",
+     .summary = "the k greatest elements along an axis and their indices",
+     .inputs = kInputs,
+     .attrs = kTopkAttrs,
+     .type_relation = TopkRelation,
+     .fusion = FusionClass::kOpaque,
+     .compute = ComputeTopk},
+};
+
+}  // namespace
+
+std::span<const OpDef> SortOps() { return kOps; }
+
+}  // namespace rvm::ops

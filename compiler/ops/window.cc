@@ -1,0 +1,68 @@
+#include "compiler/ops/window.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace rvm::ops {
+
+using diagnostics::DiagnosticKind;
+
+Layout::Layout(std::string text) : letters(std::move(text)) {
+  for (char letter : {'D', 'H', 'W'}) {
+    if (axis(letter) != std::string::npos) spatial.push_back(axis(letter));
+  }
+}
+
+Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode) {
+  Dim room = input + (window.pad_before + window.pad_after - window.span());
+  if (ceil_mode) room = room + (window.stride - 1);
+  return Max(FloorDiv(room, window.stride) + 1, 0);
+}
+
+std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes) {
+  if (values.size() == 1) values.resize(axes, values[0]);
+  return values;
+}
+
+std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std::vector<int64_t>& extents,
+                                               TypeContext* context) {
+  size_t axes = extents.size();
+  std::vector<int64_t> strides = PerAxis(attrs.GetInts("strides"), axes);
+  std::vector<int64_t> dilation = PerAxis(attrs.GetInts("dilation"), axes);
+  std::vector<int64_t> padding = PerAxis(attrs.GetInts("padding"), axes);
+  bool symmetric = padding.size() == axes;
+  auto all_at_least = [](const std::vector<int64_t>& values, int64_t least) {
+    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
+  };
+  const char* wrong = strides.size() != axes || !all_at_least(strides, 1)                       ? "`strides`"
+                      : dilation.size() != axes || !all_at_least(dilation, 1)                   ? "`dilation`"
+                      : (!symmetric && padding.size() != 2 * axes) || !all_at_least(padding, 0) ? "`padding`"
+                      : !all_at_least(extents, 1)                                               ? "the window"
+                                                                                                : nullptr;
+  if (wrong != nullptr) {
+    if (context != nullptr) {
+      context->Fail(DiagnosticKind::kBadAttribute,
+                    absl::StrCat(wrong, " does not fit ", axes,
+                                 " spatial axes; expected one number per axis (padding: or two), "
+                                 "positive (padding: not negative)"));
+    }
+    return std::nullopt;
+  }
+  std::vector<Window> windows;
+  for (size_t i = 0; i < axes; ++i) {
+    windows.push_back({extents[i], strides[i], dilation[i], padding[i], symmetric ? padding[i] : padding[axes + i]});
+  }
+  return windows;
+}
+
+bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr) {
+  if (layout.size() == expected.size() && std::is_permutation(layout.begin(), layout.end(), expected.begin()))
+    return true;
+  context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is \"",
+                                                           layout, "\"; expected an order of the letters \"",
+                                                           absl::string_view(expected.data(), expected.size()), "\""));
+  return false;
+}
+
+}  // namespace rvm::ops
