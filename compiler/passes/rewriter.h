@@ -36,7 +36,7 @@ class Rewriter {
   Rewriter(const Rewriter&) = delete;
   Rewriter& operator=(const Rewriter&) = delete;
 
-  ir::Expr* Rewrite(ir::Expr* expr);
+  virtual ir::Expr* Rewrite(ir::Expr* expr);
 
  protected:
   // Any expression but a let. Here: the same with rewritten children.

@@ -263,11 +263,7 @@ ir::Var* Specializer::RewriteBinder(ir::Var* var) {
 const ir::Type* Specializer::RewriteType(const ir::Type* type) {
   if (type == nullptr) return type;
   auto [it, added] = scope_->types.try_emplace(type, type);
-  if (added) {
-    const ir::Type* applied = scope_->substitution.Apply(arena_, type);
-    scope_->types[type] = applied;
-    return applied;
-  }
+  if (added) it->second = scope_->substitution.Apply(arena_, type);
   return it->second;
 }
 
