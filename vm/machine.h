@@ -1,6 +1,6 @@
 // Machine: runs a verified executable. The public API of the VM.
 //
-//   RVM_ASSIGN_OR_RETURN(auto program, LoadExecutable("model.rvm", {.allow_native = true}));
+//   RVM_ASSIGN_OR_RETURN(auto program, vm::Program::LoadFile("model.rvm", {.allow_native = true}));
 //   RVM_ASSIGN_OR_RETURN(auto machine, vm::Machine::Create(program, {}));
 //   RVM_ASSIGN_OR_RETURN(Value result, machine->Invoke("main", {x}));
 //
@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/value.h"
@@ -22,6 +23,8 @@
 #include "serialization/verifier.h"
 
 namespace rvm::vm {
+
+struct LinkInfo;
 
 struct LoadOptions {
   // Native code is trusted code: loading it means running it. Refused unless allowed.
@@ -32,32 +35,42 @@ struct LoadOptions {
 class Program {
  public:
   // From bytes in memory / from a file (constants are mapped, not copied).
-  static absl::StatusOr<std::shared_ptr<const Program>> Load(std::span<const uint8_t> bytes, const LoadOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(std::span<const uint8_t> bytes,
+                                                             const LoadOptions& options);
   static absl::StatusOr<std::shared_ptr<const Program>> LoadFile(const std::string& path, const LoadOptions& options);
-  static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable, const LoadOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable,
+                                                             const LoadOptions& options);
+  // With kernels from elsewhere: one function per descriptor of the executable. `library` keeps
+  // their code, if that needs keeping.
+  static absl::StatusOr<std::shared_ptr<const Program>> LinkWithKernels(
+      std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
+      std::shared_ptr<const runtime::KernelLibrary> library = nullptr);
   ~Program();
 
   const Executable& executable() const { return **executable_; }
   RvmKernel kernel(KernelId id) const { return kernels_[id.value]; }
+  const LinkInfo& link_info() const { return *link_; }
 
  private:
-  Program() = default;
+  Program();
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::shared_ptr<const runtime::KernelLibrary> library_;
   std::vector<RvmKernel> kernels_;
+  std::unique_ptr<const LinkInfo> link_;
 };
 
 struct MachineOptions {
-  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors
-  int64_t stack_limit_bytes = int64_t{4} << 30;    // frames of Relay calls
-  int64_t fuel = -1;                               // calls and back-edges; -1: no limit
+  int64_t memory_limit_bytes = int64_t{8} << 30;  // heap cells and tensors
+  int64_t stack_limit_bytes = int64_t{4} << 30;   // frames of Relay calls
+  int64_t fuel = -1;                              // calls and back-edges of one Invoke; -1: no limit
+  int64_t fail_allocation = 0;                    // for tests: the allocation with this number fails; 0: none
 };
 
 struct MachineStats {
-  int64_t instructions = 0;        // 0 unless built with counting
-  int64_t live_bytes = 0;          // cells and tensors now
+  int64_t live_bytes = 0;  // cells and tensors now
   int64_t peak_bytes = 0;
   int64_t live_objects = 0;
+  int64_t cyclic_objects = 0;  // freed at the end of an Invoke because only cycles of references held them
 };
 
 class Machine {

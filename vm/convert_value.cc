@@ -1,0 +1,257 @@
+#include "vm/convert_value.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "vm/interpreter/scalar_cast.h"
+
+namespace rvm::vm {
+namespace {
+
+std::string DescribeValue(const Value& value) {
+  switch (value.kind()) {
+    case ValueKind::kTensor: {
+      const Literal& tensor = value.tensor();
+      if (tensor.rank() == 0) return tensor.dtype().ToString();
+      return absl::StrCat("Tensor[", ShapeToString(tensor.shape()), ", ", tensor.dtype().ToString(), "]");
+    }
+    case ValueKind::kTuple: return absl::StrCat("a tuple of ", value.fields().size());
+    case ValueKind::kAdt: return absl::StrCat("`", value.name(), "` of ", value.fields().size(), " fields");
+    case ValueKind::kRef: return "a reference";
+    case ValueKind::kClosure: return "a closure";
+  }
+  RVM_UNREACHABLE("a value of no kind");
+}
+
+// Works down from the root; cells are made before their fields.
+class Importer {
+ public:
+  Importer(const Executable& executable, const LinkInfo& link, Heap& heap)
+      : executable_(executable), link_(link), heap_(heap) {}
+
+  absl::StatusOr<Slot> Import(const Value& value, TypeId type) {
+    Slot result = 0;
+    tasks_.push_back({&value, type, &result});
+    while (!tasks_.empty()) {
+      Task task = tasks_.back();
+      tasks_.pop_back();
+      RVM_RETURN_IF_ERROR(ImportOne(task));
+    }
+    return result;
+  }
+
+ private:
+  struct Task {
+    const Value* value;
+    TypeId type;
+    Slot* where;
+  };
+
+  absl::Status Mismatch(const Task& task) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw ", DescribeValue(*task.value), "; expected ", TypeToString(executable_, task.type)));
+  }
+  static absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory for the arguments"); }
+
+  absl::Status ImportOne(const Task& task) {
+    const TypeDesc& type = executable_.types[task.type.value];
+    switch (type.kind) {
+      case TypeDescKind::kScalar:
+      case TypeDescKind::kTensor: return ImportTensor(task, type);
+      case TypeDescKind::kTuple:
+        if (task.value->kind() != ValueKind::kTuple) return Mismatch(task);
+        return ImportCell(task, link_.layout_of_type[task.type.value], type.fields);
+      case TypeDescKind::kRef:
+        if (task.value->kind() != ValueKind::kRef) return Mismatch(task);
+        return ImportCell(task, link_.layout_of_type[task.type.value], type.fields);
+      case TypeDescKind::kAdt: return ImportAdt(task, executable_.adts[type.adt.value]);
+      case TypeDescKind::kClosure:
+        return absl::InvalidArgumentError(
+            absl::StrCat("a function cannot be passed in; expected ", TypeToString(executable_, task.type)));
+    }
+    RVM_UNREACHABLE("a type of no kind");
+  }
+
+  absl::Status ImportTensor(const Task& task, const TypeDesc& type) {
+    if (task.value->kind() != ValueKind::kTensor) return Mismatch(task);
+    const Literal& tensor = task.value->tensor();
+    if (tensor.dtype() != type.dtype || tensor.shape().size() != type.dims.size()) return Mismatch(task);
+    for (size_t i = 0; i < type.dims.size(); ++i) {
+      if (type.dims[i] != TypeDesc::kUnknownDim && type.dims[i] != tensor.shape()[i]) return Mismatch(task);
+    }
+    if (type.kind == TypeDescKind::kScalar) {
+      *task.where = LoadScalar(type.dtype, tensor.data());
+      return absl::OkStatus();
+    }
+    Tensor* object = heap_.NewBorrowed(type.dtype, {tensor.shape().data(), tensor.shape().size()}, tensor.data());
+    if (object == nullptr) return OutOfMemory();
+    *task.where = AsSlot(object);
+    return absl::OkStatus();
+  }
+
+  absl::Status ImportCell(const Task& task, uint16_t layout, const std::vector<TypeId>& types) {
+    const std::vector<Value>& fields = task.value->fields();
+    if (fields.size() != types.size()) return Mismatch(task);
+    Object* cell = heap_.NewCell(layout);
+    if (cell == nullptr) return OutOfMemory();
+    *task.where = AsSlot(cell);
+    // The first field is last on the stack: long lists hang on the last one, whose task comes and goes.
+    for (size_t i = 0; i < fields.size(); ++i) tasks_.push_back({&fields[i], types[i], &cell->fields()[i]});
+    std::reverse(tasks_.end() - static_cast<ptrdiff_t>(fields.size()), tasks_.end());
+    return absl::OkStatus();
+  }
+
+  absl::Status ImportAdt(const Task& task, const AdtDesc& adt) {
+    if (task.value->kind() != ValueKind::kAdt) return Mismatch(task);
+    for (size_t tag = 0; tag < adt.constructors.size(); ++tag) {
+      const AdtDesc::Constructor& constructor = adt.constructors[tag];
+      if (constructor.name != task.value->name()) continue;
+      if (!constructor.fields.empty()) {
+        return ImportCell(task, static_cast<uint16_t>(constructor.layout.value + 1), constructor.fields);
+      }
+      if (!task.value->fields().empty()) return Mismatch(task);
+      *task.where = ImmediateOf(static_cast<uint16_t>(tag));
+      return absl::OkStatus();
+    }
+    return Mismatch(task);
+  }
+
+  const Executable& executable_;
+  const LinkInfo& link_;
+  Heap& heap_;
+  std::vector<Task> tasks_;
+};
+
+// Fields first: a task visits a slot or builds a value of the values that its fields left.
+class Exporter {
+ public:
+  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap)
+      : executable_(executable), link_(link), heap_(heap) {}
+
+  absl::StatusOr<Value> Export(Slot slot, TypeId type) {
+    tasks_.push_back({slot, type, false});
+    while (!tasks_.empty()) {
+      Task task = tasks_.back();
+      tasks_.pop_back();
+      if (task.build) {
+        Build(task);
+        continue;
+      }
+      RVM_RETURN_IF_ERROR(Visit(task));
+    }
+    return std::move(values_.back());
+  }
+
+ private:
+  struct Task {
+    Slot slot;
+    TypeId type;
+    bool build;
+  };
+
+  absl::Status Visit(const Task& task) {
+    const TypeDesc& type = executable_.types[task.type.value];
+    if (type.kind == TypeDescKind::kScalar) {
+      std::byte bytes[8];
+      StoreScalar(type.dtype, bytes, task.slot);
+      values_.push_back(
+          Value::Tensor(Literal::FromBytes(type.dtype, {}, {bytes, static_cast<size_t>(type.dtype.bytes())})));
+      return absl::OkStatus();
+    }
+    if (IsImmediate(task.slot)) {
+      const AdtDesc& adt = executable_.adts[type.adt.value];
+      values_.push_back(Value::Adt(adt.constructors[TagOf(task.slot)].name, {}));
+      return absl::OkStatus();
+    }
+    Object* object = AsObject(task.slot);
+    if (object->count > 1) {
+      if (auto done = shared_.find(object); done != shared_.end()) {
+        values_.push_back(done->second);
+        return absl::OkStatus();
+      }
+    }
+    if (type.kind == TypeDescKind::kTensor) {
+      values_.push_back(ExportTensor(*AsTensor(task.slot)));
+      Remember(object);
+      return absl::OkStatus();
+    }
+    if (type.kind == TypeDescKind::kClosure) {
+      uint32_t function = link_.layouts[object->layout].function;
+      values_.push_back(Value::Closure(executable_.functions[function].name));
+      return absl::OkStatus();
+    }
+    if (type.kind == TypeDescKind::kRef && !open_refs_.insert(object).second) {
+      return absl::InvalidArgumentError("the result has a cycle of references, and so no end");
+    }
+    tasks_.push_back({task.slot, task.type, true});
+    const std::vector<TypeId>& fields = FieldTypes(type, object);
+    for (size_t i = fields.size(); i-- > 0;) tasks_.push_back({object->fields()[i], fields[i], false});
+    return absl::OkStatus();
+  }
+
+  const std::vector<TypeId>& FieldTypes(const TypeDesc& type, const Object* object) const {
+    if (type.kind != TypeDescKind::kAdt) return type.fields;
+    return executable_.adts[type.adt.value].constructors[object->tag].fields;
+  }
+
+  void Build(const Task& task) {
+    const TypeDesc& type = executable_.types[task.type.value];
+    Object* object = AsObject(task.slot);
+    auto first = values_.end() - static_cast<ptrdiff_t>(FieldTypes(type, object).size());
+    std::vector<Value> fields(std::make_move_iterator(first), std::make_move_iterator(values_.end()));
+    values_.erase(first, values_.end());
+    if (type.kind == TypeDescKind::kRef) {
+      open_refs_.erase(object);
+      values_.push_back(Value::Ref(std::move(fields[0])));
+    } else if (type.kind == TypeDescKind::kTuple) {
+      values_.push_back(Value::Tuple(std::move(fields)));
+    } else {
+      const AdtDesc& adt = executable_.adts[type.adt.value];
+      values_.push_back(Value::Adt(adt.constructors[object->tag].name, std::move(fields)));
+    }
+    Remember(object);
+  }
+
+  void Remember(const Object* object) {
+    if (object->count > 1) shared_.emplace(object, values_.back());
+  }
+
+  Value ExportTensor(Tensor& tensor) {
+    Shape shape(tensor.dims, tensor.dims + tensor.rank);
+    int64_t bytes = NumElements(shape).value_or(0) * tensor.dtype.bytes();
+    if (std::shared_ptr<const void> owner = heap_.Detach(&tensor); owner != nullptr) {
+      return Value::Tensor(
+          Literal(tensor.dtype, std::move(shape), Buffer::Borrow(tensor.data, bytes, std::move(owner))));
+    }
+    return Value::Tensor(Literal::FromBytes(tensor.dtype, std::move(shape),
+                                            {static_cast<const std::byte*>(tensor.data), static_cast<size_t>(bytes)}));
+  }
+
+  const Executable& executable_;
+  const LinkInfo& link_;
+  Heap& heap_;
+  std::vector<Task> tasks_;
+  std::vector<Value> values_;
+  absl::flat_hash_map<const Object*, Value> shared_;
+  absl::flat_hash_set<const Object*> open_refs_;
+};
+
+}  // namespace
+
+absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
+                                 TypeId type) {
+  return Importer(executable, link, heap).Import(value, type);
+}
+
+absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
+                                  TypeId type) {
+  return Exporter(executable, link, heap).Export(slot, type);
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,26 @@
+// Values in and out of a machine.
+#ifndef RVM_VM_CONVERT_VALUE_H_
+#define RVM_VM_CONVERT_VALUE_H_
+
+#include "absl/status/statusor.h"
+#include "base/value.h"
+#include "serialization/executable.h"
+#include "vm/link_info.h"
+#include "vm/memory/heap.h"
+
+namespace rvm::vm {
+
+// The value as a register of `type` holds it. Tensors point to the value's elements, so the
+// value must outlive them. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
+absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
+                                 TypeId type);
+
+// The value in a register of `type`. Big tensors leave the heap with their memory, others are
+// copied. The slot still owns what it owned and must be dropped. What is shared stays
+// shared. kInvalidArgument for a cycle of references, which no Value can be.
+absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
+                                  TypeId type);
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_CONVERT_VALUE_H_

@@ -1,0 +1,35 @@
+// DimProgram: a Dim over a kernel's symbols, compiled for evaluation on every call.
+#ifndef RVM_VM_DIM_PROGRAM_H_
+#define RVM_VM_DIM_PROGRAM_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/dim.h"
+
+namespace rvm::vm {
+
+class DimProgram {
+ public:
+  // nullopt if a leaf is neither a constant nor a symbol below `num_symbols`, or if the expression
+  // is too deep to be a shape.
+  static std::optional<DimProgram> Compile(const Dim& dim, uint32_t num_symbols);
+
+  // Arithmetic wraps; the caller checks what it gets.
+  int64_t Evaluate(std::span<const int64_t> symbols) const;
+  std::optional<int64_t> AsConst() const;
+
+ private:
+  // Postfix: leaves push, operators replace the two topmost values.
+  struct Step {
+    DimKind kind;
+    int64_t number;  // of a constant or a symbol
+  };
+  std::vector<Step> steps_;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_DIM_PROGRAM_H_

@@ -1,0 +1,69 @@
+#include "vm/interpreter/backtrace.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace rvm::vm {
+namespace {
+
+SourceLine FindLine(const FunctionDesc& function, uint32_t pc) {
+  auto after = std::upper_bound(function.lines.begin(), function.lines.end(), pc,
+                                [](uint32_t at, const SourceLine& line) { return at < line.pc; });
+  return after == function.lines.begin() ? SourceLine{} : *(after - 1);
+}
+
+// 999990 as "999,990".
+std::string WithCommas(int64_t number) {
+  std::string digits = absl::StrCat(number);
+  for (size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+}  // namespace
+
+void Backtrace::Add(FunctionId function, uint32_t pc) {
+  SourceLine line = FindLine(executable_.functions[function.value], pc);
+  Run* latest = nullptr;
+  if (!outer_.empty()) {
+    latest = &outer_[(next_outer_ + outer_.size() - 1) % outer_.size()];
+  } else if (!inner_.empty()) {
+    latest = &inner_.back();
+  }
+  if (latest != nullptr && latest->function == function && latest->line == line) {
+    ++latest->frames;
+    return;
+  }
+  Run run = {function, line, 1};
+  if (inner_.size() < kKeptInner) {
+    inner_.push_back(run);
+  } else if (outer_.size() < kKeptOuter) {
+    outer_.push_back(run);
+  } else {
+    skipped_frames_ += outer_[next_outer_].frames;
+    outer_[next_outer_] = run;
+    next_outer_ = (next_outer_ + 1) % kKeptOuter;
+  }
+}
+
+void Backtrace::AppendRun(const Run& run, std::string& out) const {
+  const std::string& name = executable_.functions[run.function.value].name;
+  absl::StrAppend(&out, "\n  in `", name, "`");
+  if (run.line.line != 0 && run.line.file < executable_.files.size()) {
+    absl::StrAppend(&out, " at ", executable_.files[run.line.file], ":", run.line.line, ":", run.line.column);
+  }
+  if (run.frames > 1) absl::StrAppend(&out, "\n  ... ", WithCommas(run.frames - 1), " more frames of `", name, "`");
+}
+
+std::string Backtrace::ToString() const {
+  std::string out;
+  for (const Run& run : inner_) AppendRun(run, out);
+  if (skipped_frames_ > 0) absl::StrAppend(&out, "\n  ... ", WithCommas(skipped_frames_), " more frames");
+  for (size_t i = 0; i < outer_.size(); ++i) AppendRun(outer_[(next_outer_ + i) % outer_.size()], out);
+  return out;
+}
+
+}  // namespace rvm::vm

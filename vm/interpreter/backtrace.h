@@ -1,0 +1,42 @@
+// Backtrace: the Relay calls that led to an error, as text.
+#ifndef RVM_VM_INTERPRETER_BACKTRACE_H_
+#define RVM_VM_INTERPRETER_BACKTRACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "serialization/executable.h"
+
+namespace rvm::vm {
+
+class Backtrace {
+ public:
+  explicit Backtrace(const Executable& executable) : executable_(executable) {}
+
+  // Frames from the innermost out. Runs of one function at one place collapse as they come, and
+  // only the first and last few runs are kept, so a million frames cost no memory.
+  void Add(FunctionId function, uint32_t pc);
+
+  // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry.
+  std::string ToString() const;
+
+ private:
+  struct Run {
+    FunctionId function;
+    SourceLine line;
+    int64_t frames;
+  };
+  static constexpr size_t kKeptInner = 24;
+  static constexpr size_t kKeptOuter = 6;
+  void AppendRun(const Run& run, std::string& out) const;
+
+  const Executable& executable_;
+  std::vector<Run> inner_;
+  std::vector<Run> outer_;  // a ring of the last runs
+  size_t next_outer_ = 0;
+  int64_t skipped_frames_ = 0;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_BACKTRACE_H_

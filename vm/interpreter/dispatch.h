@@ -1,0 +1,42 @@
+// Dispatch between instruction handlers.
+//
+// A handler is a function; it ends by tail-calling the handler of the next
+// instruction. The parameters are the machine's hot state and stay in host
+// registers throughout; what is rare goes into functions of its own, so that
+// common handlers have neither prologue nor spills. Handlers rely on what the
+// verifier proves (serialization/verifier.h), and check nothing of it again.
+#ifndef RVM_VM_INTERPRETER_DISPATCH_H_
+#define RVM_VM_INTERPRETER_DISPATCH_H_
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "vm/interpreter/interpreter.h"
+
+namespace rvm::vm {
+
+// pc: the instruction. r: the frame's registers. budget: calls and backward jumps until the next poll.
+using Handler = void (*)(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn);
+
+extern const std::array<Handler, 256> kHandlers;
+
+[[gnu::always_inline]] inline void Next(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                        const FunctionInfo* fn) {
+  [[clang::musttail]] return kHandlers[*pc](pc, r, vm, budget, fn);
+}
+
+inline uint32_t Read32(const uint16_t* units) {
+  uint32_t value;
+  std::memcpy(&value, units, sizeof(value));
+  return value;
+}
+inline uint64_t Read64(const uint16_t* units) {
+  uint64_t value;
+  std::memcpy(&value, units, sizeof(value));
+  return value;
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_DISPATCH_H_

@@ -1,0 +1,133 @@
+// Handlers of ownership and of cells.
+#ifndef RVM_VM_INTERPRETER_EXEC_CELL_H_
+#define RVM_VM_INTERPRETER_EXEC_CELL_H_
+
+#include "absl/strings/str_cat.h"
+#include "vm/interpreter/dispatch.h"
+
+namespace rvm::vm {
+
+inline void ExecRetain(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Slot slot = r[pc[2]];
+  r[pc[1]] = slot;
+  Retain(slot);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+// The last count of what `drop` gives up.
+[[gnu::noinline]] inline void DropLast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                       const FunctionInfo* fn) {
+  vm->heap_.Drop(r[pc[1]]);
+  [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
+}
+
+inline void ExecDrop(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Slot slot = r[pc[1]];
+  if (!IsImmediate(slot)) {
+    Object* object = AsObject(slot);
+    if (object->count == 1) {
+      [[clang::musttail]] return DropLast(pc, r, vm, budget, fn);
+    }
+    if (object->count < kImmortal) --object->count;
+  }
+  [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
+}
+
+inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = ImmediateOf(pc[2]);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+[[gnu::noinline]] inline void MakeCellSlow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                           const FunctionInfo* fn) {
+  Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[2] + 1));
+  if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
+  uint32_t count = pc[3];
+  for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[4 + i]];
+  r[pc[1]] = AsSlot(cell);
+  [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
+}
+
+inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Object* cell = vm->heap_.TryNewCell(static_cast<uint16_t>(pc[2] + 1));
+  if (cell == nullptr) [[unlikely]] {
+    [[clang::musttail]] return MakeCellSlow(pc, r, vm, budget, fn);
+  }
+  uint32_t count = pc[3];
+  for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[4 + i]];
+  r[pc[1]] = AsSlot(cell);
+  [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
+}
+
+inline void ExecGetTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = TagOf(r[pc[2]]);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) && AsObject(slot)->layout == layout + 1; }
+
+// A field was asked for of another constructor than the value has.
+[[gnu::noinline]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t,
+                                               const FunctionInfo* fn) {
+  vm->Stop(pc, r, fn, absl::InvalidArgumentError("the value has another constructor than its fields are taken of"));
+}
+
+inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Slot cell = r[pc[2]];
+  uint16_t layout = pc[3];
+  uint16_t field = pc[4];
+  if (!HasLayout(cell, layout)) [[unlikely]] {
+    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+  }
+  Slot value = AsObject(cell)->fields()[field];
+  r[pc[1]] = value;
+  if (vm->layouts_[layout + 1].is_pointer[field]) Retain(value);
+  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+}
+
+// Takes the fields of a cell that others keep.
+[[gnu::noinline]] inline void UnpackShared(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                           const FunctionInfo* fn) {
+  uint32_t count = pc[1];
+  Object* cell = AsObject(r[pc[2 + count]]);
+  for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
+  if (cell->count < kImmortal) --cell->count;
+  for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
+  [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
+}
+
+inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  uint32_t count = pc[1];
+  Slot slot = r[pc[2 + count]];
+  if (!HasLayout(slot, pc[3 + count])) [[unlikely]] {
+    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+  }
+  Object* cell = AsObject(slot);
+  if (cell->count != 1) {
+    [[clang::musttail]] return UnpackShared(pc, r, vm, budget, fn);
+  }
+  for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
+  vm->heap_.FreeShell(cell);
+  [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
+}
+
+// A reference is a cell of one field; its layout says whether that is a pointer.
+inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Object* ref = AsObject(r[pc[2]]);
+  Slot value = ref->fields()[0];
+  r[pc[1]] = value;
+  if (vm->layouts_[ref->layout].is_pointer[0]) Retain(value);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+inline void ExecRefWrite(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Object* ref = AsObject(r[pc[1]]);
+  Slot old = ref->fields()[0];
+  ref->fields()[0] = r[pc[2]];
+  if (vm->layouts_[ref->layout].is_pointer[0]) vm->heap_.Drop(old);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_EXEC_CELL_H_

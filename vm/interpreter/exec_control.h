@@ -1,0 +1,213 @@
+// Handlers of control: jumps, calls, returns.
+#ifndef RVM_VM_INTERPRETER_EXEC_CONTROL_H_
+#define RVM_VM_INTERPRETER_EXEC_CONTROL_H_
+
+#include "absl/status/status.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/exec_scalar.h"
+
+namespace rvm::vm {
+
+// Polls and makes room on the stack, then runs the instruction again.
+[[gnu::noinline]] inline void PollAndRetry(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                           const FunctionInfo* fn) {
+  budget = vm->PollOrStop(pc, r, fn, budget);
+  if (budget <= 0) return;
+  // The stack may have moved.
+  r = vm->frame_after_poll_;
+  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+// ---- jumps. Backward jumps pay from the budget.
+
+inline void ExecJump(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  const uint16_t* target = fn->code + Read32(pc + 1);
+  if (target <= pc && --budget < 0) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(target, r, vm, budget, fn);
+}
+
+// A branch whose condition looks at two operands; the label follows them.
+template <auto kCondition>
+void BranchBinary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (kCondition(r[pc[1]], r[pc[2]])) {
+    const uint16_t* target = fn->code + Read32(pc + 3);
+    if (target <= pc && --budget < 0) [[unlikely]] {
+      [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+    }
+    [[clang::musttail]] return Next(target, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+}
+
+inline constexpr Handler ExecBranchEqInt = BranchBinary<EqInt>;
+inline constexpr Handler ExecBranchNeInt = BranchBinary<NeInt>;
+inline constexpr Handler ExecBranchLtInt = BranchBinary<LtInt>;
+inline constexpr Handler ExecBranchLeInt = BranchBinary<LeInt>;
+
+template <Slot kTaken>
+void BranchBool(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (r[pc[1]] == kTaken) {
+    const uint16_t* target = fn->code + Read32(pc + 2);
+    if (target <= pc && --budget < 0) [[unlikely]] {
+      [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+    }
+    [[clang::musttail]] return Next(target, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+inline constexpr Handler ExecBranchIf = BranchBool<1>;
+inline constexpr Handler ExecBranchUnless = BranchBool<0>;
+
+inline void ExecBranchTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (TagOf(r[pc[1]]) == pc[2]) {
+    const uint16_t* target = fn->code + Read32(pc + 3);
+    if (target <= pc && --budget < 0) [[unlikely]] {
+      [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+    }
+    [[clang::musttail]] return Next(target, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+}
+
+inline void ExecSwitch(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  const uint16_t* target = fn->code + Read32(pc + 3 + 2 * size_t{TagOf(r[pc[1]])});
+  if (target <= pc && --budget < 0) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(target, r, vm, budget, fn);
+}
+
+inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t, const FunctionInfo* fn) {
+  vm->Stop(pc, r, fn, absl::InvalidArgumentError("no clause of this match fits the value"));
+}
+
+// ---- calls
+
+// Begins the function `fn` in the frame `r`, whose arguments are there; takes a window of the arena first.
+[[gnu::noinline]] inline void EnterWithWindow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
+  std::byte* window = vm->arena_.Push(fn->arena_bytes);
+  r[fn->num_registers] = AsSlot(window);
+  if (window == nullptr) return vm->StopOutOfMemory(fn->code, r, fn);
+  pc = fn->code;
+  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+[[gnu::always_inline]] inline void Enter(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                         const FunctionInfo* fn) {
+  if (fn->arena_bytes != 0) [[unlikely]] {
+    [[clang::musttail]] return EnterWithWindow(pc, r, vm, budget, fn);
+  }
+  pc = fn->code;
+  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Slot* base = r + fn->frame_slots;
+  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  const FunctionInfo* callee = vm->functions_ + Read32(pc + 2);
+  uint32_t count = pc[4];
+  for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[5 + i]];
+  base[-3] = AsSlot(pc + 5 + count);
+  base[-2] = AsSlot(fn);
+  base[-1] = pc[1];
+  [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
+}
+
+inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Slot* base = r + fn->frame_slots;
+  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  Slot closure = r[pc[2]];
+  const FunctionInfo* callee = vm->functions_ + vm->layouts_[AsObject(closure)->layout].function;
+  uint32_t count = pc[3];
+  base[0] = closure;
+  for (uint32_t i = 0; i < count; ++i) base[1 + i] = r[pc[4 + i]];
+  base[-3] = AsSlot(pc + 4 + count);
+  base[-2] = AsSlot(fn);
+  base[-1] = pc[1];
+  [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
+}
+
+// Moves arguments to the front of this very frame. They may overlap, so they go by way of
+// the stack's headroom, which is beyond the frame of any function.
+inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* to, Slot* scratch) {
+  if (count == 1) {
+    to[0] = r[regs[0]];
+    return;
+  }
+  for (uint32_t i = 0; i < count; ++i) scratch[i] = r[regs[i]];
+  for (uint32_t i = 0; i < count; ++i) to[i] = scratch[i];
+}
+
+[[gnu::noinline]] inline void LeaveWindowAndEnter(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
+  vm->arena_.Pop(reinterpret_cast<std::byte*>(vm->window_to_leave_));
+  [[clang::musttail]] return Enter(pc, r, vm, budget, fn);
+}
+
+inline void ExecTailCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (--budget < 0) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  const FunctionInfo* callee = vm->functions_ + Read32(pc + 1);
+  bool has_window = fn->arena_bytes != 0;
+  if (has_window) [[unlikely]]
+    vm->window_to_leave_ = r[fn->num_registers];
+  MoveArgs(pc + 4, pc[3], r, r, r + vm->scratch_offset_);
+  if (has_window) [[unlikely]] {
+    [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
+  }
+  [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
+}
+
+inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (--budget < 0) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  Slot closure = r[pc[1]];
+  const FunctionInfo* callee = vm->functions_ + vm->layouts_[AsObject(closure)->layout].function;
+  bool has_window = fn->arena_bytes != 0;
+  if (has_window) [[unlikely]]
+    vm->window_to_leave_ = r[fn->num_registers];
+  MoveArgs(pc + 3, pc[2], r, r + 1, r + vm->scratch_offset_);
+  r[0] = closure;
+  if (has_window) [[unlikely]] {
+    [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
+  }
+  [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
+}
+
+[[gnu::noinline]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                               const FunctionInfo* fn) {
+  vm->arena_.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
+  const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
+  Slot* base = r - caller->frame_slots;
+  base[r[-1]] = r[pc[1]];
+  pc = reinterpret_cast<const uint16_t*>(r[-3]);
+  [[clang::musttail]] return Next(pc, base, vm, budget, caller);
+}
+
+inline void ExecReturn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  if (fn->arena_bytes != 0) [[unlikely]] {
+    [[clang::musttail]] return ReturnFromWindow(pc, r, vm, budget, fn);
+  }
+  const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
+  Slot* base = r - caller->frame_slots;
+  base[r[-1]] = r[pc[1]];
+  pc = reinterpret_cast<const uint16_t*>(r[-3]);
+  [[clang::musttail]] return Next(pc, base, vm, budget, caller);
+}
+
+// The code of the frame under the entry's.
+inline void ExecHalt(const uint16_t*, Slot* r, Interpreter* vm, int64_t, const FunctionInfo*) { vm->result_ = r[0]; }
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_EXEC_CONTROL_H_

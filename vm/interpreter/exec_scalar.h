@@ -1,0 +1,153 @@
+// Handlers of moves, constants and scalar arithmetic.
+#ifndef RVM_VM_INTERPRETER_EXEC_SCALAR_H_
+#define RVM_VM_INTERPRETER_EXEC_SCALAR_H_
+
+#include <algorithm>
+#include <bit>
+
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/scalar_cast.h"
+
+namespace rvm::vm {
+
+// ---- what the operators compute, on slots
+
+inline Slot OfI32(uint32_t value) { return static_cast<Slot>(static_cast<int64_t>(static_cast<int32_t>(value))); }
+inline int64_t I64(Slot slot) { return static_cast<int64_t>(slot); }
+inline float F32(Slot slot) { return std::bit_cast<float>(static_cast<uint32_t>(slot)); }
+inline double F64(Slot slot) { return std::bit_cast<double>(slot); }
+inline Slot OfF32(float value) { return std::bit_cast<uint32_t>(value); }
+inline Slot OfF64(double value) { return std::bit_cast<Slot>(value); }
+
+inline Slot AddI32(Slot a, Slot b) { return OfI32(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
+inline Slot SubI32(Slot a, Slot b) { return OfI32(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)); }
+inline Slot MulI32(Slot a, Slot b) { return OfI32(static_cast<uint32_t>(a) * static_cast<uint32_t>(b)); }
+inline Slot AddInt(Slot a, Slot b) { return a + b; }
+inline Slot SubInt(Slot a, Slot b) { return a - b; }
+inline Slot MulInt(Slot a, Slot b) { return a * b; }
+inline Slot TruncDivInt(Slot a, Slot b) {
+  if (b == 0) return 0;
+  if (I64(b) == -1) return -a;  // the least number has no negative: it wraps
+  return static_cast<Slot>(I64(a) / I64(b));
+}
+inline Slot TruncModInt(Slot a, Slot b) { return b == 0 || I64(b) == -1 ? 0 : static_cast<Slot>(I64(a) % I64(b)); }
+inline Slot FloorDivInt(Slot a, Slot b) {
+  if (b == 0) return 0;
+  Slot quotient = TruncDivInt(a, b);
+  bool rounds_up = a != quotient * b && (I64(a) < 0) != (I64(b) < 0);
+  return quotient - (rounds_up ? 1 : 0);
+}
+inline Slot FloorModInt(Slot a, Slot b) { return b == 0 ? 0 : a - b * FloorDivInt(a, b); }
+inline Slot MinInt(Slot a, Slot b) { return static_cast<Slot>(std::min(I64(a), I64(b))); }
+inline Slot MaxInt(Slot a, Slot b) { return static_cast<Slot>(std::max(I64(a), I64(b))); }
+inline Slot NegInt(Slot a) { return -a; }
+inline Slot AndInt(Slot a, Slot b) { return a & b; }
+inline Slot OrInt(Slot a, Slot b) { return a | b; }
+inline Slot XorInt(Slot a, Slot b) { return a ^ b; }
+inline Slot NotBool(Slot a) { return a ^ 1; }
+inline Slot EqInt(Slot a, Slot b) { return a == b; }
+inline Slot NeInt(Slot a, Slot b) { return a != b; }
+inline Slot LtInt(Slot a, Slot b) { return I64(a) < I64(b); }
+inline Slot LeInt(Slot a, Slot b) { return I64(a) <= I64(b); }
+inline Slot AddF32(Slot a, Slot b) { return OfF32(F32(a) + F32(b)); }
+inline Slot SubF32(Slot a, Slot b) { return OfF32(F32(a) - F32(b)); }
+inline Slot MulF32(Slot a, Slot b) { return OfF32(F32(a) * F32(b)); }
+inline Slot DivF32(Slot a, Slot b) { return OfF32(F32(a) / F32(b)); }
+inline Slot NegF32(Slot a) { return OfF32(-F32(a)); }
+inline Slot EqF32(Slot a, Slot b) { return F32(a) == F32(b); }
+inline Slot LtF32(Slot a, Slot b) { return F32(a) < F32(b); }
+inline Slot LeF32(Slot a, Slot b) { return F32(a) <= F32(b); }
+inline Slot AddF64(Slot a, Slot b) { return OfF64(F64(a) + F64(b)); }
+inline Slot SubF64(Slot a, Slot b) { return OfF64(F64(a) - F64(b)); }
+inline Slot MulF64(Slot a, Slot b) { return OfF64(F64(a) * F64(b)); }
+inline Slot DivF64(Slot a, Slot b) { return OfF64(F64(a) / F64(b)); }
+inline Slot NegF64(Slot a) { return OfF64(-F64(a)); }
+inline Slot EqF64(Slot a, Slot b) { return F64(a) == F64(b); }
+inline Slot LtF64(Slot a, Slot b) { return F64(a) < F64(b); }
+inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
+
+// ---- handlers
+
+template <auto kOperator>
+void Binary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = kOperator(r[pc[2]], r[pc[3]]);
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+template <auto kOperator>
+void Unary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = kOperator(r[pc[2]]);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+inline constexpr Handler ExecAddI32 = Binary<AddI32>;
+inline constexpr Handler ExecSubI32 = Binary<SubI32>;
+inline constexpr Handler ExecMulI32 = Binary<MulI32>;
+inline constexpr Handler ExecAddInt = Binary<AddInt>;
+inline constexpr Handler ExecSubInt = Binary<SubInt>;
+inline constexpr Handler ExecMulInt = Binary<MulInt>;
+inline constexpr Handler ExecFloorDivInt = Binary<FloorDivInt>;
+inline constexpr Handler ExecFloorModInt = Binary<FloorModInt>;
+inline constexpr Handler ExecTruncDivInt = Binary<TruncDivInt>;
+inline constexpr Handler ExecTruncModInt = Binary<TruncModInt>;
+inline constexpr Handler ExecMinInt = Binary<MinInt>;
+inline constexpr Handler ExecMaxInt = Binary<MaxInt>;
+inline constexpr Handler ExecNegInt = Unary<NegInt>;
+inline constexpr Handler ExecAndInt = Binary<AndInt>;
+inline constexpr Handler ExecOrInt = Binary<OrInt>;
+inline constexpr Handler ExecXorInt = Binary<XorInt>;
+inline constexpr Handler ExecNotBool = Unary<NotBool>;
+inline constexpr Handler ExecEqInt = Binary<EqInt>;
+inline constexpr Handler ExecNeInt = Binary<NeInt>;
+inline constexpr Handler ExecLtInt = Binary<LtInt>;
+inline constexpr Handler ExecLeInt = Binary<LeInt>;
+inline constexpr Handler ExecAddF32 = Binary<AddF32>;
+inline constexpr Handler ExecSubF32 = Binary<SubF32>;
+inline constexpr Handler ExecMulF32 = Binary<MulF32>;
+inline constexpr Handler ExecDivF32 = Binary<DivF32>;
+inline constexpr Handler ExecNegF32 = Unary<NegF32>;
+inline constexpr Handler ExecEqF32 = Binary<EqF32>;
+inline constexpr Handler ExecLtF32 = Binary<LtF32>;
+inline constexpr Handler ExecLeF32 = Binary<LeF32>;
+inline constexpr Handler ExecAddF64 = Binary<AddF64>;
+inline constexpr Handler ExecSubF64 = Binary<SubF64>;
+inline constexpr Handler ExecMulF64 = Binary<MulF64>;
+inline constexpr Handler ExecDivF64 = Binary<DivF64>;
+inline constexpr Handler ExecNegF64 = Unary<NegF64>;
+inline constexpr Handler ExecEqF64 = Binary<EqF64>;
+inline constexpr Handler ExecLtF64 = Binary<LtF64>;
+inline constexpr Handler ExecLeF64 = Binary<LeF64>;
+
+inline void ExecMove(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = r[pc[2]];
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
+inline void ExecLoadInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = OfI32(Read32(pc + 2));
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+inline void ExecLoadBits(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = Read64(pc + 2);
+  [[clang::musttail]] return Next(pc + 6, r, vm, budget, fn);
+}
+
+inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = AddI32(r[pc[2]], static_cast<Slot>(int64_t{static_cast<int16_t>(pc[3])}));
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+inline void ExecWrapInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = WrapToDType(r[pc[2]], pc[3]);
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+inline void ExecCast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  r[pc[1]] = CastScalar(r[pc[2]], pc[3], pc[4]);
+  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_EXEC_SCALAR_H_

@@ -1,0 +1,168 @@
+#include "vm/interpreter/interpreter.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "vm/interpreter/backtrace.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/exec_cell.h"
+#include "vm/interpreter/exec_control.h"
+#include "vm/interpreter/exec_scalar.h"
+#include "vm/interpreter/exec_tensor.h"
+
+namespace rvm::vm {
+namespace {
+
+// No opcode has the code 0.
+constexpr uint16_t kHaltCode[] = {0};
+// Calls and backward jumps between two looks at the cancel flag: some tens of microseconds.
+constexpr int64_t kBudget = 16384;
+
+constexpr std::array<Handler, 256> MakeHandlers() {
+  std::array<Handler, 256> handlers = {};
+  handlers[kHaltCode[0]] = ExecHalt;
+#define RVM_OP(code, Name, mnemonic, operands, flow, semantics) handlers[code] = Exec##Name;
+#include "serialization/isa/isa.def"
+  return handlers;
+}
+
+uint32_t MaxFrameSlots(const LinkInfo& link) {
+  uint32_t slots = 1 + kLinkSlots;
+  for (const FunctionInfo& function : link.functions) slots = std::max(slots, function.frame_slots);
+  return slots;
+}
+
+void RunSerially(RvmKernelContext*, int64_t count, int64_t, void (*body)(int64_t, int64_t, void*), void* closure) {
+  if (count > 0) body(0, count, closure);
+}
+
+size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot) + literal.shape().size(); }
+
+}  // namespace
+
+constinit const std::array<Handler, 256> kHandlers = MakeHandlers();
+
+Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits)
+    : executable_(executable),
+      link_(link),
+      heap_(link.layouts, limits.memory_bytes, limits.fail_allocation),
+      arena_(heap_),
+      // A frame at the soft end, the frame it may call, and arguments on their way.
+      stack_(limits.stack_bytes, 4 * int64_t{MaxFrameSlots(link)}),
+      scratch_offset_(MaxFrameSlots(link)),
+      functions_(link.functions.data()),
+      layouts_(link.layouts.data()),
+      root_{kHaltCode, 1 + kLinkSlots, 1, 0},
+      fuel_limit_(limits.fuel) {
+  buffers_.resize(link.max_kernel_tensors + 1);
+  scalars_.resize(link.max_kernel_tensors + 1);
+  symbols_.resize(link.max_symbols + 1);
+  context_.parallel_for = RunSerially;
+  static_assert(sizeof(cancel_) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
+  context_.cancel = reinterpret_cast<const volatile int32_t*>(&cancel_);
+  context_.runtime = this;
+
+  size_t slots = 0;
+  for (const Literal& literal : executable.constants) slots += HeaderSlots(literal);
+  constant_headers_ = std::make_unique<Slot[]>(slots + 1);
+  Slot* place = constant_headers_.get();
+  for (const Literal& literal : executable.constants) {
+    auto* tensor = reinterpret_cast<Tensor*>(place);
+    tensor->object = {kImmortal, 0, kTensorLayout};
+    tensor->dtype = literal.dtype();
+    tensor->rank = static_cast<uint16_t>(literal.rank());
+    tensor->storage = TensorStorage::kBorrowed;
+    tensor->inline_dims = true;
+    tensor->data = const_cast<std::byte*>(literal.data());  // never an output
+    tensor->owner = nullptr;
+    tensor->dims = tensor->dims_after_header();
+    std::copy(literal.shape().begin(), literal.shape().end(), tensor->dims_after_header());
+    constants_.push_back(tensor);
+    place += HeaderSlots(literal);
+  }
+}
+
+absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot> args) {
+  error_ = absl::OkStatus();
+  cancel_.store(0, std::memory_order_relaxed);
+  fuel_ = fuel_limit_;
+  if (stack_.begin() == nullptr && !stack_.Grow()) {
+    return absl::ResourceExhaustedError("no memory for the stack of calls");
+  }
+  stack_soft_end_ = stack_.soft_end();
+  // A frame of root_'s calls the entry.
+  Slot* base = stack_.begin() + kLinkSlots;
+  Slot* r = base + root_.frame_slots;
+  const FunctionInfo* entry = functions_ + function.value;
+  r[-3] = AsSlot(kHaltCode);
+  r[-2] = AsSlot(&root_);
+  r[-1] = 0;
+  std::copy(args.begin(), args.end(), r);
+  Enter(entry->code, r, this, 0, entry);
+  if (!error_.ok()) return std::move(error_);
+  return result_;
+}
+
+int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* fn, int64_t budget) {
+  if (budget < 0) {
+    if (absl::Status status = RefillBudget(budget); !status.ok()) {
+      Stop(pc, r, fn, std::move(status));
+      return 0;
+    }
+  } else {
+    ++budget;  // the instruction pays when it runs again
+  }
+  while (r + fn->frame_slots > stack_soft_end_) {
+    ptrdiff_t offset = r - stack_.begin();
+    if (!stack_.Grow()) {
+      Stop(pc, r, fn, absl::ResourceExhaustedError("calls are nested too deeply: the stack limit is reached"));
+      return 0;
+    }
+    r = stack_.begin() + offset;
+    stack_soft_end_ = stack_.soft_end();
+  }
+  frame_after_poll_ = r;
+  return budget;
+}
+
+absl::Status Interpreter::RefillBudget(int64_t& budget) {
+  if (cancel_.load(std::memory_order_relaxed) != 0) return absl::CancelledError("cancelled");
+  if (fuel_ == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of fuel: more than ", fuel_limit_, " calls and backward jumps"));
+  }
+  budget = fuel_ < 0 ? kBudget : std::min(fuel_, kBudget);
+  if (fuel_ > 0) fuel_ -= budget;
+  return absl::OkStatus();
+}
+
+void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status error) {
+  Backtrace backtrace(executable_);
+  while (fn != &root_) {
+    backtrace.Add(FunctionId(static_cast<uint32_t>(fn - functions_)), static_cast<uint32_t>(pc - fn->code));
+    // The address after the call; one unit before it is within the call.
+    pc = reinterpret_cast<const uint16_t*>(r[-3]) - 1;
+    fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
+    r -= fn->frame_slots;
+  }
+  error_ = absl::Status(error.code(), absl::StrCat(error.message(), backtrace.ToString()));
+}
+
+void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
+  Stop(pc, r, fn, OutOfMemory());
+}
+
+absl::Status Interpreter::OutOfMemory() const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: ", heap_.live_bytes(), " bytes are in use; the limit is ", heap_.limit_bytes()));
+}
+
+void Interpreter::Reset() {
+  heap_.Reset();
+  arena_.Forget();
+  workspace_ = nullptr;
+  workspace_bytes_ = 0;
+  context_.workspace = nullptr;
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,118 @@
+// Interpreter: runs functions of a linked program. One handler per opcode, each
+// ending in a tail call of the next one, so that the machine's state stays in
+// host registers: see dispatch.h.
+//
+// Frames. A function's registers are a window of the register stack; under it lies its link:
+//
+//   r[-3]  where the caller goes on        r[-1]  the caller's register for the result
+//   r[-2]  the caller's FunctionInfo       r[0..] registers, arena window, next link
+//
+// The window of a callee begins right after its caller's frame (frame_slots).
+#ifndef RVM_VM_INTERPRETER_INTERPRETER_H_
+#define RVM_VM_INTERPRETER_INTERPRETER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/abi/kernel_abi.h"
+#include "serialization/executable.h"
+#include "vm/interpreter/register_stack.h"
+#include "vm/link_info.h"
+#include "vm/memory/arena.h"
+#include "vm/memory/heap.h"
+
+namespace rvm::vm {
+
+struct InterpreterLimits {
+  int64_t memory_bytes;
+  int64_t stack_bytes;
+  int64_t fuel;             // -1: no limit
+  int64_t fail_allocation;  // 0: none
+};
+
+class Interpreter {
+ public:
+  // `executable` (verified) and `link` outlive the interpreter.
+  Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits);
+
+  // Runs `function` with arguments that it comes to own. An error has a backtrace, and leaves
+  // objects behind: the caller resets.
+  absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
+  // Gives up everything on the heap and the stack.
+  void Reset();
+  void Cancel() { cancel_.store(1, std::memory_order_relaxed); }
+
+  Heap& heap() { return heap_; }
+
+  // ---- for the handlers only
+
+  // Looks at fuel and cancellation, makes room on the stack. The new budget of calls and backward
+  // jumps, and the frame in frame_after_poll_; 0: stopped.
+  int64_t PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* fn, int64_t budget);
+  absl::Status RefillBudget(int64_t& budget);
+  // Ends the run with an error at the instruction `pc` of the frame `r`.
+  void Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status error);
+  void StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
+
+  // Kernel calls. `dsts` and `args` are operands in the code; false: error_ is set.
+  struct KernelCall {
+    const KernelInfo* kernel;
+    const uint16_t* dsts;
+    const uint16_t* offsets;  // null unless planned
+    const uint16_t* args;
+    std::byte* window;  // of the activation's planned tensors
+  };
+  bool CallStaticKernel(const KernelCall& call, Slot* r);
+  bool CallDynamicKernel(const KernelCall& call, Slot* r);
+  void BindArgs(const KernelCall& call, Slot* r);
+  bool BindSymbols(const KernelCall& call, Slot* r);
+  const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
+  bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);
+  void StoreScalars(const KernelCall& call, Slot* r);
+  bool SetError(absl::Status error) {
+    error_ = std::move(error);
+    return false;
+  }
+  bool MakeView(const uint16_t* pc, Slot* r);
+  bool CheckShape(const Tensor& tensor, TypeId type);
+  bool CheckDims(int64_t a, int64_t b, bool broadcast);
+  absl::Status OutOfMemory() const;
+
+  const Executable& executable_;
+  const LinkInfo& link_;
+  Heap heap_;
+  Arena arena_;
+  RegisterStack stack_;
+  Slot* stack_soft_end_ = nullptr;
+  Slot* frame_after_poll_ = nullptr;
+  uint32_t scratch_offset_;  // from a frame to headroom that no frame uses
+  const FunctionInfo* functions_;
+  const HeapLayout* layouts_;
+  Slot window_to_leave_ = 0;  // of a tail call on its way
+  Slot result_ = 0;
+  const FunctionInfo root_;  // what called the entry: its code halts
+  int64_t fuel_limit_;
+  int64_t fuel_ = -1;  // not yet handed out as budget
+  std::atomic<int32_t> cancel_ = 0;
+
+  std::vector<Tensor*> constants_;  // immortal headers over the executable's literals
+  std::unique_ptr<Slot[]> constant_headers_;
+  std::vector<void*> buffers_;  // of the kernel call being made
+  std::vector<Slot> scalars_;   // its scalar results
+  std::vector<int64_t> symbols_;
+  RvmKernelContext context_ = {};
+  void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+
+  absl::Status error_;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_INTERPRETER_H_

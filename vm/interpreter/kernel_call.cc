@@ -1,0 +1,164 @@
+// Kernel calls: buffers, shapes, outputs.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "serialization/isa/isa.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/interpreter.h"
+#include "vm/interpreter/scalar_cast.h"
+
+namespace rvm::vm {
+namespace {
+
+std::string Describe(const KernelInfo& kernel) { return absl::StrCat("kernel `", kernel.desc->name, "`"); }
+
+// In place, over a header made for the executable's lifetime.
+Tensor* PlaceTensor(std::byte* place, const KernelInfo::TensorInfo& info) {
+  auto* tensor = reinterpret_cast<Tensor*>(place);
+  tensor->object = {kImmortal, 0, kTensorLayout};
+  tensor->dtype = info.dtype;
+  tensor->rank = static_cast<uint16_t>(info.dims.size());
+  tensor->storage = TensorStorage::kBorrowed;
+  tensor->inline_dims = false;
+  tensor->data = place + kPlannedHeaderBytes;
+  tensor->owner = nullptr;
+  tensor->dims = info.dims.data();
+  return tensor;
+}
+static_assert(sizeof(Tensor) <= kPlannedHeaderBytes);
+
+}  // namespace
+
+const Tensor* Interpreter::ArgTensor(uint16_t arg, const Slot* r) const {
+  if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
+  return AsTensor(r[arg]);
+}
+
+void Interpreter::BindArgs(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  const uint16_t* args = call.args + 1;
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    bool in_register = kernel.params[i].scalar && (args[i] & kConstantArg) == 0;
+    buffers_[i] = in_register ? static_cast<void*>(&r[args[i]]) : ArgTensor(args[i], r)->data;
+  }
+}
+
+// Kernels write scalars as elements; registers hold them extended to 8 bytes.
+void Interpreter::StoreScalars(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    if (kernel.results[i].scalar) r[call.dsts[1 + i]] = LoadScalar(kernel.results[i].dtype, &scalars_[i]);
+  }
+}
+
+bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
+  if (workspace_bytes > workspace_bytes_) [[unlikely]] {
+    if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
+    workspace_ =
+        workspace_bytes > heap_.limit_bytes() ? nullptr : heap_.TakeRaw(std::max<int64_t>(workspace_bytes, 4096));
+    workspace_bytes_ = workspace_ == nullptr ? 0 : workspace_bytes;
+    if (workspace_ == nullptr) return SetError(OutOfMemory());
+    context_.workspace = workspace_;
+  }
+  switch (int32_t code = kernel.function(buffers_.data(), symbols_.data(), &context_); code) {
+    [[likely]] case kRvmOk:
+      return true;
+    case kRvmCancelled: return SetError(absl::CancelledError("cancelled"));
+    case kRvmIndexOutOfRange:
+      return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
+    default: return SetError(absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code)));
+  }
+}
+
+bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  BindArgs(call, r);
+  void** outputs = buffers_.data() + kernel.params.size();
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    const KernelInfo::TensorInfo& result = kernel.results[i];
+    if (result.scalar) {
+      outputs[i] = &scalars_[i];
+      continue;
+    }
+    uint32_t offset = call.offsets == nullptr ? kNoOffset : Read32(call.offsets + 2 * i);
+    Tensor* tensor = offset != kNoOffset ? PlaceTensor(call.window + offset, result)
+                                         : heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
+    if (tensor == nullptr) [[unlikely]]
+      return SetError(OutOfMemory());
+    outputs[i] = tensor->data;
+    // An output's register owns nothing and is no argument: it can be written before the call.
+    r[call.dsts[1 + i]] = AsSlot(tensor);
+  }
+  if (!RunKernel(kernel, kernel.static_workspace)) [[unlikely]]
+    return false;
+  StoreScalars(call, r);
+  return true;
+}
+
+bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  for (const KernelInfo::Bind& bind : kernel.binds) {
+    int64_t extent = ArgTensor(call.args[1 + bind.param], r)->dims[bind.axis];
+    if (bind.symbol >= 0) {
+      symbols_[static_cast<size_t>(bind.symbol)] = extent;
+      continue;
+    }
+    if (int64_t expected = bind.expected.Evaluate(symbols_); extent != expected) {
+      return SetError(
+          absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ", Describe(kernel), " has extent ",
+                                                  extent, " on axis ", bind.axis, "; expected ", expected)));
+    }
+  }
+  for (const KernelInfo::Check& check : kernel.checks) {
+    int64_t a = check.a.Evaluate(symbols_);
+    int64_t b = check.b.Evaluate(symbols_);
+    if (a == b || (check.broadcast && (a == 1 || b == 1))) continue;
+    return SetError(absl::InvalidArgumentError(absl::StrCat(*check.what, ": ", a, " vs ", b)));
+  }
+  return true;
+}
+
+bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  if (!BindSymbols(call, r)) [[unlikely]]
+    return false;
+  BindArgs(call, r);
+  void** outputs = buffers_.data() + kernel.params.size();
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    const KernelInfo::TensorInfo& result = kernel.results[i];
+    if (result.scalar) {
+      outputs[i] = &scalars_[i];
+      continue;
+    }
+    Shape shape;
+    int64_t bytes = result.dtype.bytes();
+    bool too_big = false;
+    bool empty = false;
+    for (const DimProgram& program : result.programs) {
+      shape.push_back(program.Evaluate(symbols_));
+      empty |= shape.back() == 0;
+      too_big |= __builtin_mul_overflow(bytes, shape.back(), &bytes);
+    }
+    if (empty) {
+      bytes = 0;
+      too_big = false;
+    }
+    if (std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; })) {
+      return SetError(absl::InvalidArgumentError(
+          absl::StrCat("result ", i + 1, " of ", Describe(kernel), " would have the shape ", ShapeToString(shape))));
+    }
+    Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, bytes, false);
+    if (tensor == nullptr) [[unlikely]]
+      return SetError(OutOfMemory());
+    outputs[i] = tensor->data;
+    r[call.dsts[1 + i]] = AsSlot(tensor);
+  }
+  int64_t workspace = kernel.workspace.Evaluate(symbols_);
+  if (workspace < 0) return SetError(OutOfMemory());
+  if (!RunKernel(kernel, workspace)) [[unlikely]]
+    return false;
+  StoreScalars(call, r);
+  return true;
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,80 @@
+// LinkInfo: what the interpreter needs to know of an executable, in the form it
+// needs it: computed once per Program, shared by all machines.
+#ifndef RVM_VM_LINK_INFO_H_
+#define RVM_VM_LINK_INFO_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/abi/kernel_abi.h"
+#include "serialization/executable.h"
+#include "vm/dim_program.h"
+#include "vm/memory/object.h"
+
+namespace rvm::vm {
+
+// Slots under each frame's registers: see frame.h.
+inline constexpr uint32_t kLinkSlots = 3;
+
+struct FunctionInfo {
+  const uint16_t* code = nullptr;
+  // Registers, a slot for the arena window if there is one, and the link of the next frame.
+  uint32_t frame_slots = 0;
+  uint32_t num_registers = 0;
+  uint32_t arena_bytes = 0;
+};
+
+struct KernelInfo {
+  struct TensorInfo {
+    DataType dtype;
+    bool scalar = false;
+    std::vector<int64_t> dims;         // static shape; empty if dynamic
+    int64_t bytes = 0;                 // of the static shape
+    std::vector<DimProgram> programs;  // one per dim
+  };
+  // Where a symbol's value comes from, and what else must hold, in order of parameters and axes.
+  struct Bind {
+    uint32_t param, axis;
+    int32_t symbol;  // -1: `expected` is checked instead
+    DimProgram expected;
+  };
+  struct Check {
+    DimProgram a, b;
+    bool broadcast;
+    const std::string* what;
+  };
+  RvmKernel function = nullptr;
+  const KernelDesc* desc = nullptr;
+  bool is_static = false;  // every dim of params and results is a constant
+  std::vector<TensorInfo> params;
+  std::vector<TensorInfo> results;
+  std::vector<Bind> binds;
+  std::vector<Check> checks;
+  DimProgram workspace;
+  int64_t static_workspace = 0;
+};
+
+struct LinkInfo {
+  std::vector<FunctionInfo> functions;
+  std::vector<HeapLayout> layouts;       // by heap layout: [0] is the tensor, then the
+                                         // executable's, then those it has values but no code for
+  std::vector<uint16_t> layout_of_type;  // heap layout of a tuple or reference type; 0 for others
+  std::vector<KernelInfo> kernels;
+  uint32_t max_kernel_tensors = 0;  // parameters and results of one kernel
+  uint32_t max_symbols = 0;
+};
+
+// `kernels`: one function per descriptor. kInvalidArgument for a descriptor that no call can satisfy.
+absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
+                                                             const std::vector<RvmKernel>& kernels);
+
+inline bool IsPointerType(const Executable& executable, TypeId type) {
+  return executable.types[type.value].kind != TypeDescKind::kScalar;
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_LINK_INFO_H_

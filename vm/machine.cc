@@ -1,0 +1,103 @@
+#include "vm/machine.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/convert_value.h"
+#include "vm/interpreter/interpreter.h"
+#include "vm/link_info.h"
+
+namespace rvm::vm {
+
+struct Machine::Impl {
+  Impl(std::shared_ptr<const Program> p, const MachineOptions& options)
+      : program(std::move(p)),
+        interpreter(program->executable(), program->link_info(),
+                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fuel, options.fail_allocation}) {}
+
+  absl::StatusOr<std::vector<Slot>> ImportArgs(const Entry& entry, std::span<const Value> args);
+  absl::StatusOr<Value> Run(const Entry& entry, std::span<const Value> args);
+
+  std::shared_ptr<const Program> program;
+  Interpreter interpreter;
+  int64_t cyclic_objects = 0;
+};
+
+Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Machine::~Machine() = default;
+
+absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const Program> program,
+                                                         const MachineOptions& options) {
+  if (options.memory_limit_bytes < 0 || options.stack_limit_bytes < 0) {
+    return absl::InvalidArgumentError("a limit of a machine is negative");
+  }
+  return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options)));
+}
+
+absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, std::span<const Value> args) {
+  const Executable& executable = program->executable();
+  const FunctionDesc& function = executable.functions[entry.function.value];
+  if (args.size() != function.num_params) {
+    return absl::InvalidArgumentError(absl::StrCat("`", entry.name, "` takes ", function.num_params,
+                                                   function.num_params == 1 ? " argument; saw " : " arguments; saw ",
+                                                   args.size()));
+  }
+  std::vector<Slot> slots;
+  for (size_t i = 0; i < args.size(); ++i) {
+    absl::StatusOr<Slot> slot =
+        ImportValue(executable, program->link_info(), interpreter.heap(), args[i], function.registers[i].type);
+    if (!slot.ok()) {
+      std::string name = i < entry.param_names.size() ? absl::StrCat(" (`%", entry.param_names[i], "`)") : "";
+      return absl::Status(slot.status().code(),
+                          absl::StrCat("argument ", i + 1, name, " of `", entry.name, "`: ", slot.status().message()));
+    }
+    slots.push_back(*slot);
+  }
+  return slots;
+}
+
+absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Value> args) {
+  RVM_ASSIGN_OR_RETURN(std::vector<Slot> slots, ImportArgs(entry, args));
+  RVM_ASSIGN_OR_RETURN(Slot result, interpreter.Run(entry.function, slots));
+  const Executable& executable = program->executable();
+  TypeId type = executable.functions[entry.function.value].result;
+  RVM_ASSIGN_OR_RETURN(Value value, ExportValue(executable, program->link_info(), interpreter.heap(), result, type));
+  if (IsPointerType(executable, type)) interpreter.heap().Drop(result);
+  return value;
+}
+
+absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<const Value> args) {
+  const Executable& executable = impl_->program->executable();
+  const Entry* entry = executable.FindEntry(entry_name);
+  if (entry == nullptr) {
+    std::string names;
+    for (const Entry& e : executable.entries) absl::StrAppend(&names, names.empty() ? "" : ", ", "`", e.name, "`");
+    return absl::NotFoundError(
+        absl::StrCat("no entry `", std::string(entry_name), "`; the executable has ", names.empty() ? "none" : names));
+  }
+  absl::StatusOr<Value> result = impl_->Run(*entry, args);
+  // Nothing in the heap is reachable now. After an error that is whatever the frames owned;
+  // after success, what cycles of references kept.
+  int64_t left = impl_->interpreter.heap().live_objects();
+  if (result.ok()) impl_->cyclic_objects += left;
+  if (!result.ok() || left != 0) impl_->interpreter.Reset();
+  return result;
+}
+
+void Machine::Cancel() { impl_->interpreter.Cancel(); }
+
+MachineStats Machine::stats() const {
+  const Heap& heap = impl_->interpreter.heap();
+  MachineStats stats;
+  stats.live_bytes = heap.live_bytes();
+  stats.peak_bytes = heap.peak_bytes();
+  stats.live_objects = heap.live_objects();
+  stats.cyclic_objects = impl_->cyclic_objects;
+  return stats;
+}
+
+const Program& Machine::program() const { return *impl_->program; }
+
+}  // namespace rvm::vm

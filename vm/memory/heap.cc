@@ -1,0 +1,308 @@
+#include "vm/memory/heap.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+namespace rvm::vm {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kMinChunkBytes = 64 << 10;
+constexpr size_t kMaxChunkBytes = 4 << 20;
+constexpr int64_t kMaxCachedBytes = 256 << 20;
+
+constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Eight classes between powers of two, so a cached block is at most an eighth too big.
+struct LargeClass {
+  size_t index;
+  size_t bytes;
+};
+LargeClass LargeClassOf(size_t bytes) {
+  size_t shift = static_cast<size_t>(std::bit_width(bytes - 1)) - 4;
+  size_t steps = (bytes + (size_t{1} << shift) - 1) >> shift;
+  return {shift * 8 + steps - 8, steps << shift};
+}
+
+// A dying object keeps only its layout; the rest of its header links it to the next one.
+Object* NextDying(const Object* object) {
+  uint64_t word;
+  std::memcpy(&word, object, sizeof(word));
+  return reinterpret_cast<Object*>(word >> 16);
+}
+uint16_t DyingLayout(const Object* object) {
+  uint64_t word;
+  std::memcpy(&word, object, sizeof(word));
+  return static_cast<uint16_t>(word);
+}
+void LinkDying(Object* object, Object*& head) {
+  uint64_t word = reinterpret_cast<uint64_t>(head) << 16 | object->layout;
+  std::memcpy(static_cast<void*>(object), &word, sizeof(word));
+  head = object;
+}
+
+// Gives up one count; an object that had only this one joins the dying.
+void Release(Slot slot, Object*& dying) {
+  if (IsImmediate(slot)) return;
+  Object* object = AsObject(slot);
+  if (object->count == 1) {
+    LinkDying(object, dying);
+  } else if (object->count < kImmortal) {
+    --object->count;
+  }
+}
+
+size_t HeaderBytes(const Tensor& tensor) { return sizeof(Tensor) + (tensor.inline_dims ? size_t{tensor.rank} * 8 : 0); }
+
+}  // namespace
+
+struct Heap::Chunk {
+  Chunk* next;
+  size_t bytes;
+};
+
+struct Heap::LargeBlock {
+  LargeBlock* prev;
+  LargeBlock* next;
+  size_t bytes;  // this header included
+
+  void* memory() { return reinterpret_cast<std::byte*>(this) + kAlignment; }
+  static LargeBlock* Of(void* memory) {
+    return reinterpret_cast<LargeBlock*>(static_cast<std::byte*>(memory) - kAlignment);
+  }
+};
+
+Heap::Heap(std::span<const HeapLayout> layouts, int64_t limit_bytes, int64_t fail_at)
+    : layouts_(layouts), limit_bytes_(limit_bytes), fail_at_(fail_at) {}
+
+Heap::~Heap() { ReleaseLists(); }
+
+Tensor* Heap::NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims) {
+  size_t header = RoundUp(sizeof(Tensor) + (static_dims ? 0 : dims.size() * 8), kAlignment);
+  size_t bytes = header + RoundUp(static_cast<size_t>(data_bytes), kAlignment);
+  if (++allocations_ == fail_at_ || data_bytes > limit_bytes_) [[unlikely]]
+    return static_cast<Tensor*>(Refuse());
+  auto* tensor = static_cast<Tensor*>(NewBlock(bytes));
+  if (tensor == nullptr) [[unlikely]]
+    return static_cast<Tensor*>(Refuse());
+  Count(static_cast<int64_t>(bytes));
+  tensor->object = {1, 0, kTensorLayout};
+  tensor->dtype = dtype;
+  tensor->rank = static_cast<uint16_t>(dims.size());
+  tensor->storage = TensorStorage::kInline;
+  tensor->inline_dims = !static_dims;
+  tensor->data = reinterpret_cast<std::byte*>(tensor) + header;
+  tensor->block_bytes = static_cast<int64_t>(bytes);
+  if (static_dims) {
+    tensor->dims = dims.data();
+  } else {
+    std::copy(dims.begin(), dims.end(), tensor->dims_after_header());
+    tensor->dims = tensor->dims_after_header();
+  }
+  return tensor;
+}
+
+Tensor* Heap::NewHeader(DataType dtype, std::span<const int64_t> dims) {
+  auto* tensor = static_cast<Tensor*>(NewSmall(sizeof(Tensor) + dims.size() * 8));
+  if (tensor == nullptr) return nullptr;
+  tensor->object = {1, 0, kTensorLayout};
+  tensor->dtype = dtype;
+  tensor->rank = static_cast<uint16_t>(dims.size());
+  tensor->inline_dims = true;
+  std::copy(dims.begin(), dims.end(), tensor->dims_after_header());
+  tensor->dims = tensor->dims_after_header();
+  return tensor;
+}
+
+Tensor* Heap::NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data) {
+  Tensor* tensor = NewHeader(dtype, dims);
+  if (tensor == nullptr) return nullptr;
+  tensor->storage = TensorStorage::kBorrowed;
+  tensor->data = const_cast<void*>(data);  // kernels write their outputs only, which are never borrowed
+  tensor->owner = nullptr;
+  return tensor;
+}
+
+Tensor* Heap::NewView(Tensor* owner, std::span<const int64_t> dims) {
+  Tensor* tensor = NewHeader(owner->dtype, dims);
+  if (tensor == nullptr) return nullptr;
+  tensor->storage = TensorStorage::kView;
+  tensor->data = owner->data;
+  tensor->owner = &owner->object;
+  return tensor;
+}
+
+void Heap::Free(Object* object) {
+  Object* dying = nullptr;
+  LinkDying(object, dying);
+  while (dying != nullptr) {
+    Object* next = dying;
+    dying = NextDying(next);
+    uint16_t layout = DyingLayout(next);
+    if (layout == kTensorLayout) {
+      auto* tensor = reinterpret_cast<Tensor*>(next);
+      if (tensor->storage == TensorStorage::kView) Release(AsSlot(tensor->owner), dying);
+      FreeTensor(tensor);
+      continue;
+    }
+    const HeapLayout& l = layouts_[layout];
+    for (uint16_t field : l.pointer_fields) Release(next->fields()[field], dying);
+    FreeSmall(next, l.bytes);
+  }
+}
+
+void Heap::FreeTensor(Tensor* tensor) {
+  switch (tensor->storage) {
+    case TensorStorage::kDetached: ++frees_; return;
+    case TensorStorage::kBorrowed:
+    case TensorStorage::kView: FreeSmall(tensor, HeaderBytes(*tensor)); return;
+    case TensorStorage::kInline: {
+      auto bytes = static_cast<size_t>(tensor->block_bytes);
+      ++frees_;
+      live_bytes_ -= tensor->block_bytes;
+      if (bytes <= kMaxBlockBytes) {
+        blocks_.Put(tensor, bytes >> 6);
+      } else {
+        FreeLarge(tensor);
+      }
+    }
+  }
+}
+
+std::shared_ptr<const void> Heap::Detach(Tensor* tensor) {
+  if (tensor->storage != TensorStorage::kInline || tensor->block_bytes <= int64_t{kMaxBlockBytes}) return nullptr;
+  live_bytes_ -= tensor->block_bytes;
+  tensor->storage = TensorStorage::kDetached;
+  LargeBlock* block = LargeBlock::Of(tensor);
+  if (block->prev != nullptr) block->prev->next = block->next;
+  if (block->next != nullptr) block->next->prev = block->prev;
+  if (large_ == block) large_ = block->next;
+  reserved_bytes_ -= static_cast<int64_t>(block->bytes);
+  return std::shared_ptr<const void>(block, [](const void* b) { std::free(const_cast<void*>(b)); });
+}
+
+void* Heap::NewBlock(size_t bytes) {
+  if (bytes > kMaxBlockBytes) return NewLarge(bytes);
+  void* block = blocks_.Take(bytes >> 6, bytes);
+  return block != nullptr ? block : TakeFromNewChunk(blocks_, bytes >> 6, bytes);
+}
+
+void* Heap::NewLargeCounted(size_t bytes) {
+  void* block = NewLarge(bytes);
+  if (block == nullptr) return Refuse();
+  Count(static_cast<int64_t>(bytes));
+  return block;
+}
+
+bool Heap::Reserve(size_t bytes) {
+  if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) ReleaseCache();
+  if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) return false;
+  reserved_bytes_ += static_cast<int64_t>(bytes);
+  return true;
+}
+
+// What is left of the pool's old chunk is given up: at most one block's worth.
+void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
+  size_t wanted =
+      std::clamp(RoundUp(static_cast<size_t>(reserved_bytes_) / 4, kMinChunkBytes), kMinChunkBytes, kMaxChunkBytes);
+  // Near the limit a smaller chunk may still fit.
+  size_t least = RoundUp(bytes, kAlignment) + kAlignment;
+  while (!Reserve(wanted)) {
+    if (wanted == least) return nullptr;
+    wanted = std::max(least, RoundUp(wanted / 2, kAlignment));
+  }
+  auto* chunk = static_cast<Chunk*>(std::aligned_alloc(kAlignment, wanted));
+  if (chunk == nullptr) {
+    reserved_bytes_ -= static_cast<int64_t>(wanted);
+    return nullptr;
+  }
+  *chunk = {chunks_, wanted};
+  chunks_ = chunk;
+  pool.bump = reinterpret_cast<std::byte*>(chunk) + kAlignment;
+  pool.end = reinterpret_cast<std::byte*>(chunk) + wanted;
+  return pool.Take(size_class, bytes);
+}
+
+void* Heap::NewLarge(size_t bytes) {
+  LargeClass large_class = LargeClassOf(RoundUp(bytes, kAlignment) + kAlignment);
+  LargeBlock* block = cache_[large_class.index];
+  if (block != nullptr) {
+    cache_[large_class.index] = block->next;
+    cached_bytes_ -= static_cast<int64_t>(block->bytes);
+  } else {
+    size_t total = RoundUp(large_class.bytes, kAlignment);
+    if (!Reserve(total)) return nullptr;
+    block = static_cast<LargeBlock*>(std::aligned_alloc(kAlignment, total));
+    if (block == nullptr) {
+      reserved_bytes_ -= static_cast<int64_t>(total);
+      return nullptr;
+    }
+    block->bytes = total;
+  }
+  block->prev = nullptr;
+  block->next = large_;
+  if (large_ != nullptr) large_->prev = block;
+  large_ = block;
+  return block->memory();
+}
+
+void Heap::FreeLarge(void* memory) {
+  LargeBlock* block = LargeBlock::Of(memory);
+  if (block->prev != nullptr) block->prev->next = block->next;
+  if (block->next != nullptr) block->next->prev = block->prev;
+  if (large_ == block) large_ = block->next;
+  auto bytes = static_cast<int64_t>(block->bytes);
+  if (bytes > kMaxCachedBytes / 4) {
+    reserved_bytes_ -= bytes;
+    std::free(block);
+    return;
+  }
+  if (cached_bytes_ + bytes > kMaxCachedBytes) ReleaseCache();
+  cached_bytes_ += bytes;
+  // A class's size is a multiple of the alignment, so it names its own class.
+  LargeBlock*& head = cache_[LargeClassOf(block->bytes).index];
+  block->next = head;
+  head = block;
+}
+
+void Heap::ReleaseCache() {
+  for (LargeBlock*& head : cache_) {
+    while (head != nullptr) {
+      LargeBlock* next = head->next;
+      std::free(head);
+      head = next;
+    }
+  }
+  reserved_bytes_ -= cached_bytes_;
+  cached_bytes_ = 0;
+}
+
+void* Heap::TakeRaw(int64_t bytes) { return NewLarge(static_cast<size_t>(bytes)); }
+void Heap::GiveRaw(void* memory) { FreeLarge(memory); }
+
+void Heap::ReleaseLists() {
+  ReleaseCache();
+  while (large_ != nullptr) {
+    LargeBlock* next = large_->next;
+    std::free(large_);
+    large_ = next;
+  }
+  while (chunks_ != nullptr) {
+    Chunk* next = chunks_->next;
+    std::free(chunks_);
+    chunks_ = next;
+  }
+}
+
+void Heap::Reset() {
+  ReleaseLists();
+  cells_ = Pool{};
+  blocks_ = Pool{};
+  frees_ = allocations_;
+  live_bytes_ = 0;
+  reserved_bytes_ = 0;
+}
+
+}  // namespace rvm::vm

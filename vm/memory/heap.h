@@ -1,0 +1,173 @@
+// Heap: the memory of one machine. Cells and small tensors come from free lists
+// over chunks, big tensors from the system through a cache.
+//
+// Every allocation may fail: null is the answer at the memory limit, and the
+// caller stops the run. Nothing is lost then: Reset gives back everything at
+// once, which is also how cells in reference cycles end, when the run does.
+// One thread at a time.
+#ifndef RVM_VM_MEMORY_HEAP_H_
+#define RVM_VM_MEMORY_HEAP_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "vm/memory/object.h"
+
+namespace rvm::vm {
+
+class Heap {
+ public:
+  // `layouts` by layout id, must outlive the heap. `fail_at`: the allocation with this number
+  // (from 1) fails, for tests; 0: none.
+  Heap(std::span<const HeapLayout> layouts, int64_t limit_bytes, int64_t fail_at);
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // A cell with count 1, its tag, and fields not yet written.
+  Object* NewCell(uint16_t layout) {
+    const HeapLayout& l = layouts_[layout];
+    Object* object = static_cast<Object*>(NewSmall(l.bytes));
+    if (object != nullptr) [[likely]]
+      *object = {1, l.tag, layout};
+    return object;
+  }
+  // As NewCell, but gives up (null) where that has more to do than take a block.
+  Object* TryNewCell(uint16_t layout) {
+    const HeapLayout& l = layouts_[layout];
+    if (allocations_ + 1 == fail_at_ || l.bytes > kMaxCellBytes) [[unlikely]]
+      return nullptr;
+    auto* object = static_cast<Object*>(cells_.Take(l.bytes >> 3, l.bytes));
+    if (object == nullptr) [[unlikely]]
+      return nullptr;
+    ++allocations_;
+    Count(l.bytes);
+    *object = {1, l.tag, layout};
+    return object;
+  }
+  // A tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap and is
+  // pointed to, else it is copied.
+  Tensor* NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims);
+  // A tensor over elements that outlive it.
+  Tensor* NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data);
+  // A tensor over the elements of `owner`, whose count passes to the view.
+  Tensor* NewView(Tensor* owner, std::span<const int64_t> dims);
+
+  // Gives up one count of a pointer slot. Frees without recursion, whatever hangs on it.
+  void Drop(Slot slot) {
+    if (IsImmediate(slot)) return;
+    Object* object = AsObject(slot);
+    if (object->count == 1) {
+      Free(object);
+    } else if (object->count < kImmortal) {
+      --object->count;
+    }
+  }
+  // Gives back a cell whose fields have been moved out.
+  void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }
+
+  // Takes the block of a big tensor out of the heap: the elements live until the returned owner
+  // dies, the tensor itself until it is dropped. Null if the tensor has no block of its own.
+  std::shared_ptr<const void> Detach(Tensor* tensor);
+
+  // Memory that is no object (arena chunks), counted against the limit; null at the limit.
+  void* TakeRaw(int64_t bytes);
+  void GiveRaw(void* memory);
+
+  // Frees all objects, and raw memory too.
+  void Reset();
+
+  int64_t live_bytes() const { return live_bytes_; }
+  int64_t peak_bytes() const { return peak_bytes_; }
+  int64_t live_objects() const { return allocations_ - frees_; }
+  int64_t limit_bytes() const { return limit_bytes_; }
+
+ private:
+  // Fixed sizes: free lists by size and a region to cut from.
+  struct Pool {
+    std::byte* bump = nullptr;
+    std::byte* end = nullptr;
+    std::array<void*, 65> free = {};
+
+    void* Take(size_t size_class, size_t bytes) {
+      if (void* block = free[size_class]; block != nullptr) {
+        free[size_class] = *static_cast<void**>(block);
+        return block;
+      }
+      if (static_cast<size_t>(end - bump) < bytes) return nullptr;
+      void* block = bump;
+      bump += bytes;
+      return block;
+    }
+    void Put(void* block, size_t size_class) {
+      *static_cast<void**>(block) = free[size_class];
+      free[size_class] = block;
+    }
+  };
+  struct Chunk;
+  struct LargeBlock;
+  static constexpr size_t kMaxCellBytes = 512;    // of the pool in steps of 8 bytes
+  static constexpr size_t kMaxBlockBytes = 4096;  // of the pool in steps of 64 bytes
+  static constexpr size_t kLargeClasses = 512;
+
+  void* NewSmall(size_t bytes) {
+    if (++allocations_ == fail_at_) [[unlikely]]
+      return Refuse();
+    if (bytes > kMaxCellBytes) [[unlikely]]
+      return NewLargeCounted(bytes);
+    void* block = cells_.Take(bytes >> 3, bytes);
+    if (block == nullptr) [[unlikely]] {
+      block = TakeFromNewChunk(cells_, bytes >> 3, bytes);
+      if (block == nullptr) return Refuse();
+    }
+    Count(static_cast<int64_t>(bytes));
+    return block;
+  }
+  void FreeSmall(void* block, size_t bytes) {
+    ++frees_;
+    live_bytes_ -= static_cast<int64_t>(bytes);
+    if (bytes > kMaxCellBytes) [[unlikely]]
+      return FreeLarge(block);
+    cells_.Put(block, bytes >> 3);
+  }
+  void Count(int64_t bytes) {
+    live_bytes_ += bytes;
+    peak_bytes_ = peak_bytes_ < live_bytes_ ? live_bytes_ : peak_bytes_;
+  }
+  void* Refuse() {
+    ++frees_;  // the allocation was counted before it failed
+    return nullptr;
+  }
+  void Free(Object* object);
+  void FreeTensor(Tensor* tensor);
+  Tensor* NewHeader(DataType dtype, std::span<const int64_t> dims);
+  void* NewBlock(size_t bytes);
+  void* NewLargeCounted(size_t bytes);
+  void* TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes);
+  void* NewLarge(size_t bytes);
+  void FreeLarge(void* memory);
+  void ReleaseCache();
+  bool Reserve(size_t bytes);
+  void ReleaseLists();
+
+  std::span<const HeapLayout> layouts_;
+  int64_t limit_bytes_;
+  int64_t fail_at_;
+  int64_t allocations_ = 0;
+  int64_t frees_ = 0;
+  int64_t live_bytes_ = 0;
+  int64_t peak_bytes_ = 0;
+  Pool cells_;
+  Pool blocks_;
+  int64_t reserved_bytes_ = 0;  // from the system, cached blocks included
+  int64_t cached_bytes_ = 0;
+  Chunk* chunks_ = nullptr;
+  LargeBlock* large_ = nullptr;
+  std::array<LargeBlock*, kLargeClasses> cache_ = {};
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_MEMORY_HEAP_H_

@@ -1,0 +1,84 @@
+// Heap objects: what the pointer registers point to.
+//
+// Every object begins with 8 bytes: count, constructor tag, layout. A cell (tuple,
+// constructor, closure, reference) continues with one 8-byte slot per field; a
+// tensor with the header below. A constructor without fields is no object but
+// an odd number in the register itself: tag << 1 | 1.
+#ifndef RVM_VM_MEMORY_OBJECT_H_
+#define RVM_VM_MEMORY_OBJECT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/data_type.h"
+
+namespace rvm::vm {
+
+// A register or a field: an integer, a float in the low bytes, or an Object*.
+using Slot = uint64_t;
+
+// Counts at or above this never change: constants, planned tensors, and what two billion owners share.
+inline constexpr uint32_t kImmortal = 0x80000000u;
+// Layout 0 is the tensor; cell layout i of the executable is i + 1.
+inline constexpr uint16_t kTensorLayout = 0;
+
+struct Object {
+  uint32_t count;
+  uint16_t tag;
+  uint16_t layout;
+
+  Slot* fields() { return reinterpret_cast<Slot*>(this + 1); }
+  const Slot* fields() const { return reinterpret_cast<const Slot*>(this + 1); }
+};
+static_assert(sizeof(Object) == 8);
+
+enum class TensorStorage : uint8_t {
+  kInline,    // the elements follow the header in the same block of `block_bytes`
+  kBorrowed,  // the elements belong to somebody who outlives the tensor
+  kView,      // the elements belong to `owner`, of which this tensor holds a count
+  kDetached,  // the block was handed to a Value; nothing to free
+};
+
+struct Tensor {
+  Object object;
+  DataType dtype;
+  uint16_t rank;
+  TensorStorage storage;
+  bool inline_dims;  // `dims` points to the slots after the header, else into the linked program
+  void* data;
+  union {
+    Object* owner;        // kView
+    int64_t block_bytes;  // kInline
+  };
+  const int64_t* dims;
+
+  int64_t* dims_after_header() { return reinterpret_cast<int64_t*>(this + 1); }
+};
+static_assert(sizeof(Tensor) == 40);
+
+// How cells of one layout are made and freed.
+struct HeapLayout {
+  uint32_t bytes = 0;  // header and fields
+  uint16_t tag = 0;
+  uint16_t num_fields = 0;
+  uint32_t function = 0;  // of a closure
+  std::vector<uint16_t> pointer_fields;
+  std::vector<uint8_t> is_pointer;  // by field
+};
+
+inline bool IsImmediate(Slot slot) { return (slot & 1) != 0; }
+inline Slot ImmediateOf(uint16_t tag) { return Slot{tag} << 1 | 1; }
+inline Object* AsObject(Slot slot) { return reinterpret_cast<Object*>(slot); }
+inline Tensor* AsTensor(Slot slot) { return reinterpret_cast<Tensor*>(slot); }
+inline Slot AsSlot(const void* object) { return reinterpret_cast<Slot>(object); }
+inline uint16_t TagOf(Slot slot) { return IsImmediate(slot) ? static_cast<uint16_t>(slot >> 1) : AsObject(slot)->tag; }
+
+inline void Retain(Slot slot) {
+  if (IsImmediate(slot)) return;
+  Object* object = AsObject(slot);
+  if (object->count < kImmortal) ++object->count;
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_MEMORY_OBJECT_H_

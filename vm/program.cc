@@ -1,0 +1,84 @@
+// Program: an executable with its kernels.
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "serialization/decoder.h"
+#include "vm/link_info.h"
+#include "vm/machine.h"
+
+namespace rvm::vm {
+namespace {
+
+// The first object that this host runs; the reason against each if there is none.
+absl::StatusOr<const NativeObject*> ChooseNativeObject(const Executable& executable) {
+  std::string reasons;
+  for (const NativeObject& object : executable.native_objects) {
+    absl::Status fits = object.abi_version == RVM_KERNEL_ABI_VERSION
+                            ? runtime::CheckHostSupports(object.triple, object.features)
+                            : absl::FailedPreconditionError(absl::StrCat("kernel ABI ", object.abi_version,
+                                                                         "; expected ", RVM_KERNEL_ABI_VERSION));
+    if (fits.ok()) return &object;
+    absl::StrAppend(&reasons, "\n  for ", object.triple, " (", object.cpu, "): ", fits.message());
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons));
+}
+
+}  // namespace
+
+Program::Program() = default;
+Program::~Program() = default;
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::Load(std::span<const uint8_t> bytes,
+                                                             const LoadOptions& options) {
+  RVM_ASSIGN_OR_RETURN(Executable executable, Decode(bytes));
+  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
+  return Link(std::move(verified), options);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::LoadFile(const std::string& path, const LoadOptions& options) {
+  RVM_ASSIGN_OR_RETURN(Executable executable, DecodeFile(path));
+  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
+  return Link(std::move(verified), options);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<const VerifiedExecutable> executable,
+                                                             const LoadOptions& options) {
+  const Executable& exe = **executable;
+  std::vector<RvmKernel> kernels;
+  std::shared_ptr<const runtime::KernelLibrary> library;
+  if (!exe.kernels.empty()) {
+    if (!options.allow_native) {
+      return absl::FailedPreconditionError(
+          "the executable has machine code, which runs with all rights of this process: allow it if you trust its "
+          "origin");
+    }
+    RVM_ASSIGN_OR_RETURN(const NativeObject* object, ChooseNativeObject(exe));
+    RVM_ASSIGN_OR_RETURN(library, runtime::KernelLibrary::Load(object->object));
+    for (const KernelDesc& desc : exe.kernels) {
+      RvmKernel kernel = library->Find(desc.symbol);
+      if (kernel == nullptr) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("kernel `", desc.name, "` has no symbol `", desc.symbol, "` in the native object"));
+      }
+      kernels.push_back(kernel);
+    }
+  }
+  return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library));
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
+    std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
+    std::shared_ptr<const runtime::KernelLibrary> library) {
+  if (kernels.size() != (*executable)->kernels.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw ", kernels.size(), " kernels; expected ", (*executable)->kernels.size()));
+  }
+  std::shared_ptr<Program> program(new Program());
+  RVM_ASSIGN_OR_RETURN(program->link_, MakeLinkInfo(**executable, kernels));
+  program->executable_ = std::move(executable);
+  program->library_ = std::move(library);
+  program->kernels_ = std::move(kernels);
+  return program;
+}
+
+}  // namespace rvm::vm
