@@ -308,7 +308,9 @@ class Decoder {
       KernelDesc& kernel = executable_.kernels.emplace_back();
       kernel.name = Str(in);
       kernel.symbol = Str(in);
-      kernel.num_symbols = in.U32();
+      uint64_t at = in.offset();
+      // Each is bound by a dim of a parameter, which has yet to come.
+      kernel.num_symbols = static_cast<uint32_t>(in.AtMost(in.left(), in.U32(), at, "number of symbols"));
       ReadKernelTensors(in, kernel.params);
       ReadKernelTensors(in, kernel.results);
       uint32_t checks = in.Count(23);

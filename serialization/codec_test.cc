@@ -1,0 +1,359 @@
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+#include "serialization/assembler.h"
+#include "serialization/checksum.h"
+#include "serialization/decoder.h"
+#include "serialization/disassembler.h"
+#include "serialization/encoder.h"
+#include "serialization/format.h"
+#include "serialization/isa/isa.h"
+#include "serialization/verifier.h"
+
+namespace rvm {
+namespace {
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Executable Program(const std::string& name) {
+  absl::StatusOr<Executable> program = Assemble(ReadText("serialization/testdata/" + name));
+  EXPECT_TRUE(program.ok()) << program.status();
+  return program.ok() ? *std::move(program) : Executable();
+}
+
+// As `relayvm verify` reads files.
+absl::StatusOr<Executable> DecodeAll(std::span<const uint8_t> bytes) {
+  return Decode(bytes, {.owner = nullptr, .check_constants = true});
+}
+
+absl::Status DecodeAndVerify(std::span<const uint8_t> bytes) {
+  absl::StatusOr<Executable> program = DecodeAll(bytes);
+  if (!program.ok()) return program.status();
+  return Verify(*std::move(program)).status();
+}
+
+void Store32(std::vector<uint8_t>& bytes, size_t at, uint32_t value) {
+  for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<uint8_t>(value >> (8 * i));
+}
+uint64_t Load64(std::span<const uint8_t> bytes, size_t at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < 8; ++i) value |= uint64_t{bytes[at + i]} << (8 * i);
+  return value;
+}
+
+// Makes all checksums right again, so that a change reaches the readers of sections.
+void Reseal(std::vector<uint8_t>& bytes) {
+  size_t table_end = format::kHeaderBytes + size_t{format::kNumSections} * format::kSectionEntryBytes;
+  for (size_t at = format::kHeaderBytes; at < table_end; at += format::kSectionEntryBytes) {
+    uint64_t offset = Load64(bytes, at + 8);
+    uint64_t size = Load64(bytes, at + 16);
+    if (offset <= bytes.size() && size <= bytes.size() - offset) {
+      Store32(bytes, at + 4, Crc32c(std::span(bytes).subspan(offset, size)));
+    }
+  }
+  uint32_t crc = Crc32c(std::span(bytes).first(format::kHeaderChecksumOffset));
+  Store32(bytes, format::kHeaderChecksumOffset,
+          ExtendCrc32c(crc, std::span(bytes).subspan(format::kHeaderBytes, table_end - format::kHeaderBytes)));
+}
+
+size_t OffsetOf(std::span<const uint8_t> bytes, format::Section section) {
+  size_t entry = format::kHeaderBytes + (static_cast<size_t>(section) - 1) * format::kSectionEntryBytes;
+  return Load64(bytes, entry + 8);
+}
+
+TEST(ChecksumTest, KnownValues) {
+  std::string digits = "123456789";
+  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(digits.data()), digits.size());
+  EXPECT_EQ(Crc32c(bytes), 0xe3069283u);
+  EXPECT_EQ(ExtendCrc32c(Crc32c(bytes.first(3)), bytes.subspan(3)), 0xe3069283u);
+  EXPECT_EQ(Crc32c({}), 0u);
+}
+
+TEST(CodecTest, RoundTrip) {
+  Executable program = Program("all_opcodes.rvmasm");
+  std::vector<uint8_t> bytes = Encode(program);
+  EXPECT_EQ(Encode(program), bytes);
+  absl::StatusOr<Executable> decoded = DecodeAll(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->types, program.types);
+  EXPECT_EQ(decoded->adts, program.adts);
+  EXPECT_EQ(decoded->layouts, program.layouts);
+  EXPECT_EQ(decoded->constants, program.constants);
+  EXPECT_EQ(decoded->kernels, program.kernels);
+  EXPECT_EQ(decoded->functions, program.functions);
+  EXPECT_EQ(decoded->entries, program.entries);
+  EXPECT_EQ(decoded->files, program.files);
+  EXPECT_EQ(decoded->metadata, program.metadata);
+  ASSERT_EQ(decoded->native_objects.size(), 1u);
+  EXPECT_EQ(decoded->native_objects[0].object, program.native_objects[0].object);
+  EXPECT_EQ(Encode(*decoded), bytes);
+}
+
+TEST(CodecTest, EmptyProgram) {
+  absl::StatusOr<Executable> decoded = DecodeAll(Encode(Executable()));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(Verify(*std::move(decoded)).ok());
+}
+
+TEST(CodecTest, ConstantsStayInTheMapping) {
+  Executable program = Program("all_opcodes.rvmasm");
+  std::string path = absl::StrCat(::testing::TempDir(), "/program.rvm");
+  ASSERT_TRUE(WriteFile(path, Encode(program)).ok());
+  absl::StatusOr<Executable> mapped = DecodeFile(path);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_EQ(mapped->constants, program.constants);
+  ptrdiff_t distance = mapped->constants[2].data() - mapped->constants[0].data();
+  EXPECT_EQ(distance, 128);  // float32[4], int32, float16[2], each on its own 64 bytes of one mapping
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->constants[0].data()) % 64, 0u);
+}
+
+TEST(CodecTest, MissingFile) {
+  EXPECT_EQ(DecodeFile("no/such.rvm").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(WriteFile("no/such.rvm", {}).ok());
+}
+
+// ---- malformed bytes
+
+class EveryByteTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, EveryByteTest, ::testing::Values("tiny.rvmasm", "all_opcodes.rvmasm"));
+
+TEST_P(EveryByteTest, EveryFlippedBitIsFound) {
+  std::vector<uint8_t> bytes = Encode(Program(GetParam()));
+  ASSERT_TRUE(DecodeAndVerify(bytes).ok());
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (uint8_t flip : {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff}) {
+      bytes[at] ^= flip;
+      absl::Status status = DecodeAndVerify(bytes);
+      bytes[at] ^= flip;
+      ASSERT_FALSE(status.ok()) << "byte " << at << " ^ " << int{flip};
+      std::string message(status.message());
+      EXPECT_EQ(message.rfind("at offset 0x", 0), 0u) << message;
+      EXPECT_NE(message.find(": saw "), std::string::npos) << message;
+      EXPECT_NE(message.find(", expected "), std::string::npos) << message;
+    }
+  }
+}
+
+TEST_P(EveryByteTest, EveryTruncationIsFound) {
+  std::vector<uint8_t> bytes = Encode(Program(GetParam()));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeAll(std::span(bytes).first(size)).ok()) << size;
+  }
+  bytes.push_back(0);
+  EXPECT_FALSE(DecodeAll(bytes).ok());
+}
+
+// With right checksums a change may give another program; what decodes must encode to the same bytes, and
+// neither decoding nor verification may crash.
+TEST_P(EveryByteTest, ChangesBehindRightChecksumsAreCanonicalOrErrors) {
+  std::vector<uint8_t> bytes = Encode(Program(GetParam()));
+  size_t decoded = 0;
+  for (size_t at = format::kHeaderBytes; at < bytes.size(); ++at) {
+    for (uint8_t flip : {0x01, 0x02, 0x10, 0x80, 0xff}) {
+      std::vector<uint8_t> changed = bytes;
+      changed[at] ^= flip;
+      Reseal(changed);
+      absl::StatusOr<Executable> program = DecodeAll(changed);
+      if (!program.ok()) continue;
+      ++decoded;
+      EXPECT_EQ(Encode(*program), changed) << at;
+      Disassemble(*program);
+      Verify(*std::move(program)).IgnoreError();
+    }
+  }
+  EXPECT_GT(decoded, 0u);
+}
+
+TEST(MalformedTest, RandomChangesNeverCrash) {
+  std::vector<uint8_t> bytes = Encode(Program("all_opcodes.rvmasm"));
+  uint64_t random = 12345;
+  auto next = [&random] { return (random = random * 6364136223846793005u + 1442695040888963407u) >> 33; };
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<uint8_t> changed = bytes;
+    for (uint64_t n = next() % 6 + 1; n > 0; --n) {
+      changed[32 + next() % (changed.size() - 32)] = static_cast<uint8_t>(next() % 4 == 0 ? next() : next() % 5);
+    }
+    Reseal(changed);
+    absl::StatusOr<Executable> program = DecodeAll(changed);
+    if (program.ok()) Verify(*std::move(program)).IgnoreError();
+  }
+}
+
+TEST(MalformedTest, NewerFormatSaysSo) {
+  std::vector<uint8_t> bytes = Encode(Executable());
+  bytes[8] = format::kMajor + 1;
+  absl::Status status = Decode(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find("the file is newer than this program"), std::string::npos);
+}
+
+TEST(MalformedTest, CountsAreBoundedBeforeAllocation) {
+  std::vector<uint8_t> bytes = Encode(Executable());
+  Store32(bytes, OffsetOf(bytes, format::Section::kFunctions), 0xffffffff);
+  Reseal(bytes);
+  absl::Status status = Decode(bytes).status();
+  EXPECT_NE(std::string(status.message()).find("(functions): saw a count of 4294967295, expected at most 0"),
+            std::string::npos)
+      << status;
+}
+
+TEST(MalformedTest, ConstantDataIsCheckedOnRequestOnly) {
+  std::vector<uint8_t> bytes = Encode(Program("all_opcodes.rvmasm"));
+  bytes[OffsetOf(bytes, format::Section::kConstantData)] ^= 1;
+  EXPECT_TRUE(Decode(bytes).ok());
+  EXPECT_FALSE(DecodeAll(bytes).ok());
+}
+
+TEST(MalformedTest, ClassMustAgreeWithContents) {
+  std::vector<uint8_t> bytes = Encode(Executable());
+  bytes[format::kClassOffset] = 1;
+  Reseal(bytes);
+  EXPECT_NE(std::string(Decode(bytes).status().message()).find("saw class 1, expected 0 for 0 native objects"),
+            std::string::npos);
+}
+
+TEST(MalformedTest, DeepDimsAreRefused) {
+  Executable program;
+  KernelDesc& kernel = program.kernels.emplace_back();
+  kernel.num_symbols = 1;
+  Dim dim = Dim::Var(0, "n");
+  for (int i = 0; i < 2 * format::kMaxDimDepth; ++i) dim = MakeBinaryDim(DimKind::kMin, dim, Dim(i + 1)) * Dim(3);
+  kernel.workspace = dim;
+  EXPECT_NE(std::string(Decode(Encode(program)).status().message()).find("saw a larger dim"), std::string::npos);
+}
+
+// ---- text
+
+TEST(AssemblyTest, RoundTrip) {
+  for (const char* name : {"tiny.rvmasm", "all_opcodes.rvmasm"}) {
+    Executable program = Program(name);
+    std::string text = Disassemble(program);
+    absl::StatusOr<Executable> again = Assemble(text);
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+    EXPECT_EQ(Encode(*again), Encode(program));
+    EXPECT_EQ(Disassemble(*again), text);
+  }
+}
+
+TEST(AssemblyTest, ShowsNamesAndSources) {
+  Executable program = Program("all_opcodes.rvmasm");
+  std::string text = Disassemble(program, {.full = false, .sources = {"def @main(%x) {\n  %x + 1\n}"}});
+  EXPECT_NE(text.find("tail_call F3, [r0, r1]  ; sum.loop"), std::string::npos) << text;
+  EXPECT_NE(text.find("  at 0:2:5  ;   %x + 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("...  ; 5 bytes"), std::string::npos) << text;
+}
+
+TEST(AssemblyTest, ErrorsNameTheLine) {
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"\nfoo", "line 2: saw `foo`, expected a definition"},
+      {"type T1 = int32", "line 1: saw `T1`, expected `T0`"},
+      {"type T0 = int33", "line 1: saw `int33`, expected a dtype"},
+      {"file x", "line 1: saw `x`, expected a string"},
+      {"file \"x", "saw `a string without an end`"},
+      {"constant K0 = float32 (2) [1]", "expected 2 elements before"},
+      {"constant K0 = int32 (1) [99999999999999999999999]", "expected an integer from"},
+      {"constant K0 = int32 (1) x\"00\"", "expected 4 bytes"},
+      {"function F0 \"f\" params 0 result int32 {\ncode\nmoove r1, r2\n}",
+       "line 3: saw `moove`, expected an instruction or a label"},
+      {"function F0 \"f\" params 0 result int32 {\ncode\n  jump L7\n}",
+       "line 3: saw `L7`, expected a label of this function"},
+      {"function F0 \"f\" params 0 result int32 {\ncode\nL1:\nL1:\n}", "line 4: saw `L1`, expected each label once"},
+      {"function F0 \"f\" params 0 result int32 {\ncode\n move r1 r2\n}", "line 3: saw `r2`, expected `,`"},
+      {"function F0 \"f\" params 0 result int32 {\ncode\n add_imm_i32 r1, r2, 40000\n}",
+       "expected an integer from -32768 to 32767"},
+  };
+  for (const Case& c : cases) {
+    absl::Status status = Assemble(c.text).status();
+    EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << c.text << "\n" << status;
+  }
+}
+
+TEST(AssemblyTest, EveryOpcodeIsExercised) {
+  Executable program = Program("all_opcodes.rvmasm");
+  std::vector<bool> seen(256);
+  for (const FunctionDesc& function : program.functions) {
+    for (uint32_t pc = 0; pc < function.code.size();) {
+      std::optional<Instruction> instruction = ReadInstruction(function.code, pc);
+      ASSERT_TRUE(instruction.has_value());
+      seen[static_cast<size_t>(instruction->opcode())] = true;
+      pc += instruction->length;
+    }
+  }
+  for (const OpcodeSpec& spec : kIsa) {
+    EXPECT_TRUE(seen[static_cast<size_t>(spec.opcode)]) << "all_opcodes.rvmasm has no " << spec.mnemonic;
+  }
+}
+
+// ---- documents
+
+std::string HexDump(std::span<const uint8_t> bytes) {
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 16) {
+    absl::StrAppendFormat(&out, "%04x ", at);
+    for (size_t i = at; i < std::min(at + 16, bytes.size()); ++i) absl::StrAppendFormat(&out, " %02x", bytes[i]);
+    out += "\n";
+  }
+  return out;
+}
+
+TEST(DocumentsTest, FormatShowsTheBytesOfTheExample) {
+  std::string dump = HexDump(Encode(Program("tiny.rvmasm")));
+  // The document annotates the dump; every line of it must be there, in order.
+  std::string document = ReadText("serialization/file_format.md");
+  size_t from = 0;
+  std::istringstream lines(dump);
+  for (std::string line; std::getline(lines, line);) {
+    size_t found = document.find(line, from);
+    ASSERT_NE(found, std::string::npos) << "serialization/file_format.md lacks\n" << line << "\nof\n" << dump;
+    from = found;
+  }
+}
+
+std::string IsaMarkdown() {
+  std::string out =
+      "# The instruction set\n\n"
+      "Generated from `serialization/isa/isa.def`, which also explains operands and classes; a test compares the "
+      "two.\n\n"
+      "| code | instruction | operands | flow | meaning |\n|---|---|---|---|---|\n";
+  constexpr const char* kFlows[] = {"next", "jump", "branch", "switch", "call", "return", "stop"};
+  auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
+  for (const OpcodeSpec& spec : kIsa) {
+    std::string operands;
+    for (const OperandSpec& operand : spec.operands()) {
+      absl::StrAppend(&operands, operands.empty() ? "" : ", ", view(OperandKindName(operand.kind)), " ",
+                      view(operand.name));
+      if (operand.register_class != RegisterClass::kNone)
+        absl::StrAppend(&operands, ": ", view(RegisterClassName(operand.register_class)));
+    }
+    absl::StrAppendFormat(&out, "| 0x%02x | `%s` | %s | %s | %s |\n", static_cast<int>(spec.opcode),
+                          view(spec.mnemonic), operands, kFlows[static_cast<size_t>(spec.flow)], view(spec.semantics));
+  }
+  return out;
+}
+
+// `UPDATE_DOCS=1 bazel run //serialization:codec_test` from the root rewrites docs/isa.md.
+TEST(DocumentsTest, IsaIsUpToDate) {
+  if (const char* root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+      root != nullptr && std::getenv("UPDATE_DOCS") != nullptr) {
+    std::ofstream(absl::StrCat(root, "/docs/isa.md")) << IsaMarkdown();
+    return;
+  }
+  EXPECT_EQ(ReadText("docs/isa.md"), IsaMarkdown()) << "rewrite it: UPDATE_DOCS=1 bazel run //serialization:codec_test";
+}
+
+}  // namespace
+}  // namespace rvm
