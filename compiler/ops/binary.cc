@@ -160,6 +160,7 @@ constexpr OpDef kOps[] = {
     Arithmetic<BinaryOp::kFloorMod>("floor_mod", "lhs - rhs * floor(lhs / rhs)"),
     Arithmetic<BinaryOp::kTruncDivide>("trunc_divide", "trunc(lhs / rhs); integer x / 0 is 0"),
     Arithmetic<BinaryOp::kTruncMod>("trunc_mod", "lhs - rhs * trunc(lhs / rhs)"),
+    Arithmetic<BinaryOp::kTruncMod>("mod", "trunc_mod, for compatibility"),
     Arithmetic<BinaryOp::kPower>("power", "lhs to the power of rhs"),
     Arithmetic<BinaryOp::kMaximum>("maximum", "the greater; NaN wins"),
     Arithmetic<BinaryOp::kMinimum>("minimum", "the lesser; NaN wins"),

@@ -1,0 +1,103 @@
+"""Every operator against numpy: with static shapes, with all extents erased to `?`, and with named ones.
+
+Cases of one form are compiled together, an entry each, and run through the VM.
+"""
+
+import concurrent.futures
+import os
+import tempfile
+import unittest
+
+import numpy as np
+
+import operator_cases
+import relayvm
+
+BATCH = 60
+NAMES = "abcde"
+
+
+def signature(index, case, form):
+    params = []
+    for name, array in zip(NAMES, case.inputs):
+        extents = {
+            "static": [str(n) for n in array.shape],
+            "erased": ["?"] * array.ndim,
+            "named": [f"{name}{axis}" for axis in range(array.ndim)],
+        }[form]
+        params.append(f"%{name}: Tensor[({', '.join(extents)}), {array.dtype}]")
+    return f"def @case{index}({', '.join(params)}) {{ {case.expression} }}\n"
+
+
+def keeps_meaning(case, form):
+    """Whether the case still types when extents are not known: some operators need them."""
+    if form == "static":
+        return True
+    return bool(case.inputs) and any(array.ndim for array in case.inputs) and case.op not in NEEDS_STATIC
+
+
+# Operators whose result's rank or number of parts hangs on an extent.
+NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose"}
+
+
+def difference(case, seen):
+    expected = case.expected
+    if seen.dtype != expected.dtype or seen.shape != expected.shape:
+        return f"saw {seen.dtype}{seen.shape}; expected {expected.dtype}{expected.shape}"
+    if case.tolerance == 0:
+        same = np.array_equal(seen, expected, equal_nan=expected.dtype.kind == "f")
+    else:
+        with np.errstate(invalid="ignore"):
+            same = np.allclose(seen.astype("float64"), expected.astype("float64"), rtol=case.tolerance, atol=case.tolerance, equal_nan=True)
+    if same:
+        return ""
+    return f"saw {seen.ravel()[:8]}; expected {expected.ravel()[:8]}"
+
+
+def run_case(folder, model, index, case):
+    args = []
+    for name, array in zip(NAMES, case.inputs):
+        path = os.path.join(folder, f"{index}{name}.npy")
+        np.save(path, np.ascontiguousarray(array) if array.ndim else array)
+        args.append("@" + path)
+    out = os.path.join(folder, f"{index}.npy")
+    done = relayvm.run(relayvm.RUNTIME, model, "--entry", f"case{index}", "--out", out, *args)
+    if done.returncode != 0:
+        return done.stderr.strip()[-600:]
+    return difference(case, np.load(out))
+
+
+class Operators(unittest.TestCase):
+    def check(self, form, level="-O2"):
+        cases = [case for case in operator_cases.all_cases() if keeps_meaning(case, form)]
+        wrong = []
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for start in range(0, len(cases), BATCH):
+                batch = list(enumerate(cases[start:start + BATCH], start))
+                source, model = os.path.join(folder, f"{start}.relay"), os.path.join(folder, f"{start}.rvm")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.writelines(signature(index, case, form) for index, case in batch)
+                entries = [flag for index, _ in batch for flag in ("--entry", f"case{index}")]
+                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, level, *entries)
+                for (index, case), problem in zip(batch, pool.map(lambda item: run_case(folder, model, *item), batch)):
+                    if problem:
+                        wrong.append(f"{signature(index, case, form).strip()}\n    {problem}")
+        self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(cases)} cases differ:\n" + "\n".join(wrong[:40]))
+        print(f"        {len(cases)} operator cases, {form} shapes")
+
+    def test_static_shapes(self):
+        self.check("static")
+
+    def test_erased_shapes(self):
+        self.check("erased")
+
+    def test_named_shapes(self):
+        self.check("named", "-O3")
+
+    def test_there_are_many_cases(self):
+        total = sum(keeps_meaning(case, form) for case in operator_cases.all_cases() for form in ("static", "erased", "named"))
+        self.assertGreaterEqual(total, 1500)
+
+
+if __name__ == "__main__":
+    unittest.main()
