@@ -50,7 +50,7 @@ class HeaderReader {
  private:
   absl::Status ReadEntry(const std::string& key, Header& header) {
     if (key == "descr" && !header.descr) {
-      if (Ahead("[")) return absl::InvalidArgumentError("the .npy holds structures; expected numbers");
+      if (Ahead("[")) return absl::UnimplementedError("the .npy holds structures; expected numbers");
       header.descr = String();
       if (!header.descr) return Malformed("`descr` is no string");
     } else if (key == "fortran_order" && !header.fortran_order) {
@@ -123,12 +123,12 @@ absl::StatusOr<DataType> ParseDescr(std::string_view descr) {
     if (descr[0] == '<' || descr[0] == '=' || (descr[0] == '|' && row.dtype.bytes() == 1)) return row.dtype;
     if (descr[0] == '>' && row.dtype.bytes() == 1) return row.dtype;
     if (descr[0] == '>') {
-      return absl::InvalidArgumentError(absl::StrCat("the .npy is big-endian (`", Abseil(descr),
+      return absl::UnimplementedError(absl::StrCat("the .npy is big-endian (`", Abseil(descr),
                                                      "`); expected little-endian: convert it with `x.astype('<",
                                                      Abseil(element), "')`"));
     }
   }
-  return absl::InvalidArgumentError(
+  return absl::UnimplementedError(
       absl::StrCat("the .npy has dtype `", Abseil(descr), "`; expected bool, an integer, or a float of 16 to 64 bits"));
 }
 
@@ -166,7 +166,7 @@ absl::StatusOr<Literal> DecodeNpy(std::span<const uint8_t> bytes) {
   if (text.size() < 8) return Malformed("it ends in the header");
   int major = bytes[6];
   if (major < 1 || major > 3) {
-    return absl::InvalidArgumentError(absl::StrCat("the .npy has format version ", major, "; expected 1, 2 or 3"));
+    return absl::UnimplementedError(absl::StrCat("the .npy has format version ", major, "; expected 1, 2 or 3"));
   }
   size_t length_bytes = major == 1 ? 2 : 4;
   if (text.size() < 8 + length_bytes) return Malformed("it ends in the header");

@@ -12,8 +12,8 @@
 
 namespace rvm {
 
-// Copies the elements; a tensor in Fortran order is rearranged. Big-endian files, dtypes we
-// have not (complex, strings, structures) and malformed bytes are kInvalidArgument.
+// Copies the elements; a tensor in Fortran order is rearranged. kInvalidArgument: malformed bytes;
+// kUnimplemented: big-endian, or a dtype we have not (complex, strings, structures).
 absl::StatusOr<Literal> DecodeNpy(std::span<const uint8_t> bytes);
 
 // Version 1, C order. A bfloat16 tensor, which .npy cannot name, is written as float32.

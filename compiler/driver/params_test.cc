@@ -1,0 +1,206 @@
+#include "compiler/driver/params.h"
+
+#include <zlib.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/npy.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+#include "compiler/typing/infer_type.h"
+#include "gtest/gtest.h"
+
+namespace rvm::driver {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+void Put(Bytes& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+void Append(Bytes& out, const std::string& text) { out.insert(out.end(), text.begin(), text.end()); }
+
+// A zip archive of stored entries.
+Bytes ZipOf(const std::vector<std::pair<std::string, Bytes>>& entries) {
+  Bytes out, directory;
+  for (const auto& [name, content] : entries) {
+    uint32_t crc = static_cast<uint32_t>(crc32_z(0, content.data(), content.size()));
+    size_t offset = out.size();
+    Put(out, 0x04034b50, 4), Put(out, 20, 2), Put(out, 0, 8);
+    Put(out, crc, 4), Put(out, content.size(), 4), Put(out, content.size(), 4);
+    Put(out, name.size(), 2), Put(out, 0, 2);
+    Append(out, name);
+    out.insert(out.end(), content.begin(), content.end());
+    Put(directory, 0x02014b50, 4), Put(directory, 20, 2), Put(directory, 20, 2), Put(directory, 0, 8);
+    Put(directory, crc, 4), Put(directory, content.size(), 4), Put(directory, content.size(), 4);
+    Put(directory, name.size(), 2), Put(directory, 0, 12), Put(directory, offset, 4);
+    Append(directory, name);
+  }
+  size_t begin = out.size();
+  out.insert(out.end(), directory.begin(), directory.end());
+  Put(out, 0x06054b50, 4), Put(out, 0, 4), Put(out, entries.size(), 2), Put(out, entries.size(), 2);
+  Put(out, directory.size(), 4), Put(out, begin, 4), Put(out, 0, 2);
+  return out;
+}
+
+Bytes SafetensorsOf(const std::string& header, size_t data_bytes) {
+  Bytes out;
+  Put(out, header.size(), 8);
+  Append(out, header);
+  for (size_t i = 0; i < data_bytes; ++i) out.push_back(static_cast<uint8_t>(i));
+  return out;
+}
+
+Literal Floats(Shape shape, std::vector<float> values) {
+  return Literal::FromValues<float>(kFloat32, std::move(shape), values);
+}
+Bytes TestNpz() {
+  return ZipOf({{"w.npy", EncodeNpy(Floats({2, 2}, {1, 2, 3, 4}))},
+                {"notes.txt", {1, 2, 3}},
+                {"layer.0.bias.npy", EncodeNpy(Floats({2}, {5, 6}))}});
+}
+std::string ErrorOf(const Bytes& bytes) { return std::string(DecodeParams("f", bytes).status().message()); }
+
+TEST(LoadParams, ReadsStoredNpz) {
+  absl::StatusOr<ParamFile> file = DecodeParams("f.npz", TestNpz());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->tensors.size(), 2u);
+  EXPECT_TRUE(file->tensors.at("w") == Floats({2, 2}, {1, 2, 3, 4}));
+}
+
+TEST(LoadParams, ReadsWhatNumPyDeflated) {
+  absl::StatusOr<ParamFile> file = LoadParams("compiler/driver/testdata/deflated.npz");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors.at("w") == Floats({2, 3}, {0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(file->tensors.at("f") ==
+              Literal::FromValues<int64_t>(kInt64, {2, 3}, std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(file->tensors.at("s") == Literal::Scalar(kFloat16, 1.5));
+  EXPECT_TRUE(file->tensors.at("zeros") == Literal::Full(kFloat32, {40, 50}, 0));
+  EXPECT_NE(file->unreadable.at("big").find("big-endian"), std::string::npos);
+}
+
+TEST(LoadParams, ReadsSafetensors) {
+  absl::StatusOr<ParamFile> file = DecodeParams(
+      "f.safetensors",
+      SafetensorsOf(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
+                    R"("b":{"dtype":"BOOL","shape":[2,1],"data_offsets":[4,6]},)"
+                    R"("c":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[6,7]}})",
+                    7));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors.at("a") ==
+              Literal::FromValues<uint16_t>(kBFloat16, {2}, std::vector<uint16_t>{0x0100, 0x0302}));
+  EXPECT_TRUE(file->tensors.at("b") == Literal::FromValues<uint8_t>(kBool, {2, 1}, std::vector<uint8_t>{1, 1}));
+  EXPECT_EQ(file->unreadable.count("c"), 1u);
+}
+
+TEST(LoadParams, ReadsOneNpy) {
+  absl::StatusOr<ParamFile> file = DecodeParams("some/w.npy", EncodeNpy(Floats({1}, {7})));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->tensors.count("w"), 1u);
+}
+
+TEST(LoadParams, SaysWhatIsWrong) {
+  EXPECT_EQ(ErrorOf({1, 2, 3}), "f: this is no file of weights; expected .npz, .safetensors or .npy");
+  EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
+            "f: tensor `a`: it holds 4 bytes, which is not (2) of float32");
+  EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+            "f: tensor `a`: its bytes are not among the 4 of the file");
+  EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32"}})", 0)),
+            "f: tensor `a`: its entry needs `dtype`, `shape` and two `data_offsets`");
+  Bytes npz = TestNpz();
+  npz[40] ^= 1;
+  EXPECT_NE(ErrorOf(npz).find("checksum"), std::string::npos) << ErrorOf(npz);
+  EXPECT_FALSE(LoadParams("no/such/file.npz").ok());
+}
+
+// Every prefix is refused, and no flipped bit crashes the reader.
+void Damage(const Bytes& good) {
+  for (size_t length = 0; length < good.size(); ++length) {
+    EXPECT_FALSE(DecodeParams("f", std::span(good).first(length)).ok()) << length;
+  }
+  for (size_t i = 0; i < good.size() * 8; ++i) {
+    Bytes bad = good;
+    bad[i / 8] ^= static_cast<uint8_t>(1 << (i % 8));
+    (void)DecodeParams("f", bad);
+  }
+}
+TEST(LoadParams, SurvivesDamagedNpz) { Damage(TestNpz()); }
+TEST(LoadParams, SurvivesDamagedSafetensors) {
+  Damage(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24));
+}
+TEST(LoadParams, SurvivesDamagedDeflatedNpz) {
+  // A small one with a deflated entry, as zlib packs it.
+  Bytes content = EncodeNpy(Floats({2}, {1, 2}));
+  Bytes packed(compressBound(content.size()) + 32);
+  z_stream stream = {};
+  ASSERT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = content.data(), stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = packed.data(), stream.avail_out = static_cast<uInt>(packed.size());
+  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  Bytes zip = ZipOf({{"w.npy", packed}});
+  size_t directory = 30 + 5 + packed.size();
+  uint32_t crc = static_cast<uint32_t>(crc32_z(0, content.data(), content.size()));
+  zip[directory + 10] = 8;
+  for (size_t i = 0; i < 4; ++i) {
+    zip[directory + 16 + i] = static_cast<uint8_t>(crc >> (8 * i));
+    zip[directory + 24 + i] = static_cast<uint8_t>(content.size() >> (8 * i));
+  }
+  absl::StatusOr<ParamFile> file = DecodeParams("f", zip);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors.at("w") == Floats({2}, {1, 2}));
+  Damage(zip);
+}
+
+// Binds, then types: the printed module, or the diagnostics.
+std::string Bind(std::string_view program, const std::vector<Bytes>& files,
+                 std::vector<std::string>* unused = nullptr) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  std::vector<ParamFile> params;
+  for (const Bytes& bytes : files) params.push_back(*DecodeParams(absl::StrCat("f", params.size()), bytes));
+  if (!text::ParseModule(sources.Add("t", std::string(program)), module, diagnostics) ||
+      !BindParams(module, params, diagnostics, unused) || !typing::InferTypes(module, diagnostics)) {
+    return diagnostics.Render();
+  }
+  return text::PrintExpr(module.FindFunction("main")->function->body);
+}
+
+TEST(BindParams, ReplacesVariablesEverywhere) {
+  std::vector<std::string> unused;
+  std::string text = Bind(
+      "free_var %layer_0_bias: Tensor[(2), float32]; def @main() { let %f = fn () { %layer_0_bias }; (%layer_0_bias, "
+      "%f()) }",
+      {TestNpz()}, &unused);
+  EXPECT_EQ(text.find("layer_0_bias"), std::string::npos) << text;
+  EXPECT_NE(text.find("Constant([5"), std::string::npos) << text;
+  EXPECT_EQ(unused, std::vector<std::string>{"w"});
+}
+
+TEST(BindParams, ReportsWhatDoesNotFit) {
+  auto expect = [](std::string_view program, const std::vector<Bytes>& files, std::string_view message) {
+    std::string text = Bind(program, files);
+    EXPECT_NE(text.find(message), std::string::npos) << text;
+  };
+  expect(
+      "free_var %w: Tensor[(2, 3), float32]; def @main() { %w }", {TestNpz()},
+      "tensor `w` of f0 has type `Tensor[(2, 2), float32]`; `%w` expects `Tensor[(2, 3), float32]` [shape-mismatch]");
+  expect("free_var %w: Tensor[(2, 2), float64]; def @main() { %w }", {TestNpz()}, "[d-type-mismatch]");
+  expect("free_var %ww: Tensor[(2, 2), float32]; def @main() { %ww }", {TestNpz()},
+         "`%ww` has no weight: f0 has no tensor of that name; did you mean `w`? [unbound-parameter]");
+  expect("free_var %w: Tensor[(2, 2), float32]; def @main() { %w }", {},
+         "`%w` has no weight; give a file that holds it with `--params`");
+  expect("free_var %w: Tensor[(2, 2), float32]; def @main() { %w }", {TestNpz(), TestNpz()},
+         "`%w` may be `w` of f0 or `w` of f1");
+}
+
+TEST(BindParams, LeavesOpenDimsToTheTensor) {
+  EXPECT_NE(Bind("free_var %w: Tensor[(?, 2), float32]; def @main() { %w }", {TestNpz()}).find("Constant"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace rvm::driver
