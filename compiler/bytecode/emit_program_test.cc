@@ -1,0 +1,117 @@
+// Every program of tests/programs, at every level, gives code that the verifier accepts.
+#include "compiler/bytecode/emit_program.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+#include "compiler/typing/infer_type.h"
+#include "serialization/disassembler.h"
+#include "serialization/isa/isa.h"
+#include "serialization/verifier.h"
+
+namespace rvm::bytecode {
+namespace {
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The functions that the file's comments call: `// run: main(3) => 4`.
+std::vector<std::string> EntriesOf(const std::string& text) {
+  std::set<std::string> names;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    size_t at = line.find("// run: ");
+    if (at != std::string::npos) names.insert(line.substr(at + 8, line.find('(', at) - at - 8));
+  }
+  return {names.begin(), names.end()};
+}
+
+struct Compiled {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics{&sources};
+  ir::Module module;
+  EmittedProgram program;
+  std::string problem;
+
+  Compiled(const std::string& name, std::string text, const std::vector<std::string>& entries, int level) {
+    uint32_t source = sources.Add(name, std::move(text));
+    if (!text::ParseModule(source, module, diagnostics) || !typing::InferTypes(module, diagnostics)) {
+      problem = diagnostics.Render();
+      return;
+    }
+    absl::StatusOr<ir::Module> passed = passes::RunPasses(module, entries, level);
+    if (!passed.ok()) {
+      problem = std::string(passed.status().message());
+      return;
+    }
+    absl::StatusOr<EmittedProgram> emitted = EmitProgram(*passed, entries, sources, {.plan_memory = level > 0});
+    if (!emitted.ok()) {
+      problem = std::string(emitted.status().message());
+      return;
+    }
+    program = *std::move(emitted);
+    for (size_t i = 0; i < program.executable.kernels.size(); ++i) program.executable.kernels[i].workspace = Dim(0);
+    if (auto verified = Verify(program.executable); !verified.ok()) {
+      problem = absl::StrCat(std::string(verified.status().message()), "\n", text::PrintModule(*passed), "\n",
+                             Disassemble(program.executable, {}));
+    }
+  }
+};
+
+TEST(EmitProgram, VerifiesEveryProgramAtEveryLevel) {
+  int programs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/programs")) {
+    std::string text = ReadFile(entry.path());
+    ++programs;
+    for (int level = 0; level <= 3; ++level) {
+      Compiled compiled(entry.path().string(), text, EntriesOf(text), level);
+      EXPECT_EQ(compiled.problem, "") << entry.path() << " at -O" << level;
+    }
+  }
+  EXPECT_GT(programs, 20);
+}
+
+TEST(EmitProgram, ALoopAllocatesAndCallsNothing) {
+  Compiled compiled("loop.relay",
+                    "def @loop(%i: int32, %sum: int32) -> int32 { if (%i == 0) { %sum } else { @loop(%i - 1, %sum + %i) } }\n"
+                    "def @main(%n: int32) -> int32 { @loop(%n, 0) }",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  for (const FunctionDesc& function : compiled.program.executable.functions) {
+    if (function.name != "loop") continue;
+    std::string code = Disassemble(compiled.program.executable, {});
+    for (uint32_t pc = 0; pc < function.code.size();) {
+      std::optional<Instruction> instruction = ReadInstruction(function.code, pc);
+      ASSERT_TRUE(instruction.has_value());
+      EXPECT_NE(instruction->opcode(), Opcode::kCall) << code;
+      EXPECT_NE(instruction->opcode(), Opcode::kTailCall) << code;
+      EXPECT_NE(instruction->opcode(), Opcode::kMakeCell) << code;
+      pc += instruction->length;
+    }
+  }
+}
+
+TEST(EmitProgram, DeepProgramsTakeNoHostStack) {
+  std::string lets = "def @main(%x0: int32) -> int32 {\n";
+  for (int i = 0; i < 20'000; ++i) absl::StrAppend(&lets, "let %x", i + 1, " = %x", i, " + 1;\n");
+  EXPECT_EQ(Compiled("lets.relay", lets + "%x20000 }", {"main"}, 2).problem, "");
+  std::string arms = "def @main(%x: int32) -> int32 {\n";
+  for (int i = 0; i < 20'000; ++i) absl::StrAppend(&arms, "if (%x == ", i, ") { ", i * 2, " } else ");
+  EXPECT_EQ(Compiled("arms.relay", arms + "{ 0 } }", {"main"}, 2).problem, "");
+}
+
+}  // namespace
+}  // namespace rvm::bytecode
