@@ -1,0 +1,405 @@
+#include "serialization/verifier.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "serialization/assembler.h"
+#include "serialization/isa/isa.h"
+
+namespace rvm {
+namespace {
+
+absl::Status VerifyText(const std::string& text) {
+  absl::StatusOr<Executable> program = Assemble(text);
+  EXPECT_TRUE(program.ok()) << program.status() << "\n" << text;
+  if (!program.ok()) return absl::OkStatus();
+  return Verify(*std::move(program)).status();
+}
+
+constexpr char kTables[] = R"(
+adt A0 "List" { "Nil" "Cons" (int32, adt A0) C0 }
+cell C0 = constructor adt A0 tag 1 (int32, adt A0)
+cell C1 = tuple (int32, Tensor[(4), float32]) (int32, Tensor[(4), float32])
+cell C2 = closure fn (int32,) -> int32 F1 (int32,)
+cell C3 = ref ref(Tensor[(4), float32]) (Tensor[(4), float32],)
+constant K0 = float32 (4) [1, 2, 3, 4]
+constant K1 = int32 () [7]
+kernel N0 "add" "add" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 }
+kernel N1 "dyn" "dyn" ("n") { param float32 ($0) result float32 (($0 + 1)) workspace 0 }
+kernel N2 "len" "len" () { param float32 (4) param int32 () result int32 () workspace 0 }
+)";
+
+constexpr char kOtherFunctions[] = R"(
+function F1 "closure" params 2 result int32 { r0: fn (int32,) -> int32  r1: int32 code drop r0 return r1 }
+function F2 "id" params 1 result int32 { r0: int32 code return r0 }
+)";
+
+constexpr char kFrame[] = R"(function F0 "f" params 2 result int32 arena 256 {
+  r0: int32
+  r1: Tensor[(4), float32]
+  r2: int32
+  r3: Tensor[(4), float32]
+  r4: bool
+  r5: adt A0
+  r6: (int32, Tensor[(4), float32])
+  r7: fn (int32,) -> int32
+  r8: ref(Tensor[(4), float32])
+  r9: float32
+  r10: Tensor[(?), float32]
+  r11, r12: Tensor[(4), float32] planned
+  r13: int64
+  r14: Tensor[(5), float32]
+  r15: uint8
+  r16: adt A0
+  r17: Tensor[(4), int32]
+  r18: Tensor[(3), float32]
+  r19: Tensor[(2, 2), float32]
+code
+)";
+
+struct CodeCase {
+  const char* code;
+  const char* message;  // empty: verifies
+};
+
+class CodeTest : public ::testing::TestWithParam<CodeCase> {};
+
+TEST_P(CodeTest, VerifiesOrSaysWhyNot) {
+  absl::Status status = VerifyText(absl::StrCat(kTables, kFrame, GetParam().code, "\n}", kOtherFunctions));
+  std::string expected = GetParam().message;
+  if (expected.empty()) {
+    EXPECT_TRUE(status.ok()) << GetParam().code << "\n" << status;
+  } else {
+    EXPECT_NE(std::string(status.message()).find(expected), std::string::npos) << GetParam().code << "\n" << status;
+    EXPECT_EQ(std::string(status.message()).rfind("in `f` at +0x", 0), 0u) << status;
+  }
+}
+
+constexpr CodeCase kFlow[] = {
+    {"drop r1 return r0", ""},
+    {"", "no code"},
+    {"drop r1", "the code falls through its end"},
+    {"drop r1 return r0 return r0", "no path leads to this instruction"},
+    {"jump L1 L2: fatal 0 L1: jump L2", "no path from before leads to this instruction"},
+    {"jump 99", "label +0x63 out of range"},
+    {"jump 1", "label +0x1 is inside an instruction"},
+    {"drop r99", "(drop): register r99 out of range; frame has 20"},
+    {"drop r0", "register r0 for `src` is `int32`; expected class Pointer"},
+    {"fatal 1", "unknown reason 1"},
+    {"L1: jump L1", ""},
+    {"branch_if r4, L1 L1: fatal 0", "register r4 is not defined on every path to here"},
+};
+
+constexpr CodeCase kDefinitions[] = {
+    {"load_int r2, 1 drop r1 return r2", ""},
+    {"drop r1 return r2", "register r2 is not defined on every path to here"},
+    {"branch_eq_int r0, r0, L1 load_int r2, 1 L1: drop r1 return r2", "register r2 is not defined on every path"},
+    {"branch_eq_int r0, r0, L1 load_int r2, 1 jump L2 L1: load_int r2, 2 L2: drop r1 return r2", ""},
+    // At a label that is jumped back to, r2 counts as defined only if the jump says so.
+    {"load_int r2, 1 L1: add_i32 r2, r2, r0 jump L1", ""},
+    {"L1: branch_eq_int r0, r0, L2 load_int r2, 1 jump L1 L2: drop r1 return r2", "register r2 is not defined"},
+};
+
+constexpr CodeCase kOwnership[] = {
+    {"return r0", "register r1 still owns a value"},
+    {"drop r1 drop r1 return r0", "register r1 is not owned here"},
+    {"load_const r3, K0 load_const r3, K0 fatal 0", "register r3 for `dst` still owns a value"},
+    {"move r3, r1 drop r3 return r0", ""},
+    {"move r3, r1 drop r1 fatal 0", "register r1 is not owned here"},
+    {"move r1, r1 drop r1 return r0", ""},
+    {"retain r3, r1 drop r1 return r0", "register r3 still owns a value"},
+    {"branch_eq_int r0, r0, L1 drop r1 L1: return r0", "register r1 is owned on one path to this label"},
+    {"branch_eq_int r0, r0, L1 drop r1 branch_eq_int r0, r0, L1 return r0 L1: return r0",
+     "register r1 is owned on one path to label"},
+    {"L1: drop r1 jump L1", "register r1 is owned on one path to label +0x0 and not on another"},
+    {"L1: load_const r3, K0 jump L1", "register r3 is owned on one path to label"},
+    {"tail_call F2, [r0]", "register r1 still owns a value"},
+    {"make_cell r6, C1, [r0, r1] return r0", "register r6 still owns a value"},
+    {"make_cell r6, C1, [r0, r1] drop r6 drop r1 return r0", "register r1 is not owned"},
+    {"fatal 0", ""},
+};
+
+constexpr CodeCase kLoads[] = {
+    {"load_int r15, 255 drop r1 return r0", ""},
+    {"load_int r15, 256 fatal 0", "0x100 is no value of `uint8`"},
+    {"load_int r15, -1 fatal 0", "is no value of `uint8`"},
+    {"load_int r4, 2 fatal 0", "0x2 is no value of `bool`"},
+    {"load_int r9, 2 fatal 0", "expected class Int"},
+    {"load_bits r9, 0x100000000 fatal 0", "is no value of `float32`"},
+    {"load_bits r0, 0x80000000 fatal 0", "is no value of `int32`"},
+    {"load_bits r13, 0x8000000000000000 drop r1 return r0", ""},
+    {"load_const r3, K9 fatal 0", "constant 9 out of range; there are 2"},
+    {"load_const r14, K0 fatal 0", "constant 0 has dtype float32 and shape (4); expected `Tensor[(5), float32]`"},
+    {"load_const r17, K0 fatal 0", "expected `Tensor[(4), int32]`"},
+    {"load_const r10, K0 drop r10 drop r1 return r0", ""},
+    {"load_const r3, K1 fatal 0", "shape ()"},
+    {"load_tag r5, 2 fatal 0", "tag 2 out of range; `List` has 2 constructors"},
+    {"load_tag r5, 1 fatal 0", "constructor `Cons` has fields; expected none"},
+    {"move r2, r9 fatal 0", "the source is `float32`; expected `int32`"},
+    {"retain r14, r1 fatal 0", "the source is `Tensor[(4), float32]`; expected `Tensor[(5), float32]`"},
+    {"retain r10, r1 drop r10 drop r1 return r0", ""},
+};
+
+constexpr CodeCase kCalls[] = {
+    {"call r2, F2, [r0] drop r1 return r2", ""},
+    {"call r2, F9, [r0] fatal 0", "function 9 out of range; there are 3"},
+    {"call r2, F2, [] fatal 0", "0 arguments; expected 1"},
+    {"call r2, F2, [r1] fatal 0", "argument 0 is `Tensor[(4), float32]`; expected `int32`"},
+    {"call r9, F2, [r0] fatal 0", "the destination is `float32`; `id` gives `int32`"},
+    {"make_cell r7, C2, [r0] call r2, F1, [r7, r0] fatal 0",
+     "`closure` is the code of a closure; expected call_closure"},
+    {"make_cell r7, C2, [r0] call_closure r2, r7, [r0] drop r1 return r2", ""},
+    {"make_cell r7, C2, [r0] call_closure r2, r7, [r1] fatal 0", "argument 0 is"},
+    {"make_cell r7, C2, [r0] call_closure r9, r7, [r0] fatal 0",
+     "the destination is `float32`; the closure gives `int32`"},
+    {"drop r1 make_cell r7, C2, [r0] tail_call_closure r7, [r0]", ""},
+    {"drop r1 tail_call F2, [r0]", ""},
+    {"return r1", "the result is `Tensor[(4), float32]`; expected `int32`"},
+    {"load_tag r5, 0 switch r5, [L1] L1: fatal 0", "1 targets; `List` has 2 constructors"},
+    {"load_tag r5, 0 branch_tag r5, 7, L1 L1: fatal 0", "tag 7 out of range"},
+};
+
+constexpr CodeCase kCells[] = {
+    {"make_cell r6, C9, [] fatal 0", "layout 9 out of range; there are 4"},
+    {"make_cell r6, C1, [r0] fatal 0", "1 fields; layout 1 has 2"},
+    {"make_cell r6, C1, [r0, r0] fatal 0", "field 1 is `int32`"},
+    {"make_cell r5, C1, [r0, r1] fatal 0", "the cell is `(int32, Tensor[(4), float32])`; expected `List`"},
+    {"make_cell r6, C1, [r0, r1] get_field r2, r6, C1, 0 drop r6 return r2", ""},
+    {"make_cell r6, C1, [r0, r1] get_field r2, r6, C1, 2 fatal 0", "field 2 out of range; layout 1 has 2"},
+    {"make_cell r6, C1, [r0, r1] get_field r2, r6, C0, 0 fatal 0", "layout 0 is of `List`"},
+    {"make_cell r6, C1, [r0, r1] get_field r9, r6, C1, 0 fatal 0", "the field is `int32`; expected `float32`"},
+    {"make_cell r7, C2, [r0] get_field r2, r7, C2, 0 fatal 0",
+     "captured values may be read only from the closure that runs"},
+    {"make_cell r8, C3, [r1] get_field r1, r8, C3, 0 fatal 0", "the cell is a reference; expected ref_read"},
+    {"make_cell r8, C3, [r1] ref_read r3, r8 ref_write r8, r3 drop r8 return r0", ""},
+    {"make_cell r8, C3, [r1] ref_read r14, r8 fatal 0", "the contents is"},
+    {"make_cell r8, C3, [r1] ref_write r8, r0 fatal 0", "the value is `int32`"},
+    {"make_cell r6, C1, [r0, r1] unpack [r2, r1], r6, C1 drop r1 return r2", ""},
+    {"make_cell r6, C1, [r0, r1] unpack [r2], r6, C1 fatal 0", "1 destinations; layout 1 has 2 fields"},
+    {"make_cell r6, C1, [r0, r1] unpack [r2, r14], r6, C1 fatal 0", "field 1 is"},
+    {"make_cell r6, C1, [r0, r1] unpack [r2, r1], r6, C0 fatal 0", "layout 0 is of `List`"},
+    {"load_tag r5, 0 unpack [r2, r5], r5, C0 drop r5 drop r1 return r2", ""},
+    {"load_tag r5, 0 get_field r5, r5, C0, 1 fatal 0", "register r5 for `dst` still owns a value"},
+};
+
+constexpr CodeCase kKernels[] = {
+    {"call_kernel [r3], N0, [r1, K0] drop r3 drop r1 return r0", ""},
+    {"call_kernel [r3], N9, [r1, K0] fatal 0", "kernel 9 out of range; there are 3"},
+    {"call_kernel [r3], N0, [r1, K7] fatal 0", "constant 7 out of range"},
+    {"call_kernel [r3], N0, [r1] fatal 0", "1 arguments; kernel `add` takes 2"},
+    {"call_kernel [], N0, [r1, r1] fatal 0", "0 destinations; kernel `add` gives 1"},
+    {"call_kernel [r3], N0, [r1, r0] fatal 0", "argument 1 is `int32`; the kernel takes float32 of shape (4)"},
+    {"call_kernel [r3], N0, [r1, K1] fatal 0", "argument 1 is a constant int32 of shape ()"},
+    {"load_const r10, K0 call_kernel [r3], N0, [r1, r10] fatal 0", "a tensor of another or an unknown dim 0"},
+    {"call_kernel [r14], N0, [r1, r1] fatal 0",
+     "result 0 is float32 of shape (4); the destination is `Tensor[(5), float32]`"},
+    {"call_kernel [r3], N1, [r1] fatal 0", "kernel `dyn` has symbolic shapes; expected call_kernel_dynamic"},
+    {"call_kernel [r1], N0, [r1, r1] fatal 0", "register r1 for `dsts` still owns a value"},
+    {"call_kernel [r2], N2, [r1, r0] drop r1 return r2", ""},
+    {"call_kernel [r2], N2, [r1, K1] drop r1 return r2", ""},
+    {"call_kernel_dynamic [r10], N1, [r1] drop r10 drop r1 return r0", ""},
+    // 4 is known of the argument, so n + 1 = 5 is of the result.
+    {"call_kernel_dynamic [r14], N1, [r1] drop r14 drop r1 return r0", ""},
+    {"call_kernel_dynamic [r3], N1, [r1] fatal 0",
+     "result 0 is float32 of shape (n + 1); the destination is `Tensor[(4), float32]`"},
+    {"load_const r10, K0 call_kernel_dynamic [r14], N1, [r10] fatal 0", "result 0 is float32 of shape (n + 1)"},
+    {"call_kernel_dynamic [r10], N1, [r0] fatal 0", "argument 0 is `int32`"},
+};
+
+constexpr CodeCase kPlanned[] = {
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [128], N0, [r11, K0] "
+     "call_kernel [r3], N0, [r12, r11] drop r3 drop r1 return r0",
+     ""},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] get_dim r13, r11, 0 drop r1 return r0", ""},
+    {"call_kernel_planned [r3], [new], N0, [r1, K0] drop r3 drop r1 return r0", ""},
+    {"call_kernel_planned [r11], [], N0, [r1, K0] fatal 0", "0 offsets; expected 1"},
+    {"call_kernel_planned [r11], [new], N0, [r1, K0] fatal 0", "register r11 is planned but has no offset"},
+    {"call_kernel_planned [r3], [0], N0, [r1, K0] fatal 0", "register r3 has an offset but is not planned"},
+    {"call_kernel_planned [r11], [32], N0, [r1, K0] fatal 0", "offset 32 is not a multiple of 64"},
+    {"call_kernel_planned [r11], [192], N0, [r1, K0] fatal 0",
+     "planned register r11 ends at 272 of an arena of 256 bytes"},
+    {"call_kernel_planned [r11], [4294967232], N0, [r1, K0] fatal 0", "of an arena of 256 bytes"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [64], N0, [r11, K0] fatal 0",
+     "planned register r12 overlaps r11, which this call uses"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r11], [0], N0, [r11, K0] fatal 0",
+     "planned register r11 is used twice in one call"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [64], N0, [r1, K0] get_dim r13, r11, 0 "
+     "fatal 0",
+     "register r11 is not defined here, or its place in the arena was overwritten"},
+    // On one path r12 lies over r11.
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] branch_eq_int r0, r0, L1 call_kernel_planned [r12], [64], N0, [r1, "
+     "K0] "
+     "L1: get_dim r13, r11, 0 fatal 0",
+     "register r11 is not defined here"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] L1: get_dim r13, r11, 0 call_kernel_planned [r11], [64], N0, [r1, "
+     "K0] jump L1",
+     "register r11 is defined at label +0x"},
+    {"call_kernel [r11], N0, [r1, K0] fatal 0", "planned register r11 for `dsts`; expected one that is not planned"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] make_cell r6, C1, [r0, r11] fatal 0",
+     "planned register r11 for `fields`"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] retain r3, r11 fatal 0", "planned register r11 for `src`"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] return r11", "planned register r11 for `result`"},
+};
+
+constexpr CodeCase kShapes[] = {
+    {"get_dim r13, r1, 1 fatal 0", "axis 1 out of range; the tensor has rank 1"},
+    {"view r19, r1, Tensor[(2, 2), float32], [] drop r19 return r0", ""},
+    {"view r19, r1, int32, [] fatal 0", "the new type is `int32`; expected a tensor of float32"},
+    {"view r17, r1, Tensor[(4), int32], [] fatal 0", "expected a tensor of float32"},
+    {"view r10, r1, Tensor[(?), float32], [] fatal 0", "0 dims; `Tensor[(?), float32]` needs 1"},
+    {"view r10, r1, Tensor[(?), float32], [r0] drop r10 return r0", ""},
+    {"view r19, r1, Tensor[(4), float32], [] fatal 0",
+     "the new type is `Tensor[(4), float32]`; expected `Tensor[(2, 2), float32]`"},
+    {"view r3, r1, T99, [] fatal 0", "type 99 out of range"},
+    {"check_shape r3, r1, Tensor[(4), float32] drop r3 return r0", ""},
+    {"check_shape r19, r1, Tensor[(2, 2), float32] fatal 0", "expected one of rank 1"},
+    {"check_dims r0, r0, 2 fatal 0", "unknown check 2"},
+    {"wrap_int r15, r0, uint8 drop r1 return r0", ""},
+    {"wrap_int r15, r0, int8 fatal 0", "dtype int8; the destination is uint8"},
+    {"wrap_int r15, r0, 1234 fatal 0", "dtype 0x4d2 is not storable"},
+    {"cast r9, r0, int32, float32 drop r1 return r0", ""},
+    {"cast r9, r0, int64, float32 fatal 0", "dtype int64; the source is int32"},
+    {"cast r9, r0, int32, float64 fatal 0", "dtype float64; the destination is float32"},
+    {"add_i32 r2, r0, r9 fatal 0", "register r9 for `b` is `float32`; expected class I32"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Flow, CodeTest, ::testing::ValuesIn(kFlow));
+INSTANTIATE_TEST_SUITE_P(Definitions, CodeTest, ::testing::ValuesIn(kDefinitions));
+INSTANTIATE_TEST_SUITE_P(Ownership, CodeTest, ::testing::ValuesIn(kOwnership));
+INSTANTIATE_TEST_SUITE_P(Loads, CodeTest, ::testing::ValuesIn(kLoads));
+INSTANTIATE_TEST_SUITE_P(Calls, CodeTest, ::testing::ValuesIn(kCalls));
+INSTANTIATE_TEST_SUITE_P(Cells, CodeTest, ::testing::ValuesIn(kCells));
+INSTANTIATE_TEST_SUITE_P(Kernels, CodeTest, ::testing::ValuesIn(kKernels));
+INSTANTIATE_TEST_SUITE_P(Planned, CodeTest, ::testing::ValuesIn(kPlanned));
+INSTANTIATE_TEST_SUITE_P(Shapes, CodeTest, ::testing::ValuesIn(kShapes));
+
+// ---- tables
+
+constexpr CodeCase kTableCases[] = {
+    {"type T0 = (T0,)", "refers to type 0, which does not come before it"},
+    {"type T0 = (T5,)", "refers to type 5, which does not come before it"},
+    {"type T0 = int32 type T1 = int32", "equals an earlier type"},
+    {"type T0 = Tensor[(), int32]", "a tensor of rank 0"},
+    {"type T0 = Tensor[(-2), int32]", "a tensor with the dim -2"},
+    {"type T0 = Tensor[(1099511627776, 1024), int32]", "a tensor of more than 2^48 bytes"},
+    {"type T0 = adt A3", "adt 3 out of range"},
+    {"type T0 = int32 type T1 = ref(T0, T0)", "a reference to 2 contents"},
+    {"adt A0 \"A\" { \"C\" (int32,) }", "constructor `C` has fields but no layout in range"},
+    {"adt A0 \"A\" { \"C\" C0 }", "constructor `C` has a layout but no fields"},
+    {"adt A0 \"A\" { \"C\" (T9,) C0 }", "has a field whose type is out of range"},
+    {"adt A0 \"A\" { \"C\" (int32,) C0 } cell C0 = constructor adt A0 tag 0 (float32,)", "disagrees with its layout 0"},
+    {"cell C0 = tuple (int32,) (float32,)", "its fields are not those of `(int32,)`"},
+    {"cell C0 = tuple int32 ()", "its kind does not fit its type `int32`"},
+    {"cell C0 = tuple T9 ()", "type 9 out of range"},
+    {"adt A0 \"A\" { \"C\" } cell C0 = constructor adt A0 tag 0 ()", "is not the layout of constructor 0 of `A`"},
+    {"cell C0 = closure fn (int32,) -> int32 F0 ()", "function 0 out of range"},
+    {"cell C0 = closure fn (int32,) -> int32 F0 () function F0 \"f\" params 0 result int32 { code fatal 0 }",
+     "`f` takes 0 parameters; a closure of type `fn (int32) -> int32` needs 2"},
+    {"cell C0 = closure fn () -> int32 F0 () function F0 \"f\" params 1 result int32 { r0: int32 code fatal 0 }",
+     "parameter 0 of `f` is not the closure"},
+    {"cell C0 = closure fn (int32,) -> int32 F0 () function F0 \"f\" params 2 result int32 { r0: fn (int32,) -> int32 "
+     "r1: float32 "
+     "code fatal 0 }",
+     "parameter 1 of `f` is `float32`; expected `int32`"},
+    {"cell C0 = closure fn () -> int32 F0 () function F0 \"f\" params 1 result float32 { r0: fn () -> int32 code fatal "
+     "0 }",
+     "`f` gives `float32`; expected `int32`"},
+    {"cell C0 = closure fn () -> int32 F0 () cell C1 = closure fn () -> int32 F0 (int32,) "
+     "function F0 \"f\" params 1 result int32 { r0: fn () -> int32 code fatal 0 }",
+     "`f` is the code of another layout already"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { workspace 0 }", "has 1 symbols, of which the parameters bind 0"},
+    {"kernel N0 \"k\" \"k\" () { param float32 ($3) workspace 0 }", "symbol 3 out of range"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (-1) workspace 0 }", "the dim -1"},
+    {"kernel N0 \"k\" \"k\" () { workspace -8 }", "a workspace of -8 bytes"},
+    {"constant K0 = bool (2) x\"0102\"", "a bool that is neither 0 nor 1"},
+    {"entry \"e\" = F7 ()", "function 7 out of range"},
+    {"entry \"e\" = F0 (\"x\") function F0 \"f\" params 0 result int32 { code fatal 0 }",
+     "1 parameter names; expected 0"},
+    {"entry \"e\" = F0 () entry \"e\" = F0 () function F0 \"f\" params 0 result int32 { code fatal 0 }",
+     "an entry of this name exists"},
+    {"cell C0 = closure fn () -> int32 F0 () entry \"e\" = F0 (\"c\") "
+     "function F0 \"f\" params 1 result int32 { r0: fn () -> int32 code fatal 0 }",
+     "is the code of a closure"},
+    {"metadata \"b\" \"\" metadata \"a\" \"\"", "keys are not sorted and unique"},
+    {"function F0 \"f\" params 3 result int32 { code fatal 0 }", "3 parameters; frame has 0 registers"},
+    {"function F0 \"f\" params 0 result T9 { code fatal 0 }", "result type 9 out of range"},
+    {"function F0 \"f\" params 0 result int32 { r0: T9 code fatal 0 }", "type 9 of register r0 out of range"},
+    {"function F0 \"f\" params 0 result int32 arena 65 { code fatal 0 }", "an arena of 65 bytes, not a multiple of 64"},
+    {"function F0 \"f\" params 0 result int32 { r0: int32 planned code fatal 0 }",
+     "planned register r0 is not a local tensor"},
+    {"function F0 \"f\" params 0 result int32 { r0: Tensor[(?), int32] planned code fatal 0 }",
+     "planned register r0 is not a local tensor"},
+    {"function F0 \"f\" params 0 result int32 { code at 3:1:1 fatal 0 }", "file 3 of a line out of range"},
+    {"function F0 \"f\" params 0 result int32 { code at 0:0:0 at 0:0:0 fatal 0 }", "lines are not sorted by pc"},
+};
+
+class TableTest : public ::testing::TestWithParam<CodeCase> {};
+
+TEST_P(TableTest, IsRejected) {
+  absl::Status status = VerifyText(GetParam().code);
+  EXPECT_NE(std::string(status.message()).find(GetParam().message), std::string::npos) << GetParam().code << "\n"
+                                                                                       << status;
+}
+INSTANTIATE_TEST_SUITE_P(Tables, TableTest, ::testing::ValuesIn(kTableCases));
+
+// ---- what text cannot say, and size
+
+Executable OneFunction(std::vector<uint16_t> code) {
+  Executable program = *Assemble("function F0 \"f\" params 0 result int32 { r0: int32 code fatal 0 }");
+  program.functions[0].code = std::move(code);
+  return program;
+}
+
+TEST(VerifierTest, UnknownOpcode) {
+  absl::Status status = Verify(OneFunction({0x99})).status();
+  EXPECT_EQ(std::string(status.message()), "in `f` at +0x0: unknown opcode 0x99");
+}
+
+TEST(VerifierTest, TruncatedInstruction) {
+  absl::Status status = Verify(OneFunction({static_cast<uint16_t>(Opcode::kLoadInt), 0, 1})).status();
+  EXPECT_EQ(std::string(status.message()), "in `f` at +0x0 (load_int): the instruction runs over the end of the code");
+}
+
+TEST(VerifierTest, ClosuresReadTheirOwnCapturesOnly) {
+  std::string head =
+      "cell C0 = closure fn () -> int32 F0 (int32,) "
+      "function F0 \"f\" params 1 result int32 { r0: fn () -> int32 r1: fn () -> int32 r2: int32 code ";
+  EXPECT_TRUE(VerifyText(head + "get_field r2, r0, C0, 0 drop r0 return r2 }").ok());
+  EXPECT_TRUE(VerifyText(head + "L1: get_field r2, r0, C0, 0 branch_eq_int r2, r2, L1 tail_call F0, [r0] }").ok());
+  EXPECT_FALSE(VerifyText(head + "move r1, r0 move r0, r1 get_field r2, r0, C0, 0 drop r0 return r2 }").ok());
+  EXPECT_FALSE(VerifyText(head + "move r1, r0 get_field r2, r1, C0, 0 drop r1 return r2 }").ok());
+  EXPECT_FALSE(VerifyText(head + "L1: get_field r2, r0, C0, 0 move r1, r0 move r0, r1 jump L1 }").ok());
+  EXPECT_FALSE(VerifyText(head + "move r1, r0 move r0, r1 tail_call F0, [r0] }").ok());
+}
+
+TEST(VerifierTest, OwnedRegistersAreThoseToDropInAnError) {
+  std::string text = absl::StrCat(
+      kTables, kFrame, "load_const r3, K0 call_kernel [r10], N0, [r1, r3] drop r3 drop r1 drop r10 return r0 }",
+      kOtherFunctions);
+  std::shared_ptr<const VerifiedExecutable> program = *Verify(*Assemble(text));
+  std::vector<std::vector<Reg>> expected = {{Reg(1)},          {Reg(1), Reg(3)}, {Reg(1), Reg(3), Reg(10)},
+                                            {Reg(1), Reg(10)}, {Reg(10)},        {}};
+  uint32_t pc = 0;
+  for (const std::vector<Reg>& owned : expected) {
+    EXPECT_EQ(OwnedRegistersAt(**program, FunctionId(0), pc), owned) << pc;
+    pc += ReadInstruction((*program)->functions[0].code, pc)->length;
+  }
+}
+
+TEST(VerifierTest, WideFramesAndSwitches) {
+  constexpr int kWide = 20000;
+  std::string text = "adt A0 \"Big\" {";
+  for (int c = 0; c < kWide; ++c) absl::StrAppend(&text, " \"C", c, "\"");
+  text += " } function F0 \"f\" params 1 result int32 { r0: adt A0";
+  for (int r = 1; r <= kWide; ++r) absl::StrAppend(&text, " r", r, ": T0");
+  absl::StrAppend(&text, " r", kWide + 1, ": int32 code switch r0, [");
+  for (int c = 0; c < kWide; ++c) absl::StrAppend(&text, c == 0 ? "L" : ", L", c);
+  text += "]";
+  for (int c = 0; c < kWide; ++c) absl::StrAppend(&text, " L", c, ": jump L", kWide);
+  absl::StrAppend(&text, " L", kWide, ": drop r0 load_int r", kWide + 1, ", 1 return r", kWide + 1, " }");
+  EXPECT_TRUE(VerifyText(text).ok());
+}
+
+}  // namespace
+}  // namespace rvm
