@@ -35,11 +35,10 @@ class ContractionEmitter {
   Dim Run();
 
  private:
-  using Row = llvm::SmallVector<Value*, 8>;
-  void EmitTile(Value* row, int64_t height, Value* panel);
+  void EmitSums(Value* row, int64_t height, Value* panel);
   void EmitRows(Value* panel);
   std::vector<Value*> EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead, std::vector<Value*> sums);
-  void EmitEpilogue(Value* row, int64_t height, Value* panel, const std::vector<Value*>& sums);
+  void EmitEpilogue(Value* row, Value* height, Value* panel);
   void EmitUnlessCancelled(llvm::function_ref<void()> body);
   int64_t SumsPerElement(int64_t height) const;
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
@@ -90,7 +89,8 @@ std::vector<Value*> ContractionEmitter::EmitStep(Value* row, int64_t height, Val
   return sums;
 }
 
-void ContractionEmitter::EmitTile(Value* row, int64_t height, Value* panel) {
+// Into the tile buffer.
+void ContractionEmitter::EmitSums(Value* row, int64_t height, Value* panel) {
   int64_t depth = c_.depth.constant();
   Value* first = b_.CreateNSWMul(panel, I64(depth * panel_));
   Value* weights = b_.CreateInBoundsGEP(vector_->getElementType(), e_.pointers.at(weight_), first);
@@ -106,7 +106,9 @@ void ContractionEmitter::EmitTile(Value* row, int64_t height, Value* panel) {
     }
     return next;
   };
-  int64_t unroll = std::min<int64_t>(depth, std::max<int64_t>(strands, height * vectors_ >= 16 ? 2 : 4));
+  // Tiles of left-over rows run once for each panel: small code counts more there.
+  int64_t wished = height < rows_ ? strands : height * vectors_ >= 16 ? 2 : 4;
+  int64_t unroll = std::min<int64_t>(depth, std::max<int64_t>(strands, wished));
   int64_t whole = depth / unroll * unroll;
   std::vector<Value*> sums = EmitLoop(b_, I64(0), I64(whole), unroll, zero, [&](Value* k, const std::vector<Value*>& carried) {
     return step(k, unroll, carried);
@@ -115,16 +117,14 @@ void ContractionEmitter::EmitTile(Value* row, int64_t height, Value* panel) {
   for (int64_t s = 1; s < strands; ++s) {
     for (size_t i = 0; i < per_strand; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * static_cast<size_t>(s)]);
   }
-  sums.resize(per_strand);
-  EmitEpilogue(row, height, panel, sums);
-}
-
-void ContractionEmitter::EmitEpilogue(Value* row, int64_t height, Value* panel, const std::vector<Value*>& sums) {
-  llvm::Type* element = vector_->getElementType();
-  for (size_t i = 0; i < sums.size(); ++i) {
-    Value* to = b_.CreateInBoundsGEP(element, tile_, I64(static_cast<int64_t>(i) * lanes_));
+  for (size_t i = 0; i < per_strand; ++i) {
+    Value* to = b_.CreateInBoundsGEP(vector_->getElementType(), tile_, I64(static_cast<int64_t>(i) * lanes_));
     b_.CreateAlignedStore(sums[i], to, llvm::Align(16));
   }
+}
+
+void ContractionEmitter::EmitEpilogue(Value* row, Value* height, Value* panel) {
+  llvm::Type* element = vector_->getElementType();
   Value* column = b_.CreateNSWMul(panel, I64(panel_));
   int64_t columns = c_.columns.constant();
   Value* width = I64(panel_);
@@ -142,40 +142,43 @@ void ContractionEmitter::EmitEpilogue(Value* row, int64_t height, Value* panel, 
     });
     e_.CloseScope();
   };
-  if (height == 1) return row_of_tile(I64(0));
-  EmitLoop(b_, I64(0), I64(height), 1, {}, [&](Value* r, const std::vector<Value*>&) -> std::vector<Value*> {
+  if (one_row_) return row_of_tile(I64(0));
+  EmitLoop(b_, I64(0), height, 1, {}, [&](Value* r, const std::vector<Value*>&) -> std::vector<Value*> {
     row_of_tile(r);
     return {};
   });
 }
 
 void ContractionEmitter::EmitRows(Value* panel) {
-  if (one_row_) return EmitTile(I64(0), 1, panel);
+  if (one_row_) {
+    EmitSums(I64(0), 1, panel);
+    return EmitEpilogue(I64(0), I64(1), panel);
+  }
+  std::vector<int64_t> heights;  // of tiles that may occur
+  for (int64_t height = 1; height <= rows_; ++height) {
+    bool occurs = !c_.rows.is_const() || height == c_.rows.constant() % rows_ || (height == rows_ && c_.rows.constant() >= rows_);
+    if (occurs) heights.push_back(height);
+  }
   Value* rows = e_.EmitExtent(c_.rows);
-  Value* whole = b_.CreateNSWMul(b_.CreateUDiv(rows, I64(rows_)), I64(rows_));
-  EmitLoop(b_, I64(0), whole, rows_, {}, [&](Value* row, const std::vector<Value*>&) -> std::vector<Value*> {
-    EmitTile(row, rows_, panel);
+  EmitLoop(b_, I64(0), rows, rows_, {}, [&](Value* row, const std::vector<Value*>&) -> std::vector<Value*> {
+    Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(rows_));
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    llvm::BasicBlock* never = llvm::BasicBlock::Create(b_.getContext(), "never", function);
+    llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "summed", function);
+    llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
+    b_.SetInsertPoint(never);
+    b_.CreateUnreachable();
+    for (int64_t h : heights) {
+      llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "rows", function);
+      choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), block);
+      b_.SetInsertPoint(block);
+      EmitSums(row, h, panel);
+      b_.CreateBr(done);
+    }
+    b_.SetInsertPoint(done);
+    EmitEpilogue(row, height, panel);
     return {};
   });
-  if (c_.rows.is_const()) {
-    int64_t count = c_.rows.constant(), rest = count % rows_;
-    if (rest > 0) EmitTile(I64(count - rest), rest, panel);
-    return;
-  }
-  Value* rest = b_.CreateNSWSub(rows, whole);
-  llvm::Function* function = b_.GetInsertBlock()->getParent();
-  llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "rows.done", function);
-  llvm::SwitchInst* choice = b_.CreateSwitch(rest, done, static_cast<unsigned>(rows_));
-  for (int64_t height = 1; height < rows_; ++height) {
-    llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "rows", function);
-    choice->addCase(b_.getInt64(static_cast<uint64_t>(height)), block);
-    b_.SetInsertPoint(block);
-    e_.OpenScope();
-    EmitTile(whole, height, panel);
-    e_.CloseScope();
-    b_.CreateBr(done);
-  }
-  b_.SetInsertPoint(done);
 }
 
 void ContractionEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
