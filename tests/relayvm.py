@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMPILER = os.path.join(ROOT, "bazel-bin/tools/relayvm/relayvm")
@@ -11,6 +12,13 @@ RUNTIME = os.path.join(ROOT, "bazel-bin/tools/relayvm_runtime/relayvm-run")
 G2P = os.path.join(ROOT, "build/g2p/g2p_en")
 
 sys.setrecursionlimit(20000)
+
+
+class TestCase(unittest.TestCase):
+    def assert_none(self, offenders, why=""):
+        """Fails with one offender a line."""
+        if offenders:
+            self.fail("\n  ".join([f"{why} ({len(offenders)}):" if why else f"{len(offenders)}:", *map(str, offenders)]))
 
 
 def run(*command, timeout=120, **options):

@@ -1,0 +1,69 @@
+"""Every instruction, operator and kind of diagnostic occurs in some test or example.
+
+The words come from the tables themselves (tests:list_vocabulary), so a new one without a test
+fails here, by name.
+"""
+
+import os
+import re
+import tempfile
+
+import relayvm
+
+VOCABULARY = os.path.join(relayvm.ROOT, "bazel-bin/tests/list_vocabulary")
+
+
+def words(table):
+    return [line.split()[1:] for line in relayvm.must(VOCABULARY).splitlines() if line.startswith(table + " ")]
+
+
+def tracked(*patterns):
+    return relayvm.must("git", "-C", relayvm.ROOT, "ls-files", *patterns).split()
+
+
+def text_of(paths):
+    texts = []
+    for path in paths:
+        with open(os.path.join(relayvm.ROOT, path), encoding="utf-8") as file:
+            texts.append(file.read())
+    return "\n".join(texts)
+
+
+class Coverage(relayvm.TestCase):
+    def test_diagnostics(self):
+        tests = text_of(tracked("*_test.cc", "*_test.py"))
+        expected = "\n".join(re.findall(r"^// (?:error|warning): .*$", text_of(tracked("tests/errors/*.relay")), re.MULTILINE))
+        missing = [name for name, shown in words("diagnostic")
+                   if f"[{shown}]" not in expected + tests and not re.search(rf"\bk{name}\b", tests)]
+        self.assert_none(missing, "kinds of diagnostics that no test expects")
+
+    def test_operators(self):
+        infix = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=",
+                 "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+        programs = text_of(tracked("tests/programs/*.relay", "examples/*.relay"))
+        code = re.sub(r"//.*", "", programs)
+        tests = text_of(tracked("*_test.cc", "tests/operators_test.py"))
+        missing = []
+        for (name,) in words("operator"):
+            used = re.search(rf"(?<![\w.%@]){re.escape(name)}\b", code) or (name in infix and f" {infix[name]} " in code)
+            if not used and not re.search(rf"(?<![\w.%@]){re.escape(name)}\(", tests) and f'"{name}"' not in tests:
+                missing.append(name)
+        self.assert_none(missing, "operators that no test or example uses")
+
+    def test_instructions(self):
+        tests = text_of(tracked("*_test.cc", "*.rvmasm"))
+        shown = self.disassembly()
+        missing = [name for name, mnemonic in words("opcode")
+                   if not re.search(rf"\bop::{name}\b|\bOpcode::k{name}\b", tests)
+                   and not re.search(rf"(?<![\w.]){mnemonic}\b", tests + shown)]
+        self.assert_none(missing, "instructions that no test contains and no test program compiles to")
+
+    def disassembly(self):
+        """The code of all test programs, unoptimised and optimised."""
+        texts = []
+        with tempfile.TemporaryDirectory() as folder:
+            for path in tracked("tests/programs/*.relay"):
+                for level in (0, 3):
+                    model = relayvm.compile_file(os.path.join(relayvm.ROOT, path), os.path.join(folder, "m.rvm"), level)
+                    texts.append(relayvm.must(relayvm.COMPILER, "inspect", model, "--code"))
+        return "\n".join(texts)

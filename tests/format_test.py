@@ -1,0 +1,52 @@
+"""The sources look as clang-format and a few plain rules of docs/style.md say."""
+
+import re
+
+import relayvm
+
+
+def tracked(*patterns):
+    return relayvm.must("git", "-C", relayvm.ROOT, "ls-files", *patterns).split()
+
+
+def read(path):
+    with open(f"{relayvm.ROOT}/{path}", encoding="utf-8") as file:
+        return file.read()
+
+
+class Format(relayvm.TestCase):
+    def test_clang_format(self):
+        wrong = set()
+        files = tracked("*.h", "*.cc")
+        for start in range(0, len(files), 40):
+            done = relayvm.run("clang-format-19", "--dry-run", *files[start:start + 40], cwd=relayvm.ROOT)
+            wrong.update(re.findall(r"^(\S+?):\d+:\d+: warning", done.stderr, re.MULTILINE))
+        self.assert_none(sorted(wrong), "./run fmt formats them")
+
+    def test_no_trailing_blanks(self):
+        wrong = [path for path in tracked("*.h", "*.cc", "*.def", "*.py", "*.relay", "BUILD", "*/BUILD")
+                 if re.search(r"[ \t]+$", read(path), re.MULTILINE) or (read(path) and not read(path).endswith("\n"))]
+        self.assert_none(wrong)
+
+    def test_header_guards(self):
+        wrong = []
+        for path in tracked("*.h"):
+            guard = "RVM_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
+            if f"#ifndef {guard}\n#define {guard}\n" not in read(path):
+                wrong.append(f"{path}: expected {guard}")
+        self.assert_none(wrong)
+
+    def test_no_loose_ends(self):
+        wrong = [path for path in tracked("*.h", "*.cc", "*.py", "*.md", "*.relay", "run")
+                 if path != "tests/format_test.py" and re.search(r"\b(TODO|FIXME|XXX)\b", read(path))]
+        self.assert_none(wrong)
+
+    def test_links_of_documents_lead_somewhere(self):
+        wrong = []
+        for path in tracked("*.md"):
+            folder = path.rsplit("/", 1)[0] if "/" in path else "."
+            prose = re.sub(r"```.*?```|`[^`]*`|^ {4}.*$", "", read(path), flags=re.DOTALL | re.MULTILINE)
+            for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
+                if not re.match(r"[a-z]+:", link) and relayvm.run("test", "-e", f"{relayvm.ROOT}/{folder}/{link}").returncode:
+                    wrong.append(f"{path}: {link}")
+        self.assert_none(wrong)

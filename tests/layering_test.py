@@ -1,0 +1,191 @@
+"""Who may use whom (docs/architecture.md), read from the sources and the BUILD files."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import relayvm
+
+EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/codegen", "kernels/runtime", "vm",
+              "compiler", "tools"}
+# The layers, from the one that stands on nothing to those that stand on all.
+MAY_USE = {
+    "base": set(),
+    "serialization": {"base"},
+    "kernels/abi": set(),
+    "kernels/te": {"base"},
+    "kernels/codegen": {"base", "kernels/abi", "kernels/te"},
+    "kernels/runtime": {"base", "kernels/abi"},
+    "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
+    "compiler": {"base", "serialization", "kernels/te"},
+    "compiler/driver": {"base", "serialization", "kernels/te", "kernels/codegen", "compiler"},
+    "tools": EVERYTHING,
+    "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
+    "tests": EVERYTHING,
+    "benchmarks": EVERYTHING,
+}
+# The one folder that may see LLVM.
+LLVM = re.compile(r"#include [<\"](llvm|llvm-c|clang|lld)/")
+LLVM_HOME = "kernels/codegen/"
+# What only checks: it may use any layer but is in nothing that ships.
+TEST_ONLY = re.compile(r"(_test\.(cc|h)$|/testing\.(cc|h)$|/testing/|/testdata/|_benchmark\.cc$)")
+# (user, used): single headers that two layers share, and why.
+SHARED = {
+    # The compiler's target "host" names the CPU's features in the words the loader checks.
+    ("kernels/codegen", "kernels/runtime/cpu_features.h"),
+}
+FILE_LINES = 900
+TOP = ["base", "serialization", "kernels", "vm", "compiler", "tools", "tests", "benchmarks"]
+
+
+def sources():
+    found = []
+    for top in TOP:
+        for suffix in ("h", "cc", "def"):
+            found += glob.glob(f"{top}/**/*.{suffix}", root_dir=relayvm.ROOT, recursive=True)
+    return sorted(found)
+
+
+def read(path):
+    with open(os.path.join(relayvm.ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def includes(path):
+    return re.findall(r'^#include "([^"]+)"', read(path), re.MULTILINE)
+
+
+def layer(path):
+    """The longest folder that MAY_USE names."""
+    parts = path.split("/")
+    for n in range(len(parts) - 1, 0, -1):
+        if "/".join(parts[:n]) in MAY_USE:
+            return "/".join(parts[:n])
+    return None
+
+
+def allowed(user, used):
+    return used == user or used in MAY_USE[user] or any(used.startswith(name + "/") for name in MAY_USE[user])
+
+
+class Build:
+    """The targets of all BUILD files. A BUILD file is, in what we use of it, a Python program."""
+
+    def __init__(self):
+        self.targets = {}  # label -> {"files": [...], "deps": [...]}
+        for top in TOP:
+            for path in sorted(glob.glob(f"{top}/**/BUILD", root_dir=relayvm.ROOT, recursive=True)):
+                self.load(os.path.dirname(path))
+
+    def load(self, package):
+        def match(include, exclude=(), **_):
+            base = os.path.join(relayvm.ROOT, package)
+            found = {f for pattern in include for f in glob.glob(pattern, root_dir=base, recursive=True)}
+            return sorted(found - {f for pattern in exclude for f in glob.glob(pattern, root_dir=base, recursive=True)})
+
+        def label(text):
+            if text.startswith(":"):
+                return f"//{package}{text}"
+            return text if ":" in text else f"{text}:{text.rsplit('/', 1)[-1]}"
+
+        def target(name, srcs=(), hdrs=(), textual_hdrs=(), deps=(), **_):
+            files = [os.path.normpath(os.path.join(package, f)) for f in [*srcs, *hdrs, *textual_hdrs]
+                     if not f.startswith((":", "//"))]
+            self.targets[f"//{package}:{name}"] = {"files": files, "deps": [label(d) for d in deps]}
+
+        scope = {"glob": match, "select": lambda choices: next(iter(choices.values()))}
+        for rule in ("cc_library", "cc_binary", "cc_test"):
+            scope[rule] = target
+        for rule in ("package", "licenses", "exports_files", "filegroup", "genrule", "package_group", "load", "sh_test",
+                     "py_test", "alias", "config_setting", "test_suite", "sh_binary", "py_binary"):
+            scope[rule] = lambda *_, **__: None
+        exec(compile(read(os.path.join(package, "BUILD")), f"{package}/BUILD", "exec"), scope)  # our own files
+
+
+class Layering(relayvm.TestCase):
+    def test_includes_follow_the_layers(self):
+        wrong = []
+        for path in sources():
+            user = layer(path)
+            if user is None or TEST_ONLY.search(path):
+                continue
+            for used_path in includes(path):
+                used = layer(used_path)
+                # gtest, absl and the like stand in no layer of ours.
+                if used is not None and not allowed(user, used) and (user, used_path) not in SHARED:
+                    wrong.append(f"{path} includes {used_path}: {user} may not use {used}")
+        self.assert_none(wrong)
+
+    def test_every_folder_has_a_layer(self):
+        self.assert_none([path for path in sources() if layer(path) is None])
+
+    def test_only_codegen_sees_llvm(self):
+        wrong = [path for path in sources() if LLVM.search(read(path)) and not path.startswith(LLVM_HOME)]
+        self.assert_none(wrong)
+
+    def test_codegen_headers_hide_llvm(self):
+        wrong = [path for path in glob.glob("kernels/codegen/*.h", root_dir=relayvm.ROOT) if LLVM.search(read(path))]
+        self.assert_none(wrong, "headers for others hold no LLVM types")
+
+    def test_includes_are_declared(self):
+        """Each include is of the target itself or of one it names."""
+        build = Build()
+        owners = {}
+        for label, target in build.targets.items():
+            for file in target["files"]:
+                owners.setdefault(file, set()).add(label)
+        wrong = []
+        for label, target in build.targets.items():
+            reachable = {label, *target["deps"]}
+            for path in target["files"]:
+                if not path.endswith((".cc", ".h", ".def")) or not os.path.exists(os.path.join(relayvm.ROOT, path)):
+                    continue
+                for used in includes(path):
+                    if layer(used) is None:
+                        continue
+                    if used not in owners:
+                        wrong.append(f"{path} includes {used}, which no target owns")
+                    elif not owners[used] & reachable:
+                        wrong.append(f"{label}: {path} includes {used}; its deps name none of {sorted(owners[used])}")
+        self.assert_none(sorted(set(wrong)))
+
+    def test_every_source_is_built(self):
+        owned = {file for target in Build().targets.values() for file in target["files"]}
+        self.assert_none([path for path in sources() if path not in owned])
+
+    def test_file_sizes(self):
+        long = [f"{path} has {lines} lines" for path in sources() if not path.endswith("_test.cc") and not path.endswith(".def")
+                and (lines := read(path).count("\n")) > FILE_LINES]
+        self.assert_none(long)
+
+    def test_top_folders_answer_their_question(self):
+        for top in ["base", "serialization", "kernels", "vm", "compiler", "tools", "tests", "benchmarks", "examples"]:
+            with self.subTest(top):
+                readme = os.path.join(relayvm.ROOT, top, "README.md")
+                self.assertTrue(os.path.exists(readme), f"{top}/README.md is missing")
+                self.assertLessEqual(read(f"{top}/README.md").count("\n"), 60)
+
+
+class Runtime(unittest.TestCase):
+    """What is shipped to run models: small, and nothing of the compiler in it."""
+
+    def test_links_no_llvm(self):
+        libraries = relayvm.must("ldd", relayvm.RUNTIME)
+        self.assertNotRegex(libraries, r"LLVM|clang")
+        symbols = subprocess.run(["nm", "-C", "--defined-only", relayvm.RUNTIME], stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True, check=False).stdout
+        for name in ("llvm::", "rvm::ir::", "rvm::te::", "rvm::codegen::", "rvm::text::"):
+            self.assertNotIn(name, symbols)
+
+    def test_is_small(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stripped = os.path.join(folder, "relayvm-run")
+            shutil.copy(relayvm.RUNTIME, stripped)
+            os.chmod(stripped, 0o755)
+            strip = "llvm-strip-19" if shutil.which("llvm-strip-19") else "strip"
+            relayvm.must(strip, stripped)
+            self.assertLess(os.path.getsize(stripped), 3_000_000)
