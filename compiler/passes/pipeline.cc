@@ -1,7 +1,11 @@
 #include "compiler/passes/pipeline.h"
 
 #include "base/status_macros.h"
+#include "compiler/passes/eliminate_dead_code.h"
+#include "compiler/passes/fold_constant.h"
 #include "compiler/passes/fuse_ops.h"
+#include "compiler/passes/inline.h"
+#include "compiler/passes/lambda_lift.h"
 #include "compiler/passes/specialize.h"
 #include "compiler/passes/to_anf.h"
 
@@ -11,6 +15,19 @@ namespace {
 constexpr PassInfo kPasses[] = {
     {"specialize", "one copy of each function per list of type arguments", 0,
      [](const ir::Module& module, const PassContext& context) { return Specialize(module, context.entries); }},
+    {"inline", "function bodies in place of calls", 1,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return Inline(module, context.entries);
+     }},
+    {"fold_constant", "what is known at compile time is computed then", 1,
+     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return FoldConstant(module); }},
+    {"eliminate_dead_code", "nothing that no result depends on", 1,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return EliminateDeadCode(module, context.entries);
+     }},
+    // After dead code, whose captures would become parameters.
+    {"lambda_lift", "local functions that are only called to global ones", 1,
+     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return LambdaLift(module); }},
     {"to_anf", "a name for every step of the computation", 0,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return ToAnf(module); }},
     {"fuse_ops", "operator calls to calls of kernels", 0,

@@ -1,0 +1,110 @@
+#include "compiler/passes/eliminate_dead_code.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "base/stack_guard.h"
+#include "compiler/bytecode/liveness.h"
+#include "compiler/passes/call_graph.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+bool IsEffect(const Expr* expr) {
+  if (expr->expr_kind == ExprKind::kRefWrite) return true;
+  if (const auto* match = DynCast<ir::Match>(expr)) return !match->is_complete;
+  const auto* call = DynCast<ir::Call>(expr);
+  if (call == nullptr) return false;
+  ExprKind callee = call->callee->expr_kind;
+  return callee != ExprKind::kOp && callee != ExprKind::kConstructor && !bytecode::IsPrimitive(call->callee);
+}
+
+// The values of lets that have an effect when they are evaluated.
+class EffectAnalysis {
+ public:
+  explicit EffectAnalysis(const Expr* body) { HasEffect(body); }
+  bool IsPure(const Expr* value) const { return !impure_.contains(value); }
+
+ private:
+  bool HasEffect(const Expr* expr) {
+    return WithStack([&] { return HasEffectOnThisStack(expr); });
+  }
+
+  bool HasEffectOnThisStack(const Expr* expr) {
+    bool result = false;
+    while (const auto* let = DynCast<ir::Let>(expr)) {
+      if (HasEffect(let->value)) {
+        impure_.insert(let->value);
+        result = true;
+      }
+      expr = let->body;
+    }
+    if (const auto* function = DynCast<ir::Function>(expr)) {
+      HasEffect(function->body);  // when it is called
+      return result;
+    }
+    result = result || IsEffect(expr);
+    std::vector<const Expr*> children;
+    PushChildren(expr, children);
+    for (const Expr* child : children) result = HasEffect(child) || result;
+    return result;
+  }
+
+  absl::flat_hash_set<const Expr*> impure_;
+};
+
+// Goes backwards through each chain of lets: uses are seen before what they use.
+class DeadCode : public Rewriter {
+ public:
+  DeadCode(ir::Arena& arena, const EffectAnalysis& effects) : Rewriter(arena), effects_(effects) {}
+
+  Expr* Rewrite(Expr* expr) override {
+    return WithStack([&] { return RewriteChain(expr); });
+  }
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) used_.insert(use->var);
+    return RewriteChildren(expr);
+  }
+
+ private:
+  Expr* RewriteChain(Expr* expr) {
+    std::vector<const ir::Let*> lets;
+    while (const auto* let = DynCast<ir::Let>(expr)) {
+      lets.push_back(let);
+      expr = let->body;
+    }
+    Expr* body = RewriteNode(expr);
+    for (auto it = lets.rbegin(); it != lets.rend(); ++it) {
+      const ir::Let& let = **it;
+      if (!used_.contains(let.var) && effects_.IsPure(let.value)) continue;
+      auto* kept = arena_.New<ir::Let>(let.var, Rewrite(let.value), body, let.span);
+      kept->type = body->type;
+      body = kept;
+    }
+    return body;
+  }
+
+  const EffectAnalysis& effects_;
+  absl::flat_hash_set<const ir::Var*> used_;
+};
+
+}  // namespace
+
+ir::Module EliminateDeadCode(const ir::Module& module, const std::vector<std::string>& entries) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    EffectAnalysis effects(global.function->body);
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = DeadCode(*module.arena, effects).Rewrite(function->body);
+    global.function = function;
+  }
+  return DropUnreachable(WithFunctions(module, std::move(functions)), entries);
+}
+
+}  // namespace rvm::passes

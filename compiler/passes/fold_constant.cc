@@ -1,0 +1,260 @@
+#include "compiler/passes/fold_constant.h"
+
+#include <optional>
+
+#include "compiler/ops/evaluate_op.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+// Larger results would bloat the executable, larger arguments the compile time.
+constexpr int64_t kMaxResultBytes = int64_t{64} << 10;
+constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
+
+bool IsAtom(const Expr* expr) {
+  return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant;
+}
+
+bool AreAtoms(const std::vector<Expr*>& exprs) {
+  for (const Expr* expr : exprs) {
+    if (!IsAtom(expr)) return false;
+  }
+  return true;
+}
+
+const ir::Call* ConstructorCall(const Expr* expr) {
+  const auto* call = DynCast<ir::Call>(expr);
+  return call != nullptr && call->callee->expr_kind == ExprKind::kConstructor ? call : nullptr;
+}
+
+// Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
+std::optional<int64_t> StaticBytes(const ir::Type* type) {
+  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+    int64_t sum = 0;
+    for (const ir::Type* field : tuple->fields) {
+      std::optional<int64_t> bytes = StaticBytes(field);
+      if (!bytes) return std::nullopt;
+      sum += *bytes;
+    }
+    return sum;
+  }
+  const auto* tensor = DynCast<ir::TensorType>(type);
+  if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
+  std::optional<Shape> shape = StaticShape(tensor->shape.dims);
+  std::optional<int64_t> elements = shape ? NumElements(*shape) : std::nullopt;
+  if (!elements || *elements > kMaxResultBytes) return std::nullopt;
+  return *elements * tensor->dtype.dtype.bytes();
+}
+
+class Folder : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ protected:
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    // A recursive function is no known value, so its variable needs no care.
+    Bind(let.var, Rewrite(let.value), let.span, chain);
+  }
+
+  Expr* RewriteNode(Expr* expr) override {
+    switch (expr->expr_kind) {
+      case ExprKind::kVar: {
+        auto found = replaced_.find(Cast<ir::VarExpr>(expr)->var);
+        return RewriteChildren(found == replaced_.end() ? expr : found->second);
+      }
+      case ExprKind::kCall: {
+        Expr* call = RewriteChildren(expr);
+        Expr* folded = FoldCall(*Cast<ir::Call>(call));
+        return folded != nullptr ? folded : call;
+      }
+      case ExprKind::kProject: return FoldProject(*Cast<ir::Project>(expr));
+      case ExprKind::kIf: return FoldIf(*Cast<ir::If>(expr));
+      case ExprKind::kMatch: return FoldMatch(*Cast<ir::Match>(expr));
+      default: return RewriteChildren(expr);
+    }
+  }
+
+ private:
+  // Appends `let var = value` unless uses of `var` can be the value itself.
+  void Bind(ir::Var* var, Expr* value, ir::Span span, std::vector<Binding>& chain) {
+    while (const auto* inner = DynCast<ir::Let>(value)) {
+      chain.push_back({inner->var, inner->value, inner->span});
+      value = inner->body;
+    }
+    if (ir::TypesEqual(var->type, value->type)) {
+      if (IsAtom(value)) {
+        replaced_[var] = value;
+        return;
+      }
+      const auto* tuple = DynCast<ir::Tuple>(value);
+      const ir::Call* constructed = ConstructorCall(value);
+      if (tuple != nullptr ? AreAtoms(tuple->fields) : constructed != nullptr && AreAtoms(constructed->args)) {
+        known_[var] = value;
+      }
+    }
+    chain.push_back({var, value, span});
+  }
+
+  // `expr`, or the tuple or constructor call that it is bound to.
+  const Expr* Known(const Expr* expr) const {
+    const auto* use = DynCast<ir::VarExpr>(expr);
+    auto found = use == nullptr ? known_.end() : known_.find(use->var);
+    return found == known_.end() ? expr : found->second;
+  }
+
+  // ---- operators
+
+  std::optional<Value> ConstantValue(const Expr* expr) const {
+    if (const auto* constant = DynCast<ir::Constant>(expr)) return Value::Tensor(constant->literal);
+    const auto* tuple = DynCast<ir::Tuple>(Known(expr));
+    if (tuple == nullptr) return std::nullopt;
+    std::vector<Value> fields;
+    for (const Expr* field : tuple->fields) {
+      const auto* constant = DynCast<ir::Constant>(field);
+      if (constant == nullptr) return std::nullopt;
+      fields.push_back(Value::Tensor(constant->literal));
+    }
+    return Value::Tuple(std::move(fields));
+  }
+
+  Expr* FromValue(const Value& value, ir::Span span) {
+    if (value.kind() == ValueKind::kTensor) {
+      const Literal& literal = value.tensor();
+      auto* constant = arena_.New<ir::Constant>(literal, span);
+      constant->type = ir::MakeTensorType(arena_, ToDims(literal.shape()), literal.dtype());
+      return constant;
+    }
+    std::vector<Expr*> fields;
+    std::vector<const ir::Type*> types;
+    for (const Value& field : value.fields()) {
+      fields.push_back(FromValue(field, span));
+      types.push_back(fields.back()->type);
+    }
+    auto* tuple = arena_.New<ir::Tuple>(std::move(fields), span);
+    tuple->type = arena_.New<ir::TupleType>(std::move(types));
+    return tuple;
+  }
+
+  Expr* FoldCall(const ir::Call& call) {
+    const auto* op = DynCast<ir::OpExpr>(call.callee);
+    if (op == nullptr || !StaticBytes(call.type) || *StaticBytes(call.type) > kMaxResultBytes) return nullptr;
+    std::vector<Value> args;
+    int64_t bytes = 0;
+    for (const Expr* arg : call.args) {
+      std::optional<Value> value = ConstantValue(arg);
+      if (!value) return nullptr;
+      if (value->kind() == ValueKind::kTensor) bytes += value->tensor().bytes();
+      else
+        for (const Value& field : value->fields()) bytes += field.tensor().bytes();
+      args.push_back(*std::move(value));
+    }
+    if (bytes > kMaxArgBytes) return nullptr;
+    // What fails here fails again, with its place, when the program runs.
+    absl::StatusOr<Value> result = ops::EvaluateOp(*op->op, call.attrs, args);
+    return result.ok() ? FromValue(*result, call.span) : nullptr;
+  }
+
+  // ---- control
+
+  Expr* FoldProject(const ir::Project& project) {
+    Expr* tuple = Rewrite(project.tuple);
+    // Fields that are computed in place are left alone: the others' effects must stay.
+    const auto* known = DynCast<ir::Tuple>(Known(tuple));
+    if (known != nullptr && AreAtoms(known->fields)) return RewriteChildren(known->fields[project.index]);
+    return Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
+  }
+
+  // `body` in a place of type `type`: dims that it must still be checked for are checked there.
+  Expr* As(const ir::Type* type, Expr* body, std::vector<Binding>& chain) {
+    if (!ir::TypesEqual(type, body->type)) {
+      ir::Var* var = NewVar(arena_, "r", type, body->span);
+      chain.push_back({var, body, body->span});
+      body = NewUse(arena_, var, body->span);
+    }
+    return MakeLets(arena_, chain, body);
+  }
+
+  Expr* FoldIf(const ir::If& branch) {
+    Expr* condition = Rewrite(branch.condition);
+    if (const auto* constant = DynCast<ir::Constant>(condition)) {
+      std::vector<Binding> chain;
+      bool is_true = constant->literal.IntAt(0) != 0;
+      return As(branch.type, Rewrite(is_true ? branch.then_branch : branch.else_branch), chain);
+    }
+    Expr* then_branch = Rewrite(branch.then_branch);
+    return Typed(arena_.New<ir::If>(condition, then_branch, Rewrite(branch.else_branch), branch.span), &branch);
+  }
+
+  // Whether `pattern` matches `value`; null if that is not known.
+  std::optional<bool> Matches(const ir::Pattern& pattern, const Expr* value) const {
+    if (pattern.kind == ir::PatternKind::kWildcard || pattern.kind == ir::PatternKind::kVar) return true;
+    const Expr* known = Known(value);
+    const std::vector<Expr*>* fields = nullptr;
+    if (const auto* tuple = DynCast<ir::Tuple>(known)) fields = &tuple->fields;
+    if (const ir::Call* call = ConstructorCall(known)) {
+      if (Cast<ir::ConstructorExpr>(call->callee)->constructor != pattern.constructor) return false;
+      fields = &call->args;
+    }
+    if (fields == nullptr) return std::nullopt;
+    bool is_unknown = false;
+    for (size_t i = 0; i < pattern.fields.size(); ++i) {
+      std::optional<bool> matches = Matches(*pattern.fields[i], (*fields)[i]);
+      if (matches == false) return false;
+      is_unknown = is_unknown || !matches;
+    }
+    return is_unknown ? std::nullopt : std::optional<bool>(true);
+  }
+
+  // REQUIRES: the pattern matches `value`, an atom or a tuple or constructor call of atoms.
+  void BindPattern(const ir::Pattern& pattern, Expr* value, std::vector<Binding>& chain) {
+    if (pattern.kind == ir::PatternKind::kVar) return Bind(pattern.var, value, pattern.span, chain);
+    if (pattern.fields.empty()) return;
+    const Expr* known = Known(value);
+    const auto* tuple = DynCast<ir::Tuple>(known);
+    const std::vector<Expr*>& fields = tuple != nullptr ? tuple->fields : Cast<ir::Call>(known)->args;
+    for (size_t i = 0; i < fields.size(); ++i) BindPattern(*pattern.fields[i], RewriteChildren(fields[i]), chain);
+  }
+
+  Expr* FoldMatch(const ir::Match& match) {
+    Expr* value = Rewrite(match.value);
+    const Expr* known = Known(value);
+    const auto* tuple = DynCast<ir::Tuple>(known);
+    const ir::Call* constructed = ConstructorCall(known);
+    if (tuple != nullptr ? AreAtoms(tuple->fields) : constructed != nullptr && AreAtoms(constructed->args)) {
+      for (const ir::Clause& clause : match.clauses) {
+        std::optional<bool> matches = Matches(*clause.pattern, value);
+        if (!matches) break;
+        if (!*matches) continue;
+        std::vector<Binding> chain;
+        BindPattern(*clause.pattern, value, chain);
+        return As(match.type, Rewrite(clause.body), chain);
+      }
+    }
+    std::vector<ir::Clause> clauses = match.clauses;
+    for (ir::Clause& clause : clauses) clause.body = Rewrite(clause.body);
+    return Typed(arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span), &match);
+  }
+
+  absl::flat_hash_map<const ir::Var*, Expr*> replaced_;     // by an atom
+  absl::flat_hash_map<const ir::Var*, const Expr*> known_;  // tuples and constructor calls of atoms
+};
+
+}  // namespace
+
+ir::Module FoldConstant(const ir::Module& module) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = Folder(*module.arena).Rewrite(function->body);
+    global.function = function;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace rvm::passes

@@ -1,0 +1,184 @@
+#include "compiler/passes/inline.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "compiler/bytecode/liveness.h"
+#include "compiler/passes/call_graph.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+// In nodes. A call, its arguments and the frame cost about as much as a small body.
+constexpr size_t kSmallBody = 40;
+constexpr size_t kOnlyCallBody = 2000;
+// Each round may show new literals that are called once.
+constexpr int kMaxLocalRounds = 4;
+
+size_t CountNodes(const Expr* expr, size_t limit) {
+  size_t count = 0;
+  ForEachExpr(expr, [&](const Expr*) { return ++count <= limit; });
+  return count;
+}
+
+// What the shape variables of `function` are at a call with `args`. False where the arguments do
+// not say, or say it differently: there the call has something to check.
+bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir::TypeSubstitution& substitution) {
+  absl::flat_hash_map<const ir::TypeParam*, ir::TypeArg> found;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!MatchTypes(function.params[i]->type, args[i]->type, function.type_params, found)) return false;
+  }
+  for (const ir::TypeParam* param : function.type_params) {
+    auto arg = found.find(param);
+    if (arg == found.end() || ContainsAny(arg->second.dim)) return false;
+    substitution.Add(param, arg->second);
+  }
+  return true;
+}
+
+// `let params = args; body`, or null. Consumes `function` where it has no shape variables and
+// `is_only_use`, else copies it.
+Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<Expr*>& args, bool is_only_use,
+             ir::Span span) {
+  ir::TypeSubstitution substitution;
+  if (!function.type_params.empty() && !SolveDims(function, args, substitution)) return nullptr;
+  const ir::Function* own = &function;
+  if (!is_only_use || !substitution.empty()) own = Copier(arena, std::move(substitution)).Copy(function);
+  std::vector<Binding> chain;
+  for (size_t i = 0; i < args.size(); ++i) chain.push_back({own->params[i], args[i], span});
+  const ir::Type* result = TypeOf(*own).result;
+  Expr* body = own->body;
+  if (!ir::TypesEqual(body->type, result)) {
+    ir::Var* var = NewVar(arena, "r", result, span);
+    chain.push_back({var, body, span});
+    body = NewUse(arena, var, span);
+  }
+  return MakeLets(arena, chain, body);
+}
+
+class GlobalInliner : public Rewriter {
+ public:
+  GlobalInliner(ir::Arena& arena, const CallGraph& graph, const std::vector<ir::GlobalFunction>& functions)
+      : Rewriter(arena), graph_(graph), functions_(functions) {}
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    expr = RewriteChildren(expr);
+    const auto* call = DynCast<ir::Call>(expr);
+    const auto* global = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    const size_t* index = global == nullptr ? nullptr : graph_.Find(global->name);
+    if (index == nullptr || graph_.is_recursive(*index)) return expr;
+    const ir::Function& callee = *functions_[*index].function;
+    size_t limit = graph_.num_calls(*index) == 1 ? kOnlyCallBody : kSmallBody;
+    if (CountNodes(callee.body, limit) > limit) return expr;
+    Expr* expanded = Expand(arena_, callee, call->args, false, call->span);
+    return expanded != nullptr ? expanded : expr;
+  }
+
+ private:
+  const CallGraph& graph_;
+  const std::vector<ir::GlobalFunction>& functions_;
+};
+
+class LocalInliner : public Rewriter {
+ public:
+  LocalInliner(ir::Arena& arena, const Expr* body) : Rewriter(arena) {
+    ForEachExpr(body, [&](const Expr* expr) {
+      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
+      const auto* call = DynCast<ir::Call>(expr);
+      if (call != nullptr && call->callee->expr_kind == ExprKind::kVar) ++calls_[Cast<ir::VarExpr>(call->callee)->var];
+      return true;
+    });
+  }
+  bool changed() const { return changed_; }
+
+ protected:
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    Expr* value = Rewrite(let.value);
+    bool is_same_type = ir::TypesEqual(value->type, let.var->type);
+    if (is_same_type && value->expr_kind == ExprKind::kVar) {
+      renamed_[let.var] = Cast<ir::VarExpr>(value)->var;
+      changed_ = true;
+      return;
+    }
+    auto* function = DynCast<ir::Function>(value);
+    bool is_called_once = function != nullptr && uses_[let.var] == 1 && calls_[let.var] == 1;
+    // If the one call has been seen already, it is in the function's own body.
+    if (is_same_type && is_called_once && !seen_.contains(let.var)) {
+      called_once_[let.var] = function;
+    }
+    chain.push_back({let.var, value, let.span});
+  }
+
+  Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
+    std::vector<Binding> kept;
+    for (const Binding& binding : chain) {
+      if (!expanded_.contains(binding.var)) kept.push_back(binding);
+    }
+    return MakeLets(arena_, kept, body);
+  }
+
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) {
+      auto found = renamed_.find(use->var);
+      if (found != renamed_.end()) return NewUse(arena_, found->second, expr->span);
+      seen_.insert(use->var);
+      return RewriteChildren(expr);
+    }
+    expr = RewriteChildren(expr);
+    const auto* call = DynCast<ir::Call>(expr);
+    if (call == nullptr || bytecode::IsPrimitive(call->callee)) return expr;
+    const ir::Var* var = nullptr;
+    const auto* function = DynCast<ir::Function>(call->callee);
+    if (const auto* use = DynCast<ir::VarExpr>(call->callee)) {
+      auto found = called_once_.find(use->var);
+      if (found != called_once_.end()) {
+        var = use->var;
+        function = found->second;
+      }
+    }
+    Expr* expanded = function == nullptr ? nullptr : Expand(arena_, *function, call->args, true, call->span);
+    if (expanded == nullptr) return expr;
+    changed_ = true;
+    if (var != nullptr) expanded_.insert(var);
+    return expanded;
+  }
+
+ private:
+  absl::flat_hash_map<const ir::Var*, size_t> uses_;
+  absl::flat_hash_map<const ir::Var*, size_t> calls_;
+  absl::flat_hash_set<const ir::Var*> seen_;
+  absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
+  absl::flat_hash_map<const ir::Var*, const ir::Function*> called_once_;
+  absl::flat_hash_set<const ir::Var*> expanded_;  // whose let is gone
+  bool changed_ = false;
+};
+
+Expr* InlineLocals(ir::Arena& arena, Expr* body) {
+  for (int round = 0; round < kMaxLocalRounds; ++round) {
+    LocalInliner inliner(arena, body);
+    body = inliner.Rewrite(body);
+    if (!inliner.changed()) break;
+  }
+  return body;
+}
+
+}  // namespace
+
+ir::Module Inline(const ir::Module& module, const std::vector<std::string>& entries) {
+  CallGraph graph(module);
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (size_t index : graph.callees_first()) {
+    auto* function = module.arena->New<ir::Function>(*functions[index].function);
+    function->body = GlobalInliner(*module.arena, graph, functions).Rewrite(function->body);
+    function->body = InlineLocals(*module.arena, function->body);
+    functions[index].function = function;
+  }
+  return DropUnreachable(WithFunctions(module, std::move(functions)), entries);
+}
+
+}  // namespace rvm::passes
