@@ -17,7 +17,18 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/DivRemPairs.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
+#include "llvm/Transforms/Scalar/SimpleLoopUnswitch.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Vectorize/LoopVectorize.h"
+#include "llvm/Transforms/Vectorize/VectorCombine.h"
 #include "llvm/TargetParser/Triple.h"
 
 namespace rvm::codegen {
@@ -204,6 +215,33 @@ void SetAttributes(llvm::Module& module, const HostTarget& target, const TargetF
   }
 }
 
+// What loop nests gain from, in less than half the time of LLVM's own pipeline: they come
+// without calls, aggregates or memory that could be registers.
+llvm::ModulePassManager LoopNestPipeline() {
+  llvm::FunctionPassManager f;
+  f.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  f.addPass(llvm::InstCombinePass());
+  f.addPass(llvm::SimplifyCFGPass());
+  llvm::LoopPassManager loops;
+  loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  loops.addPass(llvm::SimpleLoopUnswitchPass(/*NonTrivial=*/true));
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
+  f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true)));
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::IndVarSimplifyPass()));
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass(2)));
+  f.addPass(llvm::EarlyCSEPass());
+  f.addPass(llvm::LoopVectorizePass());
+  f.addPass(llvm::InstCombinePass());
+  f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  f.addPass(llvm::VectorCombinePass());
+  f.addPass(llvm::EarlyCSEPass());
+  f.addPass(llvm::DivRemPairsPass());
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(f)));
+  return passes;
+}
+
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = opt_level >= 2;
@@ -223,8 +261,13 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level)
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, calls, modules);
-  const llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1, llvm::OptimizationLevel::O3, llvm::OptimizationLevel::O3};
-  llvm::ModulePassManager passes = opt_level == 0 ? builder.buildO0DefaultPipeline(levels[0]) : builder.buildPerModuleDefaultPipeline(levels[opt_level]);
+  llvm::ModulePassManager passes;
+  switch (opt_level) {
+    case 0: passes = builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0); break;
+    case 1: passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1); break;
+    case 2: passes = LoopNestPipeline(); break;
+    default: passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3); break;
+  }
   passes.run(module, modules);
 }
 
