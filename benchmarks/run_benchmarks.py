@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Measures RelayVM beside its peers; prints a table and keeps it in benchmarks/results/."""
+
+import datetime
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np  # noqa: E402
+import relayvm  # noqa: E402
+
+LOOP = """#[version = "0.0.5"]
+def @main(%n: int64, %sum: int64) -> int64 { if (%n == 0i64) { %sum } else { @main(%n - 1i64, %sum + %n) } }
+"""
+LUA_LOOP = """
+local function loop(n, sum) while n ~= 0 do sum = sum + n; n = n - 1 end return sum end
+local began = os.clock(); loop(%d, 0); print(os.clock() - began)
+"""
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], os.path.join(ROOT, path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def least(function, times=5):
+    """Seconds of the fastest of `times` calls, after one that is not counted."""
+    function()
+    measured = []
+    for _ in range(times):
+        began = time.perf_counter()
+        function()
+        measured.append(time.perf_counter() - began)
+    return min(measured)
+
+
+def run_vm(model, *args, entry="main", repeat=7):
+    """Seconds of the fastest run inside the runtime, which times itself."""
+    done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, "--repeat", repeat, *args, timeout=600)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    found = re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr)
+    return float(found.group(1)) / 1e3
+
+
+def g2p(folder):
+    spell, reference = load("examples/g2p/spell.py"), load("examples/g2p/reference.py")
+    weights = os.path.join(relayvm.G2P, "checkpoint20.npz")
+    w = reference.load(weights)
+    with open(os.path.join(relayvm.G2P, "homographs.en"), encoding="utf-8") as file:
+        words = sorted({line.split("|")[0].lower() for line in file if "|" in line and line[0] != "#"})[:300]
+    model = relayvm.compile_file(os.path.join(ROOT, "examples/g2p/g2p.relay"), f"{folder}/g2p.rvm", 3, [weights])
+    ids = [spell.letters(word) for word in words]
+    ours = run_vm(model, relayvm.relay_list([relayvm.relay_list(word) for word in ids]), entry="words")
+    theirs = least(lambda: [reference.predict(w, word) for word in ids], 3)
+    yield "g2p", "words/s", len(words) / ours, "numpy", len(words) / theirs
+
+
+def tree_lstm(folder):
+    reference = load("examples/tree_lstm/reference.py")
+    w = reference.make_weights()
+    np.savez(f"{folder}/tree.npz", **w)
+    model = relayvm.compile_file(os.path.join(ROOT, "examples/tree_lstm/tree_lstm.relay"), f"{folder}/tree.rvm", 3,
+                                 [f"{folder}/tree.npz"])
+    nodes = 200
+    tree = reference.make_tree(nodes, np.random.default_rng(1))
+    ours = run_vm(model, reference.tree_text(tree), repeat=50)
+    theirs = least(lambda: reference.predict(w, tree))
+    yield "tree_lstm", "us/node", ours / nodes * 1e6, "numpy", theirs / nodes * 1e6
+    try:
+        import torch
+    except ImportError:
+        print("PyTorch is not installed: tree_lstm is not compared with it", file=sys.stderr)
+        return
+    torch.set_num_threads(1)
+    t = {name: torch.from_numpy(value) for name, value in w.items()}
+
+    def state(node):
+        word, children = node
+        x = t["words"][word]
+        h_sum, kept = torch.zeros(reference.SIZE), torch.zeros(reference.SIZE)
+        x_f = t["w_f"] @ x + t["b_f"]
+        for child in children:
+            h, c = state(child)
+            h_sum = h_sum + h
+            kept = kept + torch.sigmoid(x_f + t["u_f"] @ h) * c
+        i, o, u = torch.split(t["w_iou"] @ x + t["u_iou"] @ h_sum + t["b_iou"], reference.SIZE)
+        c = torch.sigmoid(i) * torch.tanh(u) + kept
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+    with torch.inference_mode():
+        theirs = least(lambda: state(tree))
+    yield "tree_lstm", "us/node", ours / nodes * 1e6, f"PyTorch {torch.__version__}", theirs / nodes * 1e6
+
+
+def scalar_loop(folder):
+    source = f"{folder}/loop.relay"
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(LOOP)
+    n = 100_000_000
+    model = relayvm.compile_file(source, f"{folder}/loop.rvm", 3)
+    ours = run_vm(model, n, 0, repeat=5) / n * 1e9
+    if shutil.which("lua5.4") is None:
+        print("lua5.4 is not installed: the scalar loop is not compared with it", file=sys.stderr)
+        yield "scalar loop", "ns/iteration", ours, "", float("nan")
+        return
+    theirs = min(float(relayvm.must("lua5.4", "-e", LUA_LOOP % n, timeout=600)) for _ in range(3)) / n * 1e9
+    yield "scalar loop", "ns/iteration", ours, "lua5.4", theirs
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        found = re.search(r"model name\s*: (.*)", file.read())
+    return found.group(1).strip() if found else os.uname().machine
+
+
+def table(rows):
+    lines = ["| Benchmark | Unit | RelayVM | Peer | Peer's | RelayVM is |", "|---|---|---:|---|---:|---:|"]
+    for name, unit, ours, peer, theirs in rows:
+        faster = ours / theirs if unit.endswith("/s") else theirs / ours
+        shown = f"{faster:.1f}x" if faster == faster else ""
+        lines.append(f"| {name} | {unit} | {ours:.4g} | {peer} | {f'{theirs:.4g}' if peer else ''} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for benchmark in (g2p, tree_lstm, scalar_loop):
+            rows += benchmark(folder)
+    today = datetime.date.today().isoformat()
+    commit = relayvm.must("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()
+    text = table(rows)
+    print(text, end="")
+    results = os.path.join(ROOT, "benchmarks", "results")
+    os.makedirs(results, exist_ok=True)
+    short = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)|@.*|CPU|Processor", "", cpu_name()).lower()).strip("-")
+    path = os.path.join(results, f"{today}-{short}.md")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"# {today}, {cpu_name()}\n\nCommit {commit}; `./run bench`; one thread.\n\n{text}")
+    print(f"kept in {os.path.relpath(path, ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
