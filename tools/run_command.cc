@@ -1,0 +1,178 @@
+#include "tools/run_command.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "vm/value_text.h"
+
+namespace rvm::tools {
+namespace {
+
+absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw `", text, "` for ", flag, "; expected a whole number from ", least));
+  }
+  return value;
+}
+
+absl::StatusOr<Value> ReadNpyFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot open `", path, "`"));
+  std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  RVM_ASSIGN_OR_RETURN(Literal literal, DecodeNpy(bytes));
+  return Value::Tensor(std::move(literal));
+}
+
+absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const Entry& entry,
+                                            const std::vector<std::string>& texts) {
+  const FunctionDesc& function = executable.functions[entry.function.value];
+  if (texts.size() != function.num_params) {
+    std::string params;
+    for (size_t i = 0; i < function.num_params; ++i) {
+      absl::StrAppend(&params, i > 0 ? ", " : "", i < entry.param_names.size() ? "%" + entry.param_names[i] + ": " : "",
+                      TypeToString(executable, function.registers[i].type));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw ", texts.size(), " arguments; expected `", entry.name, "(", params, ")`"));
+  }
+  std::vector<Value> values;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    absl::StatusOr<Value> value = texts[i].starts_with("@")
+                                      ? ReadNpyFile(texts[i].substr(1))
+                                      : vm::ParseValueText(executable, function.registers[i].type, texts[i]);
+    if (!value.ok()) {
+      return absl::Status(value.status().code(), absl::StrCat("argument ", i + 1, ", ", value.status().message()));
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+absl::Status WriteNpy(const Value& value, const std::string& path) {
+  if (value.kind() != ValueKind::kTensor) {
+    return absl::InvalidArgumentError("--out needs a result that is one tensor; without it the value is printed");
+  }
+  std::vector<uint8_t> bytes = EncodeNpy(value.tensor());
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) return absl::UnavailableError(absl::StrCat("cannot write `", path, "`"));
+  return absl::OkStatus();
+}
+
+std::string TimesText(std::vector<double> milliseconds) {
+  std::sort(milliseconds.begin(), milliseconds.end());
+  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms\n", milliseconds.size(),
+                         milliseconds.front(), milliseconds[milliseconds.size() / 2], milliseconds.back());
+}
+
+}  // namespace
+
+std::string_view RunOptionsHelp() {
+  return R"(  --entry NAME          the function to call (main)
+  --out FILE.npy        write the result, a tensor, to a file instead of printing it
+  --repeat N            run N times and report the times on standard error
+  --memory-limit BYTES  heap of the program (8 GiB)
+  --stack-limit BYTES   nesting of calls (4 GiB)
+  --fuel N              stop after N calls and backward jumps (no limit)
+  --allow-native        run machine code of the executable; this is the default
+  --no-allow-native     refuse executables with machine code: they could do anything you may do
+
+A VALUE is written as in Relay, or is @FILE.npy:
+  1   -2.5   1i64   True      scalars; a number without suffix takes the parameter's dtype
+  '[[1, 2], [3, 4]]'          a tensor
+  '(1, True)'                 a tuple
+  'Cons(1, Nil)'  '[1, 2]'    a constructor; brackets make a List
+  'ref(3)'                    a reference
+)";
+}
+
+absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, std::vector<std::string>& rest) {
+  RunOptions options;
+  bool only_values = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    std::string flag = args[i];
+    bool is_flag = flag.size() > 1 && flag[0] == '-' && !(flag[1] >= '0' && flag[1] <= '9') && flag[1] != '.' &&
+                   !flag.starts_with("-inf") && !flag.starts_with("-nan");
+    if (only_values || !is_flag) {
+      rest.push_back(flag);
+      continue;
+    }
+    if (flag == "--") {
+      only_values = true;
+      continue;
+    }
+    if (flag == "--allow-native" || flag == "--no-allow-native") {
+      options.allow_native = flag == "--allow-native";
+      continue;
+    }
+    // "--flag value" or "--flag=value"
+    std::string value;
+    size_t equals = flag.find('=');
+    bool known = false;
+    for (std::string_view name : {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel"}) {
+      known |= flag.substr(0, equals) == name;
+    }
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("unknown flag `", flag, "`; --help lists the flags"));
+    if (equals != std::string::npos) {
+      value = flag.substr(equals + 1);
+      flag.resize(equals);
+    } else if (++i < args.size()) {
+      value = args[i];
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("flag `", flag, "` needs a value"));
+    }
+    if (flag == "--entry") {
+      options.entry = value;
+    } else if (flag == "--out") {
+      options.out = value;
+    } else if (flag == "--repeat") {
+      RVM_ASSIGN_OR_RETURN(options.repeat, ReadInteger(flag, value, 1));
+    } else if (flag == "--memory-limit") {
+      RVM_ASSIGN_OR_RETURN(options.machine.memory_limit_bytes, ReadInteger(flag, value, 0));
+    } else if (flag == "--stack-limit") {
+      RVM_ASSIGN_OR_RETURN(options.machine.stack_limit_bytes, ReadInteger(flag, value, 0));
+    } else {
+      RVM_ASSIGN_OR_RETURN(options.machine.fuel, ReadInteger(flag, value, 0));
+    }
+  }
+  return options;
+}
+
+absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out) {
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
+  std::vector<Value> args;
+  // Without the entry, Invoke says which there are.
+  if (const Entry* entry = program->executable().FindEntry(options.entry); entry != nullptr) {
+    RVM_ASSIGN_OR_RETURN(args, ReadArgs(program->executable(), *entry, options.args));
+  }
+  Value result;
+  std::vector<double> times;
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    RVM_ASSIGN_OR_RETURN(result, machine->Invoke(options.entry, args));
+    std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    times.push_back(elapsed.count());
+  }
+  if (options.out.empty()) {
+    out << result.ToString() << '\n';
+  } else {
+    RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));
+  }
+  if (options.repeat > 1) std::fputs(TimesText(std::move(times)).c_str(), stderr);
+  return absl::OkStatus();
+}
+
+}  // namespace rvm::tools

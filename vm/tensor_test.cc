@@ -1,0 +1,217 @@
+// Tensors, kernel calls, views and scalars of the machine.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "vm/machine.h"
+#include "vm/testing/program_builder.h"
+
+namespace rvm::vm {
+namespace {
+
+using testing::Code;
+using testing::Floats;
+using testing::Int;
+using testing::ProgramBuilder;
+
+Value RunMain(Machine& machine, const std::vector<Value>& args) {
+  auto result = machine.Invoke("main", args);
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().live_bytes, 0);
+  EXPECT_EQ(machine.stats().cyclic_objects, 0);
+  return result.ok() ? *result : Value();
+}
+
+// out = a + b, `count` elements.
+int32_t AddFloats(void* const* buffers, int64_t count) {
+  auto* a = static_cast<const float*>(buffers[0]);
+  auto* b = static_cast<const float*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
+  return kRvmOk;
+}
+int32_t AddFour(void* const* buffers, const int64_t*, RvmKernelContext*) { return AddFloats(buffers, 4); }
+int32_t AddDynamic(void* const* buffers, const int64_t* dims, RvmKernelContext* context) {
+  std::memset(context->workspace, 1, static_cast<size_t>(8 * dims[0]));
+  return AddFloats(buffers, dims[0]);
+}
+// The scalar int32 difference of two scalars, and 1 if it is negative: checks the extension in registers.
+int32_t Subtract(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  *static_cast<int32_t*>(buffers[2]) = *static_cast<int32_t*>(buffers[0]) - *static_cast<int32_t*>(buffers[1]);
+  return kRvmOk;
+}
+int32_t OutOfRange(void* const*, const int64_t*, RvmKernelContext*) { return kRvmIndexOutOfRange; }
+
+KernelDesc Desc(std::string name, std::vector<KernelTensor> params, std::vector<KernelTensor> results) {
+  KernelDesc desc;
+  desc.name = name;
+  desc.symbol = name;
+  desc.params = std::move(params);
+  desc.results = std::move(results);
+  return desc;
+}
+
+TEST(TensorTest, StaticAndPlannedKernelCalls) {
+  ProgramBuilder b;
+  TypeId x = b.TensorOf(kFloat32, {4});
+  TypeId i32 = b.Scalar(kInt32);
+  KernelTensor four = {kFloat32, {4}};
+  b.executable().kernels.push_back(Desc("add", {four, four}, {four}));
+  b.executable().kernels.push_back(Desc("sub", {{kInt32, {}}, {kInt32, {}}}, {{kInt32, {}}}));
+  float ones[] = {1, 1, 1, 1};
+  b.executable().constants.push_back(Literal::FromValues<float>(kFloat32, {4}, ones));
+  TypeId pair = b.TupleOf({x, i32});
+  LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, i32});
+  FunctionId main = b.Declare("main", {x, i32}, pair);
+  Code c;
+  c.CallKernelPlanned({2}, {64}, 0, {0, kConstantArg});  // planned: x + 1
+  c.CallKernel({3}, 0, {2, 2}).Op(Opcode::kDrop, {0});   // new: 2 (x + 1)
+  c.LoadInt(4, 5).CallKernel({4}, 1, {1, 4});            // i - 5, in place
+  c.MakeCell(5, cell, {3, 4}).Return(5);
+  b.Define(main, {x, x, i32, pair}, c, 192, {2});
+  FunctionId again = b.Declare("again", {x, i32}, pair);
+  Code d;  // leaves its window before the tail call
+  d.CallKernelPlanned({2}, {0}, 0, {0, 0}).TailCall(main, {0, 1});
+  b.Define(again, {x}, d, 128, {2});
+  b.Export(main);
+  b.Export(again);
+  auto machine = *Machine::Create(b.Build({AddFour, Subtract}), {});
+  EXPECT_EQ(RunMain(*machine, {Floats({1, 2, 3, 4}), Int(3)}).ToString(), "([4f, 6f, 8f, 10f], -2)");
+  EXPECT_EQ(machine->Invoke("again", std::vector<Value>{Floats({1, 2, 3, 4}), Int(3)})->ToString(),
+            "([4f, 6f, 8f, 10f], -2)");
+}
+
+TEST(TensorTest, DynamicKernelCallsBindAndCheckShapes) {
+  ProgramBuilder b;
+  TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+  Dim n = Dim::Var(0, "n");
+  KernelDesc add = Desc("add", {{kFloat32, {n}}, {kFloat32, {n}}}, {{kFloat32, {n}}});
+  add.num_symbols = 1;
+  add.workspace = n * Dim(8);
+  b.executable().kernels.push_back(add);
+  FunctionId main = b.Declare("main", {x, x}, x);
+  Code c;
+  c.CallKernel({2}, 0, {0, 1}, Opcode::kCallKernelDynamic).Op(Opcode::kDrop, {0}).Op(Opcode::kDrop, {1}).Return(2);
+  b.Define(main, {x}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({AddDynamic}), {});
+  EXPECT_EQ(RunMain(*machine, {Floats({1, 2, 3}), Floats({1, 1, 1})}).ToString(), "[2f, 3f, 4f]");
+  EXPECT_EQ(RunMain(*machine, {Floats({}), Floats({})}).ToString(), "Constant([], (0), float32)");
+  // Big enough to leave the heap with its block.
+  std::vector<float> big(100'000, 1.0f);
+  EXPECT_EQ(RunMain(*machine, {Floats(big), Floats(big)}).tensor().DoubleAt(99'999), 2.0);
+  auto error = machine->Invoke("main", std::vector<Value>{Floats({1, 2, 3}), Floats({1, 1})});
+  EXPECT_EQ(error.status().message(), "argument 2 of kernel `add` has extent 2 on axis 0; expected 3\n  in `main`");
+  EXPECT_EQ(machine->stats().live_objects, 0);
+}
+
+TEST(TensorTest, ViewsAndShapeChecks) {
+  ProgramBuilder b;
+  TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+  TypeId rows = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim, 2});
+  TypeId two = b.TensorOf(kFloat32, {2, 2});
+  TypeId i64 = b.Scalar(kInt64);
+  FunctionId main = b.Declare("main", {x}, two);
+  Code c;
+  c.Op(Opcode::kGetDim, {1, 0, 0}).LoadInt(2, 2).Op(Opcode::kFloorDivInt, {1, 1, 2});
+  c.View(3, 0, rows, {1}).CheckShape(4, 3, two).Op(Opcode::kCheckDims, {1, 2, 0}).Return(4);
+  b.Define(main, {i64, i64, rows, two}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build(), {});
+  EXPECT_EQ(RunMain(*machine, {Floats({1, 2, 3, 4})}).ToString(), "[[1f, 2f], [3f, 4f]]");
+  auto odd = machine->Invoke("main", std::vector<Value>{Floats({1, 2, 3})});
+  EXPECT_EQ(odd.status().message(), "a Tensor[(3), float32] has no view of the shape (1, 2)\n  in `main`");
+  auto small = machine->Invoke("main", std::vector<Value>{Floats({1, 2})});
+  EXPECT_EQ(small.status().message(), "saw Tensor[(1, 2), float32]; expected Tensor[(2, 2), float32]\n  in `main`");
+}
+
+TEST(TensorTest, KernelsReportErrors) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  b.executable().kernels.push_back(Desc("take", {}, {{kInt32, {}}}));
+  FunctionId main = b.Declare("main", {}, i32);
+  Code c;
+  c.CallKernel({0}, 0, {}).Return(0);
+  b.Define(main, {i32}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({OutOfRange}), {});
+  EXPECT_EQ(machine->Invoke("main", {}).status().message(), "an index is out of range in kernel `take`\n  in `main`");
+}
+
+// One row per scalar instruction of two operands.
+TEST(TensorTest, IntegerInstructions) {
+  struct Case {
+    Opcode opcode;
+    int64_t a, b, result;
+    DataType type;
+  };
+  const int64_t least = INT64_MIN;
+  const Case cases[] = {
+      {Opcode::kAddI32, INT32_MAX, 1, INT32_MIN, kInt32},
+      {Opcode::kSubI32, INT32_MIN, 1, INT32_MAX, kInt32},
+      {Opcode::kMulI32, 65536, 65536, 0, kInt32},
+      {Opcode::kAddInt, 1, 2, 3, kInt64},
+      {Opcode::kSubInt, 1, 2, -1, kInt64},
+      {Opcode::kMulInt, -3, 4, -12, kInt64},
+      {Opcode::kFloorDivInt, -7, 2, -4, kInt64},
+      {Opcode::kFloorDivInt, 7, 0, 0, kInt64},
+      {Opcode::kFloorDivInt, least, -1, least, kInt64},
+      {Opcode::kFloorModInt, -7, 2, 1, kInt64},
+      {Opcode::kFloorModInt, 7, -2, -1, kInt64},
+      {Opcode::kFloorModInt, 7, 0, 0, kInt64},
+      {Opcode::kTruncDivInt, -7, 2, -3, kInt64},
+      {Opcode::kTruncModInt, -7, 2, -1, kInt64},
+      {Opcode::kTruncModInt, least, -1, 0, kInt64},
+      {Opcode::kMinInt, -1, 1, -1, kInt64},
+      {Opcode::kMaxInt, -1, 1, 1, kInt64},
+      {Opcode::kAndInt, 12, 10, 8, kInt64},
+      {Opcode::kOrInt, 12, 10, 14, kInt64},
+      {Opcode::kXorInt, 12, 10, 6, kInt64},
+  };
+  for (const Case& test : cases) {
+    ProgramBuilder b;
+    TypeId type = b.Scalar(test.type);
+    FunctionId main = b.Declare("main", {type, type}, type);
+    Code c;
+    c.Op(test.opcode, {0, 0, 1}).Return(0);
+    b.Define(main, {}, c);
+    b.Export(main);
+    auto machine = *Machine::Create(b.Build(), {});
+    Value result = RunMain(*machine, {Value::Tensor(Literal::ScalarInt(test.type, test.a)),
+                                      Value::Tensor(Literal::ScalarInt(test.type, test.b))});
+    EXPECT_EQ(result.tensor().IntAt(0), test.result) << SpecOf(test.opcode).mnemonic;
+  }
+}
+
+TEST(TensorTest, Casts) {
+  struct Case {
+    DataType from;
+    double value;
+    DataType to;
+    std::string result;
+  };
+  const Case cases[] = {
+      {kFloat32, 2.9, kInt32, "2"},    {kFloat32, -1e20, kInt32, "-2147483648"},
+      {kFloat64, NAN, kInt64, "0i64"}, {kFloat32, -1, kUInt8, "0u8"},
+      {kFloat32, 0.5, kBool, "True"},  {kInt64, 300, kInt8, "44i8"},
+      {kInt32, 3, kFloat16, "3f16"},   {kUInt8, 255, kInt8, "-1i8"},
+      {kBool, 1, kFloat32, "1f"},      {kFloat64, 0.1, kFloat32, "0.1f"},
+      {kInt32, 256, kBool, "True"},    {kFloat16, 1.5, kBFloat16, "1.5bf16"},
+  };
+  for (const Case& test : cases) {
+    ProgramBuilder b;
+    TypeId from = b.Scalar(test.from);
+    TypeId to = b.Scalar(test.to);
+    FunctionId main = b.Declare("main", {from}, to);
+    Code c;
+    c.Op(Opcode::kCast, {1, 0, PackDataType(test.from), PackDataType(test.to)}).Return(1);
+    b.Define(main, {to}, c);
+    b.Export(main);
+    auto machine = *Machine::Create(b.Build(), {});
+    EXPECT_EQ(RunMain(*machine, {Value::Tensor(Literal::Scalar(test.from, test.value))}).ToString(), test.result);
+  }
+}
+
+}  // namespace
+}  // namespace rvm::vm
