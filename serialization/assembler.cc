@@ -18,6 +18,9 @@ namespace {
 
 using Kind = AssemblyToken::Kind;
 
+// Of types written in place; a table of T numbers may nest as deep as it likes.
+constexpr int kMaxTypeDepth = 200;
+
 // Like ByteReader, the first error sticks: after it the text is at its end.
 class Assembler {
  public:
@@ -162,7 +165,7 @@ class Assembler {
 
   TypeDesc Description(int depth) {
     TypeDesc desc;
-    if (depth > 200) Fail("a type that is not nested so deep");
+    if (depth > kMaxTypeDepth) Fail("a type that is not nested so deep");
     if (Accept("Tensor")) {
       desc.kind = TypeDescKind::kTensor;
       Expect("[");
@@ -301,6 +304,7 @@ class Assembler {
 
   Dim DimExpr(int depth = 0) {
     if (depth > format::kMaxDimDepth) Fail("a dim that is not nested so deep");
+    if (!status_.ok()) return Dim();
     if (token_.kind == Kind::kNumber) return Dim(Integer(INT64_MIN, INT64_MAX));
     if (token_.kind == Kind::kWord && token_.text[0] == '$') {
       uint32_t id = Index('$');

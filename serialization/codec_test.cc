@@ -263,6 +263,8 @@ TEST(AssemblyTest, ErrorsNameTheLine) {
       {"type T1 = int32", "line 1: saw `T1`, expected `T0`"},
       {"type T0 = int33", "line 1: saw `int33`, expected a dtype"},
       {"file x", "line 1: saw `x`, expected a string"},
+      {"kernel N0 \"k\" \"k\" () {\n workspace foo }", "line 2: saw `foo`, expected `(`"},
+      {"kernel N0 \"k\" \"k\" () { workspace (1 & 2) }", "saw `&`, expected one of + - * / %"},
       {"file \"x", "saw `a string without an end`"},
       {"constant K0 = float32 (2) [1]", "expected 2 elements before"},
       {"constant K0 = int32 (1) [99999999999999999999999]", "expected an integer from"},
@@ -280,6 +282,12 @@ TEST(AssemblyTest, ErrorsNameTheLine) {
     absl::Status status = Assemble(c.text).status();
     EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << c.text << "\n" << status;
   }
+}
+
+TEST(AssemblyTest, DeepNestingIsAnError) {
+  std::string deep(100000, '(');
+  EXPECT_FALSE(Assemble("type T0 = " + deep).ok());
+  EXPECT_FALSE(Assemble("kernel N0 \"k\" \"k\" () { workspace " + deep).ok());
 }
 
 TEST(AssemblyTest, EveryOpcodeIsExercised) {
