@@ -256,7 +256,10 @@ ir::Expr* Parser::ParseName() {
     Take();
     absl::StrAppend(&name, ".", Abseil(Take().text));
   }
+  // The papers write variables and functions without their signs.
+  if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
   if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
+  if (globals_.contains(name)) return arena_.New<ir::GlobalExpr>(std::move(name), first.span);
   return UnknownName(From(first.span), DiagnosticKind::kUnknownName, "operator or constructor", name);
 }
 

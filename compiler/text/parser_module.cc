@@ -5,6 +5,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
+#include "compiler/text/prelude_loader.h"
 
 namespace rvm::text {
 
@@ -265,7 +266,14 @@ void Parser::ParseAll() {
 
 bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   int before = diagnostics.errors();
-  Parser(Lex(source, diagnostics), module, diagnostics).ParseAll();
+  std::vector<Token> tokens = Lex(source, diagnostics);
+  if (std::string prelude = NeededPrelude(tokens, module); !prelude.empty()) {
+    // Behind the program's own text, as one: each may mention the other.
+    tokens.pop_back();
+    std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", std::move(prelude)), diagnostics);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  Parser(std::move(tokens), module, diagnostics).ParseAll();
   return diagnostics.errors() == before;
 }
 

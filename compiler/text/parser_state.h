@@ -44,7 +44,8 @@ class Parser {
   std::optional<Dim> ParseDimAtom();
   bool ParseDType(ir::DTypeTerm& dtype);
   bool ParseTypeArg(ir::Kind expected, ir::TypeArg& arg);
-  bool ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam* const> params, std::vector<ir::TypeArg>& args);
+  bool ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam* const> params,
+                     std::vector<ir::TypeArg>& args);
   // `[A, B: Shape]` or `<a, b : Shape>` if there is one.
   bool ParseTypeParams(std::vector<const ir::TypeParam*>& params);
   bool ParseConstraints(std::vector<ir::TypeConstraint>& constraints);
@@ -111,7 +112,8 @@ class Parser {
   void Push(ir::Var* var);
   void PopTo(size_t depth);
   ir::Var* FindVar(std::string_view name) const;
-  std::nullptr_t UnknownName(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, std::string_view name);
+  std::nullptr_t UnknownName(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what,
+                             std::string_view name);
 
   std::vector<Token> tokens_;
   ir::Module& module_;

@@ -54,17 +54,21 @@ std::string AttrToString(const ir::AttrValue& value) {
 
 class Printer {
  public:
-  explicit Printer(std::vector<Comment> comments) : comments_(std::move(comments)) {}
+  // `source`: prints only what stands in it; 0: everything.
+  explicit Printer(uint32_t source, std::vector<Comment> comments) : source_(source), comments_(std::move(comments)) {}
 
   std::string Print(const ir::Module& module) {
     out_ = "#[version = \"0.0.5\"]\n";
-    for (const ir::AdtDef* adt : module.adts) PrintAdt(*adt);
+    for (const ir::AdtDef* adt : module.adts) {
+      if (IsWanted(adt->span)) PrintAdt(*adt);
+    }
     if (!module.free_vars.empty()) out_ += "\n";
     for (const ir::Var* var : module.free_vars) {
       FlushComments(var->span);
       absl::StrAppend(&out_, "free_var %", NameOf(var), Annotation(var->annotation), ";\n");
     }
     for (const ir::GlobalFunction& function : module.functions) {
+      if (!IsWanted(function.span)) continue;
       out_ += "\n";
       FlushComments(function.function->span);
       absl::StrAppend(&out_, "def @", function.name);
@@ -81,6 +85,8 @@ class Printer {
   }
 
  private:
+  bool IsWanted(ir::Span span) const { return source_ == 0 || span.source == source_; }
+
   // ---- layout
   void NewLine() { absl::StrAppend(&out_, "\n", std::string(static_cast<size_t>(indent_) * 2, ' ')); }
   // Comments that stand before `span` go on lines of their own here.
@@ -333,6 +339,7 @@ class Printer {
     });
   }
 
+  uint32_t source_;
   std::vector<Comment> comments_;
   size_t next_comment_ = 0;
   std::string out_;
@@ -344,15 +351,15 @@ class Printer {
 
 }  // namespace
 
-std::string PrintModule(const ir::Module& module) { return Printer({}).Print(module); }
-std::string PrintExpr(const ir::Expr* expr) { return Printer({}).Print(expr); }
+std::string PrintModule(const ir::Module& module) { return Printer(0, {}).Print(module); }
+std::string PrintExpr(const ir::Expr* expr) { return Printer(0, {}).Print(expr); }
 
 std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics) {
   ir::Module module;
   if (!ParseModule(source, module, diagnostics)) return "";
   std::vector<Comment> comments;
   Lex(source, diagnostics, &comments);
-  return Printer(std::move(comments)).Print(module);
+  return Printer(source, std::move(comments)).Print(module);
 }
 
 }  // namespace rvm::text

@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, RoundTrip, testing::ValuesIn(kPrograms));
 
 TEST(Format, KeepsCommentsAndIsIdempotent) {
   const char* text =
-      "// on top\ntype L { N } # a type\n/* of f */ def @f(%x: int32) {\n // first\n let %y = %x; /* then */ %y }\n// end";
+      "// on top\ntype L { N } # a type\n/* of f */ def @f(%x: int32) {\n // first\n let %y = %x; /* then */ %y }\n// "
+      "end";
   Parsed parsed(text);
   std::string formatted = Format(parsed.source, parsed.diagnostics);
   for (const char* comment : {"// on top", "# a type", "/* of f */", "// first", "/* then */", "// end"}) {
@@ -116,6 +117,30 @@ const Rejected kRejected[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Texts, Reject, testing::ValuesIn(kRejected));
 
+TEST(Prelude, OnlyWhatIsMentionedIsLoaded) {
+  EXPECT_TRUE(Parsed("def @main() { 1 }").module.adts.empty());
+  Parsed parsed("def @main(%xs: List[int32]) -> int32 { @length(%xs) }");
+  ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+  EXPECT_EQ(parsed.module.adts.size(), 1u);
+  EXPECT_EQ(parsed.module.functions.size(), 3u);  // length, foldl, main
+}
+
+TEST(Prelude, OwnDefinitionsComeFirst) {
+  Parsed parsed(
+      "type List[A] { Nil, Cons(A, List[A]) } def @main() -> List[int32] { @map(fn (%x: int32) { %x }, Nil) }");
+  ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+  EXPECT_EQ(parsed.module.adts.size(), 1u);
+  Parsed optional(
+      "def @main(%x: Optional[int32]) -> Optional[int32] { match (%x) { Some(%y) => Some(%y), None => None } }");
+  ASSERT_TRUE(optional.ok) << optional.diagnostics.Render();
+  EXPECT_EQ(optional.module.adts.size(), 1u);
+}
+
+TEST(Prelude, IsNotPartOfAFormattedText) {
+  Parsed parsed("def @main(%xs: List[int32]) -> int32 { @length(%xs) }");
+  EXPECT_EQ(Format(parsed.source, parsed.diagnostics).find("type List"), std::string::npos);
+}
+
 TEST(Parser, GoesOnBehindAnErroneousDefinition) {
   Parsed parsed("def @a() { %x } def @b() { %y } def @c() { 1 }");
   EXPECT_EQ(parsed.diagnostics.errors(), 2);
@@ -129,7 +154,7 @@ TEST(Parser, DeepProgramsTakeNoHostStack) {
   EXPECT_GT(PrintModule(chain.module).size(), lets.size());
   Parsed nested("def @main() { " + std::string(50'000, '(') + "1" + std::string(50'000, ')') + " }");
   EXPECT_TRUE(nested.ok);
-  std::string tuple_type = std::string(10'000, '(') + "int32" ;
+  std::string tuple_type = std::string(10'000, '(') + "int32";
   for (int i = 0; i < 10'000; ++i) tuple_type += ",)";
   EXPECT_TRUE(Parsed("def @f(%x: " + tuple_type + ") { 1 }").ok);
 }
