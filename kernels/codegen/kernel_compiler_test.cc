@@ -333,6 +333,22 @@ TEST(KernelCompilerTest, BatchMatmul) {
   CheckKernel({"batch", {x, y}, {z}}, {.symbol_values = {{1, 1}, {2, 5}, {3, 0}}, .threads = true});
 }
 
+TEST(KernelCompilerTest, LargeWorkIsSharedOut) {
+  Dim n = Dim::Var(1, "n");
+  Tensor x = Input(0, "x", kFloat32, {Dim(60), n});
+  Tensor y = Map(x, UnaryOp::kTanh), columns = ReduceAxis(ReduceOp::kSum, y, 0), rows = ReduceAxis(ReduceOp::kMaximum, x, 1);
+  CheckKernel({"large", {x}, {y, columns, rows}}, {.symbol_values = {{5000}, {5}}, .threads = true});
+}
+
+TEST(KernelCompilerTest, ExtentsOfNoInputAreRefused) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(4)});
+  for (const Dim& dim : {Dim::Var(9, "n"), Dim::Any()}) {
+    Tensor y = ComputeTensor("y", kFloat32, {dim}, [&](Indices) { return x({te::Index(0)}); });
+    absl::Status status = CompileKernels(*ParseHostTarget("host"), {{"k", {"bad", {x}, {y}}, {}}}, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 // A GRU cell: two products, gates, and a new state.
 TEST(KernelCompilerTest, GruCellIsOneKernel) {
   constexpr int64_t kHidden = 20, kIn = 12;

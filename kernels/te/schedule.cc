@@ -87,17 +87,23 @@ class Scheduler {
   int64_t next_site_ = 0;
 };
 
+// Every extent must follow from the symbols.
 absl::Status Scheduler::CheckDims() const {
-  auto check = [](const Tensor& tensor) {
-    for (const Dim& dim : tensor.dims()) {
-      if (ContainsAny(dim) && !dim.is_const()) {
-        bool unknown = !EvaluateDim(dim, [](const Dim& leaf) {
-                          return leaf.kind() == DimKind::kVar ? std::optional<int64_t>(1) : std::nullopt;
-                        }).has_value();
-        if (unknown) return absl::InvalidArgumentError(absl::StrCat("a kernel has an unknown extent: ", tensor->name));
-      }
+  const std::vector<Dim>& symbols = schedule_.symbols;
+  auto known = [&](const Dim& dim) {
+    return EvaluateDim(dim, [&](const Dim& leaf) {
+             bool bound = std::find(symbols.begin(), symbols.end(), leaf) != symbols.end();
+             return bound ? std::optional<int64_t>(1) : std::nullopt;
+           }).has_value();
+  };
+  auto check = [&](const Tensor& tensor) {
+    bool ok = std::all_of(tensor.dims().begin(), tensor.dims().end(), known);
+    for (const ExprNode* node : tensor->body ? Postorder({tensor->body}) : std::vector<const ExprNode*>()) {
+      if (node->kind == ExprKind::kDim) ok = ok && known(node->dim);
+      for (const IndexVar& axis : node->axes) ok = ok && known(axis.extent);
     }
-    return absl::OkStatus();
+    if (ok) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("an extent of `", tensor->name, "` does not follow from the inputs of its kernel"));
   };
   for (const Tensor& tensor : computation_.inputs) RVM_RETURN_IF_ERROR(check(tensor));
   for (const Tensor& tensor : schedule_.tensors) RVM_RETURN_IF_ERROR(check(tensor));
