@@ -284,6 +284,15 @@ TEST(AssemblyTest, ErrorsNameTheLine) {
   }
 }
 
+TEST(AssemblyTest, NamesMayContainAnything) {
+  Executable program = Program("all_opcodes.rvmasm");
+  program.adts[0].name = "a\n\"b\" ; \\ \x01 \xc3\xa9";
+  program.functions[3].name = "c\nd";
+  absl::StatusOr<Executable> again = Assemble(Disassemble(program));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Encode(*again), Encode(program));
+}
+
 TEST(AssemblyTest, DeepNestingIsAnError) {
   std::string deep(100000, '(');
   EXPECT_FALSE(Assemble("type T0 = " + deep).ok());

@@ -1,5 +1,6 @@
 #include "serialization/disassembler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -30,6 +31,12 @@ std::string Quoted(std::string_view text) {
     }
   }
   return out + "\"";
+}
+
+// Names may contain anything; a comment ends with its line.
+std::string OneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
 }
 
 std::string HexBytes(const void* data, size_t size) {
@@ -98,7 +105,8 @@ class Disassembler {
         break;
       default: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
     }
-    if (type.kind >= TypeDescKind::kTuple) absl::StrAppend(&out_, "  ; ", TypeToString(executable_, TypeId(index)));
+    if (type.kind >= TypeDescKind::kTuple)
+      absl::StrAppend(&out_, "  ; ", OneLine(TypeToString(executable_, TypeId(index))));
     out_ += "\n";
   }
 
@@ -212,7 +220,7 @@ class Disassembler {
     for (size_t r = 0; r < function.registers.size(); ++r) {
       TypeId type = function.registers[r].type;
       absl::StrAppend(&out_, "  r", r, ": T", type.value, function.registers[r].planned ? " planned" : "", "  ; ",
-                      TypeToString(executable_, type), "\n");
+                      OneLine(TypeToString(executable_, type)), "\n");
     }
     out_ += "code\n";
     PrintCode(function);
@@ -281,7 +289,7 @@ class Disassembler {
       for (uint32_t i = 0; i < operand.count; ++i) absl::StrAppend(&out_, i == 0 ? "" : ", ", OperandText(operand, i));
       out_ += "]";
     }
-    if (!comment_.empty()) absl::StrAppend(&out_, "  ; ", comment_);
+    if (!comment_.empty()) absl::StrAppend(&out_, "  ; ", OneLine(comment_));
     out_ += "\n";
   }
 
