@@ -38,15 +38,15 @@ class Format(relayvm.TestCase):
 
     def test_no_loose_ends(self):
         wrong = [path for path in tracked("*.h", "*.cc", "*.py", "*.md", "*.relay", "run")
-                 if path != "tests/format_test.py" and re.search(r"\b(TODO|FIXME|XXX)\b", read(path))]
+                 if path not in ("tests/format_test.py", "docs/style.md") and re.search(r"\b(TODO|FIXME|XXX)\b", read(path))]
         self.assert_none(wrong)
 
     def test_links_of_documents_lead_somewhere(self):
         wrong = []
         for path in tracked("*.md"):
             folder = path.rsplit("/", 1)[0] if "/" in path else "."
-            prose = re.sub(r"```.*?```|`[^`]*`|^ {4}.*$", "", read(path), flags=re.DOTALL | re.MULTILINE)
-            for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
+            prose = re.sub(r"```.*?```|`[^`]*`|^ {4}[^\n]*$", "", read(path), flags=re.DOTALL | re.MULTILINE)
+            for link in re.findall(r"\]\(([^)#\s\[]+)(?:#[^)]*)?\)", prose):
                 if not re.match(r"[a-z]+:", link) and relayvm.run("test", "-e", f"{relayvm.ROOT}/{folder}/{link}").returncode:
                     wrong.append(f"{path}: {link}")
         self.assert_none(wrong)

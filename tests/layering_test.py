@@ -22,7 +22,7 @@ MAY_USE = {
     "kernels/runtime": {"base", "kernels/abi"},
     "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
     "compiler": {"base", "serialization", "kernels/te"},
-    "compiler/driver": {"base", "serialization", "kernels/te", "kernels/codegen", "compiler"},
+    "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/codegen", "compiler"},
     "tools": EVERYTHING,
     "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
     "tests": EVERYTHING,
