@@ -1,0 +1,121 @@
+#include "compiler/driver/compile.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
+#include "base/status_macros.h"
+#include "compiler/bytecode/emit_program.h"
+#include "compiler/driver/constant_packing.h"
+#include "compiler/driver/params.h"
+#include "compiler/driver/version.h"
+#include "compiler/text/parser.h"
+#include "compiler/typing/infer_type.h"
+#include "kernels/abi/kernel_abi.h"
+#include "kernels/codegen/kernel_compiler.h"
+
+namespace rvm::driver {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module,
+                                                       const std::vector<std::string>& wanted) {
+  if (wanted.empty()) {
+    std::vector<std::string> entries = DefaultEntries(module);
+    if (!entries.empty()) return entries;
+    return absl::InvalidArgumentError(
+        "the program has no function to call; expected a `def @main` without type parameters");
+  }
+  std::vector<std::string_view> names;
+  for (const ir::GlobalFunction& global : module.functions) names.push_back(global.name);
+  for (const std::string& entry : wanted) {
+    if (module.FindFunction(entry) != nullptr) continue;
+    std::string_view nearest = NearestName(entry, names);
+    return absl::NotFoundError(absl::StrCat("the program has no function `@", entry, "`",
+                                            nearest.empty() ? "" : "; did you mean `@", std::string(nearest),
+                                            nearest.empty() ? "" : "`?"));
+  }
+  return wanted;
+}
+
+// Machine code for the kernels of `program`; their descriptors get what it decides.
+absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::HostTarget& target,
+                            const CompileOptions& options, CompiledProgram& result) {
+  Executable& executable = program.executable;
+  if (program.kernels.empty()) return absl::OkStatus();
+  std::vector<codegen::KernelRequest> requests;
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    KernelDesc& desc = executable.kernels[i];
+    if (desc.symbol.empty()) desc.symbol = absl::StrCat("rvm_k", i, "_", desc.name);
+    requests.push_back(
+        {desc.symbol, std::move(program.kernels[i].computation), std::move(program.kernels[i].constant_inputs)});
+  }
+  RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
+                       codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
+  for (size_t i = 0; i < object.kernels.size(); ++i) {
+    executable.kernels[i].workspace = object.kernels[i].workspace;
+    executable.metadata.emplace_back(absl::StrCat("schedule.", executable.kernels[i].symbol),
+                                     object.kernels[i].schedule);
+  }
+  RVM_RETURN_IF_ERROR(PackConstants(object.kernels, executable));
+  executable.native_objects.push_back(
+      {target.triple, target.cpu, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
+  result.llvm_ir = std::move(object.llvm_ir);
+  result.assembly = std::move(object.assembly);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const CompileOptions& options) {
+  CompiledProgram result;
+  RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(options.target));
+  RVM_RETURN_IF_ERROR(CompileKernels(program, target, options, result));
+  Executable& executable = program.executable;
+  DropUnusedConstants(executable);
+  executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
+  executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
+  std::sort(executable.metadata.begin(), executable.metadata.end());
+  absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(std::move(executable));
+  if (!verified.ok()) {
+    return absl::InternalError(
+        absl::StrCat("internal error: the compiler made bytecode that does not verify: ", verified.status().message()));
+  }
+  result.executable = *std::move(verified);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const std::vector<std::string>& params_files,
+                                        std::vector<std::string>* unused_tensors) {
+  ir::Module module;
+  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  if (!params_files.empty()) {
+    std::vector<ParamFile> files;
+    for (const std::string& path : params_files) {
+      RVM_ASSIGN_OR_RETURN(ParamFile file, LoadParams(path));
+      files.push_back(std::move(file));
+    }
+    if (!BindParams(module, files, diagnostics, unused_tensors)) return diagnostics.ToStatus();
+  }
+  if (!typing::InferTypes(module, diagnostics)) return diagnostics.ToStatus();
+  return module;
+}
+
+absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const CompileOptions& options) {
+  std::vector<std::string> unused;
+  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &unused));
+  // Without files of weights, this says which are missing.
+  if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
+  RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries));
+  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, options.observer));
+  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
+                       bytecode::EmitProgram(module, entries, diagnostics.sources(), {options.opt_level > 0}));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), options));
+  result.unused_tensors = std::move(unused);
+  return result;
+}
+
+}  // namespace rvm::driver

@@ -1,0 +1,50 @@
+// From Relay text to an executable: the stages in their order.
+#ifndef RVM_COMPILER_DRIVER_COMPILE_H_
+#define RVM_COMPILER_DRIVER_COMPILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/module.h"
+#include "compiler/passes/pipeline.h"
+#include "serialization/verifier.h"
+
+namespace rvm::driver {
+
+struct CompileOptions {
+  int opt_level = 2;                      // 0..3
+  std::string target = "host";            // codegen::ParseHostTarget
+  std::vector<std::string> entries;       // empty: DefaultEntries
+  std::vector<std::string> params_files;  // weights for the free variables
+  bool keep_ir = false;                   // fills llvm_ir and assembly
+  passes::PassObserver observer;          // sees the program after each pass
+};
+
+struct CompiledProgram {
+  std::shared_ptr<const VerifiedExecutable> executable;
+  std::vector<std::string> unused_tensors;  // of params_files
+  std::string llvm_ir, assembly;            // of the kernels, if kept
+};
+
+// `source`: its id in the diagnostics' source map. Where the program is wrong the errors are in
+// `diagnostics` and the status only counts them; other statuses say themselves what is wrong.
+// The same input gives the same executable.
+absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const CompileOptions& options);
+
+// The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
+absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const std::vector<std::string>& params_files = {},
+                                        std::vector<std::string>* unused_tensors = nullptr);
+
+// The functions one would call from outside: `main`, and those that no other function mentions;
+// without polymorphic ones. REQUIRES: a typed module.
+std::vector<std::string> DefaultEntries(const ir::Module& module);
+
+}  // namespace rvm::driver
+
+#endif  // RVM_COMPILER_DRIVER_COMPILE_H_

@@ -1,0 +1,23 @@
+// Constants as the compiled kernels want them.
+#ifndef RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
+#define RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "kernels/codegen/kernel_compiler.h"
+#include "serialization/executable.h"
+
+namespace rvm::driver {
+
+// Repacks the constants of kernel calls whose kernel asks for a layout, each once per layout, and
+// gives the kernels' descriptors the packed shapes. `kernels`: by KernelId. kResourceExhausted where there
+// are more constants than an argument can name.
+absl::Status PackConstants(std::span<const codegen::CompiledKernel> kernels, Executable& executable);
+
+// Drops the constants that no instruction names and renumbers the rest.
+void DropUnusedConstants(Executable& executable);
+
+}  // namespace rvm::driver
+
+#endif  // RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
