@@ -67,10 +67,18 @@ void BM_Dense(benchmark::State& state) {
   int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   Runner runner(Dense(m, n, k), {false, state.range(3) != 0});
   for (auto _ : state) runner.Run();
-  state.counters["FLOP/s"] = benchmark::Counter(static_cast<double>(2 * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["B/s"] = benchmark::Counter(static_cast<double>(4 * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(static_cast<double>(2 * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["B/s"] =
+      benchmark::Counter(static_cast<double>(4 * n * k), benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(BM_Dense)->Args({1, 768, 256, 1})->Args({1, 2048, 512, 1})->Args({64, 768, 768, 1})->Args({6, 768, 768, 1})->Args({1, 768, 256, 0})->Args({64, 768, 768, 0});
+BENCHMARK(BM_Dense)
+    ->Args({1, 768, 256, 1})
+    ->Args({1, 2048, 512, 1})
+    ->Args({64, 768, 768, 1})
+    ->Args({6, 768, 768, 1})
+    ->Args({1, 768, 256, 0})
+    ->Args({64, 768, 768, 0});
 
 void BM_Unary(benchmark::State& state) {
   constexpr int64_t kCount = 4096;
@@ -81,7 +89,11 @@ void BM_Unary(benchmark::State& state) {
   for (auto _ : state) runner.Run();
   state.SetItemsProcessed(state.iterations() * kCount);
 }
-BENCHMARK(BM_Unary)->ArgName("op")->Arg(static_cast<int>(te::UnaryOp::kTanh))->Arg(static_cast<int>(te::UnaryOp::kExp))->Arg(static_cast<int>(te::UnaryOp::kSigmoid));
+BENCHMARK(BM_Unary)
+    ->ArgName("op")
+    ->Arg(static_cast<int>(te::UnaryOp::kTanh))
+    ->Arg(static_cast<int>(te::UnaryOp::kExp))
+    ->Arg(static_cast<int>(te::UnaryOp::kSigmoid));
 
 void BM_CompileDense(benchmark::State& state) {
   auto target = codegen::ParseHostTarget("host");

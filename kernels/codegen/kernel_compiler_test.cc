@@ -21,11 +21,12 @@ using te::UnaryOp;
 
 using Indices = std::span<const Expr>;
 
-constexpr DataType kAllTypes[] = {kBool,   kInt8,   kInt16,   kInt32,   kInt64,   kUInt8,
-                                  kUInt16, kUInt32, kUInt64, kFloat16, kFloat32, kFloat64, kBFloat16};
+constexpr DataType kAllTypes[] = {kBool,   kInt8,   kInt16,   kInt32,   kInt64,   kUInt8,   kUInt16,
+                                  kUInt32, kUInt64, kFloat16, kFloat32, kFloat64, kBFloat16};
 
 Tensor Map(const Tensor& x, UnaryOp op) {
-  return ComputeTensor("map", te::Unary(op, x(std::vector<Expr>(x.rank(), te::Index(0)))).dtype(), x.dims(), [&](Indices i) { return te::Unary(op, x(i)); });
+  return ComputeTensor("map", te::Unary(op, x(std::vector<Expr>(x.rank(), te::Index(0)))).dtype(), x.dims(),
+                       [&](Indices i) { return te::Unary(op, x(i)); });
 }
 
 Tensor Zip(BinaryOp op, const Tensor& a, const Tensor& b) {
@@ -94,13 +95,14 @@ TEST(KernelCompilerTest, BinaryOperationsOfEveryType) {
 TEST(KernelCompilerTest, IntegerArithmeticNeverTraps) {
   Tensor a = Input(0, "a", kInt32, {Dim(6)}), b = Input(1, "b", kInt32, {Dim(6)});
   Computation computation{"divide", {a, b}, {}};
-  for (BinaryOp op : {BinaryOp::kDivide, BinaryOp::kFloorDivide, BinaryOp::kFloorMod, BinaryOp::kTruncDivide, BinaryOp::kTruncMod,
-                      BinaryOp::kShiftLeft, BinaryOp::kShiftRight, BinaryOp::kPower}) {
+  for (BinaryOp op : {BinaryOp::kDivide, BinaryOp::kFloorDivide, BinaryOp::kFloorMod, BinaryOp::kTruncDivide,
+                      BinaryOp::kTruncMod, BinaryOp::kShiftLeft, BinaryOp::kShiftRight, BinaryOp::kPower}) {
     computation.outputs.push_back(Zip(op, a, b));
   }
   constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
   const int32_t x[] = {kLeast, kLeast, 7, -7, kLeast, 5}, y[] = {-1, 0, 0, -2, 33, -40};
-  CheckKernelOn(computation, {Literal::FromValues<int32_t>(kInt32, {6}, x), Literal::FromValues<int32_t>(kInt32, {6}, y)});
+  CheckKernelOn(computation,
+                {Literal::FromValues<int32_t>(kInt32, {6}, x), Literal::FromValues<int32_t>(kInt32, {6}, y)});
 }
 
 TEST(KernelCompilerTest, CastsBetweenAllTypes) {
@@ -117,12 +119,14 @@ TEST(KernelCompilerTest, CastsBetweenAllTypes) {
 
 TEST(KernelCompilerTest, SpecialFloats) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-  const float values[] = {0.0f, -0.0f, kInf, -kInf, kNan, 1e30f, -1e30f, 1e-40f, 3e-39f, 88.7f, 89.5f, -87.5f, -100.0f, -104.5f, 1.0f, 0.5f, 3.4e38f};
+  const float values[] = {0.0f,  -0.0f, kInf,   -kInf,   kNan,    1e30f, -1e30f, 1e-40f, 3e-39f,
+                          88.7f, 89.5f, -87.5f, -100.0f, -104.5f, 1.0f,  0.5f,   3.4e38f};
   int64_t count = std::size(values);
   Tensor x = Input(0, "x", kFloat32, {Dim(count)});
   Computation computation{"special", {x}, {}};
-  for (UnaryOp op : {UnaryOp::kExp, UnaryOp::kLog, UnaryOp::kLog2, UnaryOp::kLog10, UnaryOp::kTanh, UnaryOp::kSigmoid, UnaryOp::kErf,
-                     UnaryOp::kSign, UnaryOp::kRound, UnaryOp::kIsFinite, UnaryOp::kIsInf, UnaryOp::kIsNan}) {
+  for (UnaryOp op :
+       {UnaryOp::kExp, UnaryOp::kLog, UnaryOp::kLog2, UnaryOp::kLog10, UnaryOp::kTanh, UnaryOp::kSigmoid, UnaryOp::kErf,
+        UnaryOp::kSign, UnaryOp::kRound, UnaryOp::kIsFinite, UnaryOp::kIsInf, UnaryOp::kIsNan}) {
     computation.outputs.push_back(Map(x, op));
   }
   for (DataType to : {kInt8, kInt64, kUInt8, kUInt64, kFloat16, kBFloat16}) {
@@ -136,7 +140,8 @@ TEST(KernelCompilerTest, SpecialFloats) {
 TEST(KernelCompilerTest, HalfTypesInSoftware) {
   for (DataType dtype : {kFloat16, kBFloat16}) {
     Tensor a = Input(0, "a", dtype, {Dim(1000)}), b = Input(1, "b", dtype, {Dim(1000)});
-    CheckKernel({"half", {a, b}, {Zip(BinaryOp::kMultiply, a, b), ReduceAxis(ReduceOp::kSum, a, 0)}}, {.range = 1e-3, .target = "x86-64"});
+    CheckKernel({"half", {a, b}, {Zip(BinaryOp::kMultiply, a, b), ReduceAxis(ReduceOp::kSum, a, 0)}},
+                {.range = 1e-3, .target = "x86-64"});
   }
 }
 
@@ -145,11 +150,13 @@ TEST(KernelCompilerTest, FloatMathIsAccurate) {
     UnaryOp op;
     double range, low;
   };
-  for (const Case& c : {Case{UnaryOp::kExp, 85, -85}, Case{UnaryOp::kTanh, 9, -9}, Case{UnaryOp::kSigmoid, 80, -80}, Case{UnaryOp::kErf, 4.5, -4.5},
-                        Case{UnaryOp::kLog, 10, 1e-6}, Case{UnaryOp::kLog2, 10, 1e-6}, Case{UnaryOp::kLog10, 10, 1e-6}}) {
+  for (const Case& c : {Case{UnaryOp::kExp, 85, -85}, Case{UnaryOp::kTanh, 9, -9}, Case{UnaryOp::kSigmoid, 80, -80},
+                        Case{UnaryOp::kErf, 4.5, -4.5}, Case{UnaryOp::kLog, 10, 1e-6}, Case{UnaryOp::kLog2, 10, 1e-6},
+                        Case{UnaryOp::kLog10, 10, 1e-6}}) {
     constexpr int64_t kCount = 4001;
     std::vector<float> values;
-    for (int64_t i = 0; i < kCount; ++i) values.push_back(static_cast<float>(c.low + (c.range - c.low) * static_cast<double>(i) / (kCount - 1)));
+    for (int64_t i = 0; i < kCount; ++i)
+      values.push_back(static_cast<float>(c.low + (c.range - c.low) * static_cast<double>(i) / (kCount - 1)));
     Tensor x = Input(0, "x", kFloat32, {Dim(kCount)});
     // The relative error, computed by the kernel itself in float64 against libm.
     Tensor y = Map(x, c.op);
@@ -159,7 +166,8 @@ TEST(KernelCompilerTest, FloatMathIsAccurate) {
       Expr small = te::Binary(BinaryOp::kLess, te::Unary(UnaryOp::kAbs, exact), te::Const(kFloat64, 1e-30));
       return te::Select(small, te::Const(kFloat64, 0), te::Binary(BinaryOp::kDivide, off, exact));
     });
-    CheckKernelOn({"math", {x}, {error}}, {Literal::FromValues<float>(kFloat32, {kCount}, values)}, {.tolerance = 8e-7});
+    CheckKernelOn({"math", {x}, {error}}, {Literal::FromValues<float>(kFloat32, {kCount}, values)},
+                  {.tolerance = 8e-7});
     if (HasFatalFailure()) {
       ADD_FAILURE() << "operation " << static_cast<int>(c.op);
       return;
@@ -170,9 +178,12 @@ TEST(KernelCompilerTest, FloatMathIsAccurate) {
 TEST(KernelCompilerTest, ElementwiseChainsAreVectorised) {
   Dim n = Dim::Var(1, "n");
   Tensor x = Input(0, "x", kFloat32, {n, Dim(64)}), bias = Input(1, "bias", kFloat32, {Dim(64)});
-  Tensor y = ComputeTensor("y", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kTanh, x(i) + bias({i[1]})); });
-  Tensor z = ComputeTensor("z", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kSigmoid, y(i)) * x(i); });
-  CompiledObject object = CheckKernel({"chain", {x, bias}, {z}}, {.symbol_values = {{0}, {1}, {7}}, .target = "x86-64-v3"});
+  Tensor y =
+      ComputeTensor("y", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kTanh, x(i) + bias({i[1]})); });
+  Tensor z =
+      ComputeTensor("z", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kSigmoid, y(i)) * x(i); });
+  CompiledObject object =
+      CheckKernel({"chain", {x, bias}, {z}}, {.symbol_values = {{0}, {1}, {7}}, .target = "x86-64-v3"});
   EXPECT_NE(object.assembly.find("ymm"), std::string::npos);
   EXPECT_NE(object.assembly.find("vfmadd"), std::string::npos);
   EXPECT_EQ(object.assembly.find("tanhf"), std::string::npos);
@@ -185,11 +196,14 @@ TEST(KernelCompilerTest, ReductionsOfEveryKind) {
     for (size_t axis : {0, 1, 2}) {
       Tensor x = Input(0, "x", dtype, {n, m, Dim(5)});
       Computation computation{"reduce", {x}, {}};
-      for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMaximum, ReduceOp::kMinimum, ReduceOp::kArgMax, ReduceOp::kArgMin,
-                          ReduceOp::kArgMaxLast, ReduceOp::kArgMinLast}) {
+      for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMaximum, ReduceOp::kMinimum, ReduceOp::kArgMax,
+                          ReduceOp::kArgMin, ReduceOp::kArgMaxLast, ReduceOp::kArgMinLast}) {
         computation.outputs.push_back(ReduceAxis(op, x, axis));
       }
-      CheckKernel(computation, {.symbol_values = {{3, 4}, {1, 1}, {0, 3}, {3, 0}, {40, 9}, {2, 70}}, .tolerance = 1e-3, .range = 2, .threads = true});
+      CheckKernel(computation, {.symbol_values = {{3, 4}, {1, 1}, {0, 3}, {3, 0}, {40, 9}, {2, 70}},
+                                .tolerance = 1e-3,
+                                .range = 2,
+                                .threads = true});
       if (HasFatalFailure()) return;
     }
   }
@@ -197,14 +211,20 @@ TEST(KernelCompilerTest, ReductionsOfEveryKind) {
 
 TEST(KernelCompilerTest, AllAndAny) {
   Tensor x = Input(0, "x", kBool, {Dim(13), Dim(3)});
-  CheckKernel({"all", {x}, {ReduceAxis(ReduceOp::kAll, x, 1), ReduceAxis(ReduceOp::kAny, x, 1), ReduceAxis(ReduceOp::kAll, x, 0), ReduceAxis(ReduceOp::kAny, x, 0)}}, {.range = 9});
+  CheckKernel({"all",
+               {x},
+               {ReduceAxis(ReduceOp::kAll, x, 1), ReduceAxis(ReduceOp::kAny, x, 1), ReduceAxis(ReduceOp::kAll, x, 0),
+                ReduceAxis(ReduceOp::kAny, x, 0)}},
+              {.range = 9});
 }
 
 TEST(KernelCompilerTest, ReduceOverAllAxes) {
   Dim n = Dim::Var(1, "n");
   Tensor x = Input(0, "x", kFloat32, {n, Dim(7), Dim(3)});
   Dim extents[] = {n, 7, 3};
-  Tensor sum = ComputeTensor("sum", kFloat32, {}, [&](Indices) { return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return x(r); }); });
+  Tensor sum = ComputeTensor("sum", kFloat32, {}, [&](Indices) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return x(r); });
+  });
   Tensor mean = ComputeTensor("mean", kFloat32, {}, [&](Indices) {
     return te::Binary(BinaryOp::kDivide, sum({}), te::Cast(kFloat32, te::DimValue(n * 21)));
   });
@@ -214,10 +234,16 @@ TEST(KernelCompilerTest, ReduceOverAllAxes) {
 
 TEST(KernelCompilerTest, BroadcastTransposeReshapeGather) {
   Dim n = Dim::Var(1, "n");
-  Tensor x = Input(0, "x", kFloat32, {n, Dim(6)}), row = Input(1, "row", kFloat32, {Dim(6)}), at = Input(2, "at", kInt64, {Dim(5)});
-  Tensor transposed = ComputeTensor("t", kFloat32, {Dim(6), n}, [&](Indices i) { return x({i[1], i[0]}) + row({i[0]}); });
-  auto flat_mod = [&](const Expr& flat) { return x({te::Binary(BinaryOp::kFloorDivide, flat, te::Index(6)), te::Binary(BinaryOp::kFloorMod, flat, te::Index(6))}); };
-  Tensor reshaped = ComputeTensor("r", kFloat32, {n * 2, Dim(3)}, [&](Indices i) { return flat_mod(i[0] * te::Index(3) + i[1]); });
+  Tensor x = Input(0, "x", kFloat32, {n, Dim(6)}), row = Input(1, "row", kFloat32, {Dim(6)}),
+         at = Input(2, "at", kInt64, {Dim(5)});
+  Tensor transposed =
+      ComputeTensor("t", kFloat32, {Dim(6), n}, [&](Indices i) { return x({i[1], i[0]}) + row({i[0]}); });
+  auto flat_mod = [&](const Expr& flat) {
+    return x(
+        {te::Binary(BinaryOp::kFloorDivide, flat, te::Index(6)), te::Binary(BinaryOp::kFloorMod, flat, te::Index(6))});
+  };
+  Tensor reshaped =
+      ComputeTensor("r", kFloat32, {n * 2, Dim(3)}, [&](Indices i) { return flat_mod(i[0] * te::Index(3) + i[1]); });
   Tensor taken = ComputeTensor("g", kFloat32, {Dim(5), Dim(6)}, [&](Indices i) {
     Expr last = te::DimValue(n) - te::Index(1);
     Expr clamped = te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, at({i[0]}), last), te::Index(0));
@@ -261,29 +287,35 @@ Tensor Softmax(const Tensor& x) {
     return t(at);
   };
   Tensor top = along(ReduceOp::kMaximum, x);
-  Tensor power = ComputeTensor("exp", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kExp, x(i) - zero(top, i)); });
+  Tensor power = ComputeTensor("exp", kFloat32, x.dims(),
+                               [&](Indices i) { return te::Unary(UnaryOp::kExp, x(i) - zero(top, i)); });
   Tensor sum = along(ReduceOp::kSum, power);
-  return ComputeTensor("softmax", kFloat32, x.dims(), [&](Indices i) { return te::Binary(BinaryOp::kDivide, power(i), zero(sum, i)); });
+  return ComputeTensor("softmax", kFloat32, x.dims(),
+                       [&](Indices i) { return te::Binary(BinaryOp::kDivide, power(i), zero(sum, i)); });
 }
 
 TEST(KernelCompilerTest, SoftmaxIsOneKernel) {
   Dim n = Dim::Var(1, "n"), m = Dim::Var(2, "m");
   Tensor x = Input(0, "x", kFloat32, {n, m});
-  CompiledObject object = CheckKernel({"softmax", {x}, {Softmax(x)}}, {.symbol_values = {{1, 1}, {3, 17}, {5, 300}, {0, 4}}, .threads = true});
+  CompiledObject object = CheckKernel({"softmax", {x}, {Softmax(x)}},
+                                      {.symbol_values = {{1, 1}, {3, 17}, {5, 300}, {0, 4}}, .threads = true});
   EXPECT_FALSE(object.kernels[0].workspace == Dim(0));
 }
 
 TEST(KernelCompilerTest, LayerNorm) {
   Dim n = Dim::Var(1, "n");
   Tensor x = Input(0, "x", kFloat32, {n, Dim(33)}), gamma = Input(1, "gamma", kFloat32, {Dim(33)});
-  Tensor mean = ComputeTensor("mean", kFloat32, {n}, [&](Indices i) { return ReduceAxis(ReduceOp::kSum, x, 1)(i) * te::Const(kFloat32, 1.0 / 33); });
+  Tensor mean = ComputeTensor("mean", kFloat32, {n}, [&](Indices i) {
+    return ReduceAxis(ReduceOp::kSum, x, 1)(i) * te::Const(kFloat32, 1.0 / 33);
+  });
   Tensor square = ComputeTensor("square", kFloat32, x.dims(), [&](Indices i) {
     Expr d = x(i) - mean({i[0]});
     return d * d;
   });
   Tensor variance = ReduceAxis(ReduceOp::kSum, square, 1);
   Tensor y = ComputeTensor("norm", kFloat32, x.dims(), [&](Indices i) {
-    Expr scale = te::Unary(UnaryOp::kRsqrt, variance({i[0]}) * te::Const(kFloat32, 1.0 / 33) + te::Const(kFloat32, 1e-5));
+    Expr scale =
+        te::Unary(UnaryOp::kRsqrt, variance({i[0]}) * te::Const(kFloat32, 1.0 / 33) + te::Const(kFloat32, 1e-5));
     return (x(i) - mean({i[0]})) * scale * gamma({i[1]});
   });
   CheckKernel({"norm", {x, gamma}, {y}}, {.symbol_values = {{1}, {4}, {19}}});
@@ -318,7 +350,8 @@ TEST(KernelCompilerTest, ContractionsOnEveryTarget) {
   for (const char* target : {"x86-64", "x86-64-v2", "x86-64-v3", "host"}) {
     for (int64_t m : {1, 9}) {
       Tensor x = Input(0, "x", kFloat32, {Dim(m), Dim(50)}), w = Input(1, "w", kFloat32, {Dim(70), Dim(50)});
-      CheckKernel({"dense", {x, w}, {Map(Dense(x, w), UnaryOp::kTanh)}}, {.constant_inputs = {false, true}, .target = target});
+      CheckKernel({"dense", {x, w}, {Map(Dense(x, w), UnaryOp::kTanh)}},
+                  {.constant_inputs = {false, true}, .target = target});
     }
   }
 }
@@ -328,7 +361,8 @@ TEST(KernelCompilerTest, BatchMatmul) {
   Tensor x = Input(0, "x", kFloat32, {b, m, Dim(24)}), y = Input(1, "y", kFloat32, {b, Dim(24), Dim(31)});
   Dim extents[] = {24};
   Tensor z = ComputeTensor("z", kFloat32, {b, m, Dim(31)}, [&](Indices i) {
-    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return x({i[0], i[1], r[0]}) * y({i[0], r[0], i[2]}); });
+    return te::Reduce(ReduceOp::kSum, extents,
+                      [&](Indices r) { return x({i[0], i[1], r[0]}) * y({i[0], r[0], i[2]}); });
   });
   CheckKernel({"batch", {x, y}, {z}}, {.symbol_values = {{1, 1}, {2, 5}, {3, 0}}, .threads = true});
 }
@@ -336,7 +370,8 @@ TEST(KernelCompilerTest, BatchMatmul) {
 TEST(KernelCompilerTest, LargeWorkIsSharedOut) {
   Dim n = Dim::Var(1, "n");
   Tensor x = Input(0, "x", kFloat32, {Dim(60), n});
-  Tensor y = Map(x, UnaryOp::kTanh), columns = ReduceAxis(ReduceOp::kSum, y, 0), rows = ReduceAxis(ReduceOp::kMaximum, x, 1);
+  Tensor y = Map(x, UnaryOp::kTanh), columns = ReduceAxis(ReduceOp::kSum, y, 0),
+         rows = ReduceAxis(ReduceOp::kMaximum, x, 1);
   CheckKernel({"large", {x}, {y, columns, rows}}, {.symbol_values = {{5000}, {5}}, .threads = true});
 }
 
@@ -353,11 +388,14 @@ TEST(KernelCompilerTest, ExtentsOfNoInputAreRefused) {
 TEST(KernelCompilerTest, GruCellIsOneKernel) {
   constexpr int64_t kHidden = 20, kIn = 12;
   Tensor x = Input(0, "x", kFloat32, {Dim(1), Dim(kIn)}), h = Input(1, "h", kFloat32, {Dim(1), Dim(kHidden)});
-  Tensor wi = Input(2, "wi", kFloat32, {Dim(3 * kHidden), Dim(kIn)}), wh = Input(3, "wh", kFloat32, {Dim(3 * kHidden), Dim(kHidden)});
+  Tensor wi = Input(2, "wi", kFloat32, {Dim(3 * kHidden), Dim(kIn)}),
+         wh = Input(3, "wh", kFloat32, {Dim(3 * kHidden), Dim(kHidden)});
   Tensor gi = Dense(x, wi), gh = Dense(h, wh);
   auto part = [&](const Tensor& g, Indices i, int64_t which) { return g({i[0], i[1] + te::Index(which * kHidden)}); };
   auto gate = [&](int64_t which) {
-    return ComputeTensor("gate", kFloat32, h.dims(), [&](Indices i) { return te::Unary(UnaryOp::kSigmoid, part(gi, i, which) + part(gh, i, which)); });
+    return ComputeTensor("gate", kFloat32, h.dims(), [&](Indices i) {
+      return te::Unary(UnaryOp::kSigmoid, part(gi, i, which) + part(gh, i, which));
+    });
   };
   Tensor reset = gate(0), update = gate(1);
   Tensor candidate = ComputeTensor("candidate", kFloat32, h.dims(), [&](Indices i) {
@@ -367,7 +405,8 @@ TEST(KernelCompilerTest, GruCellIsOneKernel) {
     return (te::Const(kFloat32, 1) - update(i)) * candidate(i) + update(i) * h(i);
   });
   for (bool constant : {false, true}) {
-    CompiledObject object = CheckKernel({"gru", {x, h, wi, wh}, {next}}, {.constant_inputs = {false, false, constant, constant}});
+    CompiledObject object =
+        CheckKernel({"gru", {x, h, wi, wh}, {next}}, {.constant_inputs = {false, false, constant, constant}});
     EXPECT_EQ(object.kernels[0].schedule, constant ? "contraction 60: dense; contraction 60: dense; loops 20: next"
                                                    : "reduce 60: dense; reduce 60: dense; loops 20: next");
     EXPECT_GT(object.kernels[0].workspace_bytes, 0);
@@ -389,7 +428,8 @@ TEST(KernelCompilerTest, OptimisationLevelsAgree) {
 TEST(KernelCompilerTest, SameRequestsGiveSameBytes) {
   auto compile = [] {
     Tensor x = Input(0, "x", kFloat32, {Dim(9), Dim(40)}), w = Input(1, "w", kFloat32, {Dim(33), Dim(40)});
-    std::vector<KernelRequest> requests = {{"a", {"softmax", {x, w}, {Softmax(Dense(x, w))}}, {false, true}}, {"b", {"exp", {x}, {Map(x, UnaryOp::kExp)}}, {}}};
+    std::vector<KernelRequest> requests = {{"a", {"softmax", {x, w}, {Softmax(Dense(x, w))}}, {false, true}},
+                                           {"b", {"exp", {x}, {Map(x, UnaryOp::kExp)}}, {}}};
     return CompileKernels(*ParseHostTarget("x86-64-v3"), requests, {})->object;
   };
   EXPECT_EQ(compile(), compile());
@@ -400,7 +440,8 @@ TEST(KernelCompilerTest, DeepExpressionsCompile) {
   Tensor y = x;
   for (int i = 0; i < 3000; ++i) {
     Tensor before = y;
-    y = ComputeTensor("add", kFloat32, x.dims(), [&](Indices at) { return before(at) * te::Const(kFloat32, 0.5) + x(at); });
+    y = ComputeTensor("add", kFloat32, x.dims(),
+                      [&](Indices at) { return before(at) * te::Const(kFloat32, 0.5) + x(at); });
   }
   CheckKernel({"deep", {x}, {y}}, {.opt_level = 1});
 }

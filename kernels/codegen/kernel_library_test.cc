@@ -63,7 +63,8 @@ TEST(KernelLibraryTest, DamagedObjectsNeverCrash) {
 
 TEST(KernelLibraryTest, TruncatedObjectsAreRefused) {
   for (size_t size = 0; size < Object().size(); ++size) {
-    EXPECT_EQ(KernelLibrary::Load(std::span(Object()).first(size)).status().code(), absl::StatusCode::kInvalidArgument) << size;
+    EXPECT_EQ(KernelLibrary::Load(std::span(Object()).first(size)).status().code(), absl::StatusCode::kInvalidArgument)
+        << size;
   }
 }
 

@@ -38,15 +38,21 @@ class Grower {
   static constexpr int64_t kColumns = 12;
 
   int Pick(int count) { return static_cast<int>(random_() % static_cast<uint32_t>(count)); }
-  const Tensor& Any() { return full_[full_.size() - 1 - static_cast<size_t>(Pick(static_cast<int>(std::min<size_t>(full_.size(), 4))))]; }
-  Tensor Full(const char* name, const std::function<Expr(Indices)>& body) { return ComputeTensor(name, kFloat32, dims_, body); }
+  const Tensor& Any() {
+    return full_[full_.size() - 1 - static_cast<size_t>(Pick(static_cast<int>(std::min<size_t>(full_.size(), 4))))];
+  }
+  Tensor Full(const char* name, const std::function<Expr(Indices)>& body) {
+    return ComputeTensor(name, kFloat32, dims_, body);
+  }
 
   Tensor Step() {
     Tensor a = Any(), b = Any();
     switch (Pick(8)) {
       case 0: return Full("tanh", [&](Indices i) { return te::Unary(UnaryOp::kTanh, a(i)); });
       case 1: return Full("mix", [&](Indices i) { return (a(i) + b(i)) * te::Const(kFloat32, 0.5); });
-      case 2: return Full("max", [&](Indices i) { return te::Binary(BinaryOp::kMaximum, a(i), te::Unary(UnaryOp::kSigmoid, b(i))); });
+      case 2:
+        return Full(
+            "max", [&](Indices i) { return te::Binary(BinaryOp::kMaximum, a(i), te::Unary(UnaryOp::kSigmoid, b(i))); });
       case 3:  // reverses the columns
         return Full("reverse", [&](Indices i) { return a({i[0], te::Index(kColumns - 1) - i[1]}); });
       case 4: {  // shifts, with a constant where nothing comes in
@@ -67,14 +73,18 @@ class Grower {
         Tensor column = ComputeTensor("column", kFloat32, {Dim(1), Dim(kColumns)}, [&](Indices i) {
           return te::Reduce(ReduceOp::kMinimum, extents, [&](Indices r) { return a({r[0], i[1]}); });
         });
-        return Full("plus_column", [&](Indices i) { return (b(i) + column({te::Index(0), i[1]})) * te::Const(kFloat32, 0.25); });
+        return Full("plus_column",
+                    [&](Indices i) { return (b(i) + column({te::Index(0), i[1]})) * te::Const(kFloat32, 0.25); });
       }
       default: {
         Dim extents[] = {kColumns};
         Tensor product = Full("dense", [&](Indices i) {
-          return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return a({i[0], r[0]}) * weight_({i[1], r[0]}); });
+          return te::Reduce(ReduceOp::kSum, extents,
+                            [&](Indices r) { return a({i[0], r[0]}) * weight_({i[1], r[0]}); });
         });
-        return Full("scaled", [&](Indices i) { return product(i) * te::Const(kFloat32, 0.05) + b(i) * te::Const(kFloat32, 0.1); });
+        return Full("scaled", [&](Indices i) {
+          return product(i) * te::Const(kFloat32, 0.05) + b(i) * te::Const(kFloat32, 0.1);
+        });
       }
     }
   }
@@ -87,7 +97,10 @@ class Grower {
 
 TEST(RandomKernelTest, SchedulesKeepValues) {
   for (uint32_t seed = 0; seed < 120; ++seed) {
-    CheckKernel(Grower(seed).Grow(), {.symbol_values = {{1}, {2}, {9}}, .constant_inputs = {false, false, seed % 2 == 0}, .tolerance = 2e-4, .target = seed % 3 == 0 ? "x86-64" : "host"});
+    CheckKernel(Grower(seed).Grow(), {.symbol_values = {{1}, {2}, {9}},
+                                      .constant_inputs = {false, false, seed % 2 == 0},
+                                      .tolerance = 2e-4,
+                                      .target = seed % 3 == 0 ? "x86-64" : "host"});
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
 }

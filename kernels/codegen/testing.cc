@@ -15,7 +15,8 @@ namespace {
 void RunInPieces(RvmKernelContext*, int64_t count, int64_t, void (*body)(int64_t, int64_t, void*), void* closure) {
   // Pieces of odd sizes, last first: no order is promised.
   int64_t piece = count / 3 + 1;
-  for (int64_t begin = (count - 1) / piece * piece; begin >= 0; begin -= piece) body(begin, std::min(count, begin + piece), closure);
+  for (int64_t begin = (count - 1) / piece * piece; begin >= 0; begin -= piece)
+    body(begin, std::min(count, begin + piece), closure);
 }
 
 using Symbols = absl::flat_hash_map<int64_t, int64_t>;
@@ -30,7 +31,8 @@ Shape ShapeOf(const Dims& dims, const Symbols& symbols) {
   return shape;
 }
 
-void Compare(const Literal& expected, const Literal& actual, const CheckOptions& options, const te::Computation& computation) {
+void Compare(const Literal& expected, const Literal& actual, const CheckOptions& options,
+             const te::Computation& computation) {
   DataType dtype = expected.dtype();
   double tolerance = dtype.bits == 16 ? (dtype.code == TypeCode::kBFloat ? 2e-2 : 4e-3) : options.tolerance;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
@@ -40,25 +42,30 @@ void Compare(const Literal& expected, const Literal& actual, const CheckOptions&
     }
     double e = expected.DoubleAt(i), a = actual.DoubleAt(i);
     if (std::isnan(e) || std::isinf(e)) {
-      ASSERT_TRUE((std::isnan(e) && std::isnan(a)) || e == a) << "element " << i << ": " << e << " but " << a << " of " << te::ToString(computation);
+      ASSERT_TRUE((std::isnan(e) && std::isnan(a)) || e == a)
+          << "element " << i << ": " << e << " but " << a << " of " << te::ToString(computation);
     } else {
-      ASSERT_NEAR(e, a, tolerance * std::max(1.0, std::abs(e))) << "element " << i << " of " << te::ToString(computation);
+      ASSERT_NEAR(e, a, tolerance * std::max(1.0, std::abs(e)))
+          << "element " << i << " of " << te::ToString(computation);
     }
   }
 }
 
 class Harness {
  public:
-  Harness(const te::Computation& computation, const CheckOptions& options) : computation_(computation), options_(options) {}
+  Harness(const te::Computation& computation, const CheckOptions& options)
+      : computation_(computation), options_(options) {}
 
   void Compile() {
     absl::StatusOr<HostTarget> target = ParseHostTarget(options_.target);
     ASSERT_TRUE(target.ok()) << target.status();
     CodegenOptions codegen{.opt_level = options_.opt_level, .keep_ir = true};
-    absl::StatusOr<CompiledObject> object = CompileKernels(*target, {{"kernel", computation_, options_.constant_inputs}}, codegen);
+    absl::StatusOr<CompiledObject> object =
+        CompileKernels(*target, {{"kernel", computation_, options_.constant_inputs}}, codegen);
     ASSERT_TRUE(object.ok()) << object.status();
     object_ = *std::move(object);
-    absl::StatusOr<std::shared_ptr<const runtime::KernelLibrary>> library = runtime::KernelLibrary::Load(object_.object);
+    absl::StatusOr<std::shared_ptr<const runtime::KernelLibrary>> library =
+        runtime::KernelLibrary::Load(object_.object);
     ASSERT_TRUE(library.ok()) << library.status();
     library_ = *library;
   }
@@ -87,10 +94,12 @@ class Harness {
     std::memset(workspace->data(), 0x5a, static_cast<size_t>(workspace_bytes + kGuard));
     RvmKernelContext context{workspace->data(), options_.threads ? RunInPieces : nullptr, nullptr, nullptr};
     ASSERT_EQ(library_->Find("kernel")(buffers.data(), dims.data(), &context), kRvmOk);
-    for (int64_t i = 0; i < kGuard; ++i) ASSERT_EQ(workspace->data()[workspace_bytes + i], std::byte{0x5a}) << "workspace overrun";
+    for (int64_t i = 0; i < kGuard; ++i)
+      ASSERT_EQ(workspace->data()[workspace_bytes + i], std::byte{0x5a}) << "workspace overrun";
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Literal& e = (*expected)[i];
-      for (int64_t j = 0; j < kGuard; ++j) ASSERT_EQ(outputs[i]->data()[e.bytes() + j], std::byte{0x5a}) << "output overrun";
+      for (int64_t j = 0; j < kGuard; ++j)
+        ASSERT_EQ(outputs[i]->data()[e.bytes() + j], std::byte{0x5a}) << "output overrun";
       Compare(e, Literal(e.dtype(), e.shape(), outputs[i]), options_, computation_);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -111,10 +120,12 @@ Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt1
   int64_t count = NumElements(shape).value();
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * dtype.bytes());
   std::uniform_real_distribution<double> real(-range, range);
-  std::uniform_int_distribution<int64_t> whole(dtype.is_int() ? -static_cast<int64_t>(range) : 0, static_cast<int64_t>(range));
+  std::uniform_int_distribution<int64_t> whole(dtype.is_int() ? -static_cast<int64_t>(range) : 0,
+                                               static_cast<int64_t>(range));
   for (int64_t i = 0; i < count; ++i) {
     std::byte* at = buffer->data() + i * dtype.bytes();
-    dtype.is_float() ? StoreDouble(dtype, at, real(random)) : StoreInt(dtype, at, dtype.is_bool() ? whole(random) % 2 : whole(random));
+    dtype.is_float() ? StoreDouble(dtype, at, real(random))
+                     : StoreInt(dtype, at, dtype.is_bool() ? whole(random) % 2 : whole(random));
   }
   return Literal(dtype, shape, buffer);
 }
@@ -129,13 +140,15 @@ CompiledObject CheckKernel(const te::Computation& computation, const CheckOption
     std::vector<Dim> names = te::KernelSymbols(computation);
     for (size_t i = 0; i < names.size(); ++i) symbols[names[i].id()] = values[i];
     std::vector<Literal> inputs;
-    for (const te::Tensor& input : computation.inputs) inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), symbols), options.range, random));
+    for (const te::Tensor& input : computation.inputs)
+      inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), symbols), options.range, random));
     harness.Run(inputs, symbols);
   }
   return harness.object_;
 }
 
-void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs, const CheckOptions& options) {
+void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,
+                   const CheckOptions& options) {
   Harness harness(computation, options);
   harness.Compile();
   if (harness.loaded()) harness.Run(inputs, {});

@@ -14,11 +14,11 @@ namespace rvm::codegen {
 struct CheckOptions {
   std::vector<std::vector<int64_t>> symbol_values = {{}};  // in the order of the kernel's dims
   std::vector<bool> constant_inputs;
-  double tolerance = 2e-5;   // relative to max(1, |expected|)
-  double range = 4;          // inputs are in [-range, range]
+  double tolerance = 2e-5;  // relative to max(1, |expected|)
+  double range = 4;         // inputs are in [-range, range]
   const char* target = "host";
   int opt_level = 2;
-  bool threads = false;      // offer a parallel_for
+  bool threads = false;  // offer a parallel_for
 };
 
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
@@ -28,7 +28,8 @@ Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt1
 CompiledObject CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
 
 // As CheckKernel, on these inputs.
-void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs, const CheckOptions& options = {});
+void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,
+                   const CheckOptions& options = {});
 
 }  // namespace rvm::codegen
 

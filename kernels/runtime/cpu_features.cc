@@ -21,23 +21,40 @@ using enum CpuRegister;
 using enum CpuState;
 
 constexpr CpuFeature kFeatures[] = {
-    {"sse2", 1, 0, kEdx, 26, kBasic},        {"sse3", 1, 0, kEcx, 0, kBasic},
-    {"pclmul", 1, 0, kEcx, 1, kBasic},       {"ssse3", 1, 0, kEcx, 9, kBasic},
-    {"fma", 1, 0, kEcx, 12, kAvx},           {"cx16", 1, 0, kEcx, 13, kBasic},
-    {"sse4.1", 1, 0, kEcx, 19, kBasic},      {"sse4.2", 1, 0, kEcx, 20, kBasic},
-    {"movbe", 1, 0, kEcx, 22, kBasic},       {"popcnt", 1, 0, kEcx, 23, kBasic},
-    {"aes", 1, 0, kEcx, 25, kBasic},         {"avx", 1, 0, kEcx, 28, kAvx},
-    {"f16c", 1, 0, kEcx, 29, kAvx},          {"bmi", 7, 0, kEbx, 3, kBasic},
-    {"avx2", 7, 0, kEbx, 5, kAvx},           {"bmi2", 7, 0, kEbx, 8, kBasic},
-    {"avx512f", 7, 0, kEbx, 16, kAvx512},    {"avx512dq", 7, 0, kEbx, 17, kAvx512},
-    {"adx", 7, 0, kEbx, 19, kBasic},         {"avx512ifma", 7, 0, kEbx, 21, kAvx512},
-    {"avx512cd", 7, 0, kEbx, 28, kAvx512},   {"sha", 7, 0, kEbx, 29, kBasic},
-    {"avx512bw", 7, 0, kEbx, 30, kAvx512},   {"avx512vl", 7, 0, kEbx, 31, kAvx512},
-    {"avx512vbmi", 7, 0, kEcx, 1, kAvx512},  {"avx512vbmi2", 7, 0, kEcx, 6, kAvx512},
-    {"gfni", 7, 0, kEcx, 8, kBasic},         {"vaes", 7, 0, kEcx, 9, kAvx},
-    {"vpclmulqdq", 7, 0, kEcx, 10, kAvx},    {"avx512vnni", 7, 0, kEcx, 11, kAvx512},
-    {"avx512bitalg", 7, 0, kEcx, 12, kAvx512}, {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512},
-    {"avxvnni", 7, 1, kEax, 4, kAvx},        {"avx512bf16", 7, 1, kEax, 5, kAvx512},
+    {"sse2", 1, 0, kEdx, 26, kBasic},
+    {"sse3", 1, 0, kEcx, 0, kBasic},
+    {"pclmul", 1, 0, kEcx, 1, kBasic},
+    {"ssse3", 1, 0, kEcx, 9, kBasic},
+    {"fma", 1, 0, kEcx, 12, kAvx},
+    {"cx16", 1, 0, kEcx, 13, kBasic},
+    {"sse4.1", 1, 0, kEcx, 19, kBasic},
+    {"sse4.2", 1, 0, kEcx, 20, kBasic},
+    {"movbe", 1, 0, kEcx, 22, kBasic},
+    {"popcnt", 1, 0, kEcx, 23, kBasic},
+    {"aes", 1, 0, kEcx, 25, kBasic},
+    {"avx", 1, 0, kEcx, 28, kAvx},
+    {"f16c", 1, 0, kEcx, 29, kAvx},
+    {"bmi", 7, 0, kEbx, 3, kBasic},
+    {"avx2", 7, 0, kEbx, 5, kAvx},
+    {"bmi2", 7, 0, kEbx, 8, kBasic},
+    {"avx512f", 7, 0, kEbx, 16, kAvx512},
+    {"avx512dq", 7, 0, kEbx, 17, kAvx512},
+    {"adx", 7, 0, kEbx, 19, kBasic},
+    {"avx512ifma", 7, 0, kEbx, 21, kAvx512},
+    {"avx512cd", 7, 0, kEbx, 28, kAvx512},
+    {"sha", 7, 0, kEbx, 29, kBasic},
+    {"avx512bw", 7, 0, kEbx, 30, kAvx512},
+    {"avx512vl", 7, 0, kEbx, 31, kAvx512},
+    {"avx512vbmi", 7, 0, kEcx, 1, kAvx512},
+    {"avx512vbmi2", 7, 0, kEcx, 6, kAvx512},
+    {"gfni", 7, 0, kEcx, 8, kBasic},
+    {"vaes", 7, 0, kEcx, 9, kAvx},
+    {"vpclmulqdq", 7, 0, kEcx, 10, kAvx},
+    {"avx512vnni", 7, 0, kEcx, 11, kAvx512},
+    {"avx512bitalg", 7, 0, kEcx, 12, kAvx512},
+    {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512},
+    {"avxvnni", 7, 1, kEax, 4, kAvx},
+    {"avx512bf16", 7, 1, kEax, 5, kAvx512},
     {"lzcnt", 0x80000001, 0, kEcx, 5, kBasic},
 };
 
@@ -78,17 +95,20 @@ absl::Status CheckHostSupports(std::string_view triple, std::string_view feature
 #endif
   absl::string_view triple_view(triple.data(), triple.size());
   if (!triple.starts_with(kHost) || triple.find("linux") == std::string_view::npos) {
-    return absl::FailedPreconditionError(absl::StrCat("native code is for `", triple_view, "`; this machine runs none of it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("native code is for `", triple_view, "`; this machine runs none of it"));
   }
   std::vector<std::string> missing;
-  for (absl::string_view feature : absl::StrSplit(absl::string_view(features.data(), features.size()), ',', absl::SkipEmpty())) {
+  for (absl::string_view feature :
+       absl::StrSplit(absl::string_view(features.data(), features.size()), ',', absl::SkipEmpty())) {
     if (!absl::ConsumePrefix(&feature, "+")) continue;
     bool has = false;
     for (const CpuFeature& known : kFeatures) has = has || (feature == known.name && HostHas(known));
     if (!has) missing.emplace_back(feature);
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("native code needs what this CPU lacks: ", absl::StrJoin(missing, ", ")));
+  return absl::FailedPreconditionError(
+      absl::StrCat("native code needs what this CPU lacks: ", absl::StrJoin(missing, ", ")));
 }
 
 }  // namespace rvm::runtime

@@ -24,9 +24,9 @@ struct Import {
 };
 
 #define RVM_UNARY(name) \
-  {#name "f", Address(*static_cast<Unary32>(::name##f))}, {#name, Address(*static_cast<Unary64>(::name))}
+  {#name "f", Address(*static_cast<Unary32>(::name##f))}, { #name, Address(*static_cast<Unary64>(::name)) }
 #define RVM_BINARY(name) \
-  {#name "f", Address(*static_cast<Binary32>(::name##f))}, {#name, Address(*static_cast<Binary64>(::name))}
+  {#name "f", Address(*static_cast<Binary32>(::name##f))}, { #name, Address(*static_cast<Binary64>(::name)) }
 
 }  // namespace
 
@@ -35,13 +35,32 @@ const void* FindImport(std::string_view name) {
       {"memset", Address(*static_cast<void* (*)(void*, int, size_t)>(::memset))},
       {"memcpy", Address(*static_cast<void* (*)(void*, const void*, size_t)>(::memcpy))},
       {"memmove", Address(*static_cast<void* (*)(void*, const void*, size_t)>(::memmove))},
-      RVM_UNARY(exp), RVM_UNARY(log), RVM_UNARY(log2), RVM_UNARY(log10), RVM_UNARY(tanh), RVM_UNARY(erf),
-      RVM_UNARY(sin), RVM_UNARY(cos), RVM_UNARY(tan), RVM_UNARY(asin), RVM_UNARY(acos), RVM_UNARY(atan),
-      RVM_UNARY(sinh), RVM_UNARY(cosh), RVM_UNARY(asinh), RVM_UNARY(acosh), RVM_UNARY(atanh),
+      RVM_UNARY(exp),
+      RVM_UNARY(log),
+      RVM_UNARY(log2),
+      RVM_UNARY(log10),
+      RVM_UNARY(tanh),
+      RVM_UNARY(erf),
+      RVM_UNARY(sin),
+      RVM_UNARY(cos),
+      RVM_UNARY(tan),
+      RVM_UNARY(asin),
+      RVM_UNARY(acos),
+      RVM_UNARY(atan),
+      RVM_UNARY(sinh),
+      RVM_UNARY(cosh),
+      RVM_UNARY(asinh),
+      RVM_UNARY(acosh),
+      RVM_UNARY(atanh),
       // Instructions that the baseline CPU lacks.
-      RVM_UNARY(floor), RVM_UNARY(ceil), RVM_UNARY(trunc), RVM_UNARY(nearbyint),
-      RVM_BINARY(pow), RVM_BINARY(fmod),
-      {"fmaf", Address(*static_cast<Ternary32>(::fmaf))}, {"fma", Address(*static_cast<Ternary64>(::fma))},
+      RVM_UNARY(floor),
+      RVM_UNARY(ceil),
+      RVM_UNARY(trunc),
+      RVM_UNARY(nearbyint),
+      RVM_BINARY(pow),
+      RVM_BINARY(fmod),
+      {"fmaf", Address(*static_cast<Ternary32>(::fmaf))},
+      {"fma", Address(*static_cast<Ternary64>(::fma))},
   };
   for (const Import& import : kImports) {
     if (import.name == name) return import.address;

@@ -24,7 +24,8 @@ constexpr uint64_t kMaxImage = uint64_t{1} << 30;
 enum Segment : uint8_t { kCode, kConstants, kData, kSegments };
 
 absl::Status Malformed(std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("malformed kernel object: ", absl::string_view(what.data(), what.size())));
+  return absl::InvalidArgumentError(
+      absl::StrCat("malformed kernel object: ", absl::string_view(what.data(), what.size())));
 }
 
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
@@ -120,10 +121,12 @@ absl::Status Linker::ReadHeader() {
   if (!fits) return Malformed("not a relocatable x86-64 object");
   for (uint64_t i = 0; i < header->e_shnum; ++i) {
     uint64_t at = 0;
-    if (__builtin_add_overflow(header->e_shoff, i * sizeof(Elf64_Shdr), &at)) return Malformed("section headers out of bounds");
+    if (__builtin_add_overflow(header->e_shoff, i * sizeof(Elf64_Shdr), &at))
+      return Malformed("section headers out of bounds");
     std::optional<Elf64_Shdr> section = in_.At<Elf64_Shdr>(at);
     if (!section) return Malformed("section headers out of bounds");
-    if (section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL && !in_.Has(section->sh_offset, section->sh_size)) {
+    if (section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL &&
+        !in_.Has(section->sh_offset, section->sh_size)) {
       return Malformed("a section is out of bounds");
     }
     sections_.push_back({*section});
@@ -141,7 +144,8 @@ absl::Status Linker::ReadSymbols() {
     if (names.sh_type != SHT_STRTAB) return Malformed("a symbol table without names");
     for (uint64_t i = 0; i < table.sh_size / sizeof(Elf64_Sym); ++i) {
       std::optional<Elf64_Sym> entry = in_.At<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
-      std::optional<std::string_view> name = entry ? in_.Text(names.sh_offset, names.sh_size, entry->st_name) : std::nullopt;
+      std::optional<std::string_view> name =
+          entry ? in_.Text(names.sh_offset, names.sh_size, entry->st_name) : std::nullopt;
       if (!name) return Malformed("a symbol's name is out of bounds");
       Symbol symbol;
       symbol.name = *name;
@@ -160,8 +164,11 @@ absl::Status Linker::Place(Segment segment, uint64_t& end) {
   segment_begin_[segment] = end;
   for (Section& section : sections_) {
     const Elf64_Shdr& header = section.header;
-    bool has_memory = (header.sh_flags & SHF_ALLOC) != 0 && (header.sh_type == SHT_PROGBITS || header.sh_type == SHT_NOBITS);
-    Segment own = (header.sh_flags & SHF_EXECINSTR) != 0 ? kCode : (header.sh_flags & SHF_WRITE) != 0 ? kData : kConstants;
+    bool has_memory =
+        (header.sh_flags & SHF_ALLOC) != 0 && (header.sh_type == SHT_PROGBITS || header.sh_type == SHT_NOBITS);
+    Segment own = (header.sh_flags & SHF_EXECINSTR) != 0 ? kCode
+                  : (header.sh_flags & SHF_WRITE) != 0   ? kData
+                                                         : kConstants;
     if (!has_memory || own != segment) continue;
     uint64_t align = header.sh_addralign == 0 ? 1 : header.sh_addralign;
     if ((align & (align - 1)) != 0 || align > page_) return Malformed("an alignment is no power of two");
@@ -206,7 +213,8 @@ absl::Status Linker::ResolveSymbols() {
     } else if (symbol.section == SHN_UNDEF && !symbol.name.empty()) {
       const void* import = FindImport(symbol.name);
       if (import == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat("kernel object needs `", View(symbol.name), "`, which kernels may not call"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("kernel object needs `", View(symbol.name), "`, which kernels may not call"));
       }
       symbol.address = reinterpret_cast<uint64_t>(import);
     }
@@ -236,7 +244,8 @@ absl::Status Linker::Apply(const Section& target, const Elf64_Rela& entry) {
   Symbol& symbol = symbols_[number];
   if (symbol.address == 0) return Malformed("a relocation of a symbol without address");
   uint8_t* place = image_ + target.offset + entry.r_offset;
-  uint64_t here = reinterpret_cast<uint64_t>(place), to = symbol.address, addend = static_cast<uint64_t>(entry.r_addend);
+  uint64_t here = reinterpret_cast<uint64_t>(place), to = symbol.address,
+           addend = static_cast<uint64_t>(entry.r_addend);
   bool is_signed = true;
   uint64_t value = 0;
   switch (type) {
@@ -261,7 +270,8 @@ absl::Status Linker::Apply(const Section& target, const Elf64_Rela& entry) {
     std::memcpy(place, &value, 8);
     return absl::OkStatus();
   }
-  bool fits = is_signed ? static_cast<int64_t>(value) == static_cast<int32_t>(value) : value <= std::numeric_limits<uint32_t>::max();
+  bool fits = is_signed ? static_cast<int64_t>(value) == static_cast<int32_t>(value)
+                        : value <= std::numeric_limits<uint32_t>::max();
   if (!fits) return Malformed("a relocation does not fit its field");
   auto narrow = static_cast<uint32_t>(value);
   std::memcpy(place, &narrow, 4);

@@ -29,8 +29,8 @@ struct NestTensor {
 
 // sum over k of a(m..., k) * weight, where weight is a constant matrix of its own input.
 struct Contraction {
-  Expr a;               // does not depend on the columns
-  int64_t input = 0;    // of the weight
+  Expr a;                   // does not depend on the columns
+  int64_t input = 0;        // of the weight
   bool transposed = false;  // the weight is [k, n], not [n, k]
   Dim rows, columns, depth;
 };
@@ -44,8 +44,8 @@ struct LoopNest {
 
 // What to replace while copying an expression.
 struct Rewrite {
-  absl::flat_hash_map<int64_t, Expr> variables;       // by id
-  absl::flat_hash_map<const ExprNode*, Expr> done;    // seeded with replacements of nodes
+  absl::flat_hash_map<int64_t, Expr> variables;                // by id
+  absl::flat_hash_map<const ExprNode*, Expr> done;             // seeded with replacements of nodes
   std::function<Expr(const Tensor&, std::vector<Expr>)> read;  // of a tensor at indices; null keeps reads
 };
 

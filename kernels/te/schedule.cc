@@ -39,7 +39,7 @@ int64_t Cost(const ExprNode& e) {
   }
 }
 
-constexpr int64_t kCheapCost = 16;     // repeated rather than stored
+constexpr int64_t kCheapCost = 16;        // repeated rather than stored
 constexpr int64_t kMaxInlineCost = 2000;  // code of one expression
 
 class Scheduler {
@@ -53,8 +53,8 @@ class Scheduler {
 
  private:
   struct Facts {
-    std::set<int64_t> sites;    // where its value is needed, up to identical positions
-    bool replicated = false;    // some site needs each value many times
+    std::set<int64_t> sites;  // where its value is needed, up to identical positions
+    bool replicated = false;  // some site needs each value many times
     bool in_reduce = false;
     int64_t cost = 0;
     bool materialised = false;
@@ -91,10 +91,12 @@ class Scheduler {
 absl::Status Scheduler::CheckDims() const {
   const std::vector<Dim>& symbols = schedule_.symbols;
   auto known = [&](const Dim& dim) {
-    return EvaluateDim(dim, [&](const Dim& leaf) {
-             bool bound = std::find(symbols.begin(), symbols.end(), leaf) != symbols.end();
-             return bound ? std::optional<int64_t>(1) : std::nullopt;
-           }).has_value();
+    return EvaluateDim(dim,
+                       [&](const Dim& leaf) {
+                         bool bound = std::find(symbols.begin(), symbols.end(), leaf) != symbols.end();
+                         return bound ? std::optional<int64_t>(1) : std::nullopt;
+                       })
+        .has_value();
   };
   auto check = [&](const Tensor& tensor) {
     bool ok = std::all_of(tensor.dims().begin(), tensor.dims().end(), known);
@@ -103,7 +105,8 @@ absl::Status Scheduler::CheckDims() const {
       for (const IndexVar& axis : node->axes) ok = ok && known(axis.extent);
     }
     if (ok) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("an extent of `", tensor->name, "` does not follow from the inputs of its kernel"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("an extent of `", tensor->name, "` does not follow from the inputs of its kernel"));
   };
   for (const Tensor& tensor : computation_.inputs) RVM_RETURN_IF_ERROR(check(tensor));
   for (const Tensor& tensor : schedule_.tensors) RVM_RETURN_IF_ERROR(check(tensor));
@@ -115,7 +118,8 @@ void Scheduler::CollectTensors() {
   absl::flat_hash_set<const TensorNode*> seen;
   for (const Tensor& output : computation_.outputs) {
     Tensor tensor = output;
-    bool repeated = std::any_of(outputs_.begin(), outputs_.end(), [&](const Tensor& o) { return o.get() == output.get(); });
+    bool repeated =
+        std::any_of(outputs_.begin(), outputs_.end(), [&](const Tensor& o) { return o.get() == output.get(); });
     if (output->kind == TensorKind::kInput || repeated) {
       tensor = ComputeTensor("copy", output.dtype(), output.dims(), [&](std::span<const Expr> i) { return output(i); });
     }
@@ -154,7 +158,8 @@ void Scheduler::AddCosts() {
       if (node->kind != ExprKind::kRead) continue;
       std::vector<const ExprNode*> at;
       for (const Expr& index : node->operands) at.push_back(index.get());
-      if (node->tensor->kind == TensorKind::kCompute && !IsReduce(node->tensor) && reads.emplace(node->tensor.get(), at).second) {
+      if (node->tensor->kind == TensorKind::kCompute && !IsReduce(node->tensor) &&
+          reads.emplace(node->tensor.get(), at).second) {
         cost += facts_.at(node->tensor.get()).cost;
       }
     }
@@ -193,7 +198,8 @@ void Scheduler::VisitReads(const Tensor& consumer) {
     }
     for (const IndexVar& loop : loops) {
       if (loop.extent == Dim(1)) continue;
-      bool used = std::any_of(node->operands.begin(), node->operands.end(), [&](const Expr& e) { return DependsOn(e, loop.id); });
+      bool used = std::any_of(node->operands.begin(), node->operands.end(),
+                              [&](const Expr& e) { return DependsOn(e, loop.id); });
       facts.replicated |= !used;
     }
     facts.sites.insert(next_site_++);
@@ -210,7 +216,8 @@ void Scheduler::Decide() {
     Facts& facts = facts_.at(tensor.get());
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
-    facts.materialised = outputs.contains(tensor.get()) || IsReduce(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
+    facts.materialised =
+        outputs.contains(tensor.get()) || IsReduce(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
     facts.nest = number++;
     VisitReads(tensor);
   }
@@ -353,8 +360,10 @@ void Scheduler::Recognise(LoopNest& nest) {
     return pool().Binary(BinaryOp::kAdd, pool().Binary(BinaryOp::kMultiply, row, pool().Extent(column.extent)), v);
   };
   for (int side : {1, 0}) {
-    const Expr &weight = product->operands[static_cast<size_t>(side)], &a = product->operands[static_cast<size_t>(1 - side)];
-    if (weight->kind != ExprKind::kRead || weight->tensor->kind != TensorKind::kInput || weight->tensor.rank() != 2) continue;
+    const Expr &weight = product->operands[static_cast<size_t>(side)],
+               &a = product->operands[static_cast<size_t>(1 - side)];
+    if (weight->kind != ExprKind::kRead || weight->tensor->kind != TensorKind::kInput || weight->tensor.rank() != 2)
+      continue;
     auto input = static_cast<size_t>(weight->tensor->input_index);
     if (input >= constant_inputs_.size() || !constant_inputs_[input] || DependsOn(a, n.id)) continue;
     const ExprNode* offset = weight->operands[0].get();
@@ -372,7 +381,9 @@ void Scheduler::Recognise(LoopNest& nest) {
       }
     }
     if (readers != 1) continue;
-    Contraction contraction{a, static_cast<int64_t>(input), transposed, nest.axes.size() == 2 ? nest.axes[0].extent : Dim(1), n.extent, k.extent};
+    Contraction contraction{a,          static_cast<int64_t>(input),
+                            transposed, nest.axes.size() == 2 ? nest.axes[0].extent : Dim(1),
+                            n.extent,   k.extent};
     nest.contraction = std::move(contraction);
     return;
   }
@@ -400,7 +411,8 @@ void Scheduler::PlanWorkspace() {
         }
       }
       auto usable = [&](const Slot& slot) {
-        return slot.busy_until < n && (CompareDims(slot.bytes, bytes) == DimEquality::kEqual || (slot.bytes.is_const() && bytes.is_const()));
+        return slot.busy_until < n &&
+               (CompareDims(slot.bytes, bytes) == DimEquality::kEqual || (slot.bytes.is_const() && bytes.is_const()));
       };
       auto slot = std::find_if(slots.begin(), slots.end(), usable);
       if (slot == slots.end()) slot = slots.insert(slots.end(), {bytes, last});
@@ -422,8 +434,10 @@ void Scheduler::Describe() {
   for (const LoopNest& nest : schedule_.nests) {
     const Expr& first = nest.tensors[0].value;
     std::string kind = nest.contraction ? "contraction" : first->kind == ExprKind::kReduce ? "reduce" : "loops";
-    std::string extents = absl::StrJoin(nest.axes, "x", [](std::string* out, const IndexVar& axis) { *out += axis.extent.ToString(); });
-    std::string tensors = absl::StrJoin(nest.tensors, ", ", [](std::string* out, const NestTensor& t) { *out += t.tensor->name; });
+    std::string extents =
+        absl::StrJoin(nest.axes, "x", [](std::string* out, const IndexVar& axis) { *out += axis.extent.ToString(); });
+    std::string tensors =
+        absl::StrJoin(nest.tensors, ", ", [](std::string* out, const NestTensor& t) { *out += t.tensor->name; });
     parts.push_back(absl::StrCat(kind, " ", extents.empty() ? "1" : extents, ": ", tensors));
   }
   schedule_.description = absl::StrJoin(parts, "; ");

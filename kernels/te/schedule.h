@@ -27,8 +27,8 @@ struct Schedule {
   std::vector<Dim> symbols;  // in the order of the kernel's dims
   std::vector<LoopNest> nests;
   absl::flat_hash_map<const TensorNode*, TensorBuffer> buffers;  // of the tensors stored
-  Dim workspace;             // bytes
-  std::string description;   // for people
+  Dim workspace;                                                 // bytes
+  std::string description;                                       // for people
 
   // What the nests point into.
   std::shared_ptr<ExprPool> pool;

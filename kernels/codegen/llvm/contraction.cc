@@ -37,7 +37,8 @@ class ContractionEmitter {
  private:
   void EmitSums(Value* row, int64_t height, Value* panel);
   void EmitRows(Value* panel);
-  std::vector<Value*> EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead, std::vector<Value*> sums);
+  std::vector<Value*> EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead,
+                               std::vector<Value*> sums);
   void EmitEpilogue(Value* row, Value* height, Value* panel);
   void EmitUnlessCancelled(llvm::function_ref<void()> body);
   int64_t SumsPerElement(int64_t height) const;
@@ -101,7 +102,8 @@ void ContractionEmitter::EmitSums(Value* row, int64_t height, Value* panel) {
     std::vector<Value*> next = sums;
     for (int64_t s = 0; s < count; ++s) {
       auto from = next.begin() + static_cast<std::ptrdiff_t>(per_strand) * (s % strands);
-      std::vector<Value*> strand = EmitStep(row, height, weights, k, s, {from, from + static_cast<std::ptrdiff_t>(per_strand)});
+      std::vector<Value*> strand =
+          EmitStep(row, height, weights, k, s, {from, from + static_cast<std::ptrdiff_t>(per_strand)});
       std::copy(strand.begin(), strand.end(), from);
     }
     return next;
@@ -110,12 +112,13 @@ void ContractionEmitter::EmitSums(Value* row, int64_t height, Value* panel) {
   int64_t wished = height < rows_ ? strands : height * vectors_ >= 16 ? 2 : 4;
   int64_t unroll = std::min<int64_t>(depth, std::max<int64_t>(strands, wished));
   int64_t whole = depth / unroll * unroll;
-  std::vector<Value*> sums = EmitLoop(b_, I64(0), I64(whole), unroll, zero, [&](Value* k, const std::vector<Value*>& carried) {
-    return step(k, unroll, carried);
-  });
+  std::vector<Value*> sums =
+      EmitLoop(b_, I64(0), I64(whole), unroll, zero,
+               [&](Value* k, const std::vector<Value*>& carried) { return step(k, unroll, carried); });
   if (whole < depth) sums = step(I64(whole), depth - whole, sums);
   for (int64_t s = 1; s < strands; ++s) {
-    for (size_t i = 0; i < per_strand; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * static_cast<size_t>(s)]);
+    for (size_t i = 0; i < per_strand; ++i)
+      sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * static_cast<size_t>(s)]);
   }
   for (size_t i = 0; i < per_strand; ++i) {
     Value* to = b_.CreateInBoundsGEP(vector_->getElementType(), tile_, I64(static_cast<int64_t>(i) * lanes_));
@@ -128,7 +131,8 @@ void ContractionEmitter::EmitEpilogue(Value* row, Value* height, Value* panel) {
   Value* column = b_.CreateNSWMul(panel, I64(panel_));
   int64_t columns = c_.columns.constant();
   Value* width = I64(panel_);
-  if (columns % panel_ != 0) width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(I64(columns), column), width);
+  if (columns % panel_ != 0)
+    width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(I64(columns), column), width);
   auto row_of_tile = [&](Value* r) {
     e_.OpenScope();
     if (s_.nest.axes.size() == 2) e_.Bind(s_.nest.axes[0], b_.CreateNSWAdd(row, r));
@@ -156,7 +160,8 @@ void ContractionEmitter::EmitRows(Value* panel) {
   }
   std::vector<int64_t> heights;  // of tiles that may occur
   for (int64_t height = 1; height <= rows_; ++height) {
-    bool occurs = !c_.rows.is_const() || height == c_.rows.constant() % rows_ || (height == rows_ && c_.rows.constant() >= rows_);
+    bool occurs =
+        !c_.rows.is_const() || height == c_.rows.constant() % rows_ || (height == rows_ && c_.rows.constant() >= rows_);
     if (occurs) heights.push_back(height);
   }
   Value* rows = e_.EmitExtent(c_.rows);
@@ -195,7 +200,8 @@ void ContractionEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
 
 Dim ContractionEmitter::Run() {
   for (const te::ExprNode* node : te::Postorder({s_.nest.tensors[0].value})) {
-    bool constant = node->kind == te::ExprKind::kRead && node->tensor->kind == te::TensorKind::kInput && node->tensor->input_index == c_.input;
+    bool constant = node->kind == te::ExprKind::kRead && node->tensor->kind == te::TensorKind::kInput &&
+                    node->tensor->input_index == c_.input;
     if (constant) weight_ = node->tensor.get();
   }
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();

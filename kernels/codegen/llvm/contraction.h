@@ -16,7 +16,7 @@ struct ContractionSite {
   ExprEmitter& e;
   const TargetFacts& target;
   const te::LoopNest& nest;
-  llvm::Value* begin;   // of the units it says there are
+  llvm::Value* begin;  // of the units it says there are
   llvm::Value* end;
   llvm::Value* cancel;
 };

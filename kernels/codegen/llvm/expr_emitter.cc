@@ -12,8 +12,8 @@
 
 namespace rvm::codegen {
 
-using llvm::Intrinsic::ID;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 using te::BinaryOp;
 using te::Expr;
 using te::ExprKind;
@@ -35,7 +35,8 @@ Value* ExprEmitter::Address(DataType dtype, Value* pointer, Value* offset) {
 }
 
 Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
-  Value* raw = b_.CreateAlignedLoad(MemoryType(dtype), Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
+  Value* raw = b_.CreateAlignedLoad(MemoryType(dtype), Address(dtype, pointer, offset),
+                                    llvm::Align(static_cast<uint64_t>(dtype.bytes())));
   if (dtype.is_bool()) return b_.CreateICmpNE(raw, b_.getInt8(0));
   if (!dtype.is_float() || dtype.bits != 16) return raw;
   if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, raw);
@@ -96,14 +97,16 @@ Value* ExprEmitter::Emit(const Expr& e) {
 
 Value* ExprEmitter::EmitOnThisStack(const Expr& e) {
   switch (e->kind) {
-    case ExprKind::kIntConst: return llvm::ConstantInt::get(RegisterType(e->dtype), static_cast<uint64_t>(e->int_value), true);
+    case ExprKind::kIntConst:
+      return llvm::ConstantInt::get(RegisterType(e->dtype), static_cast<uint64_t>(e->int_value), true);
     case ExprKind::kFloatConst: {
       double value = LoadDouble(e->dtype, Literal::Scalar(e->dtype, e->float_value).data());
       return llvm::ConstantFP::get(RegisterType(e->dtype), value);
     }
     case ExprKind::kIndex:
       for (size_t i = scopes_.size(); i-- > 0;) {
-        if (auto found = scopes_[i].variables.find(e->index.id); found != scopes_[i].variables.end()) return found->second;
+        if (auto found = scopes_[i].variables.find(e->index.id); found != scopes_[i].variables.end())
+          return found->second;
       }
       RVM_UNREACHABLE("an index variable has no loop");
     case ExprKind::kDim: return EmitExtent(e->dim);
@@ -234,7 +237,8 @@ Value* ExprEmitter::EmitFloatUnary(UnaryOp op, Value* x) {
     case UnaryOp::kLog10: return f32 ? EmitLog(b_, x, LogBase::k10) : CallImport("log10", {x});
     case UnaryOp::kTanh: return f32 ? EmitTanh(b_, x) : CallImport("tanh", {x});
     case UnaryOp::kSigmoid:
-      return f32 ? EmitSigmoid(b_, x) : b_.CreateFDiv(constant(1), b_.CreateFAdd(constant(1), CallImport("exp", {b_.CreateFNeg(x)})));
+      return f32 ? EmitSigmoid(b_, x)
+                 : b_.CreateFDiv(constant(1), b_.CreateFAdd(constant(1), CallImport("exp", {b_.CreateFNeg(x)})));
     case UnaryOp::kErf: return f32 ? EmitErf(b_, x) : CallImport("erf", {x});
     case UnaryOp::kSin: return CallImport("sin", {x});
     case UnaryOp::kCos: return CallImport("cos", {x});
@@ -248,8 +252,10 @@ Value* ExprEmitter::EmitFloatUnary(UnaryOp op, Value* x) {
     case UnaryOp::kAcosh: return CallImport("acosh", {x});
     case UnaryOp::kAtanh: return CallImport("atanh", {x});
     case UnaryOp::kIsNan: return b_.CreateFCmpUNO(x, x);
-    case UnaryOp::kIsInf: return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
-    case UnaryOp::kIsFinite: return b_.CreateFCmpONE(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
+    case UnaryOp::kIsInf:
+      return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
+    case UnaryOp::kIsFinite:
+      return b_.CreateFCmpONE(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
     case UnaryOp::kLogicalNot:
     case UnaryOp::kBitwiseNot: break;
   }
@@ -299,7 +305,8 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
     }
     case BinaryOp::kTruncMod: return CallImport("fmod", {x, y});
     case BinaryOp::kPower:
-      if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0)) return b_.CreateFMul(x, x);
+      if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0))
+        return b_.CreateFMul(x, x);
       return CallImport("pow", {x, y});
     case BinaryOp::kMaximum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case BinaryOp::kMinimum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
@@ -368,7 +375,8 @@ Value* ExprEmitter::EmitIntBinary(BinaryOp op, DataType dtype, Value* x, Value* 
     case BinaryOp::kOr: return b_.CreateOr(x, y);
     case BinaryOp::kXor: return b_.CreateXor(x, y);
     case BinaryOp::kShiftLeft: return shift([&](Value* by) { return b_.CreateShl(x, by); });
-    case BinaryOp::kShiftRight: return shift([&](Value* by) { return s ? b_.CreateAShr(x, by) : b_.CreateLShr(x, by); });
+    case BinaryOp::kShiftRight:
+      return shift([&](Value* by) { return s ? b_.CreateAShr(x, by) : b_.CreateLShr(x, by); });
     case BinaryOp::kEqual: return b_.CreateICmpEQ(x, y);
     case BinaryOp::kNotEqual: return b_.CreateICmpNE(x, y);
     case BinaryOp::kLess: return s ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
@@ -429,7 +437,8 @@ Value* ExprEmitter::EmitIntPower(DataType dtype, Value* x, Value* y) {
   // A negative exponent leaves something of 1 and -1 only.
   Value* odd = b_.CreateTrunc(exponent, b_.getInt1Ty());
   Value* sign = b_.CreateSelect(odd, b_.getInt64(static_cast<uint64_t>(-1)), b_.getInt64(1));
-  Value* of_minus_one = b_.CreateSelect(b_.CreateICmpEQ(base, b_.getInt64(static_cast<uint64_t>(-1))), sign, b_.getInt64(0));
+  Value* of_minus_one =
+      b_.CreateSelect(b_.CreateICmpEQ(base, b_.getInt64(static_cast<uint64_t>(-1))), sign, b_.getInt64(0));
   Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(base, b_.getInt64(1)), b_.getInt64(1), of_minus_one);
   Value* value = b_.CreateSelect(b_.CreateICmpSLT(exponent, b_.getInt64(0)), inverse, multiplied);
   return b_.CreateIntCast(value, x->getType(), false);

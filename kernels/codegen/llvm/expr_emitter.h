@@ -21,7 +21,9 @@ struct TargetFacts {
 // Elements in registers: bool is i1, integers are iN, half types compute as float.
 class ExprEmitter {
  public:
-  ExprEmitter(llvm::IRBuilder<>& builder, const TargetFacts& target) : b_(builder), target_(target) { scopes_.emplace_back(); }
+  ExprEmitter(llvm::IRBuilder<>& builder, const TargetFacts& target) : b_(builder), target_(target) {
+    scopes_.emplace_back();
+  }
 
   // What expressions refer to.
   absl::flat_hash_map<const te::TensorNode*, llvm::Value*> pointers;

@@ -1,9 +1,10 @@
 // Which CPU to compile for.
+#include "kernels/codegen/llvm/host_target.h"
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/codegen/kernel_compiler.h"
-#include "kernels/codegen/llvm/host_target.h"
 #include "kernels/runtime/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -29,7 +30,8 @@ absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple) {
   InitializeHostBackend();
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (target == nullptr) return absl::InvalidArgumentError(absl::StrCat("no code generator for `", triple, "`: ", error));
+  if (target == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("no code generator for `", triple, "`: ", error));
   return target;
 }
 
@@ -42,14 +44,17 @@ absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text) {
     target.cpu = llvm::sys::getHostCPUName().str();
     llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
     for (const runtime::CpuFeature& feature : runtime::CpuFeatures()) {
-      if (host.lookup(feature.name)) absl::StrAppend(&target.features, target.features.empty() ? "+" : ",+", feature.name);
+      if (host.lookup(feature.name))
+        absl::StrAppend(&target.features, target.features.empty() ? "+" : ",+", feature.name);
     }
     return target;
   }
   target.cpu = std::string(text);
   std::unique_ptr<llvm::MCSubtargetInfo> info((*backend)->createMCSubtargetInfo(target.triple, "x86-64", ""));
   if (!info->isCPUStringValid(target.cpu)) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown CPU `", target.cpu, "`; expected `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4` or LLVM's name of a CPU"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown CPU `", target.cpu,
+                     "`; expected `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4` or LLVM's name of a CPU"));
   }
   info.reset((*backend)->createMCSubtargetInfo(target.triple, target.cpu, ""));
   for (const runtime::CpuFeature& feature : runtime::CpuFeatures()) {

@@ -17,6 +17,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/DivRemPairs.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -29,7 +30,6 @@
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Vectorize/LoopVectorize.h"
 #include "llvm/Transforms/Vectorize/VectorCombine.h"
-#include "llvm/TargetParser/Triple.h"
 
 namespace rvm::codegen {
 namespace {
@@ -42,8 +42,15 @@ constexpr int64_t kGrainWork = 50'000;
 // Emits the function that runs a kernel's nests in order.
 class EntryEmitter {
  public:
-  EntryEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::Computation& computation, const std::string& symbol)
-      : module_(module), target_(target), schedule_(schedule), computation_(computation), symbol_(symbol), b_(module.getContext()), e_(b_, target) {}
+  EntryEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,
+               const te::Computation& computation, const std::string& symbol)
+      : module_(module),
+        target_(target),
+        schedule_(schedule),
+        computation_(computation),
+        symbol_(symbol),
+        b_(module.getContext()),
+        e_(b_, target) {}
 
   void Run();
 
@@ -53,7 +60,8 @@ class EntryEmitter {
   Value* Field(unsigned index, llvm::Type* type);
   void ReturnIfCancelled();
   void RunNest(const EmittedNest& nest, std::vector<Value*> args);
-  void CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work, Value* parallel_for);
+  void CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work,
+                      Value* parallel_for);
   llvm::Function* MakeThunk(const EmittedNest& nest);
 
   llvm::Module& module_;
@@ -85,12 +93,14 @@ void EntryEmitter::Begin() {
   workspace_ = Field(0, pointer);
   llvm::GlobalVariable* never = module_.getGlobalVariable("never", true);
   if (never == nullptr) {
-    never = new llvm::GlobalVariable(module_, b_.getInt32Ty(), true, llvm::GlobalValue::InternalLinkage, b_.getInt32(0), "never");
+    never = new llvm::GlobalVariable(module_, b_.getInt32Ty(), true, llvm::GlobalValue::InternalLinkage, b_.getInt32(0),
+                                     "never");
   }
   Value* cancel = Field(2, pointer);
   cancel_ = b_.CreateSelect(b_.CreateIsNull(cancel), never, cancel);
   for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
-    e_.symbols[schedule_.symbols[i].id()] = b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(1), i));
+    e_.symbols[schedule_.symbols[i].id()] =
+        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(1), i));
   }
 }
 
@@ -101,7 +111,8 @@ Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
     if (!buffer.is_output) return b_.CreateInBoundsGEP(b_.getInt8Ty(), workspace_, e_.EmitExtent(buffer.offset));
     index = static_cast<int64_t>(computation_.inputs.size()) + buffer.output;
   }
-  return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), static_cast<uint64_t>(index)));
+  return b_.CreateLoad(
+      b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), static_cast<uint64_t>(index)));
 }
 
 void EntryEmitter::ReturnIfCancelled() {
@@ -118,7 +129,8 @@ void EntryEmitter::ReturnIfCancelled() {
 llvm::Function* EntryEmitter::MakeThunk(const EmittedNest& nest) {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {i64, i64, pointer}, false);
-  llvm::Function* thunk = llvm::Function::Create(type, llvm::Function::InternalLinkage, nest.function->getName() + ".range", module_);
+  llvm::Function* thunk =
+      llvm::Function::Create(type, llvm::Function::InternalLinkage, nest.function->getName() + ".range", module_);
   thunk->setDoesNotThrow();
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(b_.getContext(), "entry", thunk));
   std::vector<Value*> args = {thunk->getArg(0), thunk->getArg(1)};
@@ -131,13 +143,16 @@ llvm::Function* EntryEmitter::MakeThunk(const EmittedNest& nest) {
   return thunk;
 }
 
-void EntryEmitter::CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work, Value* parallel_for) {
+void EntryEmitter::CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work,
+                                  Value* parallel_for) {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
   llvm::IRBuilder<> at_entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
   Value* closure = at_entry.CreateAlloca(i64, at_entry.getInt64(args.size() - 2));
   for (size_t i = 2; i < args.size(); ++i) b_.CreateStore(args[i], b_.CreateConstInBoundsGEP1_64(i64, closure, i - 2));
   Value* per_unit = b_.CreateUDiv(work, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b_.getInt64(1)));
-  Value* grain = b_.CreateAdd(b_.CreateUDiv(b_.getInt64(kGrainWork), b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, per_unit, b_.getInt64(1))), b_.getInt64(1));
+  Value* grain = b_.CreateAdd(
+      b_.CreateUDiv(b_.getInt64(kGrainWork), b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, per_unit, b_.getInt64(1))),
+      b_.getInt64(1));
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64, pointer, pointer}, false);
   b_.CreateCall(type, parallel_for, {context_, count, grain, MakeThunk(nest), closure});
 }
@@ -194,12 +209,14 @@ TargetFacts FactsOf(const HostTarget& target) {
 
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarget& target, int opt_level) {
   RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(target.triple));
-  constexpr llvm::CodeGenOptLevel kLevels[] = {llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less, llvm::CodeGenOptLevel::Default, llvm::CodeGenOptLevel::Default};
+  constexpr llvm::CodeGenOptLevel kLevels[] = {llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less,
+                                               llvm::CodeGenOptLevel::Default, llvm::CodeGenOptLevel::Default};
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   // The baseline CPU with exactly the features that were listed: the loader checks those.
-  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
-      target.triple, "x86-64", target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(target.triple, "x86-64", target.features, options, llvm::Reloc::PIC_,
+                                   llvm::CodeModel::Small, kLevels[opt_level]));
   if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
   return machine;
 }
@@ -275,7 +292,8 @@ absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& 
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) return absl::InternalError("this target emits no objects");
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return absl::InternalError("this target emits no objects");
   passes.run(module);
   return std::string(bytes.begin(), bytes.end());
 }
@@ -298,7 +316,8 @@ CompiledKernel DescribeKernel(const KernelRequest& request, const te::Schedule& 
 
 }  // namespace
 
-absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests, const CodegenOptions& options) {
+absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests,
+                                              const CodegenOptions& options) {
   int opt_level = std::clamp(options.opt_level, 0, 3);
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target, opt_level));
   TargetFacts facts = FactsOf(target);

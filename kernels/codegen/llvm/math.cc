@@ -42,7 +42,9 @@ Value* Polynomial(IRBuilder<>& b, Value* x, std::initializer_list<double> coeffi
 }
 
 Value* Abs(IRBuilder<>& b, Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
-Value* CopySign(IRBuilder<>& b, Value* x, Value* sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign); }
+Value* CopySign(IRBuilder<>& b, Value* x, Value* sign) {
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign);
+}
 // A NaN passes through.
 Value* ClampAbove(IRBuilder<>& b, Value* x, double limit) {
   return b.CreateSelect(b.CreateFCmpOGT(x, Float(x, limit)), Float(x, limit), x);
@@ -70,8 +72,9 @@ ExpParts SplitExp(IRBuilder<>& b, Value* x) {
   Value* nf = b.CreateFSub(shifted, magic);
   Value* r = MulAdd(b, nf, Float(x, -0.693145751953125), x);
   r = MulAdd(b, nf, Float(x, -1.42860682030941723212e-6), r);
-  Value* q = Polynomial(b, r, {5.000000044e-01, 1.666666637e-01, 4.166636103e-02, 8.333389349e-03, 1.394061735e-03,
-                               1.984587625e-04});  // (e^r - 1 - r) / r^2, |r| <= ln2 / 2
+  Value* q = Polynomial(b, r,
+                        {5.000000044e-01, 1.666666637e-01, 4.166636103e-02, 8.333389349e-03, 1.394061735e-03,
+                         1.984587625e-04});  // (e^r - 1 - r) / r^2, |r| <= ln2 / 2
   return {n, MulAdd(b, b.CreateFMul(r, r), q, r)};
 }
 
@@ -101,13 +104,15 @@ Value* EmitSigmoid(IRBuilder<>& b, Value* x) {
 Value* EmitErf(IRBuilder<>& b, Value* x) {
   Value* a = Abs(b, x);
   Value* square = b.CreateFMul(x, x);
-  Value* near = b.CreateFMul(x, Polynomial(b, square, {1.128379166e+00, -3.761262714e-01, 1.128360018e-01,
-                                                       -2.685444459e-02, 5.189535341e-03, -8.020841295e-04,
-                                                       7.889119584e-05}));  // erf(x) / x, |x| <= 1
+  Value* near =
+      b.CreateFMul(x, Polynomial(b, square,
+                                 {1.128379166e+00, -3.761262714e-01, 1.128360018e-01, -2.685444459e-02, 5.189535341e-03,
+                                  -8.020841295e-04, 7.889119584e-05}));  // erf(x) / x, |x| <= 1
   Value* t = ClampAbove(b, a, 4.0);
-  Value* log = Polynomial(b, t, {1.781241076e-04, -1.129527360e+00, -6.333328481e-01, -1.082784842e-01, 2.510176082e-02,
-                                 -4.153775864e-03, 4.265053130e-04, -1.926272062e-05,
-                                 -1.697468795e-07});  // log(erfc(t)), 0.95 <= t <= 4
+  Value* log = Polynomial(
+      b, t,
+      {1.781241076e-04, -1.129527360e+00, -6.333328481e-01, -1.082784842e-01, 2.510176082e-02, -4.153775864e-03,
+       4.265053130e-04, -1.926272062e-05, -1.697468795e-07});  // log(erfc(t)), 0.95 <= t <= 4
   Value* far = CopySign(b, b.CreateFSub(Float(x, 1), EmitExp(b, log)), x);
   return b.CreateSelect(b.CreateFCmpOLT(a, Float(x, 1)), near, far);
 }
@@ -123,9 +128,10 @@ Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base) {
   Value* mantissa = b.CreateAdd(b.CreateAnd(offset, Int(x, 0x7fffff)), Int(x, 0x3f3504f3));
   Value* f = b.CreateFSub(b.CreateBitCast(mantissa, x->getType()), Float(x, 1));
   Value* ef = b.CreateFAdd(b.CreateSIToFP(e, x->getType()), b.CreateSelect(tiny, Float(x, -23), Float(x, 0)));
-  Value* q = Polynomial(b, f, {3.333331260e-01, -2.500000960e-01, 2.000211873e-01, -1.666799567e-01, 1.421955091e-01,
-                               -1.240559143e-01, 1.188817462e-01, -1.167564126e-01,
-                               6.746601231e-02});  // (log(1 + f) - f + f^2 / 2) / f^3
+  Value* q = Polynomial(
+      b, f,
+      {3.333331260e-01, -2.500000960e-01, 2.000211873e-01, -1.666799567e-01, 1.421955091e-01, -1.240559143e-01,
+       1.188817462e-01, -1.167564126e-01, 6.746601231e-02});  // (log(1 + f) - f + f^2 / 2) / f^3
   Value* square = b.CreateFMul(f, f);
   Value* tail = MulAdd(b, b.CreateFMul(square, f), q, b.CreateFMul(square, Float(x, -0.5)));
   Value* result = nullptr;
@@ -152,7 +158,8 @@ Value* EmitHalfToFloat(IRBuilder<>& b, Value* bits) {
   Value* sign = b.CreateShl(b.CreateAnd(u, 0x8000), 16);
   Value* moved = b.CreateShl(magnitude, 13);
   // Multiplying rebiases the exponent, also of subnormals.
-  Value* finite = b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, 0x1p112)), b.getInt32Ty());
+  Value* finite =
+      b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, 0x1p112)), b.getInt32Ty());
   Value* special = b.CreateOr(moved, 0x7f800000);
   Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(0x7c00)), special, finite);
   return b.CreateBitCast(b.CreateOr(result, sign), f32);
@@ -164,8 +171,9 @@ Value* EmitFloatToHalf(IRBuilder<>& b, Value* x) {
   Value* sign = b.CreateAnd(b.CreateLShr(bits, 16), 0x8000);
   // Adding 0.5 puts the units of a subnormal half in the last bit, rounded.
   Value* half = llvm::ConstantFP::get(b.getFloatTy(), 0.5);
-  Value* small = b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), half), b.getInt32Ty()),
-                             b.getInt32(0x3f000000));
+  Value* small =
+      b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), half), b.getInt32Ty()),
+                  b.getInt32(0x3f000000));
   Value* odd = b.CreateAnd(b.CreateLShr(magnitude, 13), 1);
   Value* rounded = b.CreateAdd(b.CreateAdd(magnitude, odd), b.getInt32(0xfff));
   Value* normal = b.CreateLShr(b.CreateSub(rounded, b.getInt32(112 << 23)), 13);

@@ -101,13 +101,15 @@ class NestEmitter {
 
 void NestEmitter::CollectTensors() {
   auto add = [&](const te::Tensor& tensor) {
-    bool known = std::any_of(result_.tensors.begin(), result_.tensors.end(), [&](const te::Tensor& t) { return t.get() == tensor.get(); });
+    bool known = std::any_of(result_.tensors.begin(), result_.tensors.end(),
+                             [&](const te::Tensor& t) { return t.get() == tensor.get(); });
     if (!known) result_.tensors.push_back(tensor);
   };
   std::vector<Expr> roots;
   for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
   auto own = [&](const te::Tensor& tensor) {
-    return std::any_of(nest_.tensors.begin(), nest_.tensors.end(), [&](const NestTensor& t) { return t.tensor.get() == tensor.get(); });
+    return std::any_of(nest_.tensors.begin(), nest_.tensors.end(),
+                       [&](const NestTensor& t) { return t.tensor.get() == tensor.get(); });
   };
   for (const ExprNode* node : te::Postorder(roots)) {
     if (node->kind == ExprKind::kRead && !own(node->tensor)) add(node->tensor);
@@ -123,7 +125,8 @@ Dim NestEmitter::Work() const {
   for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
   for (const ExprNode* node : te::Postorder(roots)) {
     if (node->kind == ExprKind::kUnary || node->kind == ExprKind::kBinary) {
-      bool function = node->kind == ExprKind::kUnary && node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh;
+      bool function =
+          node->kind == ExprKind::kUnary && node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh;
       operations += function ? 10 : 1;
     }
   }
@@ -171,7 +174,8 @@ void NestEmitter::Begin(const std::string& name) {
 // Whether reducing many columns side by side reads memory in better order than one by one.
 bool NestEmitter::ReducesByColumns() const {
   const ExprNode* reduce = Reduction();
-  if (reduce == nullptr || nest_.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax) return false;
+  if (reduce == nullptr || nest_.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax)
+    return false;
   const IndexVar &column = nest_.axes.back(), &inner = reduce->axes.back();
   int by_column = 0, by_inner = 0;
   for (const ExprNode* node : te::Postorder({reduce->operands[0]})) {
@@ -238,8 +242,10 @@ Value* NestEmitter::Initial(const ExprNode& reduce) {
     case ReduceOp::kMinimum: {
       if (dtype.is_float()) return llvm::ConstantFP::getInfinity(type, maximum);
       unsigned bits = dtype.bits;
-      if (!dtype.is_int()) return llvm::ConstantInt::get(type, maximum ? llvm::APInt(bits, 0) : llvm::APInt::getMaxValue(bits));
-      return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+      if (!dtype.is_int())
+        return llvm::ConstantInt::get(type, maximum ? llvm::APInt(bits, 0) : llvm::APInt::getMaxValue(bits));
+      return llvm::ConstantInt::get(
+          type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
     }
     default: return llvm::Constant::getNullValue(type);
   }
@@ -252,7 +258,8 @@ Value* NestEmitter::Fold(const ExprNode& reduce, Value* best, Value* value) {
   flags.setAllowReassoc(true);
   b_.setFastMathFlags(flags);
   auto truth = [&](Value* v) {
-    return dtype.is_float() ? b_.CreateFCmpUNE(v, llvm::ConstantFP::get(v->getType(), 0)) : b_.CreateICmpNE(v, llvm::ConstantInt::get(v->getType(), 0));
+    return dtype.is_float() ? b_.CreateFCmpUNE(v, llvm::ConstantFP::get(v->getType(), 0))
+                            : b_.CreateICmpNE(v, llvm::ConstantInt::get(v->getType(), 0));
   };
   switch (reduce.reduce) {
     case ReduceOp::kSum: return e_.EmitBinary(BinaryOp::kAdd, dtype, best, value);
@@ -281,7 +288,8 @@ std::vector<Value*> NestEmitter::Combine(const ExprNode& reduce, const std::vect
     better = b_.CreateOr(better, nan);
   }
   better = b_.CreateOr(better, b_.CreateICmpEQ(step, b_.getInt64(0)));
-  return {b_.CreateSelect(better, value, best), b_.CreateSelect(better, step, carried[1]), b_.CreateNSWAdd(step, b_.getInt64(1))};
+  return {b_.CreateSelect(better, value, best), b_.CreateSelect(better, step, carried[1]),
+          b_.CreateNSWAdd(step, b_.getInt64(1))};
 }
 
 std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried) {
@@ -344,7 +352,8 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
     };
     EmitUnlessCancelled([&] {
       each([&](Value* i) { store(Initial(reduce), i); });
-      EmitReduceLoops(reduce, 0, [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
+      EmitReduceLoops(reduce, 0,
+                      [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
       each([&](Value* i) {
         Finish(nest_.tensors[0], load(i));
         FinishRest();
@@ -379,8 +388,8 @@ EmittedNest NestEmitter::Run(const std::string& name) {
 
 }  // namespace
 
-EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::LoopNest& nest,
-                     const std::string& name) {
+EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,
+                     const te::LoopNest& nest, const std::string& name) {
   return NestEmitter(module, target, schedule, nest).Run(name);
 }
 

@@ -25,7 +25,8 @@ EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::
 // Columns in a panel of a packed weight.
 int64_t PanelColumns(const TargetFacts& target, DataType dtype, const te::Contraction& contraction);
 
-using LoopBody = llvm::function_ref<std::vector<llvm::Value*>(llvm::Value* at, const std::vector<llvm::Value*>& carried)>;
+using LoopBody =
+    llvm::function_ref<std::vector<llvm::Value*>(llvm::Value* at, const std::vector<llvm::Value*>& carried)>;
 
 // for (at = begin; at < end; at += step): values carried from turn to turn; gives the last.
 std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
