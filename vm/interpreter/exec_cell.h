@@ -43,6 +43,7 @@ inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bu
   Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[2] + 1));
   if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
   uint32_t count = pc[3];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[4 + i]];
   r[pc[1]] = AsSlot(cell);
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
@@ -54,6 +55,7 @@ inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
     [[clang::musttail]] return MakeCellSlow(pc, r, vm, budget, fn);
   }
   uint32_t count = pc[3];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[4 + i]];
   r[pc[1]] = AsSlot(cell);
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
@@ -92,6 +94,7 @@ inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
   Object* cell = AsObject(r[pc[2 + count]]);
   for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
   if (cell->count < kImmortal) --cell->count;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
@@ -106,6 +109,7 @@ inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
   if (cell->count != 1) {
     [[clang::musttail]] return UnpackShared(pc, r, vm, budget, fn);
   }
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
   vm->heap_.FreeShell(cell);
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);

@@ -112,6 +112,7 @@ inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budge
   }
   const FunctionInfo* callee = vm->functions_ + Read32(pc + 2);
   uint32_t count = pc[4];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[5 + i]];
   base[-3] = AsSlot(pc + 5 + count);
   base[-2] = AsSlot(fn);
@@ -128,6 +129,7 @@ inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_
   const FunctionInfo* callee = vm->functions_ + vm->layouts_[AsObject(closure)->layout].function;
   uint32_t count = pc[3];
   base[0] = closure;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) base[1 + i] = r[pc[4 + i]];
   base[-3] = AsSlot(pc + 4 + count);
   base[-2] = AsSlot(fn);
@@ -142,7 +144,9 @@ inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* 
     to[0] = r[regs[0]];
     return;
   }
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) scratch[i] = r[regs[i]];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) to[i] = scratch[i];
 }
 
