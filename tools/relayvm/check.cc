@@ -1,0 +1,46 @@
+// relayvm check: is this program well formed and well typed?
+#include <iostream>
+
+#include "base/status_macros.h"
+#include "compiler/driver/compile.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    {"--params", "FILE", "also check the weights in FILE against the free variables; may be repeated"},
+    {"--types", "", "print the type of each function"},
+};
+
+absl::Status Run(std::span<const std::string> args) {
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
+  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  absl::StatusOr<ir::Module> module = driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"));
+  RVM_RETURN_IF_ERROR(file.Report(module.status()));
+  if (!options.Has("--types")) return absl::OkStatus();
+  for (const ir::GlobalFunction& function : module->functions) {
+    std::cout << "@" << function.name << ": " << ir::TypeToString(function.function->type) << '\n';
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Verb kCheckVerb = {
+    .name = "check",
+    .summary = "report the errors of a program",
+    .usage = "FILE.relay [options]",
+    .options = kOptions,
+    .more = R"(
+Parses and types the program. Weights need not be there: a free variable has its annotation.
+Nothing is printed where nothing is wrong.
+
+Example:
+  relayvm check model.relay --types
+)",
+    .run = Run,
+};
+
+}  // namespace rvm::tools

@@ -1,0 +1,111 @@
+// relayvm compile: from a program to an executable file.
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "compiler/text/printer.h"
+#include "serialization/encoder.h"
+#include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    {"-o", "FILE.rvm", "where the executable goes (the source's name with .rvm)"},
+    kParamsOption,
+    kLevelOption,
+    kTargetOption,
+    {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
+    {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
+    {"--print-llvm", "", "print the LLVM IR of the kernels, not yet optimised"},
+    {"--print-assembly", "", "print the assembly of the kernels"},
+    {"--verbose", "", "say what was made, and which weights were not used"},
+};
+
+absl::Status CheckPassName(std::string_view name) {
+  std::vector<std::string_view> names = {"all"};
+  for (const passes::PassInfo& pass : passes::AllPasses()) names.push_back(pass.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  std::string message = absl::StrCat("there is no pass `", std::string(name), "`; the passes are");
+  for (std::string_view known : names) absl::StrAppend(&message, " ", std::string(known));
+  return absl::InvalidArgumentError(message);
+}
+
+absl::Status ObservePasses(const Options& options, driver::CompileOptions& compile) {
+  std::vector<std::string> wanted = options.Values("--print-after");
+  for (const std::string& name : wanted) RVM_RETURN_IF_ERROR(CheckPassName(name));
+  if (wanted.empty()) return absl::OkStatus();
+  compile.observer = [wanted](const passes::PassInfo& pass, const ir::Module& module) {
+    for (const std::string& name : wanted) {
+      if (name != "all" && name != pass.name) continue;
+      std::cout << "// after " << pass.name << '\n' << text::PrintModule(module) << '\n';
+      return;
+    }
+  };
+  return absl::OkStatus();
+}
+
+void Describe(const driver::CompiledProgram& program, const std::string& output, size_t bytes) {
+  const Executable& executable = **program.executable;
+  std::cerr << output << ": " << bytes << " bytes, " << executable.entries.size() << " entries, "
+            << executable.functions.size() << " functions, " << executable.kernels.size() << " kernels, "
+            << executable.constants.size() << " constants\n";
+  for (const std::string& name : program.unused_tensors) std::cerr << "not used: tensor `" << name << "`\n";
+}
+
+absl::Status Run(std::span<const std::string> args) {
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
+  RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
+  compile.entries = options.Values("--entry");
+  compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
+  RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
+  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
+  RVM_RETURN_IF_ERROR(file.Report(program.status()));
+  if (options.Has("--print-llvm")) std::cout << program->llvm_ir;
+  if (options.Has("--print-assembly")) std::cout << program->assembly;
+  std::string stem = path.ends_with(".relay") ? path.substr(0, path.size() - 6) : path;
+  std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
+  std::vector<uint8_t> bytes = Encode(**program->executable);
+  RVM_RETURN_IF_ERROR(ReplaceFile(output, bytes));
+  if (options.Has("--verbose")) Describe(*program, output, bytes.size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options) {
+  driver::CompileOptions compile;
+  compile.params_files = options.Values("--params");
+  compile.target = options.Value("--target", "host");
+  std::string level = options.Value("-O", "2");
+  if (level.size() != 1 || level[0] < '0' || level[0] > '3') {
+    return absl::InvalidArgumentError(absl::StrCat("saw `-O", level, "`; expected -O0, -O1, -O2 or -O3"));
+  }
+  compile.opt_level = level[0] - '0';
+  return compile;
+}
+
+const Verb kCompileVerb = {
+    .name = "compile",
+    .summary = "compile a program to an executable file",
+    .usage = "FILE.relay [-o FILE.rvm] [options]",
+    .options = kOptions,
+    .more = R"(
+The file holds everything: code, weights, and machine code of the kernels for one kind of CPU.
+`relayvm-run` runs it where neither compiler nor LLVM are.
+
+Examples:
+  relayvm compile model.relay --params weights.npz -o model.rvm
+  relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
+  relayvm compile model.relay --print-after fuse_ops
+)",
+    .run = Run,
+};
+
+}  // namespace rvm::tools

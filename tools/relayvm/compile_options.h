@@ -1,0 +1,22 @@
+// The options of compilation, which `compile` and `run` share.
+#ifndef RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
+#define RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
+
+#include "compiler/driver/compile.h"
+#include "tools/relayvm/options.h"
+
+namespace rvm::tools {
+
+inline constexpr OptionSpec kParamsOption = {
+    "--params", "FILE", "weights for the free variables: .npz, .safetensors or .npy; may be repeated"};
+inline constexpr OptionSpec kLevelOption = {
+    "-O", "LEVEL", "0: as written, 1: optimised, 2: and fused (the default), 3: all there is", /*attached=*/true};
+inline constexpr OptionSpec kTargetOption = {
+    "--target", "CPU", "host (the default), x86-64, x86-64-v2, -v3, -v4, or a CPU's name as LLVM knows it"};
+
+// From `--params`, `-O` and `--target`.
+absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
+
+}  // namespace rvm::tools
+
+#endif  // RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_

@@ -1,0 +1,137 @@
+// relayvm inspect: what is in an executable file?
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "serialization/decoder.h"
+#include "serialization/disassembler.h"
+#include "serialization/verifier.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    {"--kernels", "", "list the kernels: symbols, shapes, checks, schedules"},
+    {"--constants", "", "list the constants: types and sizes"},
+    {"--code", "", "print everything as assembly, long constants cut"},
+    {"--full", "", "print everything as assembly that reads back (implies --code)"},
+    {"--check", "", "also compare the checksum of the constants"},
+};
+
+std::string TensorText(DataType dtype, const Dims& dims) {
+  if (dims.empty()) return dtype.ToString();
+  return absl::StrCat("Tensor[", DimsToString(dims), ", ", dtype.ToString(), "]");
+}
+
+std::string Signature(const Executable& executable, const Entry& entry) {
+  const FunctionDesc& function = executable.functions[entry.function.value];
+  std::string text = absl::StrCat("@", entry.name, "(");
+  for (size_t i = 0; i < function.num_params; ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "");
+    if (i < entry.param_names.size()) absl::StrAppend(&text, "%", entry.param_names[i], ": ");
+    absl::StrAppend(&text, TypeToString(executable, function.registers[i].type));
+  }
+  return absl::StrCat(text, ") -> ", TypeToString(executable, function.result));
+}
+
+void PrintSummary(const Executable& executable, const std::string& path) {
+  int64_t code = 0, constants = 0, native = 0;
+  for (const FunctionDesc& function : executable.functions) code += static_cast<int64_t>(function.code.size()) * 2;
+  for (const Literal& constant : executable.constants) constants += constant.bytes();
+  for (const NativeObject& object : executable.native_objects) native += static_cast<int64_t>(object.object.size());
+  std::cout << path << ": " << (executable.native_objects.empty() ? "portable" : "native") << " executable\n"
+            << "  bytecode   " << code << " bytes in " << executable.functions.size() << " functions\n"
+            << "  constants  " << constants << " bytes in " << executable.constants.size() << " tensors\n"
+            << "  kernels    " << native << " bytes in " << executable.kernels.size() << " kernels\n";
+  for (const NativeObject& object : executable.native_objects) {
+    std::cout << "  target     " << object.triple << ", " << object.cpu << ", kernel ABI " << object.abi_version
+              << '\n';
+  }
+  for (const auto& [key, value] : executable.metadata) {
+    if (!key.starts_with("schedule."))
+      std::cout << "  " << key << std::string(11 - std::min<size_t>(key.size(), 10), ' ') << value << '\n';
+  }
+  std::cout << "entries\n";
+  for (const Entry& entry : executable.entries) std::cout << "  " << Signature(executable, entry) << '\n';
+}
+
+std::string ScheduleOf(const Executable& executable, const std::string& symbol) {
+  for (const auto& [key, value] : executable.metadata) {
+    if (key == absl::StrCat("schedule.", symbol)) return value;
+  }
+  return "";
+}
+
+std::string TensorsText(const std::vector<KernelTensor>& tensors) {
+  std::string text;
+  for (const KernelTensor& tensor : tensors) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", TensorText(tensor.dtype, tensor.dims));
+  }
+  return text;
+}
+
+void PrintKernels(const Executable& executable) {
+  std::cout << "kernels\n";
+  for (const KernelDesc& kernel : executable.kernels) {
+    std::cout << "  " << kernel.symbol << "(" << TensorsText(kernel.params) << ") -> (" << TensorsText(kernel.results)
+              << ")\n";
+    std::string schedule = ScheduleOf(executable, kernel.symbol);
+    if (!schedule.empty()) std::cout << "    " << schedule << '\n';
+    if (kernel.workspace.AsConst() != 0) std::cout << "    workspace " << kernel.workspace.ToString() << " bytes\n";
+    for (const KernelDesc::Check& check : kernel.checks) {
+      std::cout << "    checks " << check.a.ToString() << " = " << check.b.ToString()
+                << (check.broadcast ? ", or either is 1" : "") << " (" << check.what << ")\n";
+    }
+  }
+}
+
+void PrintConstants(const Executable& executable) {
+  std::cout << "constants\n";
+  for (size_t i = 0; i < executable.constants.size(); ++i) {
+    const Literal& constant = executable.constants[i];
+    std::cout << "  " << i << "  " << TensorText(constant.dtype(), ToDims(constant.shape())) << "  " << constant.bytes()
+              << " bytes\n";
+  }
+}
+
+absl::Status Run(std::span<const std::string> args) {
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .rvm file"));
+  absl::StatusOr<Executable> decoded = DecodeFile(path, options.Has("--check"));
+  if (!decoded.ok()) return absl::Status(decoded.status().code(), absl::StrCat(path, ": ", decoded.status().message()));
+  absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(*std::move(decoded));
+  if (!verified.ok())
+    return absl::Status(verified.status().code(), absl::StrCat(path, ": ", verified.status().message()));
+  const Executable& executable = ***verified;
+  if (options.Has("--code") || options.Has("--full")) {
+    DisassembleOptions disassemble;
+    disassemble.full = options.Has("--full");
+    std::cout << Disassemble(executable, disassemble);
+    return absl::OkStatus();
+  }
+  PrintSummary(executable, path);
+  if (options.Has("--kernels")) PrintKernels(executable);
+  if (options.Has("--constants")) PrintConstants(executable);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Verb kInspectVerb = {
+    .name = "inspect",
+    .summary = "show what is in an executable file",
+    .usage = "FILE.rvm [options]",
+    .options = kOptions,
+    .more = R"(
+Verifies the file; runs nothing of it.
+
+Examples:
+  relayvm inspect model.rvm --kernels
+  relayvm inspect model.rvm --code
+)",
+    .run = Run,
+};
+
+}  // namespace rvm::tools

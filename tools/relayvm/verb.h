@@ -1,0 +1,66 @@
+// The verbs of `relayvm`, one file each. main.cc lists them.
+#ifndef RVM_TOOLS_RELAYVM_VERB_H_
+#define RVM_TOOLS_RELAYVM_VERB_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "tools/relayvm/options.h"
+
+namespace rvm::tools {
+
+struct Verb {
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::string_view usage;    // "FILE.relay -o FILE.rvm [options]"
+  std::span<const OptionSpec> options;
+  std::string_view more;  // help behind the options: what to know, examples
+  // Prints results to stdout. A status that is not OK is shown as `relayvm: error: ...`.
+  absl::Status (*run)(std::span<const std::string> args);
+  // Help on options that are declared elsewhere; shown behind `options`.
+  std::string_view (*more_options)() = nullptr;
+};
+
+extern const Verb kCheckVerb;
+extern const Verb kFmtVerb;
+extern const Verb kCompileVerb;
+extern const Verb kRunVerb;
+extern const Verb kEvalVerb;
+extern const Verb kInspectVerb;
+
+// The program's errors were shown already; nothing is left to say. Any other message is shown.
+absl::Status AlreadyShown();
+bool IsAlreadyShown(const absl::Status& status);
+
+// A source file with its diagnostics.
+class SourceFile {
+ public:
+  static absl::StatusOr<SourceFile> Read(const std::string& path);
+  diagnostics::Diagnostics& diagnostics() { return *diagnostics_; }
+  uint32_t id() const { return id_; }
+  const std::string& path() const { return path_; }
+  std::string_view text() const { return sources_->text(id_); }
+  // Shows errors and warnings on stderr. AlreadyShown if `status` or they are errors.
+  absl::Status Report(const absl::Status& status);
+
+ private:
+  SourceFile() = default;
+  std::string path_;
+  uint32_t id_ = 0;
+  std::unique_ptr<diagnostics::SourceMap> sources_;
+  std::unique_ptr<diagnostics::Diagnostics> diagnostics_;
+};
+
+// The one positional argument that most verbs take; an error says what it should be.
+absl::StatusOr<std::string> OneFile(const Options& options, std::string_view what);
+
+}  // namespace rvm::tools
+
+#endif  // RVM_TOOLS_RELAYVM_VERB_H_
