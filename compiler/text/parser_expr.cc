@@ -77,7 +77,8 @@ ir::Expr* Parser::ParseSequence() {
     if (value == nullptr) break;
     if (!is_recursive && !is_wildcard) Push(var);
     bindings.push_back({var, value, From(begin)});
-    if (!Expect(";")) break;
+    // The papers end graph bindings at the end of the line.
+    if (!Accept(";") && (is_let || AtSequenceEnd()) && !Expect(";")) break;
   }
   PopTo(depth);
   if (result == nullptr) return nullptr;
@@ -235,7 +236,8 @@ ir::Expr* Parser::ParseAtom() {
   if (token.text == "match") return ParseMatch();
   if (token.text == "meta" && PeekIs("[", 1)) return ParseMeta();
   bool is_call = PeekIs("(", 1);
-  if (is_call && (token.text == "ref" || token.text == "ref_read" || token.text == "ref_write")) return ParseRefCall();
+  if (is_call && (token.text == "ref" || token.text == "ref_read" || token.text == "read" || token.text == "ref_write"))
+    return ParseRefCall();
   if (is_call && token.text == "Constant" && !constructors_.contains("Constant")) return ParseConstant();
   return ParseName();
 }
@@ -465,7 +467,7 @@ ir::Expr* Parser::ParseRefCall() {
     return nullptr;
   }
   if (name.text == "ref") return arena_.New<ir::RefCreate>(args[0], span);
-  if (name.text == "ref_read") return arena_.New<ir::RefRead>(args[0], span);
+  if (name.text == "ref_read" || name.text == "read") return arena_.New<ir::RefRead>(args[0], span);
   return arena_.New<ir::RefWrite>(args[0], args[1], span);
 }
 
