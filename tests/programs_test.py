@@ -51,7 +51,9 @@ class Programs(unittest.TestCase):
         found = list(cases(path))
         self.assertTrue(found, "the program says nothing to run")
         with tempfile.TemporaryDirectory() as folder:
-            models = [relayvm.compile_file(path, os.path.join(folder, f"o{level}.rvm"), level) for level in LEVELS]
+            entries = [flag for entry in dict.fromkeys(case[1] for case in found) for flag in ("--entry", entry)]
+            models = [relayvm.compile_file(path, os.path.join(folder, f"o{level}.rvm"), level, extra=entries)
+                      for level in LEVELS]
             for kind, entry, arguments, expected in found:
                 call = f"{entry}({', '.join(arguments)})"
                 with self.subTest(f"{call}, reference evaluator"):
