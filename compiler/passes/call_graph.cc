@@ -20,12 +20,8 @@ void PushChildren(const Expr* expr, std::vector<const Expr*>& stack) {
     case ExprKind::kTuple: return push_all(Cast<ir::Tuple>(expr)->fields);
     case ExprKind::kProject: return stack.push_back(Cast<ir::Project>(expr)->tuple);
     case ExprKind::kFunction: return stack.push_back(Cast<ir::Function>(expr)->body);
-    case ExprKind::kCall:
-      push_all(Cast<ir::Call>(expr)->args);
-      return stack.push_back(Cast<ir::Call>(expr)->callee);
-    case ExprKind::kLet:
-      stack.push_back(Cast<ir::Let>(expr)->body);
-      return stack.push_back(Cast<ir::Let>(expr)->value);
+    case ExprKind::kCall: push_all(Cast<ir::Call>(expr)->args); return stack.push_back(Cast<ir::Call>(expr)->callee);
+    case ExprKind::kLet: stack.push_back(Cast<ir::Let>(expr)->body); return stack.push_back(Cast<ir::Let>(expr)->value);
     case ExprKind::kIf:
       stack.push_back(Cast<ir::If>(expr)->else_branch);
       stack.push_back(Cast<ir::If>(expr)->then_branch);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/stack_guard.h"
 #include "compiler/ops/evaluate_op.h"
 #include "compiler/passes/rewriter.h"
 
@@ -17,9 +18,7 @@ using ir::ExprKind;
 constexpr int64_t kMaxResultBytes = int64_t{64} << 10;
 constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 
-bool IsAtom(const Expr* expr) {
-  return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant;
-}
+bool IsAtom(const Expr* expr) { return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant; }
 
 bool AreAtoms(const std::vector<Expr*>& exprs) {
   for (const Expr* expr : exprs) {
@@ -59,7 +58,7 @@ class Folder : public Rewriter {
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
     // A recursive function is no known value, so its variable needs no care.
-    Bind(let.var, Rewrite(let.value), let.span, chain);
+    Bind(let.var, NameFields(Rewrite(let.value), chain), let.span, chain);
   }
 
   Expr* RewriteNode(Expr* expr) override {
@@ -69,9 +68,13 @@ class Folder : public Rewriter {
         return RewriteChildren(found == replaced_.end() ? expr : found->second);
       }
       case ExprKind::kCall: {
-        Expr* call = RewriteChildren(expr);
-        Expr* folded = FoldCall(*Cast<ir::Call>(call));
-        return folded != nullptr ? folded : call;
+        auto* call = Cast<ir::Call>(RewriteChildren(expr));
+        Expr* folded = FoldCall(*call);
+        if (folded != nullptr) return folded;
+        // The tuple itself may then have no use left.
+        const auto* op = DynCast<ir::OpExpr>(call->callee);
+        if (op != nullptr && op->op->variadic_tuple) call->args[0] = InPlace(call->args[0]);
+        return call;
       }
       case ExprKind::kProject: return FoldProject(*Cast<ir::Project>(expr));
       case ExprKind::kIf: return FoldIf(*Cast<ir::If>(expr));
@@ -106,6 +109,13 @@ class Folder : public Rewriter {
     const auto* use = DynCast<ir::VarExpr>(expr);
     auto found = use == nullptr ? known_.end() : known_.find(use->var);
     return found == known_.end() ? expr : found->second;
+  }
+
+  // The tuple that a variable is bound to, written again; else `expr`.
+  Expr* InPlace(Expr* expr) {
+    const auto* known = DynCast<ir::Tuple>(Known(expr));
+    if (known == nullptr || known == expr) return expr;
+    return Typed(arena_.New<ir::Tuple>(RewriteAll(known->fields), expr->span), known);
   }
 
   // ---- operators
@@ -149,7 +159,8 @@ class Folder : public Rewriter {
     for (const Expr* arg : call.args) {
       std::optional<Value> value = ConstantValue(arg);
       if (!value) return nullptr;
-      if (value->kind() == ValueKind::kTensor) bytes += value->tensor().bytes();
+      if (value->kind() == ValueKind::kTensor)
+        bytes += value->tensor().bytes();
       else
         for (const Value& field : value->fields()) bytes += field.tensor().bytes();
       args.push_back(*std::move(value));
@@ -174,6 +185,7 @@ class Folder : public Rewriter {
   Expr* As(const ir::Type* type, Expr* body, std::vector<Binding>& chain) {
     if (!ir::TypesEqual(type, body->type)) {
       ir::Var* var = NewVar(arena_, "r", type, body->span);
+      var->annotation = type;
       chain.push_back({var, body, body->span});
       body = NewUse(arena_, var, body->span);
     }
@@ -221,8 +233,38 @@ class Folder : public Rewriter {
     for (size_t i = 0; i < fields.size(); ++i) BindPattern(*pattern.fields[i], RewriteChildren(fields[i]), chain);
   }
 
+  // Gives the fields of a tuple or constructor call written in place names, so that they can be
+  // taken one by one.
+  Expr* NameFields(Expr* value, std::vector<Binding>& chain) {
+    return WithStack([&] { return NameFieldsOnThisStack(value, chain); });
+  }
+
+  Expr* NameFieldsOnThisStack(Expr* value, std::vector<Binding>& chain) {
+    while (const auto* let = DynCast<ir::Let>(value)) {
+      chain.push_back({let->var, let->value, let->span});
+      value = let->body;
+    }
+    if (value->expr_kind != ExprKind::kTuple && ConstructorCall(value) == nullptr) return value;
+    auto name_all = [&](std::vector<Expr*> fields) {
+      for (Expr*& field : fields) {
+        field = NameFields(field, chain);
+        if (IsAtom(field)) continue;
+        ir::Var* var = NewVar(arena_, "t", field->type, field->span);
+        Bind(var, field, field->span, chain);
+        field = NewUse(arena_, var, field->span);
+      }
+      return fields;
+    };
+    if (const auto* tuple = DynCast<ir::Tuple>(value)) {
+      return Typed(arena_.New<ir::Tuple>(name_all(tuple->fields), value->span), value);
+    }
+    const auto* call = Cast<ir::Call>(value);
+    return Typed(arena_.New<ir::Call>(call->callee, name_all(call->args), call->attrs, value->span), value);
+  }
+
   Expr* FoldMatch(const ir::Match& match) {
-    Expr* value = Rewrite(match.value);
+    std::vector<Binding> chain;
+    Expr* value = NameFields(Rewrite(match.value), chain);
     const Expr* known = Known(value);
     const auto* tuple = DynCast<ir::Tuple>(known);
     const ir::Call* constructed = ConstructorCall(known);
@@ -231,14 +273,14 @@ class Folder : public Rewriter {
         std::optional<bool> matches = Matches(*clause.pattern, value);
         if (!matches) break;
         if (!*matches) continue;
-        std::vector<Binding> chain;
         BindPattern(*clause.pattern, value, chain);
         return As(match.type, Rewrite(clause.body), chain);
       }
     }
     std::vector<ir::Clause> clauses = match.clauses;
     for (ir::Clause& clause : clauses) clause.body = Rewrite(clause.body);
-    return Typed(arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span), &match);
+    Expr* result = Typed(arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span), &match);
+    return MakeLets(arena_, chain, result);
   }
 
   absl::flat_hash_map<const ir::Var*, Expr*> replaced_;     // by an atom

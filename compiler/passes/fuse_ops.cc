@@ -136,8 +136,7 @@ class PrimitiveBuilder {
 // Rewrites the blocks of one global function, nested ones included.
 class Fuser : public Rewriter {
  public:
-  Fuser(ir::Arena& arena, int opt_level, const BlockUses& uses)
-      : Rewriter(arena), uses_(uses), opt_level_(opt_level) {}
+  Fuser(ir::Arena& arena, int opt_level, const BlockUses& uses) : Rewriter(arena), uses_(uses), opt_level_(opt_level) {}
 
   // An atom, a callee or a block.
   Expr* Rewrite(Expr* expr) override {

@@ -107,9 +107,7 @@ void BlockUses::Visit(const Expr* expr) {
       return;
     case ExprKind::kRefCreate: return Visit(Cast<ir::RefCreate>(expr)->value);
     case ExprKind::kRefRead: return Visit(Cast<ir::RefRead>(expr)->ref);
-    case ExprKind::kRefWrite:
-      Visit(Cast<ir::RefWrite>(expr)->ref);
-      return Visit(Cast<ir::RefWrite>(expr)->value);
+    case ExprKind::kRefWrite: Visit(Cast<ir::RefWrite>(expr)->ref); return Visit(Cast<ir::RefWrite>(expr)->value);
     case ExprKind::kLet: return VisitBlock(expr);
     case ExprKind::kConstant:
     case ExprKind::kGlobal:

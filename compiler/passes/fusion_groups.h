@@ -39,12 +39,12 @@ struct FusionStep {
   ir::Var* var = nullptr;  // null: the tail
   ir::Expr* value = nullptr;
   ir::Span span;
-  const ir::Call* op = nullptr;  // a call that may be fused
-  std::vector<OpOutput> outputs;  // of `op`
+  const ir::Call* op = nullptr;       // a call that may be fused
+  std::vector<OpOutput> outputs;      // of `op`
   std::vector<uint32_t> tuple_users;  // of the tuple that `op` gives, as a whole
-  bool is_projection = false;  // stands in `outputs` of an operator
-  bool checks_type = false;    // the let's type promises more than the operator's
-  uint32_t group = 0;          // of `op`
+  bool is_projection = false;         // stands in `outputs` of an operator
+  bool checks_type = false;           // the let's type promises more than the operator's
+  uint32_t group = 0;                 // of `op`
 };
 
 struct FusionGroup {

@@ -54,6 +54,7 @@ Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<E
   Expr* body = own->body;
   if (!ir::TypesEqual(body->type, result)) {
     ir::Var* var = NewVar(arena, "r", result, span);
+    var->annotation = result;
     chain.push_back({var, body, span});
     body = NewUse(arena, var, span);
   }

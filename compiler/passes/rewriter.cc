@@ -77,8 +77,8 @@ ir::Function* Rewriter::RewriteFunction(const ir::Function& function) {
   std::vector<ir::Var*> params;
   for (ir::Var* param : function.params) params.push_back(RewriteBinder(param));
   const ir::Type* result = function.result_annotation == nullptr ? nullptr : RewriteType(function.result_annotation);
-  auto* copy = arena_.New<ir::Function>(function.type_params, std::move(params), result, Rewrite(function.body),
-                                        function.span);
+  auto* copy =
+      arena_.New<ir::Function>(function.type_params, std::move(params), result, Rewrite(function.body), function.span);
   copy->attrs = function.attrs;
   copy->constraints = function.constraints;
   for (ir::TypeConstraint& constraint : copy->constraints) {

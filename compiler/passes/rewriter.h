@@ -74,11 +74,7 @@ class Copier : public Rewriter {
   explicit Copier(ir::Arena& arena, ir::TypeSubstitution substitution = {})
       : Rewriter(arena), substitution_(std::move(substitution)) {}
 
-  // Variables of the original that become something else of the surroundings.
-  void Map(const ir::Var* from, ir::Var* to) { vars_[from] = to; }
   ir::Function* Copy(const ir::Function& function) { return RewriteFunction(function); }
-  // Binds a variable as a copy would.
-  ir::Var* CopyBinder(ir::Var* var) { return RewriteBinder(var); }
 
  protected:
   ir::Expr* RewriteNode(ir::Expr* expr) override;

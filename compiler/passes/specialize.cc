@@ -168,7 +168,8 @@ absl::StatusOr<ir::Module> Specializer::Run(const std::vector<std::string>& entr
 
 void Specializer::DemandEntry(const std::string& name) {
   auto found = sources_.find(name);
-  if (found == sources_.end()) return Fail(absl::InvalidArgumentError(absl::StrCat("no function is named `@", name, "`")));
+  if (found == sources_.end())
+    return Fail(absl::InvalidArgumentError(absl::StrCat("no function is named `@", name, "`")));
   const ir::Function& function = *found->second->function;
   for (const TypeParam* param : function.type_params) {
     if (param->kind == ir::Kind::kShapeVar) continue;
@@ -327,7 +328,8 @@ ir::Var* Specializer::DemandLocal(LocalFunction& local, const ir::Type* type) {
     if (known.key == key) return known.var;
   }
   if (local.instances.size() > kMaxInstances || key.size() > kMaxTypeText) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat("`%", let.var->name, "` calls itself with ever new type arguments")));
+    Fail(
+        absl::ResourceExhaustedError(absl::StrCat("`%", let.var->name, "` calls itself with ever new type arguments")));
     return let.var;
   }
   const ir::Type* var_type = scope->substitution.Apply(
@@ -371,8 +373,8 @@ Expr* Specializer::RewriteCallee(const ir::Call& call) {
 Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   const auto* type = DynCast<ir::FuncType>(callee->type);
   if (type == nullptr || IsPolymorphic(type->type_params)) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("a function of type `", ir::TypeToString(callee->type), "` is used as a value before its type parameters are known")));
+    Fail(absl::UnimplementedError(absl::StrCat("a function of type `", ir::TypeToString(callee->type),
+                                               "` is used as a value before its type parameters are known")));
     return callee;
   }
   std::vector<ir::Var*> params;
@@ -380,6 +382,7 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   for (const ir::Type* param : type->params) {
     std::string name(1, static_cast<char>('a' + params.size() % 26));
     params.push_back(NewVar(arena_, name, param, original->span));
+    params.back()->annotation = param;
     args.push_back(NewUse(arena_, params.back(), original->span));
   }
   ir::Attrs attrs;

@@ -13,9 +13,7 @@ using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
 
-bool IsAtom(const Expr* expr) {
-  return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant;
-}
+bool IsAtom(const Expr* expr) { return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant; }
 
 class Normalizer {
  public:
@@ -210,7 +208,7 @@ class Normalizer {
 
   ir::Arena& arena_;
   std::vector<Binding> block_;
-  absl::flat_hash_map<const ir::Var*, Expr*> renamed_;           // variables that are other atoms
+  absl::flat_hash_map<const ir::Var*, Expr*> renamed_;            // variables that are other atoms
   absl::flat_hash_map<const ir::Var*, const ir::Tuple*> tuples_;  // variables bound to tuples of atoms
 };
 

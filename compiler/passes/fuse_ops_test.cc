@@ -1,0 +1,342 @@
+#include <string_view>
+
+#include "compiler/passes/pass_test_support.h"
+#include "gtest/gtest.h"
+
+namespace rvm::passes {
+namespace {
+
+struct Case {
+  std::string_view name;
+  std::string_view pass;
+  int opt_level;
+  const char* source;
+  const char* expected;
+};
+
+constexpr Case kCases[] = {
+    {"O0EachOperatorAlone", "fuse_ops", 0,
+     R"(
+def @main(%x: Tensor[(4), float32], %n: int32) { (tanh(add(%x, 1f)), %n + 1) }
+)",
+     R"(def @main(%x: Tensor[(4), float32], %n: int32) {
+  let %t = fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %t_1 = %x_1 + 1f;
+    %t_1
+  }(%x);
+  let %t_2 = fn (%t_3: Tensor[(4), float32], Primitive=1) {
+    let %t_4 = tanh(%t_3);
+    %t_4
+  }(%t);
+  let %t_5 = %n + 1;
+  (%t_2, %t_5)
+}
+)"},
+    {"O1ChainsOfElementwise", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4), float32]) { multiply(tanh(add(%x, 1f)), %x) }
+)",
+     R"(def @main(%x: Tensor[(4), float32]) {
+  fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %t = %x_1 + 1f;
+    let %t_1 = tanh(%t);
+    let %t_2 = %t_1 * %x_1;
+    %t_2
+  }(%x)
+}
+)"},
+    {"O1ReductionTakesProducers", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4, 5), float32]) { exp(sum(multiply(%x, %x), axis=[1])) }
+)",
+     R"(def @main(%x: Tensor[(4, 5), float32]) {
+  fn (%x_1: Tensor[(4, 5), float32], Primitive=1) {
+    let %t = %x_1 * %x_1;
+    let %t_1 = sum(%t, axis=[1], keepdims=False, exclude=False);
+    let %t_2 = exp(%t_1);
+    %t_2
+  }(%x)
+}
+)"},
+    {"O1ContractionTakesEpilogueOnly", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(16, 8), float32], %b: Tensor[(16), float32]) {
+  nn.relu(nn.bias_add(nn.dense(tanh(%x), %w), %b))
+}
+)",
+     R"(def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(16, 8), float32], %b: Tensor[(16), float32]) {
+  let %t = fn (%x_1: Tensor[(4, 8), float32], Primitive=1) {
+    let %t_1 = tanh(%x_1);
+    %t_1
+  }(%x);
+  fn (%t_2: Tensor[(4, 8), float32], %w_1: Tensor[(16, 8), float32], %b_1: Tensor[(16), float32], Primitive=1) {
+    let %t_3 = nn.dense(%t_2, %w_1, units=None, out_dtype="");
+    let %t_4 = nn.bias_add(%t_3, %b_1, axis=1);
+    let %t_5 = nn.relu(%t_4);
+    %t_5
+  }(%t, %w, %b)
+}
+)"},
+    {"O1OneContractionPerKernel", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(16, 8), float32], %v: Tensor[(16, 8), float32]) {
+  add(nn.dense(%x, %w), nn.dense(%x, %v))
+}
+)",
+     R"(def @main(%x: Tensor[(4, 8), float32], %w: Tensor[(16, 8), float32], %v: Tensor[(16, 8), float32]) {
+  let %t = fn (%x_1: Tensor[(4, 8), float32], %w_1: Tensor[(16, 8), float32], Primitive=1) {
+    let %t_1 = nn.dense(%x_1, %w_1, units=None, out_dtype="");
+    %t_1
+  }(%x, %w);
+  fn (%x_2: Tensor[(4, 8), float32], %v_1: Tensor[(16, 8), float32], %t_2: Tensor[(4, 16), float32], Primitive=1) {
+    let %t_3 = nn.dense(%x_2, %v_1, units=None, out_dtype="");
+    let %t_4 = %t_2 + %t_3;
+    %t_4
+  }(%x, %v, %t)
+}
+)"},
+    {"O2WholeCell", "fuse_ops", 2,
+     R"(
+def @main(%x: Tensor[(1, 8), float32], %h: Tensor[(1, 8), float32], %w: Tensor[(16, 8), float32], %v: Tensor[(16, 8), float32]) {
+  let %g = split(add(nn.dense(%x, %w), nn.dense(%h, %v)), indices_or_sections=2, axis=1);
+  let %z = sigmoid(%g.0);
+  add(multiply(%z, %h), multiply(subtract(1f, %z), tanh(%g.1)))
+}
+)",
+     R"(def @main(%x: Tensor[(1, 8), float32], %h: Tensor[(1, 8), float32], %w: Tensor[(16, 8), float32], %v: Tensor[(16, 8), float32]) {
+  fn (%x_1: Tensor[(1, 8), float32], %w_1: Tensor[(16, 8), float32], %h_1: Tensor[(1, 8), float32], %v_1: Tensor[(16, 8), float32], Primitive=1) {
+    let %t = nn.dense(%x_1, %w_1, units=None, out_dtype="");
+    let %t_1 = nn.dense(%h_1, %v_1, units=None, out_dtype="");
+    let %t_2 = %t + %t_1;
+    let %g = split(%t_2, indices_or_sections=2, axis=1);
+    let %t_3 = %g.0;
+    let %t_4 = %g.1;
+    let %z = sigmoid(%t_3);
+    let %t_5 = %z * %h_1;
+    let %t_6 = 1f - %z;
+    let %t_7 = tanh(%t_4);
+    let %t_8 = %t_6 * %t_7;
+    let %t_9 = %t_5 + %t_8;
+    %t_9
+  }(%x, %w, %h, %v)
+}
+)"},
+    {"ResultsAreProjectedRightBehind", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4), float32]) { let %a = tanh(%x); let %b = exp(%a); (%a, %b) }
+)",
+     R"(def @main(%x: Tensor[(4), float32]) {
+  let %t = fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %a = tanh(%x_1);
+    let %b = exp(%a);
+    (%a, %b)
+  }(%x);
+  let %a_1 = %t.0;
+  let %b_1 = %t.1;
+  (%a_1, %b_1)
+}
+)"},
+    {"TuplesOfOperators", "fuse_ops", 0,
+     R"(
+def @main(%x: Tensor[(4, 6), float32]) {
+  let %t = split(%x, indices_or_sections=3, axis=1);
+  (%t.0, %t.0, %t.2)
+}
+)",
+     R"(def @main(%x: Tensor[(4, 6), float32]) {
+  let %t = fn (%x_1: Tensor[(4, 6), float32], Primitive=1) {
+    let %t_1 = split(%x_1, indices_or_sections=3, axis=1);
+    let %t_2 = %t_1.0;
+    let %t_3 = %t_1.1;
+    let %t_4 = %t_1.2;
+    (%t_2, %t_4)
+  }(%x);
+  let %t_5 = %t.0;
+  let %t_6 = %t.1;
+  (%t_5, %t_5, %t_6)
+}
+)"},
+    {"TuplesOfOperatorsUsedAsAWhole", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(4, 6), float32], %c: bool) {
+  let %t = split(%x, indices_or_sections=2, axis=1);
+  let %a = tanh(%t.0);
+  (%t, if (%c) { %t.1 } else { %a })
+}
+)",
+     R"(def @main(%x: Tensor[(4, 6), float32], %c: bool) {
+  let %t = fn (%x_1: Tensor[(4, 6), float32], Primitive=1) {
+    let %t_1 = split(%x_1, indices_or_sections=2, axis=1);
+    let %t_2 = %t_1.0;
+    let %t_3 = %t_1.1;
+    (%t_2, %t_3)
+  }(%x);
+  let %t_4 = %t.0;
+  let %t_5 = %t.1;
+  let %t_6 = (%t_4, %t_5);
+  let %a = fn (%t_7: Tensor[(4, 3), float32], Primitive=1) {
+    let %a_1 = tanh(%t_7);
+    %a_1
+  }(%t_4);
+  let %t_8 = if (%c) {
+    %t_6.1
+  } else {
+    %a
+  };
+  (%t_6, %t_8)
+}
+)"},
+    {"ATupleAsTail", "fuse_ops", 0,
+     R"(
+def @main(%x: Tensor[(4, 6), float32]) { split(%x, indices_or_sections=2, axis=1) }
+)",
+     R"(def @main(%x: Tensor[(4, 6), float32]) {
+  let %t = fn (%x_1: Tensor[(4, 6), float32], Primitive=1) {
+    let %t_1 = split(%x_1, indices_or_sections=2, axis=1);
+    let %t_2 = %t_1.0;
+    let %t_3 = %t_1.1;
+    (%t_2, %t_3)
+  }(%x);
+  let %t_4 = %t.0;
+  let %t_5 = %t.1;
+  (%t_4, %t_5)
+}
+)"},
+    {"ViewsStayOutsideAtTheRim", "fuse_ops", 2,
+     R"(
+def @main(%x: Tensor[(4, 6), float32]) {
+  let %a = reshape(%x, newshape=[24]);
+  let %b = tanh(reshape(exp(%a), newshape=[6, 4]));
+  let %c = expand_dims(%b, axis=0);
+  (%c, sum(%b))
+}
+)",
+     R"(def @main(%x: Tensor[(4, 6), float32]) {
+  let %a = reshape(%x, newshape=[24], allowzero=0);
+  let %t = fn (%a_1: Tensor[(24), float32], Primitive=1) {
+    let %t_1 = exp(%a_1);
+    let %t_2 = reshape(%t_1, newshape=[6, 4], allowzero=0);
+    let %b = tanh(%t_2);
+    let %t_3 = sum(%b, axis=None, keepdims=False, exclude=False);
+    (%b, %t_3)
+  }(%a);
+  let %b_1 = %t.0;
+  let %t_4 = %t.1;
+  let %c = expand_dims(%b_1, axis=0, num_newaxis=1);
+  (%c, %t_4)
+}
+)"},
+    {"AStepThatNeedsAMemberSplitsTheGroup", "fuse_ops", 2,
+     R"(
+def @f(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { if (sum(%x) == 0f) { %x } else { @f(tanh(%x)) } }
+def @main(%x: Tensor[(4), float32]) {
+  let %a = tanh(%x);
+  let %b = @f(%a);
+  add(%a, %b)
+}
+)",
+     R"(def @main(%x: Tensor[(4), float32]) {
+  let %a = fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %a_1 = tanh(%x_1);
+    %a_1
+  }(%x);
+  let %b = @f(%a);
+  fn (%a_2: Tensor[(4), float32], %b_1: Tensor[(4), float32], Primitive=1) {
+    let %t = %a_2 + %b_1;
+    %t
+  }(%a, %b)
+}
+
+def @f(%x_2: Tensor[(4), float32]) -> Tensor[(4), float32] {
+  let %t_1 = fn (%x_3: Tensor[(4), float32], Primitive=1) {
+    let %t_2 = sum(%x_3, axis=None, keepdims=False, exclude=False);
+    %t_2
+  }(%x_2);
+  let %t_3 = %t_1 == 0f;
+  if (%t_3) {
+    %x_2
+  } else {
+    let %t_4 = fn (%x_4: Tensor[(4), float32], Primitive=1) {
+      let %t_5 = tanh(%x_4);
+      %t_5
+    }(%x_2);
+    @f(%t_4)
+  }
+}
+)"},
+    {"AStepThatDoesNotIsPassed", "fuse_ops", 2,
+     R"(
+def @main(%x: Tensor[(4), float32], %r: ref(int32)) {
+  let %a = tanh(%x);
+  ref_write(%r, 1);
+  exp(%a)
+}
+)",
+     R"(def @main(%x: Tensor[(4), float32], %r: ref(int32)) {
+  ref_write(%r, 1);
+  fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %a = tanh(%x_1);
+    let %t = exp(%a);
+    %t
+  }(%x)
+}
+)"},
+    {"ConstantsOfRankArePassed", "fuse_ops", 1,
+     R"(
+def @main(%x: Tensor[(2), float32]) { add(multiply(%x, 2f), Constant([1f, 2f], (2), float32)) }
+)",
+     R"(def @main(%x: Tensor[(2), float32]) {
+  fn (%x_1: Tensor[(2), float32], %c: Tensor[(2), float32], Primitive=1) {
+    let %t = %x_1 * 2f;
+    let %t_1 = %t + %c;
+    %t_1
+  }(%x, Constant([1f, 2f], (2), float32))
+}
+)"},
+    {"BlocksAreFusedApart", "fuse_ops", 2,
+     R"(
+def @main(%x: Tensor[(4), float32], %c: bool) {
+  let %a = tanh(%x);
+  let %b = if (%c) { exp(tanh(%a)) } else { %x };
+  let %f = fn (%y: Tensor[(4), float32]) { exp(add(%y, %a)) };
+  (%b, %f)
+}
+)",
+     R"(def @main(%x: Tensor[(4), float32], %c: bool) {
+  let %a = fn (%x_1: Tensor[(4), float32], Primitive=1) {
+    let %a_1 = tanh(%x_1);
+    %a_1
+  }(%x);
+  let %b = if (%c) {
+    fn (%a_2: Tensor[(4), float32], Primitive=1) {
+      let %t = tanh(%a_2);
+      let %t_1 = exp(%t);
+      %t_1
+    }(%a)
+  } else {
+    %x
+  };
+  let %f = fn (%y: Tensor[(4), float32]) {
+    fn (%y_1: Tensor[(4), float32], %a_3: Tensor[(4), float32], Primitive=1) {
+      let %t_2 = %y_1 + %a_3;
+      let %t_3 = exp(%t_2);
+      %t_3
+    }(%y, %a)
+  };
+  (%b, %f)
+}
+)"},
+};
+
+class FuseOpsTest : public testing::TestWithParam<Case> {};
+
+TEST_P(FuseOpsTest, Prints) {
+  const Case& c = GetParam();
+  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, FuseOpsTest, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace rvm::passes

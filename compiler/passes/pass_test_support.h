@@ -1,0 +1,41 @@
+// What the tests of passes share: from Relay text to the text after a pass.
+#ifndef RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
+#define RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+#include "compiler/typing/infer_type.h"
+
+namespace rvm::passes {
+
+// The functions of the module after the pass `name` at `opt_level`, printed, or the first error.
+// Type definitions are left out. The entry is `@main`.
+inline std::string After(std::string_view name, std::string source, int opt_level) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t id = sources.Add("test.relay", std::move(source));
+  if (!text::ParseModule(id, module, diagnostics) || !typing::InferTypes(module, diagnostics)) {
+    return diagnostics.Render();
+  }
+  std::optional<ir::Module> seen;
+  absl::StatusOr<ir::Module> result =
+      RunPasses(module, {"main"}, opt_level, [&](const PassInfo& pass, const ir::Module& after) {
+        if (pass.name == name) seen = after;
+      });
+  if (!result.ok()) return result.status().ToString();
+  if (!seen) return absl::StrCat("no such pass at level ", opt_level);
+  seen->adts.clear();
+  std::string text = text::PrintModule(*seen);
+  return text.substr(text.find("\n\n") + 2);
+}
+
+}  // namespace rvm::passes
+
+#endif  // RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_

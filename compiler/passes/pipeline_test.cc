@@ -1,0 +1,73 @@
+#include "compiler/passes/pipeline.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/passes/pass_test_support.h"
+#include "gtest/gtest.h"
+
+namespace rvm::passes {
+namespace {
+
+TEST(PipelineTest, NamesAreUnique) {
+  std::set<std::string_view> names;
+  for (const PassInfo& pass : AllPasses()) {
+    EXPECT_TRUE(names.insert(pass.name).second) << pass.name;
+    EXPECT_FALSE(pass.summary.empty()) << pass.name;
+  }
+}
+
+TEST(PipelineTest, LevelsChoosePasses) {
+  EXPECT_EQ(After("inline", "def @main() { 1 }", 0), "no such pass at level 0");
+  EXPECT_EQ(After("inline", "def @main() { 1 }", 1), "def @main() {\n  1\n}\n");
+}
+
+TEST(PipelineTest, UnknownEntry) {
+  EXPECT_EQ(After("fuse_ops", "def @other() { 1 }", 0), "INVALID_ARGUMENT: no function is named `@main`");
+}
+
+TEST(PipelineTest, NodesOfTheInputStay) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t id = sources.Add("test.relay", R"(
+def @f[A](%x: A) -> A { %x }
+def @main(%x: Tensor[(4), float32]) { let %l = fn (%i: int32) -> int32 { %i + @f(2) }; (tanh(exp(@f(%x))), %l(1)) }
+)");
+  ASSERT_TRUE(text::ParseModule(id, module, diagnostics) && typing::InferTypes(module, diagnostics));
+  std::string before = text::PrintModule(module);
+  ASSERT_TRUE(RunPasses(module, {"main"}, 2).ok());
+  EXPECT_EQ(text::PrintModule(module), before);
+}
+
+constexpr int kDepth = 100000;
+
+TEST(DeepProgramTest, Lets) {
+  std::string source = "def @main(%x: int32) {\n  let %v0 = %x + 1;\n";
+  for (int i = 0; i < kDepth; ++i) absl::StrAppend(&source, "  let %v", i + 1, " = %v", i, " * %x;\n");
+  absl::StrAppend(&source, "  %v", kDepth, "\n}\n");
+  EXPECT_NE(After("fuse_ops", source, 2).find(absl::StrCat("let %v", kDepth - 1, " ")), std::string::npos);
+}
+
+TEST(DeepProgramTest, NestedCalls) {
+  std::string open, close;
+  for (int i = 0; i < kDepth; ++i) {
+    open += "negative(";
+    close += ")";
+  }
+  std::string after = After("to_anf", absl::StrCat("def @main(%x: int32) { ", open, "%x", close, " }"), 1);
+  EXPECT_NE(after.find(absl::StrCat("%t_", kDepth - 2, " = ")), std::string::npos);
+}
+
+TEST(DeepProgramTest, FusionStopsAtItsLimit) {
+  std::string source = "def @main(%x: Tensor[(4), float32]) {\n  let %v0 = tanh(%x);\n";
+  for (int i = 0; i < 999; ++i) absl::StrAppend(&source, "  let %v", i + 1, " = add(%v", i, ", %x);\n");
+  std::string after = After("fuse_ops", source + "  %v999\n}\n", 2);
+  size_t kernels = 0;
+  for (size_t at = after.find("Primitive"); at != std::string::npos; at = after.find("Primitive", at + 1)) ++kernels;
+  EXPECT_EQ(kernels, 16u);  // 1000 operators, 64 to a kernel
+}
+
+}  // namespace
+}  // namespace rvm::passes

@@ -1,0 +1,151 @@
+#include <string_view>
+
+#include "compiler/passes/pass_test_support.h"
+#include "gtest/gtest.h"
+
+namespace rvm::passes {
+namespace {
+
+struct Case {
+  std::string_view name;
+  std::string_view pass;
+  int opt_level;
+  const char* source;
+  const char* expected;
+};
+
+constexpr Case kCases[] = {
+    {"OperandsGetNames", "to_anf", 0,
+     R"(
+def @f(%x: int32) -> int32 { %x }
+def @main(%x: int32) { (@f(%x + 1) * @f(2), (%x, 3)) }
+)",
+     R"(def @main(%x: int32) {
+  let %t = %x + 1;
+  let %t_1 = @f(%t);
+  let %t_2 = @f(2);
+  let %t_3 = %t_1 * %t_2;
+  let %t_4 = (%x, 3);
+  (%t_3, %t_4)
+}
+
+def @f(%x_1: int32) -> int32 {
+  %x_1
+}
+)"},
+    {"BranchesAreBlocks", "to_anf", 0,
+     R"(
+def @main(%x: int32) {
+  let %y = if (%x == 1) { let %a = %x + 1; %a * 2 } else { %x };
+  if (%y < 3) { %y } else { -%y }
+}
+)",
+     R"(def @main(%x: int32) {
+  let %t = %x == 1;
+  let %y = if (%t) {
+    let %a = %x + 1;
+    %a * 2
+  } else {
+    %x
+  };
+  let %t_1 = %y < 3;
+  if (%t_1) {
+    %y
+  } else {
+    negative(%y)
+  }
+}
+)"},
+    {"NamesOfNamesDisappear", "to_anf", 0,
+     R"(
+def @main(%x: int32) { let %a = %x; let %b = { let %c = %a + 1; %c }; let %d = %b; %d + %a }
+)",
+     R"(def @main(%x: int32) {
+  let %c = %x + 1;
+  %c + %x
+}
+)"},
+    {"TailCallsStayInTailPosition", "to_anf", 0,
+     R"(
+def @loop(%i: int32) -> int32 {
+  %0 = %i + 1;
+  %1 = if (%i < 10) { %2 = @loop(%0); %2 } else { %i };
+  %1
+}
+def @main() { @loop(0) }
+)",
+     R"(def @main() {
+  @loop(0)
+}
+
+def @loop(%i: int32) -> int32 {
+  %0 = %i + 1;
+  let %t = %i < 10;
+  if (%t) {
+    @loop(%0)
+  } else {
+    %i
+  }
+}
+)"},
+    {"TupleArgumentsStandInPlace", "to_anf", 0,
+     R"(
+def @main(%x: Tensor[(2), float32], %p: (Tensor[(2), float32], Tensor[(3), float32])) {
+  let %t = (%x, tanh(%x));
+  (concatenate((%x, exp(%x)), axis=0), concatenate(%t, axis=0), concatenate(%p, axis=0))
+}
+)",
+     R"(def @main(%x: Tensor[(2), float32], %p: (Tensor[(2), float32], Tensor[(3), float32])) {
+  let %t = tanh(%x);
+  let %t_1 = (%x, %t);
+  let %t_2 = exp(%x);
+  let %t_3 = concatenate((%x, %t_2), axis=0);
+  let %t_4 = concatenate((%x, %t), axis=0);
+  let %t_5 = %p.0;
+  let %t_6 = %p.1;
+  let %t_7 = concatenate((%t_5, %t_6), axis=0);
+  (%t_3, %t_4, %t_7)
+}
+)"},
+    {"AnAliasThatChecksDimsStays", "to_anf", 0,
+     R"(
+def @main(%x: Tensor[(?), float32]) { let %y: Tensor[(3), float32] = %x; add(%y, %y) }
+)",
+     R"(def @main(%x: Tensor[(?), float32]) {
+  let %y: Tensor[(3), float32] = %x;
+  %y + %y
+}
+)"},
+    {"ReferencesInOrder", "to_anf", 0,
+     R"(
+def @main(%x: int32) {
+  let %r = ref(%x + 1);
+  ref_write(%r, ref_read(%r) * 2);
+  ref_read(%r) - ref_read(%r)
+}
+)",
+     R"(def @main(%x: int32) {
+  let %t = %x + 1;
+  let %r = ref(%t);
+  let %t_1 = ref_read(%r);
+  let %t_2 = %t_1 * 2;
+  ref_write(%r, %t_2);
+  let %t_3 = ref_read(%r);
+  let %t_4 = ref_read(%r);
+  %t_3 - %t_4
+}
+)"},
+};
+
+class ToAnfTest : public testing::TestWithParam<Case> {};
+
+TEST_P(ToAnfTest, Prints) {
+  const Case& c = GetParam();
+  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ToAnfTest, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace rvm::passes
