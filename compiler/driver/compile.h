@@ -41,8 +41,9 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         const std::vector<std::string>& params_files = {},
                                         std::vector<std::string>* unused_tensors = nullptr);
 
-// The functions one would call from outside: `main`, and those that no other function mentions;
-// without polymorphic ones. REQUIRES: a typed module.
+// The functions one would call from outside, in source order: `main`, those that no other
+// function mentions, and of each circle that only calls itself the first; no polymorphic ones. So
+// all code can be reached. REQUIRES: a typed module.
 std::vector<std::string> DefaultEntries(const ir::Module& module);
 
 }  // namespace rvm::driver

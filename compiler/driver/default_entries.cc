@@ -1,3 +1,6 @@
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/expr_children.h"
@@ -13,27 +16,60 @@ bool IsPolymorphic(const ir::Function& function) {
   return false;
 }
 
+std::vector<std::string_view> MentionsIn(const ir::GlobalFunction& global) {
+  std::vector<std::string_view> mentioned;
+  std::vector<ir::Expr**> places = {&global.function->body};
+  while (!places.empty()) {
+    ir::Expr* expr = *places.back();
+    places.pop_back();
+    const auto* callee = ir::DynCast<ir::GlobalExpr>(expr);
+    if (callee != nullptr && callee->name != global.name) mentioned.push_back(callee->name);
+    AppendChildren(expr, places);
+  }
+  return mentioned;
+}
+
+using Mentions = absl::flat_hash_map<std::string_view, std::vector<std::string_view>>;
+
+void Reach(std::string_view from, const Mentions& mentions, absl::flat_hash_set<std::string_view>& reached) {
+  std::vector<std::string_view> open = {from};
+  while (!open.empty()) {
+    std::string_view name = open.back();
+    open.pop_back();
+    if (!reached.insert(name).second) continue;
+    auto it = mentions.find(name);
+    if (it != mentions.end()) open.insert(open.end(), it->second.begin(), it->second.end());
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> DefaultEntries(const ir::Module& module) {
-  absl::flat_hash_set<std::string_view> mentioned;
+  Mentions mentions;
+  absl::flat_hash_set<std::string_view> mentioned, reached;
   for (const ir::GlobalFunction& global : module.functions) {
-    std::vector<ir::Expr**> places = {&global.function->body};
-    while (!places.empty()) {
-      ir::Expr* expr = *places.back();
-      places.pop_back();
-      const auto* callee = ir::DynCast<ir::GlobalExpr>(expr);
-      if (callee != nullptr && callee->name != global.name) mentioned.insert(callee->name);
-      AppendChildren(expr, places);
-    }
+    std::vector<std::string_view>& names = mentions[global.name];
+    names = MentionsIn(global);
+    mentioned.insert(names.begin(), names.end());
   }
-  std::vector<std::string> entries, monomorphic;
+  absl::flat_hash_set<std::string_view> chosen;
+  auto choose = [&](const ir::GlobalFunction& global) {
+    chosen.insert(global.name);
+    Reach(global.name, mentions, reached);
+  };
   for (const ir::GlobalFunction& global : module.functions) {
-    if (IsPolymorphic(*global.function)) continue;
-    monomorphic.push_back(global.name);
-    if (global.name == "main" || !mentioned.contains(global.name)) entries.push_back(global.name);
+    bool is_root = global.name == "main" || !mentioned.contains(global.name);
+    if (is_root && !IsPolymorphic(*global.function)) choose(global);
   }
-  return entries.empty() ? monomorphic : entries;
+  // What is left calls itself in circles, or is called by polymorphic functions alone.
+  for (const ir::GlobalFunction& global : module.functions) {
+    if (!reached.contains(global.name) && !IsPolymorphic(*global.function)) choose(global);
+  }
+  std::vector<std::string> entries;
+  for (const ir::GlobalFunction& global : module.functions) {
+    if (chosen.contains(global.name)) entries.push_back(global.name);
+  }
+  return entries;
 }
 
 }  // namespace rvm::driver

@@ -26,7 +26,7 @@ void PrintHelp() {
     std::cout << "  relayvm " << verb->name << std::string(9 - verb->name.size(), ' ') << verb->summary << '\n';
   }
   std::cout << "  relayvm version  print the version\n"
-               "  relayvm help VERB  how to use a verb\n\n"
+               "  relayvm help     how to use a verb: `relayvm help compile`\n\n"
                "A first program:\n"
                "  echo 'def @main(%x: int32) -> int32 { %x * %x }' > square.relay\n"
                "  relayvm run square.relay 12\n\n"

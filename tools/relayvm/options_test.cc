@@ -45,7 +45,7 @@ TEST(Options, UnknownOnesAreSuggestedOrKept) {
 }
 
 TEST(Options, HelpHasTwoColumns) {
-  EXPECT_EQ(OptionsHelp(std::span(kSpecs).first(2)), "  -o FILE   output\n  -OLEVEL   level\n");
+  EXPECT_EQ(OptionsHelp(std::span(kSpecs).first(2)), "  -o FILE  output\n  -OLEVEL  level\n");
 }
 
 }  // namespace

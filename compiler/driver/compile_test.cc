@@ -1,0 +1,149 @@
+#include "compiler/driver/compile.h"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "gtest/gtest.h"
+#include "serialization/encoder.h"
+#include "vm/machine.h"
+
+namespace rvm::driver {
+namespace {
+
+Value Floats(Shape shape, const std::vector<float>& values) {
+  return Value::Tensor(Literal::FromValues<float>(kFloat32, std::move(shape), values));
+}
+
+struct Result {
+  absl::StatusOr<CompiledProgram> program;
+  std::string diagnostics;
+};
+Result CompileText(std::string_view text, const CompileOptions& options = {}) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  uint32_t source = sources.Add("test.relay", std::string(text));
+  absl::StatusOr<CompiledProgram> program = Compile(source, diagnostics, options);
+  return {std::move(program), diagnostics.Render()};
+}
+
+// The value of an entry, or the error.
+std::string ValueOf(const CompiledProgram& compiled, std::string_view entry, const std::vector<Value>& args) {
+  auto program = vm::Program::Link(compiled.executable, {.allow_native = true});
+  if (!program.ok()) return program.status().ToString();
+  auto machine = vm::Machine::Create(*program, {});
+  if (!machine.ok()) return machine.status().ToString();
+  absl::StatusOr<Value> value = (*machine)->Invoke(entry, args);
+  return value.ok() ? value->ToString() : value.status().ToString();
+}
+
+std::vector<std::string> EntriesOf(std::string_view text) {
+  Result result = CompileText(text);
+  if (!result.program.ok()) return {result.program.status().ToString(), result.diagnostics};
+  std::vector<std::string> names;
+  for (const Entry& entry : (*result.program->executable)->entries) names.push_back(entry.name);
+  return names;
+}
+
+// A file of weights for the time of a test.
+class WeightFile {
+ public:
+  explicit WeightFile(std::string_view name, const Literal& tensor)
+      : path_(absl::StrCat(::testing::TempDir(), "/", std::string(name), ".npy")) {
+    std::vector<uint8_t> bytes = EncodeNpy(tensor);
+    EXPECT_TRUE(ReplaceFile(path_, bytes).ok());
+  }
+  ~WeightFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(DefaultEntries, AreWhatNothingCalls) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(EntriesOf("def @helper() { 1 } def @main() { @helper() } def @other() { @helper() }"),
+            (Names{"main", "other"}));
+  EXPECT_EQ(EntriesOf("def @main(%n: int32) -> int32 { @main(%n) } def @f(%n: int32) -> int32 { @main(%n) }"),
+            (Names{"main", "f"}));
+  EXPECT_EQ(EntriesOf("def @a(%n: int32) -> int32 { @b(%n) } def @b(%n: int32) -> int32 { @a(%n) }"), (Names{"a"}));
+  EXPECT_EQ(EntriesOf("def @id[A](%x: A) -> A { %x } def @main() { 1 }"), (Names{"main"}));
+}
+
+TEST(Compile, RunsWithWeightsAtEveryLevel) {
+  std::vector<float> values(32);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  WeightFile weights("w_levels", Literal::FromValues<float>(kFloat32, {4, 8}, values));
+  for (int level = 0; level <= 3; ++level) {
+    CompileOptions options;
+    options.opt_level = level;
+    options.params_files = {weights.path()};
+    Result result = CompileText(
+        "free_var %w_levels: Tensor[(4, 8), float32];"
+        "def @main(%x: Tensor[(n, 8), float32]) { nn.dense(%x, %w_levels) }"
+        "def @raw() { %w_levels }",
+        options);
+    ASSERT_TRUE(result.program.ok()) << result.program.status() << result.diagnostics;
+    EXPECT_EQ(ValueOf(*result.program, "main", {Floats({1, 8}, {1, 0, 0, 0, 0, 0, 0, 1})}), "[[7f, 23f, 39f, 55f]]")
+        << level;
+    // The same weight unpacked.
+    EXPECT_EQ(ValueOf(*result.program, "raw", {}).substr(0, 9), "[[0f, 1f,") << level;
+    EXPECT_EQ((*result.program->executable)->constants.size(), 2u);
+  }
+}
+
+TEST(Compile, DropsConstantsThatOnlyPackingUsed) {
+  WeightFile weights("w_packed", Literal::Full(kFloat32, {32, 16}, 1));
+  CompileOptions options;
+  options.params_files = {weights.path()};
+  Result result = CompileText(
+      "free_var %w_packed: Tensor[(32, 16), float32]; def @main(%x: Tensor[(2, 16), float32]) { nn.dense(%x, "
+      "%w_packed) }",
+      options);
+  ASSERT_TRUE(result.program.ok()) << result.program.status() << result.diagnostics;
+  const Executable& executable = **result.program->executable;
+  ASSERT_EQ(executable.constants.size(), 1u);
+  EXPECT_EQ(executable.kernels[0].params[1].dims, ToDims(executable.constants[0].shape()));
+}
+
+TEST(Compile, IsDeterministic) {
+  constexpr std::string_view kText = "def @main(%x: Tensor[(n), float32]) { (tanh(%x), sum(exp(%x))) }";
+  Result a = CompileText(kText), b = CompileText(kText);
+  ASSERT_TRUE(a.program.ok()) << a.program.status() << a.diagnostics;
+  EXPECT_EQ(Encode(**a.program->executable), Encode(**b.program->executable));
+}
+
+TEST(Compile, ObserverSeesEachPass) {
+  std::vector<std::string> seen;
+  CompileOptions options;
+  options.opt_level = 0;
+  options.observer = [&](const passes::PassInfo& pass, const ir::Module&) { seen.emplace_back(pass.name); };
+  ASSERT_TRUE(CompileText("def @main() { 1 }", options).program.ok());
+  EXPECT_EQ(seen.front(), "specialize");
+  EXPECT_EQ(seen.back(), "fuse_ops");
+}
+
+TEST(Compile, ReportsErrorsWhereTheyBelong) {
+  Result result = CompileText("def @main() { 1 + True }");
+  EXPECT_EQ(result.program.status().message(), "1 error");
+  EXPECT_NE(result.diagnostics.find("test.relay:1:"), std::string::npos) << result.diagnostics;
+  result = CompileText("free_var %w: Tensor[(2), float32]; def @main() { %w }");
+  EXPECT_NE(result.diagnostics.find("[unbound-parameter]"), std::string::npos) << result.diagnostics;
+  CompileOptions options;
+  options.entries = {"mian"};
+  EXPECT_EQ(CompileText("def @main() { 1 }", options).program.status().message(),
+            "the program has no function `@mian`; did you mean `@main`?");
+  options = {};
+  options.target = "no-such-cpu";
+  EXPECT_FALSE(CompileText("def @main() { 1 }", options).program.ok());
+  options = {};
+  options.params_files = {"no/such/file.npz"};
+  EXPECT_EQ(CompileText("def @main() { 1 }", options).program.status().message(),
+            "cannot read `no/such/file.npz`: No such file or directory");
+}
+
+}  // namespace
+}  // namespace rvm::driver
