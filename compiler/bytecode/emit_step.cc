@@ -351,29 +351,30 @@ absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var,
   TypeId int64 = tables_.types().Scalar(kInt64);
   Operands operands;
   RVM_ASSIGN_OR_RETURN(Reg source, Consume(call.args[0], TypeOf(call.args[0]), operands, call.args, 0));
-  const auto& input = *ir::DynCast<ir::TensorType>(call.args[0]->type);
   absl::flat_hash_map<int64_t, Reg> symbols;
   std::vector<Reg> temporaries;
-  Dims dims;
-  for (size_t axis = 0; axis < input.shape.dims.size(); ++axis) {
-    const Dim& dim = input.shape.dims[axis];
-    if (dim.is_const()) {
-      dims.push_back(dim);
-      continue;
-    }
-    Reg extent = registers_.Allocate(int64);
-    temporaries.push_back(extent);
-    code_.Op(Opcode::kGetDim).R(extent).R(source).Unit(static_cast<uint16_t>(axis));
-    int64_t id = static_cast<int64_t>(axis);
-    symbols.emplace(id, extent);
-    dims.push_back(Dim::Var(id, absl::StrCat("d", axis)));
-  }
-  std::vector<const ir::Type*> arg_types = {ir::MakeTensorType(tables_.arena(), dims, input.dtype.dtype)};
-  std::vector<const Literal*> arg_values = {nullptr};
-  for (size_t i = 1; i < call.args.size(); ++i) {
-    arg_types.push_back(call.args[i]->type);
-    const auto* constant = ir::DynCast<ir::Constant>(call.args[i]);
+  std::vector<const ir::Type*> arg_types;
+  std::vector<const Literal*> arg_values;
+  for (const ir::Expr* arg : call.args) {
+    Reg reg = arg == call.args[0] ? source : Borrow(arg, operands);
+    const auto* constant = ir::DynCast<ir::Constant>(arg);
     arg_values.push_back(constant == nullptr ? nullptr : &constant->literal);
+    const auto& tensor = *ir::DynCast<ir::TensorType>(arg->type);
+    Dims dims;
+    for (size_t axis = 0; axis < tensor.shape.dims.size(); ++axis) {
+      const Dim& dim = tensor.shape.dims[axis];
+      if (dim.is_const()) {
+        dims.push_back(dim);
+        continue;
+      }
+      Reg extent = registers_.Allocate(int64);
+      temporaries.push_back(extent);
+      code_.Op(Opcode::kGetDim).R(extent).R(reg).Unit(static_cast<uint16_t>(axis));
+      int64_t id = static_cast<int64_t>(symbols.size());
+      symbols.emplace(id, extent);
+      dims.push_back(Dim::Var(id, absl::StrCat("d", id)));
+    }
+    arg_types.push_back(ir::MakeTensorType(tables_.arena(), std::move(dims), tensor.dtype.dtype));
   }
   RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived,
                        ops::DeriveResult(op, call.attrs, arg_types, arg_values, tables_.arena()));
