@@ -456,31 +456,49 @@ Solve CollapseSumLikeRelation(TypeContext& context) {
     return FailRank(context, 1, like.size(), absl::StrCat("at most that of `data`, ", data.size()));
   for (size_t i = 0; i < like.size(); ++i) {
     if (like[i].is_const() && like[i].constant() == 1) continue;
-    if (!context.RequireEqual(data[data.size() - like.size() + i], like[i],
-                              "`collapse_sum_like`: extents that are not summed")) {
+    if (!RequireRepeatable(context, like[i], data[data.size() - like.size() + i],
+                           "`collapse_sum_like`: extents of like and data")) {
       return Solve::kFailed;
     }
   }
   return ResultTensor(context, like, args[0]->dtype.dtype);
 }
 
+// Where it is known only at run time whether an axis is summed, all of it is looked at.
 std::vector<Tensor> ComputeCollapseSum(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const Dims& out = context.output().dims;
   size_t lead = data.rank() - out.size();
+  enum class Axis : uint8_t { kKept, kSummed, kEither };
+  std::vector<Axis> axes(data.rank(), Axis::kSummed);
   Dims extents;
-  std::vector<bool> summed(data.rank());
   for (size_t i = 0; i < data.rank(); ++i) {
-    summed[i] = i < lead || (out[i - lead].is_const() && out[i - lead].constant() == 1);
-    if (summed[i]) extents.push_back(data.dims()[i]);
+    if (i >= lead) {
+      const Dim& dim = out[i - lead];
+      bool same = CompareDims(dim, data.dims()[i]) == DimEquality::kEqual;
+      axes[i] = same             ? Axis::kKept
+                : dim.is_const() ? (dim.constant() == 1 ? Axis::kSummed : Axis::kKept)
+                                 : Axis::kEither;
+    }
+    if (axes[i] != Axis::kKept) extents.push_back(data.dims()[i]);
   }
-  if (extents.empty()) return {data};
+  if (extents.empty()) {
+    return {te::ComputeTensor("copy", data.dtype(), out, [&](std::span<const Expr> i) { return data(i); })};
+  }
   DataType wide = Accumulator(data.dtype());
   Tensor sum = ReduceOver(ReduceOp::kSum, wide, out, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
     std::vector<Expr> at;
+    Expr counts;
     size_t next = 0;
-    for (size_t i = 0; i < data.rank(); ++i) at.push_back(summed[i] ? r[next++] : o[i - lead]);
-    return te::Cast(wide, data(at));
+    for (size_t i = 0; i < data.rank(); ++i) {
+      at.push_back(axes[i] == Axis::kKept ? o[i - lead] : r[next++]);
+      if (axes[i] != Axis::kEither) continue;
+      Expr is_one = Equal(te::DimValue(out[i - lead]), te::Index(1));
+      Expr here = te::Binary(BinaryOp::kOr, is_one, Equal(at.back(), o[i - lead]));
+      counts = counts ? And(counts, here) : here;
+    }
+    Expr value = te::Cast(wide, data(at));
+    return counts ? te::Select(counts, value, te::Const(wide, 0)) : value;
   });
   return {CastTensor(sum, data.dtype())};
 }

@@ -129,6 +129,10 @@ Solve BroadcastBitsRelation(TypeContext& context) { return BroadcastTo(context, 
 Solve BroadcastCompareRelation(TypeContext& context) { return BroadcastTo(context, kBool, Accepts::kAll); }
 Solve BroadcastLogicalRelation(TypeContext& context) { return BroadcastTo(context, kBool, Accepts::kBool); }
 
+bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what) {
+  return context.RequireEqual(context.RequireBroadcast(small, big, what), big, what);
+}
+
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr) {
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
   context.Fail(DiagnosticKind::kAxisOutOfRange,

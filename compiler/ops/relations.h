@@ -33,6 +33,9 @@ Solve BroadcastCompareRelation(TypeContext& context);
 // bool in, bool out, broadcast.
 Solve BroadcastLogicalRelation(TypeContext& context);
 
+// Requires that an axis of extent `small` can be repeated to extent `big`: equal, or 1.
+bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
+
 // `axis` in [-rank, rank) as [0, rank); reports an error otherwise.
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr = "axis");
 

@@ -227,8 +227,7 @@ Solve BroadcastShape(TypeContext& context, const Dims& out) {
     return BadShape(context, absl::StrCat("an input of rank ", in.size(), " does not broadcast to rank ", out.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     const Dim& to = out[out.size() - in.size() + i];
-    if (in[i] == Dim(1)) continue;
-    if (!context.RequireEqual(in[i], to, "broadcast: extent of input and result")) return Solve::kFailed;
+    if (!RequireRepeatable(context, in[i], to, "broadcast: extents of input and result")) return Solve::kFailed;
   }
   return ResultTensor(context, out, data->dtype.dtype);
 }
