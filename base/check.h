@@ -13,10 +13,10 @@ namespace rvm {
 }  // namespace rvm
 
 // Aborts when `condition` is false; `what` says which promise was broken.
-#define RVM_CHECK(condition, what)                                   \
-  do {                                                               \
-    if (!(condition)) [[unlikely]]                                   \
-      ::rvm::FailCheck(__FILE__, __LINE__, what);                    \
+#define RVM_CHECK(condition, what)                \
+  do {                                            \
+    if (!(condition)) [[unlikely]]                \
+      ::rvm::FailCheck(__FILE__, __LINE__, what); \
   } while (false)
 
 // Marks code that no input can reach.

@@ -16,10 +16,8 @@ struct Prefix {
   std::string_view text;
   TypeCode code;
 };
-constexpr std::array<Prefix, 4> kPrefixes = {{{"uint", TypeCode::kUInt},
-                                              {"int", TypeCode::kInt},
-                                              {"bfloat", TypeCode::kBFloat},
-                                              {"float", TypeCode::kFloat}}};
+constexpr std::array<Prefix, 4> kPrefixes = {
+    {{"uint", TypeCode::kUInt}, {"int", TypeCode::kInt}, {"bfloat", TypeCode::kBFloat}, {"float", TypeCode::kFloat}}};
 
 bool WidthExists(TypeCode code, int bits) {
   switch (code) {
@@ -89,7 +87,7 @@ uint16_t FloatToHalf(float value) {
   uint32_t f = std::bit_cast<uint32_t>(value);
   uint32_t sign = (f >> 16) & 0x8000u;
   uint32_t magnitude = f & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // to infinity
   if (magnitude < 0x38800000u) {  // subnormal half: let float addition round
     float scaled = std::bit_cast<float>(magnitude) + 0.5f;
@@ -115,8 +113,6 @@ uint16_t FloatToBFloat16(float value) {
   return static_cast<uint16_t>((f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
 }
 
-float BFloat16ToFloat(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+float BFloat16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 }  // namespace rvm

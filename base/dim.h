@@ -25,14 +25,17 @@
 namespace rvm {
 
 enum class DimKind : uint8_t {
-  kConst,      // a constant
-  kAny,        // `?`
-  kVar,        // a named, rigid variable: a type parameter or a kernel symbol
-  kHole,       // an unknown that type inference will fill
-  kAdd, kSub, kMul,
-  kFloorDiv,   // rounds to -infinity; x floordiv 0 is 0
+  kConst,  // a constant
+  kAny,    // `?`
+  kVar,    // a named, rigid variable: a type parameter or a kernel symbol
+  kHole,   // an unknown that type inference will fill
+  kAdd,
+  kSub,
+  kMul,
+  kFloorDiv,  // rounds to -infinity; x floordiv 0 is 0
   kFloorMod,
-  kMin, kMax,
+  kMin,
+  kMax,
   kBroadcast,  // the broadcast of two dims: b if a is 1, else a
 };
 
@@ -49,9 +52,7 @@ class Dim {
   bool is_any() const { return kind_ == DimKind::kAny; }
   // REQUIRES: is_const().
   int64_t constant() const { return number_; }
-  std::optional<int64_t> AsConst() const {
-    return is_const() ? std::optional<int64_t>(number_) : std::nullopt;
-  }
+  std::optional<int64_t> AsConst() const { return is_const() ? std::optional<int64_t>(number_) : std::nullopt; }
   // REQUIRES: kVar or kHole.
   int64_t id() const { return number_; }
   const std::string& name() const;  // of a kVar
@@ -108,8 +109,7 @@ DimEquality CompareDims(const Dim& a, const Dim& b);
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim& leaf)>& replace);
 
 // Value under an assignment of the variables; nullopt if a leaf has none.
-std::optional<int64_t> EvaluateDim(const Dim& dim,
-                                   const std::function<std::optional<int64_t>(const Dim& leaf)>& value);
+std::optional<int64_t> EvaluateDim(const Dim& dim, const std::function<std::optional<int64_t>(const Dim& leaf)>& value);
 
 // True if a `?`, a hole, or any non-constant leaf occurs.
 bool ContainsAny(const Dim& dim);

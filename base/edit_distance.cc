@@ -25,7 +25,9 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
   int best = std::max<int>(1, static_cast<int>(name.size()) / 3) + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {
-    if (candidate.size() > name.size() + static_cast<size_t>(best) || name.size() > candidate.size() + static_cast<size_t>(best)) continue;
+    if (candidate.size() > name.size() + static_cast<size_t>(best) ||
+        name.size() > candidate.size() + static_cast<size_t>(best))
+      continue;
     if (int distance = EditDistance(name, candidate); distance < best) {
       best = distance;
       nearest = candidate;

@@ -49,7 +49,7 @@ class Literal {
   static Literal FromValues(DataType dtype, Shape shape, std::span<const T> values) {
     return FromBytes(dtype, std::move(shape), std::as_bytes(values));
   }
-  static Literal Scalar(DataType dtype, double value);   // converts, rounds to nearest
+  static Literal Scalar(DataType dtype, double value);      // converts, rounds to nearest
   static Literal ScalarInt(DataType dtype, int64_t value);  // exact; wraps to the width
   // Every element `value`.
   static Literal Full(DataType dtype, Shape shape, double value);

@@ -124,8 +124,8 @@ absl::StatusOr<DataType> ParseDescr(std::string_view descr) {
     if (descr[0] == '>' && row.dtype.bytes() == 1) return row.dtype;
     if (descr[0] == '>') {
       return absl::UnimplementedError(absl::StrCat("the .npy is big-endian (`", Abseil(descr),
-                                                     "`); expected little-endian: convert it with `x.astype('<",
-                                                     Abseil(element), "')`"));
+                                                   "`); expected little-endian: convert it with `x.astype('<",
+                                                   Abseil(element), "')`"));
     }
   }
   return absl::UnimplementedError(

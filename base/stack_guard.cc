@@ -61,12 +61,14 @@ void Trampoline(unsigned high, unsigned low) {
 }  // namespace
 
 bool StackHasRoom() {
-  if (stack_low == 0) [[unlikely]] stack_low = LowOfThread();
+  if (stack_low == 0) [[unlikely]]
+    stack_low = LowOfThread();
   return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - stack_low > kReserveBytes;
 }
 
 void RunOnNewSegment(void (*body)(void*), void* argument) {
-  void* memory = mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   RVM_CHECK(memory != MAP_FAILED, "out of memory for a stack segment");
   mprotect(memory, kGuardBytes, PROT_NONE);
   Segment segment{body, argument, {}, {}};

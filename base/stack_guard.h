@@ -28,7 +28,8 @@ void RunOnNewSegment(void (*body)(void*), void* argument);
 template <typename F>
 auto WithStack(F&& f) -> std::invoke_result_t<F&> {
   using Result = std::invoke_result_t<F&>;
-  if (StackHasRoom()) [[likely]] return f();
+  if (StackHasRoom()) [[likely]]
+    return f();
   if constexpr (std::is_void_v<Result>) {
     RunOnNewSegment([](void* g) { (*static_cast<std::remove_reference_t<F>*>(g))(); }, &f);
   } else {

@@ -9,10 +9,9 @@
 #define RVM_STATUS_CONCAT(a, b) RVM_STATUS_CONCAT_INNER(a, b)
 
 // Returns the status of `expression` to the caller unless it is OK.
-#define RVM_RETURN_IF_ERROR(expression)                       \
-  do {                                                        \
-    if (absl::Status rvm_status = (expression); !rvm_status.ok()) \
-      return rvm_status;                                      \
+#define RVM_RETURN_IF_ERROR(expression)                                              \
+  do {                                                                               \
+    if (absl::Status rvm_status = (expression); !rvm_status.ok()) return rvm_status; \
   } while (false)
 
 // Evaluates a StatusOr; assigns its value to `lhs` or returns its status.

@@ -16,7 +16,7 @@
 namespace rvm {
 
 enum class ValueKind : uint8_t {
-  kTensor,   // any rank; rank 0 is a scalar
+  kTensor,  // any rank; rank 0 is a scalar
   kTuple,
   kAdt,      // a constructor applied to fields
   kRef,      // a reference cell's contents at the time it left the evaluator
@@ -33,9 +33,9 @@ class Value {
   static Value Closure(std::string name);
 
   ValueKind kind() const;
-  const Literal& tensor() const;                 // REQUIRES: kTensor
-  const std::vector<Value>& fields() const;      // kTuple, kAdt, kRef (one field)
-  const std::string& name() const;               // constructor of kAdt, name of kClosure
+  const Literal& tensor() const;             // REQUIRES: kTensor
+  const std::vector<Value>& fields() const;  // kTuple, kAdt, kRef (one field)
+  const std::string& name() const;           // constructor of kAdt, name of kClosure
 
   // Relay syntax: `Cons(1, Cons(2, Nil))`, `(True, 1.5f)`, `[[1f, 2f], [3f, 4f]]`, `ref(3)`.
   // Tensors of rank > 0 print as nested lists whose scalars carry the literal suffix

@@ -29,8 +29,8 @@ using Reg = StrongId<struct RegTag, uint16_t>;
 // ---- types ---------------------------------------------------------------------
 
 enum class TypeDescKind : uint8_t {
-  kScalar,   // rank-0 tensor: unboxed in a register
-  kTensor,   // rank >= 1
+  kScalar,  // rank-0 tensor: unboxed in a register
+  kTensor,  // rank >= 1
   kTuple,
   kAdt,
   kClosure,
@@ -41,21 +41,21 @@ enum class TypeDescKind : uint8_t {
 struct TypeDesc {
   static constexpr int64_t kUnknownDim = -1;
   TypeDescKind kind = TypeDescKind::kScalar;
-  DataType dtype;               // kScalar, kTensor
-  std::vector<int64_t> dims;    // kTensor; kUnknownDim where `?` or symbolic
-  std::vector<TypeId> fields;   // kTuple: fields; kClosure: parameters; kRef: {contents}
-  TypeId result;                // kClosure
-  AdtId adt;                    // kAdt
+  DataType dtype;              // kScalar, kTensor
+  std::vector<int64_t> dims;   // kTensor; kUnknownDim where `?` or symbolic
+  std::vector<TypeId> fields;  // kTuple: fields; kClosure: parameters; kRef: {contents}
+  TypeId result;               // kClosure
+  AdtId adt;                   // kAdt
   bool operator==(const TypeDesc&) const = default;
 };
 
 // A monomorphic instance of an ADT.
 struct AdtDesc {
-  std::string name;             // "List[int32]"
+  std::string name;  // "List[int32]"
   struct Constructor {
-    std::string name;           // "Cons"
+    std::string name;  // "Cons"
     std::vector<TypeId> fields;
-    LayoutId layout;            // invalid for a constructor without fields
+    LayoutId layout;  // invalid for a constructor without fields
     bool operator==(const Constructor&) const = default;
   };
   std::vector<Constructor> constructors;  // by tag
@@ -66,10 +66,10 @@ struct AdtDesc {
 enum class CellKind : uint8_t { kTuple, kAdt, kClosure, kRef };
 struct CellLayout {
   CellKind kind = CellKind::kTuple;
-  TypeId type;                   // of the whole cell
-  uint16_t tag = 0;              // kAdt
-  FunctionId function;           // kClosure: its code; parameter 0 is the closure itself
-  std::vector<TypeId> fields;    // kClosure: the captured values; kRef: one
+  TypeId type;                 // of the whole cell
+  uint16_t tag = 0;            // kAdt
+  FunctionId function;         // kClosure: its code; parameter 0 is the closure itself
+  std::vector<TypeId> fields;  // kClosure: the captured values; kRef: one
   bool operator==(const CellLayout&) const = default;
 };
 
@@ -79,13 +79,13 @@ struct CellLayout {
 // which are Dim::Var with ids 0, 1, ...
 struct KernelTensor {
   DataType dtype;
-  Dims dims;                     // empty: a scalar register, passed as a pointer to it
+  Dims dims;  // empty: a scalar register, passed as a pointer to it
   bool operator==(const KernelTensor&) const = default;
 };
 
 struct KernelDesc {
-  std::string name;              // "fused_dense_add_tanh": for people
-  std::string symbol;            // in the native object
+  std::string name;    // "fused_dense_add_tanh": for people
+  std::string symbol;  // in the native object
   uint32_t num_symbols = 0;
   std::vector<KernelTensor> params;
   std::vector<KernelTensor> results;
@@ -97,7 +97,7 @@ struct KernelDesc {
     bool operator==(const Check&) const = default;
   };
   std::vector<Check> checks;
-  Dim workspace;                 // bytes
+  Dim workspace;  // bytes
   bool operator==(const KernelDesc&) const = default;
 };
 
@@ -105,41 +105,41 @@ struct KernelDesc {
 struct NativeObject {
   std::string triple;
   std::string cpu;
-  std::string features;          // "+avx2,+fma": all must be there to load it
-  uint32_t abi_version = 0;      // RVM_KERNEL_ABI_VERSION
-  std::vector<uint8_t> object;   // relocatable ELF
+  std::string features;         // "+avx2,+fma": all must be there to load it
+  uint32_t abi_version = 0;     // RVM_KERNEL_ABI_VERSION
+  std::vector<uint8_t> object;  // relocatable ELF
 };
 
 // ---- functions -----------------------------------------------------------------
 
 struct RegisterDesc {
   TypeId type;
-  bool planned = false;          // a tensor in the activation's arena: may only be a kernel argument or be measured
+  bool planned = false;  // a tensor in the activation's arena: may only be a kernel argument or be measured
   bool operator==(const RegisterDesc&) const = default;
 };
 
 struct SourceLine {
-  uint32_t pc = 0;               // unit index; covers up to the next entry
-  uint32_t file = 0;             // index in Executable::files
-  uint32_t line = 0;             // from 1; 0 unknown
+  uint32_t pc = 0;    // unit index; covers up to the next entry
+  uint32_t file = 0;  // index in Executable::files
+  uint32_t line = 0;  // from 1; 0 unknown
   uint32_t column = 0;
   bool operator==(const SourceLine&) const = default;
 };
 
 struct FunctionDesc {
-  std::string name;              // "main", "main.fn1"
-  uint16_t num_params = 0;       // registers 0..num_params-1
+  std::string name;         // "main", "main.fn1"
+  uint16_t num_params = 0;  // registers 0..num_params-1
   TypeId result;
   std::vector<RegisterDesc> registers;
-  uint32_t arena_bytes = 0;      // of planned tensors; a multiple of 64
-  std::vector<uint16_t> code;    // isa/isa.def
-  std::vector<SourceLine> lines; // sorted by pc
+  uint32_t arena_bytes = 0;       // of planned tensors; a multiple of 64
+  std::vector<uint16_t> code;     // isa/isa.def
+  std::vector<SourceLine> lines;  // sorted by pc
   bool operator==(const FunctionDesc&) const = default;
 };
 
 // A function callers may invoke by name.
 struct Entry {
-  std::string name;              // "main"
+  std::string name;  // "main"
   FunctionId function;
   std::vector<std::string> param_names;
   bool operator==(const Entry&) const = default;
@@ -154,8 +154,8 @@ struct Executable {
   std::vector<NativeObject> native_objects;
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
-  std::vector<std::string> files;                              // names of the sources
-  std::vector<std::pair<std::string, std::string>> metadata;   // free text; sorted by key
+  std::vector<std::string> files;                             // names of the sources
+  std::vector<std::pair<std::string, std::string>> metadata;  // free text; sorted by key
 
   const Entry* FindEntry(std::string_view name) const;
 };

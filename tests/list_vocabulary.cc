@@ -23,8 +23,7 @@ std::string Kebab(std::string_view name) {
 }  // namespace
 
 int main() {
-#define RVM_OP(code, Name, mnemonic, operands, flow, semantics) \
-  std::cout << "opcode " #Name " " << mnemonic << "\n";
+#define RVM_OP(code, Name, mnemonic, operands, flow, semantics) std::cout << "opcode " #Name " " << mnemonic << "\n";
 #include "serialization/isa/isa.def"
 #define RVM_DIAGNOSTIC(Name, summary) std::cout << "diagnostic " #Name " " << Kebab(#Name) << "\n";
 #include "compiler/diagnostics/diagnostic_kind.def"

@@ -85,10 +85,11 @@ TEST(EmitProgram, VerifiesEveryProgramAtEveryLevel) {
 }
 
 TEST(EmitProgram, ALoopAllocatesAndCallsNothing) {
-  Compiled compiled("loop.relay",
-                    "def @loop(%i: int32, %sum: int32) -> int32 { if (%i == 0) { %sum } else { @loop(%i - 1, %sum + %i) } }\n"
-                    "def @main(%n: int32) -> int32 { @loop(%n, 0) }",
-                    {"main"}, 2);
+  Compiled compiled(
+      "loop.relay",
+      "def @loop(%i: int32, %sum: int32) -> int32 { if (%i == 0) { %sum } else { @loop(%i - 1, %sum + %i) } }\n"
+      "def @main(%n: int32) -> int32 { @loop(%n, 0) }",
+      {"main"}, 2);
   ASSERT_EQ(compiled.problem, "");
   for (const FunctionDesc& function : compiled.program.executable.functions) {
     if (function.name != "loop") continue;

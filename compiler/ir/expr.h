@@ -26,14 +26,28 @@ struct OpDef;
 namespace rvm::ir {
 
 enum class ExprKind : uint8_t {
-  kConstant, kVar, kGlobal, kOp, kConstructor, kTuple, kProject, kFunction,
-  kCall, kLet, kIf, kMatch, kRefCreate, kRefRead, kRefWrite,
+  kConstant,
+  kVar,
+  kGlobal,
+  kOp,
+  kConstructor,
+  kTuple,
+  kProject,
+  kFunction,
+  kCall,
+  kLet,
+  kIf,
+  kMatch,
+  kRefCreate,
+  kRefRead,
+  kRefWrite,
 };
 
 struct Expr {
   ExprKind expr_kind;
   Span span;
   const Type* type = nullptr;
+
  protected:
   Expr(ExprKind k, Span s) : expr_kind(k), span(s) {}
 };
@@ -45,7 +59,7 @@ struct Var {
   std::string name;                  // without the `%`
   const Type* annotation = nullptr;  // as written; null if none
   Span span;
-  const Type* type = nullptr;        // after inference
+  const Type* type = nullptr;  // after inference
 };
 
 struct Constant : Expr {
@@ -108,7 +122,7 @@ struct Function : Expr {
   std::vector<Var*> params;
   const Type* result_annotation;  // null if none
   Expr* body;
-  Attrs attrs;                    // `Primitive=1`, ...
+  Attrs attrs;  // `Primitive=1`, ...
   std::vector<TypeConstraint> constraints;
 };
 
@@ -118,7 +132,7 @@ struct Call : Expr {
       : Expr(kKind, s), callee(c), args(std::move(a)), attrs(std::move(at)) {}
   Expr* callee;
   std::vector<Expr*> args;
-  Attrs attrs;                          // operator attributes
+  Attrs attrs;                              // operator attributes
   std::vector<TypeArg> explicit_type_args;  // `f<(10, 10)>(x)`, empty if none were written
 };
 

@@ -51,7 +51,8 @@ class Comparison {
     for (size_t i = 0; i < a.params.size(); ++i) {
       if (!Bind(a.params[i], b.params[i])) return false;
     }
-    return TypeText(a.result_annotation) == TypeText(b.result_annotation) && a.attrs == b.attrs && Exprs(a.body, b.body);
+    return TypeText(a.result_annotation) == TypeText(b.result_annotation) && a.attrs == b.attrs &&
+           Exprs(a.body, b.body);
   }
 
  private:
@@ -95,7 +96,8 @@ class Comparison {
         return Cast<ConstructorExpr>(a)->constructor->name == Cast<ConstructorExpr>(b)->constructor->name;
       case ExprKind::kTuple: return All(Cast<Tuple>(a)->fields, Cast<Tuple>(b)->fields);
       case ExprKind::kProject:
-        return Cast<Project>(a)->index == Cast<Project>(b)->index && Exprs(Cast<Project>(a)->tuple, Cast<Project>(b)->tuple);
+        return Cast<Project>(a)->index == Cast<Project>(b)->index &&
+               Exprs(Cast<Project>(a)->tuple, Cast<Project>(b)->tuple);
       case ExprKind::kFunction: return Functions(*Cast<Function>(a), *Cast<Function>(b));
       case ExprKind::kCall: {
         const auto *x = Cast<Call>(a), *y = Cast<Call>(b);

@@ -14,7 +14,7 @@
 namespace rvm::ir {
 
 struct GlobalFunction {
-  std::string name;      // without the `@`
+  std::string name;  // without the `@`
   Function* function;
   Span span;
 };
@@ -23,8 +23,8 @@ struct GlobalFunction {
 // compilation share the arena that owns their nodes.
 struct Module {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
-  std::vector<AdtDef*> adts;                // in source order
-  std::vector<GlobalFunction> functions;    // in source order; names are unique
+  std::vector<AdtDef*> adts;              // in source order
+  std::vector<GlobalFunction> functions;  // in source order; names are unique
   // Free variables declared by `free_var` or left unbound for --params, in source order.
   std::vector<Var*> free_vars;
 

@@ -40,6 +40,7 @@ enum class TypeKind : uint8_t { kTensor, kTuple, kFunc, kAdt, kParam, kRef, kHol
 
 struct Type {
   TypeKind type_kind;
+
  protected:
   explicit Type(TypeKind k) : type_kind(k) {}
 };

@@ -17,8 +17,8 @@ namespace rvm::lowering {
 
 struct LoweredKernel {
   te::Computation computation;
-  KernelDesc desc;       // all but `symbol` and `workspace`, which code generation decides
-  bool is_static = true; // no symbols
+  KernelDesc desc;        // all but `symbol` and `workspace`, which code generation decides
+  bool is_static = true;  // no symbols
 };
 
 // REQUIRES: `function` is typed and primitive as described above.

@@ -24,7 +24,7 @@ struct HostTarget {
 absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text);
 
 struct KernelRequest {
-  std::string symbol;                 // name of the function in the object; unique
+  std::string symbol;  // name of the function in the object; unique
   te::Computation computation;
   // inputs[i] may be repacked by the compiler because it is a constant at every call.
   std::vector<bool> constant_inputs;
@@ -43,10 +43,10 @@ Literal Pack(const PackedLayout& layout, const Literal& weight);
 struct CompiledKernel {
   std::string symbol;
   std::vector<std::optional<PackedLayout>> input_layouts;  // one per input
-  int64_t workspace_bytes = 0;  // for static shapes; 0 if it takes none
+  int64_t workspace_bytes = 0;                             // for static shapes; 0 if it takes none
   // Workspace where it depends on dims: bytes = workspace_dim evaluated (Dim over the symbols).
   Dim workspace;
-  std::string schedule;         // for people: "contraction 4x64, epilogue: add, tanh"
+  std::string schedule;  // for people: "contraction 4x64, epilogue: add, tanh"
 };
 
 struct CompiledObject {
@@ -57,13 +57,12 @@ struct CompiledObject {
 };
 
 struct CodegenOptions {
-  int opt_level = 2;            // 0..3
-  bool keep_ir = false;         // fills llvm_ir / assembly for `inspect` and goldens
+  int opt_level = 2;     // 0..3
+  bool keep_ir = false;  // fills llvm_ir / assembly for `inspect` and goldens
 };
 
 // All kernels in one object. Deterministic: same requests, same bytes.
-absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target,
-                                              const std::vector<KernelRequest>& requests,
+absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests,
                                               const CodegenOptions& options);
 
 }  // namespace rvm::codegen

@@ -158,7 +158,8 @@ double FloatUnary(UnaryOp op, double a) {
 int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
   switch (op) {
     case UnaryOp::kNegative: return WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a)));
-    case UnaryOp::kAbs: return dtype.is_int() && a < 0 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a;
+    case UnaryOp::kAbs:
+      return dtype.is_int() && a < 0 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a;
     case UnaryOp::kSign: return dtype.is_int() ? (a > 0) - (a < 0) : a != 0;
     case UnaryOp::kLogicalNot: return a == 0;
     case UnaryOp::kBitwiseNot: return dtype.is_bool() ? a == 0 : WrapTo(dtype, ~a);
@@ -229,10 +230,12 @@ absl::Status Evaluator::BindSymbols(const Computation& computation) {
         return absl::InvalidArgumentError(absl::StrCat("input ", i, " has another dtype or rank"));
       }
       for (size_t axis = 0; axis < dims.size(); ++axis) {
-        if (!check && dims[axis].kind() == DimKind::kVar) symbols_.try_emplace(dims[axis].id(), inputs_[i].shape()[axis]);
+        if (!check && dims[axis].kind() == DimKind::kVar)
+          symbols_.try_emplace(dims[axis].id(), inputs_[i].shape()[axis]);
         if (check && Value(dims[axis]) != inputs_[i].shape()[axis]) {
-          return absl::InvalidArgumentError(absl::StrCat("input ", i, " axis ", axis, ": saw ", inputs_[i].shape()[axis],
-                                                         "; expected ", dims[axis].ToString(), " = ", Value(dims[axis])));
+          return absl::InvalidArgumentError(absl::StrCat("input ", i, " axis ", axis, ": saw ",
+                                                         inputs_[i].shape()[axis], "; expected ", dims[axis].ToString(),
+                                                         " = ", Value(dims[axis])));
         }
       }
     }

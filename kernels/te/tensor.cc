@@ -43,15 +43,15 @@ std::vector<IndexVar> MakeAxes(std::span<const Dim> extents, std::string_view pr
   return axes;
 }
 
-constexpr const char* kUnaryNames[] = {"-",    "abs",  "sign", "floor", "ceil", "round", "trunc", "sqrt",
-                                       "rsqrt", "exp", "log",  "log2",  "log10", "tanh", "sigmoid", "erf",
-                                       "sin",  "cos",  "tan",  "asin",  "acos", "atan",  "sinh", "cosh",
-                                       "asinh", "acosh", "atanh", "not", "~",   "isnan", "isinf", "isfinite"};
-constexpr const char* kBinaryNames[] = {"+", "-",  "*",   "/",  "floordiv", "floormod", "truncdiv",
-                                        "truncmod", "power", "max", "min", "and", "or", "xor",
-                                        "<<", ">>", "==", "!=", "<", "<=", ">", ">="};
-constexpr const char* kReduceNames[] = {"sum", "prod", "max", "min", "all", "any",
-                                        "argmax", "argmin", "argmax_last", "argmin_last"};
+constexpr const char* kUnaryNames[] = {"-",     "abs",   "sign",  "floor", "ceil",  "round", "trunc",   "sqrt",
+                                       "rsqrt", "exp",   "log",   "log2",  "log10", "tanh",  "sigmoid", "erf",
+                                       "sin",   "cos",   "tan",   "asin",  "acos",  "atan",  "sinh",    "cosh",
+                                       "asinh", "acosh", "atanh", "not",   "~",     "isnan", "isinf",   "isfinite"};
+constexpr const char* kBinaryNames[] = {"+",     "-",   "*",   "/",   "floordiv", "floormod", "truncdiv", "truncmod",
+                                        "power", "max", "min", "and", "or",       "xor",      "<<",       ">>",
+                                        "==",    "!=",  "<",   "<=",  ">",        ">="};
+constexpr const char* kReduceNames[] = {"sum", "prod",   "max",    "min",         "all",
+                                        "any", "argmax", "argmin", "argmax_last", "argmin_last"};
 
 // Writes expressions, with what names are given to variables and tensors.
 class Printer {
@@ -73,9 +73,10 @@ class Printer {
   }
   std::string DimText(const Dim& dim) {
     if (!canonical_) return dim.ToString();
-    return SubstituteDim(dim, [](const Dim& leaf) -> std::optional<Dim> {
-             return Dim::Var(leaf.id(), absl::StrCat("s", leaf.id()));
-           }).ToString();
+    return SubstituteDim(
+               dim,
+               [](const Dim& leaf) -> std::optional<Dim> { return Dim::Var(leaf.id(), absl::StrCat("s", leaf.id())); })
+        .ToString();
   }
   std::string Axes(const std::vector<IndexVar>& axes) {
     return absl::StrJoin(axes, ", ", [&](std::string* out, const IndexVar& axis) {
@@ -133,7 +134,8 @@ std::string Describe(const Computation& computation, bool canonical) {
     if (tensor->kind == TensorKind::kInput) continue;
     std::string name = printer.NameOf(tensor);
     std::string axes = printer.Axes(tensor->axes);
-    absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), " = ", printer.Of(tensor->body), "\n");
+    absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), " = ", printer.Of(tensor->body),
+                    "\n");
   }
   absl::StrAppend(&text, "  ->", outputs, "\n");
   return text;

@@ -37,34 +37,88 @@ enum class ExprKind : uint8_t {
   kRead,        // tensor[indices...]; indices are int64 and in bounds
   kUnary,
   kBinary,
-  kSelect,      // operands: condition (bool), then, else; only the chosen one's reads happen
-  kCast,        // to dtype; float->int truncates toward zero and saturates, NaN gives 0
-  kReduce,      // over reduce axes; only at the root of a tensor's body
+  kSelect,  // operands: condition (bool), then, else; only the chosen one's reads happen
+  kCast,    // to dtype; float->int truncates toward zero and saturates, NaN gives 0
+  kReduce,  // over reduce axes; only at the root of a tensor's body
 };
 
 enum class UnaryOp : uint8_t {
-  kNegative, kAbs, kSign, kFloor, kCeil, kRound /* half to even */, kTrunc, kSqrt, kRsqrt, kExp,
-  kLog, kLog2, kLog10, kTanh, kSigmoid, kErf, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
-  kAsinh, kAcosh, kAtanh, kLogicalNot, kBitwiseNot, kIsNan, kIsInf, kIsFinite,
+  kNegative,
+  kAbs,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound /* half to even */,
+  kTrunc,
+  kSqrt,
+  kRsqrt,
+  kExp,
+  kLog,
+  kLog2,
+  kLog10,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kLogicalNot,
+  kBitwiseNot,
+  kIsNan,
+  kIsInf,
+  kIsFinite,
 };
 
 // Arithmetic wraps in integers. Integer division or modulo by 0 gives 0.
 enum class BinaryOp : uint8_t {
-  kAdd, kSubtract, kMultiply, kDivide /* floats; integers: as kTruncDivide */, kFloorDivide,
-  kFloorMod, kTruncDivide, kTruncMod, kPower, kMaximum, kMinimum /* NaN wins */, kAnd, kOr,
-  kXor /* bool or bitwise */, kShiftLeft, kShiftRight, kEqual, kNotEqual, kLess, kLessEqual,
-  kGreater, kGreaterEqual /* comparisons give bool */,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide /* floats; integers: as kTruncDivide */,
+  kFloorDivide,
+  kFloorMod,
+  kTruncDivide,
+  kTruncMod,
+  kPower,
+  kMaximum,
+  kMinimum /* NaN wins */,
+  kAnd,
+  kOr,
+  kXor /* bool or bitwise */,
+  kShiftLeft,
+  kShiftRight,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual /* comparisons give bool */,
 };
 
 enum class ReduceOp : uint8_t {
-  kSum, kProduct, kMaximum, kMinimum, kAll, kAny,
-  kArgMax, kArgMin,  // index (int64, then cast) of the first extreme along ONE axis; NaN wins
-  kArgMaxLast, kArgMinLast,
+  kSum,
+  kProduct,
+  kMaximum,
+  kMinimum,
+  kAll,
+  kAny,
+  kArgMax,
+  kArgMin,  // index (int64, then cast) of the first extreme along ONE axis; NaN wins
+  kArgMaxLast,
+  kArgMinLast,
 };
 
 struct IndexVar {
-  int64_t id;       // unique in the process of building one computation
-  Dim extent;       // ranges over [0, extent)
+  int64_t id;  // unique in the process of building one computation
+  Dim extent;  // ranges over [0, extent)
   std::string name;
 };
 
@@ -107,16 +161,16 @@ class Tensor {
 struct ExprNode {
   ExprKind kind;
   DataType dtype;
-  int64_t int_value = 0;        // kIntConst
-  double float_value = 0;       // kFloatConst
-  IndexVar index;               // kIndex
-  Dim dim;                      // kDim
-  Tensor tensor;                // kRead
-  UnaryOp unary{};              // kUnary
-  BinaryOp binary{};            // kBinary
-  ReduceOp reduce{};            // kReduce
-  std::vector<Expr> operands;   // indices of kRead; operands; the reduced expression of kReduce
-  std::vector<IndexVar> axes;   // reduce axes of kReduce
+  int64_t int_value = 0;       // kIntConst
+  double float_value = 0;      // kFloatConst
+  IndexVar index;              // kIndex
+  Dim dim;                     // kDim
+  Tensor tensor;               // kRead
+  UnaryOp unary{};             // kUnary
+  BinaryOp binary{};           // kBinary
+  ReduceOp reduce{};           // kReduce
+  std::vector<Expr> operands;  // indices of kRead; operands; the reduced expression of kReduce
+  std::vector<IndexVar> axes;  // reduce axes of kReduce
 };
 
 // ---- tensors -----------------------------------------------------------------
@@ -127,10 +181,10 @@ struct TensorNode {
   TensorKind kind;
   DataType dtype;
   Dims dims;
-  std::string name;                   // for people
-  int64_t input_index = 0;            // kInput
-  std::vector<IndexVar> axes;         // kCompute: one per dim
-  Expr body;                          // kCompute: over axes; a kReduce only at its root
+  std::string name;            // for people
+  int64_t input_index = 0;     // kInput
+  std::vector<IndexVar> axes;  // kCompute: one per dim
+  Expr body;                   // kCompute: over axes; a kReduce only at its root
 };
 
 // ---- building ----------------------------------------------------------------
@@ -152,7 +206,7 @@ Expr DimValue(const Dim& dim);             // int64
 Expr Unary(UnaryOp op, Expr a);
 Expr Binary(BinaryOp op, Expr a, Expr b);  // REQUIRES: same dtype
 Expr Select(Expr condition, Expr then, Expr otherwise);
-Expr Cast(DataType dtype, Expr a);         // no node if the dtype is the same
+Expr Cast(DataType dtype, Expr a);  // no node if the dtype is the same
 
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
@@ -166,7 +220,7 @@ Expr BroadcastIndex(const Expr& index, const Dim& read_extent, const Dim& iterat
 // dims of the inputs.
 struct Computation {
   std::string name;
-  std::vector<Tensor> inputs;   // inputs[i] is kInput with input_index i
+  std::vector<Tensor> inputs;  // inputs[i] is kInput with input_index i
   std::vector<Tensor> outputs;
 };
 
