@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
-#include "compiler/driver/expr_children.h"
 #include "compiler/driver/params.h"
+#include "compiler/ir/walk.h"
 
 namespace rvm::driver {
 namespace {
@@ -152,7 +152,7 @@ void Replace(ir::Arena& arena, ir::Function* function, const Bindings& bindings)
       constant->name = var->var->name;
       *place = constant;
     } else {
-      AppendChildren(*place, places);
+      ir::ForEachChild(*place, [&](ir::Expr*& child) { places.push_back(&child); });
     }
   }
 }

@@ -3,7 +3,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/driver/compile.h"
-#include "compiler/driver/expr_children.h"
+#include "compiler/ir/walk.h"
 
 namespace rvm::driver {
 namespace {
@@ -18,14 +18,11 @@ bool IsPolymorphic(const ir::Function& function) {
 
 std::vector<std::string_view> MentionsIn(const ir::GlobalFunction& global) {
   std::vector<std::string_view> mentioned;
-  std::vector<ir::Expr**> places = {&global.function->body};
-  while (!places.empty()) {
-    ir::Expr* expr = *places.back();
-    places.pop_back();
+  ir::ForEachExpr(global.function->body, [&](const ir::Expr* expr) {
     const auto* callee = ir::DynCast<ir::GlobalExpr>(expr);
     if (callee != nullptr && callee->name != global.name) mentioned.push_back(callee->name);
-    AppendChildren(expr, places);
-  }
+    return true;
+  });
   return mentioned;
 }
 

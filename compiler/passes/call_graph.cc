@@ -9,36 +9,6 @@ using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
 
-void PushChildren(const Expr* expr, std::vector<const Expr*>& stack) {
-  auto push_all = [&](const std::vector<Expr*>& exprs) { stack.insert(stack.end(), exprs.rbegin(), exprs.rend()); };
-  switch (expr->expr_kind) {
-    case ExprKind::kConstant:
-    case ExprKind::kVar:
-    case ExprKind::kGlobal:
-    case ExprKind::kOp:
-    case ExprKind::kConstructor: return;
-    case ExprKind::kTuple: return push_all(Cast<ir::Tuple>(expr)->fields);
-    case ExprKind::kProject: return stack.push_back(Cast<ir::Project>(expr)->tuple);
-    case ExprKind::kFunction: return stack.push_back(Cast<ir::Function>(expr)->body);
-    case ExprKind::kCall: push_all(Cast<ir::Call>(expr)->args); return stack.push_back(Cast<ir::Call>(expr)->callee);
-    case ExprKind::kLet: stack.push_back(Cast<ir::Let>(expr)->body); return stack.push_back(Cast<ir::Let>(expr)->value);
-    case ExprKind::kIf:
-      stack.push_back(Cast<ir::If>(expr)->else_branch);
-      stack.push_back(Cast<ir::If>(expr)->then_branch);
-      return stack.push_back(Cast<ir::If>(expr)->condition);
-    case ExprKind::kMatch: {
-      const auto& clauses = Cast<ir::Match>(expr)->clauses;
-      for (auto clause = clauses.rbegin(); clause != clauses.rend(); ++clause) stack.push_back(clause->body);
-      return stack.push_back(Cast<ir::Match>(expr)->value);
-    }
-    case ExprKind::kRefCreate: return stack.push_back(Cast<ir::RefCreate>(expr)->value);
-    case ExprKind::kRefRead: return stack.push_back(Cast<ir::RefRead>(expr)->ref);
-    case ExprKind::kRefWrite:
-      stack.push_back(Cast<ir::RefWrite>(expr)->value);
-      return stack.push_back(Cast<ir::RefWrite>(expr)->ref);
-  }
-}
-
 CallGraph::CallGraph(const ir::Module& module)
     : callees_(module.functions.size()), is_recursive_(module.functions.size()), num_calls_(module.functions.size()) {
   for (size_t i = 0; i < module.functions.size(); ++i) index_[module.functions[i].name] = i;

@@ -9,16 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/module.h"
+#include "compiler/ir/walk.h"
 
 namespace rvm::passes {
-
-// Calls `visit(expr)` for every expression in `root`, parents first, in evaluation order; no
-// recursion. `visit` returns false to skip what is inside.
-template <typename F>
-void ForEachExpr(const ir::Expr* root, F&& visit);
-
-// Appends the children of `expr`, the last first.
-void PushChildren(const ir::Expr* expr, std::vector<const ir::Expr*>& stack);
 
 class CallGraph {
  public:
@@ -43,16 +36,6 @@ class CallGraph {
 
 // The module without functions that the entries do not reach, the rest in the same order.
 ir::Module DropUnreachable(const ir::Module& module, const std::vector<std::string>& entries);
-
-template <typename F>
-void ForEachExpr(const ir::Expr* root, F&& visit) {
-  std::vector<const ir::Expr*> stack = {root};
-  while (!stack.empty()) {
-    const ir::Expr* expr = stack.back();
-    stack.pop_back();
-    if (visit(expr)) PushChildren(expr, stack);
-  }
-}
 
 }  // namespace rvm::passes
 

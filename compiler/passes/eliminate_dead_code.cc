@@ -49,7 +49,7 @@ class EffectAnalysis {
     }
     result = result || IsEffect(expr);
     std::vector<const Expr*> children;
-    PushChildren(expr, children);
+    ir::PushChildren(expr, children);
     for (const Expr* child : children) result = HasEffect(child) || result;
     return result;
   }

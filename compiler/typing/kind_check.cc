@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/walk.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::typing {
@@ -14,7 +15,6 @@ namespace {
 using diagnostics::DiagnosticKind;
 using ir::DynCast;
 using ir::Expr;
-using ir::ExprKind;
 using ir::Kind;
 using ir::Type;
 
@@ -33,12 +33,10 @@ class KindChecker {
 
   // Walks on a stack of its own: parents before children, so parameters are known where used.
   void CheckExpr(const Expr* root) {
-    std::vector<const Expr*> pending = {root};
-    while (!pending.empty()) {
-      const Expr* expr = pending.back();
-      pending.pop_back();
-      Visit(expr, pending);
-    }
+    ir::ForEachExpr(root, [&](const Expr* expr) {
+      Visit(expr);
+      return true;
+    });
   }
 
  private:
@@ -140,54 +138,16 @@ class KindChecker {
     }
   }
 
-  void Visit(const Expr* expr, std::vector<const Expr*>& pending) {
-    switch (expr->expr_kind) {
-      case ExprKind::kConstant:
-      case ExprKind::kVar:
-      case ExprKind::kGlobal:
-      case ExprKind::kOp:
-      case ExprKind::kConstructor: return;
-      case ExprKind::kTuple: {
-        const auto& fields = ir::Cast<ir::Tuple>(expr)->fields;
-        pending.insert(pending.end(), fields.rbegin(), fields.rend());
-        return;
-      }
-      case ExprKind::kProject: return pending.push_back(ir::Cast<ir::Project>(expr)->tuple);
-      case ExprKind::kFunction: {
-        const auto* function = ir::Cast<ir::Function>(expr);
-        AddParams(function->type_params);
-        for (const ir::Var* param : function->params) CheckVar(*param);
-        CheckType(function->result_annotation, function->span);
-        CheckConstraints(function->constraints);
-        return pending.push_back(function->body);
-      }
-      case ExprKind::kCall: {
-        const auto* call = ir::Cast<ir::Call>(expr);
-        for (const ir::TypeArg& arg : call->explicit_type_args) CheckArg(arg, call->span);
-        pending.insert(pending.end(), call->args.rbegin(), call->args.rend());
-        return pending.push_back(call->callee);
-      }
-      case ExprKind::kLet: {
-        const auto* let = ir::Cast<ir::Let>(expr);
-        CheckVar(*let->var);
-        pending.push_back(let->body);
-        return pending.push_back(let->value);
-      }
-      case ExprKind::kIf: {
-        const auto* conditional = ir::Cast<ir::If>(expr);
-        pending.insert(pending.end(), {conditional->else_branch, conditional->then_branch, conditional->condition});
-        return;
-      }
-      case ExprKind::kMatch: {
-        const auto* match = ir::Cast<ir::Match>(expr);
-        for (auto it = match->clauses.rbegin(); it != match->clauses.rend(); ++it) pending.push_back(it->body);
-        return pending.push_back(match->value);
-      }
-      case ExprKind::kRefCreate: return pending.push_back(ir::Cast<ir::RefCreate>(expr)->value);
-      case ExprKind::kRefRead: return pending.push_back(ir::Cast<ir::RefRead>(expr)->ref);
-      case ExprKind::kRefWrite:
-        pending.insert(pending.end(), {ir::Cast<ir::RefWrite>(expr)->value, ir::Cast<ir::RefWrite>(expr)->ref});
-        return;
+  void Visit(const Expr* expr) {
+    if (const auto* function = DynCast<ir::Function>(expr)) {
+      AddParams(function->type_params);
+      for (const ir::Var* param : function->params) CheckVar(*param);
+      CheckType(function->result_annotation, function->span);
+      CheckConstraints(function->constraints);
+    } else if (const auto* call = DynCast<ir::Call>(expr)) {
+      for (const ir::TypeArg& arg : call->explicit_type_args) CheckArg(arg, call->span);
+    } else if (const auto* let = DynCast<ir::Let>(expr)) {
+      CheckVar(*let->var);
     }
   }
 
