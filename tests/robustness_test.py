@@ -157,7 +157,8 @@ class Robustness(unittest.TestCase):
                      "-o", self.path("other.rvm"), says="abacus")
         right = relayvm.execute(self.model, "[[1, 2, 3]]")
         refused = 0
-        for cpu in ("x86-64", "haswell", "skylake-avx512", "knl", "alderlake", "sapphirerapids", "znver4"):
+        # No CPU has both the extensions of bdver4 and those of skylake-avx512.
+        for cpu in ("x86-64", "bdver4", "haswell", "skylake-avx512", "znver4"):
             other = relayvm.compile_file(self.tensors, self.path("other.rvm"), params=[self.weights], extra=["--target", cpu])
             done = relayvm.run(relayvm.RUNTIME, other, "[[1, 2, 3]]")
             with self.subTest(cpu):
@@ -167,8 +168,7 @@ class Robustness(unittest.TestCase):
                     refused += 1
                     self.assertEqual(done.returncode, 1)
                     self.assertIn("this CPU lacks", done.stderr)
-        if refused == 0:
-            self.skipTest("this CPU runs the code of all CPUs tried")
+        self.assertGreater(refused, 0)
 
     def test_native_code_only_if_allowed(self):
         self.refuses(relayvm.RUNTIME, "--no-allow-native", self.model, "[[1, 2, 3]]", says="machine code")

@@ -20,7 +20,8 @@ absl::StatusOr<const NativeObject*> ChooseNativeObject(const Executable& executa
     absl::StrAppend(&reasons, "\n  for ", object.triple, " (", object.cpu, "): ", fits.message());
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons));
+      absl::StrCat("the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons,
+                   "\ncompile it with `--target host` on this machine, or with `--target x86-64` for all of them"));
 }
 
 }  // namespace

@@ -55,7 +55,11 @@ constexpr CpuFeature kFeatures[] = {
     {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512},
     {"avxvnni", 7, 1, kEax, 4, kAvx},
     {"avx512bf16", 7, 1, kEax, 5, kAvx512},
+    {"avxifma", 7, 1, kEax, 23, kAvx},
     {"lzcnt", 0x80000001, 0, kEcx, 5, kBasic},
+    {"xop", 0x80000001, 0, kEcx, 11, kAvx},
+    {"fma4", 0x80000001, 0, kEcx, 16, kAvx},
+    {"tbm", 0x80000001, 0, kEcx, 21, kBasic},
 };
 
 #if defined(__x86_64__)

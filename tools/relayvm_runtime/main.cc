@@ -49,6 +49,6 @@ int main(int argc, char** argv) {
   }
   absl::Status status = Run(args);
   if (status.ok()) return 0;
-  std::cerr << "relayvm-run: " << std::string(status.message()) << '\n';
+  std::cerr << "relayvm-run: error: " << std::string(status.message()) << '\n';
   return 1;
 }
