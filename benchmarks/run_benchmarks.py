@@ -103,6 +103,28 @@ def tree_lstm(folder):
     yield "tree_lstm", "us/node", ours / nodes * 1e6, f"PyTorch {torch.__version__}", theirs / nodes * 1e6
 
 
+def lstm(folder):
+    peers = load("benchmarks/lstm/peers.py")
+    w, tokens = peers.make_weights(), peers.make_tokens()
+    np.savez(f"{folder}/lstm.npz", **w)
+    np.save(f"{folder}/tokens.npy", tokens)
+    model = relayvm.compile_file(os.path.join(ROOT, "benchmarks/lstm/lstm.relay"), f"{folder}/lstm.rvm", 3,
+                                 [f"{folder}/lstm.npz"])
+    expected = peers.predict(w, tokens)
+    try:
+        peer, session = peers.onnx_session(w)
+        np.testing.assert_allclose(session(tokens), expected, atol=1e-5)
+        theirs = least(lambda: session(tokens), 50)
+    except ImportError:
+        print("onnx and onnxruntime are not installed: lstm is not compared with them", file=sys.stderr)
+        peer, theirs = "", float("nan")
+    for entry, name in (("rows", "LSTM 300->512, inputs at once"), ("list", "LSTM 300->512, cell over a List")):
+        relayvm.must(relayvm.RUNTIME, model, "--entry", entry, "--out", f"{folder}/h.npy", f"@{folder}/tokens.npy")
+        np.testing.assert_allclose(np.load(f"{folder}/h.npy").ravel(), expected, atol=1e-5)
+        ours = run_vm(model, f"@{folder}/tokens.npy", entry=entry, repeat=50)
+        yield name, "us/token", ours / peers.TOKENS * 1e6, peer, theirs / peers.TOKENS * 1e6
+
+
 def scalar_loop(folder):
     source = f"{folder}/loop.relay"
     with open(source, "w", encoding="utf-8") as file:
@@ -136,7 +158,7 @@ def table(rows):
 def main():
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for benchmark in (g2p, tree_lstm, scalar_loop):
+        for benchmark in (g2p, tree_lstm, lstm, scalar_loop):
             rows += benchmark(folder)
     today = datetime.date.today().isoformat()
     commit = relayvm.must("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()

@@ -103,8 +103,18 @@ def @main(%x: Tensor[(1, 8), float32], %h: Tensor[(1, 8), float32], %w: Tensor[(
   add(multiply(%z, %h), multiply(subtract(1f, %z), tanh(%g.1)))
 }
 )",
-     R"(def @main(%x: Tensor[(1, 8), float32], %h: Tensor[(1, 8), float32], %w: Tensor[(16, 8), float32], %v: Tensor[(16, 8), float32]) {
-  fn (%x_1: Tensor[(1, 8), float32], %w_1: Tensor[(16, 8), float32], %h_1: Tensor[(1, 8), float32], %v_1: Tensor[(16, 8), float32], Primitive=1) {
+     R"(def @main(
+    %x: Tensor[(1, 8), float32],
+    %h: Tensor[(1, 8), float32],
+    %w: Tensor[(16, 8), float32],
+    %v: Tensor[(16, 8), float32]
+) {
+  fn (
+      %x_1: Tensor[(1, 8), float32],
+      %w_1: Tensor[(16, 8), float32],
+      %h_1: Tensor[(1, 8), float32],
+      %v_1: Tensor[(16, 8), float32], Primitive=1
+  ) {
     let %t = nn.dense(%x_1, %w_1, units=None, out_dtype="");
     let %t_1 = nn.dense(%h_1, %v_1, units=None, out_dtype="");
     let %t_2 = %t + %t_1;

@@ -79,7 +79,10 @@ def @f[k: ShapeVar](%x_1: Tensor[(k), float32]) -> Tensor[(k), float32] {
   @head[Tensor[(d0), float32]](Nil, %x_1)
 }
 
-def @head[Tensor[(d0), float32]][d0: ShapeVar](%xs: List[Tensor[(d0), float32]], %d: Tensor[(d0), float32]) -> Tensor[(d0), float32] {
+def @head[Tensor[(d0), float32]][d0: ShapeVar](
+    %xs: List[Tensor[(d0), float32]],
+    %d: Tensor[(d0), float32]
+) -> Tensor[(d0), float32] {
   match (%xs) {
     Cons(%x_2, _) => %x_2,
     Nil => %d,

@@ -23,7 +23,8 @@ int InfixPrecedence(std::string_view infix) {
   if (infix == "<" || infix == "<=" || infix == ">" || infix == ">=") return 3;
   return infix == "+" || infix == "-" ? 4 : 5;
 }
-constexpr int kPostfix = 7;  // tighter than any operator
+constexpr int kPostfix = 7;       // tighter than any operator
+constexpr size_t kMaxLine = 110;  // columns before parameters go on lines of their own
 
 // The shortest text that reads back as the same double.
 std::string DoubleToString(double value) {
@@ -104,8 +105,10 @@ class Printer {
     }
   }
 
-  // ---- names: two variables of one name in one module get different texts
+  // ---- names. A text's own names are kept: it is scoped as it was written. Passes may bring two variables
+  // of one name into one scope: those get different texts.
   const std::string& NameOf(const ir::Var* var) {
+    if (source_ != 0) return var->name;
     auto [it, is_new] = names_.try_emplace(var, var->name);
     if (is_new && var->name != "_" && !used_.insert(var->name).second) {
       int& next = next_suffix_[var->name];
@@ -157,12 +160,33 @@ class Printer {
     }
   }
 
-  void PrintSignatureAndBody(const ir::Function& function) {
-    absl::StrAppend(&out_, TypeParams(function.type_params), "(");
-    List(function.params,
-         [&](const ir::Var* param) { absl::StrAppend(&out_, "%", NameOf(param), Annotation(param->annotation)); });
-    PrintAttrs(function.attrs, !function.params.empty());
+  // On one line, or one a line where that would be long.
+  void PrintParams(const ir::Function& function) {
+    size_t line_start = out_.rfind('\n') + 1;
+    size_t length = out_.size() - line_start;
+    std::vector<std::string> params;
+    for (const ir::Var* param : function.params) {
+      params.push_back(absl::StrCat("%", NameOf(param), Annotation(param->annotation)));
+      length += params.back().size() + 2;
+    }
+    if (function.result_annotation != nullptr) length += ir::TypeToString(function.result_annotation).size();
+    bool is_long = length > kMaxLine && !params.empty();
+    out_ += "(";
+    indent_ += 2;
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (i > 0) out_ += is_long ? "," : ", ";
+      if (is_long) NewLine();
+      out_ += params[i];
+    }
+    PrintAttrs(function.attrs, !params.empty());
+    indent_ -= 2;
+    if (is_long) NewLine();
     out_ += ")";
+  }
+
+  void PrintSignatureAndBody(const ir::Function& function) {
+    out_ += TypeParams(function.type_params);
+    PrintParams(function);
     if (function.result_annotation != nullptr) {
       absl::StrAppend(&out_, " -> ", ir::TypeToString(function.result_annotation));
     }

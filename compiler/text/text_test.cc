@@ -78,6 +78,15 @@ TEST(Format, KeepsCommentsAndIsIdempotent) {
   EXPECT_EQ(Format(again.source, again.diagnostics), formatted);
 }
 
+TEST(Format, KeepsNamesAndBreaksLongParameterLists) {
+  Parsed parsed(
+      "def @f(%x: int32) { let %x = %x + 1; %x } def @g(%x: Tensor[(10, 20, 30), float32], "
+      "%y: Tensor[(10, 20, 30), float32], %z: int32) -> Tensor[(10, 20, 30), float32] { %x }");
+  std::string formatted = Format(parsed.source, parsed.diagnostics);
+  EXPECT_EQ(formatted.find("%x_1"), std::string::npos) << formatted;
+  EXPECT_NE(formatted.find("@g(\n    %x: Tensor[(10, 20, 30), float32],\n"), std::string::npos) << formatted;
+}
+
 struct Rejected {
   const char* text;
   const char* message;
