@@ -187,6 +187,11 @@ class Assembler {
     } else if (Accept("ref")) {
       desc.kind = TypeDescKind::kRef;
       desc.fields = Types(depth);
+    } else if (Accept("shell")) {
+      desc.kind = TypeDescKind::kShell;
+      Expect("(");
+      desc.dims.push_back(Integer(0, UINT16_MAX));
+      Expect(")");
     } else {
       desc.dtype = DType();
     }

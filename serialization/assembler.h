@@ -25,7 +25,7 @@
 //   }
 //
 // Types: a dtype; Tensor[(3, ?), float32]; (TYPE, TYPE), (TYPE,), (); adt A0; fn (TYPE,) -> TYPE; ref(TYPE);
-// T0. Operands come in the order of isa.def: r1, [r1, r2], [r1, K0], L1, [L1, L2] (or the number of a
+// shell(2); T0. Operands come in the order of isa.def: r1, [r1, r2], [r1, K0], L1, [L1, L2] (or the number of a
 // unit), integers, [0, 64, new], K0, F0, N0, TYPE, C0, float32. Definitions are in the order of their
 // numbers; uses may come before definitions, but for T numbers of inline types.
 #ifndef RVM_SERIALIZATION_ASSEMBLER_H_

@@ -210,8 +210,8 @@ class Decoder {
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       TypeDesc& type = executable_.types.emplace_back();
       uint64_t at = in.offset();
-      type.kind =
-          static_cast<TypeDescKind>(in.AtMost(static_cast<uint64_t>(TypeDescKind::kRef), in.U8(), at, "kind of type"));
+      type.kind = static_cast<TypeDescKind>(
+          in.AtMost(static_cast<uint64_t>(TypeDescKind::kShell), in.U8(), at, "kind of type"));
       switch (type.kind) {
         case TypeDescKind::kScalar: type.dtype = DType(in); break;
         case TypeDescKind::kTensor: {
@@ -227,6 +227,7 @@ class Decoder {
           type.result = TypeId(in.U32());
           break;
         case TypeDescKind::kRef: type.fields = {TypeId(in.U32())}; break;
+        case TypeDescKind::kShell: type.dims = {in.U16()}; break;
       }
     }
   }

@@ -105,7 +105,7 @@ class Disassembler {
         break;
       default: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
     }
-    if (type.kind >= TypeDescKind::kTuple)
+    if (type.kind >= TypeDescKind::kTuple && type.kind != TypeDescKind::kShell)
       absl::StrAppend(&out_, "  ; ", OneLine(TypeToString(executable_, TypeId(index))));
     out_ += "\n";
   }

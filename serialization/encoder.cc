@@ -123,6 +123,7 @@ class Encoder {
           out.U32(type.result.value);
           break;
         case TypeDescKind::kRef: out.U32(type.fields.at(0).value); break;
+        case TypeDescKind::kShell: out.U16(static_cast<uint16_t>(type.dims.at(0))); break;
       }
     }
   }

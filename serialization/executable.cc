@@ -46,6 +46,7 @@ class TypePrinter {
         PrintList("ref(", type.fields);
         text_ += ")";
         return;
+      case TypeDescKind::kShell: absl::StrAppend(&text_, "shell(", type.dims.empty() ? 0 : type.dims[0], ")"); return;
     }
   }
 

@@ -35,6 +35,7 @@ enum class TypeDescKind : uint8_t {
   kAdt,
   kClosure,
   kRef,
+  kShell,  // the memory of a cell whose fields were taken out, or nothing; only in local registers
 };
 
 // One entry of the type table. Entries are unique: equal types have equal ids.
@@ -42,7 +43,7 @@ struct TypeDesc {
   static constexpr int64_t kUnknownDim = -1;
   TypeDescKind kind = TypeDescKind::kScalar;
   DataType dtype;              // kScalar, kTensor
-  std::vector<int64_t> dims;   // kTensor; kUnknownDim where `?` or symbolic
+  std::vector<int64_t> dims;   // kTensor: kUnknownDim where `?` or symbolic; kShell: {number of fields}
   std::vector<TypeId> fields;  // kTuple: fields; kClosure: parameters; kRef: {contents}
   TypeId result;               // kClosure
   AdtId adt;                   // kAdt

@@ -29,7 +29,8 @@ bool IsInClass(const TypeDesc& type, RegisterClass register_class) {
     case RegisterClass::kCell: return type.kind == TypeDescKind::kAdt || type.kind == TypeDescKind::kTuple;
     case RegisterClass::kClosure: return type.kind == TypeDescKind::kClosure;
     case RegisterClass::kRef: return type.kind == TypeDescKind::kRef;
-    case RegisterClass::kPointer: return !scalar;
+    case RegisterClass::kShell: return type.kind == TypeDescKind::kShell;
+    case RegisterClass::kPointer: return !scalar && type.kind != TypeDescKind::kShell;
   }
   return false;
 }

@@ -62,9 +62,10 @@ class FunctionVerifier {
   absl::Status CheckTag(uint16_t adt, uint16_t tag, bool no_fields);
   absl::Status CheckCall(FunctionId callee, const Operand& args, TypeId destination, std::string_view destination_name);
   absl::Status CheckCallClosure(uint16_t closure, const Operand& args, TypeId destination, std::string_view name);
-  absl::Status CheckMakeCell(const Instruction& i);
+  absl::Status CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields);
   absl::Status CheckGetField(const Instruction& i);
-  absl::Status CheckUnpack(const Instruction& i);
+  absl::Status CheckUnpack(const Operand& dsts, uint16_t cell, LayoutId layout_id);
+  absl::Status CheckShell(uint16_t shell, LayoutId layout);
   absl::Status CheckShapeChange(const Instruction& i);
   absl::Status CheckDTypes(const Instruction& i);
   absl::Status CheckArgs(std::span<const TypeId> params, const Operand& args);

@@ -45,9 +45,15 @@ absl::Status FunctionVerifier::CheckRules(const Instruction& i) {
     case Opcode::kCallClosure: return CheckCallClosure(i[1].u16(), i[2], type_id(i[0].u16()), "the destination");
     case Opcode::kTailCallClosure:
       return CheckCallClosure(i[0].u16(), i[1], function_.result, "the result of this function");
-    case Opcode::kMakeCell: return CheckMakeCell(i);
+    case Opcode::kMakeCell: return CheckMakeCell(i[0].u16(), LayoutId(i[1].u16()), i[2]);
+    case Opcode::kMakeCellIn:
+      RVM_RETURN_IF_ERROR(CheckShell(i[1].u16(), LayoutId(i[2].u16())));
+      return CheckMakeCell(i[0].u16(), LayoutId(i[2].u16()), i[3]);
     case Opcode::kGetField: return CheckGetField(i);
-    case Opcode::kUnpack: return CheckUnpack(i);
+    case Opcode::kUnpack: return CheckUnpack(i[0], i[1].u16(), LayoutId(i[2].u16()));
+    case Opcode::kUnpackShell:
+      RVM_RETURN_IF_ERROR(CheckShell(i[1].u16(), LayoutId(i[3].u16())));
+      return CheckUnpack(i[0], i[2].u16(), LayoutId(i[3].u16()));
     case Opcode::kRefRead: return ExpectAssignable(type(i[1].u16()).fields[0], type_id(i[0].u16()), "the contents");
     case Opcode::kRefWrite: return ExpectAssignable(type_id(i[1].u16()), type(i[0].u16()).fields[0], "the value");
     case Opcode::kCallKernel:
@@ -124,17 +130,24 @@ absl::Status FunctionVerifier::CheckCallClosure(uint16_t closure, const Operand&
   return Error(absl::StrCat(ToView(name), " is ", Text(destination), "; the closure gives ", Text(callee.result)));
 }
 
-absl::Status FunctionVerifier::CheckMakeCell(const Instruction& i) {
-  const CellLayout& layout = executable_.layouts[i[1].u16()];
-  const Operand& fields = i[2];
+absl::Status FunctionVerifier::CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields) {
+  const CellLayout& layout = executable_.layouts[layout_id.value];
   if (fields.count != layout.fields.size())
-    return Error(absl::StrCat(fields.count, " fields; layout ", i[1].u16(), " has ", layout.fields.size()));
+    return Error(absl::StrCat(fields.count, " fields; layout ", layout_id.value, " has ", layout.fields.size()));
   for (uint32_t f = 0; f < fields.count; ++f) {
     if (IsAssignable(executable_, type_id(fields.u16(f)), layout.fields[f])) continue;
     return Error(
         absl::StrCat("field ", f, " is ", Text(type_id(fields.u16(f))), "; expected ", Text(layout.fields[f])));
   }
-  return ExpectAssignable(layout.type, type_id(i[0].u16()), "the cell");
+  return ExpectAssignable(layout.type, type_id(dst), "the cell");
+}
+
+// Cells of equal numbers of fields are of equal size.
+absl::Status FunctionVerifier::CheckShell(uint16_t shell, LayoutId layout) {
+  size_t fields = executable_.layouts[layout.value].fields.size();
+  return Expect(type(shell).dims[0] == static_cast<int64_t>(fields),
+                absl::StrCat("register r", shell, " is ", Text(type_id(shell)), "; layout ", layout.value, " has ",
+                             fields, " fields"));
 }
 
 absl::Status FunctionVerifier::CheckGetField(const Instruction& i) {
@@ -155,15 +168,14 @@ absl::Status FunctionVerifier::CheckGetField(const Instruction& i) {
   return ExpectAssignable(layout.fields[i[3].u16()], type_id(i[0].u16()), "the field");
 }
 
-absl::Status FunctionVerifier::CheckUnpack(const Instruction& i) {
-  const CellLayout& layout = executable_.layouts[i[2].u16()];
-  if (type_id(i[1].u16()) != layout.type)
+absl::Status FunctionVerifier::CheckUnpack(const Operand& dsts, uint16_t cell, LayoutId layout_id) {
+  const CellLayout& layout = executable_.layouts[layout_id.value];
+  if (type_id(cell) != layout.type)
     return Error(
-        absl::StrCat("layout ", i[2].u16(), " is of ", Text(layout.type), "; the cell is ", Text(type_id(i[1].u16()))));
-  const Operand& dsts = i[0];
+        absl::StrCat("layout ", layout_id.value, " is of ", Text(layout.type), "; the cell is ", Text(type_id(cell))));
   if (dsts.count != layout.fields.size())
     return Error(
-        absl::StrCat(dsts.count, " destinations; layout ", i[2].u16(), " has ", layout.fields.size(), " fields"));
+        absl::StrCat(dsts.count, " destinations; layout ", layout_id.value, " has ", layout.fields.size(), " fields"));
   for (uint32_t f = 0; f < dsts.count; ++f)
     RVM_RETURN_IF_ERROR(ExpectAssignable(layout.fields[f], type_id(dsts.u16(f)), absl::StrCat("field ", f)));
   return absl::OkStatus();

@@ -55,6 +55,8 @@ constexpr char kFrame[] = R"(function F0 "f" params 2 result int32 arena 256 {
   r17: Tensor[(4), int32]
   r18: Tensor[(3), float32]
   r19: Tensor[(2, 2), float32]
+  r20: shell(2)
+  r21: shell(1)
 code
 )";
 
@@ -84,7 +86,7 @@ constexpr CodeCase kFlow[] = {
     {"jump L1 L2: fatal 0 L1: jump L2", "no path from before leads to this instruction"},
     {"jump 99", "label +0x63 out of range"},
     {"jump 1", "label +0x1 is inside an instruction"},
-    {"drop r99", "(drop): register r99 out of range; frame has 20"},
+    {"drop r99", "(drop): register r99 out of range; frame has 22"},
     {"drop r0", "register r0 for `src` is `int32`; expected class Pointer"},
     {"fatal 1", "unknown reason 1"},
     {"L1: jump L1", ""},
@@ -99,6 +101,22 @@ constexpr CodeCase kDefinitions[] = {
     // At a label that is jumped back to, r2 counts as defined only if the jump says so.
     {"load_int r2, 1 L1: add_i32 r2, r2, r0 jump L1", ""},
     {"L1: branch_eq_int r0, r0, L2 load_int r2, 1 jump L1 L2: drop r1 return r2", "register r2 is not defined"},
+};
+
+constexpr CodeCase kShells[] = {
+    {"drop r1 load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell_in r5, r20, C0, [r2, r16] drop r5 return r0",
+     ""},
+    {"drop r1 load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 drop r16 drop_shell r20 return r0", ""},
+    {"drop r1 load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 drop r16 return r0",
+     "register r20 still owns a value"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 drop_shell r20 drop_shell r20 fatal 0",
+     "register r20 is not owned here"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 drop r20 fatal 0", "r20 for `src` is `shell(2)`"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 retain r20, r20 fatal 0", "expected class Pointer"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r21, r5, C0 fatal 0", "register r21 is `shell(1)`; layout 0 has 2 fields"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell_in r8, r20, C3, [r1] fatal 0",
+     "register r20 is `shell(2)`; layout 3 has 1 fields"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell r6, C1, [r0, r20] fatal 0", "field 1 is `shell(2)`"},
 };
 
 constexpr CodeCase kOwnership[] = {
@@ -267,6 +285,7 @@ constexpr CodeCase kShapes[] = {
 INSTANTIATE_TEST_SUITE_P(Flow, CodeTest, ::testing::ValuesIn(kFlow));
 INSTANTIATE_TEST_SUITE_P(Definitions, CodeTest, ::testing::ValuesIn(kDefinitions));
 INSTANTIATE_TEST_SUITE_P(Ownership, CodeTest, ::testing::ValuesIn(kOwnership));
+INSTANTIATE_TEST_SUITE_P(Shells, CodeTest, ::testing::ValuesIn(kShells));
 INSTANTIATE_TEST_SUITE_P(Loads, CodeTest, ::testing::ValuesIn(kLoads));
 INSTANTIATE_TEST_SUITE_P(Calls, CodeTest, ::testing::ValuesIn(kCalls));
 INSTANTIATE_TEST_SUITE_P(Cells, CodeTest, ::testing::ValuesIn(kCells));

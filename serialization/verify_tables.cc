@@ -76,21 +76,24 @@ class TableVerifier {
   }
   std::string Text(TypeId type) const { return absl::StrCat("`", TypeToString(executable_, type), "`"); }
   bool IsType(TypeId type) const { return type.value < executable_.types.size(); }
-  bool AreTypes(const std::vector<TypeId>& types) const {
-    return std::all_of(types.begin(), types.end(), [this](TypeId t) { return IsType(t); });
+  // What can be a field, an argument, a result.
+  bool IsValue(TypeId type) const { return IsType(type) && executable_.types[type.value].kind != TypeDescKind::kShell; }
+  bool AreValues(const std::vector<TypeId>& types) const {
+    return std::all_of(types.begin(), types.end(), [this](TypeId t) { return IsValue(t); });
   }
 
   // The parts of a type come before it, so types are acyclic but for what goes through the ADT table.
   absl::Status CheckType(uint32_t index) {
     const TypeDesc& type = executable_.types[index];
     auto error = [&](std::string_view what) { return Error("types", index, what); };
-    if (type.kind > TypeDescKind::kRef) return error("unknown kind of type");
+    if (type.kind > TypeDescKind::kShell) return error("unknown kind of type");
     bool has_dtype = type.kind == TypeDescKind::kScalar || type.kind == TypeDescKind::kTensor;
     if (has_dtype && !IsStorable(type.dtype))
       return error(absl::StrCat("dtype `", type.dtype.ToString(), "` is not storable"));
     for (TypeId field : type.fields) {
       if (field.value >= index)
         return error(absl::StrCat("refers to type ", field.value, ", which does not come before it"));
+      if (!IsValue(field)) return error("has a part that is a shell");
     }
     if (type.fields.size() > kMaxFields) return error("too many fields");
     switch (type.kind) {
@@ -111,9 +114,14 @@ class TableVerifier {
       case TypeDescKind::kClosure:
         if (type.result.value >= index)
           return error(absl::StrCat("refers to type ", type.result.value, ", which does not come before it"));
+        if (!IsValue(type.result)) return error("has a part that is a shell");
         break;
       case TypeDescKind::kRef:
         if (type.fields.size() != 1) return error(absl::StrCat("a reference to ", type.fields.size(), " contents"));
+        break;
+      case TypeDescKind::kShell:
+        if (type.dims.size() != 1 || type.dims[0] < 0 || type.dims[0] > static_cast<int64_t>(kMaxFields))
+          return error("a shell without a number of fields");
         break;
     }
     if (!unique_types_.insert(TypeKey{&type}).second) return error("equals an earlier type");
@@ -127,7 +135,7 @@ class TableVerifier {
     for (size_t tag = 0; tag < adt.constructors.size(); ++tag) {
       const AdtDesc::Constructor& constructor = adt.constructors[tag];
       std::string who = absl::StrCat("constructor `", constructor.name, "` ");
-      if (!AreTypes(constructor.fields)) return error(who + "has a field whose type is out of range");
+      if (!AreValues(constructor.fields)) return error(who + "has a field whose type is out of range");
       if (constructor.fields.empty()) {
         if (constructor.layout.valid()) return error(who + "has a layout but no fields");
         continue;
@@ -148,7 +156,7 @@ class TableVerifier {
     auto error = [&](std::string_view what) { return Error("layouts", index, what); };
     if (layout.kind > CellKind::kRef) return error("unknown kind of cell");
     if (!IsType(layout.type)) return error(absl::StrCat("type ", layout.type.value, " out of range"));
-    if (!AreTypes(layout.fields)) return error("a field's type is out of range");
+    if (!AreValues(layout.fields)) return error("a field's type is out of range");
     if (layout.fields.size() > kMaxFields) return error("too many fields");
     if (layout.kind != CellKind::kAdt && layout.tag != 0) return error("a tag, but not a constructor");
     if (layout.kind != CellKind::kClosure && layout.function.valid()) return error("a function, but not a closure");
@@ -287,13 +295,14 @@ class TableVerifier {
         return error(
             absl::StrCat(function.num_params, " parameters; frame has ", function.registers.size(), " registers"));
       }
-      if (!IsType(function.result)) return error(absl::StrCat("result type ", function.result.value, " out of range"));
+      if (!IsValue(function.result)) return error(absl::StrCat("result type ", function.result.value, " out of range"));
       if (function.arena_bytes % kArenaAlignment != 0)
         return error(absl::StrCat("an arena of ", function.arena_bytes, " bytes, not a multiple of 64"));
       for (size_t r = 0; r < function.registers.size(); ++r) {
         const RegisterDesc& reg = function.registers[r];
         if (!IsType(reg.type))
           return error(absl::StrCat("type ", reg.type.value, " of register r", r, " out of range"));
+        if (r < function.num_params && !IsValue(reg.type)) return error(absl::StrCat("parameter r", r, " is a shell"));
         if (!reg.planned) continue;
         const TypeDesc& type = executable_.types[reg.type.value];
         bool is_static = type.kind == TypeDescKind::kTensor &&

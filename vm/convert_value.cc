@@ -71,6 +71,7 @@ class Importer {
         if (task.value->kind() != ValueKind::kRef) return Mismatch(task);
         return ImportCell(task, link_.layout_of_type[task.type.value], type.fields);
       case TypeDescKind::kAdt: return ImportAdt(task, executable_.adts[type.adt.value]);
+      case TypeDescKind::kShell:
       case TypeDescKind::kClosure:
         return absl::InvalidArgumentError(
             absl::StrCat("a function cannot be passed in; expected ", TypeToString(executable_, task.type)));

@@ -94,6 +94,7 @@ MachineStats Machine::stats() const {
   stats.live_bytes = heap.live_bytes();
   stats.peak_bytes = heap.peak_bytes();
   stats.live_objects = heap.live_objects();
+  stats.allocations = heap.allocations();
   stats.cyclic_objects = impl_->cyclic_objects;
   return stats;
 }

@@ -168,6 +168,48 @@ TEST(MachineTest, BuildsAndFoldsALongList) {
   EXPECT_EQ(machine->stats().peak_bytes, 5'000'000 * 24);
 }
 
+// main(l) = a list of the numbers of l plus one; keep(l) = (l, main(l)), with l shared
+TEST(MachineTest, ACellIsMadeInTheMemoryOfOneThatDied) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  auto [list, cons] = b.IntList();
+  TypeId shell = b.ShellOf(2);
+  FunctionId main = b.Declare("main", {list}, list);
+  {
+    Code c;
+    int nil = c.NewLabel();
+    c.Branch(Opcode::kBranchTag, {0, 0}, nil).UnpackShell({1, 2}, 3, 0, cons);
+    c.Op(Opcode::kAddImmI32, {1, 1, 1}).Call(2, main, {2}).MakeCellIn(0, 3, cons, {1, 2}).Return(0);
+    c.Place(nil).Return(0);
+    b.Define(main, {i32, list, shell}, c);
+  }
+  TypeId pair = b.TupleOf({list, list});
+  LayoutId both = b.Layout(CellKind::kTuple, pair, {list, list});
+  FunctionId keep = b.Declare("keep", {list}, pair);
+  {
+    Code c;
+    c.Op(Opcode::kRetain, {1, 0}).Call(1, main, {1}).MakeCell(2, both, {0, 1}).Return(2);
+    b.Define(keep, {list, pair}, c);
+  }
+  b.Export(main);
+  b.Export(keep);
+  auto machine = NewMachine(b.Build());
+  Value nil = Value::Adt("Nil", {});
+  Value ones = nil, twos = nil;
+  for (int i = 0; i < 1000; ++i) {
+    ones = Value::Adt("Cons", {Int(1), ones});
+    twos = Value::Adt("Cons", {Int(2), twos});
+  }
+  // Only the argument is allocated, by the machine.
+  EXPECT_EQ(DiffValues(RunMain(*machine, {ones}), twos), "");
+  EXPECT_EQ(machine->stats().allocations, 1000);
+  auto kept = machine->Invoke("keep", std::vector<Value>{ones});
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(DiffValues(*kept, Value::Tuple({ones, twos})), "");
+  EXPECT_EQ(machine->stats().allocations, 3001);
+  EXPECT_EQ(machine->stats().live_objects, 0);
+}
+
 TEST(MachineTest, MemoryLimitIsAnError) {
   auto machine = NewMachine(ListProgram(), {.memory_limit_bytes = 1 << 20});
   auto result = machine->Invoke("main", std::vector<Value>{Int(5'000'000)});

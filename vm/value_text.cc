@@ -62,6 +62,7 @@ class Reader {
         return Value::Ref(std::move(fields[0]));
       }
       case TypeDescKind::kAdt: return ReadAdt(id, executable_.adts[type.adt.value]);
+      case TypeDescKind::kShell:
       case TypeDescKind::kClosure: return Fail("a function cannot be written as a value");
     }
     RVM_UNREACHABLE("a type of no kind");

@@ -52,7 +52,9 @@ class MatchEmitter {
   void TakeApart(Part part, const DecisionCase& decision);
   absl::StatusOr<Reg> TakeForBinding(Part part, TypeId type, bool is_last);
   void DropRest();
-  absl::Status EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings);
+  absl::Status EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings,
+                        const std::vector<Reg>& shells);
+  bool WantsShell(const DecisionNode& node, size_t fields) const;
   void PrepareSharedClauses(const DecisionNode& node);
 
   FunctionEmitter& emitter_;
@@ -64,6 +66,7 @@ class MatchEmitter {
   Label end_{};
   DecisionTree tree_;
   absl::flat_hash_map<Part, Place> places_;
+  std::vector<Reg> shells_;  // of the cells taken apart on the current path
   std::vector<const ir::Var*> dying_;
   absl::flat_hash_map<size_t, SharedClause> shared_;
 };
@@ -102,7 +105,7 @@ absl::Status MatchEmitter::Run() {
     auto found = shared_.find(clause);
     if (found == shared_.end()) continue;
     code_.Bind(found->second.label);
-    RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitBody(clause, found->second.bindings); }));
+    RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitBody(clause, found->second.bindings, {}); }));
   }
   code_.Bind(end_);
   for (auto& [clause, shared] : shared_) {
@@ -121,9 +124,11 @@ absl::Status MatchEmitter::Run() {
 absl::Status MatchEmitter::EmitIsolated(absl::FunctionRef<absl::Status()> body) {
   RegisterAllocator::Position mark = registers_.Mark();
   absl::flat_hash_map<Part, Place> places = places_;
+  std::vector<Reg> shells = shells_;
   RVM_RETURN_IF_ERROR(body());
   registers_.RollBack(mark);
   places_ = std::move(places);
+  shells_ = std::move(shells);
   return absl::OkStatus();
 }
 
@@ -205,13 +210,37 @@ void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
     }
   }
   if (!unpack) return;
-  code_.Op(Opcode::kUnpack).Rs(regs).R(whole).Unit(layout);
+  if (WantsShell(*decision.node, regs.size())) {
+    Reg shell = registers_.Allocate(emitter_.tables_.types().Shell(regs.size()));
+    shells_.push_back(shell);
+    code_.Op(Opcode::kUnpackShell).Rs(regs).R(shell).R(whole).Unit(layout);
+  } else {
+    code_.Op(Opcode::kUnpack).Rs(regs).R(whole).Unit(layout);
+  }
   for (size_t i = 0; i < decision.fields.size(); ++i) {
     if (decision.is_needed[i]) continue;
     places_[decision.fields[i]].is_gone = true;
     if (emitter_.Owns(regs[i])) code_.Op(Opcode::kDrop).R(regs[i]);
     registers_.Free(regs[i]);
   }
+}
+
+// Whether a clause below `node` makes a cell of that many fields. Looks at a few leaves only: patterns
+// may be deep, and each level asks.
+bool MatchEmitter::WantsShell(const DecisionNode& node, size_t fields) const {
+  constexpr size_t kMaxNodes = 32;
+  std::vector<const DecisionNode*> nodes = {&node};
+  for (size_t i = 0; i < nodes.size() && i < kMaxNodes; ++i) {
+    const DecisionNode& at = *nodes[i];
+    if (at.kind == DecisionNode::Kind::kLeaf && !shared_.contains(at.clause)) {
+      const Liveness::Start& start = emitter_.liveness_.clause_starts(position_)[at.clause];
+      uint32_t end = emitter_.liveness_.block_end(start.block);
+      if (!emitter_.liveness_.CellsMade(fields, start.position, end).empty()) return true;
+    }
+    for (const DecisionCase& decision : at.cases) nodes.push_back(decision.node.get());
+    if (at.otherwise != nullptr) nodes.push_back(at.otherwise.get());
+  }
+  return false;
 }
 
 // A register of its own for a variable bound to the part.
@@ -251,7 +280,8 @@ absl::Status MatchEmitter::EmitLeaf(const DecisionNode& node) {
     bindings.push_back({var, reg});
   }
   DropRest();
-  if (shared == shared_.end()) return EmitBody(node.clause, bindings);
+  if (shared == shared_.end()) return EmitBody(node.clause, bindings, shells_);
+  for (Reg shell : shells_) code_.Op(Opcode::kDropShell).R(shell);
   for (const auto& [var, reg] : bindings) {
     for (const auto& [other, destination] : shared->second.bindings) {
       if (other == var) code_.Op(Opcode::kMove).R(destination).R(reg);
@@ -261,12 +291,14 @@ absl::Status MatchEmitter::EmitLeaf(const DecisionNode& node) {
   return absl::OkStatus();
 }
 
-absl::Status MatchEmitter::EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings) {
+absl::Status MatchEmitter::EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings,
+                                    const std::vector<Reg>& shells) {
   const Liveness::Start& start = emitter_.liveness_.clause_starts(position_)[clause];
   emitter_.next_position_ = start.position;
   emitter_.next_block_ = start.block;
   RVM_RETURN_IF_ERROR(emitter_.InBranch(dying_, [&] {
     for (const auto& [var, reg] : bindings) emitter_.Bind(var, reg, registers_.desc(reg).type);
+    for (Reg shell : shells) emitter_.BindShell(shell);
     return emitter_.EmitBlock(match_.clauses[clause].body, inner_);
   }));
   if (!inner_.is_tail) code_.Op(Opcode::kJump).L(end_);

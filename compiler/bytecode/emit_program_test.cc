@@ -105,6 +105,20 @@ TEST(EmitProgram, ALoopAllocatesAndCallsNothing) {
   }
 }
 
+TEST(EmitProgram, ACellTakesTheMemoryOfOneThatDies) {
+  Compiled compiled("map.relay",
+                    "type List[A] { Cons(A, List[A]), Nil, }\n"
+                    "def @main(%l: List[int32]) -> List[int32] {\n"
+                    "  match (%l) { Nil => Nil, Cons(%x, %rest) => Cons(%x * 2, @main(%rest)) }\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_NE(code.find("unpack_shell"), std::string::npos) << code;
+  EXPECT_NE(code.find("make_cell_in"), std::string::npos) << code;
+  EXPECT_EQ(code.find("make_cell "), std::string::npos) << code;
+}
+
 TEST(EmitProgram, DeepProgramsTakeNoHostStack) {
   std::string lets = "def @main(%x0: int32) -> int32 {\n";
   for (int i = 0; i < 20'000; ++i) absl::StrAppend(&lets, "let %x", i + 1, " = %x", i, " + 1;\n");

@@ -107,7 +107,14 @@ absl::Status FunctionEmitter::EmitCell(LayoutId layout, const std::vector<ir::Ex
     regs.push_back(reg);
   }
   Reg out = Destination(var, target, type);
-  code_.Op(Opcode::kMakeCell).R(out).Unit(static_cast<uint16_t>(layout.value)).Rs(regs);
+  const ir::Var* shell = ShellFor(regs.size());
+  if (shell != nullptr) {
+    code_.Op(Opcode::kMakeCellIn).R(out).R(vars_.at(shell).reg);
+    GiveUp(shell);
+  } else {
+    code_.Op(Opcode::kMakeCell).R(out);
+  }
+  code_.Unit(static_cast<uint16_t>(layout.value)).Rs(regs);
   Release(operands);
   return Deliver(out, type, var, target);
 }

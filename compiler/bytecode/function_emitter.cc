@@ -223,7 +223,8 @@ absl::Status FunctionEmitter::InBranch(const std::vector<const ir::Var*>& dying,
   for (const ir::Var* var : dying) {
     VarState& state = vars_.at(var);
     saved.push_back(state);
-    std::optional<uint32_t> last = liveness_.LastUse(var, branch.begin, branch.end);
+    std::optional<uint32_t> last =
+        IsShell(state.reg) ? NextCell(state.reg, branch) : liveness_.LastUse(var, branch.begin, branch.end);
     if (last) {
       state.owner = branch.id;
       state.last_use = *last;
@@ -260,7 +261,7 @@ void FunctionEmitter::GiveUp(const ir::Var* var) {
 
 void FunctionEmitter::DropVar(const ir::Var* var) {
   Reg reg = vars_.at(var).reg;
-  if (Owns(reg)) code_.Op(Opcode::kDrop).R(reg);
+  if (Owns(reg)) code_.Op(IsShell(reg) ? Opcode::kDropShell : Opcode::kDrop).R(reg);
   GiveUp(var);
 }
 

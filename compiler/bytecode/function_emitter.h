@@ -42,7 +42,7 @@ class FunctionEmitter {
     std::optional<uint32_t> slot;  // planned: its place in the arena
   };
 
-  // A block being emitted: an interval of positions and the variables it owns, by last use.
+  // A block being emitted: an interval of positions and the variables it owns, by last use. Shells are variables too.
   struct Block {
     uint32_t id;
     uint32_t begin, end;
@@ -85,6 +85,15 @@ class FunctionEmitter {
   absl::Status InBranch(const std::vector<const ir::Var*>& dying, absl::FunctionRef<absl::Status()> body);
   // After the last branch: the variables handed over are gone.
   void Forget(const std::vector<const ir::Var*>& dying);
+
+  // ---- shells: the memory of cells that a match took apart (emit_shell.cc)
+  // `reg` holds one: the first cell of its size that this block makes takes it; if none does, it is dropped.
+  void BindShell(Reg reg);
+  // The shell that the cell made at this step takes; null if none.
+  const ir::Var* ShellFor(size_t fields) const;
+  // The first cell of the shell's size in `block` that no other shell waits for.
+  std::optional<uint32_t> NextCell(Reg shell, const Block& block) const;
+  bool IsShell(Reg reg) const { return tables_.types().desc(registers_.desc(reg).type).kind == TypeDescKind::kShell; }
 
   // ---- steps (emit_step.cc): the value of `expr` to `var`, or to `target` if that is null
   absl::Status EmitStep(const ir::Expr* expr, const ir::Var* var, const Target& target);

@@ -51,6 +51,7 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
     case ir::ExprKind::kVar: Use(expr); return;
     case ir::ExprKind::kTuple:
       for (const ir::Expr* field : ir::Cast<ir::Tuple>(expr)->fields) Use(field);
+      MakesCell(ir::Cast<ir::Tuple>(expr)->fields.size());
       return;
     case ir::ExprKind::kProject: Use(ir::Cast<ir::Project>(expr)->tuple); return;
     case ir::ExprKind::kCall: {
@@ -58,6 +59,7 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
       bool kernel = IsPrimitive(call->callee);
       Use(call->callee);
       for (const ir::Expr* arg : call->args) Use(arg, !kernel);
+      if (call->callee->expr_kind == ir::ExprKind::kConstructor) MakesCell(call->args.size());
       return;
     }
     case ir::ExprKind::kFunction: {
@@ -68,11 +70,15 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
         captures.push_back(var);
         UseVar(var, true);
       }
+      MakesCell(captures.size());
       return;
     }
     case ir::ExprKind::kIf: Use(ir::Cast<ir::If>(expr)->condition); return;
     case ir::ExprKind::kMatch: Use(ir::Cast<ir::Match>(expr)->value); return;
-    case ir::ExprKind::kRefCreate: Use(ir::Cast<ir::RefCreate>(expr)->value); return;
+    case ir::ExprKind::kRefCreate:
+      Use(ir::Cast<ir::RefCreate>(expr)->value);
+      MakesCell(1);
+      return;
     case ir::ExprKind::kRefRead: Use(ir::Cast<ir::RefRead>(expr)->ref); return;
     case ir::ExprKind::kRefWrite:
       Use(ir::Cast<ir::RefWrite>(expr)->ref);
@@ -100,6 +106,15 @@ void Liveness::VisitNested(const ir::Expr* expr, uint32_t position) {
     }
     clause_starts_[position] = std::move(starts);
   }
+}
+
+void Liveness::MakesCell(size_t fields) { cells_made_[fields].push_back(next_ - 1); }
+
+std::span<const uint32_t> Liveness::CellsMade(size_t fields, uint32_t begin, uint32_t end) const {
+  auto found = cells_made_.find(fields);
+  if (found == cells_made_.end()) return {};
+  const std::vector<uint32_t>& all = found->second;
+  return {std::lower_bound(all.begin(), all.end(), begin), std::lower_bound(all.begin(), all.end(), end)};
 }
 
 std::optional<uint32_t> Liveness::LastUse(const ir::Var* var, uint32_t begin, uint32_t end) const {

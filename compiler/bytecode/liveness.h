@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,6 +39,8 @@ class Liveness {
   size_t num_uses(const ir::Var* var) const;
   // Used other than as an argument of a kernel call: the value may outlive the activation.
   bool Escapes(const ir::Var* var) const { return escaping_.contains(var); }
+  // Where in [begin, end) cells of that many fields are made, in order.
+  std::span<const uint32_t> CellsMade(size_t fields, uint32_t begin, uint32_t end) const;
   // What a function literal captures besides itself, in order of first use.
   const std::vector<ir::Var*>& captures(const ir::Function* function) const { return captures_.at(function); }
 
@@ -49,6 +52,7 @@ class Liveness {
   void VisitNested(const ir::Expr* expr, uint32_t position);
   void Use(const ir::Expr* atom, bool escapes = true);
   void UseVar(const ir::Var* var, bool escapes);
+  void MakesCell(size_t fields);
 
   uint32_t next_ = 0;
   std::vector<uint32_t> step_ends_;                                  // by position
@@ -56,6 +60,7 @@ class Liveness {
   std::vector<uint32_t> block_ends_;                                 // by block
   absl::flat_hash_map<uint32_t, std::vector<Start>> clause_starts_;  // by position of the match
   absl::flat_hash_map<const ir::Var*, std::vector<uint32_t>> uses_;
+  absl::flat_hash_map<size_t, std::vector<uint32_t>> cells_made_;  // positions, by number of fields
   absl::flat_hash_set<const ir::Var*> escaping_;
   absl::flat_hash_map<const ir::Function*, std::vector<ir::Var*>> captures_;
 };

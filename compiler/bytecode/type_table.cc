@@ -54,6 +54,13 @@ TypeId TypeTable::Tensor(DataType dtype, const Dims& dims) {
   return Intern(std::move(desc));
 }
 
+TypeId TypeTable::Shell(size_t fields) {
+  TypeDesc desc;
+  desc.kind = TypeDescKind::kShell;
+  desc.dims = {static_cast<int64_t>(fields)};
+  return Intern(std::move(desc));
+}
+
 TypeId TypeTable::Lower(const ir::Type* type) {
   TypeId id = WithStack([&] { return LowerOnThisStack(type); });
   FillConstructors();

@@ -52,6 +52,7 @@ std::string_view RegisterClassName(RegisterClass register_class) {
     case RegisterClass::kCell: return "Cell";
     case RegisterClass::kClosure: return "Closure";
     case RegisterClass::kRef: return "Ref";
+    case RegisterClass::kShell: return "Shell";
     case RegisterClass::kPointer: return "Pointer";
   }
   RVM_UNREACHABLE("a register class without a name");

@@ -57,6 +57,7 @@ enum class RegisterClass : uint8_t {
   kCell,
   kClosure,
   kRef,
+  kShell,
   kPointer,
 };
 

@@ -115,6 +115,66 @@ inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
+// As MakeCellSlow and UnpackShared, for the forms that pass a cell's memory on.
+[[gnu::noinline]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                             const FunctionInfo* fn) {
+  Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[3] + 1));
+  if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
+  uint32_t count = pc[4];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[5 + i]];
+  r[pc[1]] = AsSlot(cell);
+  [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
+}
+
+inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Object* cell = AsObject(r[pc[2]]);
+  auto layout = static_cast<uint16_t>(pc[3] + 1);
+  if (cell == nullptr) {
+    [[clang::musttail]] return MakeCellInSlow(pc, r, vm, budget, fn);
+  }
+  *cell = {1, vm->layouts_[layout].tag, layout};
+  uint32_t count = pc[4];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[5 + i]];
+  r[pc[1]] = AsSlot(cell);
+  [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
+}
+
+[[gnu::noinline]] inline void UnpackShellShared(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
+  uint32_t count = pc[1];
+  Object* cell = AsObject(r[pc[3 + count]]);
+  for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
+  if (cell->count < kImmortal) --cell->count;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
+  r[pc[2 + count]] = 0;
+  [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
+}
+
+inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  uint32_t count = pc[1];
+  Slot slot = r[pc[3 + count]];
+  if (!HasLayout(slot, pc[4 + count])) [[unlikely]] {
+    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+  }
+  Object* cell = AsObject(slot);
+  if (cell->count != 1) {
+    [[clang::musttail]] return UnpackShellShared(pc, r, vm, budget, fn);
+  }
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
+  r[pc[2 + count]] = slot;
+  [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
+}
+
+inline void ExecDropShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+  Object* shell = AsObject(r[pc[1]]);
+  if (shell != nullptr) vm->heap_.FreeShell(shell);
+  [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
+}
+
 // A reference is a cell of one field; its layout says whether that is a pointer.
 inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[2]]);

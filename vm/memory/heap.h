@@ -81,6 +81,8 @@ class Heap {
 
   int64_t live_bytes() const { return live_bytes_; }
   int64_t peak_bytes() const { return peak_bytes_; }
+  // Since the heap was made; cells made in the memory of others do not count.
+  int64_t allocations() const { return allocations_; }
   int64_t live_objects() const { return allocations_ - frees_; }
   int64_t limit_bytes() const { return limit_bytes_; }
 

@@ -37,6 +37,16 @@ Code& Code::MakeCell(int dst, LayoutId layout, Regs fields) {
 Code& Code::Unpack(Regs dsts, int cell, LayoutId layout) {
   return Op(Opcode::kUnpack).List(dsts).Unit(static_cast<uint32_t>(cell)).Unit(layout.value);
 }
+Code& Code::MakeCellIn(int dst, int shell, LayoutId layout, Regs fields) {
+  return Op(Opcode::kMakeCellIn, {dst, shell, static_cast<int>(layout.value)}).List(fields);
+}
+Code& Code::UnpackShell(Regs dsts, int shell, int cell, LayoutId layout) {
+  return Op(Opcode::kUnpackShell)
+      .List(dsts)
+      .Unit(static_cast<uint32_t>(shell))
+      .Unit(static_cast<uint32_t>(cell))
+      .Unit(layout.value);
+}
 Code& Code::CallKernel(Regs dsts, uint32_t kernel, Regs args, Opcode opcode) {
   return Op(opcode).List(dsts).Unit32(kernel).List(args);
 }
@@ -95,6 +105,7 @@ TypeId ProgramBuilder::TensorOf(DataType dtype, std::vector<int64_t> dims) {
 TypeId ProgramBuilder::TupleOf(std::vector<TypeId> fields) {
   return AddType({TypeDescKind::kTuple, {}, {}, std::move(fields), {}, {}});
 }
+TypeId ProgramBuilder::ShellOf(int64_t fields) { return AddType({TypeDescKind::kShell, {}, {fields}, {}, {}, {}}); }
 TypeId ProgramBuilder::RefOf(TypeId contents) { return AddType({TypeDescKind::kRef, {}, {}, {contents}, {}, {}}); }
 TypeId ProgramBuilder::ClosureOf(std::vector<TypeId> params, TypeId result) {
   return AddType({TypeDescKind::kClosure, {}, {}, std::move(params), result, {}});

@@ -31,6 +31,8 @@ class Code {
   Code& TailCallClosure(int closure, Regs args);
   Code& MakeCell(int dst, LayoutId layout, Regs fields);
   Code& Unpack(Regs dsts, int cell, LayoutId layout);
+  Code& MakeCellIn(int dst, int shell, LayoutId layout, Regs fields);
+  Code& UnpackShell(Regs dsts, int shell, int cell, LayoutId layout);
   Code& CallKernel(Regs dsts, uint32_t kernel, Regs args, Opcode opcode = Opcode::kCallKernel);
   Code& CallKernelPlanned(Regs dsts, std::initializer_list<uint32_t> offsets, uint32_t kernel, Regs args);
   Code& View(int dst, int src, TypeId type, Regs dims);
@@ -62,6 +64,7 @@ class ProgramBuilder {
   TypeId TensorOf(DataType dtype, std::vector<int64_t> dims);
   TypeId TupleOf(std::vector<TypeId> fields);
   TypeId RefOf(TypeId contents);
+  TypeId ShellOf(int64_t fields);
   TypeId ClosureOf(std::vector<TypeId> params, TypeId result);
   // An ADT type whose constructors are added afterwards, so that they can mention it.
   TypeId NewAdt(const std::string& name);
