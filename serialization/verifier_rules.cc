@@ -142,8 +142,9 @@ absl::Status FunctionVerifier::CheckMakeCell(uint16_t dst, LayoutId layout_id, c
   return ExpectAssignable(layout.type, type_id(dst), "the cell");
 }
 
-// Cells of equal numbers of fields are of equal size.
+// Cells of equal numbers of fields are of equal size, but for references.
 absl::Status FunctionVerifier::CheckShell(uint16_t shell, LayoutId layout) {
+  if (executable_.layouts[layout.value].kind == CellKind::kRef) return Error("a reference has a cell of its own");
   size_t fields = executable_.layouts[layout.value].fields.size();
   return Expect(type(shell).dims[0] == static_cast<int64_t>(fields),
                 absl::StrCat("register r", shell, " is ", Text(type_id(shell)), "; layout ", layout.value, " has ",

@@ -115,7 +115,9 @@ constexpr CodeCase kShells[] = {
     {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 retain r20, r20 fatal 0", "expected class Pointer"},
     {"load_tag r5, 0 unpack_shell [r2, r16], r21, r5, C0 fatal 0", "register r21 is `shell(1)`; layout 0 has 2 fields"},
     {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell_in r8, r20, C3, [r1] fatal 0",
-     "register r20 is `shell(2)`; layout 3 has 1 fields"},
+     "a reference has a cell of its own"},
+    {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell_in r7, r20, C2, [r0] fatal 0",
+     "register r20 is `shell(2)`; layout 2 has 1 fields"},
     {"load_tag r5, 0 unpack_shell [r2, r16], r20, r5, C0 make_cell r6, C1, [r0, r20] fatal 0", "field 1 is `shell(2)`"},
 };
 

@@ -94,13 +94,71 @@ absl::StatusOr<KernelInfo> LinkKernel(const KernelDesc& desc, RvmKernel function
   return info;
 }
 
-HeapLayout LinkLayout(const Executable& executable, const CellLayout& layout) {
+// Which types have values that may lead to a cycle of references. Closures hide what they hold, so each may.
+class CyclicTypes {
+ public:
+  explicit CyclicTypes(const Executable& executable) : executable_(executable), users_(executable.types.size()) {
+    for (uint32_t t = 0; t < executable.types.size(); ++t) {
+      const TypeDesc& type = executable.types[t];
+      if (type.kind == TypeDescKind::kTuple || type.kind == TypeDescKind::kRef) AddUses(t, type.fields);
+      if (type.kind != TypeDescKind::kAdt) continue;
+      for (const AdtDesc::Constructor& c : executable.adts[type.adt.value].constructors) AddUses(t, c.fields);
+    }
+    // A reference leads back to itself by way of a closure, or of an ADT (all other types are
+    // acyclic) that holds references.
+    auto holds_refs = Reaching([&](uint32_t t) { return Is(t, TypeDescKind::kClosure) || Is(t, TypeDescKind::kRef); });
+    leads_back_ = Reaching(
+        [&](uint32_t t) { return Is(t, TypeDescKind::kClosure) || (Is(t, TypeDescKind::kAdt) && holds_refs[t]); });
+    may_reach_ = Reaching([&](uint32_t t) { return Is(t, TypeDescKind::kClosure) || IsTracked(t); });
+  }
+
+  bool MayReach(TypeId type) const { return may_reach_[type.value]; }
+  bool IsTracked(uint32_t t) const {
+    return Is(t, TypeDescKind::kRef) && leads_back_[executable_.types[t].fields[0].value];
+  }
+
+ private:
+  bool Is(uint32_t t, TypeDescKind kind) const { return executable_.types[t].kind == kind; }
+  void AddUses(uint32_t user, const std::vector<TypeId>& fields) {
+    for (TypeId field : fields) users_[field.value].push_back(user);
+  }
+  template <typename Pred>
+  std::vector<bool> Reaching(Pred&& is_seed) const {
+    std::vector<bool> reaches(users_.size(), false);
+    std::vector<uint32_t> work;
+    auto add = [&](uint32_t t) {
+      if (reaches[t]) return;
+      reaches[t] = true;
+      work.push_back(t);
+    };
+    for (uint32_t t = 0; t < users_.size(); ++t) {
+      if (is_seed(t)) add(t);
+    }
+    while (!work.empty()) {
+      uint32_t t = work.back();
+      work.pop_back();
+      for (uint32_t user : users_[t]) add(user);
+    }
+    return reaches;
+  }
+
+  const Executable& executable_;
+  std::vector<std::vector<uint32_t>> users_;
+  std::vector<bool> leads_back_;
+  std::vector<bool> may_reach_;
+};
+
+HeapLayout LinkLayout(const Executable& executable, const CyclicTypes& cyclic, const CellLayout& layout) {
   HeapLayout info;
   info.tag = layout.tag;
   info.num_fields = static_cast<uint16_t>(layout.fields.size());
   // A free cell holds the link to the next free one, so the least cell has two slots.
   info.bytes = static_cast<uint32_t>(sizeof(Object) + std::max<size_t>(1, layout.fields.size()) * sizeof(Slot));
   info.function = layout.kind == CellKind::kClosure ? layout.function.value : 0;
+  info.is_tracked = cyclic.IsTracked(layout.type.value);
+  if (info.is_tracked) info.bytes += sizeof(Slot);
+  info.may_reach_cycle =
+      std::any_of(layout.fields.begin(), layout.fields.end(), [&](TypeId field) { return cyclic.MayReach(field); });
   for (size_t i = 0; i < layout.fields.size(); ++i) {
     bool pointer = IsPointerType(executable, layout.fields[i]);
     info.is_pointer.push_back(pointer);
@@ -110,10 +168,11 @@ HeapLayout LinkLayout(const Executable& executable, const CellLayout& layout) {
 }
 
 absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
+  CyclicTypes cyclic(executable);
   info.layouts.emplace_back();
   info.layout_of_type.resize(executable.types.size(), 0);
   for (const CellLayout& layout : executable.layouts) {
-    info.layouts.push_back(LinkLayout(executable, layout));
+    info.layouts.push_back(LinkLayout(executable, cyclic, layout));
     bool by_type = layout.kind == CellKind::kTuple || layout.kind == CellKind::kRef;
     uint16_t& known = info.layout_of_type[layout.type.value];
     if (by_type && known == 0) known = static_cast<uint16_t>(info.layouts.size() - 1);
@@ -126,7 +185,7 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
     CellLayout layout;
     layout.type = TypeId(t);
     layout.fields = type.fields;
-    info.layouts.push_back(LinkLayout(executable, layout));
+    info.layouts.push_back(LinkLayout(executable, cyclic, layout));
     info.layout_of_type[t] = static_cast<uint16_t>(info.layouts.size() - 1);
   }
   if (info.layouts.size() > 0xffff) {

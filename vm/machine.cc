@@ -22,7 +22,6 @@ struct Machine::Impl {
 
   std::shared_ptr<const Program> program;
   Interpreter interpreter;
-  int64_t cyclic_objects = 0;
 };
 
 Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -80,9 +79,9 @@ absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<con
   absl::StatusOr<Value> result = impl_->Run(*entry, args);
   // Nothing in the heap is reachable now. After an error that is whatever the frames owned;
   // after success, what cycles of references kept.
-  int64_t left = impl_->interpreter.heap().live_objects();
-  if (result.ok()) impl_->cyclic_objects += left;
-  if (!result.ok() || left != 0) impl_->interpreter.Reset();
+  Heap& heap = impl_->interpreter.heap();
+  if (result.ok() && heap.live_objects() != 0) heap.CollectCycles();
+  if (!result.ok() || heap.live_objects() != 0) impl_->interpreter.Reset();
   return result;
 }
 
@@ -95,7 +94,7 @@ MachineStats Machine::stats() const {
   stats.peak_bytes = heap.peak_bytes();
   stats.live_objects = heap.live_objects();
   stats.allocations = heap.allocations();
-  stats.cyclic_objects = impl_->cyclic_objects;
+  stats.cyclic_objects = heap.collected();
   return stats;
 }
 

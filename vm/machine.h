@@ -71,7 +71,7 @@ struct MachineStats {
   int64_t peak_bytes = 0;
   int64_t live_objects = 0;
   int64_t allocations = 0;     // of cells and tensors, since the machine was made
-  int64_t cyclic_objects = 0;  // freed at the end of an Invoke because only cycles of references held them
+  int64_t cyclic_objects = 0;  // freed although owned: only cycles of references held them
 };
 
 class Machine {

@@ -315,6 +315,38 @@ TEST(MachineTest, CyclesOfReferencesEndWithTheInvoke) {
   EXPECT_EQ(machine->stats().live_objects, 0);
 }
 
+// main(n): n times a reference to a closure that holds the reference, dropped at once.
+TEST(MachineTest, CyclesMadeInALoopTakeNoMemory) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  TypeId fn = b.ClosureOf({i32}, i32);
+  TypeId ref = b.RefOf(fn);
+  LayoutId cell = b.Layout(CellKind::kRef, ref, {fn});
+  FunctionId plain = b.Declare("plain", {fn, i32}, i32);
+  LayoutId first = b.Layout(CellKind::kClosure, fn, {}, plain);
+  FunctionId knot = b.Declare("knot", {fn, i32}, i32);
+  LayoutId second = b.Layout(CellKind::kClosure, fn, {ref}, knot);
+  for (FunctionId function : {plain, knot}) {
+    Code c;
+    c.Op(Opcode::kDrop, {0}).Return(1);
+    b.Define(function, {}, c);
+  }
+  FunctionId main = b.Declare("main", {i32}, i32);
+  Code c;
+  int loop = c.NewLabel(), done = c.NewLabel();
+  c.LoadInt(1, 0).Place(loop).Branch(Opcode::kBranchEqInt, {0, 1}, done);
+  c.MakeCell(2, first, {}).MakeCell(3, cell, {2}).Op(Opcode::kRetain, {4, 3}).MakeCell(2, second, {4});
+  c.Op(Opcode::kRefWrite, {3, 2}).Op(Opcode::kDrop, {3}).Op(Opcode::kAddImmI32, {0, 0, -1});
+  c.Branch(Opcode::kJump, {}, loop).Place(done).Return(1);
+  b.Define(main, {i32, fn, ref, ref}, c);
+  b.Export(main);
+  auto machine = NewMachine(b.Build());
+  ASSERT_TRUE(machine->Invoke("main", std::vector<Value>{Int(1'000'000)}).ok());
+  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().cyclic_objects, 2'000'000);
+  EXPECT_LT(machine->stats().peak_bytes, 64 << 10);
+}
+
 TEST(MachineTest, ClosuresCarryTheirValues) {
   // main(x) = (fn (y) { x + y })(10), called and tail-called
   ProgramBuilder b;

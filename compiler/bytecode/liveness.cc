@@ -75,10 +75,7 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
     }
     case ir::ExprKind::kIf: Use(ir::Cast<ir::If>(expr)->condition); return;
     case ir::ExprKind::kMatch: Use(ir::Cast<ir::Match>(expr)->value); return;
-    case ir::ExprKind::kRefCreate:
-      Use(ir::Cast<ir::RefCreate>(expr)->value);
-      MakesCell(1);
-      return;
+    case ir::ExprKind::kRefCreate: Use(ir::Cast<ir::RefCreate>(expr)->value); return;
     case ir::ExprKind::kRefRead: Use(ir::Cast<ir::RefRead>(expr)->ref); return;
     case ir::ExprKind::kRefWrite:
       Use(ir::Cast<ir::RefWrite>(expr)->ref);

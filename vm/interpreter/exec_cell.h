@@ -184,8 +184,21 @@ inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bu
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
+[[gnu::noinline]] inline void RefWriteTracked(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
+  Object* ref = AsObject(r[pc[1]]);
+  Slot old = ref->fields()[0];
+  ref->fields()[0] = r[pc[2]];
+  vm->heap_.Drop(old);
+  vm->heap_.RefWritten(ref);
+  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+}
+
 inline void ExecRefWrite(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[1]]);
+  if (vm->layouts_[ref->layout].is_tracked) {
+    [[clang::musttail]] return RefWriteTracked(pc, r, vm, budget, fn);
+  }
   Slot old = ref->fields()[0];
   ref->fields()[0] = r[pc[2]];
   if (vm->layouts_[ref->layout].is_pointer[0]) vm->heap_.Drop(old);

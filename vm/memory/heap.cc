@@ -75,7 +75,7 @@ struct Heap::LargeBlock {
 };
 
 Heap::Heap(std::span<const HeapLayout> layouts, int64_t limit_bytes, int64_t fail_at)
-    : layouts_(layouts), limit_bytes_(limit_bytes), fail_at_(fail_at) {}
+    : layouts_(layouts), limit_bytes_(limit_bytes), fail_at_(fail_at), cycles_(*this, layouts) {}
 
 Heap::~Heap() { ReleaseLists(); }
 
@@ -149,6 +149,8 @@ void Heap::Free(Object* object) {
     }
     const HeapLayout& l = layouts_[layout];
     for (uint16_t field : l.pointer_fields) Release(next->fields()[field], dying);
+    if (l.is_tracked) [[unlikely]]
+      cycles_.Forget(next);
     FreeSmall(next, l.bytes);
   }
 }
@@ -197,7 +199,10 @@ void* Heap::NewLargeCounted(size_t bytes) {
 }
 
 bool Heap::Reserve(size_t bytes) {
-  if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) ReleaseCache();
+  if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) {
+    cycles_.Collect();
+    ReleaseCache();
+  }
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) return false;
   reserved_bytes_ += static_cast<int64_t>(bytes);
   return true;
@@ -300,6 +305,7 @@ void Heap::Reset() {
   ReleaseLists();
   cells_ = Pool{};
   blocks_ = Pool{};
+  cycles_.Reset();
   frees_ = allocations_;
   live_bytes_ = 0;
   reserved_bytes_ = 0;

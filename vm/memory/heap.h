@@ -3,7 +3,7 @@
 //
 // Every allocation may fail: null is the answer at the memory limit, and the
 // caller stops the run. Nothing is lost then: Reset gives back everything at
-// once, which is also how cells in reference cycles end, when the run does.
+// once. Cells in cycles of references are found by the CycleCollector.
 // One thread at a time.
 #ifndef RVM_VM_MEMORY_HEAP_H_
 #define RVM_VM_MEMORY_HEAP_H_
@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "vm/memory/cycle_collector.h"
 #include "vm/memory/object.h"
 
 namespace rvm::vm {
@@ -68,6 +69,11 @@ class Heap {
   // Gives back a cell whose fields have been moved out.
   void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }
 
+  // `ref`, a tracked reference, was written.
+  void RefWritten(Object* ref) { cycles_.Written(ref); }
+  // Frees what only cycles hold.
+  void CollectCycles() { cycles_.Collect(); }
+
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
   // dies, the tensor itself until it is dropped. Null if the tensor has no block of its own.
   std::shared_ptr<const void> Detach(Tensor* tensor);
@@ -84,6 +90,8 @@ class Heap {
   // Since the heap was made; cells made in the memory of others do not count.
   int64_t allocations() const { return allocations_; }
   int64_t live_objects() const { return allocations_ - frees_; }
+  // Cells that only cycles held, freed so far.
+  int64_t collected() const { return cycles_.collected(); }
   int64_t limit_bytes() const { return limit_bytes_; }
 
  private:
@@ -168,6 +176,7 @@ class Heap {
   Chunk* chunks_ = nullptr;
   LargeBlock* large_ = nullptr;
   std::array<LargeBlock*, kLargeClasses> cache_ = {};
+  CycleCollector cycles_;
 };
 
 }  // namespace rvm::vm

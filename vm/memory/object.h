@@ -17,8 +17,9 @@ namespace rvm::vm {
 // A register or a field: an integer, a float in the low bytes, or an Object*.
 using Slot = uint64_t;
 
-// Counts at or above this never change: constants, planned tensors, and what two billion owners share.
-inline constexpr uint32_t kImmortal = 0x80000000u;
+// Counts at or above this never change: constants, planned tensors, and what half a billion owners share.
+// The bits above are the cycle collector's while it runs.
+inline constexpr uint32_t kImmortal = 0x20000000u;
 // Layout 0 is the tensor; cell layout i of the executable is i + 1.
 inline constexpr uint16_t kTensorLayout = 0;
 
@@ -62,6 +63,8 @@ struct HeapLayout {
   uint16_t tag = 0;
   uint16_t num_fields = 0;
   uint32_t function = 0;  // of a closure
+  bool may_reach_cycle = false;
+  bool is_tracked = false;  // a reference that may be part of a cycle: has a slot for the cycle collector
   std::vector<uint16_t> pointer_fields;
   std::vector<uint8_t> is_pointer;  // by field
 };

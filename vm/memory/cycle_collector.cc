@@ -1,0 +1,155 @@
+#include "vm/memory/cycle_collector.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "vm/memory/heap.h"
+
+namespace rvm::vm {
+namespace {
+
+// While a collection runs, the count of an object it visits has a colour above it.
+constexpr uint32_t kGray = 0x40000000u;   // seen: edges from gray objects are subtracted from counts
+constexpr uint32_t kBlack = 0x80000000u;  // held from outside: its edges are counted again
+constexpr uint32_t kColours = kGray | kBlack;
+static_assert(kImmortal < kGray);
+
+}  // namespace
+
+// The cells that may be part of a cycle or lead to one. Immortal ones count nothing and are kept.
+template <typename F>
+void CycleCollector::ForEachChild(Object* object, F&& f) const {
+  for (uint16_t field : layouts_[object->layout].pointer_fields) {
+    Slot slot = object->fields()[field];
+    if (IsImmediate(slot)) continue;
+    Object* child = AsObject(slot);
+    if (layouts_[child->layout].may_reach_cycle && (child->count & ~kColours) < kImmortal) f(child);
+  }
+}
+
+void CycleCollector::Written(Object* ref) {
+  Slot value = ref->fields()[0];
+  if (IsImmediate(value) || !layouts_[AsObject(value)->layout].may_reach_cycle || IsRoot(ref)) return;
+  if (roots_.size >= next_size_ || heap_.live_bytes() > next_bytes_) Collect();
+  // Without memory for the list a cycle through this reference lives until the run ends; the run
+  // is about to end, because the next allocation finds no memory either.
+  if (!Append(roots_, ref)) return;
+  IndexOf(ref) = static_cast<Slot>(roots_.size - 1);
+}
+
+void CycleCollector::Remove(Object* ref) {
+  Object* last = roots_.data[--roots_.size];
+  roots_.data[IndexOf(ref)] = last;
+  IndexOf(last) = IndexOf(ref);
+}
+
+bool CycleCollector::Append(List& list, Object* object) {
+  if (list.size == list.capacity) {
+    int64_t capacity = std::max<int64_t>(2 * list.capacity, 512);
+    void* data = heap_.TakeRaw(capacity * int64_t{sizeof(Object*)});
+    if (data == nullptr) return false;
+    if (list.size > 0) std::memcpy(data, list.data, static_cast<size_t>(list.size) * sizeof(Object*));
+    Free(list);
+    list.data = static_cast<Object**>(data);
+    list.capacity = capacity;
+  }
+  list.data[list.size++] = object;
+  return true;
+}
+
+void CycleCollector::Free(List& list) {
+  if (list.data != nullptr) heap_.GiveRaw(list.data);
+}
+
+void CycleCollector::Collect() {
+  if (is_collecting_ || roots_.size == 0) return;
+  is_collecting_ = true;
+  List visited;
+  if (MarkAll(visited)) {
+    // Each live object is on the stack at most once.
+    if (void* stack = heap_.TakeRaw(visited.size * int64_t{sizeof(Object*)}); stack != nullptr) {
+      RestoreLive(visited, static_cast<Object**>(stack));
+      heap_.GiveRaw(stack);
+      int64_t before = collected_;
+      FreeDead(visited);
+      // The next collection may visit what survived this one again: that many writes pay for it.
+      next_size_ = roots_.size + std::max(kLeastRoots, (visited.size - (collected_ - before)) / 2);
+    } else {
+      Undo(visited, visited.size);
+    }
+  }
+  Free(visited);
+  next_bytes_ = std::max(kLeastBytes, 2 * heap_.live_bytes());
+  is_collecting_ = false;
+}
+
+// Every object that a root leads to, breadth first; takes the edges between them off their counts.
+bool CycleCollector::MarkAll(List& visited) {
+  auto mark = [&](Object* object) {
+    if ((object->count & kGray) != 0) return true;
+    if (!Append(visited, object)) return false;
+    object->count |= kGray;
+    return true;
+  };
+  bool ok = true;
+  for (int64_t i = 0; ok && i < roots_.size; ++i) ok = roots_.data[i]->count >= kImmortal || mark(roots_.data[i]);
+  int64_t done = 0;
+  for (; ok && done < visited.size; ++done) {
+    ForEachChild(visited.data[done], [&](Object* child) {
+      --child->count;
+      ok = ok && mark(child);
+    });
+  }
+  if (!ok) Undo(visited, done);
+  return ok;
+}
+
+void CycleCollector::Undo(const List& visited, int64_t done) {
+  for (int64_t i = 0; i < visited.size; ++i) visited.data[i]->count &= ~kColours;
+  for (int64_t i = 0; i < done; ++i) {
+    ForEachChild(visited.data[i], [](Object* child) { ++child->count; });
+  }
+}
+
+// What somebody outside holds lives, and so does what it leads to.
+void CycleCollector::RestoreLive(const List& visited, Object** stack) {
+  int64_t depth = 0;
+  auto restore = [&](Object* object) {
+    if ((object->count & kBlack) != 0) return;
+    object->count |= kBlack;
+    stack[depth++] = object;
+  };
+  for (int64_t i = 0; i < visited.size; ++i) {
+    if ((visited.data[i]->count & ~kColours) > 0) restore(visited.data[i]);
+    while (depth > 0) {
+      ForEachChild(stack[--depth], [&](Object* child) {
+        ++child->count;
+        restore(child);
+      });
+    }
+  }
+}
+
+// Their edges to live objects are off the counts already; what they hold besides goes the usual way.
+void CycleCollector::FreeDead(const List& visited) {
+  for (int64_t i = 0; i < visited.size; ++i) {
+    Object* object = visited.data[i];
+    if ((object->count & kBlack) != 0) continue;
+    for (uint16_t field : layouts_[object->layout].pointer_fields) {
+      Slot slot = object->fields()[field];
+      if (IsImmediate(slot) || layouts_[AsObject(slot)->layout].may_reach_cycle) continue;
+      heap_.Drop(slot);
+    }
+    if (layouts_[object->layout].is_tracked) Forget(object);
+  }
+  for (int64_t i = 0; i < visited.size; ++i) {
+    Object* object = visited.data[i];
+    bool lives = (object->count & kBlack) != 0;
+    object->count &= ~kColours;
+    if (lives) continue;
+    heap_.FreeShell(object);
+    ++collected_;
+  }
+}
+
+}  // namespace rvm::vm

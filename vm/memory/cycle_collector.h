@@ -1,0 +1,80 @@
+// CycleCollector: frees cells that only cycles hold.
+//
+// Trial deletion (D. Bacon, V. Rajan: Concurrent Cycle Collection in Reference Counted Systems, 2001,
+// the synchronous form). A cycle closes only when a reference is written, so the roots are the
+// references that were written with what may lead back to them. Counts are trusted: at an
+// allocation or a write every pointer outside the heap has its count.
+#ifndef RVM_VM_MEMORY_CYCLE_COLLECTOR_H_
+#define RVM_VM_MEMORY_CYCLE_COLLECTOR_H_
+
+#include <cstdint>
+#include <span>
+
+#include "vm/memory/object.h"
+
+namespace rvm::vm {
+
+class Heap;
+
+class CycleCollector {
+ public:
+  CycleCollector(Heap& heap, std::span<const HeapLayout> layouts) : heap_(heap), layouts_(layouts) {}
+
+  // `ref`, a tracked reference, was written. Collects when that is due.
+  void Written(Object* ref);
+  // A tracked reference is freed.
+  void Forget(Object* ref) {
+    if (IsRoot(ref)) Remove(ref);
+  }
+  // Frees what only cycles hold; gives up, without effect, if there is no memory to look.
+  void Collect();
+  // After Heap::Reset, which took the memory of the lists as well.
+  void Reset() {
+    roots_ = {};
+    next_size_ = kLeastRoots;
+    next_bytes_ = kLeastBytes;
+  }
+
+  int64_t collected() const { return collected_; }
+
+ private:
+  // An array of objects in memory that the heap counts.
+  struct List {
+    Object** data = nullptr;
+    int64_t size = 0;
+    int64_t capacity = 0;
+  };
+  // A tracked reference has one slot behind its contents: its index among the roots. The slot is
+  // garbage in one that is no root, which the root at that index tells apart (P. Briggs, L. Torczon:
+  // An Efficient Representation for Sparse Sets, 1993).
+  static Slot& IndexOf(Object* ref) { return ref->fields()[1]; }
+  bool IsRoot(Object* ref) const {
+    Slot index = IndexOf(ref);
+    return index < static_cast<Slot>(roots_.size) && roots_.data[index] == ref;
+  }
+  void Remove(Object* ref);
+
+  bool Append(List& list, Object* object);
+  void Free(List& list);
+  bool MarkAll(List& visited);
+  void Undo(const List& visited, int64_t done);
+  void RestoreLive(const List& visited, Object** stack);
+  void FreeDead(const List& visited);
+  template <typename F>
+  void ForEachChild(Object* object, F&& f) const;
+
+  Heap& heap_;
+  std::span<const HeapLayout> layouts_;
+  List roots_;
+  int64_t next_size_ = kLeastRoots;
+  int64_t next_bytes_ = kLeastBytes;
+  bool is_collecting_ = false;
+  int64_t collected_ = 0;
+
+  static constexpr int64_t kLeastRoots = 256;
+  static constexpr int64_t kLeastBytes = 16 << 20;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_MEMORY_CYCLE_COLLECTOR_H_
