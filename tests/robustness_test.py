@@ -138,7 +138,7 @@ class Robustness(unittest.TestCase):
 
     def test_weights(self):
         compile_ = (relayvm.COMPILER, "compile", self.tensors, "-o", self.path("x.rvm"))
-        for name, arrays, says in [("nothing", {}, ["weight", "[unbound-parameter]"]),
+        for name, arrays, says in [("nothing", {}, ["weight", "[missing-weight]"]),
                                    ("misspelt", {"wieght": np.ones((2, 3), np.float32)}, ["weight", "wieght"]),
                                    ("shape", {"weight": np.ones((2, 4), np.float32)}, ["weight", "4"]),
                                    ("dtype", {"weight": np.ones((2, 3), np.int64)}, ["weight", "int64"])]:

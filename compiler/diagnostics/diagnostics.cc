@@ -14,20 +14,6 @@ constexpr std::array kNames = {
 #include "compiler/diagnostics/diagnostic_kind.def"
 };
 
-// "TypeMismatch" -> "type-mismatch"
-std::string KebabName(DiagnosticKind kind) {
-  std::string text;
-  for (char c : DiagnosticName(kind)) {
-    if (absl::ascii_isupper(static_cast<unsigned char>(c))) {
-      if (!text.empty()) text += '-';
-      text += absl::ascii_tolower(static_cast<unsigned char>(c));
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
 std::string_view Abbreviate(std::string_view line) { return line.substr(0, 160); }
 
 // The line of `span` with carets under it.
@@ -68,6 +54,18 @@ void AppendPlace(const SourceMap& sources, ir::Span span, std::string& out) {
 }  // namespace
 
 std::string_view DiagnosticName(DiagnosticKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+std::string DiagnosticTag(DiagnosticKind kind) {
+  std::string text;
+  bool after_upper = true;  // "DType" is one word
+  for (char c : DiagnosticName(kind)) {
+    bool is_upper = absl::ascii_isupper(static_cast<unsigned char>(c));
+    if (is_upper && !after_upper) text += '-';
+    text += absl::ascii_tolower(static_cast<unsigned char>(c));
+    after_upper = is_upper;
+  }
+  return text;
+}
 
 uint32_t SourceMap::Add(std::string name, std::string text) {
   std::vector<uint32_t> starts = {0};
@@ -117,7 +115,7 @@ std::string Diagnostics::Render(int max_errors) const {
     }
     AppendPlace(*sources_, diagnostic->span, out);
     absl::StrAppend(&out, diagnostic->severity == Severity::kError ? "error: " : "warning: ", diagnostic->message, " [",
-                    KebabName(diagnostic->kind), "]\n");
+                    DiagnosticTag(diagnostic->kind), "]\n");
     if (diagnostic->span.valid()) AppendExcerpt(*sources_, diagnostic->span, out);
     for (const Note& note : diagnostic->notes) {
       AppendPlace(*sources_, note.span, out);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,8 +22,10 @@ enum class DiagnosticKind : uint16_t {
 #include "compiler/diagnostics/diagnostic_kind.def"
 };
 
-// "TypeMismatch"; shown as `[type-mismatch]` behind a message.
+// "DTypeMismatch".
 std::string_view DiagnosticName(DiagnosticKind kind);
+// "dtype-mismatch", as messages end.
+std::string DiagnosticTag(DiagnosticKind kind);
 
 enum class Severity : uint8_t { kError, kWarning };
 
@@ -37,6 +40,11 @@ struct Diagnostic {
   ir::Span span;
   std::string message;
   std::vector<Note> notes;
+
+  Diagnostic& AddNote(ir::Span at, std::string text) {
+    notes.push_back({at, std::move(text)});
+    return *this;
+  }
 };
 
 // The texts that spans point into.

@@ -53,7 +53,7 @@ class Binder {
       return nullptr;
     }
     if (found.size() > 1) {
-      diagnostics_.Error(var->span, DiagnosticKind::kDuplicateName,
+      diagnostics_.Error(var->span, DiagnosticKind::kAmbiguousWeight,
                          absl::StrCat("`%", var->name, "` may be `", Text(found[0].name), "` of ", found[0].file->path,
                                       " or `", Text(found[1].name), "` of ", found[1].file->path));
       return nullptr;
@@ -62,7 +62,7 @@ class Binder {
     used_.insert({candidate.file, candidate.name});
     if (candidate.tensor == nullptr) {
       diagnostics_.Error(
-          var->span, DiagnosticKind::kDTypeMismatch,
+          var->span, DiagnosticKind::kUnreadableWeight,
           absl::StrCat(Where(candidate), " cannot be read: ", candidate.file->unreadable.find(candidate.name)->second));
       return nullptr;
     }
@@ -102,7 +102,7 @@ class Binder {
       std::string_view nearest = NearestName(var->name, names_);
       if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Text(nearest), "`?");
     }
-    diagnostics_.Error(var->span, DiagnosticKind::kUnboundParameter, std::move(message));
+    diagnostics_.Error(var->span, DiagnosticKind::kMissingWeight, std::move(message));
   }
 
   bool Fits(const Candidate& candidate, const ir::Var* var) {
@@ -111,13 +111,13 @@ class Binder {
     std::string seen = absl::StrCat("Tensor[", ShapeToString(tensor.shape()), ", ", tensor.dtype().ToString(), "]");
     std::string expected = ir::TypeToString(var->annotation);
     const auto* type = ir::DynCast<ir::TensorType>(var->annotation);
-    DiagnosticKind kind = DiagnosticKind::kTypeMismatch;
+    DiagnosticKind kind = DiagnosticKind::kWeightNotTensor;
     bool fits = type != nullptr;
     if (fits && type->dtype.is_concrete() && type->dtype.dtype != tensor.dtype()) {
-      kind = DiagnosticKind::kDTypeMismatch;
+      kind = DiagnosticKind::kWeightDTypeMismatch;
       fits = false;
     } else if (fits && type->shape.is_dims()) {
-      kind = DiagnosticKind::kShapeMismatch;
+      kind = DiagnosticKind::kWeightShapeMismatch;
       fits = type->shape.dims.size() == tensor.shape().size();
       for (size_t i = 0; fits && i < tensor.shape().size(); ++i) {
         std::optional<int64_t> extent = type->shape.dims[i].AsConst();

@@ -19,23 +19,36 @@
 namespace rvm::driver {
 namespace {
 
-absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module,
-                                                       const std::vector<std::string>& wanted) {
+absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module, const std::vector<std::string>& wanted,
+                                                       diagnostics::Diagnostics& diagnostics) {
+  using diagnostics::DiagnosticKind;
   if (wanted.empty()) {
     std::vector<std::string> entries = DefaultEntries(module);
-    if (!entries.empty()) return entries;
-    return absl::InvalidArgumentError(
-        "the program has no function to call; expected a `def @main` without type parameters");
+    if (entries.empty()) {
+      diagnostics.Error({}, DiagnosticKind::kNoEntry,
+                        "the program has no function to call; expected a `def @main` without type parameters");
+    }
+    RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
+    return entries;
   }
   std::vector<std::string_view> names;
   for (const ir::GlobalFunction& global : module.functions) names.push_back(global.name);
   for (const std::string& entry : wanted) {
-    if (module.FindFunction(entry) != nullptr) continue;
-    std::string_view nearest = NearestName(entry, names);
-    return absl::NotFoundError(absl::StrCat("the program has no function `@", entry, "`",
-                                            nearest.empty() ? "" : "; did you mean `@", std::string(nearest),
-                                            nearest.empty() ? "" : "`?"));
+    const ir::GlobalFunction* global = module.FindFunction(entry);
+    if (global == nullptr) {
+      std::string nearest(NearestName(entry, names));
+      diagnostics.Error({}, DiagnosticKind::kEntryNotFound,
+                        absl::StrCat("the program has no function `@", entry, "`",
+                                     nearest.empty() ? "" : absl::StrCat("; did you mean `@", nearest, "`?")));
+    } else if (const ir::TypeParam* open = OpenTypeParam(*global->function)) {
+      diagnostics
+          .Error(global->span, DiagnosticKind::kPolymorphicEntry,
+                 absl::StrCat("entry `@", entry, "` has the type parameter `", open->name,
+                              "`; expected a function of known types: define one that calls it"))
+          .AddNote(open->span, "the type parameter is declared here");
+    }
   }
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   return wanted;
 }
 
@@ -109,7 +122,7 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
   RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &unused));
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
-  RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries));
+  RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, options.observer));
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), {options.opt_level > 0}));

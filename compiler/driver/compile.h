@@ -41,6 +41,10 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         const std::vector<std::string>& params_files = {},
                                         std::vector<std::string>* unused_tensors = nullptr);
 
+// A type parameter that keeps `function` from being an entry, or null: dims may stay open in an
+// executable; types, shapes and dtypes may not.
+const ir::TypeParam* OpenTypeParam(const ir::Function& function);
+
 // The functions one would call from outside, in source order: `main`, those that no other
 // function mentions, and of each circle that only calls itself the first; no polymorphic ones. So
 // all code can be reached. REQUIRES: a typed module.

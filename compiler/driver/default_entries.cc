@@ -8,13 +8,7 @@
 namespace rvm::driver {
 namespace {
 
-// Dims may stay open in an executable; types, shapes and dtypes may not.
-bool IsPolymorphic(const ir::Function& function) {
-  for (const ir::TypeParam* param : function.type_params) {
-    if (param->kind != ir::Kind::kShapeVar) return true;
-  }
-  return false;
-}
+bool IsPolymorphic(const ir::Function& function) { return OpenTypeParam(function) != nullptr; }
 
 std::vector<std::string_view> MentionsIn(const ir::GlobalFunction& global) {
   std::vector<std::string_view> mentioned;
@@ -40,6 +34,13 @@ void Reach(std::string_view from, const Mentions& mentions, absl::flat_hash_set<
 }
 
 }  // namespace
+
+const ir::TypeParam* OpenTypeParam(const ir::Function& function) {
+  for (const ir::TypeParam* param : function.type_params) {
+    if (param->kind != ir::Kind::kShapeVar) return param;
+  }
+  return nullptr;
+}
 
 std::vector<std::string> DefaultEntries(const ir::Module& module) {
   Mentions mentions;

@@ -185,12 +185,12 @@ TEST(BindParams, ReportsWhatDoesNotFit) {
     std::string text = Bind(program, files);
     EXPECT_NE(text.find(message), std::string::npos) << text;
   };
-  expect(
-      "free_var %w: Tensor[(2, 3), float32]; def @main() { %w }", {TestNpz()},
-      "tensor `w` of f0 has type `Tensor[(2, 2), float32]`; `%w` expects `Tensor[(2, 3), float32]` [shape-mismatch]");
-  expect("free_var %w: Tensor[(2, 2), float64]; def @main() { %w }", {TestNpz()}, "[d-type-mismatch]");
+  expect("free_var %w: Tensor[(2, 3), float32]; def @main() { %w }", {TestNpz()},
+         "tensor `w` of f0 has type `Tensor[(2, 2), float32]`; `%w` expects `Tensor[(2, 3), float32]` "
+         "[weight-shape-mismatch]");
+  expect("free_var %w: Tensor[(2, 2), float64]; def @main() { %w }", {TestNpz()}, "[weight-dtype-mismatch]");
   expect("free_var %ww: Tensor[(2, 2), float32]; def @main() { %ww }", {TestNpz()},
-         "`%ww` has no weight: f0 has no tensor of that name; did you mean `w`? [unbound-parameter]");
+         "`%ww` has no weight: f0 has no tensor of that name; did you mean `w`? [missing-weight]");
   expect("free_var %w: Tensor[(2, 2), float32]; def @main() { %w }", {},
          "`%w` has no weight; give a file that holds it with `--params`");
   expect("free_var %w: Tensor[(2, 2), float32]; def @main() { %w }", {TestNpz(), TestNpz()},

@@ -50,7 +50,7 @@ Solve WhereRelation(TypeContext& context) {
                         "the condition has dtype `" + tensors[0]->dtype.dtype.ToString() + "`; expected `bool`", 0);
   }
   if (tensors[1]->dtype.dtype != tensors[2]->dtype.dtype) {
-    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+    return context.Fail(diagnostics::DiagnosticKind::kOperandDTypesDiffer,
                         "the branches have dtypes `" + tensors[1]->dtype.dtype.ToString() + "` and `" +
                             tensors[2]->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)",
                         2);
@@ -90,7 +90,7 @@ Solve BiasAddRelation(TypeContext& context) {
         "argument 2 of `nn.bias_add` has rank " + std::to_string(bias->shape.dims.size()) + "; expected rank 1", 1);
   }
   if (data->dtype.dtype != bias->dtype.dtype) {
-    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+    return context.Fail(diagnostics::DiagnosticKind::kOperandDTypesDiffer,
                         "data and bias have dtypes `" + data->dtype.dtype.ToString() + "` and `" +
                             bias->dtype.dtype.ToString() + "`; expected equal dtypes (use `cast`)",
                         1);

@@ -21,7 +21,7 @@ Solve ShapeResult(TypeContext& context, DataType dtype) {
   Dims dims;
   for (int64_t extent : context.attrs().GetInts("shape")) {
     if (extent < 0) {
-      return context.Fail(diagnostics::DiagnosticKind::kShapeMismatch,
+      return context.Fail(diagnostics::DiagnosticKind::kNegativeExtent,
                           absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
     }
     dims.push_back(extent);

@@ -28,11 +28,13 @@ class ForwardContext : public TypeContext {
       return true;
     }
     if (ir::TypesEqual(a, b)) return true;
-    Fail(diagnostics::DiagnosticKind::kTypeMismatch,
+    Fail(diagnostics::DiagnosticKind::kOperatorResultMismatch,
          absl::StrCat("`", ir::TypeToString(a), "` is not `", ir::TypeToString(b), "`"), -1);
     return false;
   }
-  bool RequireEqual(const Dim& a, const Dim& b, std::string_view what) override { return Require(a, b, false, what); }
+  bool RequireEqual(const Dim& a, const Dim& b, std::string_view what, diagnostics::DiagnosticKind) override {
+    return Require(a, b, false, what);
+  }
   Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) override {
     if (a == Dim(1)) return b;
     if (b == Dim(1)) return a;

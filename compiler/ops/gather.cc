@@ -424,7 +424,7 @@ Solve ArangeRelation(TypeContext& context) {
     const Literal* value = context.arg_value(i);
     if (value == nullptr) {
       return context.Fail(
-          DiagnosticKind::kUnsupported,
+          DiagnosticKind::kValueNotConstant,
           "the extent of `arange` depends on a value that is known only at run time; expected constants",
           static_cast<int>(i));
     }
@@ -432,7 +432,7 @@ Solve ArangeRelation(TypeContext& context) {
   }
   double count = values[2] == 0 ? -1 : std::ceil((values[1] - values[0]) / values[2]);
   if (!(count < 1e12) || values[2] == 0) {
-    return context.Fail(DiagnosticKind::kShapeMismatch, "`step` is 0 or the range has no end; expected a finite range",
+    return context.Fail(DiagnosticKind::kBadAttribute, "`step` is 0 or the range has no end; expected a finite range",
                         2);
   }
   return ResultTensor(context, {Dim(static_cast<int64_t>(std::max(count, 0.0)))},
@@ -510,7 +510,7 @@ Solve LayoutTransformRelation(TypeContext& context) {
   const std::string &from = context.attrs().GetString("src_layout"), &to = context.attrs().GetString("dst_layout");
   bool is_permutation = from.size() == to.size() && std::is_permutation(from.begin(), from.end(), to.begin());
   if (!is_permutation) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
+    return context.Fail(DiagnosticKind::kLayoutMismatch,
                         absl::StrCat("`dst_layout` \"", to, "\" does not rearrange the letters of \"", from,
                                      "\"; expected a permutation"));
   }

@@ -44,14 +44,14 @@ Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fiel
   const auto* tuple = ir::DynCast<ir::TupleType>(type);
   if (tuple == nullptr || tuple->fields.empty()) {
     return context.Fail(
-        DiagnosticKind::kTypeMismatch,
+        DiagnosticKind::kNotTensorTuple,
         absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more tensors"), 0);
   }
   for (const ir::Type* field : tuple->fields) {
     const auto* tensor = ir::DynCast<ir::TensorType>(field);
     if (field->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
     if (tensor == nullptr) {
-      return context.Fail(DiagnosticKind::kTypeMismatch,
+      return context.Fail(DiagnosticKind::kNotTensorTuple,
                           absl::StrCat("the tuple holds a `", ir::TypeToString(field), "`; expected tensors"), 0);
     }
     if (!tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return Solve::kStuck;
@@ -59,7 +59,7 @@ Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fiel
   }
   for (const ir::TensorType* field : fields) {
     if (field->dtype.dtype != fields[0]->dtype.dtype) {
-      return context.Fail(DiagnosticKind::kDTypeMismatch,
+      return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
                           absl::StrCat("the tuple holds dtypes `", fields[0]->dtype.dtype.ToString(), "` and `",
                                        field->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
                           0);
@@ -180,7 +180,7 @@ Solve SplitRelation(TypeContext& context) {
   const Dim& extent = in[static_cast<size_t>(*axis)];
   if (const int64_t* sections = context.attrs().Find("indices_or_sections")->AsInt()) {
     if (*sections < 1 || *sections > 4096) {
-      return context.Fail(DiagnosticKind::kShapeMismatch,
+      return context.Fail(DiagnosticKind::kBadAttribute,
                           absl::StrCat("`indices_or_sections` is ", *sections, "; expected 1 to 4096 parts"));
     }
     if (!context.RequireEqual(FloorMod(extent, *sections), 0,
@@ -241,7 +241,7 @@ std::optional<std::vector<Slice>> Slices(const ir::Attrs& attrs, const Dims& in,
     int64_t stride = k < strides.size() && !by_size ? strides[k] : 1;
     if (stride < 1) {
       if (context != nullptr) {
-        context->Fail(DiagnosticKind::kShapeMismatch,
+        context->Fail(DiagnosticKind::kBadAttribute,
                       absl::StrCat("`strides` has ", stride, "; expected 1 or more (use `reverse` to go backwards)"));
       }
       return std::nullopt;

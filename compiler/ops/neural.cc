@@ -60,7 +60,7 @@ Solve TwoArgs(TypeContext& context, TwoTensors& args) {
   if (failed) return Solve::kFailed;
   if (args.a == nullptr || args.b == nullptr) return Solve::kStuck;
   if (args.a->dtype.dtype != args.b->dtype.dtype) {
-    return context.Fail(DiagnosticKind::kDTypeMismatch,
+    return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
                         absl::StrCat("operands have dtypes `", args.a->dtype.dtype.ToString(), "` and `",
                                      args.b->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
                         1);
@@ -87,7 +87,7 @@ Solve DenseShape(TypeContext& context, const TwoTensors& args, bool transpose_a,
   const Dim& n = transpose_b ? weight[0] : weight[1];
   std::string what = absl::StrCat("`", absl::string_view(name.data(), name.size()),
                                   "`: reduction extents of argument 1 and argument 2");
-  if (!context.RequireEqual(out.back(), k, what)) return Solve::kFailed;
+  if (!context.RequireEqual(out.back(), k, what, DiagnosticKind::kReductionExtentMismatch)) return Solve::kFailed;
   if (!context.attrs().IsNone("units") &&
       !context.RequireEqual(n, context.attrs().GetInt("units"), "`units` and the extent of the weight"))
     return Solve::kFailed;
@@ -141,7 +141,8 @@ Solve BatchMatmulRelation(TypeContext& context) {
   if (y.size() != 3) return RankFail(context, 1, y.size(), "3");
   if (context.attrs().GetBool("transpose_a")) std::swap(x[1], x[2]);
   if (context.attrs().GetBool("transpose_b")) std::swap(y[1], y[2]);
-  if (!context.RequireEqual(x[2], y[1], "`nn.batch_matmul`: reduction extents of argument 1 and argument 2"))
+  if (!context.RequireEqual(x[2], y[1], "`nn.batch_matmul`: reduction extents of argument 1 and argument 2",
+                            DiagnosticKind::kReductionExtentMismatch))
     return Solve::kFailed;
   Dim batch = context.RequireBroadcast(x[0], y[0], "`nn.batch_matmul`: batch extents");
   return ResultTensor(context, {batch, x[1], y[2]}, DTypeAttr(context.attrs(), "out_dtype", args.a->dtype.dtype));
@@ -232,8 +233,8 @@ Solve LayerNormRelation(TypeContext& context) {
   for (const ir::TensorType* vector : {gamma, beta}) {
     if (vector->shape.dims.size() != 1) return RankFail(context, index, vector->shape.dims.size(), "1");
     if (vector->dtype.dtype != data->dtype.dtype) {
-      return context.Fail(DiagnosticKind::kDTypeMismatch, "gamma and beta must have the dtype of the data (use `cast`)",
-                          index);
+      return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
+                          "gamma and beta must have the dtype of the data (use `cast`)", index);
     }
     if (!context.RequireEqual(vector->shape.dims[0], data->shape.dims[static_cast<size_t>(*axis)],
                               "`nn.layer_norm`: extents of gamma, beta and `axis`"))

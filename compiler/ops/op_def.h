@@ -85,7 +85,8 @@ class TypeContext {
   // Requires two dims to be equal. Provably different: reports an error that starts with
   // `what` ("`nn.dense`: reduction dim of `data` and `weight`") and returns false. Not provable:
   // records a run-time check and returns true.
-  virtual bool RequireEqual(const Dim& a, const Dim& b, std::string_view what) = 0;
+  virtual bool RequireEqual(const Dim& a, const Dim& b, std::string_view what,
+                            diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kShapeMismatch) = 0;
   // Like RequireEqual, but either may also be 1; returns the broadcast dim.
   virtual Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) = 0;
   // A dim known only when the operator has run (data-dependent).

@@ -105,14 +105,14 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
       std::vector<std::string_view> names;
       for (const AttrSpec& s : op.attrs) names.push_back(s.name);
       std::string_view near = NearestName(attr.name, names);
-      diagnostics.Error(span, DiagnosticKind::kBadAttribute,
+      diagnostics.Error(span, DiagnosticKind::kUnknownAttribute,
                         absl::StrCat("`", Abseil(op.name), "` has no attribute `", attr.name, "`",
                                      near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
       ok = false;
       continue;
     }
     if (std::string_view expected = Mismatch(*spec, attr.value); !expected.empty()) {
-      diagnostics.Error(span, DiagnosticKind::kBadAttribute,
+      diagnostics.Error(span, DiagnosticKind::kAttributeTypeMismatch,
                         absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ",
                                      attr.value.ToString(), "; expected ", Abseil(expected)));
       ok = false;
@@ -122,7 +122,7 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
     if (attrs.Find(spec.name) != nullptr) continue;
     if (spec.default_text.empty()) {
       diagnostics.Error(
-          call_span, DiagnosticKind::kBadAttribute,
+          call_span, DiagnosticKind::kMissingAttribute,
           absl::StrCat("`", Abseil(op.name), "` needs the attribute `", Abseil(spec.name), "`: ", Abseil(spec.doc)));
       ok = false;
       continue;

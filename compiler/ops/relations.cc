@@ -14,7 +14,7 @@ const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed) {
   const auto* tensor = ir::DynCast<ir::TensorType>(type);
   if (tensor == nullptr) {
     *failed = true;
-    context.Fail(DiagnosticKind::kTypeMismatch,
+    context.Fail(DiagnosticKind::kNotTensor,
                  absl::StrCat("argument ", i + 1, " has type `", ir::TypeToString(type), "`; expected a tensor"),
                  static_cast<int>(i));
     return nullptr;
@@ -58,9 +58,11 @@ Solve IdentityRelation(TypeContext& context) {
 Solve FloatIdentityRelation(TypeContext& context) {
   if (!context.Unify(context.arg(0), context.result())) return Solve::kFailed;
   bool failed = false;
-  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  TensorArg(context, 0, &failed);
   if (failed) return Solve::kFailed;
-  if (tensor == nullptr) return Solve::kStuck;
+  // The shape may be a type parameter; the dtype not, as it might be none of these.
+  const auto* tensor = ir::DynCast<ir::TensorType>(context.arg(0));
+  if (tensor == nullptr || !tensor->dtype.is_concrete()) return Solve::kStuck;
   if (tensor->dtype.dtype.is_float()) return Solve::kDone;
   return context.Fail(DiagnosticKind::kDTypeMismatch,
                       absl::StrCat("argument 1 has dtype `", tensor->dtype.dtype.ToString(),
@@ -70,22 +72,8 @@ Solve FloatIdentityRelation(TypeContext& context) {
 
 namespace {
 
-// The broadcast of the two arguments' shapes; their common dtype in *dtype.
-Solve BroadcastArgs(TypeContext& context, Dims& dims, DataType& dtype) {
-  bool failed = false;
-  const ir::TensorType* a = TensorArg(context, 0, &failed);
-  const ir::TensorType* b = failed ? nullptr : TensorArg(context, 1, &failed);
-  if (failed) return Solve::kFailed;
-  if (a == nullptr || b == nullptr) return Solve::kStuck;
-  if (a->dtype.dtype != b->dtype.dtype) {
-    return context.Fail(DiagnosticKind::kDTypeMismatch,
-                        absl::StrCat("operands have dtypes `", a->dtype.dtype.ToString(), "` and `",
-                                     b->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
-                        1);
-  }
-  dtype = a->dtype.dtype;
-  const Dims& x = a->shape.dims;
-  const Dims& y = b->shape.dims;
+// The broadcast of two known shapes.
+Solve BroadcastDims(TypeContext& context, const Dims& x, const Dims& y, Dims& dims) {
   size_t rank = std::max(x.size(), y.size());
   for (size_t i = 0; i < rank; ++i) {
     if (i < rank - x.size()) {
@@ -97,7 +85,7 @@ Solve BroadcastArgs(TypeContext& context, Dims& dims, DataType& dtype) {
       bool impossible =
           p.is_const() && q.is_const() && p.constant() != q.constant() && p.constant() != 1 && q.constant() != 1;
       if (impossible) {
-        return context.Fail(DiagnosticKind::kShapeMismatch,
+        return context.Fail(DiagnosticKind::kBroadcastMismatch,
                             absl::StrCat("shapes ", DimsToString(x), " and ", DimsToString(y), " do not broadcast: ",
                                          p.ToString(), " and ", q.ToString(), " differ and neither is 1"));
       }
@@ -107,19 +95,51 @@ Solve BroadcastArgs(TypeContext& context, Dims& dims, DataType& dtype) {
   return Solve::kDone;
 }
 
+bool IsScalarShape(const ir::ShapeTerm& shape) { return shape.is_dims() && shape.dims.empty(); }
+
+// The broadcast of two shapes, of which either may be a type parameter: then it must be the other, too, or
+// the other that of a scalar.
+Solve BroadcastShapes(TypeContext& context, const ir::ShapeTerm& x, const ir::ShapeTerm& y, ir::ShapeTerm& shape) {
+  if (x.is_dims() && y.is_dims()) return BroadcastDims(context, x.dims, y.dims, shape.dims);
+  bool is_hole = x.form == ir::ShapeTerm::Form::kHole || y.form == ir::ShapeTerm::Form::kHole;
+  if (is_hole || (x != y && !IsScalarShape(x) && !IsScalarShape(y))) return Solve::kStuck;
+  shape = IsScalarShape(x) ? y : x;
+  return Solve::kDone;
+}
+
 enum class Accepts : uint8_t { kAll, kBool, kIntegral };
 
 Solve BroadcastTo(TypeContext& context, std::optional<DataType> result, Accepts accepts) {
-  Dims dims;
-  DataType dtype;
-  if (Solve solve = BroadcastArgs(context, dims, dtype); solve != Solve::kDone) return solve;
-  if ((accepts == Accepts::kBool && !dtype.is_bool()) || (accepts == Accepts::kIntegral && !dtype.is_integral())) {
+  const ir::TensorType* args[2];
+  for (size_t i = 0; i < 2; ++i) {
+    bool failed = false;
+    TensorArg(context, i, &failed);
+    if (failed) return Solve::kFailed;
+    args[i] = ir::DynCast<ir::TensorType>(context.arg(i));
+  }
+  if (args[0] == nullptr || args[1] == nullptr) return Solve::kStuck;
+  const ir::DTypeTerm &dtype = args[0]->dtype, &other = args[1]->dtype;
+  if (dtype.is_concrete() && other.is_concrete() && dtype.dtype != other.dtype) {
+    return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
+                        absl::StrCat("operands have dtypes `", dtype.dtype.ToString(), "` and `",
+                                     other.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
+                        1);
+  }
+  // A dtype that is a type parameter equals itself, and is of no certain class.
+  bool is_known = dtype.is_concrete() || (dtype.form == ir::DTypeTerm::Form::kParam && accepts == Accepts::kAll);
+  if (!is_known || dtype != other) return Solve::kStuck;
+  ir::ShapeTerm shape = ir::ShapeTerm::Of({});
+  Solve solve = BroadcastShapes(context, args[0]->shape, args[1]->shape, shape);
+  if (solve != Solve::kDone) return solve;
+  if ((accepts == Accepts::kBool && !dtype.dtype.is_bool()) ||
+      (accepts == Accepts::kIntegral && !dtype.dtype.is_integral())) {
     return context.Fail(DiagnosticKind::kDTypeMismatch,
-                        absl::StrCat("operands have dtype `", dtype.ToString(), "`; expected ",
+                        absl::StrCat("operands have dtype `", dtype.dtype.ToString(), "`; expected ",
                                      accepts == Accepts::kBool ? "`bool`" : "an integer dtype"),
                         0);
   }
-  return ResultTensor(context, std::move(dims), result.value_or(dtype));
+  ir::DTypeTerm of = result ? ir::DTypeTerm::Of(*result) : dtype;
+  return context.Result(context.arena().New<ir::TensorType>(std::move(shape), of));
 }
 
 }  // namespace

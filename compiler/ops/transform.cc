@@ -104,7 +104,8 @@ Solve ReshapeRelation(TypeContext& context) {
     Dim known = Product(out);
     out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(total, known);
   }
-  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input"))
+  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input",
+                            DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
   return ResultTensor(context, out, data->dtype.dtype);
 }
@@ -116,7 +117,8 @@ Solve ReshapeLikeRelation(TypeContext& context) {
   const ir::TensorType* like = TensorArg(context, 1, &failed);
   if (failed) return Solve::kFailed;
   if (data == nullptr || like == nullptr) return failed ? Solve::kFailed : solve;
-  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements"))
+  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements",
+                            DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
   return ResultTensor(context, like->shape.dims, data->dtype.dtype);
 }
@@ -146,7 +148,7 @@ Solve TransposeRelation(TypeContext& context) {
       seen[static_cast<size_t>(*normal)] = true;
     }
     if (axes.size() != in.size() || std::find(seen.begin(), seen.end(), false) != seen.end()) {
-      return context.Fail(DiagnosticKind::kRankMismatch,
+      return context.Fail(DiagnosticKind::kBadAttribute,
                           absl::StrCat("`axes` is no permutation of the ", in.size(), " axes of the input"));
     }
   }

@@ -59,9 +59,10 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
 bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr) {
   if (layout.size() == expected.size() && std::is_permutation(layout.begin(), layout.end(), expected.begin()))
     return true;
-  context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is \"",
-                                                           layout, "\"; expected an order of the letters \"",
-                                                           absl::string_view(expected.data(), expected.size()), "\""));
+  context.Fail(DiagnosticKind::kLayoutMismatch,
+               absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is \"", layout,
+                            "\"; expected an order of the letters \"",
+                            absl::string_view(expected.data(), expected.size()), "\""));
   return false;
 }
 

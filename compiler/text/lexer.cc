@@ -16,6 +16,7 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Longest first.
 constexpr std::array<std::string_view, 8> kTwoCharPuncts = {"->", "=>", "==", "!=", "<=", ">=", ":=", "#["};
+constexpr std::string_view kMetadataMark = "#[metadata]";
 constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
 
 class Lexer {
@@ -76,7 +77,8 @@ class Lexer {
         ++at_;
       }
     }
-    diagnostics_.Error(SpanOf(begin, begin + 2), DiagnosticKind::kBadString, "this comment has no end; expected `*/`");
+    diagnostics_.Error(SpanOf(begin, begin + 2), DiagnosticKind::kUnterminatedComment,
+                       "this comment has no end; expected `*/`");
   }
 
   void Next() {
@@ -96,6 +98,12 @@ class Lexer {
     }
     if (IsDigit(c)) return Number();
     if (c == '"') return String();
+    if (text_.substr(at_).starts_with(kMetadataMark)) {
+      Add(TokenKind::kMetadata, begin, begin + kMetadataMark.size());
+      tokens_.back().text = text_.substr(at_);
+      at_ = text_.size();
+      return;
+    }
     for (std::string_view punct : kTwoCharPuncts) {
       if (text_.substr(at_, 2) == punct) return Add(TokenKind::kPunct, begin, begin + 2);
     }
@@ -134,7 +142,8 @@ class Lexer {
     while (end < text_.size() && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
     if (At(end) != '"') {
       end = std::min(end, text_.size());
-      diagnostics_.Error(SpanOf(begin, end), DiagnosticKind::kBadString, "this string has no end; expected `\"`");
+      diagnostics_.Error(SpanOf(begin, end), DiagnosticKind::kUnterminatedString,
+                         "this string has no end; expected `\"`");
       at_ = end;
       return;
     }

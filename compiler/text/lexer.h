@@ -11,12 +11,13 @@ namespace rvm::text {
 
 enum class TokenKind : uint8_t {
   kEnd,
-  kIdent,   // add, List, True; also keywords
-  kLocal,   // %x: text without the sign
-  kGlobal,  // @f
-  kNumber,  // 1, 1.5f, 2u8: text with its suffix
-  kString,  // text with quotes and escapes as written
-  kPunct,   // one of the operators and brackets
+  kIdent,     // add, List, True; also keywords
+  kLocal,     // %x: text without the sign
+  kGlobal,    // @f
+  kNumber,    // 1, 1.5f, 2u8: text with its suffix
+  kString,    // text with quotes and escapes as written
+  kPunct,     // one of the operators and brackets
+  kMetadata,  // what stands behind `#[metadata]`, to the end of the text; its span is that of the mark
 };
 
 struct Token {

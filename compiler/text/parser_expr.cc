@@ -26,12 +26,6 @@ bool IsFunctionKeyword(const Token& token) {
   return token.kind == TokenKind::kIdent && (token.text == "fn" || token.text == "fun");
 }
 
-struct Binding {
-  ir::Var* var;
-  ir::Expr* value;
-  ir::Span span;
-};
-
 }  // namespace
 
 ir::Expr* Parser::ParseExpr() {
@@ -43,49 +37,63 @@ ir::Expr* Parser::ParseSequence() {
   size_t depth = scope_.size();
   std::vector<Binding> bindings;
   ir::Expr* result = nullptr;
-  while (true) {
-    ir::Span begin = Peek().span;
-    bool is_let = Accept("let");
-    bool is_graph = !is_let && Peek().kind == TokenKind::kLocal && PeekIs("=", 1);
-    if (!is_let && !is_graph) {
-      ir::Expr* expr = ParseExpr();
-      if (expr == nullptr) break;
-      if (!Accept(";")) {
-        result = expr;
-        break;
-      }
-      if (AtSequenceEnd()) {
-        Unexpected("an expression behind `;`: the value of the sequence");
-        break;
-      }
-      bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
-      continue;
-    }
-    bool is_wildcard = PeekIs("_");
-    if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
-      Unexpected("a variable like `%x`");
-      break;
-    }
-    Token name = Take();
-    const ir::Type* annotation = nullptr;
-    if (is_let && Accept(":") && (annotation = ParseType()) == nullptr) break;
-    if (!Expect("=")) break;
-    ir::Var* var = NewVar(name, annotation);
-    bool is_recursive = IsFunctionKeyword(Peek()) && !is_wildcard;
-    if (is_recursive) Push(var);
-    ir::Expr* value = ParseExpr();
-    if (value == nullptr) break;
-    if (!is_recursive && !is_wildcard) Push(var);
-    bindings.push_back({var, value, From(begin)});
-    // The papers end graph bindings at the end of the line.
-    if (!Accept(";") && (is_let || AtSequenceEnd()) && !Expect(";")) break;
+  bool ok = true;
+  while (result == nullptr) {
+    uint32_t brackets = depths_[at_];
+    if (ParseStatement(bindings, result)) continue;
+    ok = false;
+    if (!SkipStatement(brackets) || AtSequenceEnd()) break;
   }
   PopTo(depth);
-  if (result == nullptr) return nullptr;
+  if (!ok) return nullptr;
   for (size_t i = bindings.size(); i-- > 0;) {
     result = arena_.New<ir::Let>(bindings[i].var, bindings[i].value, result, bindings[i].span);
   }
   return result;
+}
+
+bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
+  ir::Span begin = Peek().span;
+  bool is_let = Accept("let");
+  bool is_graph = !is_let && Peek().kind == TokenKind::kLocal && PeekIs("=", 1);
+  if (!is_let && !is_graph) {
+    ir::Expr* expr = ParseExpr();
+    if (expr == nullptr) return false;
+    if (!PeekIs(";")) {
+      result = expr;
+      return true;
+    }
+    Token end = Take();
+    if (AtSequenceEnd()) {
+      Error(end.span, DiagnosticKind::kMissingResult,
+            absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
+      return false;
+    }
+    bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
+    return true;
+  }
+  bool is_wildcard = PeekIs("_");
+  if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
+    return Unexpected("a variable like `%x`", DiagnosticKind::kMissingName) != nullptr;
+  }
+  Token name = Take();
+  ir::Var* var = NewVar(name, nullptr);
+  bool has_type = !is_let || !Accept(":") || (var->annotation = ParseType()) != nullptr;
+  bool is_recursive = IsFunctionKeyword(Peek(PeekIs("=") ? 1 : 0)) && !is_wildcard;
+  if (is_recursive) Push(var);
+  ir::Expr* value = has_type && Expect("=") ? ParseExpr() : nullptr;
+  if (!is_recursive && !is_wildcard) Push(var);
+  if (value == nullptr) return false;
+  bindings.push_back({var, value, From(begin)});
+  if (Accept(";")) {
+    if (!AtSequenceEnd()) return true;
+    Unexpected("an expression behind `;`, the value of the sequence", DiagnosticKind::kMissingResult);
+    return false;
+  }
+  // The papers end graph bindings at the end of the line.
+  if (!is_let && !AtSequenceEnd()) return true;
+  UnendedStatement();
+  return PeekIs("let") || Peek().kind == TokenKind::kLocal;  // as if the `;` were there
 }
 
 ir::Expr* Parser::ParseBinary(int min_precedence) {
@@ -114,7 +122,7 @@ ir::Expr* Parser::ParseUnary() {
   if (sign.text == "-" && Peek().kind == TokenKind::kIdent) {
     if (std::optional<Literal> literal = SpecialFloat(Peek().text, true)) {
       Take();
-      return MakeScalar(*std::move(literal), From(sign.span));
+      return MakeConstant(*std::move(literal), From(sign.span));
     }
   }
   ir::Expr* operand = WithStack([&] { return ParseUnary(); });
@@ -132,7 +140,6 @@ ir::Expr* Parser::ParsePostfix() {
     } else if (PeekIs(".") && Peek(1).kind == TokenKind::kNumber) {
       expr = ParseProjectionRest(expr);
     } else if (PeekIs("<") && LooksLikeTypeArgs() && expr->expr_kind != ir::ExprKind::kVar) {
-      Take();
       std::vector<ir::TypeArg> type_args;
       if (!ParseTypeArgs(">", {}, type_args)) return nullptr;
       expr = ParseCallRest(expr, std::move(type_args));
@@ -163,27 +170,28 @@ ir::Expr* Parser::ParseProjectionRest(ir::Expr* tuple) {
   Token index = Take();
   uint32_t value = 0;
   if (!absl::SimpleAtoi(Abseil(index.text), &value)) {
-    diagnostics_.Error(index.span, DiagnosticKind::kBadNumber,
-                       absl::StrCat("`.", Abseil(index.text), "` is no field; expected an index like `.0`"));
-    return nullptr;
+    Error(index.span, DiagnosticKind::kBadFieldIndex,
+          absl::StrCat("`.", Abseil(index.text), "` is no field; expected an index like `.0`"));
+    return ErrorExpr(From(tuple->span));
   }
   return arena_.New<ir::Project>(tuple, value, From(tuple->span));
 }
 
 ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args) {
+  ir::Span open = Peek().span;
   if (!Expect("(")) return nullptr;
   std::vector<ir::Expr*> args;
   ir::Attrs attrs;
   while (!Accept(")")) {
     if (AtAttr()) {
-      if (!ParseAttrs(attrs)) return nullptr;
-      if (!PeekIs(")")) return Unexpected("an attribute or `)`");
+      if (!ParseAttrs(attrs, open)) return nullptr;
       continue;
     }
+    if (!attrs.empty()) return Unexpected("an attribute or `)`", DiagnosticKind::kPositionalAfterAttribute);
     ir::Expr* arg = ParseExpr();
     if (arg == nullptr) return nullptr;
     args.push_back(arg);
-    if (!PeekIs(")") && !Expect(",")) return nullptr;
+    if (!Separator(")", open)) return nullptr;
   }
   auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), From(callee->span));
   call->explicit_type_args = std::move(type_args);
@@ -191,19 +199,19 @@ ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_
 }
 
 // `name=value, name=value`, as far as they go.
-bool Parser::ParseAttrs(ir::Attrs& attrs) {
+bool Parser::ParseAttrs(ir::Attrs& attrs, ir::Span open) {
   while (AtAttr()) {
     Token name = Take();
     Take();
     ir::AttrValue value;
     if (!ParseAttrValue(value)) return false;
-    if (attrs.Find(name.text) != nullptr) {
-      diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
-                         absl::StrCat("attribute `", Abseil(name.text), "` is given twice"));
-      return false;
+    for (const ir::Attr& other : attrs.entries()) {
+      if (other.name != name.text) continue;
+      Error(name.span, DiagnosticKind::kDuplicateAttribute, absl::StrCat("attribute `", other.name, "` is given twice"))
+          .AddNote(other.span, "it is given here first");
     }
     attrs.Set(std::string(name.text), std::move(value), From(name.span));
-    if (!Accept(",")) break;
+    if (!Separator(")", open)) return false;
   }
   return true;
 }
@@ -215,13 +223,17 @@ ir::Expr* Parser::ParseAtom() {
     case TokenKind::kLocal: {
       Token name = Take();
       ir::Var* var = FindVar(name.text);
-      if (var == nullptr) return UnknownName(name.span, DiagnosticKind::kUnknownName, "variable", name.text);
+      if (var == nullptr) {
+        UnknownVariable(name);
+        return ErrorExpr(name.span);
+      }
       return arena_.New<ir::VarExpr>(var, name.span);
     }
     case TokenKind::kGlobal: {
       Token name = Take();
       if (!globals_.contains(Abseil(name.text))) {
-        return UnknownName(name.span, DiagnosticKind::kUnknownName, "function", name.text);
+        UnknownFunction(name);
+        return ErrorExpr(name.span);
       }
       return arena_.New<ir::GlobalExpr>(std::string(name.text), name.span);
     }
@@ -229,7 +241,7 @@ ir::Expr* Parser::ParseAtom() {
     default:
       if (PeekIs("(")) return ParseParenthesised();
       if (PeekIs("{")) return ParseBlock();
-      return Unexpected("an expression");
+      return Unexpected("an expression", DiagnosticKind::kMissingExpression);
   }
   if (IsFunctionKeyword(token)) return ParseFunctionRest(Take().span);
   if (token.text == "if") return ParseIf();
@@ -246,10 +258,10 @@ ir::Expr* Parser::ParseAtom() {
 ir::Expr* Parser::ParseName() {
   Token first = Take();
   if (first.text == "True" || first.text == "False") {
-    return MakeScalar(Literal::ScalarInt(kBool, first.text == "True"), first.span);
+    return MakeConstant(Literal::ScalarInt(kBool, first.text == "True"), first.span);
   }
   if (std::optional<Literal> special = SpecialFloat(first.text, false))
-    return MakeScalar(*std::move(special), first.span);
+    return MakeConstant(*std::move(special), first.span);
   if (auto found = constructors_.find(Abseil(first.text)); found != constructors_.end()) {
     return arena_.New<ir::ConstructorExpr>(found->second, first.span);
   }
@@ -262,7 +274,8 @@ ir::Expr* Parser::ParseName() {
   if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
   if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
   if (globals_.contains(name)) return arena_.New<ir::GlobalExpr>(std::move(name), first.span);
-  return UnknownName(From(first.span), DiagnosticKind::kUnknownName, "operator or constructor", name);
+  UnknownWord(From(first.span), name);
+  return ErrorExpr(From(first.span));
 }
 
 // `(e)`, `()`, `(e,)`, `(e, e)`.
@@ -275,18 +288,23 @@ ir::Expr* Parser::ParseParenthesised() {
     ir::Expr* field = fields.empty() ? ParseSequence() : ParseExpr();
     if (field == nullptr) return nullptr;
     fields.push_back(field);
-    comma = Accept(",");
-    if (!comma && !PeekIs(")")) return Unexpected("`,` or `)`");
+    comma = PeekIs(",");
+    if (!Separator(")", begin)) return nullptr;
   }
   if (fields.size() == 1 && !comma) return fields[0];
   return arena_.New<ir::Tuple>(std::move(fields), From(begin));
 }
 
 ir::Expr* Parser::ParseBlock() {
+  ir::Span open = Peek().span;
   if (!Expect("{")) return nullptr;
   ir::Expr* body = WithStack([&] { return ParseSequence(); });
-  if (body == nullptr || !Expect("}")) return nullptr;
-  return body;
+  if (body == nullptr || Accept("}")) return body;
+  bool is_statement = Peek().kind != TokenKind::kPunct && Peek().kind != TokenKind::kEnd && !PeekIs("def") &&
+                      Peek().text != "type" && Peek().text != "data";
+  if (!is_statement) return Unclosed("}", open);
+  UnendedStatement();
+  return nullptr;
 }
 
 // A chain of `else if` is read in a loop and folded from its end.
@@ -305,11 +323,12 @@ ir::Expr* Parser::ParseIf() {
       break;
     }
     Take();
+    ir::Span open = Peek().span;
     if (!Expect("(")) return nullptr;
     ir::Expr* condition = ParseExpr();
-    if (condition == nullptr || !Expect(")")) return nullptr;
+    if (condition == nullptr || !ExpectClose(")", open)) return nullptr;
     ir::Expr* body = ParseBlock();
-    if (body == nullptr || !Expect("else")) return nullptr;
+    if (body == nullptr || !Expect("else", DiagnosticKind::kMissingElse)) return nullptr;
     arms.push_back({condition, body, begin});
   } while (true);
   for (size_t i = arms.size(); i-- > 0;) {
@@ -322,30 +341,32 @@ ir::Expr* Parser::ParseMatch() {
   ir::Span begin = Take().span;
   bool is_complete = !Accept("?");
   ir::Expr* value = ParsePostfix();
+  ir::Span open = Peek().span;
   if (value == nullptr || !Expect("{")) return nullptr;
   std::vector<ir::Clause> clauses;
   while (!Accept("}")) {
-    if (!ParseClause(clauses)) return nullptr;
+    if (Peek().kind == TokenKind::kEnd) return Unclosed("}", open);
+    if (!ParseClause(clauses, open)) return nullptr;
   }
   return arena_.New<ir::Match>(value, std::move(clauses), is_complete, From(begin));
 }
 
 // `p => e,`, `case p { e }` or `| p -> e`.
-bool Parser::ParseClause(std::vector<ir::Clause>& clauses) {
+bool Parser::ParseClause(std::vector<ir::Clause>& clauses, ir::Span open) {
   ir::Span begin = Peek().span;
   bool is_case = Accept("case");
   bool is_bar = !is_case && Accept("|");
   size_t depth = scope_.size();
   ir::Pattern* pattern = ParsePattern();
   if (pattern == nullptr) return false;
-  if (!is_case && !Expect(is_bar ? "->" : "=>")) return false;
+  if (!BindPattern(*pattern)) return false;
+  if (!is_case && !Expect(is_bar ? "->" : "=>", DiagnosticKind::kMissingArrow)) return false;
   ir::Expr* body = is_case || PeekIs("{") ? ParseBlock() : ParseExpr();
   PopTo(depth);
   if (body == nullptr) return false;
   clauses.push_back({pattern, body, From(begin)});
   bool ends = Accept(",") || is_case || PeekIs("}") || PeekIs("|") || tokens_[at_ - 1].text == "}";
-  if (!ends) Unexpected("`,` or `}`");
-  return ends;
+  return ends || Separator("}", open);
 }
 
 ir::Pattern* Parser::ParsePattern() {
@@ -363,7 +384,9 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
     bool comma = tokens_[at_ - 2].text == ",";
     return pattern->fields.size() == 1 && !comma ? pattern->fields[0] : pattern;
   }
-  if (Peek().kind != TokenKind::kLocal && Peek().kind != TokenKind::kIdent) return Unexpected("a pattern");
+  if (Peek().kind != TokenKind::kLocal && Peek().kind != TokenKind::kIdent) {
+    return Unexpected("a pattern", DiagnosticKind::kMissingPattern);
+  }
   Token name = Take();
   auto found = constructors_.find(Abseil(name.text));
   if (name.kind == TokenKind::kIdent && found != constructors_.end()) {
@@ -375,24 +398,47 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
   }
   bool names_variable = name.kind == TokenKind::kLocal || (name.text[0] >= 'a' && name.text[0] <= 'z' && !PeekIs("("));
   if (!names_variable) {
-    return UnknownName(name.span, DiagnosticKind::kUnknownConstructor, "constructor", name.text);
+    UnknownConstructor(name.span, name.text);
+    // Its fields bind variables all the same.
+    if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
+    pattern->kind = ir::PatternKind::kTuple;
+    return pattern;
   }
   const ir::Type* annotation = nullptr;
   if (Accept(":") && (annotation = ParseType()) == nullptr) return nullptr;
   if (name.text == "_") return pattern;
   pattern->kind = ir::PatternKind::kVar;
   pattern->var = NewVar(name, annotation);
-  Push(pattern->var);
   return pattern;
 }
 
+// The variables of a pattern come into scope, in its order.
+bool Parser::BindPattern(const ir::Pattern& root) {
+  std::vector<const ir::Pattern*> pending = {&root};
+  absl::flat_hash_map<std::string_view, const ir::Var*> bound;
+  while (!pending.empty()) {
+    const ir::Pattern* pattern = pending.back();
+    pending.pop_back();
+    if (ir::Var* var = pattern->var) {
+      auto [first, is_new] = bound.emplace(var->name, var);
+      if (!is_new) {
+        std::string what = absl::StrCat("`%", var->name, "` of this pattern");
+        Duplicate(var->span, DiagnosticKind::kDuplicatePatternVariable, what, first->second->span);
+      }
+      Push(var);
+    }
+    pending.insert(pending.end(), pattern->fields.rbegin(), pattern->fields.rend());
+  }
+  return true;
+}
+
 bool Parser::ParsePatternFields(ir::Pattern& pattern) {
-  Take();
+  ir::Span open = Take().span;
   while (!Accept(")")) {
     ir::Pattern* field = ParsePattern();
     if (field == nullptr) return false;
     pattern.fields.push_back(field);
-    if (!PeekIs(")") && !Expect(",")) return false;
+    if (!Separator(")", open)) return false;
   }
   pattern.span = From(pattern.span);
   return true;
@@ -400,27 +446,28 @@ bool Parser::ParsePatternFields(ir::Pattern& pattern) {
 
 // Parameters, then attributes, up to `)`.
 bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
+  ir::Span open = Peek().span;
   if (!Expect("(")) return false;
   while (!Accept(")")) {
     if (AtAttr()) {
-      if (!ParseAttrs(attrs)) return false;
-      if (!PeekIs(")")) return Unexpected("an attribute or `)`") != nullptr;
+      if (!ParseAttrs(attrs, open)) return false;
       continue;
     }
     bool is_wildcard = PeekIs("_");
-    if (Peek().kind != TokenKind::kLocal && !is_wildcard) return Unexpected("a parameter like `%x` or `)`") != nullptr;
+    if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
+      return Unexpected("a parameter like `%x` or `)`", DiagnosticKind::kMissingName) != nullptr;
+    }
     Token name = Take();
     const ir::Type* annotation = nullptr;
     if (Accept(":") && (annotation = ParseType()) == nullptr) return false;
     for (const ir::Var* other : params) {
       if (other->name == name.text && name.text != "_") {
-        diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
-                           absl::StrCat("parameter `%", Abseil(name.text), "` is declared twice"));
-        return false;
+        std::string what = absl::StrCat("parameter `%", other->name, "`");
+        Duplicate(name.span, DiagnosticKind::kDuplicateParameter, what, other->span);
       }
     }
     params.push_back(NewVar(name, annotation));
-    if (!PeekIs(")") && !Expect(",")) return false;
+    if (!Separator(")", open)) return false;
   }
   return true;
 }
@@ -452,38 +499,50 @@ ir::Function* Parser::ParseFunctionRest(ir::Span begin) {
 ir::Expr* Parser::ParseRefCall() {
   Token name = Take();
   size_t arity = name.text == "ref_write" ? 2 : 1;
-  Take();
+  ir::Span open = Take().span;
   std::vector<ir::Expr*> args;
   while (!Accept(")")) {
     ir::Expr* arg = ParseExpr();
     if (arg == nullptr) return nullptr;
     args.push_back(arg);
-    if (!PeekIs(")") && !Expect(",")) return nullptr;
+    if (!Separator(")", open)) return nullptr;
   }
   ir::Span span = From(name.span);
   if (args.size() != arity) {
-    diagnostics_.Error(span, DiagnosticKind::kArityMismatch,
-                       absl::StrCat("`", Abseil(name.text), "` has ", args.size(), " arguments; expected ", arity));
-    return nullptr;
+    Error(span, DiagnosticKind::kWrongNumberOfArguments,
+          absl::StrCat("`", Abseil(name.text), "` is called with ", args.size(), " argument",
+                       args.size() == 1 ? "" : "s", "; expected ", arity));
+    return ErrorExpr(span);
   }
   if (name.text == "ref") return arena_.New<ir::RefCreate>(args[0], span);
   if (name.text == "ref_read" || name.text == "read") return arena_.New<ir::RefRead>(args[0], span);
   return arena_.New<ir::RefWrite>(args[0], args[1], span);
 }
 
-// `meta[relay.Constant][0]` names a constant of a metadata section. Weights come from outside here.
+// `meta[relay.Constant][0]` is a constant of the metadata section.
 ir::Expr* Parser::ParseMeta() {
   ir::Span begin = Take().span;
-  while (Peek().kind != TokenKind::kEnd && !PeekIs("]")) Take();
-  Accept("]");
-  if (Accept("[")) {
-    Take();
-    Accept("]");
+  ir::Span open = Take().span;
+  std::string key;
+  while (Peek().kind == TokenKind::kIdent || PeekIs(".")) absl::StrAppend(&key, Abseil(Take().text));
+  if (!ExpectClose("]", open)) return nullptr;
+  open = Peek().span;
+  if (!Expect("[")) return nullptr;
+  int64_t index = 0;
+  if (Peek().kind != TokenKind::kNumber || !absl::SimpleAtoi(Abseil(Peek().text), &index)) {
+    return Unexpected("an index", DiagnosticKind::kMissingExpression);
   }
-  diagnostics_.Error(From(begin), DiagnosticKind::kMissingMetadata,
-                     "the text has no metadata section that holds this constant; declare the weight with "
-                     "`free_var %name: type;` and bind it with `--params`");
-  return nullptr;
+  Take();
+  if (!ExpectClose("]", open)) return nullptr;
+  ir::Span span = From(begin);
+  if (!metadata_) {
+    Error(span, DiagnosticKind::kMissingMetadata,
+          "the text has no metadata section that holds this constant; declare the weight with "
+          "`free_var %name: type;` and bind it with `--params`");
+    return ErrorExpr(span);
+  }
+  std::optional<Literal> literal = metadata_->Constant(key, index, span, diagnostics_);
+  return literal ? MakeConstant(*std::move(literal), span) : ErrorExpr(span);
 }
 
 }  // namespace rvm::text

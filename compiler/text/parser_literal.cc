@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -58,34 +59,52 @@ std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataTyp
 std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
   std::string_view digits = token.text;
   std::optional<DataType> suffix = TakeSuffix(digits);
+  std::string shown = absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "`");
+  size_t letter = digits.find_first_not_of("0123456789.eE+-");
+  if (letter == std::string_view::npos && std::isalpha(digits.back())) letter = digits.size() - 1;  // `1e`
+  if (letter != std::string_view::npos) {
+    Error(token.span, DiagnosticKind::kBadLiteralSuffix,
+          absl::StrCat("saw the suffix `", Abseil(token.text.substr(letter)), "` in ", shown,
+                       "; expected none or one of i8 i16 i32 i64 u8 u16 u32 u64 f f16 f32 f64 bf16"));
+    return std::nullopt;
+  }
   bool has_fraction = digits.find_first_of(".eE") != std::string_view::npos;
-  std::optional<Literal> literal;
-  uint64_t magnitude = 0;
-  double value = 0;
   if (has_fraction || (suffix && suffix->is_float())) {
-    bool is_integer_type = suffix && !suffix->is_float();
-    if (!is_integer_type && absl::SimpleAtod(Abseil(digits), &value)) {
-      literal = Literal::Scalar(suffix.value_or(kFloat32), negative ? -value : value);
+    DataType dtype = suffix.value_or(kFloat32);
+    if (!dtype.is_float()) {
+      Error(token.span, DiagnosticKind::kFractionalInteger,
+            absl::StrCat("saw ", shown, ", an ", dtype.ToString(),
+                         " with a fraction or an exponent; expected digits alone"));
+      return std::nullopt;
     }
-  } else if (absl::SimpleAtoi(Abseil(digits), &magnitude)) {
+    double value = 0;
+    Literal literal;
+    bool fits = absl::SimpleAtod(Abseil(digits), &value);
+    if (fits) literal = Literal::Scalar(dtype, negative ? -value : value);
+    if (fits && std::isfinite(literal.DoubleAt(0))) return literal;
+    Error(token.span, DiagnosticKind::kFloatOutOfRange,
+          absl::StrCat(shown, " does not fit ", dtype.ToString(), "; expected a smaller number or `inff`"));
+    return std::nullopt;
+  }
+  uint64_t magnitude = 0;
+  std::optional<Literal> literal;
+  if (absl::SimpleAtoi(Abseil(digits), &magnitude)) {
     literal = IntegerLiteral(magnitude, negative, suffix.value_or(kInt32));
     if (!literal && !suffix) literal = IntegerLiteral(magnitude, negative, kInt64);
   }
   if (!literal) {
-    diagnostics_.Error(token.span, DiagnosticKind::kBadNumber,
-                       absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "` is malformed or does not fit ",
-                                    suffix ? suffix->ToString() : "int64",
-                                    "; expected a number like `1`, `2i64`, `1.5f` or `1e-3f16`"));
+    Error(token.span, DiagnosticKind::kIntegerOutOfRange,
+          absl::StrCat(shown, " does not fit ", suffix.value_or(kInt64).ToString()));
   }
   return literal;
 }
 
 ir::Expr* Parser::ParseNumber(const Token& token, bool negative) {
   std::optional<Literal> literal = ScalarOf(token, negative);
-  if (!literal) return nullptr;
+  if (!literal) return ErrorExpr(token.span);
   ir::Span span = token.span;
   if (negative) --span.begin;
-  return MakeScalar(*std::move(literal), span);
+  return MakeConstant(*std::move(literal), span);
 }
 
 // `inff`, `nanf64`, `infbf16`.
@@ -103,10 +122,12 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
 // the elements in row-major order.
 ir::Expr* Parser::ParseConstant() {
   ir::Span begin = Take().span;
-  Take();
+  ir::Span open = Take().span;
   std::vector<Literal> values;
+  ir::Span list = Peek().span;
   bool is_list = Accept("[");
   while (!is_list || !Accept("]")) {
+    int errors = diagnostics_.errors();
     bool negative = Accept("-");
     std::optional<Literal> number;
     if (Peek().kind == TokenKind::kNumber)
@@ -115,29 +136,34 @@ ir::Expr* Parser::ParseConstant() {
       number = Literal::ScalarInt(kBool, Take().text == "True");
     else if (Peek().kind == TokenKind::kIdent)
       number = SpecialFloat(Take().text, negative);
-    if (!number) return Unexpected("a number");
+    if (!number && diagnostics_.errors() == errors) return Unexpected("a number", DiagnosticKind::kMissingExpression);
+    if (!number) return nullptr;
     values.push_back(*std::move(number));
     if (!is_list) break;
-    if (!PeekIs("]") && !Expect(",")) return nullptr;
+    if (!Separator("]", list)) return nullptr;
   }
   ir::ShapeTerm shape;
   ir::DTypeTerm dtype;
-  if (!Expect(",") || !ParseShape(shape) || !Expect(",") || !ParseDType(dtype) || !Expect(")")) return nullptr;
+  if (!Expect(",", DiagnosticKind::kMissingComma) || !ParseShape(shape) ||
+      !Expect(",", DiagnosticKind::kMissingComma) || !ParseDType(dtype) || !ExpectClose(")", open)) {
+    return nullptr;
+  }
   std::optional<Shape> extents = shape.is_dims() ? StaticShape(shape.dims) : std::nullopt;
   std::optional<int64_t> count = extents ? NumElements(*extents) : std::nullopt;
   constexpr int64_t kMaxElements = int64_t{1} << 28;
   if (!count || *count > kMaxElements || !dtype.is_concrete() || !IsStorable(dtype.dtype)) {
-    diagnostics_.Error(From(begin), DiagnosticKind::kBadNumber,
-                       "a constant needs a shape of numbers, at most 2^28 elements, and a dtype of one lane");
-    return nullptr;
+    Error(From(begin), DiagnosticKind::kBadConstant,
+          absl::StrCat("saw a constant of type `", ir::TypeToString(arena_.New<ir::TensorType>(shape, dtype)),
+                       "`; expected a shape of numbers, at most 2^28 elements, and a dtype of one lane"));
+    return ErrorExpr(From(begin));
   }
   if (is_list && static_cast<int64_t>(values.size()) != *count) {
-    diagnostics_.Error(From(begin), DiagnosticKind::kBadNumber,
-                       absl::StrCat("the constant lists ", values.size(), " elements; its shape ",
-                                    ShapeToString(*extents), " has ", *count));
-    return nullptr;
+    Error(From(begin), DiagnosticKind::kElementCountMismatch,
+          absl::StrCat("the constant lists ", values.size(), " element", values.size() == 1 ? "" : "s", "; its shape ",
+                       ShapeToString(*extents), " has ", *count));
+    return ErrorExpr(From(begin));
   }
-  if (!is_list) return MakeScalar(Literal::Full(dtype.dtype, *extents, values[0].DoubleAt(0)), From(begin));
+  if (!is_list) return MakeConstant(Literal::Full(dtype.dtype, *extents, values[0].DoubleAt(0)), From(begin));
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(*count * dtype.dtype.bytes());
   for (int64_t i = 0; i < *count; ++i) {
     const Literal& value = values[static_cast<size_t>(i)];
@@ -147,24 +173,26 @@ ir::Expr* Parser::ParseConstant() {
     else
       StoreInt(dtype.dtype, at, value.IntAt(0));
   }
-  return MakeScalar(Literal(dtype.dtype, *extents, std::move(buffer)), From(begin));
+  return MakeConstant(Literal(dtype.dtype, *extents, std::move(buffer)), From(begin));
 }
 
 bool Parser::ParseAttrValue(ir::AttrValue& value) {
   if (PeekIs("[") || PeekIs("(")) {
-    std::string_view close = Take().text == "[" ? "]" : ")";
+    Token open = Take();
+    std::string_view close = open.text == "[" ? "]" : ")";
     ir::AttrValue::List list;
     while (!Accept(close)) {
       ir::AttrValue element;
       if (!ParseAttrValue(element)) return false;
       list.push_back(std::move(element));
-      if (!PeekIs(close) && !Expect(",")) return false;
+      if (!Separator(close, open.span)) return false;
     }
     value = std::move(list);
     return true;
   }
   bool negative = Accept("-");
-  const Token token = Take();
+  const Token token = Peek();
+  if (token.kind != TokenKind::kPunct) Take();
   if (token.kind == TokenKind::kNumber) {
     std::optional<Literal> literal = ScalarOf(token, negative);
     if (!literal) return false;
@@ -195,9 +223,9 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
       return true;
     }
   }
-  diagnostics_.Error(token.span, DiagnosticKind::kSyntaxError,
-                     absl::StrCat("saw `", Abseil(token.text),
-                                  "`; expected an attribute: a number, a string, True, False, None or a list"));
+  Error(token.span, DiagnosticKind::kBadAttributeValue,
+        absl::StrCat("saw `", Abseil(token.text),
+                     "`; expected an attribute: a number, a string, True, False, None or a list"));
   return false;
 }
 
@@ -224,9 +252,9 @@ std::optional<std::string> Parser::Unquote(const Token& token) {
       result.push_back(static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16)));
       i += 2;
     } else {
-      diagnostics_.Error(token.span, DiagnosticKind::kBadString,
-                         absl::StrCat("unknown escape `\\", std::string(1, escape),
-                                      "`; expected one of \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH"));
+      Error(token.span, DiagnosticKind::kBadEscape,
+            absl::StrCat("unknown escape `\\", std::string(1, escape),
+                         "`; expected one of \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH"));
       return std::nullopt;
     }
   }

@@ -1,8 +1,4 @@
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "base/edit_distance.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
 #include "compiler/text/prelude_loader.h"
@@ -18,39 +14,6 @@ bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "dat
 
 }  // namespace
 
-std::nullptr_t Parser::Unexpected(std::string_view expected) {
-  const Token& token = Peek();
-  std::string saw = token.kind == TokenKind::kEnd ? "the end of the text" : absl::StrCat("`", Abseil(token.text), "`");
-  diagnostics_.Error(token.span, DiagnosticKind::kSyntaxError,
-                     absl::StrCat("saw ", saw, "; expected ", Abseil(expected)));
-  return nullptr;
-}
-
-bool Parser::Expect(std::string_view text) {
-  if (Accept(text)) return true;
-  Unexpected(absl::StrCat("`", Abseil(text), "`"));
-  return false;
-}
-
-std::nullptr_t Parser::UnknownName(ir::Span span, DiagnosticKind kind, std::string_view what, std::string_view name) {
-  std::vector<std::string_view> known;
-  if (what == "variable") {
-    for (const ir::Var* var : scope_) known.push_back(var->name);
-  } else if (what == "type") {
-    for (const auto& [adt, def] : adts_) known.push_back(adt);
-  } else {
-    for (const auto& global : globals_) known.push_back(global);
-    for (const auto& [constructor, def] : constructors_) known.push_back(constructor);
-    for (const ops::OpDef* op : ops::AllOps()) known.push_back(op->name);
-  }
-  std::sort(known.begin(), known.end());
-  std::string_view near = NearestName(name, known);
-  diagnostics_.Error(span, kind,
-                     absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
-                                  near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
-  return nullptr;
-}
-
 ir::Var* Parser::NewVar(const Token& token, const ir::Type* annotation) {
   return arena_.New<ir::Var>(arena_.NextId(), std::string(token.text), annotation, token.span);
 }
@@ -60,7 +23,9 @@ void Parser::Push(ir::Var* var) {
 }
 void Parser::PopTo(size_t depth) {
   while (scope_.size() > depth) {
-    locals_[scope_.back()->name].pop_back();
+    const ir::Var* var = scope_.back();
+    locals_[var->name].pop_back();
+    left_[var->name] = var->span;
     scope_.pop_back();
   }
 }
@@ -75,7 +40,7 @@ void Parser::DeclareAll() {
     adts_[adt->name] = const_cast<ir::AdtDef*>(adt);
     for (ir::Constructor* constructor : adt->constructors) constructors_[constructor->name] = constructor;
   }
-  for (const ir::GlobalFunction& function : module_.functions) globals_.insert(function.name);
+  for (const ir::GlobalFunction& function : module_.functions) globals_.emplace(function.name, function.span);
   for (ir::Var* var : module_.free_vars) Push(var);
   int depth = 0;
   for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
@@ -86,22 +51,28 @@ void Parser::DeclareAll() {
     const Token& name = tokens_[i + 1];
     bool is_def = token.text == "def" && name.kind == TokenKind::kGlobal;
     bool is_adt = IsAdtKeyword(token.text) && name.kind == TokenKind::kIdent;
-    bool is_new = is_def ? globals_.insert(std::string(name.text)).second : true;
-    if (is_adt) {
-      is_new = !adts_.contains(absl::string_view(name.text.data(), name.text.size()));
-      if (is_new) {
-        ir::AdtDef* adt = arena_.New<ir::AdtDef>();
-        adt->name = std::string(name.text);
-        adt->span = name.span;
-        adts_[adt->name] = adt;
-        module_.adts.push_back(adt);
+    if (is_def) {
+      auto [first, is_new] = globals_.emplace(std::string(name.text), name.span);
+      if (!is_new) {
+        std::string what = absl::StrCat("function `@", Abseil(name.text), "`");
+        Duplicate(name.span, DiagnosticKind::kDuplicateFunction, what, first->second);
       }
     }
-    if (!is_new) {
-      diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
-                         absl::StrCat("`", Abseil(name.text), "` is defined twice"));
-    }
+    if (is_adt) DeclareAdt(name);
   }
+}
+
+void Parser::DeclareAdt(const Token& name) {
+  auto [entry, is_new] = adts_.try_emplace(std::string(name.text), nullptr);
+  if (!is_new) {
+    std::string what = absl::StrCat("type `", Abseil(name.text), "`");
+    return Duplicate(name.span, DiagnosticKind::kDuplicateType, what, entry->second->span);
+  }
+  ir::AdtDef* adt = arena_.New<ir::AdtDef>();
+  adt->name = std::string(name.text);
+  adt->span = name.span;
+  entry->second = adt;
+  module_.adts.push_back(adt);
 }
 
 // To the next definition on the top level.
@@ -129,8 +100,9 @@ void Parser::ParseVersion() {
     Expect("]");
     return;
   }
-  diagnostics_.Error(From(begin), DiagnosticKind::kSyntaxError,
-                     "saw an unknown pragma; expected `#[version = \"0.0.5\"]`");
+  Error(From(begin), DiagnosticKind::kUnknownPragma,
+        absl::StrCat("saw the pragma `#[", Abseil(Peek().text),
+                     "`; expected `#[version = \"0.0.5\"]`, or `#[metadata]` ", "at the end"));
   while (Peek().kind != TokenKind::kEnd && !Accept("]")) Take();
 }
 
@@ -138,7 +110,7 @@ void Parser::ParseAdt() {
   bool is_extern = Accept("extern");
   Take();  // type, data
   if (Peek().kind != TokenKind::kIdent) {
-    Unexpected("the name of a type");
+    Unexpected("the name of a type", DiagnosticKind::kMissingName);
     return;
   }
   Token name = Take();
@@ -147,7 +119,7 @@ void Parser::ParseAdt() {
   if (!adt.constructors.empty()) return SkipDefinition();  // a duplicate, reported before
   adt.is_extern = is_extern;
   size_t outer = type_params_.size();
-  if (ParseTypeParams(adt.type_params) && (!PeekIs("{") || (Take(), ParseConstructors(adt)))) {
+  if (ParseTypeParams(adt.type_params) && (!PeekIs("{") || ParseConstructors(adt))) {
     type_params_.resize(outer);
     Accept(";");
     return;
@@ -158,8 +130,12 @@ void Parser::ParseAdt() {
 
 // `Cons(A, List[A]), Nil` or `Cons : (a, List[a]) -> List`.
 bool Parser::ParseConstructors(ir::AdtDef& adt) {
+  ir::Span open = Take().span;
   while (!Accept("}")) {
-    if (Peek().kind != TokenKind::kIdent) return Unexpected("a constructor or `}`") != nullptr;
+    if (Peek().kind == TokenKind::kEnd) return Unclosed("}", open) != nullptr;
+    if (Peek().kind != TokenKind::kIdent) {
+      return Unexpected("a constructor or `}`", DiagnosticKind::kMissingName) != nullptr;
+    }
     Token name = Take();
     auto* constructor = arena_.New<ir::Constructor>();
     constructor->name = std::string(name.text);
@@ -167,25 +143,28 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
     constructor->adt = &adt;
     constructor->tag = static_cast<uint32_t>(adt.constructors.size());
     bool seed = Accept(":");
-    if (Accept("(")) {
+    if (PeekIs("(")) {
+      ir::Span fields = Take().span;
       while (!Accept(")")) {
         const ir::Type* field = ParseType();
         if (field == nullptr) return false;
         constructor->fields.push_back(field);
-        if (!PeekIs(")") && !Expect(",")) return false;
+        if (!Separator(")", fields)) return false;
       }
     }
     if (seed) {
-      if (!Expect("->") || Peek().text != adt.name) return Unexpected(absl::StrCat("`", adt.name, "`")) != nullptr;
+      if (!Expect("->", DiagnosticKind::kMissingArrow)) return false;
+      if (Peek().text != adt.name) return Unexpected(absl::StrCat("`", adt.name, "`")) != nullptr;
       Take();
       if (Accept("[")) {
         while (Peek().kind != TokenKind::kEnd && !Accept("]")) Take();
       }
     }
     Accept(",");
-    if (!constructors_.try_emplace(constructor->name, constructor).second) {
-      diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName,
-                         absl::StrCat("constructor `", constructor->name, "` is defined twice"));
+    auto [first, is_new] = constructors_.try_emplace(constructor->name, constructor);
+    if (!is_new) {
+      std::string what = absl::StrCat("constructor `", constructor->name, "`");
+      Duplicate(name.span, DiagnosticKind::kDuplicateConstructor, what, first->second->span);
     }
     adt.constructors.push_back(constructor);
   }
@@ -195,7 +174,7 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
 void Parser::ParseFreeVar() {
   Take();
   if (Peek().kind != TokenKind::kLocal) {
-    Unexpected("a variable");
+    Unexpected("a variable like `%w`", DiagnosticKind::kMissingName);
     return SkipDefinition();
   }
   Token name = Take();
@@ -203,9 +182,9 @@ void Parser::ParseFreeVar() {
   if (Accept(":") && (annotation = ParseType()) == nullptr) return SkipDefinition();
   Accept(";");
   ir::Var* var = NewVar(name, annotation);
-  if (FindVar(var->name) != nullptr) {
-    diagnostics_.Error(name.span, DiagnosticKind::kDuplicateName, absl::StrCat("`%", var->name, "` is declared twice"));
-    return;
+  if (const ir::Var* first = FindVar(var->name)) {
+    std::string what = absl::StrCat("free variable `%", var->name, "`");
+    return Duplicate(name.span, DiagnosticKind::kDuplicateWeight, what, first->span);
   }
   module_.free_vars.push_back(var);
   Push(var);
@@ -214,12 +193,13 @@ void Parser::ParseFreeVar() {
 void Parser::ParseDef() {
   ir::Span begin = Take().span;
   if (Peek().kind != TokenKind::kGlobal) {
-    Unexpected("a global name like `@main`");
+    Unexpected("a global name like `@main`", DiagnosticKind::kMissingName);
     return SkipDefinition();
   }
   Token name = Take();
   std::vector<ir::TypeParam*> dims;
   implicit_dims_ = &dims;
+  left_.clear();
   size_t outer = type_params_.size();
   ir::Function* function = ParseFunctionRest(begin);
   type_params_.resize(outer);
@@ -247,33 +227,57 @@ void Parser::ParseAll() {
       } else if (PeekIs("free_var")) {
         ParseFreeVar();
       } else {
-        ir::Span begin = Peek().span;
-        ir::Expr* body = ParseSequence();
-        if (body == nullptr) {
-          SkipDefinition();
-        } else if (module_.FindFunction("main") != nullptr) {
-          diagnostics_.Error(body->span, DiagnosticKind::kDuplicateName,
-                             "an expression stands beside a definition of `@main`; expected one of them");
-        } else {
-          auto* main = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::vector<ir::Var*>{}, nullptr,
-                                                body, From(begin));
-          module_.functions.push_back({"main", main, From(begin)});
-        }
+        ParseMainExpression();
       }
     }
   }
 }
 
+void Parser::ParseMainExpression() {
+  ir::Span begin = Peek().span;
+  if (PeekIs("}") || PeekIs(")") || PeekIs("]")) {
+    Error(begin, DiagnosticKind::kUnmatchedBracket,
+          absl::StrCat("saw `", Abseil(Peek().text), "`, which closes no bracket; expected a definition"));
+    Take();
+    return SkipDefinition();
+  }
+  ir::Expr* body = ParseSequence();
+  if (body == nullptr) return SkipDefinition();
+  if (auto main = globals_.find("main"); main != globals_.end()) {
+    Error(From(begin), DiagnosticKind::kExpressionBesideMain,
+          "an expression stands beside a definition of `@main`; expected one of them")
+        .AddNote(main->second, "`@main` is defined here");
+    return;
+  }
+  auto* main = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::vector<ir::Var*>{}, nullptr, body,
+                                        From(begin));
+  globals_.emplace("main", From(begin));
+  module_.functions.push_back({"main", main, From(begin)});
+}
+
 bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   int before = diagnostics.errors();
   std::vector<Token> tokens = Lex(source, diagnostics);
+  std::optional<Metadata> metadata;
+  if (tokens.size() > 1 && tokens[tokens.size() - 2].kind == TokenKind::kMetadata) {
+    const Token& section = tokens[tokens.size() - 2];
+    absl::StatusOr<Metadata> read = Metadata::Parse(section.text);
+    if (read.ok()) {
+      metadata = *std::move(read);
+    } else {
+      diagnostics.Error(section.span, DiagnosticKind::kBadMetadata,
+                        absl::StrCat("the metadata section is no graph of nodes: ", read.status().message()));
+      return false;
+    }
+    tokens.erase(tokens.end() - 2);
+  }
   if (std::string prelude = NeededPrelude(tokens, module); !prelude.empty()) {
     // Behind the program's own text, as one: each may mention the other.
     tokens.pop_back();
     std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", std::move(prelude)), diagnostics);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  Parser(std::move(tokens), module, diagnostics).ParseAll();
+  Parser(std::move(tokens), std::move(metadata), module, diagnostics).ParseAll();
   return diagnostics.errors() == before;
 }
 

@@ -13,19 +13,38 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/module.h"
 #include "compiler/text/lexer.h"
+#include "compiler/text/metadata.h"
 
 namespace rvm::text {
 
+// For suggestions.
+std::vector<std::string_view> DTypeNames();
+
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, ir::Module& module, diagnostics::Diagnostics& diagnostics)
-      : tokens_(std::move(tokens)), module_(module), arena_(*module.arena), diagnostics_(diagnostics) {}
+  Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, ir::Module& module,
+         diagnostics::Diagnostics& diagnostics)
+      : tokens_(std::move(tokens)),
+        metadata_(std::move(metadata)),
+        module_(module),
+        arena_(*module.arena),
+        diagnostics_(diagnostics) {
+    MeasureDepths();
+  }
 
   void ParseAll();  // parser_module.cc
 
  private:
+  struct Binding {
+    ir::Var* var;
+    ir::Expr* value;
+    ir::Span span;
+  };
+
   // ---- parser_module.cc
   void DeclareAll();
+  void DeclareAdt(const Token& name);
+  void ParseMainExpression();
   void SkipDefinition();
   void ParseVersion();
   void ParseAdt();
@@ -50,6 +69,7 @@ class Parser {
   bool ParseTypeParams(std::vector<const ir::TypeParam*>& params);
   bool ParseConstraints(std::vector<ir::TypeConstraint>& constraints);
   ir::TypeParam* FindTypeParam(std::string_view name);
+  void UseAs(ir::TypeParam* param, ir::Kind kind);
 
   // ---- parser_expr.cc
   ir::Expr* ParseSequence();
@@ -61,7 +81,8 @@ class Parser {
   ir::Expr* ParseName();
   ir::Expr* ParseIf();
   ir::Expr* ParseMatch();
-  bool ParseClause(std::vector<ir::Clause>& clauses);
+  bool ParseClause(std::vector<ir::Clause>& clauses, ir::Span open);
+  bool BindPattern(const ir::Pattern& root);
   ir::Pattern* ParsePattern();
   ir::Pattern* ParsePatternOnThisStack();
   bool ParsePatternFields(ir::Pattern& pattern);
@@ -70,22 +91,53 @@ class Parser {
   ir::Expr* ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args);
   ir::Expr* ParseProjectionRest(ir::Expr* tuple);
   bool AtSequenceEnd() const { return Peek().kind == TokenKind::kEnd || PeekIs("}") || PeekIs(")"); }
+  // Reads one statement of a sequence into `bindings`, or its value into `result`; false after an error.
+  bool ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result);
   ir::Expr* ParseParenthesised();
   ir::Expr* ParseBlock();  // `{ ... }`
   ir::Expr* ParseRefCall();
   ir::Expr* ParseMeta();
   bool LooksLikeTypeArgs() const;
-  bool ParseAttrs(ir::Attrs& attrs);
+  bool ParseAttrs(ir::Attrs& attrs, ir::Span open);
   bool AtAttr() const { return Peek().kind == TokenKind::kIdent && PeekIs("=", 1); }
 
   // ---- parser_literal.cc
   ir::Expr* ParseNumber(const Token& token, bool negative);
   ir::Expr* ParseConstant();  // `Constant(...)`
-  ir::Expr* MakeScalar(Literal literal, ir::Span span) { return arena_.New<ir::Constant>(std::move(literal), span); }
+  ir::Expr* MakeConstant(Literal literal, ir::Span span) { return arena_.New<ir::Constant>(std::move(literal), span); }
   std::optional<Literal> ScalarOf(const Token& token, bool negative);
   std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
   bool ParseAttrValue(ir::AttrValue& value);
   std::optional<std::string> Unquote(const Token& token);
+
+  // ---- parser_error.cc: what is reported, and where reading goes on
+  diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message) {
+    return diagnostics_.Error(span, kind, std::move(message));
+  }
+  // "saw X; expected Y" at the next token.
+  std::nullptr_t Unexpected(std::string_view expected,
+                            diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
+  std::string Saw() const;
+  // Reports that `close`, for the bracket at `open`, does not stand here.
+  std::nullptr_t Unclosed(std::string_view close, ir::Span open);
+  // Behind an item of a list: takes a comma, or stays before `close`; else reports.
+  bool Separator(std::string_view close, ir::Span open);
+  // Reports that a statement does not end here, in a block closed by `close`.
+  void UnendedStatement();
+  // A second definition of `name`, what stands at `span`; the first is at `first`.
+  void Duplicate(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, ir::Span first);
+  void UnknownVariable(const Token& name);
+  void UnknownFunction(const Token& name);
+  void UnknownWord(ir::Span span, std::string_view name);  // an operator or constructor
+  void UnknownConstructor(ir::Span span, std::string_view name);
+  void UnknownType(const Token& name);
+  void Unknown(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, std::string_view name,
+               std::vector<std::string_view> known);
+  // Stands for an expression in error, so that the text behind it is read; never typed.
+  ir::Expr* ErrorExpr(ir::Span span) { return arena_.New<ir::Tuple>(std::vector<ir::Expr*>{}, span); }
+  // Goes behind the `;` that ends the statement whose first token had `depth`; false if there is none.
+  bool SkipStatement(uint32_t depth);
+  void MeasureDepths();
 
   // ---- tokens
   const Token& Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
@@ -100,8 +152,9 @@ class Parser {
     return true;
   }
   // Reports "saw X; expected Y" unless the next token is `text`.
-  bool Expect(std::string_view text);
-  std::nullptr_t Unexpected(std::string_view expected);
+  bool Expect(std::string_view text, diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
+  // Behind what a bracket holds: the bracket's end.
+  bool ExpectClose(std::string_view close, ir::Span open) { return Accept(close) || Unclosed(close, open) != nullptr; }
   ir::Span From(ir::Span begin) const {
     uint32_t end = at_ == 0 ? begin.end : tokens_[at_ - 1].span.end;
     return {begin.source, begin.begin, std::max(end, begin.end)};
@@ -112,20 +165,22 @@ class Parser {
   void Push(ir::Var* var);
   void PopTo(size_t depth);
   ir::Var* FindVar(std::string_view name) const;
-  std::nullptr_t UnknownName(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what,
-                             std::string_view name);
 
   std::vector<Token> tokens_;
+  std::vector<uint32_t> depths_;  // of brackets, around each token
+  std::optional<Metadata> metadata_;
   ir::Module& module_;
   ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
   size_t at_ = 0;
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;
+  absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope
   std::vector<ir::TypeParam*> type_params_;
+  absl::flat_hash_set<const ir::TypeParam*> declared_types_;  // those declared as `A: Type`
   // Dim names not in scope become parameters of the definition being read.
   std::vector<ir::TypeParam*>* implicit_dims_ = nullptr;
-  absl::flat_hash_set<std::string> globals_;
+  absl::flat_hash_map<std::string, ir::Span> globals_;
   absl::flat_hash_map<std::string, ir::AdtDef*> adts_;
   absl::flat_hash_map<std::string, ir::Constructor*> constructors_;
 };

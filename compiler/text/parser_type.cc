@@ -7,6 +7,11 @@ namespace rvm::text {
 
 using diagnostics::DiagnosticKind;
 
+std::vector<std::string_view> DTypeNames() {
+  return {"bool",   "int8",   "int16",   "int32",   "int64",   "uint8",   "uint16",
+          "uint32", "uint64", "float16", "float32", "float64", "bfloat16"};
+}
+
 ir::TypeParam* Parser::FindTypeParam(std::string_view name) {
   for (auto it = type_params_.rbegin(); it != type_params_.rend(); ++it) {
     if ((*it)->name == name) return *it;
@@ -19,13 +24,25 @@ ir::TypeParam* Parser::FindTypeParam(std::string_view name) {
   return nullptr;
 }
 
+// A parameter without a kind gets that of the first place where it stands.
+void Parser::UseAs(ir::TypeParam* param, ir::Kind kind) {
+  if (param->kind == ir::Kind::kType && !declared_types_.contains(param)) param->kind = kind;
+}
+
 bool Parser::ParseTypeParams(std::vector<const ir::TypeParam*>& params) {
   std::string_view close = PeekIs("[") ? "]" : PeekIs("<") ? ">" : "";
   if (close.empty()) return true;
-  Take();
+  ir::Span open = Take().span;
   while (!Accept(close)) {
-    if (Peek().kind != TokenKind::kIdent) return Unexpected("a type parameter") != nullptr;
+    if (Peek().kind != TokenKind::kIdent) {
+      return Unexpected("a type parameter", DiagnosticKind::kMissingName) != nullptr;
+    }
     Token name = Take();
+    for (const ir::TypeParam* other : params) {
+      if (other->name != name.text) continue;
+      std::string what = absl::StrCat("type parameter `", other->name, "`");
+      Duplicate(name.span, DiagnosticKind::kDuplicateTypeParameter, what, other->span);
+    }
     auto* param = arena_.New<ir::TypeParam>(arena_.NextId(), std::string(name.text), ir::Kind::kType, name.span);
     if (Accept(":")) {
       Token kind = Take();
@@ -35,16 +52,18 @@ bool Parser::ParseTypeParams(std::vector<const ir::TypeParam*>& params) {
         param->kind = ir::Kind::kBaseType;
       else if (kind.text == "ShapeVar")
         param->kind = ir::Kind::kShapeVar;
-      else if (kind.text != "Type") {
-        diagnostics_.Error(kind.span, DiagnosticKind::kKindMismatch,
-                           absl::StrCat("saw the kind `", absl::string_view(kind.text.data(), kind.text.size()),
-                                        "`; expected `Type`, `BaseType`, `Shape` or `ShapeVar`"));
+      else if (kind.text == "Type")
+        declared_types_.insert(param);
+      else {
+        Error(kind.span, DiagnosticKind::kUnknownKind,
+              absl::StrCat("saw the kind `", absl::string_view(kind.text.data(), kind.text.size()),
+                           "`; expected `Type`, `BaseType`, `Shape` or `ShapeVar`"));
         return false;
       }
     }
     params.push_back(param);
     type_params_.push_back(param);
-    if (!PeekIs(close) && !Expect(",")) return false;
+    if (!Separator(close, open)) return false;
   }
   return true;
 }
@@ -56,15 +75,16 @@ const ir::Type* Parser::ParseType() {
 const ir::Type* Parser::ParseTypeOnThisStack() {
   if (Accept("_")) return arena_.New<ir::HoleType>(int64_t{0});
   if (PeekIs("Tensor")) return ParseTensorType();
-  if (Accept("(")) {
+  if (PeekIs("(")) {
+    ir::Span open = Take().span;
     std::vector<const ir::Type*> fields;
     bool comma = false;
     while (!Accept(")")) {
       const ir::Type* field = ParseType();
       if (field == nullptr) return nullptr;
       fields.push_back(field);
-      comma = Accept(",");
-      if (!comma && !PeekIs(")")) return Unexpected("`,` or `)`");
+      comma = PeekIs(",");
+      if (!Separator(")", open)) return nullptr;
     }
     if (fields.size() == 1 && !comma) return fields[0];
     return arena_.New<ir::TupleType>(std::move(fields));
@@ -73,15 +93,17 @@ const ir::Type* Parser::ParseTypeOnThisStack() {
     Take();
     std::vector<const ir::TypeParam*> type_params;
     size_t outer = type_params_.size();
-    if (!ParseTypeParams(type_params) || !Expect("(")) return nullptr;
+    if (!ParseTypeParams(type_params)) return nullptr;
+    ir::Span open = Peek().span;
+    if (!Expect("(")) return nullptr;
     std::vector<const ir::Type*> params;
     while (!Accept(")")) {
       const ir::Type* param = ParseType();
       if (param == nullptr) return nullptr;
       params.push_back(param);
-      if (!PeekIs(")") && !Expect(",")) return nullptr;
+      if (!Separator(")", open)) return nullptr;
     }
-    if (!Expect("->")) return nullptr;
+    if (!Expect("->", DiagnosticKind::kMissingArrow)) return nullptr;
     const ir::Type* result = ParseType();
     std::vector<ir::TypeConstraint> constraints;
     if (result == nullptr || !ParseConstraints(constraints)) return nullptr;
@@ -90,20 +112,24 @@ const ir::Type* Parser::ParseTypeOnThisStack() {
   }
   if ((PeekIs("ref") || PeekIs("Ref")) && (PeekIs("(", 1) || PeekIs("[", 1))) {
     Take();
-    std::string_view close = Take().text == "(" ? ")" : "]";
+    Token open = Take();
     const ir::Type* contents = ParseType();
-    if (contents == nullptr || !Expect(close)) return nullptr;
+    if (contents == nullptr || !ExpectClose(open.text == "(" ? ")" : "]", open.span)) return nullptr;
     return arena_.New<ir::RefType>(contents);
   }
   if (Peek().kind == TokenKind::kIdent) return ParseNamedType();
-  return Unexpected("a type");
+  return Unexpected("a type", DiagnosticKind::kMissingType);
 }
 
 const ir::Type* Parser::ParseTensorType() {
   Take();
   ir::ShapeTerm shape;
   ir::DTypeTerm dtype;
-  if (!Expect("[") || !ParseShape(shape) || !Expect(",") || !ParseDType(dtype) || !Expect("]")) return nullptr;
+  ir::Span open = Peek().span;
+  if (!Expect("[") || !ParseShape(shape) || !Expect(",", DiagnosticKind::kMissingComma) || !ParseDType(dtype)) {
+    return nullptr;
+  }
+  if (!ExpectClose("]", open)) return nullptr;
   return arena_.New<ir::TensorType>(std::move(shape), dtype);
 }
 
@@ -115,18 +141,25 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
   if (Peek().kind == TokenKind::kIdent) {
     Token name = Take();
     ir::TypeParam* param = FindTypeParam(name.text);
-    if (param == nullptr) return UnknownName(name.span, DiagnosticKind::kUnknownType, "type", name.text) != nullptr;
-    if (param->kind == ir::Kind::kType) param->kind = ir::Kind::kShape;
+    if (param == nullptr) {
+      std::vector<std::string_view> known;
+      for (const ir::TypeParam* other : type_params_) known.push_back(other->name);
+      Unknown(name.span, DiagnosticKind::kUnknownShape, "shape", name.text, std::move(known));
+      shape = ir::ShapeTerm::OfHole(0);
+      return true;
+    }
+    UseAs(param, ir::Kind::kShape);
     shape = ir::ShapeTerm::OfParam(param);
     return true;
   }
+  ir::Span open = Peek().span;
   if (!Expect("(")) return false;
   Dims dims;
   while (!Accept(")")) {
     std::optional<Dim> dim = ParseDim();
     if (!dim) return false;
     dims.push_back(*dim);
-    if (!PeekIs(")") && !Expect(",")) return false;
+    if (!Separator(")", open)) return false;
   }
   shape = ir::ShapeTerm::Of(std::move(dims));
   return true;
@@ -157,9 +190,10 @@ std::optional<Dim> Parser::ParseDimProduct() {
 std::optional<Dim> Parser::ParseDimAtom() {
   if (Accept("?")) return Dim::Any();
   if (Accept("_")) return Dim::Hole(0);
-  if (Accept("(")) {
+  if (PeekIs("(")) {
+    ir::Span open = Take().span;
     std::optional<Dim> dim = ParseDim();
-    if (!dim || !Expect(")")) return std::nullopt;
+    if (!dim || !ExpectClose(")", open)) return std::nullopt;
     return dim;
   }
   if (Peek().kind == TokenKind::kNumber) {
@@ -167,8 +201,10 @@ std::optional<Dim> Parser::ParseDimAtom() {
     int64_t value = 0;
     if (absl::SimpleAtoi(absl::string_view(token.text.data(), token.text.size()), &value) && value >= 0)
       return Dim(value);
-    diagnostics_.Error(token.span, DiagnosticKind::kBadNumber, "an extent must be an integer that is not negative");
-    return std::nullopt;
+    Error(token.span, DiagnosticKind::kBadExtent,
+          absl::StrCat("saw the extent `", absl::string_view(token.text.data(), token.text.size()),
+                       "`; expected an integer from 0 to 2^63 - 1"));
+    return Dim::Hole(0);
   }
   if (Peek().kind == TokenKind::kIdent) {
     Token name = Take();
@@ -178,12 +214,12 @@ std::optional<Dim> Parser::ParseDimAtom() {
       implicit_dims_->push_back(param);
     }
     if (param == nullptr) {
-      diagnostics_.Error(name.span, DiagnosticKind::kUnknownType,
-                         absl::StrCat("no dim is named `", absl::string_view(name.text.data(), name.text.size()),
-                                      "` here; use `?` or declare it"));
-      return std::nullopt;
+      Error(name.span, DiagnosticKind::kUnknownDim,
+            absl::StrCat("no dim is named `", absl::string_view(name.text.data(), name.text.size()),
+                         "` here; use `?` or declare it"));
+      return Dim::Hole(0);
     }
-    if (param->kind == ir::Kind::kType) param->kind = ir::Kind::kShapeVar;
+    UseAs(param, ir::Kind::kShapeVar);
     return Dim::Var(param->id, param->name);
   }
   Unexpected("an extent: a number, a name or `?`");
@@ -195,15 +231,19 @@ bool Parser::ParseDType(ir::DTypeTerm& dtype) {
     dtype = ir::DTypeTerm::OfHole(0);
     return true;
   }
-  if (Peek().kind != TokenKind::kIdent) return Unexpected("a dtype") != nullptr;
+  if (Peek().kind != TokenKind::kIdent) return Unexpected("a dtype", DiagnosticKind::kMissingType) != nullptr;
   Token name = Take();
   if (ir::TypeParam* param = FindTypeParam(name.text)) {
-    if (param->kind == ir::Kind::kType) param->kind = ir::Kind::kBaseType;
+    UseAs(param, ir::Kind::kBaseType);
     dtype = ir::DTypeTerm::OfParam(param);
     return true;
   }
   std::optional<DataType> parsed = ParseDataType(name.text);
-  if (!parsed) return UnknownName(name.span, DiagnosticKind::kUnknownType, "dtype", name.text) != nullptr;
+  if (!parsed) {
+    Unknown(name.span, DiagnosticKind::kUnknownDType, "dtype", name.text, DTypeNames());
+    dtype = ir::DTypeTerm::OfHole(0);
+    return true;
+  }
   dtype = ir::DTypeTerm::Of(*parsed);
   return true;
 }
@@ -225,6 +265,7 @@ bool Parser::ParseTypeArg(ir::Kind expected, ir::TypeArg& arg) {
 // Arguments up to `close`. Where parameters are not known yet the form decides.
 bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam* const> params,
                            std::vector<ir::TypeArg>& args) {
+  ir::Span open = Take().span;
   while (!Accept(close)) {
     ir::Kind kind = args.size() < params.size() ? params[args.size()]->kind : ir::Kind::kType;
     bool is_shape = PeekIs("(") && (Peek(1).kind == TokenKind::kNumber || PeekIs("?", 1));
@@ -233,7 +274,7 @@ bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam
     ir::TypeArg arg;
     if (!ParseTypeArg(kind, arg)) return false;
     args.push_back(std::move(arg));
-    if (!PeekIs(close) && !Expect(",")) return false;
+    if (!Separator(close, open)) return false;
   }
   return true;
 }
@@ -244,34 +285,34 @@ const ir::Type* Parser::ParseNamedType() {
   if (auto found = adts_.find(absl::string_view(name.text.data(), name.text.size())); found != adts_.end()) {
     std::vector<ir::TypeArg> args;
     std::string_view close = PeekIs("[") ? "]" : PeekIs("<") ? ">" : "";
-    if (!close.empty()) {
-      Take();
-      if (!ParseTypeArgs(close, found->second->type_params, args)) return nullptr;
-    }
+    if (!close.empty() && !ParseTypeArgs(close, found->second->type_params, args)) return nullptr;
     if (args.size() != found->second->type_params.size()) {
-      diagnostics_.Error(From(name.span), DiagnosticKind::kArityMismatch,
-                         absl::StrCat("type `", found->second->name, "` has ", args.size(),
-                                      " type arguments; expected ", found->second->type_params.size()));
-      return nullptr;
+      Error(From(name.span), DiagnosticKind::kWrongNumberOfTypeArguments,
+            absl::StrCat("type `", found->second->name, "` is given ", args.size(), " type argument",
+                         args.size() == 1 ? "" : "s", "; expected ", found->second->type_params.size()))
+          .AddNote(found->second->span, absl::StrCat("`", found->second->name, "` is defined here"));
+      return arena_.New<ir::HoleType>(int64_t{0});
     }
     return arena_.New<ir::AdtType>(found->second, std::move(args));
   }
   if (std::optional<DataType> dtype = ParseDataType(name.text)) return ir::MakeScalarType(arena_, *dtype);
-  return UnknownName(name.span, DiagnosticKind::kUnknownType, "type", name.text);
+  UnknownType(name);
+  return arena_.New<ir::HoleType>(int64_t{0});
 }
 
 bool Parser::ParseConstraints(std::vector<ir::TypeConstraint>& constraints) {
   if (!Accept("where")) return true;
   do {
-    if (Peek().kind != TokenKind::kIdent) return Unexpected("a relation") != nullptr;
+    if (Peek().kind != TokenKind::kIdent) return Unexpected("a relation", DiagnosticKind::kMissingName) != nullptr;
     Token name = Take();
     ir::TypeConstraint constraint{std::string(name.text), {}, name.span};
-    if (Accept("(")) {
+    if (PeekIs("(")) {
+      ir::Span open = Take().span;
       while (!Accept(")")) {
         const ir::Type* arg = ParseType();
         if (arg == nullptr) return false;
         constraint.args.push_back(arg);
-        if (!PeekIs(")") && !Expect(",")) return false;
+        if (!Separator(")", open)) return false;
       }
     }
     constraints.push_back(std::move(constraint));

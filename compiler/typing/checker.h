@@ -32,6 +32,16 @@ class Checker {
   // What a value flows into, for the message if it does not fit: "argument 1 of `@f`".
   using Subject = absl::FunctionRef<std::string()>;
 
+  // Where a value flows, for the message if it does not fit. Its notes are those of
+  // AddOrigin(value) and `declared`, where the expectation was written.
+  struct Site {
+    diagnostics::DiagnosticKind kind;
+    ir::Span span;
+    const ir::Expr* value = nullptr;
+    ir::Span declared = {};
+    std::string_view declared_what = "";  // "the parameter is declared here"
+  };
+
   // ---- checker_module.cc
   void DeclareFunction(const ir::GlobalFunction& global);
   void CheckBodies();
@@ -57,7 +67,8 @@ class Checker {
   const ir::Type* RefContents(ir::Expr* ref, std::string_view what);
   // Declares the parameters; returns the function's type.
   const ir::FuncType* DeclareLiteral(ir::Function* function);
-  void CheckBody(ir::Function* function, const ir::FuncType* type, const ir::Type* expected, Subject subject);
+  void CheckBody(ir::Function* function, const ir::FuncType* type, const ir::Type* expected, ir::Span declared,
+                 Subject subject);
   const ir::Type* ScalarType(DataType dtype);
   // The type that branches join into.
   const ir::Type* JoinType(const ir::Type* expected);
@@ -75,12 +86,16 @@ class Checker {
   const ir::FuncType* CalleeType(ir::Call* call);
   bool CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir::Call* call, std::vector<ir::TypeArg>* args);
   std::string CalleeName(const ir::Expr* callee);
+  Site ArgumentSite(const ir::Call* call, size_t i) const;
 
   // ---- Flows and messages
   // `from` comes to `to`; reports "SUBJECT has type `..`; expected `..`" if it does not fit.
-  bool Flow(const ir::Type* from, const ir::Type* to, ir::Span span, Subject subject);
-  void ReportMismatch(const ir::Type* from, const ir::Type* to, ir::Span span, Subject subject);
-  void Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
+  bool Flow(const ir::Type* from, const ir::Type* to, const Site& site, Subject subject);
+  void ReportMismatch(const ir::Type* from, const ir::Type* to, const Site& site, Subject subject);
+  // Notes where a variable, or the function that is called, was declared.
+  void AddOrigin(diagnostics::Diagnostic& diagnostic, const ir::Expr* value);
+  ir::Span SpanOfGlobal(std::string_view name) const;
+  diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
   std::string Text(const ir::Type* type);
 
   void SetType(ir::Expr* expr, const ir::Type* type);
@@ -93,6 +108,7 @@ class Checker {
   RelationQueue relations_;
   struct Global {
     const ir::FuncType* type;
+    const ir::GlobalFunction* global;
     bool is_checked = false;  // the body was
   };
   absl::flat_hash_map<std::string_view, Global> globals_;

@@ -34,6 +34,30 @@ TypeArg OwnArg(ir::Arena& arena, const ir::TypeParam& param) {
   return arg;
 }
 
+// A name or a dtype between `<` and `>` is read as a type: what it is where `kind` is expected.
+TypeArg InKind(const TypeArg& arg, ir::Kind kind) {
+  if (arg.kind != ir::Kind::kType || kind == ir::Kind::kType) return arg;
+  TypeArg result;
+  result.kind = kind;
+  const auto* name = DynCast<ir::ParamType>(arg.type);
+  const auto* scalar = DynCast<ir::TensorType>(arg.type);
+  if (name != nullptr && name->param->kind == kind) {
+    if (kind == ir::Kind::kBaseType) result.dtype = ir::DTypeTerm::OfParam(name->param);
+    if (kind == ir::Kind::kShape) result.shape = ir::ShapeTerm::OfParam(name->param);
+    if (kind == ir::Kind::kShapeVar) result.dim = Dim::Var(name->param->id, name->param->name);
+    return result;
+  }
+  if (scalar == nullptr || !scalar->shape.is_dims() || !scalar->shape.dims.empty()) return arg;
+  if (kind != ir::Kind::kBaseType) return arg;
+  result.dtype = scalar->dtype;
+  return result;
+}
+
+ir::Kind KindOf(const TypeArg& arg) {
+  const auto* name = arg.kind == ir::Kind::kType ? DynCast<ir::ParamType>(arg.type) : nullptr;
+  return name != nullptr ? name->param->kind : arg.kind;
+}
+
 }  // namespace
 
 std::string Checker::CalleeName(const Expr* callee) {
@@ -50,15 +74,15 @@ std::string Checker::CalleeName(const Expr* callee) {
 bool Checker::CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir::Call* call,
                             std::vector<TypeArg>* args) {
   if (call->explicit_type_args.size() > params.size()) {
-    Error(call->span, DiagnosticKind::kArityMismatch,
+    Error(call->span, DiagnosticKind::kWrongNumberOfTypeArguments,
           absl::StrCat(CalleeName(call->callee), " is given ", Count(call->explicit_type_args.size(), "type argument"),
                        "; expected at most ", params.size()));
     return false;
   }
   for (size_t i = 0; i < call->explicit_type_args.size(); ++i) {
-    const TypeArg& arg = call->explicit_type_args[i];
-    if (arg.kind != params[i]->kind) {
-      std::string_view saw = ir::KindName(arg.kind), expected = ir::KindName(params[i]->kind);
+    TypeArg arg = InKind(call->explicit_type_args[i], params[i]->kind);
+    if (KindOf(arg) != params[i]->kind) {
+      std::string_view saw = ir::KindName(KindOf(arg)), expected = ir::KindName(params[i]->kind);
       Error(call->span, DiagnosticKind::kKindMismatch,
             absl::StrCat("type argument `", ir::TypeArgToString(arg), "` of ", CalleeName(call->callee), " has kind `",
                          Abseil(saw), "`; expected `", Abseil(expected), "`"));
@@ -85,6 +109,8 @@ void Checker::QueueConstraints(const ir::FuncType& type, ir::Span span, const ir
     relation.attrs = attrs;
     relation.args = constraint.args;
     relation.span = span;
+    relation.is_constraint = true;
+    relation.declared_at = constraint.span;
     relation.assumptions = assumptions_;
     if (relation.args.empty()) {
       relation.args = type.params;
@@ -113,7 +139,7 @@ const ir::FuncType* Checker::GlobalType(ir::GlobalExpr* expr, std::vector<TypeAr
     std::vector<std::string_view> names;
     for (const ir::GlobalFunction& function : module_.functions) names.push_back(function.name);
     std::string_view near = NearestName(expr->name, names);
-    Error(expr->span, DiagnosticKind::kUnknownName,
+    Error(expr->span, DiagnosticKind::kUnknownFunction,
           absl::StrCat("no function is named `@", expr->name, "`",
                        near.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(near), "`?")));
     return nullptr;
@@ -165,13 +191,13 @@ const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
   for (Expr* arg : call->args) relation.args.push_back(Check(arg, nullptr));
   bool ok = ops::CompleteAttrs(op, call->span, call->attrs, diagnostics_);
   if (call->args.size() != op.inputs.size()) {
-    Error(call->span, DiagnosticKind::kArityMismatch,
+    Error(call->span, DiagnosticKind::kWrongNumberOfArguments,
           absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"), "; expected ",
                        op.inputs.size(), op.variadic_tuple ? ", a tuple" : ""));
     ok = false;
   }
   if (!call->explicit_type_args.empty()) {
-    Error(call->span, DiagnosticKind::kArityMismatch,
+    Error(call->span, DiagnosticKind::kWrongNumberOfTypeArguments,
           absl::StrCat("`", Abseil(op.name), "` is given ", Count(call->explicit_type_args.size(), "type argument"),
                        "; expected none"));
     ok = false;
@@ -227,19 +253,46 @@ const ir::FuncType* Checker::CalleeType(ir::Call* call) {
   }
   if (var != nullptr) SetType(var, type);
   if (!solver_.IsError(type)) {
-    Error(call->span, DiagnosticKind::kNotAFunction,
-          absl::StrCat(CalleeName(call->callee), " is called but has type `", Text(type), "`; expected a function"));
+    auto& diagnostic = Error(
+        call->span, DiagnosticKind::kNotFunction,
+        absl::StrCat(CalleeName(call->callee), " is called but has type `", Text(type), "`; expected a function"));
+    AddOrigin(diagnostic, call->callee);
   }
   return nullptr;
+}
+
+Checker::Site Checker::ArgumentSite(const ir::Call* call, size_t i) const {
+  const Expr* arg = call->args[i];
+  Site site{DiagnosticKind::kArgumentTypeMismatch, arg->span, arg};
+  if (const auto* constructor = DynCast<ir::ConstructorExpr>(call->callee)) {
+    site.kind = DiagnosticKind::kFieldTypeMismatch;
+    site.declared = constructor->constructor->span;
+    site.declared_what = "the constructor is defined here";
+  }
+  if (const auto* global = DynCast<ir::GlobalExpr>(call->callee)) {
+    auto found = globals_.find(global->name);
+    if (found == globals_.end()) return site;
+    site.declared = found->second.global->function->params[i]->span;
+    site.declared_what = "the parameter is declared here";
+  }
+  return site;
 }
 
 const Type* Checker::CheckCall(ir::Call* call, const Type* expected) {
   if (auto* op = DynCast<ir::OpExpr>(call->callee)) return CheckOpCall(call, op);
   const ir::FuncType* type = CalleeType(call);
   if (type != nullptr && type->params.size() != call->args.size()) {
-    Error(call->span, DiagnosticKind::kArityMismatch,
-          absl::StrCat(CalleeName(call->callee), " is called with ", Count(call->args.size(), "argument"),
-                       "; expected ", type->params.size()));
+    auto* constructor = DynCast<ir::ConstructorExpr>(call->callee);
+    auto& diagnostic =
+        Error(call->span,
+              constructor != nullptr ? DiagnosticKind::kWrongNumberOfFields : DiagnosticKind::kWrongNumberOfArguments,
+              absl::StrCat(CalleeName(call->callee), " is called with ", Count(call->args.size(), "argument"),
+                           "; expected ", type->params.size()));
+    if (constructor != nullptr) {
+      diagnostic.AddNote(constructor->constructor->span, "the constructor is defined here");
+    } else {
+      AddOrigin(diagnostic, call->callee);
+    }
     for (Expr* arg : call->args) Check(arg, nullptr);
     solver_.Poison(type);
     return type->result;
@@ -257,7 +310,7 @@ const Type* Checker::CheckCall(ir::Call* call, const Type* expected) {
   for (size_t i = 0; i < call->args.size(); ++i) {
     Expr* arg = call->args[i];
     const Type* own = Check(arg, type->params[i]);
-    Flow(own, type->params[i], arg->span,
+    Flow(own, type->params[i], ArgumentSite(call, i),
          [&] { return absl::StrCat("argument ", i + 1, " of ", CalleeName(call->callee)); });
   }
   QueueConstraints(*type, call->span, call);

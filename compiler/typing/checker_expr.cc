@@ -12,6 +12,16 @@ using ir::Expr;
 using ir::ExprKind;
 using ir::Type;
 
+namespace {
+
+// What a chain of lets gives.
+const Expr* LastOf(const Expr* expr) {
+  while (const auto* let = DynCast<ir::Let>(expr)) expr = let->body;
+  return expr;
+}
+
+}  // namespace
+
 const Type* Checker::ScalarType(DataType dtype) {
   int key = static_cast<int>(dtype.code) << 24 | dtype.bits << 16 | dtype.lanes;
   const Type*& type = scalars_[key];
@@ -42,6 +52,7 @@ const Type* Checker::Check(Expr* expr, const Type* expected) {
 const Type* Checker::CheckSpine(Expr* expr, const Type* expected) {
   std::vector<Expr*> spine;
   const Type* join = nullptr;
+  ir::Span first;  // the first branch
   auto enter_branches = [&] {
     if (join == nullptr) join = JoinType(expected);
   };
@@ -52,8 +63,11 @@ const Type* Checker::CheckSpine(Expr* expr, const Type* expected) {
     } else if (auto* conditional = DynCast<ir::If>(expr)) {
       CheckCondition(conditional);
       enter_branches();
+      const Expr* last = LastOf(conditional->then_branch);
       const Type* type = Check(conditional->then_branch, join);
-      Flow(type, join, conditional->then_branch->span, [] { return std::string("a branch of `if`"); });
+      Flow(type, join, {DiagnosticKind::kBranchTypeMismatch, last->span, last, first, "the first branch ends here"},
+           [] { return std::string("a branch of `if`"); });
+      if (!first.valid()) first = last->span;
     } else {
       break;
     }
@@ -67,7 +81,8 @@ const Type* Checker::CheckSpine(Expr* expr, const Type* expected) {
   } else {
     result = Check(expr, join != nullptr ? join : expected);
     if (join != nullptr) {
-      Flow(result, join, expr->span, [] { return std::string("the `else` branch"); });
+      Flow(result, join, {DiagnosticKind::kBranchTypeMismatch, expr->span, expr, first, "the first branch ends here"},
+           [] { return std::string("the `else` branch"); });
       result = join;
     }
   }
@@ -79,31 +94,39 @@ void Checker::CheckLetValue(ir::Let* let) {
   ir::Var* var = let->var;
   const Type* annotation = var->annotation == nullptr ? nullptr : solver_.Freshen(var->annotation);
   auto subject = [&] { return absl::StrCat("the value of `%", var->name, "`"); };
+  const Expr* last = LastOf(let->value);
+  Site site{DiagnosticKind::kLetTypeMismatch, last->span, last, var->span, "the variable is declared here"};
   if (auto* function = DynCast<ir::Function>(let->value)) {
     const ir::FuncType* type = DeclareLiteral(function);
     Declare(var, annotation != nullptr ? annotation : type);
-    if (annotation != nullptr) Flow(type, annotation, let->value->span, subject);
-    CheckBody(function, type, nullptr, [&] { return absl::StrCat("the body of `%", var->name, "`"); });
+    if (annotation != nullptr) Flow(type, annotation, site, subject);
+    CheckBody(function, type, nullptr, var->span, [&] { return absl::StrCat("the body of `%", var->name, "`"); });
     SetType(function, type);
     return;
   }
   const Type* type = Check(let->value, annotation);
-  if (annotation != nullptr) Flow(type, annotation, let->value->span, subject);
+  if (annotation != nullptr) Flow(type, annotation, site, subject);
   Declare(var, annotation != nullptr ? annotation : type);
 }
 
 void Checker::CheckCondition(ir::If* conditional) {
   const Type* type = Check(conditional->condition, nullptr);
-  Flow(type, ScalarType(kBool), conditional->condition->span, [] { return std::string("the condition"); });
+  const Expr* condition = conditional->condition;
+  Flow(type, ScalarType(kBool), {DiagnosticKind::kConditionNotBool, condition->span, condition},
+       [] { return std::string("the condition"); });
 }
 
 void Checker::CheckClauses(ir::Match* match, const Type* join) {
   const Type* scrutinee = Check(match->value, nullptr);
   matches_.push_back(match);
+  ir::Span first;
   for (ir::Clause& clause : match->clauses) {
     CheckPattern(clause.pattern, scrutinee);
+    const Expr* last = LastOf(clause.body);
     const Type* type = Check(clause.body, join);
-    Flow(type, join, clause.body->span, [] { return std::string("a clause of `match`"); });
+    Flow(type, join, {DiagnosticKind::kClauseTypeMismatch, last->span, last, first, "the first clause ends here"},
+         [] { return std::string("a clause of `match`"); });
+    if (!first.valid()) first = last->span;
   }
 }
 
@@ -114,7 +137,7 @@ void Checker::CheckPattern(ir::Pattern* pattern, const Type* type) {
       case ir::PatternKind::kVar: {
         if (pattern->var->annotation == nullptr) return Declare(pattern->var, type);
         const Type* annotation = solver_.Freshen(pattern->var->annotation);
-        Flow(type, annotation, pattern->span,
+        Flow(type, annotation, {DiagnosticKind::kPatternTypeMismatch, pattern->span},
              [&] { return absl::StrCat("the value matched by `%", pattern->var->name, "`"); });
         return Declare(pattern->var, annotation);
       }
@@ -127,7 +150,7 @@ void Checker::CheckPattern(ir::Pattern* pattern, const Type* type) {
         } else {
           for (size_t i = 0; i < pattern->fields.size(); ++i) fields.push_back(solver_.FreshType());
           const Type* expected = solver_.arena().New<ir::TupleType>(fields);
-          if (!Flow(type, expected, pattern->span,
+          if (!Flow(type, expected, {DiagnosticKind::kPatternTypeMismatch, pattern->span},
                     [] { return std::string("the value matched by a tuple pattern"); })) {
             solver_.Poison(expected);
           }
@@ -152,15 +175,17 @@ void Checker::CheckConstructorPattern(ir::Pattern* pattern, const Type* type) {
   }
   if (!same) {
     const Type* expected = solver_.arena().New<ir::AdtType>(&adt, args);
-    if (!Flow(type, expected, pattern->span,
-              [&] { return absl::StrCat("the value matched by `", constructor.name, "`"); })) {
+    Site site{DiagnosticKind::kPatternTypeMismatch, pattern->span, nullptr, constructor.span,
+              "the constructor is defined here"};
+    if (!Flow(type, expected, site, [&] { return absl::StrCat("the value matched by `", constructor.name, "`"); })) {
       solver_.Poison(expected);
     }
   }
   if (pattern->fields.size() != constructor.fields.size()) {
-    Error(pattern->span, DiagnosticKind::kArityMismatch,
+    Error(pattern->span, DiagnosticKind::kWrongNumberOfFields,
           absl::StrCat("pattern `", constructor.name, "` has ", pattern->fields.size(),
-                       pattern->fields.size() == 1 ? " field" : " fields", "; expected ", constructor.fields.size()));
+                       pattern->fields.size() == 1 ? " field" : " fields", "; expected ", constructor.fields.size()))
+        .AddNote(constructor.span, "the constructor is defined here");
   }
   for (size_t i = 0; i < pattern->fields.size(); ++i) {
     const Type* field = i < constructor.fields.size() ? substitution.Apply(solver_.arena(), constructor.fields[i])
@@ -199,7 +224,7 @@ const Type* Checker::RefContents(Expr* ref, std::string_view what) {
   if (const auto* known = DynCast<ir::RefType>(solver_.Shallow(type))) return known->contents;
   const Type* contents = solver_.FreshType();
   const Type* expected = solver_.arena().New<ir::RefType>(contents);
-  if (!Flow(type, expected, ref->span,
+  if (!Flow(type, expected, {DiagnosticKind::kNotReference, ref->span, ref},
             [&] { return absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size())); })) {
     solver_.Poison(contents);
   }
@@ -211,7 +236,8 @@ const Type* Checker::CheckRefRead(ir::RefRead* read) { return RefContents(read->
 const Type* Checker::CheckRefWrite(ir::RefWrite* write) {
   const Type* contents = RefContents(write->ref, "written");
   const Type* type = Check(write->value, contents);
-  Flow(type, contents, write->value->span, [] { return std::string("the value written to a reference"); });
+  Flow(type, contents, {DiagnosticKind::kWriteTypeMismatch, write->value->span, write->value},
+       [] { return std::string("the value written to a reference"); });
   return solver_.arena().New<ir::TupleType>(std::vector<const Type*>{});
 }
 
@@ -227,7 +253,8 @@ const ir::FuncType* Checker::DeclareLiteral(ir::Function* function) {
   return solver_.arena().New<ir::FuncType>(function->type_params, std::move(params), result, function->constraints);
 }
 
-void Checker::CheckBody(ir::Function* function, const ir::FuncType* type, const Type* expected, Subject subject) {
+void Checker::CheckBody(ir::Function* function, const ir::FuncType* type, const Type* expected, ir::Span declared,
+                        Subject subject) {
   const auto* wanted = DynCast<ir::FuncType>(expected == nullptr ? nullptr : solver_.Shallow(expected));
   if (wanted != nullptr && wanted->params.size() == type->params.size() && type->type_params.empty()) {
     for (size_t i = 0; i < type->params.size(); ++i) {
@@ -244,9 +271,9 @@ void Checker::CheckBody(ir::Function* function, const ir::FuncType* type, const 
   }
   const Type* body = Check(function->body, type->result);
   assumptions_ = outer;
-  const Expr* last = function->body;
-  while (const auto* let = DynCast<ir::Let>(last)) last = let->body;
-  Flow(body, type->result, last->span, subject);
+  const Expr* last = LastOf(function->body);
+  Flow(body, type->result,
+       {DiagnosticKind::kResultTypeMismatch, last->span, last, declared, "the result type is declared here"}, subject);
 }
 
 const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
@@ -273,7 +300,7 @@ const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
     case ExprKind::kFunction: {
       auto* function = ir::Cast<ir::Function>(expr);
       const ir::FuncType* type = DeclareLiteral(function);
-      CheckBody(function, type, expected, [] { return std::string("the body of a function"); });
+      CheckBody(function, type, expected, {}, [] { return std::string("the body of a function"); });
       return type;
     }
     case ExprKind::kCall: return CheckCall(ir::Cast<ir::Call>(expr), expected);
@@ -283,7 +310,8 @@ const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
       const Type* asked = wanted == nullptr ? nullptr : wanted->contents;
       const Type* contents = JoinType(asked);
       const Type* value = Check(create->value, asked);
-      Flow(value, contents, create->value->span, [] { return std::string("the contents of a reference"); });
+      Flow(value, contents, {DiagnosticKind::kWriteTypeMismatch, create->value->span, create->value},
+           [] { return std::string("the contents of a reference"); });
       return solver_.arena().New<ir::RefType>(contents);
     }
     case ExprKind::kRefRead: return CheckRefRead(ir::Cast<ir::RefRead>(expr));

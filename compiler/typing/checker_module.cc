@@ -16,31 +16,52 @@ using ir::Type;
 
 std::string Checker::Text(const Type* type) { return ir::TypeToString(solver_.Resolve(type)); }
 
-void Checker::Error(ir::Span span, DiagnosticKind kind, std::string message) {
-  diagnostics_.Error(span, kind, std::move(message));
+diagnostics::Diagnostic& Checker::Error(ir::Span span, DiagnosticKind kind, std::string message) {
+  return diagnostics_.Error(span, kind, std::move(message));
 }
 
-bool Checker::Flow(const Type* from, const Type* to, ir::Span span, Subject subject) {
+bool Checker::Flow(const Type* from, const Type* to, const Site& site, Subject subject) {
   solver_.set_site(sites_.size());
-  sites_.push_back(span);
+  sites_.push_back(site.span);
   bool ok = solver_.Flow(from, to);
-  if (!ok) ReportMismatch(from, to, span, subject);
+  if (!ok) ReportMismatch(from, to, site, subject);
   relations_.Drain();
   return ok;
 }
 
-void Checker::ReportMismatch(const Type* from, const Type* to, ir::Span span, Subject subject) {
+ir::Span Checker::SpanOfGlobal(std::string_view name) const {
+  auto found = globals_.find(name);
+  return found == globals_.end() ? ir::Span{} : found->second.global->span;
+}
+
+void Checker::AddOrigin(diagnostics::Diagnostic& diagnostic, const ir::Expr* value) {
+  if (const auto* var = ir::DynCast<ir::VarExpr>(value); var != nullptr && var->var->span.valid()) {
+    std::string_view how = var->var->annotation != nullptr ? "` is given this type here" : "` is bound here";
+    diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, absl::string_view(how.data(), how.size())));
+  }
+  const auto* call = ir::DynCast<ir::Call>(value);
+  const auto* global = ir::DynCast<ir::GlobalExpr>(call != nullptr ? call->callee : value);
+  if (global == nullptr) return;
+  ir::Span span = SpanOfGlobal(global->name);
+  if (span.valid()) diagnostic.AddNote(span, absl::StrCat("`@", global->name, "` is defined here"));
+}
+
+void Checker::ReportMismatch(const Type* from, const Type* to, const Site& site, Subject subject) {
   FlowFailure failure = solver_.failure();
   if (solver_.ContainsError(from) || solver_.ContainsError(to)) return;
   std::string saw = Text(from), expected = Text(to);
   auto& diagnostic = diagnostics_.Error(
-      span, failure.infinite ? DiagnosticKind::kInfiniteType : DiagnosticKind::kTypeMismatch,
+      site.span, failure.infinite ? DiagnosticKind::kInfiniteType : site.kind,
       failure.infinite ? absl::StrCat(subject(), " has type `", saw, "`, which would contain itself")
                        : absl::StrCat(subject(), " has type `", saw, "`; expected `", expected, "`"));
-  if (failure.from == nullptr || failure.infinite) return;
-  std::string inner_saw = Text(failure.from), inner_expected = Text(failure.to);
-  if (inner_saw == saw || inner_saw == expected) return;
-  diagnostic.notes.push_back({{}, absl::StrCat("within it, `", inner_saw, "` is not `", inner_expected, "`")});
+  if (failure.from != nullptr && !failure.infinite) {
+    std::string inner_saw = Text(failure.from), inner_expected = Text(failure.to);
+    if (inner_saw != saw && inner_saw != expected)
+      diagnostic.AddNote({}, absl::StrCat("within it, `", inner_saw, "` is not `", inner_expected, "`"));
+  }
+  AddOrigin(diagnostic, site.value);
+  if (!site.declared.valid() || failure.infinite) return;
+  diagnostic.AddNote(site.declared, std::string(site.declared_what));
 }
 
 void Checker::SetType(ir::Expr* expr, const Type* type) {
@@ -69,8 +90,11 @@ void Checker::CheckModule() {
 
 void Checker::DeclareFunction(const ir::GlobalFunction& global) {
   const ir::FuncType* type = DeclareLiteral(global.function);
-  if (!globals_.emplace(global.name, Global{type}).second) {
-    Error(global.span, DiagnosticKind::kDuplicateName, absl::StrCat("`@", global.name, "` is defined twice"));
+  auto [first, is_new] = globals_.emplace(global.name, Global{type, &global});
+  if (!is_new) {
+    Error(global.span, DiagnosticKind::kDuplicateFunction,
+          absl::StrCat("function `@", global.name, "` is defined twice"))
+        .AddNote(first->second.global->span, "it is defined here first");
   }
   SetType(global.function, type);
 }
@@ -79,7 +103,7 @@ void Checker::DeclareFunction(const ir::GlobalFunction& global) {
 void Checker::CheckBodies() {
   for (size_t index : CalleesFirst(module_)) {
     const ir::GlobalFunction& global = module_.functions[index];
-    CheckBody(global.function, static_cast<const ir::FuncType*>(global.function->type), nullptr,
+    CheckBody(global.function, static_cast<const ir::FuncType*>(global.function->type), nullptr, global.span,
               [&] { return absl::StrCat("the body of `@", global.name, "`"); });
     globals_.find(global.name)->second.is_checked = true;
   }
@@ -97,15 +121,15 @@ void Checker::Settle() {
   for (const PendingDims& pending : solver_.TakePending()) {
     Dim from = solver_.ResolveDim(pending.from), to = solver_.ResolveDim(pending.to);
     if (CompareDims(from, to) != DimEquality::kDifferent) continue;
-    Error(sites_[pending.site], DiagnosticKind::kTypeMismatch,
+    Error(sites_[pending.site], DiagnosticKind::kDimMismatch,
           absl::StrCat("a dim is ", from.ToString(), "; expected ", to.ToString()));
   }
 }
 
 void Checker::ReportUnsolved() {
   for (const ir::Var* var : vars_) {
-    if (!solver_.IsOpen(var->type) || solver_.ContainsError(var->type)) continue;
-    Error(var->span, DiagnosticKind::kUnsolvedType,
+    if (var->name == "_" || !solver_.IsOpen(var->type) || solver_.ContainsError(var->type)) continue;
+    Error(var->span, DiagnosticKind::kUnsolvedVariable,
           absl::StrCat("the type of `%", var->name, "` is not determined (`", Text(var->type),
                        "`); expected an annotation"));
     solver_.Poison(var->type);
@@ -114,7 +138,7 @@ void Checker::ReportUnsolved() {
   relations_.ReportStuck();
   for (const ir::Expr* expr : exprs_) {
     if (!solver_.IsOpen(expr->type) || solver_.ContainsError(expr->type)) continue;
-    Error(expr->span, DiagnosticKind::kUnsolvedType,
+    Error(expr->span, DiagnosticKind::kUnsolvedExpression,
           absl::StrCat("the type of this expression is not determined (`", Text(expr->type),
                        "`); expected an annotation"));
     solver_.Poison(expr->type);

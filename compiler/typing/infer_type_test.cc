@@ -172,14 +172,14 @@ INSTANTIATE_TEST_SUITE_P(
         {"def @main(%l: List[int32]) { match (%l) { Cons(%h, _) => %h } }", "does not cover `Nil`"},
         {"def @main(%p: (Color, Color)) { match (%p) { (Red, _) => 1, (_, Red) => 2 } }",
          "does not cover `(Green, Green)`, `(Green, Blue)`, `(Blue, Green)`, `(Blue, Blue)`"},
-        {"def @main(%x: Tensor[(3), float32], %y: Tensor[(4), float32]) { %x + %y }", "[shape-mismatch]"},
+        {"def @main(%x: Tensor[(3), float32], %y: Tensor[(4), float32]) { %x + %y }", "[broadcast-mismatch]"},
         {"def @f(%x: Tensor[(n), float32], %y: Tensor[(n), float32]) { %x + %y }"
          "def @main(%a: Tensor[(4), float32], %b: Tensor[(5), float32]) { @f(%a, %b) }",
          "argument 2 of `@f` has type `Tensor[(5), float32]`; expected `Tensor[(4), float32]`"},
         {"def @main(%c: bool, %x: Tensor[(3), float32], %y: Tensor[(4), float32]) { if (%c) { %x } else { %y } }",
          "the `else` branch has type `Tensor[(4), float32]`; expected `Tensor[(3), float32]`"},
         {"def @main() { !3 }", "the reference that is read has type `int32`"},
-        {"def @main() { Cons(1, Cons(True, Nil)) }", "[type-mismatch]"},
+        {"def @main() { Cons(1, Cons(True, Nil)) }", "[field-type-mismatch]"},
         {"def @main() { let %r = ref(1); %r := True }",
          "the value written to a reference has type `bool`; expected `int32`"},
         {"def @main(%r: ref(Tensor[(3), float32])) -> ref(Tensor[(?), float32]) { %r }",
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
          "pattern `Cons` has 1 field; expected 2"},
         {"def @bc[A, B, C](%a: A, %b: B) -> C where Broadcast(A, B, C) { add(%a, %b) }"
          "def @main(%x: Tensor[(2, 2), float32], %y: Tensor[(3), float32]) { @bc(%x, %y) }",
-         "[shape-mismatch]"},
+         "[constraint-violated]"},
     }));
 
 // Each line is one error: none hides another and none causes another.

@@ -85,7 +85,7 @@ class KindChecker {
   void CheckAdtType(const ir::AdtType& type, ir::Span span) {
     const auto& params = type.adt->type_params;
     if (type.args.size() != params.size()) {
-      diagnostics_.Error(span, DiagnosticKind::kArityMismatch,
+      diagnostics_.Error(span, DiagnosticKind::kWrongNumberOfTypeArguments,
                          absl::StrCat("type `", type.adt->name, "` has ", type.args.size(),
                                       " type arguments; expected ", params.size()));
       return;
@@ -105,7 +105,7 @@ class KindChecker {
     for (const ir::TypeConstraint& constraint : constraints) {
       for (const Type* arg : constraint.args) CheckType(arg, constraint.span);
       if (ops::FindRelation(constraint.relation) != nullptr) continue;
-      diagnostics_.Error(constraint.span, DiagnosticKind::kUnknownName,
+      diagnostics_.Error(constraint.span, DiagnosticKind::kUnknownRelation,
                          absl::StrCat("no relation is named `", constraint.relation,
                                       "`; expected `Broadcast`, `BroadcastComp`, `Identity` or an operator"));
     }
@@ -145,7 +145,11 @@ class KindChecker {
       CheckType(function->result_annotation, function->span);
       CheckConstraints(function->constraints);
     } else if (const auto* call = DynCast<ir::Call>(expr)) {
-      for (const ir::TypeArg& arg : call->explicit_type_args) CheckArg(arg, call->span);
+      for (const ir::TypeArg& arg : call->explicit_type_args) {
+        // A name alone may be of any kind: the callee decides (Checker::CheckTypeArgs).
+        bool is_name = arg.kind == Kind::kType && arg.type->type_kind == ir::TypeKind::kParam;
+        if (!is_name) CheckArg(arg, call->span);
+      }
     } else if (const auto* let = DynCast<ir::Let>(expr)) {
       CheckVar(*let->var);
     }

@@ -41,19 +41,18 @@ class RelationQueue::Context : public ops::TypeContext {
     if (b == relation_.result) std::swap(a, b);
     bool is_result = a == relation_.result;
     FlowFailure failure = solver_.failure();
-    Fail(failure.infinite ? DiagnosticKind::kInfiniteType : DiagnosticKind::kTypeMismatch,
+    Fail(failure.infinite ? DiagnosticKind::kInfiniteType : DiagnosticKind::kOperatorResultMismatch,
          absl::StrCat(is_result ? "the result has type `" : "saw the type `", ir::TypeToString(solver_.Resolve(b)),
                       "`; expected `", ir::TypeToString(solver_.Resolve(a)), "`"),
          -1);
     return false;
   }
 
-  bool RequireEqual(const Dim& a, const Dim& b, std::string_view what) override {
+  bool RequireEqual(const Dim& a, const Dim& b, std::string_view what, DiagnosticKind kind) override {
     Dim x = solver_.ResolveDim(a), y = solver_.ResolveDim(b);
     if (x.kind() == DimKind::kHole || y.kind() == DimKind::kHole) return solver_.FlowDim(x, y);
     if (CompareDims(x, y) != DimEquality::kDifferent) return true;
-    Fail(DiagnosticKind::kShapeMismatch,
-         absl::StrCat(Abseil(what), ": saw ", x.ToString(), " and ", y.ToString(), "; expected equal"), -1);
+    Fail(kind, absl::StrCat(Abseil(what), ": saw ", x.ToString(), " and ", y.ToString(), "; expected equal"), -1);
     return false;
   }
 
@@ -67,7 +66,7 @@ class RelationQueue::Context : public ops::TypeContext {
     }
     if (CompareDims(x, y) == DimEquality::kEqual) return x;
     if (x.is_const() && y.is_const()) {
-      Fail(DiagnosticKind::kShapeMismatch,
+      Fail(DiagnosticKind::kBroadcastMismatch,
            absl::StrCat(Abseil(what), ": saw ", x.ToString(), " and ", y.ToString(), "; expected equal or 1"), -1);
       return x;
     }
@@ -88,13 +87,27 @@ class RelationQueue::Context : public ops::TypeContext {
     if (at_arg && relation_.call->args[static_cast<size_t>(arg)]->span.valid()) {
       span = relation_.call->args[static_cast<size_t>(arg)]->span;
     }
-    diagnostics_.Error(span, kind, std::move(message));
+    auto& diagnostic = diagnostics_.Error(span, relation_.is_constraint ? DiagnosticKind::kConstraintViolated : kind,
+                                          std::move(message));
+    AddNotes(diagnostic, at_arg ? static_cast<size_t>(arg) : args_.size());
     return Solve::kFailed;
   }
 
   bool failed() const { return failed_; }
 
  private:
+  // Where the variables among the arguments got their types; `only`: of that argument, or of all.
+  void AddNotes(diagnostics::Diagnostic& diagnostic, size_t only) {
+    if (relation_.is_constraint) diagnostic.AddNote(relation_.declared_at, "the relation is required here");
+    if (relation_.call == nullptr) return;
+    for (size_t i = 0; i < relation_.call->args.size() && i < args_.size(); ++i) {
+      const auto* var = ir::DynCast<ir::VarExpr>(relation_.call->args[i]);
+      if (var == nullptr || !var->var->span.valid() || (only < args_.size() && only != i)) continue;
+      diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, "` is bound here and has type `",
+                                                      ir::TypeToString(solver_.Resolve(args_[i])), "`"));
+    }
+  }
+
   Solver& solver_;
   diagnostics::Diagnostics& diagnostics_;
   const Relation& relation_;
@@ -167,12 +180,13 @@ Solve RelationQueue::TryProject(Entry& entry, std::vector<HoleUse>& uses) {
   }
   const auto* tuple = ir::DynCast<ir::TupleType>(type);
   if (tuple == nullptr || relation.project->index >= tuple->fields.size()) {
-    diagnostics_.Error(relation.span, DiagnosticKind::kBadProjection,
-                       tuple == nullptr ? absl::StrCat("projection from type `",
-                                                       ir::TypeToString(solver_.Resolve(type)), "`; expected a tuple")
-                                        : absl::StrCat("field ", relation.project->index, " of a tuple of type `",
-                                                       ir::TypeToString(solver_.Resolve(type)),
-                                                       "`; expected an index below ", tuple->fields.size()));
+    diagnostics_.Error(
+        relation.span, tuple == nullptr ? DiagnosticKind::kNotTuple : DiagnosticKind::kProjectionOutOfRange,
+        tuple == nullptr
+            ? absl::StrCat("projection from type `", ir::TypeToString(solver_.Resolve(type)), "`; expected a tuple")
+            : absl::StrCat("field ", relation.project->index, " of a tuple of type `",
+                           ir::TypeToString(solver_.Resolve(type)), "`; expected an index below ",
+                           tuple->fields.size()));
     return Solve::kFailed;
   }
   return solver_.Flow(tuple->fields[relation.project->index], relation.result) ? Solve::kDone : Solve::kFailed;
@@ -220,7 +234,7 @@ void RelationQueue::ReportStuck() {
       }
       std::string subject =
           relation.project != nullptr ? "a projection" : absl::StrCat("`", Abseil(relation.name), "`");
-      diagnostics_.Error(relation.span, DiagnosticKind::kUnsolvedType,
+      diagnostics_.Error(relation.span, DiagnosticKind::kUnsolvedOperator,
                          absl::StrCat(subject, " is applied to ", types,
                                       ", which the program does not determine; expected an annotation"));
     }

@@ -26,6 +26,8 @@ struct Relation {
   const ir::Call* call = nullptr;  // for argument spans and constant values; may be null
   const ir::Project* project = nullptr;
   ir::Span span;
+  bool is_constraint = false;  // of a `where`, which stands at `declared_at`
+  ir::Span declared_at;
   // The constraints of the functions around, which may be taken for granted.
   const std::vector<ir::TypeConstraint>* assumptions = nullptr;
 };

@@ -1,0 +1,316 @@
+#include "compiler/builder/program_builder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/edit_distance.h"
+#include "base/stack_guard.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::builder {
+
+namespace {
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string_view>& known) {
+  std::string_view near = NearestName(name, known);
+  return near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?");
+}
+
+}  // namespace
+
+// ---- Value
+
+Value::Value(bool value) : literal_(Literal::ScalarInt(kBool, value)) {}
+Value::Value(int value) : literal_(Literal::ScalarInt(kInt32, value)) {}
+Value::Value(int64_t value) : literal_(Literal::ScalarInt(kInt64, value)) {}
+Value::Value(float value) : literal_(Literal::Scalar(kFloat32, value)) {}
+Value::Value(double value) : literal_(Literal::Scalar(kFloat64, value)) {}
+Value::Value(Literal value) : literal_(std::move(value)) {}
+
+Value Value::Call(std::vector<Value> args) const {
+  ProgramBuilder* builder = builder_;
+  for (const Value& arg : args) builder = builder == nullptr ? arg.builder_ : builder;
+  RVM_CHECK(builder != nullptr, "a call of constants alone");
+  return builder->Call(*this, args);
+}
+
+Value Value::Field(uint32_t index) const {
+  RVM_CHECK(builder_ != nullptr, "a field of a constant");
+  return builder_->Bind(builder_->arena().New<ir::Project>(builder_->Use(*this), index, ir::Span{}));
+}
+
+Value Value::Named(std::string name) const {
+  const auto* var = ir::DynCast<ir::VarExpr>(leaf_);
+  RVM_CHECK(var != nullptr, "only the result of a step has a name");
+  var->var->name = std::move(name);
+  return *this;
+}
+
+Value Infix(std::string_view op, const Value& a, const Value& b) {
+  ProgramBuilder* builder = a.builder_ != nullptr ? a.builder_ : b.builder_;
+  RVM_CHECK(builder != nullptr, "an operator on constants alone");
+  return builder->Op(ops::FindInfix(op)->name, {a, b});
+}
+
+Value operator+(const Value& a, const Value& b) { return Infix("+", a, b); }
+Value operator-(const Value& a, const Value& b) { return Infix("-", a, b); }
+Value operator*(const Value& a, const Value& b) { return Infix("*", a, b); }
+Value operator/(const Value& a, const Value& b) { return Infix("/", a, b); }
+Value operator<(const Value& a, const Value& b) { return Infix("<", a, b); }
+Value operator<=(const Value& a, const Value& b) { return Infix("<=", a, b); }
+Value operator>(const Value& a, const Value& b) { return Infix(">", a, b); }
+Value operator>=(const Value& a, const Value& b) { return Infix(">=", a, b); }
+Value operator==(const Value& a, const Value& b) { return Infix("==", a, b); }
+Value operator!=(const Value& a, const Value& b) { return Infix("!=", a, b); }
+
+// ---- Types
+
+Type ProgramBuilder::Function(std::vector<Type> params, Type result) {
+  return arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), result);
+}
+
+Dim ProgramBuilder::NamedDim(std::string name) {
+  auto* param = arena().New<ir::TypeParam>(arena().NextId(), std::move(name), ir::Kind::kShapeVar, ir::Span{});
+  open_params_.push_back(param);
+  return Dim::Var(param->id, param->name);
+}
+
+Type ProgramBuilder::TypeParameter(std::string name) {
+  auto* param = arena().New<ir::TypeParam>(arena().NextId(), std::move(name), ir::Kind::kType, ir::Span{});
+  open_params_.push_back(param);
+  return arena().New<ir::ParamType>(param);
+}
+
+DataTypeBuilder ProgramBuilder::NewType(std::string name, std::vector<std::string> params) {
+  if (module_.FindAdt(name) != nullptr) Mistake(absl::StrCat("type `", name, "` is defined twice"));
+  auto* adt = arena().New<ir::AdtDef>();
+  adt->name = std::move(name);
+  for (std::string& param : params) {
+    adt->type_params.push_back(
+        arena().New<ir::TypeParam>(arena().NextId(), std::move(param), ir::Kind::kType, ir::Span{}));
+  }
+  module_.adts.push_back(adt);
+  return DataTypeBuilder(this, adt);
+}
+
+DataTypeBuilder& DataTypeBuilder::Constructor(std::string name, std::vector<Type> fields) {
+  if (builder_->module_.FindConstructor(name) != nullptr) {
+    builder_->Mistake(absl::StrCat("constructor `", name, "` is defined twice"));
+  }
+  auto* constructor = builder_->arena().New<ir::Constructor>();
+  constructor->name = std::move(name);
+  constructor->fields = std::move(fields);
+  constructor->adt = adt_;
+  constructor->tag = static_cast<uint32_t>(adt_->constructors.size());
+  adt_->constructors.push_back(constructor);
+  return *this;
+}
+
+Type DataTypeBuilder::Param(size_t i) const {
+  RVM_CHECK(i < adt_->type_params.size(), "a type has fewer parameters");
+  return builder_->arena().New<ir::ParamType>(adt_->type_params[i]);
+}
+
+Type DataTypeBuilder::Self() const {
+  std::vector<Type> own;
+  for (size_t i = 0; i < adt_->type_params.size(); ++i) own.push_back(Param(i));
+  return Of(std::move(own));
+}
+
+Type DataTypeBuilder::Of(std::vector<Type> arguments) const {
+  RVM_CHECK(arguments.size() == adt_->type_params.size(), "another number of type arguments");
+  std::vector<ir::TypeArg> args;
+  for (Type argument : arguments) args.push_back({ir::Kind::kType, argument, {}, {}, {}});
+  return builder_->arena().New<ir::AdtType>(adt_, std::move(args));
+}
+
+// ---- Nodes
+
+ir::Expr* ProgramBuilder::Use(const Value& value) {
+  if (value.leaf_ == nullptr) return arena().New<ir::Constant>(value.literal_, ir::Span{});
+  RVM_CHECK(value.builder_ == this, "a value of another builder");
+  if (const auto* var = ir::DynCast<ir::VarExpr>(value.leaf_)) return arena().New<ir::VarExpr>(var->var, ir::Span{});
+  if (const auto* global = ir::DynCast<ir::GlobalExpr>(value.leaf_)) {
+    return arena().New<ir::GlobalExpr>(global->name, ir::Span{});
+  }
+  if (const auto* op = ir::DynCast<ir::OpExpr>(value.leaf_)) return arena().New<ir::OpExpr>(op->op, ir::Span{});
+  if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(value.leaf_)) {
+    return arena().New<ir::ConstructorExpr>(constructor->constructor, ir::Span{});
+  }
+  // What stands for a mistake: the program is never typed.
+  return arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, ir::Span{});
+}
+
+std::vector<ir::Expr*> ProgramBuilder::UseAll(const std::vector<Value>& values) {
+  std::vector<ir::Expr*> exprs;
+  for (const Value& value : values) exprs.push_back(Use(value));
+  return exprs;
+}
+
+Value ProgramBuilder::Bind(ir::Expr* step) {
+  RVM_CHECK(!blocks_.empty(), "a step outside of a function's body");
+  auto* var = arena().New<ir::Var>(arena().NextId(), absl::StrCat("t", ++next_name_), nullptr, ir::Span{});
+  blocks_.back().push_back({var, step});
+  return Leaf(arena().New<ir::VarExpr>(var, ir::Span{}));
+}
+
+ir::Expr* ProgramBuilder::Build(Block block) {
+  blocks_.emplace_back();
+  ir::Expr* result = Use(block());
+  std::vector<Binding> bindings = std::move(blocks_.back());
+  blocks_.pop_back();
+  // `let %t = e; %t` is e.
+  const auto* last = ir::DynCast<ir::VarExpr>(result);
+  if (last != nullptr && !bindings.empty() && bindings.back().var == last->var) {
+    result = bindings.back().value;
+    bool is_recursive = result->expr_kind == ir::ExprKind::kFunction;
+    if (is_recursive) {
+      result = arena().New<ir::VarExpr>(last->var, ir::Span{});
+    } else {
+      bindings.pop_back();
+    }
+  }
+  for (size_t i = bindings.size(); i-- > 0;) {
+    result = arena().New<ir::Let>(bindings[i].var, bindings[i].value, result, ir::Span{});
+  }
+  return result;
+}
+
+ir::Function* ProgramBuilder::BuildFunction(const std::vector<Param>& params, Type result, Body body) {
+  std::vector<ir::Var*> vars;
+  std::vector<Value> values;
+  for (const Param& param : params) {
+    vars.push_back(arena().New<ir::Var>(arena().NextId(), param.name, param.type, ir::Span{}));
+    values.push_back(Leaf(arena().New<ir::VarExpr>(vars.back(), ir::Span{})));
+  }
+  ir::Expr* built = Build([&] { return body(values); });
+  return arena().New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::move(vars), result, built, ir::Span{});
+}
+
+// ---- Functions and weights
+
+Value ProgramBuilder::Define(std::string name, std::vector<Param> params, Type result, Body body) {
+  if (module_.FindFunction(name) != nullptr) Mistake(absl::StrCat("function `@", name, "` is defined twice"));
+  std::vector<const ir::TypeParam*> type_params = std::exchange(open_params_, {});
+  ir::Function* function = BuildFunction(params, result, body);
+  function->type_params = std::move(type_params);
+  module_.functions.push_back({name, function, {}});
+  return Global(std::move(name));
+}
+
+Value ProgramBuilder::Global(std::string name) {
+  mentioned_.push_back(name);
+  return Leaf(arena().New<ir::GlobalExpr>(std::move(name), ir::Span{}));
+}
+
+Value ProgramBuilder::Weight(std::string name, Type type) {
+  auto* var = arena().New<ir::Var>(arena().NextId(), std::move(name), type, ir::Span{});
+  module_.free_vars.push_back(var);
+  return Leaf(arena().New<ir::VarExpr>(var, ir::Span{}));
+}
+
+// ---- Steps
+
+Value ProgramBuilder::OpValue(std::string_view name) {
+  if (const ops::OpDef* op = ops::FindOp(name)) return Leaf(arena().New<ir::OpExpr>(op, ir::Span{}));
+  std::vector<std::string_view> known;
+  for (const ops::OpDef* op : ops::AllOps()) known.push_back(op->name);
+  Mistake(absl::StrCat("no operator is named `", Abseil(name), "`", DidYouMean(name, known)));
+  return Leaf(arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, ir::Span{}));
+}
+
+Value ProgramBuilder::Constructor(std::string_view name) {
+  if (const ir::Constructor* constructor = module_.FindConstructor(name)) {
+    return Leaf(arena().New<ir::ConstructorExpr>(constructor, ir::Span{}));
+  }
+  std::vector<std::string_view> known;
+  for (const ir::AdtDef* adt : module_.adts) {
+    for (const ir::Constructor* constructor : adt->constructors) known.push_back(constructor->name);
+  }
+  Mistake(absl::StrCat("no constructor is named `", Abseil(name), "`", DidYouMean(name, known)));
+  return Leaf(arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, ir::Span{}));
+}
+
+Value ProgramBuilder::Op(std::string_view name, std::vector<Value> args, ir::Attrs attrs) {
+  Value op = OpValue(name);
+  return Bind(arena().New<ir::Call>(Use(op), UseAll(args), std::move(attrs), ir::Span{}));
+}
+
+Value ProgramBuilder::Call(const Value& callee, const std::vector<Value>& args) {
+  return Bind(arena().New<ir::Call>(Use(callee), UseAll(args), ir::Attrs{}, ir::Span{}));
+}
+
+Value ProgramBuilder::TupleOf(const std::vector<Value>& fields) {
+  return Bind(arena().New<ir::Tuple>(UseAll(fields), ir::Span{}));
+}
+
+Value ProgramBuilder::If(const Value& condition, Block then_block, Block else_block) {
+  ir::Expr* test = Use(condition);
+  ir::Expr* then_branch = Build(then_block);
+  return Bind(arena().New<ir::If>(test, then_branch, Build(else_block), ir::Span{}));
+}
+
+ir::Pattern* ProgramBuilder::BuildPattern(const Pattern& pattern, std::vector<Value>& vars) {
+  auto* built = arena().New<ir::Pattern>();
+  built->kind = pattern.kind;
+  if (pattern.kind == ir::PatternKind::kVar) {
+    built->var = arena().New<ir::Var>(arena().NextId(), pattern.name, nullptr, ir::Span{});
+    vars.push_back(Leaf(arena().New<ir::VarExpr>(built->var, ir::Span{})));
+  }
+  if (pattern.kind == ir::PatternKind::kConstructor) {
+    const Value constructor = Constructor(pattern.name);
+    const auto* leaf = ir::DynCast<ir::ConstructorExpr>(constructor.leaf_);
+    if (leaf != nullptr) built->constructor = leaf->constructor;
+  }
+  for (const Pattern& field : pattern.fields) {
+    built->fields.push_back(WithStack([&] { return BuildPattern(field, vars); }));
+  }
+  return built;
+}
+
+Value ProgramBuilder::Match(const Value& value, std::initializer_list<Clause> clauses, bool partial) {
+  std::vector<ir::Clause> built;
+  for (const Clause& clause : clauses) {
+    std::vector<Value> vars;
+    ir::Pattern* pattern = BuildPattern(clause.pattern, vars);
+    built.push_back({pattern, Build([&] { return clause.body(vars); }), {}});
+  }
+  return Bind(arena().New<ir::Match>(Use(value), std::move(built), !partial, ir::Span{}));
+}
+
+Value ProgramBuilder::Lambda(std::string name, std::vector<Param> params, Type result,
+                             absl::FunctionRef<Value(const Value& self, Values params)> body) {
+  auto* var = arena().New<ir::Var>(arena().NextId(), std::move(name), nullptr, ir::Span{});
+  Value self = Leaf(arena().New<ir::VarExpr>(var, ir::Span{}));
+  ir::Function* function = BuildFunction(params, result, [&](Values own) { return body(self, own); });
+  RVM_CHECK(!blocks_.empty(), "a function value outside of a function's body");
+  blocks_.back().push_back({var, function});
+  return self;
+}
+
+Value ProgramBuilder::NewRef(const Value& contents) {
+  return Bind(arena().New<ir::RefCreate>(Use(contents), ir::Span{}));
+}
+Value ProgramBuilder::Read(const Value& ref) { return Bind(arena().New<ir::RefRead>(Use(ref), ir::Span{})); }
+void ProgramBuilder::Write(const Value& ref, const Value& value) {
+  ir::Expr* target = Use(ref);
+  Bind(arena().New<ir::RefWrite>(target, Use(value), ir::Span{})).Named("_");
+}
+
+absl::StatusOr<ir::Module> ProgramBuilder::Finish() && {
+  std::vector<std::string_view> known;
+  for (const ir::GlobalFunction& function : module_.functions) known.push_back(function.name);
+  absl::flat_hash_set<std::string_view> defined(known.begin(), known.end());
+  for (const std::string& name : mentioned_) {
+    if (defined.insert(name).second)
+      Mistake(absl::StrCat("no function is named `@", name, "`", DidYouMean(name, known)));
+  }
+  if (!mistakes_.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes_, "\n"));
+  return std::move(module_);
+}
+
+}  // namespace rvm::builder

@@ -1,0 +1,136 @@
+#include "compiler/builder/program_builder.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+#include "compiler/typing/infer_type.h"
+
+namespace rvm::builder {
+namespace {
+
+// docs/builder.md shows this function; tests/docs_test.py compares.
+// [example]
+absl::StatusOr<ir::Module> ListProgram() {
+  ProgramBuilder b;
+  Type vector = b.Tensor({3}, kFloat32);
+  DataTypeBuilder list = b.NewType("List", {"A"});
+  list.Constructor("Cons", {list.Param(0), list.Self()}).Constructor("Nil");
+  Value w = b.Weight("w", b.Tensor({3, 3}, kFloat32));
+
+  // A recurrent network, folded over a list of vectors.
+  Value step = b.Define("step", {{"h", vector}, {"x", vector}}, vector, [&](Values v) {
+    Value row = b.Op("reshape", {v[1]}, {{"newshape", ir::AttrValue::List{1, 3}}});
+    Value y = b.Op("reshape", {b.Op("nn.dense", {row, w})}, {{"newshape", ir::AttrValue::List{3}}});
+    return b.Op("tanh", {v[0] * 0.5f + y});
+  });
+  b.Define("main", {{"xs", list.Of({vector})}, {"h", vector}}, vector, [&](Values v) {
+    return b.Match(v[0], {
+                             {Pattern::Of("Nil"), [&](Values) { return v[1]; }},
+                             {Pattern::Of("Cons", {Pattern::Var("x"), Pattern::Var("rest")}),
+                              [&](Values fields) { return b.Global("main")(fields[1], step(v[1], fields[0])); }},
+                         });
+  });
+  return std::move(b).Finish();
+}
+// [end]
+
+void ExpectText(absl::StatusOr<ir::Module> module, std::string text) {
+  ASSERT_TRUE(module.ok()) << module.status();
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  EXPECT_TRUE(typing::InferTypes(*module, diagnostics)) << diagnostics.Render();
+  ir::Module read;
+  ASSERT_TRUE(text::ParseModule(sources.Add("expected", std::move(text)), read, diagnostics)) << diagnostics.Render();
+  EXPECT_TRUE(typing::InferTypes(read, diagnostics)) << diagnostics.Render();
+  EXPECT_TRUE(ir::StructurallyEqual(*module, read)) << text::PrintModule(*module);
+}
+
+TEST(ProgramBuilder, BuildsTheExample) {
+  ExpectText(ListProgram(), R"(
+type List[A] { Cons(A, List[A]), Nil, }
+free_var %w: Tensor[(3, 3), float32];
+def @step(%h: Tensor[(3), float32], %x: Tensor[(3), float32]) -> Tensor[(3), float32] {
+  let %a = reshape(%x, newshape=[1, 3]);
+  let %b = nn.dense(%a, %w);
+  let %c = reshape(%b, newshape=[3]);
+  let %d = %h * 0.5f;
+  let %e = %d + %c;
+  tanh(%e)
+}
+def @main(%xs: List[Tensor[(3), float32]], %h: Tensor[(3), float32]) -> Tensor[(3), float32] {
+  match (%xs) {
+    Nil => %h,
+    Cons(%x, %rest) => { let %s = @step(%h, %x); @main(%rest, %s) },
+  }
+}
+)");
+}
+
+TEST(ProgramBuilder, ReferencesLoopsAndTuples) {
+  ProgramBuilder b;
+  b.Define("main", {{"n", b.Scalar(kInt32)}}, nullptr, [&](Values v) {
+    Value total = b.NewRef(0).Named("total");
+    Value loop = b.Lambda("loop", {{"i", b.Scalar(kInt32)}}, b.Tuple({}), [&](const Value& self, Values i) {
+      return b.If(
+          i[0] < v[0],
+          [&] {
+            b.Write(total, b.Read(total) + i[0]);
+            return self(i[0] + 1);
+          },
+          [&] { return b.TupleOf({}); });
+    });
+    loop(0).Named("_");
+    return b.TupleOf({b.Read(total), 1}).Field(0);
+  });
+  ExpectText(std::move(b).Finish(), R"(
+def @main(%n: int32) {
+  let %total = ref(0);
+  let %loop = fn (%i: int32) -> () {
+    let %c = %i < %n;
+    if (%c) {
+      let %old = ref_read(%total);
+      let %new = %old + %i;
+      let %done = ref_write(%total, %new);
+      let %next = %i + 1;
+      %loop(%next)
+    } else { () }
+  };
+  let %ran = %loop(0);
+  let %sum = ref_read(%total);
+  let %pair = (%sum, 1);
+  %pair.0
+}
+)");
+}
+
+TEST(ProgramBuilder, QuantifiesNamedDimsAndTypes) {
+  ProgramBuilder b;
+  Dim n = b.NamedDim("n");
+  b.Define("twice", {{"x", b.Tensor({n}, kFloat32)}}, b.Tensor({n}, kFloat32), [&](Values v) { return v[0] + v[0]; });
+  Type a = b.TypeParameter("A");
+  b.Define("apply", {{"f", b.Function({a}, a)}, {"x", a}}, a, [&](Values v) { return v[0](v[1]); });
+  ExpectText(std::move(b).Finish(), R"(
+def @twice[n: ShapeVar](%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x + %x }
+def @apply[A](%f: fn (A) -> A, %x: A) -> A { %f(%x) }
+)");
+}
+
+TEST(ProgramBuilder, CollectsMistakes) {
+  ProgramBuilder b;
+  b.NewType("Bit").Constructor("Zero").Constructor("One");
+  b.Define("main", {}, nullptr, [&](Values) {
+    b.Op("sigmoyd", {1.0f});
+    b.Constructor("Zeroo")();
+    return b.Global("mian")();
+  });
+  absl::StatusOr<ir::Module> module = std::move(b).Finish();
+  EXPECT_EQ(module.status().message(),
+            "no operator is named `sigmoyd`; did you mean `sigmoid`?\n"
+            "no constructor is named `Zeroo`; did you mean `Zero`?\n"
+            "no function is named `@mian`; did you mean `main`?");
+}
+
+}  // namespace
+}  // namespace rvm::builder

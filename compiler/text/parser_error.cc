@@ -1,0 +1,160 @@
+// What the parser says, and where it goes on.
+//
+// A name that nothing defines is reported and stands for itself (ErrorExpr, a hole), so that one
+// statement may have several errors. After an error of the grammar reading goes on behind the
+// statement's `;`, or with the next definition.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/text/parser_state.h"
+
+namespace rvm::text {
+
+using diagnostics::DiagnosticKind;
+
+namespace {
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+bool IsOpening(const Token& token) {
+  return token.kind == TokenKind::kPunct &&
+         (token.text == "(" || token.text == "[" || token.text == "{" || token.text == "#[");
+}
+bool IsClosing(const Token& token) {
+  return token.kind == TokenKind::kPunct && (token.text == ")" || token.text == "]" || token.text == "}");
+}
+bool StartsDefinition(const Token& token) { return token.kind == TokenKind::kIdent && token.text == "def"; }
+
+// Whether an expression may start with `token`.
+bool StartsExpression(const Token& token) {
+  if (token.kind == TokenKind::kPunct) return token.text == "(" || token.text == "{" || token.text == "!";
+  return token.kind != TokenKind::kEnd && !StartsDefinition(token);
+}
+
+}  // namespace
+
+void Parser::MeasureDepths() {
+  uint32_t depth = 0;
+  depths_.reserve(tokens_.size());
+  for (const Token& token : tokens_) {
+    if (IsClosing(token) && depth > 0) --depth;
+    depths_.push_back(depth);
+    if (IsOpening(token)) ++depth;
+  }
+}
+
+bool Parser::SkipStatement(uint32_t depth) {
+  for (; Peek().kind != TokenKind::kEnd && !StartsDefinition(Peek()) && depths_[at_] >= depth; Take()) {
+    if (depths_[at_] != depth || !PeekIs(";")) continue;
+    Take();
+    return true;
+  }
+  return false;
+}
+
+std::string Parser::Saw() const {
+  const Token& token = Peek();
+  return token.kind == TokenKind::kEnd ? "the end of the text"
+                                       : absl::StrCat("`",
+                                                      token.kind == TokenKind::kLocal    ? "%"
+                                                      : token.kind == TokenKind::kGlobal ? "@"
+                                                                                         : "",
+                                                      Abseil(token.text), "`");
+}
+
+std::nullptr_t Parser::Unexpected(std::string_view expected, DiagnosticKind kind) {
+  Error(Peek().span, kind, absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected)));
+  return nullptr;
+}
+
+bool Parser::Expect(std::string_view text, DiagnosticKind kind) {
+  if (Accept(text)) return true;
+  Unexpected(absl::StrCat("`", Abseil(text), "`"), kind);
+  return false;
+}
+
+std::nullptr_t Parser::Unclosed(std::string_view close, ir::Span open) {
+  Error(Peek().span, DiagnosticKind::kMissingClosingBracket,
+        absl::StrCat("saw ", Saw(), "; expected `", Abseil(close), "`"))
+      .AddNote(open, "it closes this");
+  return nullptr;
+}
+
+bool Parser::Separator(std::string_view close, ir::Span open) {
+  if (PeekIs(close) || Accept(",")) return true;
+  const Token& next = Peek();
+  bool is_next_item = StartsExpression(next) && next.text != "{" && next.text != "let";
+  if (!is_next_item) return Unclosed(close, open) != nullptr;
+  return Unexpected(absl::StrCat("`,` or `", Abseil(close), "`"), DiagnosticKind::kMissingComma) != nullptr;
+}
+
+void Parser::UnendedStatement() {
+  ir::Span last = tokens_[at_ == 0 ? 0 : at_ - 1].span;
+  Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
+        absl::StrCat("saw ", Saw(), "; expected `;` before it"));
+}
+
+void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what, ir::Span first) {
+  auto& diagnostic = Error(span, kind, absl::StrCat(Abseil(what), " is defined twice"));
+  if (first.valid()) diagnostic.AddNote(first, "it is defined here first");
+}
+
+void Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what, std::string_view name,
+                     std::vector<std::string_view> known) {
+  std::sort(known.begin(), known.end());
+  std::string_view near = NearestName(name, known);
+  Error(span, kind,
+        absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
+                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+}
+
+void Parser::UnknownVariable(const Token& name) {
+  absl::string_view text = Abseil(name.text);
+  if (auto left = left_.find(text); left != left_.end()) {
+    Error(name.span, DiagnosticKind::kVariableOutOfScope, absl::StrCat("`%", text, "` is not in scope here"))
+        .AddNote(left->second, "it is bound here, and its scope ends before");
+    return;
+  }
+  std::vector<std::string> shown;
+  for (const ir::Var* var : scope_) shown.push_back("%" + var->name);
+  for (const auto& [global, span] : globals_) {
+    if (global == text) shown.push_back("@" + global);
+  }
+  std::vector<std::string_view> known(shown.begin(), shown.end());
+  Unknown(name.span, DiagnosticKind::kUnknownVariable, "variable", absl::StrCat("%", text), std::move(known));
+}
+
+void Parser::UnknownFunction(const Token& name) {
+  std::vector<std::string> shown;
+  for (const auto& [global, span] : globals_) shown.push_back("@" + global);
+  std::vector<std::string_view> known(shown.begin(), shown.end());
+  Unknown(name.span, DiagnosticKind::kUnknownFunction, "function", absl::StrCat("@", Abseil(name.text)),
+          std::move(known));
+}
+
+void Parser::UnknownType(const Token& name) {
+  std::vector<std::string_view> known = DTypeNames();
+  for (const auto& [adt, def] : adts_) known.push_back(adt);
+  for (const ir::TypeParam* param : type_params_) known.push_back(param->name);
+  known.push_back("Tensor");
+  Unknown(name.span, DiagnosticKind::kUnknownType, "type", name.text, std::move(known));
+}
+
+void Parser::UnknownConstructor(ir::Span span, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const auto& [constructor, def] : constructors_) known.push_back(constructor);
+  Unknown(span, DiagnosticKind::kUnknownConstructor, "constructor", name, std::move(known));
+}
+
+void Parser::UnknownWord(ir::Span span, std::string_view name) {
+  if (absl::ascii_isupper(static_cast<unsigned char>(name[0]))) return UnknownConstructor(span, name);
+  std::vector<std::string_view> known;
+  for (const ops::OpDef* op : ops::AllOps()) known.push_back(op->name);
+  for (const auto& [global, at] : globals_) known.push_back(global);
+  Unknown(span, DiagnosticKind::kUnknownOperator, "operator", name, std::move(known));
+}
+
+}  // namespace rvm::text
