@@ -176,8 +176,17 @@ class Robustness(unittest.TestCase):
 
     def test_limits(self):
         self.refuses(relayvm.RUNTIME, self.model, "--entry", "spin", "--fuel", 100000, 1, says="spin")
-        self.refuses(relayvm.RUNTIME, self.model, "--entry", "deep", "--stack-limit", 10000000, 1, says="deep")
+        self.refuses(relayvm.RUNTIME, self.model, "--entry", "deep", "--stack-limit", "10M", 1, says="deep")
         self.refuses(relayvm.RUNTIME, self.model, "--entry", "fill", "--memory-limit", 10000000, "Nil", says="fill")
+        self.refuses(relayvm.RUNTIME, self.model, "--entry", "spin", "--time-limit", 20, 1, says=["20 ms", "spin"])
+        for limit in ("M", "1Q", "-1", "9999999999G", ""):
+            self.refuses(relayvm.RUNTIME, self.fib, f"--memory-limit={limit}", 1, says=["--memory-limit"])
+        for threads in ("0", "99999999999"):
+            self.refuses(relayvm.RUNTIME, self.fib, "--threads", threads, 1, says="threads")
+
+    def test_threads(self):
+        for threads in (1, 2, 5):
+            self.assertEqual(relayvm.must(relayvm.RUNTIME, "--threads", threads, self.fib, 10).strip(), "55")
 
     def test_same_input_same_bytes(self):
         again = relayvm.compile_file(self.tensors, self.path("again.rvm"), params=[self.weights])

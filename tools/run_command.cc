@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,15 @@ absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& 
         absl::StrCat("saw `", text, "` for ", flag, "; expected a whole number from ", least));
   }
   return value;
+}
+
+absl::StatusOr<int64_t> ReadBytes(const std::string& flag, const std::string& text) {
+  size_t unit = std::string("KMG").find(text.empty() ? '?' : text.back());
+  int shift = unit == std::string::npos ? 0 : 10 * static_cast<int>(unit + 1);
+  absl::StatusOr<int64_t> value = ReadInteger(flag, shift == 0 ? text : text.substr(0, text.size() - 1), 0);
+  if (value.ok() && *value <= std::numeric_limits<int64_t>::max() >> shift) return *value << shift;
+  return absl::InvalidArgumentError(
+      absl::StrCat("saw `", text, "` for ", flag, "; expected a number of bytes, such as 4096, 64M or 2G"));
 }
 
 absl::StatusOr<Value> ReadNpyFile(const std::string& path) {
@@ -84,9 +94,11 @@ std::string_view RunOptionsHelp() {
   return R"(  --entry NAME          the function to call (main)
   --out FILE.npy        write the result, a tensor, to a file instead of printing it
   --repeat N            run N times and report the times on standard error
-  --memory-limit BYTES  heap of the program (8 GiB)
-  --stack-limit BYTES   nesting of calls (4 GiB)
+  --memory-limit BYTES  heap of the program (8G); K, M and G stand for 2^10, 2^20 and 2^30
+  --stack-limit BYTES   nesting of calls (4G)
   --fuel N              stop after N calls and backward jumps (no limit)
+  --time-limit MS       stop after so many milliseconds (no limit)
+  --threads N           threads for big kernels (1); the result does not depend on it
   --allow-native        run machine code of the executable; this is the default
   --no-allow-native     refuse executables with machine code: they could do anything you may do
 
@@ -122,7 +134,8 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
     std::string value;
     size_t equals = flag.find('=');
     bool known = false;
-    for (std::string_view name : {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel"}) {
+    for (std::string_view name :
+         {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel", "--time-limit", "--threads"}) {
       known |= flag.substr(0, equals) == name;
     }
     if (!known) return absl::InvalidArgumentError(absl::StrCat("unknown flag `", flag, "`; --help lists the flags"));
@@ -141,9 +154,14 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
     } else if (flag == "--repeat") {
       RVM_ASSIGN_OR_RETURN(options.repeat, ReadInteger(flag, value, 1));
     } else if (flag == "--memory-limit") {
-      RVM_ASSIGN_OR_RETURN(options.machine.memory_limit_bytes, ReadInteger(flag, value, 0));
+      RVM_ASSIGN_OR_RETURN(options.machine.memory_limit_bytes, ReadBytes(flag, value));
     } else if (flag == "--stack-limit") {
-      RVM_ASSIGN_OR_RETURN(options.machine.stack_limit_bytes, ReadInteger(flag, value, 0));
+      RVM_ASSIGN_OR_RETURN(options.machine.stack_limit_bytes, ReadBytes(flag, value));
+    } else if (flag == "--time-limit") {
+      RVM_ASSIGN_OR_RETURN(options.machine.time_limit_ms, ReadInteger(flag, value, 1));
+    } else if (flag == "--threads") {
+      RVM_ASSIGN_OR_RETURN(int64_t threads, ReadInteger(flag, value, 1));
+      options.machine.threads = static_cast<int>(std::min<int64_t>(threads, std::numeric_limits<int>::max()));
     } else {
       RVM_ASSIGN_OR_RETURN(options.machine.fuel, ReadInteger(flag, value, 0));
     }

@@ -15,7 +15,8 @@ struct Machine::Impl {
   Impl(std::shared_ptr<const Program> p, const MachineOptions& options)
       : program(std::move(p)),
         interpreter(program->executable(), program->link_info(),
-                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fuel, options.fail_allocation}) {}
+                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fuel, options.time_limit_ms,
+                     options.fail_allocation, options.threads}) {}
 
   absl::StatusOr<std::vector<Slot>> ImportArgs(const Entry& entry, std::span<const Value> args);
   absl::StatusOr<Value> Run(const Entry& entry, std::span<const Value> args);
@@ -31,6 +32,9 @@ absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const P
                                                          const MachineOptions& options) {
   if (options.memory_limit_bytes < 0 || options.stack_limit_bytes < 0) {
     return absl::InvalidArgumentError("a limit of a machine is negative");
+  }
+  if (options.threads < 1 || options.threads > 1024) {
+    return absl::InvalidArgumentError(absl::StrCat("saw ", options.threads, " threads; expected 1 to 1024"));
   }
   return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options)));
 }

@@ -5,7 +5,8 @@
 //   RVM_ASSIGN_OR_RETURN(Value result, machine->Invoke("main", {x}));
 //
 // Threads: a Program is immutable and may be shared by any number of threads; a Machine
-// belongs to one thread at a time, except Cancel, which any thread may call.
+// belongs to one thread at a time, except Cancel, which any thread may call. After a fork the child may use programs,
+// and makes machines of its own: those of the parent have lost their threads.
 #ifndef RVM_VM_MACHINE_H_
 #define RVM_VM_MACHINE_H_
 
@@ -63,6 +64,8 @@ struct MachineOptions {
   int64_t memory_limit_bytes = int64_t{8} << 30;  // heap cells and tensors
   int64_t stack_limit_bytes = int64_t{4} << 30;   // frames of Relay calls
   int64_t fuel = -1;                              // calls and back-edges of one Invoke; -1: no limit
+  int64_t time_limit_ms = -1;                     // of one Invoke; -1: none
+  int threads = 1;                                // that share the work of one kernel; results do not depend on it
   int64_t fail_allocation = 0;                    // for tests: the allocation with this number fails; 0: none
 };
 
@@ -82,8 +85,9 @@ class Machine {
 
   // Runs an entry to its value. Arguments are checked against the entry's types:
   // kInvalidArgument says which argument, what was seen and what is expected. Errors of the
-  // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits,
-  // kCancelled after Cancel. After any error the machine is empty and may be used again.
+  // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits of
+  // memory, stack and fuel, kDeadlineExceeded for time, kCancelled after Cancel. After any error the machine is empty
+  // and may be used again.
   absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args);
 
   // Stops a running Invoke soon. Callable from any thread.

@@ -16,7 +16,8 @@ typedef struct RvmKernelContext {
   // Scratch memory of at least the bytes that the kernel's descriptor states, aligned to 64.
   void* workspace;
   // Runs body(begin, end, closure) over disjoint ranges that cover [0, count), perhaps in
-  // parallel; returns when all are done. `grain`: least count worth a thread.
+  // parallel; returns when all are done. `grain`: least count worth a thread. Null: there
+  // are no threads.
   void (*parallel_for)(struct RvmKernelContext* context, int64_t count, int64_t grain,
                        void (*body)(int64_t begin, int64_t end, void* closure), void* closure);
   // Non-zero: somebody wants the run to stop. Long kernels look at it and return kRvmCancelled.

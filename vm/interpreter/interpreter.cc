@@ -32,8 +32,8 @@ uint32_t MaxFrameSlots(const LinkInfo& link) {
   return slots;
 }
 
-void RunSerially(RvmKernelContext*, int64_t count, int64_t, void (*body)(int64_t, int64_t, void*), void* closure) {
-  if (count > 0) body(0, count, closure);
+void RunInPool(RvmKernelContext* context, int64_t count, int64_t grain, ThreadPool::Body body, void* closure) {
+  static_cast<Interpreter*>(context->runtime)->pool_->For(count, grain, body, closure);
 }
 
 size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot) + literal.shape().size(); }
@@ -53,13 +53,17 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
       functions_(link.functions.data()),
       layouts_(link.layouts.data()),
       root_{kHaltCode, 1 + kLinkSlots, 1, 0},
-      fuel_limit_(limits.fuel) {
+      fuel_limit_(limits.fuel),
+      time_limit_ms_(limits.time_ms) {
   buffers_.resize(link.max_kernel_tensors + 1);
   scalars_.resize(link.max_kernel_tensors + 1);
   symbols_.resize(link.max_symbols + 1);
-  context_.parallel_for = RunSerially;
-  static_assert(sizeof(cancel_) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
-  context_.cancel = reinterpret_cast<const volatile int32_t*>(&cancel_);
+  if (limits.threads > 1) {
+    pool_ = std::make_unique<ThreadPool>(limits.threads);
+    context_.parallel_for = RunInPool;
+  }
+  static_assert(sizeof(stop_) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
+  context_.cancel = reinterpret_cast<const volatile int32_t*>(&stop_);
   context_.runtime = this;
 
   size_t slots = 0;
@@ -84,7 +88,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
 
 absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot> args) {
   error_ = absl::OkStatus();
-  cancel_.store(0, std::memory_order_relaxed);
+  stop_.store(0, std::memory_order_relaxed);
   fuel_ = fuel_limit_;
   if (stack_.begin() == nullptr && !stack_.Grow()) {
     return absl::ResourceExhaustedError("no memory for the stack of calls");
@@ -98,7 +102,11 @@ absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot>
   r[-2] = AsSlot(&root_);
   r[-1] = 0;
   std::copy(args.begin(), args.end(), r);
+  if (time_limit_ms_ >= 0 && !watchdog_.Arm(Watchdog::Clock::now() + std::chrono::milliseconds(time_limit_ms_))) {
+    return absl::ResourceExhaustedError("no thread to watch the time limit");
+  }
   Enter(entry->code, r, this, 0, entry);
+  if (time_limit_ms_ >= 0) watchdog_.Disarm();
   if (!error_.ok()) return std::move(error_);
   return result_;
 }
@@ -126,7 +134,7 @@ int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo*
 }
 
 absl::Status Interpreter::RefillBudget(int64_t& budget) {
-  if (cancel_.load(std::memory_order_relaxed) != 0) return absl::CancelledError("cancelled");
+  if (stop_.load(std::memory_order_relaxed) != 0) return Stopped();
   if (fuel_ == 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("out of fuel: more than ", fuel_limit_, " calls and backward jumps"));
@@ -155,6 +163,11 @@ void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const Funct
 absl::Status Interpreter::OutOfMemory() const {
   return absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", heap_.live_bytes(), " bytes are in use; the limit is ", heap_.limit_bytes()));
+}
+
+absl::Status Interpreter::Stopped() const {
+  if (stop_.load(std::memory_order_relaxed) == kCancelled) return absl::CancelledError("cancelled");
+  return absl::DeadlineExceededError(absl::StrCat("the time limit of ", time_limit_ms_, " ms is over"));
 }
 
 void Interpreter::Reset() {

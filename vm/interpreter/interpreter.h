@@ -23,6 +23,8 @@
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/executable.h"
 #include "vm/interpreter/register_stack.h"
+#include "vm/interpreter/thread_pool.h"
+#include "vm/interpreter/watchdog.h"
 #include "vm/link_info.h"
 #include "vm/memory/arena.h"
 #include "vm/memory/heap.h"
@@ -33,7 +35,9 @@ struct InterpreterLimits {
   int64_t memory_bytes;
   int64_t stack_bytes;
   int64_t fuel;             // -1: no limit
+  int64_t time_ms;          // -1: no limit
   int64_t fail_allocation;  // 0: none
+  int threads;              // that run one kernel
 };
 
 class Interpreter {
@@ -46,7 +50,7 @@ class Interpreter {
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
   // Gives up everything on the heap and the stack.
   void Reset();
-  void Cancel() { cancel_.store(1, std::memory_order_relaxed); }
+  void Cancel() { stop_.store(kCancelled, std::memory_order_relaxed); }
 
   Heap& heap() { return heap_; }
 
@@ -83,6 +87,8 @@ class Interpreter {
   bool CheckShape(const Tensor& tensor, TypeId type);
   bool CheckDims(int64_t a, int64_t b, bool broadcast);
   absl::Status OutOfMemory() const;
+  // Why somebody wants the run to stop.
+  absl::Status Stopped() const;
 
   const Executable& executable_;
   const LinkInfo& link_;
@@ -99,7 +105,12 @@ class Interpreter {
   const FunctionInfo root_;  // what called the entry: its code halts
   int64_t fuel_limit_;
   int64_t fuel_ = -1;  // not yet handed out as budget
-  std::atomic<int32_t> cancel_ = 0;
+  static constexpr int32_t kCancelled = 1;
+  static constexpr int32_t kTimeIsUp = 2;
+  std::atomic<int32_t> stop_ = 0;  // kernels read it too
+  int64_t time_limit_ms_;
+  Watchdog watchdog_{stop_, kTimeIsUp};
+  std::unique_ptr<ThreadPool> pool_;  // null: kernels run on this thread only
 
   std::vector<Tensor*> constants_;  // immortal headers over the executable's literals
   std::unique_ptr<Slot[]> constant_headers_;

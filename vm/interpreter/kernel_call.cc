@@ -62,8 +62,11 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
   }
   switch (int32_t code = kernel.function(buffers_.data(), symbols_.data(), &context_); code) {
     [[likely]] case kRvmOk:
+      // Calls of kernels are too few and too long for the budget of jumps and calls.
+      if (stop_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        return SetError(Stopped());
       return true;
-    case kRvmCancelled: return SetError(absl::CancelledError("cancelled"));
+    case kRvmCancelled: return SetError(Stopped());
     case kRvmIndexOutOfRange:
       return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
     default: return SetError(absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code)));

@@ -284,7 +284,10 @@ void Heap::ReleaseCache() {
   cached_bytes_ = 0;
 }
 
-void* Heap::TakeRaw(int64_t bytes) { return NewLarge(static_cast<size_t>(bytes)); }
+void* Heap::TakeRaw(int64_t bytes) {
+  ++frees_;  // no object
+  return ++allocations_ == fail_at_ ? nullptr : NewLarge(static_cast<size_t>(bytes));
+}
 void Heap::GiveRaw(void* memory) { FreeLarge(memory); }
 
 void Heap::ReleaseLists() {

@@ -1,0 +1,78 @@
+#include "vm/interpreter/thread_pool.h"
+
+#include <algorithm>
+
+namespace rvm::vm {
+namespace {
+// More ranges than threads even out what the threads are given by the system.
+constexpr int64_t kRangesPerThread = 4;
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  for (int i = 1; i < threads; ++i) {
+    pthread_t worker;
+    if (pthread_create(&worker, nullptr, Main, this) != 0) return;
+    workers_.push_back(worker);
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  has_job_.notify_all();
+  for (pthread_t worker : workers_) pthread_join(worker, nullptr);
+}
+
+void ThreadPool::For(int64_t count, int64_t grain, Body body, void* closure) {
+  if (count <= 0) return;
+  auto threads = static_cast<int64_t>(workers_.size()) + 1;
+  int64_t ranges = std::min(threads * kRangesPerThread, count / std::max<int64_t>(grain, 1));
+  if (threads == 1 || ranges < 2) return body(0, count, closure);
+  Job job = {body, closure, count, (count + ranges - 1) / ranges};
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    job_ = job;
+    next_.store(0, std::memory_order_relaxed);
+    is_open_ = true;
+    ++number_;
+  }
+  has_job_.notify_all();
+  RunRanges(job);
+  // A worker that wakes up late finds the job closed: `closure` is gone by then.
+  std::unique_lock<std::mutex> lock(mutex_);
+  is_open_ = false;
+  is_done_.wait(lock, [&] { return active_ == 0; });
+}
+
+void ThreadPool::RunRanges(const Job& job) {
+  while (true) {
+    int64_t begin = next_.fetch_add(job.range, std::memory_order_relaxed);
+    if (begin >= job.count) return;
+    job.body(begin, std::min(begin + job.range, job.count), job.closure);
+  }
+}
+
+void* ThreadPool::Main(void* self) {
+  static_cast<ThreadPool*>(self)->Loop();
+  return nullptr;
+}
+
+void ThreadPool::Loop() {
+  uint64_t last = 0;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    has_job_.wait(lock, [&] { return stop_ || (is_open_ && number_ != last); });
+    if (stop_) return;
+    last = number_;
+    Job job = job_;
+    ++active_;
+    lock.unlock();
+    RunRanges(job);
+    lock.lock();
+    if (--active_ == 0) is_done_.notify_one();
+  }
+}
+
+}  // namespace rvm::vm

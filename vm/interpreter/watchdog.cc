@@ -1,0 +1,58 @@
+#include "vm/interpreter/watchdog.h"
+
+namespace rvm::vm {
+
+Watchdog::~Watchdog() {
+  if (!has_thread_) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  pthread_join(thread_, nullptr);
+}
+
+bool Watchdog::Arm(Clock::time_point deadline) {
+  bool must_wake;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    deadline_ = deadline;
+    is_armed_ = true;
+    // Runs that follow each other find the thread asleep until the deadline of an earlier one.
+    must_wake = deadline < wakes_at_;
+  }
+  if (!has_thread_) {
+    has_thread_ = pthread_create(&thread_, nullptr, Main, this) == 0;
+  } else if (must_wake) {
+    changed_.notify_one();
+  }
+  return has_thread_;
+}
+
+void Watchdog::Disarm() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  is_armed_ = false;
+}
+
+void* Watchdog::Main(void* self) {
+  static_cast<Watchdog*>(self)->Loop();
+  return nullptr;
+}
+
+void Watchdog::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    if (!is_armed_) {
+      wakes_at_ = Clock::time_point::max();
+      changed_.wait(lock);
+    } else if (Clock::now() >= deadline_) {
+      flag_.store(value_, std::memory_order_relaxed);
+      is_armed_ = false;
+    } else {
+      wakes_at_ = deadline_;
+      changed_.wait_until(lock, wakes_at_);
+    }
+  }
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,312 @@
+// What ends a run before its end: limits, another thread, failing allocations. And what never grows.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "serialization/encoder.h"
+#include "vm/machine.h"
+#include "vm/testing/program_builder.h"
+
+namespace rvm::vm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Code;
+using testing::Int;
+using testing::ProgramBuilder;
+using Clock = std::chrono::steady_clock;
+
+// ---- kernels
+
+int32_t SpinUntilStopped(void* const*, const int64_t*, RvmKernelContext* context) {
+  while (*context->cancel == 0) std::this_thread::yield();
+  return kRvmCancelled;
+}
+// Looks at nothing, and takes a millisecond.
+int32_t Nap(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  std::this_thread::sleep_for(milliseconds(1));
+  *static_cast<int32_t*>(buffers[1]) = *static_cast<int32_t*>(buffers[0]);
+  return kRvmOk;
+}
+struct Ranges {
+  const float* in;
+  float* out;
+};
+void SquareRange(int64_t begin, int64_t end, void* closure) {
+  auto* ranges = static_cast<Ranges*>(closure);
+  for (int64_t i = begin; i < end; ++i) ranges->out[i] = ranges->in[i] * ranges->in[i];
+}
+int32_t Square(void* const* buffers, const int64_t* dims, RvmKernelContext* context) {
+  std::memset(context->workspace, 1, static_cast<size_t>(4 * dims[0]));
+  Ranges ranges = {static_cast<const float*>(buffers[0]), static_cast<float*>(buffers[1])};
+  if (context->parallel_for == nullptr) {
+    SquareRange(0, dims[0], &ranges);
+  } else {
+    context->parallel_for(context, dims[0], 100, SquareRange, &ranges);
+  }
+  return kRvmOk;
+}
+
+// ---- programs
+
+// Endless in six ways; `one` ends.
+std::shared_ptr<const Program> EndlessProgram() {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  TypeId fn = b.ClosureOf({i32}, i32);
+  for (const char* name : {"spin", "nap"}) {
+    KernelDesc desc;
+    desc.name = desc.symbol = name;
+    desc.params = desc.results = {{kInt32, {}}};
+    b.executable().kernels.push_back(desc);
+  }
+  auto define = [&](const std::string& name, const std::function<void(FunctionId, Code&)>& write,
+                    std::vector<TypeId> locals = {}) {
+    FunctionId function = b.Declare(name, {i32}, i32);
+    Code c;
+    write(function, c);
+    b.Define(function, std::move(locals), c);
+    b.Export(function);
+  };
+  define("one", [&](FunctionId, Code& c) { c.Return(0); });
+  define("jumps", [&](FunctionId, Code& c) {
+    int l = c.NewLabel();
+    c.Place(l).Branch(Opcode::kJump, {}, l);
+  });
+  define("branches", [&](FunctionId, Code& c) {
+    int l = c.NewLabel();
+    c.Place(l).Branch(Opcode::kBranchEqInt, {0, 0}, l).Return(0);
+  });
+  define("tail_calls", [&](FunctionId self, Code& c) { c.TailCall(self, {0}); });
+  define("calls", [&](FunctionId, Code& c) {
+    int l = c.NewLabel();
+    c.Place(l).Call(0, FunctionId(0), {0}).Branch(Opcode::kJump, {}, l);
+  });
+  define("kernel", [&](FunctionId, Code& c) { c.CallKernel({0}, 0, {0}).Return(0); });
+  define("kernels", [&](FunctionId, Code& c) {
+    int l = c.NewLabel();
+    c.Place(l).CallKernel({0}, 1, {0}).Branch(Opcode::kJump, {}, l);
+  });
+  FunctionId body = b.Declare("again", {fn, i32}, i32);
+  LayoutId layout = b.Layout(CellKind::kClosure, fn, {}, body);
+  Code c;
+  c.TailCallClosure(0, {1});
+  b.Define(body, {}, c);
+  define("closures", [&](FunctionId, Code& code) { code.MakeCell(1, layout, {}).TailCallClosure(1, {0}); }, {fn});
+  return b.Build({SpinUntilStopped, Nap});
+}
+
+constexpr const char* kEndless[] = {"jumps", "branches", "tail_calls", "calls", "kernel", "kernels", "closures"};
+
+// main(x) = x * x
+std::shared_ptr<const Program> SquareProgram() {
+  ProgramBuilder b;
+  TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+  KernelDesc desc;
+  desc.name = desc.symbol = "square";
+  desc.num_symbols = 1;
+  desc.params = desc.results = {{kFloat32, {Dim::Var(0, "n")}}};
+  desc.workspace = Dim::Var(0, "n") * Dim(4);
+  b.executable().kernels.push_back(desc);
+  FunctionId main = b.Declare("main", {x}, x);
+  Code c;
+  c.CallKernel({1}, 0, {0}, Opcode::kCallKernelDynamic).Op(Opcode::kDrop, {0}).Return(1);
+  b.Define(main, {x}, c);
+  b.Export(main);
+  return b.Build({Square});
+}
+
+Value Numbers(int64_t count) {
+  std::vector<float> numbers(static_cast<size_t>(count));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 1000);
+  return testing::Floats(numbers);
+}
+
+void ExpectUsable(Machine& machine) {
+  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.Invoke("one", std::vector<Value>{Int(1)})->ToString(), "1");
+}
+
+// ---- time
+
+// The best of some tries, for the machine may have more to do.
+TEST(LimitsTest, ATimeLimitStopsEverythingWithinTenMilliseconds) {
+  auto machine = *Machine::Create(EndlessProgram(), {.time_limit_ms = 15});
+  for (const char* entry : kEndless) {
+    auto least = Clock::duration::max();
+    for (int i = 0; i < 5; ++i) {
+      auto start = Clock::now();
+      auto result = machine->Invoke(entry, std::vector<Value>{Int(1)});
+      least = std::min(least, Clock::now() - start);
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << entry << result.status();
+      std::string text(result.status().message());
+      std::string where = entry == std::string("closures") ? "again" : entry;
+      EXPECT_EQ(text.rfind("the time limit of 15 ms is over\n  in `", 0), 0u) << text;
+      EXPECT_NE(text.find("in `" + where + "`"), std::string::npos) << text;
+      ExpectUsable(*machine);
+    }
+    EXPECT_GE(least, milliseconds(14)) << entry;
+    EXPECT_LT(least, milliseconds(25)) << entry;
+  }
+}
+
+TEST(LimitsTest, RunsWithinTheirTimeAreNotStopped) {
+  auto machine = *Machine::Create(EndlessProgram(), {.time_limit_ms = 5});
+  auto end = Clock::now() + milliseconds(60);
+  while (Clock::now() < end) ExpectUsable(*machine);
+}
+
+TEST(LimitsTest, AnotherThreadStopsEverythingWithinTenMilliseconds) {
+  auto machine = *Machine::Create(EndlessProgram(), {});
+  for (const char* entry : kEndless) {
+    auto least = Clock::duration::max();
+    for (int i = 0; i < 5; ++i) {
+      Clock::time_point cancelled;
+      std::thread other([&] {
+        std::this_thread::sleep_for(milliseconds(5));
+        cancelled = Clock::now();
+        machine->Cancel();
+      });
+      auto result = machine->Invoke(entry, std::vector<Value>{Int(1)});
+      auto end = Clock::now();
+      other.join();
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << entry << result.status();
+      least = std::min(least, end - cancelled);
+      ExpectUsable(*machine);
+    }
+    EXPECT_LT(least, milliseconds(10)) << entry;
+  }
+}
+
+TEST(LimitsTest, FuelEndsAnythingThatJumpsOrCalls) {
+  auto machine = *Machine::Create(EndlessProgram(), {.fuel = 100});
+  for (const char* entry : kEndless) {
+    if (entry == std::string("kernel")) continue;
+    auto result = machine->Invoke(entry, std::vector<Value>{Int(1)});
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << entry << result.status();
+    ExpectUsable(*machine);
+  }
+}
+
+TEST(LimitsTest, OptionsAreChecked) {
+  auto program = EndlessProgram();
+  for (const MachineOptions& options :
+       {MachineOptions{.memory_limit_bytes = -1}, MachineOptions{.stack_limit_bytes = -1}, MachineOptions{.threads = 0},
+        MachineOptions{.threads = 1 << 20}}) {
+    EXPECT_EQ(Machine::Create(program, options).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// ---- threads
+
+TEST(LimitsTest, ThreadsDoNotChangeResults) {
+  auto program = SquareProgram();
+  Value x = Numbers(100'000);
+  Value expected = *(*Machine::Create(program, {}))->Invoke("main", std::vector<Value>{x});
+  EXPECT_EQ(expected.tensor().DoubleAt(999), 999.0 * 999.0);
+  for (int threads : {2, 3, 8}) {
+    auto machine = *Machine::Create(program, {.threads = threads});
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_EQ(DiffValues(*machine->Invoke("main", std::vector<Value>{x}), expected), "");
+    }
+  }
+}
+
+TEST(LimitsTest, MachinesWithThreadsOfTheirOwnShareAProgram) {
+  auto program = SquareProgram();
+  std::vector<std::thread> threads;
+  for (int i = 1; i <= 4; ++i) {
+    threads.emplace_back([&, i] {
+      auto machine = *Machine::Create(program, {.time_limit_ms = 60'000, .threads = i});
+      Value x = Numbers(10'000 * i);
+      for (int round = 0; round < 50; ++round) {
+        auto result = machine->Invoke("main", std::vector<Value>{x});
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_EQ(result->tensor().DoubleAt(7), 49.0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(LimitsTest, AForkedChildLoadsAndRuns) {
+  auto program = EndlessProgram();
+  ProgramBuilder b;
+  FunctionId main = b.Declare("main", {b.Scalar(kInt32)}, b.Scalar(kInt32));
+  Code c;
+  c.Op(Opcode::kAddImmI32, {0, 0, 1}).Return(0);
+  b.Define(main, {}, c);
+  b.Export(main);
+  std::vector<uint8_t> bytes = Encode(b.executable());
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto loaded = Program::Load(bytes, {});
+    auto machine = loaded.ok() ? Machine::Create(*loaded, {.time_limit_ms = 60'000, .threads = 2}) : loaded.status();
+    bool ok = machine.ok() && (*machine)->Invoke("main", std::vector<Value>{Int(41)})->ToString() == "42";
+    // The parent's program is good here too.
+    auto other = Machine::Create(program, {.time_limit_ms = 10});
+    ok = ok && !(*other)->Invoke("jumps", std::vector<Value>{Int(1)}).ok();
+    _exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// ---- memory
+
+TEST(LimitsTest, EveryAllocationOfAKernelCallMayFail) {
+  auto program = SquareProgram();
+  Value x = Numbers(5000);
+  int64_t failed = 0;
+  for (int64_t n = 1; n < 20; ++n) {
+    auto machine = *Machine::Create(program, {.threads = 2, .fail_allocation = n});
+    auto result = machine->Invoke("main", std::vector<Value>{x});
+    if (!result.ok()) {
+      ++failed;
+      EXPECT_EQ(n, failed);
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+      EXPECT_EQ(machine->stats().live_objects, 0);
+      result = machine->Invoke("main", std::vector<Value>{x});
+    }
+    ASSERT_TRUE(result.ok()) << n << result.status();
+    EXPECT_EQ(result->tensor().DoubleAt(3), 9.0);
+  }
+  EXPECT_EQ(failed, 3);  // the argument's header, the result, the workspace
+}
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(LimitsTest, TenThousandShapesTakeNoMoreMemoryThanAThousand) {
+  auto machine = *Machine::Create(SquareProgram(), {});
+  uint32_t state = 1;
+  auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      state = state * 1664525 + 1013904223;
+      int64_t count = 1 + (state >> 8) % 50'000;
+      auto result = machine->Invoke("main", std::vector<Value>{Numbers(count)});
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_EQ(result->tensor().shape()[0], count);
+    }
+  };
+  run(1000);
+  int64_t before = ResidentBytes();
+  run(9000);
+  EXPECT_LT(ResidentBytes() - before, 4 << 20);
+  EXPECT_EQ(machine->stats().live_bytes, 0);
+}
+
+}  // namespace
+}  // namespace rvm::vm
