@@ -1,8 +1,8 @@
 #include "base/literal.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -38,8 +38,8 @@ T SaturatingCast(double value) {
 std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
   size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded == 0) rounded = kAlignment;
-  void* data = std::aligned_alloc(kAlignment, rounded);
-  RVM_CHECK(data != nullptr, "out of memory for a host tensor");
+  // Without memory this is as for any other object of the host: the new_handler's.
+  void* data = ::operator new(rounded, std::align_val_t(kAlignment));
   std::memset(data, 0, rounded);
   return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
 }
@@ -52,7 +52,7 @@ std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::sha
 }
 
 Buffer::~Buffer() {
-  if (owner_ == nullptr) std::free(data_);
+  if (owner_ == nullptr) ::operator delete(data_, std::align_val_t(kAlignment));
 }
 
 Literal::Literal() : Literal(ScalarInt(kInt32, 0)) {}

@@ -1,5 +1,9 @@
 // relayvm-run: runs compiled executables, and can do nothing else: no compiler, no LLVM.
+#include <unistd.h>
+
+#include <cstring>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -36,9 +40,18 @@ absl::Status Run(const std::vector<std::string>& args) {
   return rvm::tools::RunProgram(*program, *options, std::cout);
 }
 
+// Where the tables of an executable, arguments or a message find no memory: what they hold so far cannot be
+// told apart from garbage, so this ends the process without looking at anything.
+void StopOutOfMemory() {
+  constexpr char kMessage[] = "relayvm-run: error: out of memory\n";
+  if (write(STDERR_FILENO, kMessage, std::strlen(kMessage)) < 0) _exit(2);
+  _exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(StopOutOfMemory);
   std::vector<std::string> args(argv + 1, argv + argc);
   for (const std::string& arg : args) {
     if (arg == "--") break;
