@@ -62,7 +62,10 @@ TypeId TypeTable::Shell(size_t fields) {
 }
 
 TypeId TypeTable::Lower(const ir::Type* type) {
+  // Nodes are shared: without this, each of the types nested in one another would be walked to its end.
+  if (auto known = by_type_.find(type); known != by_type_.end()) return known->second;
   TypeId id = WithStack([&] { return LowerOnThisStack(type); });
+  by_type_.emplace(type, id);
   FillConstructors();
   return id;
 }

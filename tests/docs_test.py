@@ -1,0 +1,53 @@
+"""The examples of docs/*.md are true: those of Relay give what they say, that of C++ is the builder's test."""
+
+import os
+import re
+import tempfile
+
+import programs_test
+import relayvm
+
+
+def read(path):
+    with open(os.path.join(relayvm.ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def examples(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", read(path), re.MULTILINE | re.DOTALL)
+
+
+class Docs(relayvm.TestCase):
+    def check_example(self, source, text):
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        expected_error = re.search(r"^// error: (.*)$", text, re.MULTILINE)
+        if expected_error:
+            done = relayvm.run(relayvm.COMPILER, "check", source)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"error: {expected_error.group(1)}", done.stderr)
+            return
+        cases = list(programs_test.cases(source))
+        self.assertTrue(cases, "the example says nothing to run")
+        entries = [flag for entry in dict.fromkeys(case[1] for case in cases) for flag in ("--entry", entry)]
+        model = relayvm.compile_file(source, source + ".rvm", extra=entries)
+        for kind, entry, arguments, expected in cases:
+            done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments)
+            self.assertEqual(done.returncode, 0 if kind == "run" else 1, done.stderr)
+            if kind == "run":
+                self.assertEqual(done.stdout.strip(), expected)
+            else:
+                self.assertIn(expected, done.stderr)
+
+    def test_language(self):
+        found = examples("docs/language.md", "relay")
+        self.assertGreater(len(found), 10)
+        with tempfile.TemporaryDirectory() as folder:
+            for i, text in enumerate(found):
+                with self.subTest(f"example {i + 1}: {text.splitlines()[0]}"):
+                    self.check_example(os.path.join(folder, f"example{i + 1}.relay"), text)
+
+    def test_builder(self):
+        tested = re.search(r"^// \[example\]\n(.*?)^// \[end\]", read("compiler/builder/program_builder_test.cc"),
+                           re.MULTILINE | re.DOTALL)
+        self.assertEqual(examples("docs/builder.md", "cpp"), [tested.group(1)])
