@@ -136,12 +136,14 @@ void ExpectUsable(Machine& machine) {
 
 // ---- time
 
-// The best of some tries, for the machine may have more to do.
+// Other work may keep this process from a CPU for longer than that: one try in many must do.
+constexpr int kTries = 50;
+
 TEST(LimitsTest, ATimeLimitStopsEverythingWithinTenMilliseconds) {
   auto machine = *Machine::Create(EndlessProgram(), {.time_limit_ms = 15});
   for (const char* entry : kEndless) {
     auto least = Clock::duration::max();
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < kTries && least >= milliseconds(25); ++i) {
       auto start = Clock::now();
       auto result = machine->Invoke(entry, std::vector<Value>{Int(1)});
       least = std::min(least, Clock::now() - start);
@@ -158,8 +160,8 @@ TEST(LimitsTest, ATimeLimitStopsEverythingWithinTenMilliseconds) {
 }
 
 TEST(LimitsTest, RunsWithinTheirTimeAreNotStopped) {
-  auto machine = *Machine::Create(EndlessProgram(), {.time_limit_ms = 5});
-  auto end = Clock::now() + milliseconds(60);
+  auto machine = *Machine::Create(EndlessProgram(), {.time_limit_ms = 100});
+  auto end = Clock::now() + milliseconds(250);
   while (Clock::now() < end) ExpectUsable(*machine);
 }
 
@@ -167,7 +169,7 @@ TEST(LimitsTest, AnotherThreadStopsEverythingWithinTenMilliseconds) {
   auto machine = *Machine::Create(EndlessProgram(), {});
   for (const char* entry : kEndless) {
     auto least = Clock::duration::max();
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < kTries && least >= milliseconds(10); ++i) {
       Clock::time_point cancelled;
       std::atomic<bool> done = false;
       std::thread other([&] {
