@@ -1,5 +1,7 @@
 #include "tools/run_command.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -82,10 +84,18 @@ absl::Status WriteNpy(const Value& value, const std::string& path) {
   return absl::OkStatus();
 }
 
-std::string TimesText(std::vector<double> milliseconds) {
+// Of this process, all threads. On a busy machine it says more than the time on the clock.
+double ProcessorMilliseconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+std::string TimesText(std::vector<double> milliseconds, double least_of_processor) {
   std::sort(milliseconds.begin(), milliseconds.end());
-  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms\n", milliseconds.size(),
-                         milliseconds.front(), milliseconds[milliseconds.size() / 2], milliseconds.back());
+  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms; least of the processor %.3f ms\n",
+                         milliseconds.size(), milliseconds.front(), milliseconds[milliseconds.size() / 2],
+                         milliseconds.back(), least_of_processor);
 }
 
 }  // namespace
@@ -178,18 +188,21 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
   }
   Value result;
   std::vector<double> times;
+  double least_of_processor = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < options.repeat; ++i) {
     auto start = std::chrono::steady_clock::now();
+    double processor = ProcessorMilliseconds();
     RVM_ASSIGN_OR_RETURN(result, machine->Invoke(options.entry, args));
     std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     times.push_back(elapsed.count());
+    least_of_processor = std::min(least_of_processor, ProcessorMilliseconds() - processor);
   }
   if (options.out.empty()) {
     out << result.ToString() << '\n';
   } else {
     RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));
   }
-  if (options.repeat > 1) std::fputs(TimesText(std::move(times)).c_str(), stderr);
+  if (options.repeat > 1) std::fputs(TimesText(std::move(times), least_of_processor).c_str(), stderr);
   return absl::OkStatus();
 }
 

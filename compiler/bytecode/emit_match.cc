@@ -50,6 +50,7 @@ class MatchEmitter {
   absl::Status EmitIsolated(absl::FunctionRef<absl::Status()> body);
   absl::Status EmitLeaf(const DecisionNode& node);
   void TakeApart(Part part, const DecisionCase& decision);
+  Reg RegisterOfField(const DecisionCase& decision, size_t field, std::optional<Reg> given_up);
   absl::StatusOr<Reg> TakeForBinding(Part part, TypeId type, bool is_last);
   void DropRest();
   absl::Status EmitBody(size_t clause, const std::vector<std::pair<const ir::Var*, Reg>>& bindings,
@@ -189,6 +190,23 @@ absl::Status MatchEmitter::EmitCase(const DecisionNode& node, const DecisionCase
   return EmitNode(*decision.node);
 }
 
+// Where a loop's next round looks for a field, that is where it is unpacked to: also over the cell
+// itself, if that is `given_up`, whose register the field then stands in for.
+Reg MatchEmitter::RegisterOfField(const DecisionCase& decision, size_t field, std::optional<Reg> given_up) {
+  Part part = decision.fields[field];
+  TypeId type = tree_.part_types[part];
+  for (const auto& [var, bound] : decision.node->bindings) {
+    std::optional<Reg> preferred = bound == part ? emitter_.PreferredRegister(var, type) : std::nullopt;
+    if (!preferred || shared_.contains(decision.node->clause)) continue;
+    if (given_up && preferred->value == given_up->value) return *preferred;
+    if (registers_.IsFree(*preferred)) {
+      registers_.Take(*preferred);
+      return *preferred;
+    }
+  }
+  return registers_.Allocate(type);
+}
+
 // Brings the fields that are needed into registers.
 void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
   Place& place = places_.at(part);
@@ -200,9 +218,11 @@ void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
   bool unpack = place.is_owned && !place.is_gone && !decision.whole_is_needed;
   if (unpack) place.is_gone = true;
   std::vector<Reg> regs;
+  std::optional<Reg> given_up = unpack ? std::optional<Reg>(whole) : std::nullopt;
   for (size_t i = 0; i < decision.fields.size(); ++i) {
     if (!unpack && !decision.is_needed[i]) continue;
-    Reg reg = registers_.Allocate(tree_.part_types[decision.fields[i]]);
+    Reg reg = RegisterOfField(decision, i, given_up);
+    if (given_up && reg.value == given_up->value) given_up.reset();
     regs.push_back(reg);
     places_[decision.fields[i]] = Place{reg, true, false};
     if (!unpack) {

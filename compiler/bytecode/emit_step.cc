@@ -17,15 +17,6 @@ constexpr int64_t kMaxPlannedBytes = int64_t{64} << 10;
 // Ranks whose header fits the space before a planned tensor's elements.
 constexpr size_t kMaxPlannedRank = 4;
 
-// The value of a rank-0 constant that fits a 16-bit immediate.
-std::optional<int16_t> SmallInt(const ir::Expr* atom) {
-  const auto* constant = ir::DynCast<ir::Constant>(atom);
-  if (constant == nullptr || !constant->literal.dtype().is_integral()) return std::nullopt;
-  int64_t value = constant->literal.IntAt(0);
-  if (value <= std::numeric_limits<int16_t>::min() || value > std::numeric_limits<int16_t>::max()) return std::nullopt;
-  return static_cast<int16_t>(value);
-}
-
 Opcode DimOpcode(DimKind kind) {
   switch (kind) {
     case DimKind::kAdd: return Opcode::kAddInt;
@@ -106,6 +97,7 @@ absl::Status FunctionEmitter::EmitCell(LayoutId layout, const std::vector<ir::Ex
     RVM_ASSIGN_OR_RETURN(Reg reg, Consume(fields[i], expected[i], operands, fields, i));
     regs.push_back(reg);
   }
+  Release(operands);
   Reg out = Destination(var, target, type);
   const ir::Var* shell = ShellFor(regs.size());
   if (shell != nullptr) {
@@ -115,7 +107,6 @@ absl::Status FunctionEmitter::EmitCell(LayoutId layout, const std::vector<ir::Ex
     code_.Op(Opcode::kMakeCell).R(out);
   }
   code_.Unit(static_cast<uint16_t>(layout.value)).Rs(regs);
-  Release(operands);
   return Deliver(out, type, var, target);
 }
 
@@ -219,9 +210,9 @@ absl::Status FunctionEmitter::EmitFunctionCall(FunctionId callee, const std::vec
     Release(operands);
     return absl::OkStatus();
   }
+  Release(operands);
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kCall).R(out).U32(callee.value).Rs(regs);
-  Release(operands);
   return Deliver(out, type, var, target);
 }
 
@@ -250,57 +241,10 @@ absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Va
     Release(operands);
     return absl::OkStatus();
   }
+  Release(operands);
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kCallClosure).R(out).R(closure).Rs(regs);
-  Release(operands);
   return Deliver(out, type, var, target);
-}
-
-// A loop: the arguments move into the parameters, and control to the start.
-absl::Status FunctionEmitter::EmitSelfTailCall(const std::vector<ir::Expr*>& args) {
-  Operands operands;
-  std::vector<std::pair<Reg, Reg>> moves;
-  for (size_t i = 0; i < args.size(); ++i) {
-    RVM_ASSIGN_OR_RETURN(Reg reg, Consume(args[i], registers_.desc(params_[i]).type, operands, args, i));
-    if (reg.value != params_[i].value) moves.push_back({reg, params_[i]});
-  }
-  MoveInParallel(std::move(moves));
-  code_.Op(Opcode::kJump).L(start_);
-  Release(operands);
-  return absl::OkStatus();
-}
-
-void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
-  std::vector<Reg> temporaries;
-  while (!moves.empty()) {
-    auto is_read = [&](Reg reg) {
-      for (const auto& [from, to] : moves) {
-        if (from.value == reg.value) return true;
-      }
-      return false;
-    };
-    bool moved = false;
-    for (size_t i = 0; i < moves.size();) {
-      auto [from, to] = moves[i];
-      if (is_read(to)) {
-        ++i;
-        continue;
-      }
-      code_.Op(Opcode::kMove).R(to).R(from);
-      moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(i));
-      moved = true;
-    }
-    if (moved) continue;
-    // A cycle: one value waits elsewhere. All moves that read its register read the copy.
-    Reg from = moves[0].first;
-    Reg temporary = registers_.Allocate(registers_.desc(from).type);
-    temporaries.push_back(temporary);
-    code_.Op(Opcode::kMove).R(temporary).R(from);
-    for (auto& [source, to] : moves) {
-      if (source.value == from.value) source = temporary;
-    }
-  }
-  for (Reg reg : temporaries) registers_.Free(reg);
 }
 
 // ---- operators ----------------------------------------------------------------
@@ -310,19 +254,26 @@ absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstr
   TypeId type = TypeOf(&call);
   DataType dtype = tables_.types().desc(TypeOf(call.args[0])).dtype;
   Operands operands;
-  bool is_sum = selected.opcode == Opcode::kAddI32 || selected.opcode == Opcode::kSubI32;
-  std::optional<int16_t> immediate = is_sum ? SmallInt(call.args[1]) : std::nullopt;
-  Reg a = Borrow(call.args[0], operands);
+  const bool is_i32 = selected.opcode == Opcode::kAddI32 || selected.opcode == Opcode::kSubI32;
+  const bool is_difference = selected.opcode == Opcode::kSubI32 || selected.opcode == Opcode::kSubInt;
+  const ir::Expr* left = call.args[0];
+  std::optional<int16_t> immediate;
+  if (is_i32 || is_difference || selected.opcode == Opcode::kAddInt) {
+    immediate = SmallInt(call.args[1]);
+    if (!immediate && !is_difference && (immediate = SmallInt(left))) left = call.args[1];
+  }
+  Reg a = Borrow(left, operands);
+  Reg b = selected.unary || immediate ? a : Borrow(call.args[1], operands);
+  if (selected.swap) std::swap(a, b);
+  // Operands are read before the result is written, which may go where one of them was.
+  Release(operands);
+  Reg out = Destination(var, target, type);
   if (immediate) {
-    Reg out = Destination(var, target, type);
-    int16_t value = selected.opcode == Opcode::kSubI32 ? static_cast<int16_t>(-*immediate) : *immediate;
-    code_.Op(Opcode::kAddImmI32).R(out).R(a).Unit(static_cast<uint16_t>(value));
-    Release(operands);
+    int value = is_difference ? -*immediate : *immediate;
+    code_.Op(is_i32 ? Opcode::kAddImmI32 : Opcode::kAddImmInt).R(out).R(a).Unit(static_cast<uint16_t>(value));
+    if (selected.wrap) code_.Op(Opcode::kWrapInt).R(out).R(out).Unit(PackDataType(dtype));
     return Deliver(out, type, var, target);
   }
-  Reg b = selected.unary ? a : Borrow(call.args[1], operands);
-  if (selected.swap) std::swap(a, b);
-  Reg out = Destination(var, target, type);
   code_.Op(selected.opcode).R(out).R(a);
   if (!selected.unary) code_.R(b);
   if (selected.opcode == Opcode::kCast) {
@@ -330,7 +281,6 @@ absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstr
   }
   if (selected.wrap) code_.Op(Opcode::kWrapInt).R(out).R(out).Unit(PackDataType(dtype));
   if (selected.negate) code_.Op(Opcode::kNotBool).R(out).R(out);
-  Release(operands);
   return Deliver(out, type, var, target);
 }
 

@@ -23,12 +23,14 @@ absl::StatusOr<FunctionDesc> FunctionEmitter::Run() {
   const FunctionDesc declared = tables_.function(pending_.id);  // a copy: the table grows
   result_type_ = declared.result;
   for (const RegisterDesc& desc : declared.registers) params_.push_back(registers_.Allocate(desc.type));
+  FindSelfTailCalls(function.body);
+  Mark(function.span);
+  if (is_loop_) LoadLoopConstants();
   start_ = code_.NewLabel();
   code_.Bind(start_);
 
   Block block{next_block_++, 0, liveness_.block_end(0), {}};
   block_ = &block;
-  Mark(function.span);
   size_t first = pending_.is_closure ? 1 : 0;
   if (pending_.is_closure) {
     for (size_t i = 0; i < pending_.captures.size(); ++i) {
@@ -178,10 +180,19 @@ absl::Status FunctionEmitter::EmitIf(const ir::If& expr, const ir::Var* var, con
     uint32_t position = std::exchange(position_, fused_position_);
     ScalarInstruction selected = *SelectScalar(compare);
     InverseBranch branch = *BranchIfNot(selected.opcode, selected.negate);
-    Reg a = Borrow(compare.args[0], operands);
-    Reg b = Borrow(compare.args[1], operands);
-    if (selected.swap != branch.swap) std::swap(a, b);
-    code_.Op(branch.opcode).R(a).R(b).L(otherwise);
+    const ir::Expr *left = compare.args[0], *right = compare.args[1];
+    if (selected.swap != branch.swap) std::swap(left, right);
+    std::optional<int16_t> value = SmallInt(right);
+    bool is_left = !value && (value = SmallInt(left)).has_value();
+    std::optional<ImmediateBranch> immediate = value ? WithImmediate(branch.opcode, *value, is_left) : std::nullopt;
+    if (immediate) {
+      Reg reg = Borrow(is_left ? right : left, operands);
+      code_.Op(immediate->opcode).R(reg).Unit(static_cast<uint16_t>(immediate->value)).L(otherwise);
+    } else {
+      Reg a = Borrow(left, operands);
+      Reg b = Borrow(right, operands);
+      code_.Op(branch.opcode).R(a).R(b).L(otherwise);
+    }
     Release(operands);
     position_ = position;
   } else {
@@ -297,6 +308,7 @@ Reg FunctionEmitter::LoadConstant(const ir::Constant& constant) {
 
 Reg FunctionEmitter::Borrow(const ir::Expr* atom, Operands& operands) {
   if (const auto* constant = ir::DynCast<ir::Constant>(atom)) {
+    if (std::optional<Reg> loaded = LoopConstant(constant->literal)) return *loaded;
     Reg reg = LoadConstant(*constant);
     operands.temporaries.push_back(reg);
     return reg;
@@ -378,6 +390,11 @@ void FunctionEmitter::Bind(const ir::Var* var, Reg reg, TypeId type, std::option
 
 Reg FunctionEmitter::Destination(const ir::Var* var, const Target& target, TypeId type) {
   if (var == nullptr && !target.is_tail && target.type == type) return target.reg;
+  std::optional<Reg> preferred = var == nullptr ? std::nullopt : PreferredRegister(var, type);
+  if (preferred && registers_.IsFree(*preferred)) {
+    registers_.Take(*preferred);
+    return *preferred;
+  }
   return registers_.Allocate(type);
 }
 

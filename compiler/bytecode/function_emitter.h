@@ -95,6 +95,18 @@ class FunctionEmitter {
   std::optional<uint32_t> NextCell(Reg shell, const Block& block) const;
   bool IsShell(Reg reg) const { return tables_.types().desc(registers_.desc(reg).type).kind == TypeDescKind::kShell; }
 
+  // ---- loops (emit_loop.cc)
+  // Finds the calls of the function itself that are jumps, in the tails of `block`.
+  void FindSelfTailCalls(const ir::Expr* block);
+  bool IsSelfCall(const ir::Call& call) const;
+  // Loads, ahead of the loop, the numbers its operators need in registers.
+  void LoadLoopConstants();
+  absl::Status EmitSelfTailCall(const std::vector<ir::Expr*>& args);
+  void MoveInParallel(std::vector<std::pair<Reg, Reg>> moves);  // {from, to}
+  std::optional<Reg> LoopConstant(const Literal& literal) const;
+  // The parameter of type `type` where the next round of the loop looks for `var`.
+  std::optional<Reg> PreferredRegister(const ir::Var* var, TypeId type);
+
   // ---- steps (emit_step.cc): the value of `expr` to `var`, or to `target` if that is null
   absl::Status EmitStep(const ir::Expr* expr, const ir::Var* var, const Target& target);
   absl::Status EmitAtom(const ir::Expr* atom, const ir::Var* var, const Target& target);
@@ -102,8 +114,6 @@ class FunctionEmitter {
   absl::Status EmitFunctionCall(FunctionId callee, const std::vector<ir::Expr*>& args, const ir::Var* var,
                                 const Target& target);
   absl::Status EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target);
-  absl::Status EmitSelfTailCall(const std::vector<ir::Expr*>& args);
-  void MoveInParallel(std::vector<std::pair<Reg, Reg>> moves);  // {from, to}
   absl::Status EmitConstructor(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
                           const Target& target);
@@ -169,6 +179,9 @@ class FunctionEmitter {
   TypeId result_type_;
   std::vector<Reg> params_;
   Label start_{};  // of the body: target of self tail calls
+  bool is_loop_ = false;
+  absl::flat_hash_map<const ir::Var*, Reg> preferred_;  // parameters that self tail calls set to a variable
+  std::vector<std::pair<Literal, Reg>> loop_constants_;
   // A comparison that the next branch decides on itself.
   const ir::Call* fused_compare_ = nullptr;
   uint32_t fused_position_ = 0;

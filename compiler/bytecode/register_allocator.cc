@@ -40,6 +40,17 @@ void RegisterAllocator::Free(Reg reg) {
   log_.push_back({true, false, reg.value});
 }
 
+bool RegisterAllocator::IsFree(Reg reg) {
+  const std::vector<uint32_t>& free = FreeList(reg.value, false);
+  return std::find(free.begin(), free.end(), reg.value) != free.end();
+}
+
+void RegisterAllocator::Take(Reg reg) {
+  std::vector<uint32_t>& free = FreeList(reg.value, false);
+  free.erase(std::find(free.begin(), free.end(), reg.value));
+  log_.push_back({false, false, reg.value});
+}
+
 uint32_t RegisterAllocator::AllocateSlot(int64_t bytes) {
   uint32_t rounded = static_cast<uint32_t>((bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment);
   std::vector<uint32_t>& free = free_slots_[rounded];

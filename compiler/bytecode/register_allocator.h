@@ -21,6 +21,9 @@ class RegisterAllocator {
 
   Reg Allocate(TypeId type, bool planned = false);
   void Free(Reg reg);
+  bool IsFree(Reg reg);
+  // REQUIRES: IsFree(reg).
+  void Take(Reg reg);
   const RegisterDesc& desc(Reg reg) const { return registers_[reg.value]; }
   const std::vector<RegisterDesc>& registers() const { return registers_; }
   bool overflowed() const { return overflowed_; }

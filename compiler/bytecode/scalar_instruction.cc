@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "compiler/ops/op_def.h"
@@ -50,6 +51,7 @@ constexpr std::array kRows = {
     Row{"less_equal", Plain(kLeInt), Plain(kLeInt), Plain(kLeInt), Plain(kLeF32), Plain(kLeF64)},
     Row{"greater", Swapped(kLtInt), Swapped(kLtInt), Swapped(kLtInt), Swapped(kLtF32), Swapped(kLtF64)},
     Row{"greater_equal", Swapped(kLeInt), Swapped(kLeInt), Swapped(kLeInt), Swapped(kLeF32), Swapped(kLeF64)},
+    Row{"sqrt", kNone, kNone, kNone, UnaryOf(kSqrtF32), UnaryOf(kSqrtF64)},
     Row{"copy", UnaryOf(kMove), UnaryOf(kMove), UnaryOf(kMove), UnaryOf(kMove), UnaryOf(kMove)},
     Row{"cast", UnaryOf(kCast), UnaryOf(kCast), UnaryOf(kCast), UnaryOf(kCast), UnaryOf(kCast)},
 };
@@ -117,6 +119,20 @@ bool NeedsNoKernel(const ir::Call& call) {
   return op->op->is_reshape && !ir::IsScalar(call.type) && !ir::IsScalar(call.args[0]->type);
 }
 
+std::optional<ImmediateBranch> WithImmediate(Opcode branch, int16_t value, bool is_left) {
+  switch (branch) {
+    case kBranchEqInt: return ImmediateBranch{kBranchEqImm, value};
+    case kBranchNeInt: return ImmediateBranch{kBranchNeImm, value};
+    default: break;
+  }
+  bool is_strict = branch == kBranchLtInt;
+  Opcode opcode = is_left ? kBranchGeImm : kBranchLtImm;
+  // `a <= value` is `a < value + 1`, and `value < b` is `b >= value + 1`.
+  if (is_strict != is_left) return ImmediateBranch{opcode, value};
+  if (value == std::numeric_limits<int16_t>::max()) return std::nullopt;
+  return ImmediateBranch{opcode, static_cast<int16_t>(value + 1)};
+}
+
 std::optional<InverseBranch> BranchIfNot(Opcode comparison, bool negated) {
   if (negated) return std::nullopt;
   switch (comparison) {
@@ -126,6 +142,14 @@ std::optional<InverseBranch> BranchIfNot(Opcode comparison, bool negated) {
     case kLeInt: return InverseBranch{kBranchLtInt, true};
     default: return std::nullopt;
   }
+}
+
+std::optional<int16_t> SmallInt(const ir::Expr* atom) {
+  const auto* constant = ir::DynCast<ir::Constant>(atom);
+  if (constant == nullptr || !constant->literal.dtype().is_integral()) return std::nullopt;
+  int64_t value = constant->literal.IntAt(0);
+  if (value <= std::numeric_limits<int16_t>::min() || value > std::numeric_limits<int16_t>::max()) return std::nullopt;
+  return static_cast<int16_t>(value);
 }
 
 }  // namespace rvm::bytecode

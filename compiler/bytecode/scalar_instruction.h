@@ -32,6 +32,16 @@ struct InverseBranch {
 };
 std::optional<InverseBranch> BranchIfNot(Opcode comparison, bool negated);
 
+// `branch` (of two integers) with one of them, the left or the right one, known to be `value`.
+struct ImmediateBranch {
+  Opcode opcode;
+  int16_t value;
+};
+std::optional<ImmediateBranch> WithImmediate(Opcode branch, int16_t value, bool is_left);
+
+// The value of a rank-0 integer constant whose negative fits an immediate too.
+std::optional<int16_t> SmallInt(const ir::Expr* atom);
+
 }  // namespace rvm::bytecode
 
 #endif  // RVM_COMPILER_BYTECODE_SCALAR_INSTRUCTION_H_

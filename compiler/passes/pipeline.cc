@@ -6,6 +6,7 @@
 #include "compiler/passes/fuse_ops.h"
 #include "compiler/passes/inline.h"
 #include "compiler/passes/lambda_lift.h"
+#include "compiler/passes/order_loop_steps.h"
 #include "compiler/passes/specialize.h"
 #include "compiler/passes/to_anf.h"
 
@@ -34,6 +35,8 @@ constexpr PassInfo kPasses[] = {
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
        return FuseOps(module, context.opt_level);
      }},
+    {"order_loop_steps", "the next round's numbers computed where it looks for them", 1,
+     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return OrderLoopSteps(module); }},
 };
 
 }  // namespace

@@ -17,12 +17,15 @@
 namespace rvm::vm {
 
 // pc: the instruction. r: the frame's registers. budget: calls and backward jumps until the next poll.
-using Handler = void (*)(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn);
+// preserve_none: a handler has no caller whose registers it would have to save, and what it calls
+// itself saves those that hold the state.
+using Handler = void (*[[clang::preserve_none]])(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                 const FunctionInfo* fn);
 
 extern const std::array<Handler, 256> kHandlers;
 
-[[gnu::always_inline]] inline void Next(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                        const FunctionInfo* fn) {
+[[gnu::always_inline, clang::preserve_none]] inline void Next(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                              int64_t budget, const FunctionInfo* fn) {
   [[clang::musttail]] return kHandlers[*pc](pc, r, vm, budget, fn);
 }
 

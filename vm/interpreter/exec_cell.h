@@ -7,7 +7,8 @@
 
 namespace rvm::vm {
 
-inline void ExecRetain(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecRetain(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   Slot slot = r[pc[2]];
   r[pc[1]] = slot;
   Retain(slot);
@@ -15,13 +16,14 @@ inline void ExecRetain(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
 }
 
 // The last count of what `drop` gives up.
-[[gnu::noinline]] inline void DropLast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                       const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void DropLast(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                             int64_t budget, const FunctionInfo* fn) {
   vm->heap_.Drop(r[pc[1]]);
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
-inline void ExecDrop(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecDrop(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   Slot slot = r[pc[1]];
   if (!IsImmediate(slot)) {
     Object* object = AsObject(slot);
@@ -33,13 +35,14 @@ inline void ExecDrop(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budge
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
-inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                 const FunctionInfo* fn) {
   r[pc[1]] = ImmediateOf(pc[2]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[gnu::noinline]] inline void MakeCellSlow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                           const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void MakeCellSlow(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                 int64_t budget, const FunctionInfo* fn) {
   Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[2] + 1));
   if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
   uint32_t count = pc[3];
@@ -49,7 +52,8 @@ inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bu
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
   Object* cell = vm->heap_.TryNewCell(static_cast<uint16_t>(pc[2] + 1));
   if (cell == nullptr) [[unlikely]] {
     [[clang::musttail]] return MakeCellSlow(pc, r, vm, budget, fn);
@@ -61,7 +65,8 @@ inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-inline void ExecGetTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecGetTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   r[pc[1]] = TagOf(r[pc[2]]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
@@ -69,12 +74,13 @@ inline void ExecGetTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
 inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) && AsObject(slot)->layout == layout + 1; }
 
 // A field was asked for of another constructor than the value has.
-[[gnu::noinline]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t,
-                                               const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                     int64_t, const FunctionInfo* fn) {
   vm->Stop(pc, r, fn, absl::InvalidArgumentError("the value has another constructor than its fields are taken of"));
 }
 
-inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
   Slot cell = r[pc[2]];
   uint16_t layout = pc[3];
   uint16_t field = pc[4];
@@ -88,8 +94,8 @@ inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
 }
 
 // Takes the fields of a cell that others keep.
-[[gnu::noinline]] inline void UnpackShared(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                           const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void UnpackShared(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                 int64_t budget, const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Object* cell = AsObject(r[pc[2 + count]]);
   for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
@@ -99,7 +105,8 @@ inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Slot slot = r[pc[2 + count]];
   if (!HasLayout(slot, pc[3 + count])) [[unlikely]] {
@@ -116,8 +123,8 @@ inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
 }
 
 // As MakeCellSlow and UnpackShared, for the forms that pass a cell's memory on.
-[[gnu::noinline]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                             const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                   int64_t budget, const FunctionInfo* fn) {
   Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[3] + 1));
   if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
   uint32_t count = pc[4];
@@ -127,7 +134,8 @@ inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
   Object* cell = AsObject(r[pc[2]]);
   auto layout = static_cast<uint16_t>(pc[3] + 1);
   if (cell == nullptr) {
@@ -141,8 +149,8 @@ inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-[[gnu::noinline]] inline void UnpackShellShared(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void UnpackShellShared(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                      int64_t budget, const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Object* cell = AsObject(r[pc[3 + count]]);
   for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
@@ -153,7 +161,8 @@ inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                     const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Slot slot = r[pc[3 + count]];
   if (!HasLayout(slot, pc[4 + count])) [[unlikely]] {
@@ -169,14 +178,16 @@ inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-inline void ExecDropShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecDropShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
   Object* shell = AsObject(r[pc[1]]);
   if (shell != nullptr) vm->heap_.FreeShell(shell);
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
 // A reference is a cell of one field; its layout says whether that is a pointer.
-inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                 const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[2]]);
   Slot value = ref->fields()[0];
   r[pc[1]] = value;
@@ -184,8 +195,8 @@ inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bu
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[gnu::noinline]] inline void RefWriteTracked(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                              const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void RefWriteTracked(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                    int64_t budget, const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[1]]);
   Slot old = ref->fields()[0];
   ref->fields()[0] = r[pc[2]];
@@ -194,7 +205,8 @@ inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bu
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-inline void ExecRefWrite(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecRefWrite(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[1]]);
   if (vm->layouts_[ref->layout].is_tracked) {
     [[clang::musttail]] return RefWriteTracked(pc, r, vm, budget, fn);

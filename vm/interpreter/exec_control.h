@@ -9,8 +9,8 @@
 namespace rvm::vm {
 
 // Polls and makes room on the stack, then runs the instruction again.
-[[gnu::noinline]] inline void PollAndRetry(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                           const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void PollAndRetry(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                 int64_t budget, const FunctionInfo* fn) {
   budget = vm->PollOrStop(pc, r, fn, budget);
   if (budget <= 0) return;
   // The stack may have moved.
@@ -20,7 +20,8 @@ namespace rvm::vm {
 
 // ---- jumps. Backward jumps pay from the budget.
 
-inline void ExecJump(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecJump(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   const uint16_t* target = fn->code + Read32(pc + 1);
   if (target <= pc && --budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
@@ -30,8 +31,23 @@ inline void ExecJump(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budge
 
 // A branch whose condition looks at two operands; the label follows them.
 template <auto kCondition>
-void BranchBinary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] void BranchBinary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                           const FunctionInfo* fn) {
   if (kCondition(r[pc[1]], r[pc[2]])) {
+    const uint16_t* target = fn->code + Read32(pc + 3);
+    if (target <= pc && --budget < 0) [[unlikely]] {
+      [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+    }
+    [[clang::musttail]] return Next(target, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+}
+
+// As BranchBinary; the second operand is a number.
+template <auto kCondition>
+[[clang::preserve_none]] void BranchImm(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                        const FunctionInfo* fn) {
+  if (kCondition(r[pc[1]], Imm16(pc[2]))) {
     const uint16_t* target = fn->code + Read32(pc + 3);
     if (target <= pc && --budget < 0) [[unlikely]] {
       [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
@@ -45,9 +61,14 @@ inline constexpr Handler ExecBranchEqInt = BranchBinary<EqInt>;
 inline constexpr Handler ExecBranchNeInt = BranchBinary<NeInt>;
 inline constexpr Handler ExecBranchLtInt = BranchBinary<LtInt>;
 inline constexpr Handler ExecBranchLeInt = BranchBinary<LeInt>;
+inline constexpr Handler ExecBranchEqImm = BranchImm<EqInt>;
+inline constexpr Handler ExecBranchNeImm = BranchImm<NeInt>;
+inline constexpr Handler ExecBranchLtImm = BranchImm<LtInt>;
+inline constexpr Handler ExecBranchGeImm = BranchImm<GeInt>;
 
 template <Slot kTaken>
-void BranchBool(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] void BranchBool(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                         const FunctionInfo* fn) {
   if (r[pc[1]] == kTaken) {
     const uint16_t* target = fn->code + Read32(pc + 2);
     if (target <= pc && --budget < 0) [[unlikely]] {
@@ -61,7 +82,8 @@ void BranchBool(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, co
 inline constexpr Handler ExecBranchIf = BranchBool<1>;
 inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
-inline void ExecBranchTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecBranchTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
   if (TagOf(r[pc[1]]) == pc[2]) {
     const uint16_t* target = fn->code + Read32(pc + 3);
     if (target <= pc && --budget < 0) [[unlikely]] {
@@ -72,7 +94,8 @@ inline void ExecBranchTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t 
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
-inline void ExecSwitch(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecSwitch(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   const uint16_t* target = fn->code + Read32(pc + 3 + 2 * size_t{TagOf(r[pc[1]])});
   if (target <= pc && --budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
@@ -80,15 +103,16 @@ inline void ExecSwitch(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
   [[clang::musttail]] return Next(target, r, vm, budget, fn);
 }
 
-inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t,
+                                               const FunctionInfo* fn) {
   vm->Stop(pc, r, fn, absl::InvalidArgumentError("no clause of this match fits the value"));
 }
 
 // ---- calls
 
 // Begins the function `fn` in the frame `r`, whose arguments are there; takes a window of the arena first.
-[[gnu::noinline]] inline void EnterWithWindow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                              const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void EnterWithWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                    int64_t budget, const FunctionInfo* fn) {
   std::byte* window = vm->arena_.Push(fn->arena_bytes);
   r[fn->num_registers] = AsSlot(window);
   if (window == nullptr) return vm->StopOutOfMemory(fn->code, r, fn);
@@ -96,8 +120,8 @@ inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t, con
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-[[gnu::always_inline]] inline void Enter(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                         const FunctionInfo* fn) {
+[[gnu::always_inline, clang::preserve_none]] inline void Enter(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                               int64_t budget, const FunctionInfo* fn) {
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return EnterWithWindow(pc, r, vm, budget, fn);
   }
@@ -105,7 +129,8 @@ inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t, con
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
   if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
@@ -120,7 +145,8 @@ inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budge
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
-inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                     const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
   if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
@@ -139,7 +165,8 @@ inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_
 
 // Moves arguments to the front of this very frame. They may overlap, so they go by way of
 // the stack's headroom, which is beyond the frame of any function.
-inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* to, Slot* scratch) {
+[[clang::preserve_none]] inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* to,
+                                              Slot* scratch) {
   if (count == 1) {
     to[0] = r[regs[0]];
     return;
@@ -150,13 +177,14 @@ inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* 
   for (uint32_t i = 0; i < count; ++i) to[i] = scratch[i];
 }
 
-[[gnu::noinline]] inline void LeaveWindowAndEnter(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                  const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void LeaveWindowAndEnter(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                        int64_t budget, const FunctionInfo* fn) {
   vm->arena_.Pop(reinterpret_cast<std::byte*>(vm->window_to_leave_));
   [[clang::musttail]] return Enter(pc, r, vm, budget, fn);
 }
 
-inline void ExecTailCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecTailCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
@@ -171,7 +199,8 @@ inline void ExecTailCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t b
   [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
 }
 
-inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                         const FunctionInfo* fn) {
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
@@ -188,8 +217,8 @@ inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, in
   [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
 }
 
-[[gnu::noinline]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                               const FunctionInfo* fn) {
+[[gnu::noinline, clang::preserve_none]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                     int64_t budget, const FunctionInfo* fn) {
   vm->arena_.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
@@ -198,7 +227,8 @@ inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, in
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }
 
-inline void ExecReturn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecReturn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return ReturnFromWindow(pc, r, vm, budget, fn);
   }
@@ -210,7 +240,9 @@ inline void ExecReturn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t bud
 }
 
 // The code of the frame under the entry's.
-inline void ExecHalt(const uint16_t*, Slot* r, Interpreter* vm, int64_t, const FunctionInfo*) { vm->result_ = r[0]; }
+[[clang::preserve_none]] inline void ExecHalt(const uint16_t*, Slot* r, Interpreter* vm, int64_t, const FunctionInfo*) {
+  vm->result_ = r[0];
+}
 
 }  // namespace rvm::vm
 

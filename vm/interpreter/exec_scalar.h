@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/scalar_cast.h"
@@ -13,6 +14,8 @@ namespace rvm::vm {
 // ---- what the operators compute, on slots
 
 inline Slot OfI32(uint32_t value) { return static_cast<Slot>(static_cast<int64_t>(static_cast<int32_t>(value))); }
+// An operand that is sign-extended to 64 bits.
+inline Slot Imm16(uint16_t unit) { return static_cast<Slot>(int64_t{static_cast<int16_t>(unit)}); }
 inline int64_t I64(Slot slot) { return static_cast<int64_t>(slot); }
 inline float F32(Slot slot) { return std::bit_cast<float>(static_cast<uint32_t>(slot)); }
 inline double F64(Slot slot) { return std::bit_cast<double>(slot); }
@@ -49,11 +52,13 @@ inline Slot EqInt(Slot a, Slot b) { return a == b; }
 inline Slot NeInt(Slot a, Slot b) { return a != b; }
 inline Slot LtInt(Slot a, Slot b) { return I64(a) < I64(b); }
 inline Slot LeInt(Slot a, Slot b) { return I64(a) <= I64(b); }
+inline Slot GeInt(Slot a, Slot b) { return I64(a) >= I64(b); }
 inline Slot AddF32(Slot a, Slot b) { return OfF32(F32(a) + F32(b)); }
 inline Slot SubF32(Slot a, Slot b) { return OfF32(F32(a) - F32(b)); }
 inline Slot MulF32(Slot a, Slot b) { return OfF32(F32(a) * F32(b)); }
 inline Slot DivF32(Slot a, Slot b) { return OfF32(F32(a) / F32(b)); }
 inline Slot NegF32(Slot a) { return OfF32(-F32(a)); }
+inline Slot SqrtF32(Slot a) { return OfF32(std::sqrt(F32(a))); }
 inline Slot EqF32(Slot a, Slot b) { return F32(a) == F32(b); }
 inline Slot LtF32(Slot a, Slot b) { return F32(a) < F32(b); }
 inline Slot LeF32(Slot a, Slot b) { return F32(a) <= F32(b); }
@@ -62,6 +67,7 @@ inline Slot SubF64(Slot a, Slot b) { return OfF64(F64(a) - F64(b)); }
 inline Slot MulF64(Slot a, Slot b) { return OfF64(F64(a) * F64(b)); }
 inline Slot DivF64(Slot a, Slot b) { return OfF64(F64(a) / F64(b)); }
 inline Slot NegF64(Slot a) { return OfF64(-F64(a)); }
+inline Slot SqrtF64(Slot a) { return OfF64(std::sqrt(F64(a))); }
 inline Slot EqF64(Slot a, Slot b) { return F64(a) == F64(b); }
 inline Slot LtF64(Slot a, Slot b) { return F64(a) < F64(b); }
 inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
@@ -69,13 +75,15 @@ inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
 // ---- handlers
 
 template <auto kOperator>
-void Binary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                     const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]], r[pc[3]]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
 template <auto kOperator>
-void Unary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                    const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
@@ -106,6 +114,7 @@ inline constexpr Handler ExecSubF32 = Binary<SubF32>;
 inline constexpr Handler ExecMulF32 = Binary<MulF32>;
 inline constexpr Handler ExecDivF32 = Binary<DivF32>;
 inline constexpr Handler ExecNegF32 = Unary<NegF32>;
+inline constexpr Handler ExecSqrtF32 = Unary<SqrtF32>;
 inline constexpr Handler ExecEqF32 = Binary<EqF32>;
 inline constexpr Handler ExecLtF32 = Binary<LtF32>;
 inline constexpr Handler ExecLeF32 = Binary<LeF32>;
@@ -114,36 +123,49 @@ inline constexpr Handler ExecSubF64 = Binary<SubF64>;
 inline constexpr Handler ExecMulF64 = Binary<MulF64>;
 inline constexpr Handler ExecDivF64 = Binary<DivF64>;
 inline constexpr Handler ExecNegF64 = Unary<NegF64>;
+inline constexpr Handler ExecSqrtF64 = Unary<SqrtF64>;
 inline constexpr Handler ExecEqF64 = Binary<EqF64>;
 inline constexpr Handler ExecLtF64 = Binary<LtF64>;
 inline constexpr Handler ExecLeF64 = Binary<LeF64>;
 
-inline void ExecMove(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   r[pc[1]] = r[pc[2]];
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-inline void ExecLoadInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                 const FunctionInfo* fn) {
   r[pc[1]] = OfI32(Read32(pc + 2));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-inline void ExecLoadBits(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
   r[pc[1]] = Read64(pc + 2);
   [[clang::musttail]] return Next(pc + 6, r, vm, budget, fn);
 }
 
-inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
-  r[pc[1]] = AddI32(r[pc[2]], static_cast<Slot>(int64_t{static_cast<int16_t>(pc[3])}));
+[[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
+  r[pc[1]] = AddI32(r[pc[2]], Imm16(pc[3]));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-inline void ExecWrapInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
+  r[pc[1]] = r[pc[2]] + Imm16(pc[3]);
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                 const FunctionInfo* fn) {
   r[pc[1]] = WrapToDType(r[pc[2]], pc[3]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-inline void ExecCast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   r[pc[1]] = CastScalar(r[pc[2]], pc[3], pc[4]);
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }

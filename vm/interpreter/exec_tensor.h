@@ -6,7 +6,8 @@
 
 namespace rvm::vm {
 
-inline void ExecLoadConst(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecLoadConst(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
   r[pc[1]] = AsSlot(vm->constants_[Read32(pc + 2)]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
@@ -25,15 +26,16 @@ const uint16_t* MakeKernelCall(const uint16_t* pc, const uint16_t* offsets, cons
   return args + 1 + args[0];
 }
 
-inline void ExecCallKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCallKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
   pc = MakeKernelCall<&Interpreter::CallStaticKernel>(pc, nullptr, pc + 2 + pc[1], r, vm, fn);
   if (pc == nullptr) [[unlikely]]
     return;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-inline void ExecCallKernelPlanned(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                  const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCallKernelPlanned(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                           const FunctionInfo* fn) {
   const uint16_t* offsets = pc + 2 + pc[1];
   pc = MakeKernelCall<&Interpreter::CallStaticKernel>(pc, offsets + 1, offsets + 1 + 2 * offsets[0], r, vm, fn);
   if (pc == nullptr) [[unlikely]]
@@ -41,26 +43,29 @@ inline void ExecCallKernelPlanned(const uint16_t* pc, Slot* r, Interpreter* vm, 
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                  const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                           const FunctionInfo* fn) {
   pc = MakeKernelCall<&Interpreter::CallDynamicKernel>(pc, nullptr, pc + 2 + pc[1], r, vm, fn);
   if (pc == nullptr) [[unlikely]]
     return;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-inline void ExecGetDim(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecGetDim(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                const FunctionInfo* fn) {
   r[pc[1]] = static_cast<Slot>(AsTensor(r[pc[2]])->dims[pc[3]]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-inline void ExecView(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecView(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                              const FunctionInfo* fn) {
   if (!vm->MakeView(pc, r)) [[unlikely]]
     return vm->Stop(pc, r, fn, std::move(vm->error_));
   [[clang::musttail]] return Next(pc + 6 + pc[5], r, vm, budget, fn);
 }
 
-inline void ExecCheckShape(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCheckShape(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
   Slot tensor = r[pc[2]];
   if (!vm->CheckShape(*AsTensor(tensor), TypeId(Read32(pc + 3)))) [[unlikely]] {
     return vm->Stop(pc, r, fn, std::move(vm->error_));
@@ -69,7 +74,8 @@ inline void ExecCheckShape(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
-inline void ExecCheckDims(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget, const FunctionInfo* fn) {
+[[clang::preserve_none]] inline void ExecCheckDims(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                   const FunctionInfo* fn) {
   if (!vm->CheckDims(static_cast<int64_t>(r[pc[1]]), static_cast<int64_t>(r[pc[2]]), pc[3] != 0)) [[unlikely]] {
     return vm->Stop(pc, r, fn, std::move(vm->error_));
   }

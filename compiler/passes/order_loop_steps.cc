@@ -1,0 +1,96 @@
+#include "compiler/passes/order_loop_steps.h"
+
+#include <algorithm>
+
+#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/passes/call_graph.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+
+class LoopOrderer : public Rewriter {
+ public:
+  LoopOrderer(ir::Arena& arena, const ir::GlobalFunction& global) : Rewriter(arena), global_(global) {
+    ForEachExpr(global.function->body, [&](const Expr* expr) {
+      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
+      return true;
+    });
+  }
+
+ protected:
+  Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
+    const auto* call = DynCast<ir::Call>(body);
+    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    if (callee == nullptr || callee->name != global_.name) return MakeLets(arena_, chain, body);
+    std::vector<Binding> first;
+    std::vector<Step> last;
+    for (const Binding& binding : chain) {
+      const ir::Var* next = NextValueOf(binding, *call);
+      if (next != nullptr) {
+        last.push_back({binding, next});
+      } else {
+        first.push_back(binding);
+      }
+    }
+    while (!last.empty()) {
+      // Of a circle of parameters one goes first, into a register of its own.
+      auto step = std::find_if(last.begin(), last.end(), [&](const Step& s) { return !IsReadByOther(s, last); });
+      if (step == last.end()) step = last.begin();
+      first.push_back(step->binding);
+      last.erase(step);
+    }
+    return MakeLets(arena_, first, body);
+  }
+
+ private:
+  struct Step {
+    Binding binding;
+    const ir::Var* param;  // whose next value it is
+  };
+
+  // The parameter that `binding` is the next value of, if it can be computed last; else null.
+  const ir::Var* NextValueOf(const Binding& binding, const ir::Call& call) const {
+    const auto* operation = DynCast<ir::Call>(binding.value);
+    auto uses = uses_.find(binding.var);
+    if (operation == nullptr || uses == uses_.end() || uses->second != 1) return nullptr;
+    if (!bytecode::SelectScalar(*operation)) return nullptr;
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const auto* use = DynCast<ir::VarExpr>(call.args[i]);
+      if (use != nullptr && use->var == binding.var) return global_.function->params[i];
+    }
+    return nullptr;
+  }
+
+  static bool IsReadByOther(const Step& step, const std::vector<Step>& steps) {
+    for (const Step& other : steps) {
+      if (other.binding.var == step.binding.var) continue;
+      for (const Expr* arg : Cast<ir::Call>(other.binding.value)->args) {
+        const auto* use = DynCast<ir::VarExpr>(arg);
+        if (use != nullptr && use->var == step.param) return true;
+      }
+    }
+    return false;
+  }
+
+  const ir::GlobalFunction& global_;
+  absl::flat_hash_map<const ir::Var*, size_t> uses_;
+};
+
+}  // namespace
+
+ir::Module OrderLoopSteps(const ir::Module& module) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = LoopOrderer(*module.arena, global).Rewrite(function->body);
+    global.function = function;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace rvm::passes
