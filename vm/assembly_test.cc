@@ -1,0 +1,142 @@
+// Runs testdata/*.rvmasm: programs in assembly that say in comments what they give.
+//
+//   ; run: add(1, 2) => 3              the entry `add` on these values, and its value
+//   ; fails: get(Nil) => part of the message
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "serialization/assembler.h"
+#include "serialization/isa/isa.h"
+#include "vm/machine.h"
+#include "vm/value_text.h"
+
+namespace rvm::vm {
+namespace {
+
+// The kernels that programs here may name.
+int32_t Add(const float* a, const float* b, float* sum, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+  return kRvmOk;
+}
+int32_t AddFour(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  return Add(static_cast<const float*>(buffers[0]), static_cast<const float*>(buffers[1]),
+             static_cast<float*>(buffers[2]), 4);
+}
+int32_t AddAndCount(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  *static_cast<int32_t*>(buffers[3]) = static_cast<int32_t>(dims[0]);
+  return Add(static_cast<const float*>(buffers[0]), static_cast<const float*>(buffers[1]),
+             static_cast<float*>(buffers[2]), dims[0]);
+}
+
+std::vector<std::filesystem::path> Files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator("vm/testdata")) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// `1, (2, 3), [4]` at the commas that are in no bracket.
+std::vector<std::string> SplitArguments(const std::string& text) {
+  std::vector<std::string> parts;
+  int depth = 0;
+  bool is_new = true;
+  for (char c : text) {
+    if (c == ',' && depth == 0) {
+      is_new = true;
+      continue;
+    }
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (is_new) parts.emplace_back();
+    is_new = false;
+    parts.back() += c;
+  }
+  return parts;
+}
+
+class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
+ protected:
+  void Load(const std::string& text) {
+    auto executable = Assemble(text);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    auto verified = Verify(*std::move(executable));
+    ASSERT_TRUE(verified.ok()) << verified.status();
+    std::vector<RvmKernel> kernels;
+    for (const KernelDesc& desc : (**verified)->kernels)
+      kernels.push_back(desc.symbol == "add4" ? AddFour : AddAndCount);
+    program_ = *Program::LinkWithKernels(*verified, kernels);
+    machine_ = *Machine::Create(program_, {});
+  }
+
+  // The value of `entry(arguments)` as text, or the error.
+  absl::StatusOr<std::string> Run(const std::string& call) {
+    size_t open = call.find('(');
+    const Entry* entry = program_->executable().FindEntry(call.substr(0, open));
+    if (entry == nullptr) return absl::NotFoundError(call);
+    const FunctionDesc& function = program_->executable().functions[entry->function.value];
+    std::vector<Value> values;
+    for (const std::string& part : SplitArguments(call.substr(open + 1, call.rfind(')') - open - 1))) {
+      auto value = ParseValueText(program_->executable(), function.registers[values.size()].type, part);
+      if (!value.ok()) return value.status();
+      values.push_back(*std::move(value));
+    }
+    auto result = machine_->Invoke(entry->name, values);
+    EXPECT_EQ(machine_->stats().live_objects, 0) << call;
+    if (!result.ok()) return result.status();
+    return result->ToString();
+  }
+
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<Machine> machine_;
+};
+
+TEST_P(AssemblyTest, GivesWhatItSays) {
+  std::string text = ReadFile(GetParam());
+  ASSERT_NO_FATAL_FAILURE(Load(text));
+  std::istringstream lines(text);
+  int cases = 0;
+  for (std::string line; std::getline(lines, line);) {
+    bool fails = line.starts_with("; fails: ");
+    if (!fails && !line.starts_with("; run: ")) continue;
+    ++cases;
+    size_t start = line.find(": ") + 2;
+    size_t arrow = line.find(" => ");
+    ASSERT_NE(arrow, std::string::npos) << line;
+    auto result = Run(line.substr(start, arrow - start));
+    std::string expected = line.substr(arrow + 4);
+    if (fails) {
+      EXPECT_NE(std::string(result.status().message()).find(expected), std::string::npos) << line << "\n"
+                                                                                          << result.status();
+    } else {
+      EXPECT_TRUE(result.ok() && *result == expected) << line << "\n"
+                                                      << (result.ok() ? *result : result.status().ToString());
+    }
+  }
+  EXPECT_GT(cases, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, AssemblyTest, ::testing::ValuesIn(Files()),
+                         [](const auto& info) { return info.param.stem().string(); });
+
+TEST(AssemblyCoverageTest, EveryOpcodeIsRun) {
+  std::string all;
+  for (const auto& path : Files()) all += ReadFile(path);
+  std::string missing;
+  for (const OpcodeSpec& spec : kIsa) {
+    std::string mnemonic(spec.mnemonic);
+    if (all.find("\n    " + mnemonic + " ") == std::string::npos) missing += " " + mnemonic;
+  }
+  EXPECT_EQ(missing, "") << "no program in vm/testdata contains these";
+}
+
+}  // namespace
+}  // namespace rvm::vm
