@@ -16,14 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
-
-LOOP = """#[version = "0.0.5"]
-def @main(%n: int64, %sum: int64) -> int64 { if (%n == 0i64) { %sum } else { @main(%n - 1i64, %sum + %n) } }
-"""
-LUA_LOOP = """
-local function loop(n, sum) while n ~= 0 do sum = sum + n; n = n - 1 end return sum end
-local began = os.clock(); loop(%d, 0); print(os.clock() - began)
-"""
+import vm_programs  # noqa: E402
 
 
 def load(path):
@@ -125,21 +118,6 @@ def lstm(folder):
         yield name, "us/token", ours / peers.TOKENS * 1e6, peer, theirs / peers.TOKENS * 1e6
 
 
-def scalar_loop(folder):
-    source = f"{folder}/loop.relay"
-    with open(source, "w", encoding="utf-8") as file:
-        file.write(LOOP)
-    n = 100_000_000
-    model = relayvm.compile_file(source, f"{folder}/loop.rvm", 3)
-    ours = run_vm(model, n, 0, repeat=5) / n * 1e9
-    if shutil.which("lua5.4") is None:
-        print("lua5.4 is not installed: the scalar loop is not compared with it", file=sys.stderr)
-        yield "scalar loop", "ns/iteration", ours, "", float("nan")
-        return
-    theirs = min(float(relayvm.must("lua5.4", "-e", LUA_LOOP % n, timeout=600)) for _ in range(3)) / n * 1e9
-    yield "scalar loop", "ns/iteration", ours, "lua5.4", theirs
-
-
 def cpu_name():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         found = re.search(r"model name\s*: (.*)", file.read())
@@ -155,21 +133,37 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def programs(folder):
+    if shutil.which("lua5.4") is None:
+        print("lua5.4 is not installed: the programs are not compared with it", file=sys.stderr)
+    return vm_programs.table(vm_programs.rows(folder))
+
+
+def models(folder):
+    return table([row for benchmark in (g2p, tree_lstm, lstm) for row in benchmark(folder)])
+
+
+# By the name that chooses it on the command line.
+TABLES = {"models": models, "vm": programs}
+
+
 def main():
-    rows = []
+    chosen = sys.argv[1:] or list(TABLES)
+    if unknown := [name for name in chosen if name not in TABLES]:
+        sys.exit(f"unknown table `{unknown[0]}`; there are: {', '.join(TABLES)}")
     with tempfile.TemporaryDirectory() as folder:
-        for benchmark in (g2p, tree_lstm, lstm, scalar_loop):
-            rows += benchmark(folder)
+        text = "\n".join(TABLES[name](folder) for name in chosen)
+    print(text, end="")
     today = datetime.date.today().isoformat()
     commit = relayvm.must("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()
-    text = table(rows)
-    print(text, end="")
     results = os.path.join(ROOT, "benchmarks", "results")
     os.makedirs(results, exist_ok=True)
     short = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)|@.*|CPU|Processor", "", cpu_name()).lower()).strip("-")
-    path = os.path.join(results, f"{today}-{short}.md")
+    suffix = "" if chosen == list(TABLES) else "-" + "-".join(chosen)
+    path = os.path.join(results, f"{today}-{short}{suffix}.md")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"# {today}, {cpu_name()}\n\nCommit {commit}; `./run bench`; one thread.\n\n{text}")
+        command = " ".join(["./run bench", *sys.argv[1:]])
+        file.write(f"# {today}, {cpu_name()}\n\nCommit {commit}; `{command}`; one thread.\n\n{text}")
     print(f"kept in {os.path.relpath(path, ROOT)}")
 
 

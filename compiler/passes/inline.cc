@@ -19,12 +19,6 @@ constexpr size_t kOnlyCallBody = 2000;
 // Each round may show new literals that are called once.
 constexpr int kMaxLocalRounds = 4;
 
-size_t CountNodes(const Expr* expr, size_t limit) {
-  size_t count = 0;
-  ForEachExpr(expr, [&](const Expr*) { return ++count <= limit; });
-  return count;
-}
-
 // What the shape variables of `function` are at a call with `args`. False where the arguments do
 // not say, or say it differently: there the call has something to check.
 bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir::TypeSubstitution& substitution) {
@@ -159,6 +153,8 @@ class LocalInliner : public Rewriter {
   bool changed_ = false;
 };
 
+}  // namespace
+
 Expr* InlineLocals(ir::Arena& arena, Expr* body) {
   for (int round = 0; round < kMaxLocalRounds; ++round) {
     LocalInliner inliner(arena, body);
@@ -167,8 +163,6 @@ Expr* InlineLocals(ir::Arena& arena, Expr* body) {
   }
   return body;
 }
-
-}  // namespace
 
 ir::Module Inline(const ir::Module& module, const std::vector<std::string>& entries) {
   CallGraph graph(module);

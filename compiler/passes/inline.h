@@ -16,6 +16,9 @@ namespace rvm::passes {
 // left alone, so that it is still checked. Drops functions that the entries do not reach any more.
 ir::Module Inline(const ir::Module& module, const std::vector<std::string>& entries);
 
+// The part of it that concerns function literals, for the body of one function.
+ir::Expr* InlineLocals(ir::Arena& arena, ir::Expr* body);
+
 }  // namespace rvm::passes
 
 #endif  // RVM_COMPILER_PASSES_INLINE_H_

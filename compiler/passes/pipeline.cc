@@ -8,6 +8,7 @@
 #include "compiler/passes/lambda_lift.h"
 #include "compiler/passes/order_loop_steps.h"
 #include "compiler/passes/specialize.h"
+#include "compiler/passes/specialize_calls.h"
 #include "compiler/passes/to_anf.h"
 
 namespace rvm::passes {
@@ -19,6 +20,11 @@ constexpr PassInfo kPasses[] = {
     {"inline", "function bodies in place of calls", 1,
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
        return Inline(module, context.entries);
+     }},
+    // After inlining, which brings literals to the functions that call them.
+    {"specialize_calls", "a copy of each higher-order function per function it is called with", 2,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return SpecializeCalls(module, context.entries);
      }},
     {"fold_constant", "what is known at compile time is computed then", 1,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return FoldConstant(module); }},

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/walk.h"
 
 namespace rvm::passes {
 
@@ -27,6 +28,12 @@ ir::VarExpr* NewUse(ir::Arena& arena, ir::Var* var, ir::Span span) {
   auto* use = arena.New<ir::VarExpr>(var, span);
   use->type = var->type;
   return use;
+}
+
+size_t CountNodes(const ir::Expr* expr, size_t limit) {
+  size_t count = 0;
+  ir::ForEachExpr(expr, [&](const ir::Expr*) { return ++count <= limit; });
+  return count;
 }
 
 const ir::FuncType& TypeOf(const ir::Function& function) {

@@ -24,6 +24,8 @@ ir::Expr* MakeLets(ir::Arena& arena, const std::vector<Binding>& chain, ir::Expr
 ir::Var* NewVar(ir::Arena& arena, std::string_view name, const ir::Type* type, ir::Span span = {});
 ir::VarExpr* NewUse(ir::Arena& arena, ir::Var* var, ir::Span span = {});
 const ir::FuncType& TypeOf(const ir::Function& function);
+// Nodes in `expr`; where there are more than `limit`, some number above it.
+size_t CountNodes(const ir::Expr* expr, size_t limit);
 // The module with other functions.
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);
 

@@ -240,6 +240,48 @@ def @main(%x: int32) { let %f = fn (%a: int32) -> int32 { %f(%a) + %x }; (%f, %f
   (%f, %f(1))
 }
 )"},
+    {"CopyForLiterals", "specialize_calls", 2,
+     R"(
+def @repeat(%f: fn (int32) -> int32, %n: int32, %x: int32) -> int32 {
+  if (%n == 0) { %x } else { @repeat(%f, %n - 1, %f(%x)) }
+}
+def @main(%k: int32) { @repeat(fn (%a: int32) -> int32 { %a * %k }, 3, 1) }
+)",
+     R"(def @main(%k: int32) {
+  @main.repeat(%k, 3, 1)
+}
+
+def @main.repeat(%k_1: int32, %n: int32, %x: int32) -> int32 {
+  if (%n == 0) {
+    %x
+  } else {
+    @main.repeat(%k_1, %n - 1, %x * %k_1)
+  }
+}
+)"},
+    {"CopyOnlyWhatIsPassedAsItIs", "specialize_calls", 2,
+     R"(
+def @grow(%f: fn (int32) -> int32, %n: int32) -> int32 {
+  if (%n == 0) { %f(1) } else { @grow(fn (%a: int32) -> int32 { %f(%f(%a)) }, %n - 1) }
+}
+def @main(%k: int32) { @grow(fn (%a: int32) -> int32 { %a * %k }, 3) }
+)",
+     R"(def @main(%k: int32) {
+  @grow(fn (%a: int32) -> int32 {
+    %a * %k
+  }, 3)
+}
+
+def @grow(%f: fn (int32) -> int32, %n: int32) -> int32 {
+  if (%n == 0) {
+    %f(1)
+  } else {
+    @grow(fn (%a_1: int32) -> int32 {
+      %f(%f(%a_1))
+    }, %n - 1)
+  }
+}
+)"},
 };
 
 class SimplifyTest : public testing::TestWithParam<Case> {};

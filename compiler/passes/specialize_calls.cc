@@ -1,0 +1,269 @@
+#include "compiler/passes/specialize_calls.h"
+
+#include <deque>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/analysis/free_vars.h"
+#include "compiler/passes/call_graph.h"
+#include "compiler/passes/inline.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+
+// In nodes: of a function that is copied, and of a literal that is copied into it.
+constexpr size_t kMaxBody = 400;
+constexpr size_t kMaxLiteral = 400;
+// A copy may call with literals in its turn, without end where functions build functions.
+constexpr int kMaxDepth = 4;
+constexpr size_t kMaxCopies = 1000;
+
+// The parameters of `function` that it only calls or passes to itself as they are.
+std::vector<bool> OnlyCalledParams(const ir::GlobalFunction& global) {
+  const ir::Function& function = *global.function;
+  absl::flat_hash_map<const ir::Var*, size_t> uses, good_uses;
+  std::vector<bool> result(function.params.size(), true);
+  ForEachExpr(function.body, [&](const Expr* expr) {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses[use->var];
+    const auto* call = DynCast<ir::Call>(expr);
+    if (call == nullptr) return true;
+    if (const auto* callee = DynCast<ir::VarExpr>(call->callee)) ++good_uses[callee->var];
+    const auto* callee = DynCast<ir::GlobalExpr>(call->callee);
+    if (callee == nullptr || callee->name != global.name) return true;
+    for (size_t i = 0; i < call->args.size(); ++i) {
+      const auto* arg = DynCast<ir::VarExpr>(call->args[i]);
+      bool is_same = arg != nullptr && arg->var == function.params[i];
+      if (is_same) ++good_uses[arg->var];
+      result[i] = result[i] && is_same;
+    }
+    return true;
+  });
+  for (size_t i = 0; i < result.size(); ++i) {
+    const ir::Var* param = function.params[i];
+    result[i] = result[i] && DynCast<ir::FuncType>(param->type) != nullptr && uses[param] == good_uses[param];
+  }
+  return result;
+}
+
+// What a copy is made for: the literal for each parameter that goes, null for the rest.
+struct Copy {
+  std::string name;
+  std::vector<const ir::Function*> literals;  // by parameter
+  std::vector<ir::Var*> captures;             // the copy's first parameters
+  const ir::FuncType* type = nullptr;
+
+  std::vector<Expr*> Args(ir::Arena& arena, const std::vector<Expr*>& args, ir::Span span) const {
+    std::vector<Expr*> result;
+    for (ir::Var* capture : captures) result.push_back(NewUse(arena, capture, span));
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (literals[i] == nullptr) result.push_back(args[i]);
+    }
+    return result;
+  }
+  Expr* CallWith(ir::Arena& arena, const ir::Call& call) const {
+    auto* callee = arena.New<ir::GlobalExpr>(name, call.callee->span);
+    callee->type = type;
+    auto* result = arena.New<ir::Call>(callee, Args(arena, call.args, call.span), call.attrs, call.span);
+    result->type = call.type;
+    return result;
+  }
+};
+
+// A body with the literals in place of the parameters.
+class BodyCopier : public Rewriter {
+ public:
+  BodyCopier(ir::Arena& arena, const ir::GlobalFunction& from, const Copy& copy)
+      : Rewriter(arena), from_(from), copy_(copy) {
+    for (size_t i = 0; i < copy.literals.size(); ++i) {
+      if (copy.literals[i] != nullptr) literals_[from.function->params[i]] = copy.literals[i];
+    }
+  }
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    const auto* call = DynCast<ir::Call>(expr);
+    if (call == nullptr) return RewriteChildren(expr);
+    if (const auto* callee = DynCast<ir::GlobalExpr>(call->callee); callee != nullptr && callee->name == from_.name) {
+      return RewriteChildren(copy_.CallWith(arena_, *call));
+    }
+    const auto* callee = DynCast<ir::VarExpr>(call->callee);
+    auto found = callee == nullptr ? literals_.end() : literals_.find(callee->var);
+    if (found == literals_.end()) return RewriteChildren(expr);
+    return Typed(
+        arena_.New<ir::Call>(Copier(arena_).Copy(*found->second), RewriteAll(call->args), call->attrs, call->span),
+        call);
+  }
+
+ private:
+  const ir::GlobalFunction& from_;
+  const Copy& copy_;
+  absl::flat_hash_map<const ir::Var*, const ir::Function*> literals_;
+};
+
+// A function whose calls are still to be looked at.
+struct Task {
+  ir::GlobalFunction global;
+  int depth = 0;
+};
+
+class CallSpecializer {
+ public:
+  explicit CallSpecializer(const ir::Module& module) : arena_(*module.arena) {
+    for (const ir::GlobalFunction& global : module.functions) {
+      names_.insert(global.name);
+      tasks_.push_back({global});
+      if (!global.function->type_params.empty() || CountNodes(global.function->body, kMaxBody) > kMaxBody) continue;
+      originals_.emplace(global.name, Original{global, OnlyCalledParams(global)});
+    }
+  }
+
+  std::vector<ir::GlobalFunction> Run();
+
+ private:
+  friend class CallRewriter;
+  struct Original {
+    ir::GlobalFunction global;
+    std::vector<bool> only_called;
+  };
+
+  // Makes the copy of `original` that a call in `caller` needs.
+  Copy MakeCopy(const Original& original, std::vector<const ir::Function*> literals, const Task& caller);
+  std::string UniqueName(std::string_view caller, std::string_view callee);
+
+  ir::Arena& arena_;
+  absl::flat_hash_set<std::string> names_;
+  absl::flat_hash_map<std::string, Original> originals_;
+  std::deque<Task> tasks_;
+  size_t num_copies_ = 0;
+};
+
+// Replaces the calls in one function.
+class CallRewriter : public Rewriter {
+ public:
+  CallRewriter(CallSpecializer& owner, const Task& task) : Rewriter(owner.arena_), owner_(owner), task_(task) {}
+
+ protected:
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    Expr* value = Rewrite(let.value);
+    const auto* literal = DynCast<ir::Function>(value);
+    if (literal != nullptr && ir::TypesEqual(let.var->type, literal->type) && !Mentions(*literal, let.var)) {
+      known_[let.var] = literal;
+    }
+    chain.push_back({let.var, value, let.span});
+  }
+
+  Expr* RewriteNode(Expr* expr) override {
+    expr = RewriteChildren(expr);
+    const auto* call = DynCast<ir::Call>(expr);
+    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    auto found = callee == nullptr ? owner_.originals_.end() : owner_.originals_.find(callee->name);
+    if (found == owner_.originals_.end() || task_.depth == kMaxDepth || owner_.num_copies_ == kMaxCopies) return expr;
+    const CallSpecializer::Original& original = found->second;
+    std::vector<const ir::Function*> literals(call->args.size(), nullptr);
+    bool any = false;
+    for (size_t i = 0; i < literals.size(); ++i) {
+      if (!original.only_called[i]) continue;
+      const ir::Function* literal = Literal(call->args[i]);
+      if (literal == nullptr || !ir::TypesEqual(literal->type, original.global.function->params[i]->type)) continue;
+      literals[i] = literal;
+      any = true;
+    }
+    return any ? owner_.MakeCopy(original, std::move(literals), task_).CallWith(arena_, *call) : expr;
+  }
+
+ private:
+  static bool Mentions(const ir::Function& literal, const ir::Var* var) {
+    bool found = false;
+    ForEachExpr(literal.body, [&](const Expr* expr) {
+      const auto* use = DynCast<ir::VarExpr>(expr);
+      found = found || (use != nullptr && use->var == var);
+      return !found;
+    });
+    return found;
+  }
+
+  // The literal that `arg` is or is bound to; null if that is unknown, or it is too large.
+  const ir::Function* Literal(const Expr* arg) const {
+    const auto* literal = DynCast<ir::Function>(arg);
+    if (const auto* use = DynCast<ir::VarExpr>(arg)) {
+      auto found = known_.find(use->var);
+      if (found != known_.end()) literal = found->second;
+    }
+    if (literal == nullptr || !literal->type_params.empty()) return nullptr;
+    return CountNodes(literal->body, kMaxLiteral) <= kMaxLiteral ? literal : nullptr;
+  }
+
+  CallSpecializer& owner_;
+  const Task& task_;
+  absl::flat_hash_map<const ir::Var*, const ir::Function*> known_;
+};
+
+std::string CallSpecializer::UniqueName(std::string_view caller, std::string_view callee) {
+  std::string base = absl::StrCat(absl::string_view(caller.data(), caller.size()), ".",
+                                  absl::string_view(callee.data(), callee.size()));
+  std::string name = base;
+  for (int i = 1; !names_.insert(name).second; ++i) name = absl::StrCat(base, "_", i);
+  return name;
+}
+
+Copy CallSpecializer::MakeCopy(const Original& original, std::vector<const ir::Function*> literals,
+                               const Task& caller) {
+  const ir::Function& from = *original.global.function;
+  Copy copy;
+  copy.name = UniqueName(caller.global.name, original.global.name);
+  copy.literals = std::move(literals);
+  absl::flat_hash_set<const ir::Var*> known;
+  std::vector<const ir::Type*> types;
+  std::vector<ir::Var*> rest;
+  for (size_t i = 0; i < from.params.size(); ++i) {
+    if (copy.literals[i] == nullptr) {
+      rest.push_back(from.params[i]);
+      continue;
+    }
+    for (ir::Var* var : analysis::FreeVars(copy.literals[i])) {
+      if (known.insert(var).second) copy.captures.push_back(var);
+    }
+  }
+  std::vector<ir::Var*> params = copy.captures;
+  params.insert(params.end(), rest.begin(), rest.end());
+  for (const ir::Var* param : params) types.push_back(param->type);
+  // The literals may speak of the caller's dims.
+  std::vector<const ir::TypeParam*> type_params = caller.global.function->type_params;
+  copy.type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, types, TypeOf(from).result);
+  Expr* body = BodyCopier(arena_, original.global, copy).Rewrite(from.body);
+  auto* function = arena_.New<ir::Function>(type_params, std::move(params), from.result_annotation, body, from.span);
+  function->attrs = from.attrs;
+  function->type = arena_.New<ir::FuncType>(std::move(type_params), std::move(types), TypeOf(from).result);
+  // Captures and parameters are bound elsewhere too: here they become variables of their own.
+  ir::Function* own = Copier(arena_).Copy(*function);
+  own->body = InlineLocals(arena_, own->body);
+  tasks_.push_back({{copy.name, own, original.global.span}, caller.depth + 1});
+  ++num_copies_;
+  return copy;
+}
+
+std::vector<ir::GlobalFunction> CallSpecializer::Run() {
+  std::vector<ir::GlobalFunction> functions;
+  while (!tasks_.empty()) {
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    auto* function = arena_.New<ir::Function>(*task.global.function);
+    function->body = CallRewriter(*this, task).Rewrite(function->body);
+    functions.push_back({task.global.name, function, task.global.span});
+  }
+  return functions;
+}
+
+}  // namespace
+
+ir::Module SpecializeCalls(const ir::Module& module, const std::vector<std::string>& entries) {
+  return DropUnreachable(WithFunctions(module, CallSpecializer(module).Run()), entries);
+}
+
+}  // namespace rvm::passes
