@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
+import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 
 
@@ -136,7 +137,7 @@ def table(rows):
 def programs(folder):
     if shutil.which("lua5.4") is None:
         print("lua5.4 is not installed: the programs are not compared with it", file=sys.stderr)
-    return vm_programs.table(vm_programs.rows(folder))
+    return vm_programs.table(vm_programs.rows(folder)) + "\n" + vm_operations.table(folder)
 
 
 def models(folder):

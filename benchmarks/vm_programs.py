@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import relayvm
@@ -51,15 +50,6 @@ def ours(model, n, repeat):
 def same(a, b):
     a, b = (float(re.sub(r"[if](32|64)$", "", text)) for text in (a, b))
     return math.isclose(a, b, rel_tol=1e-6)
-
-
-def instructions(command, folder):
-    """Host instructions of a run, as valgrind counts them; None without valgrind."""
-    if shutil.which("valgrind") is None:
-        return None
-    done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind.out",
-                           *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
-    return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
 
 
 def rows(folder, names=None, with_python=True, repeat=7):
