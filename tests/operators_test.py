@@ -14,7 +14,7 @@ import operator_cases
 import relayvm
 
 BATCH = 60
-NAMES = "abcde"
+NAMES = "abcdefgh"
 
 
 def signature(index, case, form):
@@ -37,7 +37,8 @@ def keeps_meaning(case, form):
 
 
 # Operators whose result's rank or number of parts hangs on an extent.
-NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose"}
+NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
+                "qnn.conv2d"}
 
 
 def difference(case, seen):

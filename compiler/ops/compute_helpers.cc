@@ -27,15 +27,17 @@ Expr FlatIndex(std::span<const Expr> indices, const Dims& dims) {
   return flat;
 }
 
-Expr AtFlat(const Tensor& tensor, Expr flat) {
-  std::vector<Expr> indices(tensor.rank(), te::Index(0));
-  for (size_t axis = tensor.rank(); axis-- > 0;) {
-    Expr extent = te::DimValue(tensor.dims()[axis]);
+std::vector<Expr> Unflatten(Expr flat, const Dims& dims) {
+  std::vector<Expr> indices(dims.size());
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    Expr extent = te::DimValue(dims[axis]);
     indices[axis] = axis == 0 ? flat : te::Binary(BinaryOp::kFloorMod, flat, extent);
     if (axis > 0) flat = te::Binary(BinaryOp::kFloorDivide, flat, extent);
   }
-  return tensor(indices);
+  return indices;
 }
+
+Expr AtFlat(const Tensor& tensor, Expr flat) { return tensor(Unflatten(std::move(flat), tensor.dims())); }
 
 Dim Volume(const Dims& dims) {
   Dim volume = 1;
@@ -62,6 +64,12 @@ Expr Clamp(const Expr& index, const Dim& extent) {
   return te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, last), te::Index(0));
 }
 
+Expr Mirrored(const Expr& index, const Dim& extent, int64_t edge) {
+  Expr last = te::DimValue(extent) - te::Index(1);
+  Expr inner = te::Select(Less(index, te::Index(0)), te::Index(-edge) - index, index);
+  return Clamp(te::Select(Less(last, inner), last + last + te::Index(edge) - inner, inner), extent);
+}
+
 Expr UnlessEmpty(const Dim& extent, Expr value) {
   if (extent.is_const() && extent.constant() > 0) return value;
   DataType dtype = value.dtype();
@@ -86,6 +94,19 @@ Tensor ReduceOver(te::ReduceOp op, DataType dtype, const Dims& dims, const Dims&
   return te::ComputeTensor("reduce", dtype, dims, [&](std::span<const Expr> outer) {
     return te::Reduce(op, extents, [&](std::span<const Expr> inner) { return body(outer, inner); });
   });
+}
+
+Tensor ReduceAxis(te::ReduceOp op, DataType dtype, const Dims& dims, size_t axis,
+                  const std::function<Expr(std::span<const Expr>)>& body) {
+  Dims kept = dims;
+  kept[axis] = 1;
+  return ReduceOver(op, dtype, kept, {dims[axis]}, [&](std::span<const Expr> outer, std::span<const Expr> inner) {
+    return body(With(outer, axis, inner[0]));
+  });
+}
+
+Expr AtZero(const Tensor& tensor, std::span<const Expr> indices, size_t axis) {
+  return tensor(With(indices, axis, te::Index(0)));
 }
 
 }  // namespace rvm::ops

@@ -19,6 +19,7 @@ te::Tensor CastTensor(const te::Tensor& tensor, DataType dtype);
 
 // Row-major: the number of an element, and the element of a number.
 te::Expr FlatIndex(std::span<const te::Expr> indices, const Dims& dims);
+std::vector<te::Expr> Unflatten(te::Expr flat, const Dims& dims);
 te::Expr AtFlat(const te::Tensor& tensor, te::Expr flat);
 Dim Volume(const Dims& dims);
 
@@ -32,6 +33,8 @@ te::Expr Equal(te::Expr a, te::Expr b);
 te::Expr Less(te::Expr a, te::Expr b);
 // `index` moved into [0, extent - 1].
 te::Expr Clamp(const te::Expr& index, const Dim& extent);
+// `index`, up to one extent outside, mirrored at the edges, which repeat `edge` (0 or 1) times; then clamped.
+te::Expr Mirrored(const te::Expr& index, const Dim& extent, int64_t edge);
 // `value`, whose reads are in bounds unless `extent` is 0; then zero. No test where the extent is known.
 te::Expr UnlessEmpty(const Dim& extent, te::Expr value);
 
@@ -43,6 +46,12 @@ te::Expr Highest(DataType dtype);
 te::Tensor ReduceOver(
     te::ReduceOp op, DataType dtype, const Dims& dims, const Dims& extents,
     const std::function<te::Expr(std::span<const te::Expr> outer, std::span<const te::Expr> inner)>& body);
+
+// Reduces `body` along one axis of `dims`, which keeps extent 1.
+te::Tensor ReduceAxis(te::ReduceOp op, DataType dtype, const Dims& dims, size_t axis,
+                      const std::function<te::Expr(std::span<const te::Expr>)>& body);
+// `tensor` at `indices`, at 0 along `axis`.
+te::Expr AtZero(const te::Tensor& tensor, std::span<const te::Expr> indices, size_t axis);
 
 }  // namespace rvm::ops
 

@@ -106,7 +106,7 @@ Solve ConvolutionRelation(TypeContext& context) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const Dims &data = args[0]->shape.dims, &weight = args[1]->shape.dims;
   if (args[0]->dtype.dtype != args[1]->dtype.dtype)
-    return FailDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
   size_t rank = context.attrs().GetString("data_layout").size();
   if (data.size() != rank) return FailRank(context, 0, data.size(), absl::StrCat("rank ", rank));
   if (weight.size() != rank) return FailRank(context, 1, weight.size(), absl::StrCat("rank ", rank));
@@ -191,25 +191,12 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
 
 // ---- padding --------------------------------------------------------------------
 
-std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, size_t rank) {
-  std::vector<std::pair<int64_t, int64_t>> widths;
-  const ir::AttrValue::List* list = attrs.Find("pad_width")->AsList();
-  if (list == nullptr || list->size() != rank) return std::nullopt;
-  for (const ir::AttrValue& entry : *list) {
-    const ir::AttrValue::List* pair = entry.AsList();
-    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].AsInt() || !(*pair)[1].AsInt()) return std::nullopt;
-    widths.push_back({*(*pair)[0].AsInt(), *(*pair)[1].AsInt()});
-    if (widths.back().first < 0 || widths.back().second < 0) return std::nullopt;
-  }
-  return widths;
-}
-
 Solve PadRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   Dims out = args[0]->shape.dims;
   if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
-  std::optional<std::vector<std::pair<int64_t, int64_t>>> widths = PadWidths(context.attrs(), out.size());
+  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
   if (!widths) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`pad_width` does not fit rank ", out.size(),
@@ -226,7 +213,7 @@ Solve PadRelation(TypeContext& context) {
 
 std::vector<Tensor> ComputePad(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  std::vector<std::pair<int64_t, int64_t>> widths = *PadWidths(context.attrs(), data.rank());
+  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
   const std::string& mode = context.attrs().GetString("pad_mode");
   return {te::ComputeTensor("pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
     std::vector<Expr> at;
@@ -242,9 +229,7 @@ std::vector<Tensor> ComputePad(const ComputeContext& context) {
       if (mode == "constant") {
         inside = inside ? And(inside, InRange(index, extent)) : InRange(index, extent);
       } else if (mode == "reflect") {
-        Expr last = te::DimValue(extent) - te::Index(1);
-        index = te::Select(Less(index, te::Index(0)), te::Index(0) - index, index);
-        index = Clamp(te::Select(Less(last, index), last + last - index, index), extent);
+        index = Mirrored(index, extent, 0);
       } else {
         index = Clamp(index, extent);
       }

@@ -15,12 +15,24 @@ std::span<const OpDef> ReduceOps();
 std::span<const OpDef> TransformOps();  // shape changes
 std::span<const OpDef> IndexOps();      // take, slices, concatenation
 std::span<const OpDef> CreateOps();
-std::span<const OpDef> NeuralOps();  // dense, softmax, norms
+std::span<const OpDef> NeuralOps();  // dense, softmax
+std::span<const OpDef> NormOps();
+std::span<const OpDef> BlockOps();   // space to depth, space to batch, mirrored borders
 std::span<const OpDef> GatherOps();  // gather, scatter, masks, scans
 std::span<const OpDef> SortOps();
 std::span<const OpDef> ConvolutionOps();
 std::span<const OpDef> PoolingOps();
 std::span<const OpDef> LossOps();
+std::span<const OpDef> WindowGradientOps();  // gradients of convolution and pooling
+std::span<const OpDef> ImageOps();
+std::span<const OpDef> LookupOps();  // search, inverse indices
+std::span<const OpDef> PatchOps();   // data with a part replaced, diagonals, grids
+std::span<const OpDef> EinsumOps();
+std::span<const OpDef> RandomOps();
+std::span<const OpDef> AnnotationOps();
+std::span<const OpDef> FixedPointOps();
+std::span<const OpDef> QuantizedOps();             // elementwise, joining, pooling
+std::span<const OpDef> QuantizedContractionOps();  // dense, convolution
 
 // Indices with which a tensor of shape `from` is read at `indices` of the shape `to` it broadcasts to.
 std::vector<te::Expr> BroadcastIndices(std::span<const te::Expr> indices, const Dims& from, const Dims& to);

@@ -174,14 +174,8 @@ Tensor Scatter(std::string_view mode, const Tensor& data, const Dims& extents,
                            });
   return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
     Expr flat = last(o);
-    std::vector<Expr> u(extents.size());
-    Expr rest = flat;
-    for (size_t axis = extents.size(); axis-- > 0;) {
-      Expr extent = te::DimValue(extents[axis]);
-      u[axis] = axis == 0 ? rest : te::Binary(BinaryOp::kFloorMod, rest, extent);
-      if (axis > 0) rest = te::Binary(BinaryOp::kFloorDivide, rest, extent);
-    }
-    return te::Select(te::Binary(BinaryOp::kGreaterEqual, flat, te::Index(0)), value(o, u), data(o));
+    return te::Select(te::Binary(BinaryOp::kGreaterEqual, flat, te::Index(0)), value(o, Unflatten(flat, extents)),
+                      data(o));
   });
 }
 
@@ -191,7 +185,7 @@ Solve ScatterElementsRelation(TypeContext& context) {
   const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
   if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
   if (args[2]->dtype.dtype != args[0]->dtype.dtype)
-    return FailDType(context, 2, args[2]->dtype.dtype, "that of `data`");
+    return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `data`");
   if (indices.size() != data.size()) return FailRank(context, 1, indices.size(), "that of `data`");
   if (updates.size() != data.size()) return FailRank(context, 2, updates.size(), "that of `data`");
   if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()))) return Solve::kFailed;
@@ -235,7 +229,7 @@ Solve ScatterNdRelation(TypeContext& context) {
   const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
   if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
   if (args[2]->dtype.dtype != args[0]->dtype.dtype)
-    return FailDType(context, 2, args[2]->dtype.dtype, "that of `data`");
+    return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `data`");
   bool fits = !indices.empty() && indices[0].is_const() && indices[0].constant() >= 1 &&
               indices[0].constant() <= static_cast<int64_t>(data.size());
   if (!fits) {

@@ -14,7 +14,7 @@ using te::BinaryOp;
 using te::Expr;
 using te::Tensor;
 
-constexpr Input kTupleInputs[] = {{"data", "a tuple of tensors"}};
+constexpr Input kTupleInputs[] = {{"data", "a tuple of tensors", true}};
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kTakeInputs[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
 constexpr AttrSpec kAxis0Attrs[] = {{"axis", AttrType::kInt, "0", "the axis joined along"}};
@@ -28,7 +28,8 @@ constexpr AttrSpec kSliceAttrs[] = {
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\" or \"size\""},
     {"axes", AttrType::kInts, "None", "the axes that begin, end and strides name; None: the first ones", true}};
 constexpr AttrSpec kTakeAttrs[] = {
-    {"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices (only 0)"},
+    {"batch_dims", AttrType::kInt, "0",
+     "leading axes shared by data and indices; negative counts from the end of those of indices"},
     {"axis", AttrType::kInt, "None", "the axis indexed; None: the flattened tensor", true},
     {"mode", AttrType::kString, "\"clip\"", "\"clip\" clamps, \"wrap\" is modulo, \"fast\" clamps as well"}};
 constexpr AttrSpec kOneHotAttrs[] = {{"depth", AttrType::kInt, "1", "extent of the new axis"},
@@ -276,6 +277,11 @@ std::vector<Tensor> ComputeStridedSlice(const ComputeContext& context) {
   })};
 }
 
+int64_t TakeBatch(const ir::Attrs& attrs, size_t index_rank) {
+  int64_t batch = attrs.GetInt("batch_dims");
+  return batch < 0 ? batch + static_cast<int64_t>(index_rank) : batch;
+}
+
 Solve TakeRelation(TypeContext& context) {
   bool failed = false;
   const ir::TensorType* data = TensorArg(context, 0, &failed);
@@ -293,15 +299,25 @@ Solve TakeRelation(TypeContext& context) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`mode` is \"", mode, "\"; expected \"clip\", \"wrap\" or \"fast\""));
   }
-  if (context.attrs().GetInt("batch_dims") != 0) {
-    return context.Fail(DiagnosticKind::kUnsupported, "`take` supports only `batch_dims=0`");
-  }
   Dims out = data->shape.dims;
-  if (context.attrs().IsNone("axis")) return ResultTensor(context, indices->shape.dims, data->dtype.dtype);
-  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
+  const Dims& places = indices->shape.dims;
+  std::optional<int64_t> axis = 0;
+  if (!context.attrs().IsNone("axis"))
+    axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
   if (!axis) return Solve::kFailed;
+  int64_t batch = TakeBatch(context.attrs(), places.size());
+  if (batch < 0 || batch > *axis || batch > static_cast<int64_t>(places.size())) {
+    return context.Fail(
+        DiagnosticKind::kBadAttribute,
+        absl::StrCat("`batch_dims` is ", context.attrs().GetInt("batch_dims"), "; expected at most `axis`, ", *axis,
+                     ", and the rank of the indices, ", places.size()));
+  }
+  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+    if (!context.RequireEqual(out[i], places[i], "`take`: batch extents of data and indices")) return Solve::kFailed;
+  }
+  if (context.attrs().IsNone("axis")) return ResultTensor(context, places, data->dtype.dtype);
   out.erase(out.begin() + *axis);
-  out.insert(out.begin() + *axis, indices->shape.dims.begin(), indices->shape.dims.end());
+  out.insert(out.begin() + *axis, places.begin() + batch, places.end());
   return ResultTensor(context, out, data->dtype.dtype);
 }
 
@@ -309,32 +325,19 @@ std::vector<Tensor> ComputeTake(const ComputeContext& context) {
   const Tensor &data = context.input(0), &indices = context.input(1);
   bool flat = context.attrs().IsNone("axis");
   size_t axis = flat ? 0 : Normal(context.attrs().GetInt("axis"), data.rank());
+  size_t batch = static_cast<size_t>(TakeBatch(context.attrs(), indices.rank()));
   bool wrap = context.attrs().GetString("mode") == "wrap";
-  Dim extent = 1;
-  if (flat) {
-    for (const Dim& dim : data.dims()) extent = extent * dim;
-  } else {
-    extent = data.dims()[axis];
-  }
+  Dim extent = flat ? Volume(data.dims()) : data.dims()[axis];
   return {te::ComputeTensor("take", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    Expr index = te::Cast(kInt64, indices(i.subspan(axis, indices.rank())));
-    Expr size = te::DimValue(extent);
-    index =
-        wrap ? te::Binary(BinaryOp::kFloorMod, index, size)
-             : te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, size - te::Index(1)), te::Index(0));
-    std::vector<Expr> at;
-    if (flat) {
-      at.resize(data.rank());
-      for (size_t k = data.rank(); k-- > 0;) {
-        Expr e = te::DimValue(data.dims()[k]);
-        at[k] = k == 0 ? index : te::Binary(BinaryOp::kFloorMod, index, e);
-        index = te::Binary(BinaryOp::kFloorDivide, index, e);
-      }
-    } else {
-      at.assign(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(axis));
-      at.push_back(index);
-      at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(axis + indices.rank()), i.end());
-    }
+    std::vector<Expr> place(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(batch));
+    std::span<const Expr> own = i.subspan(axis, indices.rank() - batch);
+    place.insert(place.end(), own.begin(), own.end());
+    Expr index = te::Cast(kInt64, indices(place));
+    index = wrap ? te::Binary(BinaryOp::kFloorMod, index, te::DimValue(extent)) : Clamp(index, extent);
+    if (flat) return UnlessEmpty(extent, AtFlat(data, index));
+    std::vector<Expr> at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(axis));
+    at.push_back(index);
+    at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(axis + own.size()), i.end());
     return UnlessEmpty(extent, data(at));
   })};
 }
@@ -368,7 +371,6 @@ constexpr OpDef kOps[] = {
     {.name = "concatenate",
      .summary = "tensors joined along an axis",
      .inputs = kTupleInputs,
-     .variadic_tuple = true,
      .attrs = kAxis0Attrs,
      .type_relation = ConcatenateRelation,
      .fusion = FusionClass::kInjective,
@@ -376,7 +378,6 @@ constexpr OpDef kOps[] = {
     {.name = "stack",
      .summary = "tensors joined along a new axis",
      .inputs = kTupleInputs,
-     .variadic_tuple = true,
      .attrs = kAxis0Attrs,
      .type_relation = StackRelation,
      .fusion = FusionClass::kInjective,

@@ -41,14 +41,8 @@ Solve BatchNormRelation(TypeContext& context) {
   if (!args[0]->dtype.dtype.is_float()) return FailDType(context, 0, args[0]->dtype.dtype, "a floating-point dtype");
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()));
   if (!axis) return Solve::kFailed;
+  if (!RequireChannelVectors(context, args, 1, *axis, "nn.batch_norm")) return Solve::kFailed;
   const Dim& channels = data[static_cast<size_t>(*axis)];
-  for (size_t i = 1; i < 5; ++i) {
-    if (args[i]->shape.dims.size() != 1) return FailRank(context, static_cast<int>(i), args[i]->shape.dims.size(), "1");
-    if (args[i]->dtype.dtype != args[0]->dtype.dtype)
-      return FailDType(context, static_cast<int>(i), args[i]->dtype.dtype, "that of `data`");
-    if (!context.RequireEqual(channels, args[i]->shape.dims[0], "`nn.batch_norm`: channels of data and statistics"))
-      return Solve::kFailed;
-  }
   const ir::Type* vector = ir::MakeTensorType(context.arena(), {channels}, args[0]->dtype.dtype);
   return context.Result(
       context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{context.arg(0), vector, vector}));
@@ -139,7 +133,7 @@ Solve NllRelation(TypeContext& context) {
   if (!args[1]->dtype.dtype.is_integral() || args[1]->dtype.dtype.is_bool())
     return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
   if (args[2]->dtype.dtype != args[0]->dtype.dtype)
-    return FailDType(context, 2, args[2]->dtype.dtype, "that of `predictions`");
+    return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `predictions`");
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!context.RequireEqual(predictions[i == 0 ? 0 : i + 1], targets[i], "extents of predictions and targets"))
       return Solve::kFailed;

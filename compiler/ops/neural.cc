@@ -1,4 +1,4 @@
-// Contractions, softmax and normalisation.
+// Contractions, softmax and prelu.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +18,6 @@ constexpr Input kDenseInputs[] = {{"data", "a tensor (..., k)"}, {"weight", "a m
 constexpr Input kMatmulInputs[] = {{"a", "a tensor (..., m, k)"}, {"b", "a matrix (k, n)"}};
 constexpr Input kBatchInputs[] = {{"x", "a tensor (b, m, k)"}, {"y", "a tensor (b, k, n); b may be 1 on either side"}};
 constexpr Input kInputs[] = {{"data", "a tensor"}};
-constexpr Input kNormInputs[] = {{"data", "a tensor"}, {"gamma", "scale along `axis`"}, {"beta", "shift along `axis`"}};
 constexpr AttrSpec kDenseAttrs[] = {{"units", AttrType::kInt, "None", "rows of weight, checked", true},
                                     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}};
 constexpr AttrSpec kMatmulAttrs[] = {{"units", AttrType::kInt, "None", "columns of the result, checked", true},
@@ -29,10 +28,8 @@ constexpr AttrSpec kBatchAttrs[] = {{"out_dtype", AttrType::kDType, "\"\"", "dty
                                     {"transpose_a", AttrType::kBool, "False", "x is (b, k, m)"},
                                     {"transpose_b", AttrType::kBool, "False", "y is (b, n, k)"}};
 constexpr AttrSpec kAxisAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis normalised over"}};
-constexpr AttrSpec kNormAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis normalised over"},
-                                   {"epsilon", AttrType::kFloat, "1e-5f", "added to the variance"},
-                                   {"center", AttrType::kBool, "True", "add beta"},
-                                   {"scale", AttrType::kBool, "True", "multiply by gamma"}};
+constexpr Input kPreluInputs[] = {{"data", "a tensor"}, {"alpha", "a vector along `axis`"}};
+constexpr AttrSpec kChannelAttrs[] = {{"axis", AttrType::kInt, "1", "the axis of channels"}};
 
 // Sum over k of a(k) * b(k), accumulated in the result's dtype (float32 for half types).
 Expr Dot(const Dim& k, DataType out, const std::function<Expr(Expr)>& a, const std::function<Expr(Expr)>& b) {
@@ -172,26 +169,6 @@ Solve SoftmaxRelation(TypeContext& context) {
              : Solve::kFailed;
 }
 
-// Reduction of `f` along one axis, which keeps extent 1.
-Tensor Along(const Tensor& data, size_t axis, te::ReduceOp op, const std::function<Expr(std::span<const Expr>)>& f) {
-  Dims dims = data.dims();
-  Dim extents[] = {dims[axis]};
-  dims[axis] = 1;
-  return te::ComputeTensor("reduce", Accumulator(data.dtype()), dims, [&](std::span<const Expr> i) {
-    return te::Reduce(op, extents, [&](std::span<const Expr> r) {
-      std::vector<Expr> at(i.begin(), i.end());
-      at[axis] = r[0];
-      return f(at);
-    });
-  });
-}
-
-Expr AtZero(const Tensor& tensor, std::span<const Expr> i, size_t axis) {
-  std::vector<Expr> at(i.begin(), i.end());
-  at[axis] = te::Index(0);
-  return tensor(at);
-}
-
 template <bool log>
 std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   const Tensor& data = context.input(0);
@@ -199,11 +176,12 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(data.rank()) : named);
   DataType wide = Accumulator(data.dtype());
   auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
-  Tensor top = Along(data, axis, te::ReduceOp::kMaximum, x);
+  Tensor top = ReduceAxis(te::ReduceOp::kMaximum, wide, data.dims(), axis, x);
   Tensor power = te::ComputeTensor("exp", wide, data.dims(), [&](std::span<const Expr> i) {
     return te::Unary(te::UnaryOp::kExp, x(i) - AtZero(top, i, axis));
   });
-  Tensor sum = Along(power, axis, te::ReduceOp::kSum, [&](std::span<const Expr> i) { return power(i); });
+  Tensor sum =
+      ReduceAxis(te::ReduceOp::kSum, wide, data.dims(), axis, [&](std::span<const Expr> i) { return power(i); });
   return Narrow(te::ComputeTensor("softmax", wide, data.dims(),
                                   [&](std::span<const Expr> i) {
                                     if (log)
@@ -214,64 +192,21 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
                 data.dtype());
 }
 
-Solve LayerNormRelation(TypeContext& context) {
-  bool failed = false;
-  const ir::TensorType* data = TensorArg(context, 0, &failed);
-  const ir::TensorType* gamma = failed ? nullptr : TensorArg(context, 1, &failed);
-  const ir::TensorType* beta = failed ? nullptr : TensorArg(context, 2, &failed);
-  if (failed) return Solve::kFailed;
-  if (data == nullptr || gamma == nullptr || beta == nullptr) return Solve::kStuck;
-  if (!data->dtype.dtype.is_float()) {
-    return context.Fail(
-        DiagnosticKind::kDTypeMismatch,
-        absl::StrCat("argument 1 has dtype `", data->dtype.dtype.ToString(), "`; expected a floating-point dtype"), 0);
-  }
+Solve PreluRelation(TypeContext& context) {
+  std::vector<const ir::TensorType*> args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   std::optional<int64_t> axis =
-      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data->shape.dims.size()));
-  if (!axis) return Solve::kFailed;
-  int index = 1;
-  for (const ir::TensorType* vector : {gamma, beta}) {
-    if (vector->shape.dims.size() != 1) return RankFail(context, index, vector->shape.dims.size(), "1");
-    if (vector->dtype.dtype != data->dtype.dtype) {
-      return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
-                          "gamma and beta must have the dtype of the data (use `cast`)", index);
-    }
-    if (!context.RequireEqual(vector->shape.dims[0], data->shape.dims[static_cast<size_t>(*axis)],
-                              "`nn.layer_norm`: extents of gamma, beta and `axis`"))
-      return Solve::kFailed;
-    ++index;
-  }
-  return context.Result(data);
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(args[0]->shape.dims.size()));
+  if (!axis || !RequireChannelVectors(context, args, 1, *axis, "nn.prelu")) return Solve::kFailed;
+  return context.Result(args[0]);
 }
 
-std::vector<Tensor> ComputeLayerNorm(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  int64_t named = context.attrs().GetInt("axis");
-  size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(data.rank()) : named);
-  DataType wide = Accumulator(data.dtype());
-  auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
-  Expr count = te::Cast(wide, te::DimValue(data.dims()[axis]));
-  Tensor sum = Along(data, axis, te::ReduceOp::kSum, x);
-  Tensor mean = te::ComputeTensor(
-      "mean", wide, sum.dims(), [&](std::span<const Expr> i) { return te::Binary(BinaryOp::kDivide, sum(i), count); });
-  Tensor squares = Along(data, axis, te::ReduceOp::kSum, [&](std::span<const Expr> i) {
-    Expr d = x(i) - AtZero(mean, i, axis);
-    return d * d;
-  });
-  Tensor scale = te::ComputeTensor("rsqrt", wide, sum.dims(), [&](std::span<const Expr> i) {
-    return te::Unary(te::UnaryOp::kRsqrt, te::Binary(BinaryOp::kDivide, squares(i), count) +
-                                              te::Const(wide, context.attrs().GetDouble("epsilon")));
-  });
-  return Narrow(te::ComputeTensor("layer_norm", wide, data.dims(),
-                                  [&](std::span<const Expr> i) {
-                                    Expr y = (x(i) - AtZero(mean, i, axis)) * AtZero(scale, i, axis);
-                                    if (context.attrs().GetBool("scale"))
-                                      y = y * te::Cast(wide, context.input(1)({i[axis]}));
-                                    if (context.attrs().GetBool("center"))
-                                      y = y + te::Cast(wide, context.input(2)({i[axis]}));
-                                    return y;
-                                  }),
-                data.dtype());
+std::vector<Tensor> ComputePrelu(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &alpha = context.input(1);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  return {te::ComputeTensor("prelu", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    return te::Select(Less(te::Const(data.dtype(), 0), data(i)), data(i), data(i) * alpha({i[axis]}));
+  })};
 }
 
 constexpr OpDef kOps[] = {
@@ -310,13 +245,20 @@ constexpr OpDef kOps[] = {
      .type_relation = SoftmaxRelation,
      .fusion = FusionClass::kReduction,
      .compute = ComputeSoftmax<true>},
-    {.name = "nn.layer_norm",
-     .summary = "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`",
-     .inputs = kNormInputs,
-     .attrs = kNormAttrs,
-     .type_relation = LayerNormRelation,
+    {.name = "nn.fast_softmax",
+     .summary = "softmax; the exponential is the fast one of `nn.softmax` already",
+     .inputs = kInputs,
+     .attrs = kAxisAttrs,
+     .type_relation = SoftmaxRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeLayerNorm},
+     .compute = ComputeSoftmax<false>},
+    {.name = "nn.prelu",
+     .summary = "x where x > 0, else x times the channel's alpha",
+     .inputs = kPreluInputs,
+     .attrs = kChannelAttrs,
+     .type_relation = PreluRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputePrelu},
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ enum class FusionClass : uint8_t {
 struct Input {
   std::string_view name;
   std::string_view doc;
+  bool is_tuple = false;  // a tuple of tensors, as many as the caller likes
 };
 
 enum class AttrType : uint8_t {
@@ -126,7 +127,6 @@ struct OpDef {
   std::string_view name;     // "nn.dense"
   std::string_view summary;  // one line
   std::span<const Input> inputs;
-  bool variadic_tuple = false;  // the one input is a tuple of tensors (concatenate, stack)
   std::span<const AttrSpec> attrs = {};
   TypeRelation type_relation = nullptr;
   FusionClass fusion = FusionClass::kOpaque;

@@ -47,6 +47,13 @@ Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view 
                       arg);
 }
 
+Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_view expected) {
+  return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
+                      absl::StrCat("argument ", arg + 1, " has dtype `", dtype.ToString(), "`; expected ",
+                                   absl::string_view(expected.data(), expected.size()), " (use `cast`)"),
+                      arg);
+}
+
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype) {
   return context.Result(ir::MakeTensorType(context.arena(), std::move(dims), dtype));
 }
@@ -159,6 +166,27 @@ std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t ra
                absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is ", axis, "; expected a value in [",
                             -rank, ", ", rank, ") for rank ", rank));
   return std::nullopt;
+}
+
+bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t first,
+                           int64_t axis, std::string_view op) {
+  const Dim& channels = args[0]->shape.dims[static_cast<size_t>(axis)];
+  std::string what =
+      absl::StrCat("`", absl::string_view(op.data(), op.size()), "`: extents of `axis` and of the vector along it");
+  for (size_t i = first; i < args.size(); ++i) {
+    const ir::TensorType& vector = *args[i];
+    if (vector.shape.dims.size() != 1) {
+      FailRank(context, static_cast<int>(i), vector.shape.dims.size(), "rank 1");
+      return false;
+    }
+    if (vector.dtype.dtype != args[0]->dtype.dtype) {
+      FailOtherDType(context, static_cast<int>(i), vector.dtype.dtype,
+                     absl::StrCat("that of argument 1, `", args[0]->dtype.dtype.ToString(), "`"));
+      return false;
+    }
+    if (!context.RequireEqual(vector.shape.dims[0], channels, what)) return false;
+  }
+  return true;
 }
 
 TypeRelation FindRelation(std::string_view name) {

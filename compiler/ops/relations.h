@@ -19,6 +19,8 @@ Solve TensorArgs(TypeContext& context, std::vector<const ir::TensorType*>& args)
 
 Solve FailRank(TypeContext& context, int arg, size_t rank, std::string_view expected);
 Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
+// It must have the dtype of another operand, which `expected` names.
+Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
 
 // out = in, any tensor.
 Solve IdentityRelation(TypeContext& context);
@@ -38,6 +40,11 @@ bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, s
 
 // `axis` in [-rank, rank) as [0, rank); reports an error otherwise.
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr = "axis");
+
+// Requires the arguments from `first` on to be vectors, one element per channel along `axis` of argument 0,
+// and of its dtype.
+bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t first,
+                           int64_t axis, std::string_view op);
 
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);
 

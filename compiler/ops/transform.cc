@@ -56,12 +56,22 @@ Solve BadShape(TypeContext& context, std::string message) {
   return context.Fail(DiagnosticKind::kShapeMismatch, std::move(message));
 }
 
+// reverse: the input's axes and `newshape` are read from the last to the first.
+template <bool reverse>
 Solve ReshapeRelation(TypeContext& context) {
   Solve solve;
   const ir::TensorType* data = Data(context, solve);
   if (data == nullptr) return solve;
-  const Dims& in = data->shape.dims;
+  Dims in = data->shape.dims;
   std::vector<int64_t> code = context.attrs().GetInts("newshape");
+  if (reverse) {
+    std::reverse(in.begin(), in.end());
+    std::reverse(code.begin(), code.end());
+    // The parts of a split stand behind their -4, which thereby came last.
+    for (size_t i = 2; i < code.size(); ++i) {
+      if (code[i] == -4) std::rotate(&code[i - 2], &code[i], &code[i] + 1);
+    }
+  }
   bool allow_zero = context.attrs().GetInt("allowzero") != 0;
   Dims out;
   size_t at = 0;
@@ -107,6 +117,7 @@ Solve ReshapeRelation(TypeContext& context) {
   if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input",
                             DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
+  if (reverse) std::reverse(out.begin(), out.end());
   return ResultTensor(context, out, data->dtype.dtype);
 }
 
@@ -347,7 +358,9 @@ constexpr OpDef Reshape(std::string_view name, std::string_view summary, std::sp
 }
 
 constexpr OpDef kOps[] = {
-    Reshape("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation),
+    Reshape("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation<false>),
+    Reshape("contrib_reverse_reshape", "`reshape` whose special extents are read from the last axis to the first",
+            kInputs, kReshapeAttrs, ReshapeRelation<true>),
     Reshape("reshape_like", "the elements in the shape of `like`", kLikeInputs, {}, ReshapeLikeRelation),
     Reshape("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
     Reshape("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),

@@ -56,6 +56,20 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
   return windows;
 }
 
+std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
+                                                                  size_t count) {
+  std::vector<std::pair<int64_t, int64_t>> widths;
+  const ir::AttrValue::List* list = attrs.Find(name)->AsList();
+  if (list == nullptr || list->size() != count) return std::nullopt;
+  for (const ir::AttrValue& entry : *list) {
+    const ir::AttrValue::List* pair = entry.AsList();
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].AsInt() || !(*pair)[1].AsInt()) return std::nullopt;
+    widths.push_back({*(*pair)[0].AsInt(), *(*pair)[1].AsInt()});
+    if (widths.back().first < 0 || widths.back().second < 0) return std::nullopt;
+  }
+  return widths;
+}
+
 bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr) {
   if (layout.size() == expected.size() && std::is_permutation(layout.begin(), layout.end(), expected.begin()))
     return true;

@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/ops/op_def.h"
@@ -38,6 +40,10 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
 
 // `values` as one per axis: a list of one is repeated.
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes);
+
+// The attribute `name`, a pair [before, after], not negative, for each of `count` axes; nullopt if it is none.
+std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
+                                                                  size_t count);
 
 // Checks that `layout` has exactly the letters of `expected` (an order of them).
 bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr);

@@ -73,7 +73,9 @@ class Folder : public Rewriter {
         if (folded != nullptr) return folded;
         // The tuple itself may then have no use left.
         const auto* op = DynCast<ir::OpExpr>(call->callee);
-        if (op != nullptr && op->op->variadic_tuple) call->args[0] = InPlace(call->args[0]);
+        for (size_t i = 0; op != nullptr && i < call->args.size(); ++i) {
+          if (op->op->inputs[i].is_tuple) call->args[i] = InPlace(call->args[i]);
+        }
         return call;
       }
       case ExprKind::kProject: return FoldProject(*Cast<ir::Project>(expr));

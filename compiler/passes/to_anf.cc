@@ -166,10 +166,9 @@ class Normalizer {
     const auto* op = DynCast<ir::OpExpr>(call.callee);
     Expr* callee = Callee(call.callee);
     std::vector<Expr*> args;
-    if (op != nullptr && op->op->variadic_tuple) {
-      args.push_back(TupleArg(call.args[0]));
-    } else {
-      args = Atoms(call.args);
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      bool is_tuple = op != nullptr && op->op->inputs[i].is_tuple;
+      args.push_back(is_tuple ? TupleArg(call.args[i]) : Atom(call.args[i]));
     }
     return Typed(arena_.New<ir::Call>(callee, std::move(args), call.attrs, call.span), &call);
   }

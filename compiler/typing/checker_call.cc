@@ -193,7 +193,7 @@ const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
   if (call->args.size() != op.inputs.size()) {
     Error(call->span, DiagnosticKind::kWrongNumberOfArguments,
           absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"), "; expected ",
-                       op.inputs.size(), op.variadic_tuple ? ", a tuple" : ""));
+                       op.inputs.size(), op.inputs.size() == 1 && op.inputs[0].is_tuple ? ", a tuple" : ""));
     ok = false;
   }
   if (!call->explicit_type_args.empty()) {

@@ -1,0 +1,276 @@
+// Operators that trade extents of space for channels or batches, and mirrored borders.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kImages[] = {{"data", "a batch of images"}};
+constexpr Input kBatches[] = {{"data", "a tensor (n, space..., rest...)"}};
+constexpr Input kData[] = {{"data", "a tensor"}};
+constexpr AttrSpec kDepthAttrs[] = {
+    {"block_size", AttrType::kInt, "1", "extent of the blocks"},
+    {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
+    {"mode", AttrType::kString, "\"DCR\"",
+     "which part of a channel's number is the place in the block: \"DCR\" the first, \"CDR\" the last"}};
+constexpr AttrSpec kToBatchAttrs[] = {
+    {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
+    {"paddings", AttrType::kAny, "", "for each spatial axis [before, after]"},
+    {"pad_value", AttrType::kFloat, "0", "what the border holds"}};
+constexpr AttrSpec kToSpaceAttrs[] = {
+    {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
+    {"crops", AttrType::kAny, "", "for each spatial axis how much to drop: [before, after]"}};
+constexpr AttrSpec kMirrorAttrs[] = {
+    {"mode", AttrType::kString, "\"SYMMETRIC\"", "\"SYMMETRIC\" repeats the edge, \"REFLECT\" does not"},
+    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"}};
+
+Expr Quotient(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorDivide, std::move(a), te::DimValue(b)); }
+Expr Remainder(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorMod, std::move(a), te::DimValue(b)); }
+
+// ---- depth -----------------------------------------------------------------------
+
+template <bool to_space>
+Solve DepthRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims dims = args[0]->shape.dims;
+  if (dims.size() != 4) return FailRank(context, 0, dims.size(), "rank 4");
+  const std::string& text = context.attrs().GetString("layout");
+  if (!CheckLayout(context, text, "NCHW", "layout")) return Solve::kFailed;
+  const std::string& mode = context.attrs().GetString("mode");
+  int64_t block = context.attrs().GetInt("block_size");
+  if (block < 1 || block > 4096 || (mode != "DCR" && mode != "CDR")) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`block_size` is ", block, " and `mode` is \"", mode,
+                                     "\"; expected 1 to 4096, and \"DCR\" or \"CDR\""));
+  }
+  Layout layout(text);
+  Dim& channels = dims[layout.axis('C')];
+  int64_t area = block * block;
+  if (to_space) {
+    if (!context.RequireEqual(FloorMod(channels, area), 0, "`nn.depth_to_space`: remainder of channels by blocks"))
+      return Solve::kFailed;
+    channels = FloorDiv(channels, area);
+  } else {
+    channels = channels * area;
+  }
+  for (size_t axis : layout.spatial) {
+    if (!to_space && !context.RequireEqual(FloorMod(dims[axis], block), 0,
+                                           "`nn.space_to_depth`: remainder of the extent by the blocks"))
+      return Solve::kFailed;
+    dims[axis] = to_space ? dims[axis] * block : FloorDiv(dims[axis], block);
+  }
+  return ResultTensor(context, dims, args[0]->dtype.dtype);
+}
+
+// The number of the deep channel that holds `channel` of `channels` at `place` in the block.
+Expr DeepChannel(bool place_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
+  return place_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
+}
+
+std::vector<Tensor> ComputeDepthToSpace(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  Layout layout(context.attrs().GetString("layout"));
+  int64_t block = context.attrs().GetInt("block_size");
+  bool place_first = context.attrs().GetString("mode") == "DCR";
+  size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
+  return {te::ComputeTensor("depth_to_space", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    Expr place = Remainder(i[h], block) * te::Index(block) + Remainder(i[w], block);
+    std::vector<Expr> at(i.begin(), i.end());
+    at[c] = DeepChannel(place_first, place, i[c], out.dims[c], block * block);
+    for (size_t axis : layout.spatial) at[axis] = Quotient(i[axis], block);
+    return data(at);
+  })};
+}
+
+std::vector<Tensor> ComputeSpaceToDepth(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  Layout layout(context.attrs().GetString("layout"));
+  int64_t block = context.attrs().GetInt("block_size");
+  bool place_first = context.attrs().GetString("mode") == "DCR";
+  size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
+  const Dim& channels = data.dims()[c];
+  return {te::ComputeTensor("space_to_depth", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    Expr place = place_first ? Quotient(i[c], channels) : Remainder(i[c], block * block);
+    std::vector<Expr> at(i.begin(), i.end());
+    at[c] = place_first ? Remainder(i[c], channels) : Quotient(i[c], block * block);
+    at[h] = i[h] * te::Index(block) + Quotient(place, block);
+    at[w] = i[w] * te::Index(block) + Remainder(place, block);
+    return data(at);
+  })};
+}
+
+// ---- batches ---------------------------------------------------------------------
+
+struct Block {
+  int64_t extent, before, after;
+};
+
+// One per spatial axis; nullopt if the attributes do not fit.
+std::optional<std::vector<Block>> Blocks(const ir::Attrs& attrs, std::string_view margins, size_t rank) {
+  std::vector<int64_t> extents = attrs.GetInts("block_shape");
+  auto widths = PadWidths(attrs, margins, extents.size());
+  if (!widths || extents.size() >= rank) return std::nullopt;
+  std::vector<Block> blocks;
+  for (size_t s = 0; s < extents.size(); ++s) {
+    if (extents[s] < 1 || extents[s] > 4096) return std::nullopt;
+    blocks.push_back({extents[s], (*widths)[s].first, (*widths)[s].second});
+  }
+  return blocks;
+}
+
+int64_t Area(const std::vector<Block>& blocks) {
+  int64_t area = 1;
+  for (const Block& block : blocks) area *= block.extent;
+  return area;
+}
+
+template <bool to_space>
+Solve BatchRelation(TypeContext& context) {
+  constexpr const char* margins = to_space ? "crops" : "paddings";
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims dims = args[0]->shape.dims;
+  std::optional<std::vector<Block>> blocks = Blocks(context.attrs(), margins, dims.size());
+  if (!blocks) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`block_shape` and `", margins, "` do not fit rank ", dims.size(),
+                                     "; expected a positive extent and a pair [before, after] per spatial axis"));
+  }
+  int64_t area = Area(*blocks);
+  if (to_space && !context.RequireEqual(FloorMod(dims[0], area), 0,
+                                        "`nn.batch_to_space_nd`: remainder of the batches by the blocks"))
+    return Solve::kFailed;
+  dims[0] = to_space ? FloorDiv(dims[0], area) : dims[0] * area;
+  for (size_t s = 0; s < blocks->size(); ++s) {
+    const Block& block = (*blocks)[s];
+    Dim& dim = dims[s + 1];
+    if (to_space) {
+      dim = Max(dim * block.extent - (block.before + block.after), 0);
+      continue;
+    }
+    dim = dim + (block.before + block.after);
+    if (!context.RequireEqual(FloorMod(dim, block.extent), 0,
+                              "`nn.space_to_batch_nd`: remainder of the padded extent by the block"))
+      return Solve::kFailed;
+    dim = FloorDiv(dim, block.extent);
+  }
+  return ResultTensor(context, dims, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeSpaceToBatch(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  std::vector<Block> blocks = *Blocks(context.attrs(), "paddings", data.rank());
+  Expr fill = te::Const(out.dtype, context.attrs().GetDouble("pad_value"));
+  return {te::ComputeTensor("space_to_batch", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    at[0] = Remainder(i[0], data.dims()[0]);
+    Expr place = Quotient(i[0], data.dims()[0]);
+    Expr inside;
+    for (size_t s = blocks.size(); s-- > 0;) {
+      const Block& block = blocks[s];
+      at[s + 1] = i[s + 1] * te::Index(block.extent) + Remainder(place, block.extent) - te::Index(block.before);
+      place = Quotient(place, block.extent);
+      if (block.before == 0 && block.after == 0) continue;
+      Expr fits = InRange(at[s + 1], data.dims()[s + 1]);
+      inside = inside ? And(inside, fits) : fits;
+    }
+    return inside ? te::Select(inside, data(at), fill) : data(at);
+  })};
+}
+
+std::vector<Tensor> ComputeBatchToSpace(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  std::vector<Block> blocks = *Blocks(context.attrs(), "crops", data.rank());
+  return {te::ComputeTensor("batch_to_space", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    Expr place = te::Index(0);
+    for (size_t s = 0; s < blocks.size(); ++s) {
+      Expr position = i[s + 1] + te::Index(blocks[s].before);
+      at[s + 1] = Quotient(position, blocks[s].extent);
+      place = place * te::Index(blocks[s].extent) + Remainder(position, blocks[s].extent);
+    }
+    at[0] = place * te::DimValue(out.dims[0]) + i[0];
+    return data(at);
+  })};
+}
+
+// ---- borders -------------------------------------------------------------------------
+
+Solve MirrorPadRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
+  const std::string& mode = context.attrs().GetString("mode");
+  if (!widths || (mode != "SYMMETRIC" && mode != "REFLECT")) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`pad_width` and `mode` \"", mode, "\" do not fit rank ", out.size(),
+                                     "; expected a pair [before, after] per axis, and \"SYMMETRIC\" or \"REFLECT\""));
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeMirrorPad(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
+  int64_t edge = context.attrs().GetString("mode") == "SYMMETRIC" ? 1 : 0;
+  return {te::ComputeTensor("mirror_pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    Dim volume = 1;
+    for (size_t axis = 0; axis < i.size(); ++axis) {
+      auto [before, after] = widths[axis];
+      if (before == 0 && after == 0) continue;
+      const Dim& extent = data.dims()[axis];
+      at[axis] = Mirrored(i[axis] - te::Index(before), extent, edge);
+      volume = volume * extent;
+    }
+    return UnlessEmpty(volume, data(at));
+  })};
+}
+
+constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
+                   std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = inputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = FusionClass::kInjective,
+          .compute = compute};
+}
+
+constexpr OpDef kOps[] = {
+    Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs, DepthRelation<true>,
+       ComputeDepthToSpace),
+    Op("nn.space_to_depth", "blocks of space gathered into channels", kImages, kDepthAttrs, DepthRelation<false>,
+       ComputeSpaceToDepth),
+    Op("nn.space_to_batch_nd", "places in blocks of padded space moved into the batch", kBatches, kToBatchAttrs,
+       BatchRelation<false>, ComputeSpaceToBatch),
+    Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
+       BatchRelation<true>, ComputeBatchToSpace),
+    Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kData, kMirrorAttrs,
+       MirrorPadRelation, ComputeMirrorPad),
+};
+
+}  // namespace
+
+std::span<const OpDef> BlockOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,236 @@
+// Sums of products, written as in Einstein's convention.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::Expr;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kInputs[] = {{"data", "a tuple of tensors of one dtype", true}};
+constexpr AttrSpec kAttrs[] = {{"equation", AttrType::kString, "",
+                                "a letter per axis of each operand, then of the result: \"bij,bjk->bik\"; \"...\" "
+                                "stands for axes that broadcast"}};
+
+// An axis: a letter, or one of those that `...` stands for, counted from the last (-1, -2, ...).
+using Label = int;
+using Labels = std::vector<Label>;
+
+struct Equation {
+  std::vector<Labels> operands;
+  Labels result;
+};
+
+// One operand's letters for a tensor of `rank`; nullopt if they do not fit.
+std::optional<Labels> ParseTerm(std::string_view term, size_t rank) {
+  Labels labels;
+  size_t dots = term.find("...");
+  size_t letters = static_cast<size_t>(std::count_if(term.begin(), term.end(), [](char c) { return c != '.'; }));
+  size_t dot_count = term.size() - letters;
+  if (dot_count != 0 && (dot_count != 3 || dots == std::string_view::npos)) return std::nullopt;
+  if (letters > rank || (dot_count == 0 && letters != rank)) return std::nullopt;
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (i == dots) {
+      for (size_t k = rank - letters; k > 0; --k) labels.push_back(-static_cast<Label>(k));
+      i += 2;
+      continue;
+    }
+    bool is_letter = (term[i] >= 'a' && term[i] <= 'z') || (term[i] >= 'A' && term[i] <= 'Z');
+    if (!is_letter) return std::nullopt;
+    labels.push_back(term[i]);
+  }
+  return labels;
+}
+
+// Without "->" the result has the axes of `...`, then the letters that occur once, in order.
+Labels ImplicitResult(const std::vector<Labels>& operands) {
+  std::map<Label, int> seen;
+  for (const Labels& labels : operands) {
+    for (Label label : labels) ++seen[label];
+  }
+  Labels result;
+  for (const auto& [label, count] : seen) {
+    if (label < 0 || count == 1) result.push_back(label);
+  }
+  return result;
+}
+
+std::optional<Equation> Parse(std::string_view text, const std::vector<size_t>& ranks) {
+  std::string plain;
+  for (char c : text) {
+    if (c != ' ') plain += c;
+  }
+  std::string_view rest = plain;
+  size_t arrow = rest.find("->");
+  std::string_view left = rest.substr(0, arrow);
+  Equation equation;
+  size_t broadcast = 0;
+  for (size_t rank : ranks) {
+    size_t comma = left.find(',');
+    bool is_last = equation.operands.size() + 1 == ranks.size();
+    if ((comma == std::string_view::npos) != is_last) return std::nullopt;
+    std::optional<Labels> labels = ParseTerm(left.substr(0, comma), rank);
+    if (!labels) return std::nullopt;
+    for (Label label : *labels) broadcast = std::max(broadcast, static_cast<size_t>(std::max(-label, 0)));
+    equation.operands.push_back(*std::move(labels));
+    if (!is_last) left.remove_prefix(comma + 1);
+  }
+  if (arrow == std::string_view::npos) {
+    equation.result = ImplicitResult(equation.operands);
+    return equation;
+  }
+  std::string_view right = rest.substr(arrow + 2);
+  size_t letters = static_cast<size_t>(std::count_if(right.begin(), right.end(), [](char c) { return c != '.'; }));
+  std::optional<Labels> result = ParseTerm(right, letters + (letters == right.size() ? 0 : broadcast));
+  if (!result) return std::nullopt;
+  for (size_t i = 0; i < result->size(); ++i) {
+    Label label = (*result)[i];
+    bool known = std::any_of(equation.operands.begin(), equation.operands.end(), [&](const Labels& labels) {
+      return std::find(labels.begin(), labels.end(), label) != labels.end();
+    });
+    bool repeated = std::find(result->begin(), result->begin() + static_cast<std::ptrdiff_t>(i), label) !=
+                    result->begin() + static_cast<std::ptrdiff_t>(i);
+    if (!known || repeated) return std::nullopt;
+  }
+  equation.result = *std::move(result);
+  return equation;
+}
+
+// The extent of an axis from those of the operands that have it.
+Dim Joined(Label label, const Dim& a, const Dim& b) {
+  if (label < 0) return Broadcast(a, b);
+  return a == Dim(1) || (b.is_const() && b != Dim(1)) ? b : a;
+}
+
+std::map<Label, Dim> Extents(const Equation& equation, const std::vector<Dims>& shapes) {
+  std::map<Label, Dim> extents;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    for (size_t k = 0; k < shapes[i].size(); ++k) {
+      Label label = equation.operands[i][k];
+      auto [it, added] = extents.try_emplace(label, shapes[i][k]);
+      if (!added) it->second = Joined(label, it->second, shapes[i][k]);
+    }
+  }
+  return extents;
+}
+
+Solve EinsumRelation(TypeContext& context) {
+  const ir::Type* type = context.arg(0);
+  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  std::vector<Dims> shapes;
+  std::vector<size_t> ranks;
+  std::optional<DataType> dtype;
+  for (const ir::Type* field : tuple != nullptr ? tuple->fields : std::vector<const ir::Type*>()) {
+    if (field->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+    const auto* tensor = ir::DynCast<ir::TensorType>(field);
+    if (tensor != nullptr && (!tensor->shape.is_dims() || !tensor->dtype.is_concrete())) return Solve::kStuck;
+    if (tensor == nullptr || tensor->dtype.dtype != dtype.value_or(tensor->dtype.dtype)) break;
+    dtype = tensor->dtype.dtype;
+    shapes.push_back(tensor->shape.dims);
+    ranks.push_back(tensor->shape.dims.size());
+  }
+  if (tuple == nullptr || shapes.empty() || shapes.size() != tuple->fields.size()) {
+    return context.Fail(
+        DiagnosticKind::kNotTensorTuple,
+        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of tensors of one dtype"),
+        0);
+  }
+  const std::string& text = context.attrs().GetString("equation");
+  std::optional<Equation> equation = Parse(text, ranks);
+  if (!equation) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`equation` \"", text, "\" does not fit operands of type `",
+                                     ir::TypeToString(type), "`; expected a letter per axis, as in \"ij,jk->ik\""));
+  }
+  std::map<Label, Dim> extents;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    for (size_t k = 0; k < shapes[i].size(); ++k) {
+      Label label = equation->operands[i][k];
+      const Dim& dim = shapes[i][k];
+      auto [it, added] = extents.try_emplace(label, dim);
+      if (added) continue;
+      bool stretched = it->second == Dim(1) || dim == Dim(1);
+      if (label < 0) {
+        it->second = context.RequireBroadcast(it->second, dim, "`einsum`: extents of an axis of `...`");
+        continue;
+      }
+      if (!stretched && !context.RequireEqual(it->second, dim, "`einsum`: extents of axes of one letter"))
+        return Solve::kFailed;
+      it->second = Joined(label, it->second, dim);
+    }
+  }
+  Dims out;
+  for (Label label : equation->result) out.push_back(extents.at(label));
+  return ResultTensor(context, out, *dtype);
+}
+
+std::vector<Tensor> ComputeEinsum(const ComputeContext& context) {
+  const te::TensorSpec& out = context.output();
+  std::vector<Dims> shapes;
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < context.num_inputs(); ++i) {
+    shapes.push_back(context.input(i).dims());
+    ranks.push_back(shapes.back().size());
+  }
+  Equation equation = *Parse(context.attrs().GetString("equation"), ranks);
+  std::map<Label, Dim> extents = Extents(equation, shapes);
+  Labels summed;
+  Dims sums;
+  for (const auto& [label, extent] : extents) {
+    if (std::find(equation.result.begin(), equation.result.end(), label) != equation.result.end()) continue;
+    summed.push_back(label);
+    sums.push_back(extent);
+  }
+  DataType wide = Accumulator(out.dtype);
+  auto product = [&](std::span<const Expr> o, std::span<const Expr> r) {
+    std::map<Label, Expr> at;
+    for (size_t k = 0; k < equation.result.size(); ++k) at[equation.result[k]] = o[k];
+    for (size_t k = 0; k < summed.size(); ++k) at[summed[k]] = r[k];
+    Expr value;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      std::vector<Expr> indices;
+      for (size_t k = 0; k < shapes[i].size(); ++k) {
+        Label label = equation.operands[i][k];
+        const Dim& dim = shapes[i][k];
+        bool is_one = dim == Dim(1);
+        indices.push_back(is_one      ? te::Index(0)
+                          : label < 0 ? te::BroadcastIndex(at[label], dim, extents[label])
+                                      : at[label]);
+      }
+      Expr factor = te::Cast(wide, context.input(i)(indices));
+      value = value ? value * factor : factor;
+    }
+    return value;
+  };
+  if (summed.empty()) {
+    return {
+        CastTensor(te::ComputeTensor("einsum", wide, out.dims, [&](std::span<const Expr> o) { return product(o, {}); }),
+                   out.dtype)};
+  }
+  return {CastTensor(ReduceOver(te::ReduceOp::kSum, wide, out.dims, sums, product), out.dtype)};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "einsum",
+     .summary = "sums of products over named axes",
+     .inputs = kInputs,
+     .attrs = kAttrs,
+     .type_relation = EinsumRelation,
+     .fusion = FusionClass::kContraction,
+     .compute = ComputeEinsum},
+};
+
+}  // namespace
+
+std::span<const OpDef> EinsumOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,216 @@
+// Operators that find places: search in sorted sequences, inverse and unravelled indices.
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last axis: a vector, or batches as values"},
+                                   {"values", "what is searched"}};
+constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};
+constexpr Input kUnravelInputs[] = {{"indices", "numbers of elements, an integer tensor"},
+                                    {"shape", "the extents, an integer vector"}};
+constexpr Input kAdvInputs[] = {{"inputs", "a tuple of data and an integer tensor for each of its first axes", true}};
+constexpr AttrSpec kSearchAttrs[] = {{"right", AttrType::kBool, "False", "behind equal elements, else before them"},
+                                     {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
+
+bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
+
+Solve SearchSortedRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &sequence = args[0]->shape.dims, &values = args[1]->shape.dims;
+  if (args[1]->dtype.dtype != args[0]->dtype.dtype)
+    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `sorted_sequence`");
+  if (sequence.empty()) return FailRank(context, 0, 0, "rank 1 or that of `values`");
+  if (sequence.size() > 1) {
+    if (values.size() != sequence.size()) return FailRank(context, 1, values.size(), "that of `sorted_sequence`");
+    for (size_t i = 0; i + 1 < sequence.size(); ++i) {
+      if (!context.RequireEqual(sequence[i], values[i], "`searchsorted`: batches of the sequence and the values"))
+        return Solve::kFailed;
+    }
+  }
+  DataType dtype = DTypeAttr(context.attrs(), "dtype", kInt32);
+  if (!IsIndexType(dtype)) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`dtype` is \"", dtype.ToString(), "\"; expected an integer dtype"));
+  }
+  return ResultTensor(context, values, dtype);
+}
+
+// In a sorted sequence the place is the number of elements before it: counting all of them has no
+// branches, and vectorises.
+std::vector<Tensor> ComputeSearchSorted(const ComputeContext& context) {
+  const Tensor &sequence = context.input(0), &values = context.input(1);
+  const te::TensorSpec& out = context.output();
+  BinaryOp before = context.attrs().GetBool("right") ? BinaryOp::kLessEqual : BinaryOp::kLess;
+  const Dim& extent = sequence.dims()[sequence.rank() - 1];
+  Tensor count =
+      ReduceOver(ReduceOp::kSum, kInt64, out.dims, {extent}, [&](std::span<const Expr> o, std::span<const Expr> r) {
+        std::vector<Expr> at = {r[0]};
+        if (sequence.rank() > 1) at = With(o, o.size() - 1, r[0]);
+        return te::Cast(kInt64, te::Binary(before, sequence(at), values(o)));
+      });
+  return {CastTensor(count, out.dtype)};
+}
+
+Solve InvertPermutationRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (args[0]->shape.dims.size() != 1) return FailRank(context, 0, args[0]->shape.dims.size(), "rank 1");
+  if (!IsIndexType(args[0]->dtype.dtype)) return FailDType(context, 0, args[0]->dtype.dtype, "an integer dtype");
+  return context.Result(args[0]);
+}
+
+// Where data is no permutation: the last place of a number, 0 if it has none.
+std::vector<Tensor> ComputeInvertPermutation(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Tensor last = ReduceOver(ReduceOp::kMaximum, kInt64, data.dims(), data.dims(),
+                           [&](std::span<const Expr> o, std::span<const Expr> r) {
+                             return te::Select(Equal(te::Cast(kInt64, data(r)), o[0]), r[0], te::Index(0));
+                           });
+  return {CastTensor(last, data.dtype())};
+}
+
+Solve UnravelRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  for (int i = 0; i < 2; ++i) {
+    DataType dtype = args[static_cast<size_t>(i)]->dtype.dtype;
+    if (!IsIndexType(dtype)) return FailDType(context, i, dtype, "an integer dtype");
+  }
+  const Dims& shape = args[1]->shape.dims;
+  if (shape.size() != 1) return FailRank(context, 1, shape.size(), "rank 1");
+  Dims out = args[0]->shape.dims;
+  out.insert(out.begin(), shape[0]);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeUnravel(const ComputeContext& context) {
+  const Tensor &indices = context.input(0), &shape = context.input(1);
+  const te::TensorSpec& out = context.output();
+  Tensor stride = ReduceOver(ReduceOp::kProduct, kInt64, shape.dims(), shape.dims(),
+                             [&](std::span<const Expr> o, std::span<const Expr> r) {
+                               return te::Select(Less(o[0], r[0]), te::Cast(kInt64, shape(r)), te::Index(1));
+                             });
+  return {te::ComputeTensor("unravel_index", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    Expr step = te::Binary(BinaryOp::kFloorDivide, te::Cast(kInt64, indices(i.subspan(1))), stride({i[0]}));
+    return te::Cast(out.dtype, te::Binary(BinaryOp::kFloorMod, step, te::Cast(kInt64, shape({i[0]}))));
+  })};
+}
+
+// ---- indexing by several tensors -------------------------------------------------------
+
+// Fields of the one tuple argument, each a known tensor.
+Solve Fields(TypeContext& context, Types& fields) {
+  const ir::Type* type = context.arg(0);
+  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  for (const ir::Type* field : tuple != nullptr ? tuple->fields : std::vector<const ir::Type*>()) {
+    const auto* tensor = ir::DynCast<ir::TensorType>(field);
+    if (field->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+    if (tensor == nullptr) break;
+    if (!tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return Solve::kStuck;
+    fields.push_back(tensor);
+  }
+  if (tuple != nullptr && fields.size() == tuple->fields.size() && !fields.empty()) return Solve::kDone;
+  return context.Fail(DiagnosticKind::kNotTensorTuple,
+                      absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of tensors"),
+                      0);
+}
+
+Solve AdvIndexRelation(TypeContext& context) {
+  Types fields;
+  if (Solve solve = Fields(context, fields); solve != Solve::kDone) return solve;
+  const Dims& data = fields[0]->shape.dims;
+  if (fields.size() < 2 || fields.size() - 1 > data.size()) {
+    return context.Fail(DiagnosticKind::kWrongNumberOfFields,
+                        absl::StrCat("the tuple has ", fields.size() - 1, " index tensors for data of rank ",
+                                     data.size(), "; expected 1 or more, and at most one per axis"),
+                        0);
+  }
+  Dims out;
+  for (size_t f = 1; f < fields.size(); ++f) {
+    if (!IsIndexType(fields[f]->dtype.dtype)) return FailDType(context, 0, fields[f]->dtype.dtype, "integer indices");
+    const Dims& dims = fields[f]->shape.dims;
+    if (dims.size() > out.size()) out.insert(out.begin(), dims.size() - out.size(), Dim(1));
+    for (size_t k = 0; k < dims.size(); ++k) {
+      Dim& dim = out[out.size() - dims.size() + k];
+      bool differ = dim.is_const() && dims[k].is_const() && dim != dims[k] && dim != Dim(1) && dims[k] != Dim(1);
+      if (differ) {
+        return context.Fail(DiagnosticKind::kShapeMismatch,
+                            absl::StrCat("indices have extents ", dim.ToString(), " and ", dims[k].ToString(),
+                                         ", which do not broadcast"),
+                            0);
+      }
+      dim = context.RequireBroadcast(dim, dims[k], "`adv_index`: extents of the indices");
+    }
+  }
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(fields.size()) - 1, data.end());
+  return ResultTensor(context, out, fields[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeAdvIndex(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  size_t indexed = context.num_inputs() - 1;
+  size_t rank = out.dims.size() - (data.rank() - indexed);
+  Dims places(out.dims.begin(), out.dims.begin() + static_cast<std::ptrdiff_t>(rank));
+  return {te::ComputeTensor("adv_index", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Dim volume = 1;
+    for (size_t k = 0; k < indexed; ++k) {
+      const Tensor& indices = context.input(k + 1);
+      const Dim& extent = data.dims()[k];
+      Expr index = te::Cast(kInt64, indices(BroadcastIndices(i.subspan(0, rank), indices.dims(), places)));
+      index = te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
+      at.push_back(Clamp(index, extent));
+      volume = volume * extent;
+    }
+    at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(rank), i.end());
+    return UnlessEmpty(volume, data(at));
+  })};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "searchsorted",
+     .summary = "where values would be put in to keep a sequence sorted",
+     .inputs = kSearchInputs,
+     .attrs = kSearchAttrs,
+     .type_relation = SearchSortedRelation,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeSearchSorted},
+    {.name = "invert_permutation",
+     .summary = "for each number its place in a permutation",
+     .inputs = kPermutation,
+     .type_relation = InvertPermutationRelation,
+     .fusion = FusionClass::kReduction,
+     .compute = ComputeInvertPermutation},
+    {.name = "unravel_index",
+     .summary = "for each axis of a shape the indices of numbered elements",
+     .inputs = kUnravelInputs,
+     .type_relation = UnravelRelation,
+     .fusion = FusionClass::kOpaque,
+     .compute = ComputeUnravel},
+    {.name = "adv_index",
+     .summary = "data at index tuples that broadcast with each other",
+     .inputs = kAdvInputs,
+     .type_relation = AdvIndexRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeAdvIndex},
+};
+
+}  // namespace
+
+std::span<const OpDef> LookupOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,222 @@
+// Data with a part replaced, and grids of coordinates.
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::BinaryOp;
+using te::Expr;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kSetInputs[] = {{"data", "a tensor"},
+                                {"v", "what is written, of data's rank"},
+                                {"begin", "first index of each axis, an integer vector; negative counts from the end"},
+                                {"end", "index behind the last, an integer vector"},
+                                {"strides", "step of each axis, an integer vector; not 0"}};
+constexpr Input kDiagInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
+                                 {"diagonal", "(..., length), or (..., diagonals, length) with `k1` < `k2`"}};
+constexpr AttrSpec kDiagAttrs[] = {
+    {"k1", AttrType::kInt, "0", "the lowest diagonal; 0 is the main one, negative ones are below"},
+    {"k2", AttrType::kInt, "0", "the highest diagonal"},
+    {"super_diag_right_align", AttrType::kBool, "True", "shorter diagonals above are filled up at their beginning"},
+    {"sub_diag_right_align", AttrType::kBool, "False", "shorter diagonals below are filled up at their beginning"}};
+constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of one dtype", true}};
+constexpr AttrSpec kGridAttrs[] = {
+    {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
+
+// ---- slices --------------------------------------------------------------------------
+
+Solve StridedSetRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  size_t rank = args[0]->shape.dims.size();
+  if (args[1]->shape.dims.size() != rank) return FailRank(context, 1, args[1]->shape.dims.size(), "that of `data`");
+  if (args[1]->dtype.dtype != args[0]->dtype.dtype)
+    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+  for (int i = 2; i < 5; ++i) {
+    const ir::TensorType& vector = *args[static_cast<size_t>(i)];
+    if (vector.shape.dims.size() != 1) return FailRank(context, i, vector.shape.dims.size(), "rank 1");
+    if (!vector.dtype.dtype.is_int()) return FailDType(context, i, vector.dtype.dtype, "a signed integer dtype");
+  }
+  return context.Result(args[0]);
+}
+
+// Element `axis` of a vector, `otherwise` where it has none.
+Expr ElementOr(const Tensor& vector, size_t axis, const Expr& otherwise) {
+  Expr place = te::Index(static_cast<int64_t>(axis));
+  const Dim& count = vector.dims()[0];
+  if (count.is_const())
+    return count.constant() > static_cast<int64_t>(axis) ? te::Cast(kInt64, vector({place})) : otherwise;
+  return te::Select(Less(place, te::DimValue(count)), te::Cast(kInt64, vector({place})), otherwise);
+}
+
+// Which extents v must have depends on values: where it is smaller than the slice its last elements repeat.
+std::vector<Tensor> ComputeStridedSet(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &v = context.input(1);
+  return {te::ComputeTensor("strided_set", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Expr written;
+    for (size_t axis = 0; axis < data.rank(); ++axis) {
+      Expr extent = te::DimValue(data.dims()[axis]), zero = te::Index(0);
+      auto from_end = [&](const Expr& x) { return te::Select(Less(x, zero), x + extent, x); };
+      Expr step = ElementOr(context.input(4), axis, te::Index(1));
+      Expr begin = from_end(ElementOr(context.input(2), axis, zero));
+      Expr end = from_end(ElementOr(context.input(3), axis, extent));
+      Expr forward = Less(zero, step);
+      Expr distance = i[axis] - begin;
+      Expr inside = te::Select(forward, And(te::Binary(BinaryOp::kLessEqual, begin, i[axis]), Less(i[axis], end)),
+                               And(te::Binary(BinaryOp::kLessEqual, i[axis], begin), Less(end, i[axis])));
+      Expr here = And(inside, Equal(te::Binary(BinaryOp::kFloorMod, distance, step), zero));
+      at.push_back(Clamp(te::Binary(BinaryOp::kFloorDivide, distance, step), v.dims()[axis]));
+      written = written ? And(written, here) : here;
+    }
+    if (!written) return v(at);
+    Dim volume = Volume(v.dims());
+    bool never_empty = volume.is_const() && volume.constant() > 0;
+    if (!never_empty) written = And(written, Less(te::Index(0), te::DimValue(volume)));
+    return te::Select(written, v(at), data(i));
+  })};
+}
+
+// ---- diagonals -----------------------------------------------------------------------
+
+Solve MatrixSetDiagRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &data = args[0]->shape.dims, &diagonal = args[1]->shape.dims;
+  int64_t k1 = context.attrs().GetInt("k1"), k2 = context.attrs().GetInt("k2");
+  if (k1 > k2) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`k1` is ", k1, " and `k2` ", k2, "; expected `k1` to be no greater"));
+  }
+  if (data.size() < 2) return FailRank(context, 0, data.size(), "2 or more");
+  if (args[1]->dtype.dtype != args[0]->dtype.dtype)
+    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+  Dims expected(data.begin(), data.end() - 2);
+  if (k1 < k2) expected.push_back(k2 - k1 + 1);
+  const Dim &rows = data[data.size() - 2], &columns = data[data.size() - 1];
+  expected.push_back(Max(Min(rows + std::min<int64_t>(k2, 0), columns - std::max<int64_t>(k1, 0)), 0));
+  if (diagonal.size() != expected.size()) {
+    return FailRank(context, 1, diagonal.size(), absl::StrCat("rank ", expected.size()));
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!context.RequireEqual(diagonal[i], expected[i], "`matrix_set_diag`: extents of `diagonal`"))
+      return Solve::kFailed;
+  }
+  return context.Result(args[0]);
+}
+
+std::vector<Tensor> ComputeMatrixSetDiag(const ComputeContext& context) {
+  const Tensor &data = context.input(0), &diagonal = context.input(1);
+  const ir::Attrs& attrs = context.attrs();
+  int64_t k1 = attrs.GetInt("k1"), k2 = attrs.GetInt("k2");
+  size_t lead = data.rank() - 2;
+  Expr rows = te::DimValue(data.dims()[lead]), columns = te::DimValue(data.dims()[lead + 1]);
+  const Dim& longest = diagonal.dims()[diagonal.rank() - 1];
+  auto least = [](Expr a, Expr b) { return te::Binary(BinaryOp::kMinimum, std::move(a), std::move(b)); };
+  return {te::ComputeTensor("matrix_set_diag", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+    Expr row = i[lead], column = i[lead + 1];
+    Expr k = column - row;
+    Expr above = Less(te::Index(0), k);
+    Expr place = least(row, column);
+    std::vector<Expr> at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(lead));
+    Expr hit = Equal(k, te::Index(k1));
+    if (k1 < k2) {
+      hit = And(te::Binary(BinaryOp::kLessEqual, te::Index(k1), k), te::Binary(BinaryOp::kLessEqual, k, te::Index(k2)));
+      Expr length = te::Select(above, least(rows, columns - k), least(rows + k, columns));
+      Expr gap = te::DimValue(longest) - length;
+      auto shift = [&](std::string_view attr) { return attrs.GetBool(attr) ? gap : te::Index(0); };
+      place = place + te::Select(above, shift("super_diag_right_align"), shift("sub_diag_right_align"));
+      at.push_back(te::Index(k2) - k);
+    }
+    at.push_back(place);
+    return te::Select(hit, diagonal(at), data(i));
+  })};
+}
+
+// ---- grids -----------------------------------------------------------------------------
+
+// Axis of the grid along which vector `i` varies.
+size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
+  return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
+}
+
+Solve MeshgridRelation(TypeContext& context) {
+  const ir::Type* type = context.arg(0);
+  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  if (tuple == nullptr || tuple->fields.empty()) {
+    return context.Fail(
+        DiagnosticKind::kNotTensorTuple,
+        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more vectors"), 0);
+  }
+  const std::string& indexing = context.attrs().GetString("indexing");
+  if (indexing != "ij" && indexing != "xy") {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`indexing` is \"", indexing, "\"; expected \"ij\" or \"xy\""));
+  }
+  Dims grid(tuple->fields.size());
+  std::optional<DataType> dtype;
+  for (size_t i = 0; i < grid.size(); ++i) {
+    if (tuple->fields[i]->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+    const auto* vector = ir::DynCast<ir::TensorType>(tuple->fields[i]);
+    if (vector != nullptr && (!vector->shape.is_dims() || !vector->dtype.is_concrete())) return Solve::kStuck;
+    if (vector == nullptr || vector->shape.dims.size() > 1 ||
+        vector->dtype.dtype != dtype.value_or(vector->dtype.dtype)) {
+      return context.Fail(
+          DiagnosticKind::kNotTensorTuple,
+          absl::StrCat("the tuple holds a `", ir::TypeToString(tuple->fields[i]), "`; expected vectors of one dtype"),
+          0);
+    }
+    dtype = vector->dtype.dtype;
+    grid[GridAxis(context.attrs(), i, grid.size())] = vector->shape.dims.empty() ? Dim(1) : vector->shape.dims[0];
+  }
+  std::vector<const ir::Type*> fields(grid.size(), ir::MakeTensorType(context.arena(), grid, *dtype));
+  return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
+}
+
+std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
+  std::vector<Tensor> grids;
+  for (size_t k = 0; k < context.num_inputs(); ++k) {
+    const Tensor& vector = context.input(k);
+    size_t axis = GridAxis(context.attrs(), k, context.num_inputs());
+    grids.push_back(te::ComputeTensor("meshgrid", vector.dtype(), context.output(k).dims, [&](std::span<const Expr> i) {
+      return vector.rank() == 0 ? vector({}) : vector({i[axis]});
+    }));
+  }
+  return grids;
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "strided_set",
+     .summary = "data with a strided slice replaced",
+     .inputs = kSetInputs,
+     .type_relation = StridedSetRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeStridedSet},
+    {.name = "matrix_set_diag",
+     .summary = "matrices with diagonals replaced",
+     .inputs = kDiagInputs,
+     .attrs = kDiagAttrs,
+     .type_relation = MatrixSetDiagRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeMatrixSetDiag},
+    {.name = "meshgrid",
+     .summary = "a tuple of the coordinates of a grid's points",
+     .inputs = kGridInputs,
+     .attrs = kGridAttrs,
+     .type_relation = MeshgridRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeMeshgrid},
+};
+
+}  // namespace
+
+std::span<const OpDef> PatchOps() { return kOps; }
+
+}  // namespace rvm::ops

@@ -1,0 +1,33 @@
+// What the operators on quantised tensors share.
+//
+// An integer q stands for the real number (q - zero_point) * scale. Scales and zero points are arguments, scalars or,
+// where channels have their own, vectors along an axis; they may be computed.
+#ifndef RVM_COMPILER_OPS_QUANTIZED_H_
+#define RVM_COMPILER_OPS_QUANTIZED_H_
+
+#include <optional>
+#include <vector>
+
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+
+// Whether argument `data` is an integer tensor (not bool); an error was reported if not.
+bool IsQuantized(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t data);
+// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor: scalars, or vectors of
+// `channels` elements if that is given.
+bool AreParameters(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t scale,
+                   size_t zero_point, const std::optional<Dim>& channels = std::nullopt);
+
+// A scalar, or the element of a vector for index `channel`.
+te::Expr ParameterAt(const te::Tensor& parameter, const te::Expr& channel);
+
+// data - zero_point as int32; the zero point may vary along `axis`.
+te::Tensor Centred(const te::Tensor& data, const te::Tensor& zero_point, size_t axis);
+
+// `value` (int64) as the nearest value of `dtype`.
+te::Expr Saturated(const te::Expr& value, DataType dtype);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_QUANTIZED_H_

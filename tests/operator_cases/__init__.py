@@ -1,0 +1,19 @@
+"""What each operator must compute, as numpy says it: one case per operator, form and dtype.
+
+A case is (operator, Relay expression over %a, %b, ..., inputs, expected array, tolerance). Each module
+here has the cases of a family, in a function `cases(case)` that calls `case` with each of them.
+"""
+
+from operator_cases import binary, blocks, draws, elementwise, lookup, neural, norms, places, quantized, reductions, shapes
+from operator_cases.case import Case
+
+FAMILIES = (elementwise, binary, reductions, shapes, places, neural, norms, blocks, lookup, quantized, draws)
+
+_cases = []
+
+
+def all_cases():
+    if not _cases:
+        for family in FAMILIES:
+            family.cases(lambda *parts: _cases.append(Case(*parts)))
+    return _cases
