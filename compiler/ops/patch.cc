@@ -1,4 +1,4 @@
-// Data with a part replaced, and grids of coordinates.
+// Data with a part replaced, queues, and grids of coordinates.
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
@@ -25,6 +25,8 @@ constexpr AttrSpec kDiagAttrs[] = {
     {"k2", AttrType::kInt, "0", "the highest diagonal"},
     {"super_diag_right_align", AttrType::kBool, "True", "shorter diagonals above are filled up at their beginning"},
     {"sub_diag_right_align", AttrType::kBool, "False", "shorter diagonals below are filled up at their beginning"}};
+constexpr Input kFifoInputs[] = {{"input", "what is new"}, {"buffer", "what was kept"}};
+constexpr AttrSpec kFifoAttrs[] = {{"axis", AttrType::kInt, "0", "the axis of time"}};
 constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of one dtype", true}};
 constexpr AttrSpec kGridAttrs[] = {
     {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
@@ -192,7 +194,44 @@ std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
   return grids;
 }
 
+// ---- queues ----------------------------------------------------------------------------
+
+Solve FifoRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims &input = args[0]->shape.dims, &buffer = args[1]->shape.dims;
+  if (input.size() != buffer.size()) return FailRank(context, 0, input.size(), "that of `buffer`");
+  if (args[0]->dtype.dtype != args[1]->dtype.dtype)
+    return FailOtherDType(context, 0, args[0]->dtype.dtype, "that of `buffer`");
+  std::optional<int64_t> axis =
+      NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(buffer.size()));
+  if (!axis) return Solve::kFailed;
+  for (size_t i = 0; i < buffer.size(); ++i) {
+    if (i == static_cast<size_t>(*axis)) continue;
+    if (!context.RequireEqual(input[i], buffer[i], "`nn.fifo_buffer`: extents of input and buffer"))
+      return Solve::kFailed;
+  }
+  return context.Result(args[1]);
+}
+
+// The last elements of the buffer followed by the input, as many as the buffer has.
+std::vector<Tensor> ComputeFifo(const ComputeContext& context) {
+  const Tensor &input = context.input(0), &buffer = context.input(1);
+  size_t axis = Normal(context.attrs().GetInt("axis"), buffer.rank());
+  return {te::ComputeTensor("fifo_buffer", buffer.dtype(), buffer.dims(), [&](std::span<const Expr> i) {
+    Expr place = i[axis] + te::DimValue(input.dims()[axis]), kept = te::DimValue(buffer.dims()[axis]);
+    return te::Select(Less(place, kept), buffer(With(i, axis, place)), input(With(i, axis, place - kept)));
+  })};
+}
+
 constexpr OpDef kOps[] = {
+    {.name = "nn.fifo_buffer",
+     .summary = "buffer with input pushed at its end, and as much dropped at its begin",
+     .inputs = kFifoInputs,
+     .attrs = kFifoAttrs,
+     .type_relation = FifoRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeFifo},
     {.name = "strided_set",
      .summary = "data with a strided slice replaced",
      .inputs = kSetInputs,

@@ -16,6 +16,11 @@ using te::Tensor;
 
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
+constexpr AttrSpec kReshapeLikeAttrs[] = {
+    {"lhs_begin", AttrType::kInt, "0", "the first axis of data that is replaced"},
+    {"lhs_end", AttrType::kInt, "None", "the axis of data behind the last replaced; None: all that follow", true},
+    {"rhs_begin", AttrType::kInt, "0", "the first axis of like that is taken"},
+    {"rhs_end", AttrType::kInt, "None", "the axis of like behind the last taken; None: all that follow", true}};
 constexpr AttrSpec kReshapeAttrs[] = {
     {"newshape", AttrType::kInts, "",
      "extents; 0 copies the input's, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one"},
@@ -121,6 +126,20 @@ Solve ReshapeRelation(TypeContext& context) {
   return ResultTensor(context, out, data->dtype.dtype);
 }
 
+// The axes [begin, end) that two attributes name; nullopt after an error.
+std::optional<std::pair<std::ptrdiff_t, std::ptrdiff_t>> AxisRange(TypeContext& context, std::string_view begin_name,
+                                                                   std::string_view end_name, size_t rank) {
+  int64_t count = static_cast<int64_t>(rank), begin = context.attrs().GetInt(begin_name), end = count;
+  if (!context.attrs().IsNone(end_name)) end = context.attrs().GetInt(end_name);
+  int64_t first = begin < 0 ? begin + count : begin, behind = end < 0 ? end + count : end;
+  if (0 <= first && first <= behind && behind <= count) return std::pair(first, behind);
+  context.Fail(DiagnosticKind::kAxisOutOfRange,
+               absl::StrCat("`", absl::string_view(begin_name.data(), begin_name.size()), "` is ", begin, " and `",
+                            absl::string_view(end_name.data(), end_name.size()), "` ", end,
+                            "; expected a range of axes for rank ", rank));
+  return std::nullopt;
+}
+
 Solve ReshapeLikeRelation(TypeContext& context) {
   Solve solve;
   const ir::TensorType* data = Data(context, solve);
@@ -128,10 +147,20 @@ Solve ReshapeLikeRelation(TypeContext& context) {
   const ir::TensorType* like = TensorArg(context, 1, &failed);
   if (failed) return Solve::kFailed;
   if (data == nullptr || like == nullptr) return failed ? Solve::kFailed : solve;
-  if (!context.RequireEqual(Product(data->shape.dims), Product(like->shape.dims), "`reshape_like`: number of elements",
+  const Dims &own = data->shape.dims, &other = like->shape.dims;
+  auto replaced = AxisRange(context, "lhs_begin", "lhs_end", own.size());
+  if (!replaced) return Solve::kFailed;
+  auto taken = AxisRange(context, "rhs_begin", "rhs_end", other.size());
+  if (!taken) return Solve::kFailed;
+  Dims out(own.begin(), own.begin() + replaced->first);
+  out.insert(out.end(), other.begin() + taken->first, other.begin() + taken->second);
+  out.insert(out.end(), own.begin() + replaced->second, own.end());
+  Dims before(own.begin() + replaced->first, own.begin() + replaced->second);
+  Dims after(other.begin() + taken->first, other.begin() + taken->second);
+  if (!context.RequireEqual(Product(before), Product(after), "`reshape_like`: number of elements",
                             DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
-  return ResultTensor(context, like->shape.dims, data->dtype.dtype);
+  return ResultTensor(context, out, data->dtype.dtype);
 }
 
 std::vector<size_t> Permutation(const ir::Attrs& attrs, size_t rank) {
@@ -361,7 +390,8 @@ constexpr OpDef kOps[] = {
     Reshape("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation<false>),
     Reshape("contrib_reverse_reshape", "`reshape` whose special extents are read from the last axis to the first",
             kInputs, kReshapeAttrs, ReshapeRelation<true>),
-    Reshape("reshape_like", "the elements in the shape of `like`", kLikeInputs, {}, ReshapeLikeRelation),
+    Reshape("reshape_like", "the elements in the shape of `like`, or some axes in those of `like`", kLikeInputs,
+            kReshapeLikeAttrs, ReshapeLikeRelation),
     Reshape("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
     Reshape("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),
     Reshape("nn.batch_flatten", "all axes but the first merged", kInputs, {}, FlattenRelation),

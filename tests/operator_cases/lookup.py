@@ -63,6 +63,11 @@ def _patched(case, dtype):
     patch([2], [4], [1], np.s_[2:4])
     patch([0, 0], [4, 6], [3, 4], np.s_[::3, ::4])
     patch([2, 0], [2, 6], [1, 1], np.s_[2:2])
+    for pushed, axis in ((1, 0), (3, 0), (9, 0), (2, 1), (0, -1)):
+        shape = [pushed if i == axis % 2 else n for i, n in enumerate((4, 6))]
+        new = random(shape, dtype, "pushed")
+        kept = np.take(np.concatenate([x, new], axis), range(pushed, pushed + x.shape[axis]), axis)
+        case("nn.fifo_buffer", f"nn.fifo_buffer(%a, %b, axis={axis})", [new, x], kept)
     batch = random((2, 3, 4), dtype, "diagonals")
     for k in (0, 1, -2, 3):
         length = min(3 + min(k, 0), 4 - max(k, 0))
