@@ -313,7 +313,10 @@ TEST(LimitsTest, TenThousandShapesTakeNoMoreMemoryThanAThousand) {
   run(1000);
   int64_t before = ResidentBytes();
   run(9000);
+#if !__has_feature(address_sanitizer)  // it keeps what is freed for a while
   EXPECT_LT(ResidentBytes() - before, 4 << 20);
+#endif
+  EXPECT_GT(before, 0);
   EXPECT_EQ(machine->stats().live_bytes, 0);
 }
 
