@@ -5,8 +5,25 @@
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"
 #include "compiler/bytecode/program_tables.h"
+#include "compiler/ir/walk.h"
 
 namespace rvm::bytecode {
+
+namespace {
+
+// The emitter looks into the types of values: those that cannot be made are found before.
+absl::Status LowerTypes(const ir::Function& function, TypeTable& types) {
+  for (const ir::Var* param : function.params) types.Lower(param->type);
+  ir::ForEachExpr(function.body, [&](const ir::Expr* expr) {
+    bool is_value = expr->expr_kind != ir::ExprKind::kOp && expr->expr_kind != ir::ExprKind::kGlobal &&
+                    expr->expr_kind != ir::ExprKind::kConstructor && expr->expr_kind != ir::ExprKind::kFunction;
+    if (is_value) types.Lower(expr->type);
+    return expr->expr_kind != ir::ExprKind::kFunction;
+  });
+  return types.status();
+}
+
+}  // namespace
 
 absl::StatusOr<EmittedProgram> EmitProgram(const ir::Module& module, const std::vector<std::string>& entries,
                                            const diagnostics::SourceMap& sources, const EmitOptions& options) {
@@ -20,6 +37,7 @@ absl::StatusOr<EmittedProgram> EmitProgram(const ir::Module& module, const std::
   }
   PendingFunction pending;
   while (tables.TakePending(pending)) {
+    RVM_RETURN_IF_ERROR(LowerTypes(*pending.function, tables.types()));
     RVM_ASSIGN_OR_RETURN(FunctionDesc desc, FunctionEmitter(tables, pending).Run());
     tables.Finish(pending.id, std::move(desc));
     RVM_RETURN_IF_ERROR(tables.types().status());

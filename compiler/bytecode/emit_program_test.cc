@@ -71,6 +71,13 @@ struct Compiled {
   }
 };
 
+TEST(EmitProgram, TypesMustEnd) {
+  Compiled compiled(
+      "t", "type P[A] { S(P[(A, A)]), L(A), } def @main(%n: int32) { match (S(L((%n, %n)))) { S(_) => 1, L(_) => 0 } }",
+      {"main"}, 0);
+  EXPECT_EQ(compiled.problem, "the type `P` holds itself at ever larger type arguments");
+}
+
 TEST(EmitProgram, VerifiesEveryProgramAtEveryLevel) {
   int programs = 0;
   for (const auto& entry : std::filesystem::directory_iterator("tests/programs")) {

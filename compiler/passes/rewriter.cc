@@ -81,6 +81,10 @@ std::vector<Expr*> Rewriter::RewriteAll(const std::vector<Expr*>& exprs) {
 }
 
 ir::Function* Rewriter::RewriteFunction(const ir::Function& function) {
+  return Typed(RewriteUntyped(function), &function);
+}
+
+ir::Function* Rewriter::RewriteUntyped(const ir::Function& function) {
   std::vector<ir::Var*> params;
   for (ir::Var* param : function.params) params.push_back(RewriteBinder(param));
   const ir::Type* result = function.result_annotation == nullptr ? nullptr : RewriteType(function.result_annotation);
@@ -91,7 +95,7 @@ ir::Function* Rewriter::RewriteFunction(const ir::Function& function) {
   for (ir::TypeConstraint& constraint : copy->constraints) {
     for (const ir::Type*& arg : constraint.args) arg = RewriteType(arg);
   }
-  return Typed(copy, &function);
+  return copy;
 }
 
 ir::Pattern* Rewriter::RewritePattern(const ir::Pattern& pattern) {

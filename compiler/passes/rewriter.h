@@ -54,6 +54,7 @@ class Rewriter {
 
   ir::Expr* RewriteChildren(ir::Expr* expr);
   ir::Function* RewriteFunction(const ir::Function& function);
+  ir::Function* RewriteUntyped(const ir::Function& function);  // the same without its type
   ir::Pattern* RewritePattern(const ir::Pattern& pattern);
   std::vector<ir::Expr*> RewriteAll(const std::vector<ir::Expr*>& exprs);
 

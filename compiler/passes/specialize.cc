@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/stack_guard.h"
+#include "base/status_macros.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/polymorphic_values.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -23,66 +25,6 @@ using ir::TypeParam;
 // A function with more instances, or with longer type arguments, is taken to have no end of them.
 constexpr size_t kMaxInstances = 10000;
 constexpr size_t kMaxTypeText = size_t{16} << 10;
-
-bool IsPolymorphic(const std::vector<const TypeParam*>& params) {
-  for (const TypeParam* param : params) {
-    if (param->kind != ir::Kind::kShapeVar) return true;
-  }
-  return false;
-}
-
-std::vector<const TypeParam*> ShapeVars(const std::vector<const TypeParam*>& params) {
-  std::vector<const TypeParam*> result;
-  for (const TypeParam* param : params) {
-    if (param->kind == ir::Kind::kShapeVar) result.push_back(param);
-  }
-  return result;
-}
-
-// The dim variables of a type, each once, in order.
-class DimVars {
- public:
-  void Collect(const TypeArg& arg) {
-    if (arg.kind == ir::Kind::kType) return Collect(arg.type);
-    if (arg.kind == ir::Kind::kShape) return Collect(arg.shape.dims);
-    if (arg.kind == ir::Kind::kShapeVar) return Collect(arg.dim);
-  }
-  const std::vector<Dim>& found() const { return found_; }
-
- private:
-  void Collect(const Dims& dims) {
-    for (const Dim& dim : dims) Collect(dim);
-  }
-  void Collect(const Dim& dim) {
-    if (dim.is_binary()) {
-      Collect(dim.lhs());
-      Collect(dim.rhs());
-    } else if (dim.kind() == DimKind::kVar) {
-      for (const Dim& known : found_) {
-        if (known == dim) return;
-      }
-      found_.push_back(dim);
-    }
-  }
-  void Collect(const ir::Type* type) {
-    WithStack([&] {
-      if (const auto* tensor = DynCast<ir::TensorType>(type)) {
-        Collect(tensor->shape.dims);
-      } else if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-        for (const ir::Type* field : tuple->fields) Collect(field);
-      } else if (const auto* func = DynCast<ir::FuncType>(type)) {
-        for (const ir::Type* param : func->params) Collect(param);
-        Collect(func->result);
-      } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
-        for (const TypeArg& arg : adt->args) Collect(arg);
-      } else if (const auto* ref = DynCast<ir::RefType>(type)) {
-        Collect(ref->contents);
-      }
-    });
-  }
-
-  std::vector<Dim> found_;
-};
 
 // A function literal that is being copied: what its type parameters stand for.
 struct Scope {
@@ -112,7 +54,8 @@ struct Instance {
 
 class Specializer : public Rewriter {
  public:
-  explicit Specializer(const ir::Module& module) : Rewriter(*module.arena), module_(module) {
+  Specializer(const ir::Module& module, PolymorphicTypes& types)
+      : Rewriter(*module.arena), module_(module), types_(types) {
     for (const ir::GlobalFunction& function : module.functions) sources_[function.name] = &function;
   }
 
@@ -124,16 +67,25 @@ class Specializer : public Rewriter {
   Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override;
   ir::Var* RewriteBinder(ir::Var* var) override;
   const ir::Type* RewriteType(const ir::Type* type) override;
-  TypeArg RewriteTypeArg(const TypeArg& arg) override { return scope_->substitution.Apply(arena_, arg); }
+  TypeArg RewriteTypeArg(const TypeArg& arg) override { return types_.Lower(scope_->substitution.Apply(arena_, arg)); }
 
  private:
   void DemandEntry(const std::string& name);
   std::string Demand(const ir::GlobalExpr& use);
-  TypeArg Canonical(const TypeArg& arg, std::vector<const TypeParam*>& dims, ir::TypeSubstitution& renaming);
   ir::Function* CopyInstance(const Instance& instance);
-  ir::Function* CopyLiteral(const ir::Function& function);
-  ir::Var* DemandLocal(LocalFunction& local, const ir::Type* type);
+  ir::Function* WithTypeParams(const ir::Function& function, std::vector<const TypeParam*> type_params);
+  ir::Function* CopyLiteral(const ir::Function& function, const std::vector<const TypeParam*>& dims = {});
+  ir::Var* DemandLocal(const ir::Var* of, const ir::Type* type);
   bool SolveParams(const ir::FuncType& pattern, const ir::FuncType& type, Scope& scope, std::string& key);
+  // `type` in the scope, polymorphic function types as they are.
+  const ir::Type* Substitute(const ir::Type* type) { return scope_->substitution.Apply(arena_, type); }
+  Expr* InstanceOf(Expr* value, const ir::FuncType& own, const ir::Type* use);
+  template <typename MakeInstance>
+  Expr* TupleOfInstances(const Expr* expr, MakeInstance make);
+  Expr* RewriteVar(const ir::VarExpr& use);
+  Expr* RewriteGlobal(const ir::GlobalExpr& use);
+  Expr* RewriteConstructor(const ir::ConstructorExpr& use);
+  void LowerPattern(ir::Pattern& pattern);
   Expr* RewriteCallee(const ir::Call& call);
   Expr* EtaExpand(Expr* callee, const ir::Expr* original);
   void Fail(absl::Status status) {
@@ -141,6 +93,7 @@ class Specializer : public Rewriter {
   }
 
   const ir::Module& module_;
+  PolymorphicTypes& types_;
   absl::Status status_;
   Scope* scope_ = nullptr;
   absl::flat_hash_map<std::string_view, const ir::GlobalFunction*> sources_;
@@ -162,8 +115,11 @@ absl::StatusOr<ir::Module> Specializer::Run(const std::vector<std::string>& entr
     locals_.clear();
     functions.push_back({instance.name, CopyInstance(instance), instance.source->span});
   }
+  Fail(types_.status());
   if (!status_.ok()) return status_;
-  return WithFunctions(module_, std::move(functions));
+  ir::Module result = WithFunctions(module_, std::move(functions));
+  result.adts.insert(result.adts.end(), types_.adts().begin(), types_.adts().end());
+  return result;
 }
 
 void Specializer::DemandEntry(const std::string& name) {
@@ -178,23 +134,6 @@ void Specializer::DemandEntry(const std::string& name) {
   }
   if (!names_.emplace(name, name).second) return;
   pending_.push_back({found->second, name, function.type_params, {}});
-}
-
-// Dims that are not constant are the same to all callers: they get names of their own.
-TypeArg Specializer::Canonical(const TypeArg& arg, std::vector<const TypeParam*>& dims,
-                               ir::TypeSubstitution& renaming) {
-  DimVars vars;
-  vars.Collect(arg);
-  for (const Dim& var : vars.found()) {
-    if (renaming.FindById(var.id()) != nullptr) continue;
-    auto* param = arena_.New<TypeParam>(arena_.NextId(), absl::StrCat("d", dims.size()), ir::Kind::kShapeVar);
-    dims.push_back(param);
-    TypeArg renamed;
-    renamed.kind = ir::Kind::kShapeVar;
-    renamed.dim = Dim::Var(param->id, param->name);
-    renaming.Add(arena_.New<TypeParam>(var.id(), var.name(), ir::Kind::kShapeVar), renamed);
-  }
-  return renaming.Apply(arena_, arg);
 }
 
 std::string Specializer::Demand(const ir::GlobalExpr& use) {
@@ -218,7 +157,7 @@ std::string Specializer::Demand(const ir::GlobalExpr& use) {
       continue;
     }
     is_generic = false;
-    arg = Canonical(arg, dims, renaming);
+    arg = CanonicalArg(arena_, arg, dims, renaming);
     texts.push_back(ir::TypeArgToString(arg));
     instance.scope.substitution.Add(param, std::move(arg));
   }
@@ -236,22 +175,25 @@ std::string Specializer::Demand(const ir::GlobalExpr& use) {
 }
 
 ir::Function* Specializer::CopyInstance(const Instance& instance) {
-  ir::Function* copy = RewriteFunction(*instance.source->function);
-  copy->type_params = instance.type_params;
+  return WithTypeParams(*instance.source->function, instance.type_params);
+}
+
+ir::Function* Specializer::WithTypeParams(const ir::Function& function, std::vector<const TypeParam*> type_params) {
+  ir::Function* copy = RewriteUntyped(function);
+  copy->type_params = type_params;
   copy->constraints.clear();
-  const ir::FuncType& type = TypeOf(*copy);
-  copy->type = arena_.New<ir::FuncType>(instance.type_params, type.params, type.result);
+  std::vector<const ir::Type*> params;
+  for (const ir::Var* param : copy->params) params.push_back(param->type);
+  copy->type =
+      arena_.New<ir::FuncType>(std::move(type_params), std::move(params), RewriteType(TypeOf(function).result));
   return copy;
 }
 
 // A function literal whose type parameters the current scope replaces.
-ir::Function* Specializer::CopyLiteral(const ir::Function& function) {
-  ir::Function* copy = RewriteFunction(function);
-  copy->type_params = ShapeVars(function.type_params);
-  copy->constraints.clear();
-  const ir::FuncType& type = TypeOf(*copy);
-  copy->type = arena_.New<ir::FuncType>(copy->type_params, type.params, type.result);
-  return copy;
+ir::Function* Specializer::CopyLiteral(const ir::Function& function, const std::vector<const TypeParam*>& dims) {
+  std::vector<const TypeParam*> type_params = ShapeVars(function.type_params);
+  type_params.insert(type_params.end(), dims.begin(), dims.end());
+  return WithTypeParams(function, std::move(type_params));
 }
 
 ir::Var* Specializer::RewriteBinder(ir::Var* var) {
@@ -264,7 +206,7 @@ ir::Var* Specializer::RewriteBinder(ir::Var* var) {
 const ir::Type* Specializer::RewriteType(const ir::Type* type) {
   if (type == nullptr) return type;
   auto [it, added] = scope_->types.try_emplace(type, type);
-  if (added) it->second = scope_->substitution.Apply(arena_, type);
+  if (added) it->second = types_.Lower(Substitute(type));
   return it->second;
 }
 
@@ -305,13 +247,15 @@ bool Specializer::SolveParams(const ir::FuncType& pattern, const ir::FuncType& t
     if (param->kind == ir::Kind::kShapeVar) continue;
     auto arg = found.find(param);
     if (arg == found.end()) return false;
+    arg->second = types_.Lower(arg->second);
     scope.substitution.Add(param, arg->second);
     absl::StrAppend(&key, key.empty() ? "" : ", ", ir::TypeArgToString(arg->second));
   }
   return true;
 }
 
-ir::Var* Specializer::DemandLocal(LocalFunction& local, const ir::Type* type) {
+ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type) {
+  LocalFunction& local = locals_.at(of);
   const ir::Let& let = *local.let;
   auto scope = std::make_unique<Scope>();
   scope->substitution = local.scope->substitution;
@@ -332,33 +276,103 @@ ir::Var* Specializer::DemandLocal(LocalFunction& local, const ir::Type* type) {
         absl::ResourceExhaustedError(absl::StrCat("`%", let.var->name, "` calls itself with ever new type arguments")));
     return let.var;
   }
-  const ir::Type* var_type = scope->substitution.Apply(
-      arena_, arena_.New<ir::FuncType>(ShapeVars(instance->type_params), instance->params, instance->result));
+  const ir::Type* var_type = types_.Lower(scope->substitution.Apply(
+      arena_, arena_.New<ir::FuncType>(ShapeVars(instance->type_params), instance->params, instance->result)));
   ir::Var* var = NewVar(arena_, let.var->name, var_type, let.var->span);
   local.instances.push_back({std::move(key), var, std::move(scope)});
   return var;
 }
 
+// ---- polymorphic functions as values
+
+// The instance of a polymorphic value that its use asks for.
+Expr* Specializer::InstanceOf(Expr* value, const ir::FuncType& own, const ir::Type* use) {
+  std::optional<PolymorphicInstance> instance = types_.Solve(own, use);
+  if (!instance) {
+    Fail(absl::UnimplementedError(absl::StrCat("a function of type `", ir::TypeToString(&own), "` is used as a `",
+                                               ir::TypeToString(use),
+                                               "`, which does not determine its type parameters")));
+    return value;
+  }
+  size_t index = types_.Demand(own, *instance);
+  auto* project = arena_.New<ir::Project>(value, static_cast<uint32_t>(index), value->span);
+  project->type = types_.InstanceType(own, *instance);
+  return project;
+}
+
+// `expr`, a polymorphic function, as a value: `make(instance, its type)` for each.
+template <typename MakeInstance>
+Expr* Specializer::TupleOfInstances(const Expr* expr, MakeInstance make) {
+  const ir::FuncType& own = *AsPolymorphic(Substitute(expr->type));
+  std::vector<PolymorphicInstance> instances = types_.InstancesOf(own);
+  std::vector<Expr*> fields;
+  for (const PolymorphicInstance& instance : instances) {
+    fields.push_back(make(instance, types_.InstanceType(own, instance)));
+  }
+  auto* tuple = arena_.New<ir::Tuple>(std::move(fields), expr->span);
+  tuple->type = types_.Lower(&own);
+  return tuple;
+}
+
+Expr* Specializer::RewriteVar(const ir::VarExpr& use) {
+  bool is_value = AsPolymorphic(use.type) != nullptr;
+  if (locals_.contains(use.var)) {
+    auto instance_of = [&](const ir::Type* type) -> Expr* {
+      auto* expr = arena_.New<ir::VarExpr>(DemandLocal(use.var, type), use.span);
+      expr->type = types_.Lower(type);
+      return expr;
+    };
+    if (!is_value) return instance_of(Substitute(use.type));
+    return TupleOfInstances(&use, [&](const PolymorphicInstance&, const ir::Type* type) { return instance_of(type); });
+  }
+  auto found = vars_.find(use.var);
+  auto* expr = arena_.New<ir::VarExpr>(found == vars_.end() ? use.var : found->second, use.span);
+  if (is_value || AsPolymorphic(use.var->type) == nullptr) return Typed(expr, &use);
+  const ir::Type* own = Substitute(use.var->type);
+  expr->type = types_.Lower(own);
+  return InstanceOf(expr, *AsPolymorphic(own), Substitute(use.type));
+}
+
+Expr* Specializer::RewriteGlobal(const ir::GlobalExpr& use) {
+  if (AsPolymorphic(use.type) == nullptr) {
+    return EtaExpand(Typed(arena_.New<ir::GlobalExpr>(Demand(use), use.span), &use), &use);
+  }
+  return TupleOfInstances(&use, [&](const PolymorphicInstance& instance, const ir::Type* type) {
+    ir::GlobalExpr at(use.name, use.span);
+    at.type_args = instance.args;
+    auto* callee = arena_.New<ir::GlobalExpr>(Demand(at), use.span);
+    callee->type = type;
+    return EtaExpand(callee, &use);
+  });
+}
+
 // ---- expressions
+
+void Specializer::LowerPattern(ir::Pattern& pattern) {
+  if (pattern.constructor != nullptr) pattern.constructor = types_.Lower(pattern.constructor);
+  for (ir::Pattern* field : pattern.fields) WithStack([&] { LowerPattern(*field); });
+}
 
 Expr* Specializer::RewriteCallee(const ir::Call& call) {
   Expr* callee = call.callee;
   if (const auto* global = DynCast<ir::GlobalExpr>(callee)) {
     return Typed(arena_.New<ir::GlobalExpr>(Demand(*global), global->span), global);
   }
-  if (callee->expr_kind == ExprKind::kOp || callee->expr_kind == ExprKind::kConstructor) return RewriteChildren(callee);
-  const auto* literal = DynCast<ir::Function>(callee);
-  if (literal == nullptr || !IsPolymorphic(literal->type_params)) return Rewrite(callee);
+  if (const auto* constructor = DynCast<ir::ConstructorExpr>(callee)) return RewriteConstructor(*constructor);
+  if (callee->expr_kind == ExprKind::kOp) return RewriteChildren(callee);
+  if (AsPolymorphic(callee->type) == nullptr) return Rewrite(callee);
   // Called where it stands: the arguments say what its parameters are.
   std::vector<const ir::Type*> params;
-  for (const Expr* arg : call.args) params.push_back(RewriteType(arg->type));
-  auto* type = arena_.New<ir::FuncType>(std::vector<const TypeParam*>{}, std::move(params), RewriteType(call.type));
-  const ir::Type* own = RewriteType(literal->type);
+  for (const Expr* arg : call.args) params.push_back(Substitute(arg->type));
+  auto* type = arena_.New<ir::FuncType>(std::vector<const TypeParam*>{}, std::move(params), Substitute(call.type));
+  const ir::FuncType& own = *AsPolymorphic(Substitute(callee->type));
+  const auto* literal = DynCast<ir::Function>(callee);
+  if (literal == nullptr) return InstanceOf(Rewrite(callee), own, type);
   Scope scope;
   scope.substitution = scope_->substitution;
   std::string key;
-  if (!SolveParams(*DynCast<ir::FuncType>(own), *type, scope, key)) {
-    Fail(absl::UnimplementedError(absl::StrCat("a function literal of type `", ir::TypeToString(own),
+  if (!SolveParams(own, *type, scope, key)) {
+    Fail(absl::UnimplementedError(absl::StrCat("a function literal of type `", ir::TypeToString(&own),
                                                "` is called as `", ir::TypeToString(type),
                                                "`, which does not determine its type parameters")));
     return callee;
@@ -366,6 +380,14 @@ Expr* Specializer::RewriteCallee(const ir::Call& call) {
   Scope* outer = std::exchange(scope_, &scope);
   Expr* copy = CopyLiteral(*literal);
   scope_ = outer;
+  return copy;
+}
+
+Expr* Specializer::RewriteConstructor(const ir::ConstructorExpr& use) {
+  auto* copy = arena_.New<ir::ConstructorExpr>(types_.Lower(use.constructor), use.span);
+  Typed(copy, &use);  // which lowers the constructor's ADT
+  copy->constructor = types_.Lower(use.constructor);
+  for (const TypeArg& arg : use.type_args) copy->type_args.push_back(RewriteTypeArg(arg));
   return copy;
 }
 
@@ -394,31 +416,19 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   }
   auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), original->span);
   call->type = type->result;
-  auto* function =
-      arena_.New<ir::Function>(std::vector<const TypeParam*>{}, std::move(params), nullptr, call, original->span);
-  function->type = arena_.New<ir::FuncType>(std::vector<const TypeParam*>{}, type->params, type->result);
+  auto* function = arena_.New<ir::Function>(type->type_params, std::move(params), nullptr, call, original->span);
+  function->type = arena_.New<ir::FuncType>(type->type_params, type->params, type->result);
   return function;
 }
 
 Expr* Specializer::RewriteNode(Expr* expr) {
   if (!status_.ok()) return expr;
   switch (expr->expr_kind) {
-    case ExprKind::kVar: {
-      ir::Var* var = Cast<ir::VarExpr>(expr)->var;
-      if (auto local = locals_.find(var); local != locals_.end()) {
-        var = DemandLocal(local->second, RewriteType(expr->type));
-      } else if (auto found = vars_.find(var); found != vars_.end()) {
-        var = found->second;
-      }
-      return Typed(arena_.New<ir::VarExpr>(var, expr->span), expr);
-    }
-    case ExprKind::kGlobal: {
-      const auto* global = Cast<ir::GlobalExpr>(expr);
-      return EtaExpand(Typed(arena_.New<ir::GlobalExpr>(Demand(*global), expr->span), expr), expr);
-    }
+    case ExprKind::kVar: return RewriteVar(*Cast<ir::VarExpr>(expr));
+    case ExprKind::kGlobal: return RewriteGlobal(*Cast<ir::GlobalExpr>(expr));
     case ExprKind::kOp: return EtaExpand(RewriteChildren(expr), expr);
     case ExprKind::kConstructor: {
-      Expr* constructor = RewriteChildren(expr);
+      Expr* constructor = RewriteConstructor(*Cast<ir::ConstructorExpr>(expr));
       if (!Cast<ir::ConstructorExpr>(expr)->constructor->fields.empty()) return EtaExpand(constructor, expr);
       auto* call = arena_.New<ir::Call>(constructor, std::vector<Expr*>{}, ir::Attrs{}, expr->span);
       const auto* type = DynCast<ir::FuncType>(constructor->type);
@@ -433,9 +443,23 @@ Expr* Specializer::RewriteNode(Expr* expr) {
     case ExprKind::kFunction: {
       const auto* function = Cast<ir::Function>(expr);
       if (!IsPolymorphic(function->type_params)) return RewriteChildren(expr);
-      Fail(absl::UnimplementedError(absl::StrCat("a function literal of type `", ir::TypeToString(function->type),
-                                                 "` is used as a value; bind it by `let` to use it at several types")));
-      return expr;
+      return TupleOfInstances(expr, [&](const PolymorphicInstance& instance, const ir::Type*) -> Expr* {
+        Scope scope;
+        scope.substitution = scope_->substitution;
+        for (size_t i = 0; i < function->type_params.size(); ++i) {
+          const TypeParam* param = function->type_params[i];
+          if (param->kind != ir::Kind::kShapeVar) scope.substitution.Add(param, instance.args[i]);
+        }
+        Scope* outer = std::exchange(scope_, &scope);
+        Expr* copy = CopyLiteral(*function, instance.dims);
+        scope_ = outer;
+        return copy;
+      });
+    }
+    case ExprKind::kMatch: {
+      Expr* copy = RewriteChildren(expr);
+      for (const ir::Clause& clause : Cast<ir::Match>(copy)->clauses) LowerPattern(*clause.pattern);
+      return copy;
     }
     default: return RewriteChildren(expr);
   }
@@ -444,7 +468,16 @@ Expr* Specializer::RewriteNode(Expr* expr) {
 }  // namespace
 
 absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries) {
-  return Specializer(module).Run(entries);
+  PolymorphicTypes types(*module.arena);
+  for (;;) {
+    types.BeginRun();
+    RVM_ASSIGN_OR_RETURN(ir::Module result, Specializer(module, types).Run(entries));
+    if (types.used() && !types.grew()) {
+      RVM_ASSIGN_OR_RETURN(result, FitValues(result, types));
+      RVM_RETURN_IF_ERROR(types.status());
+    }
+    if (!types.grew()) return result;
+  }
 }
 
 }  // namespace rvm::passes

@@ -16,8 +16,11 @@ namespace rvm::passes {
 // with non-constant dims has one instance for all of them. Operators, constructors and global
 // functions used as values become function literals, so they are only ever called.
 //
+// A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h).
+//
 // kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters or
-// a polymorphic function is used as a value; kResourceExhausted if instances never end.
+// a polymorphic function inside of data would have to become another; kResourceExhausted if
+// instances never end.
 absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries);
 
 }  // namespace rvm::passes

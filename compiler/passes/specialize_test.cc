@@ -157,6 +157,45 @@ def @main(%x: int32) { %x }
 def @main[A](%x: A) -> A { %x }
 )",
      R"(UNIMPLEMENTED: the entry `@main` has the type parameter `A`; an entry may have only parameters of kind `ShapeVar`)"},
+    {"PolymorphicValuesBecomeTheirInstances", "specialize", 0,
+     R"(
+def @use(%f: fn [A](A) -> A, %x: int32) -> (int32, bool) { (%f(%x), %f(True)) }
+def @main(%x: int32) -> (int32, bool) { @use(fn [A](%a: A) -> A { %a }, %x) }
+)",
+     R"(def @main(%x: int32) -> (int32, bool) {
+  @use((fn (%a: int32) -> int32 {
+    %a
+  }, fn (%a_1: bool) -> bool {
+    %a_1
+  }), %x)
+}
+
+def @use(%f: (fn (int32) -> int32, fn (bool) -> bool), %x_1: int32) -> (int32, bool) {
+  (%f.0(%x_1), %f.1(True))
+}
+)"},
+    {"PolymorphicValuesAreNotRebuilt", "specialize", 0,
+     R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @first(%l: List[fn (int32) -> int32], %x: int32) -> int32 { match? (%l) { Cons(%f, _) => %f(%x) } }
+def @main(%x: int32) -> int32 {
+  let %l: List[fn [A](A) -> A] = Cons(fn [A](%a: A) -> A { %a }, Nil);
+  @first(%l, %x)
+}
+)",
+     R"(UNIMPLEMENTED: a value of type `List[()]` comes to a place of type `List[fn (int32) -> int32]`: a polymorphic function inside of data would have to become another)"},
+    {"TypesThatHoldPolymorphicValuesHaveNoParameters", "specialize", 0,
+     R"(
+type Box[B] { Box(fn [A](A) -> A, B), }
+def @main(%x: int32) -> int32 { match (Box(fn [A](%a: A) -> A { %a }, %x)) { Box(%f, %y) => %f(%y) } }
+)",
+     R"(UNIMPLEMENTED: the type `Box` has type parameters and a field that is a polymorphic function; expected one of the two)"},
+    {"AFunctionIsWrittenPolymorphic", "specialize", 0,
+     R"(
+def @use(%f: fn [A](A) -> A, %x: int32) -> (int32, bool) { (%f(%x), %f(True)) }
+def @main(%x: int32) -> (int32, bool) { @use(fn (%a) { %a }, %x) }
+)",
+     R"(UNIMPLEMENTED: the type parameter `A` is left where a function becomes a value; write it at the function: `fn [A](%x: A) ...`)"},
     {"InstancesMustEnd", "specialize", 0,
      R"(
 def @f[A](%x: A, %n: int32) -> int32 { if (%n == 0) { 0 } else { @f((%x, %x), %n - 1) } }

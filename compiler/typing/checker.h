@@ -70,6 +70,8 @@ class Checker {
   void CheckBody(ir::Function* function, const ir::FuncType* type, const ir::Type* expected, ir::Span declared,
                  Subject subject);
   const ir::Type* ScalarType(DataType dtype);
+  // Is it known to be that of a function with type parameters (dims apart) and no constraints?
+  bool IsPolymorphic(const ir::Type* type);
   // The type that branches join into.
   const ir::Type* JoinType(const ir::Type* expected);
 

@@ -29,7 +29,17 @@ const Type* Checker::ScalarType(DataType dtype) {
   return type;
 }
 
+bool Checker::IsPolymorphic(const Type* type) {
+  const auto* func = DynCast<ir::FuncType>(type == nullptr ? nullptr : solver_.Shallow(type));
+  if (func == nullptr || !func->constraints.empty()) return false;
+  for (const ir::TypeParam* param : func->type_params) {
+    if (param->kind != ir::Kind::kShapeVar) return true;
+  }
+  return false;
+}
+
 const Type* Checker::JoinType(const Type* expected) {
+  if (IsPolymorphic(expected)) return expected;
   bool allows_any = expected != nullptr && solver_.MentionsAny(expected);
   return allows_any ? solver_.Template(expected) : solver_.FreshType();
 }
@@ -285,9 +295,15 @@ const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
     }
     case ExprKind::kVar: {
       const Type* type = ir::Cast<ir::VarExpr>(expr)->var->type;
+      if (IsPolymorphic(expected) && IsPolymorphic(type)) return type;  // passed on as it is
       return InstanceOf(type, expr->span, nullptr, nullptr);
     }
     case ExprKind::kGlobal: {
+      auto global = globals_.find(ir::Cast<ir::GlobalExpr>(expr)->name);
+      if (global != globals_.end() && IsPolymorphic(expected) && IsPolymorphic(global->second.type) &&
+          !solver_.HasHoles(global->second.type)) {
+        return global->second.type;
+      }
       const ir::FuncType* type = GlobalType(ir::Cast<ir::GlobalExpr>(expr), {});
       if (type == nullptr) return solver_.ErrorType();
       QueueConstraints(*type, expr->span, nullptr);
