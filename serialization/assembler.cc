@@ -227,6 +227,8 @@ class Assembler {
       Expect("=");
       entry.function = FunctionId(Index('F'));
       List("(", ")", [&] { entry.param_names.push_back(String()); });
+    } else if (Accept("recipe")) {
+      Recipe();
     } else if (Accept("native")) {
       Native();
     } else if (Accept("function")) {
@@ -381,6 +383,73 @@ class Assembler {
     }
     Expect("}");
     executable_.kernels.push_back(std::move(kernel));
+    kernel_symbols_.push_back(symbols_);
+  }
+
+  Dims DimList() {
+    Dims dims;
+    List("(", ")", [&] { dims.push_back(DimExpr()); });
+    return dims;
+  }
+
+  template <typename Names, typename Project>
+  size_t OneOf(const Names& names, const std::string& name, const char* what, Project project) {
+    for (size_t i = 0; i < std::size(names); ++i) {
+      if (project(names[i]) == name) return i;
+    }
+    Fail(what);
+    return 0;
+  }
+
+  RecipeStep Step(size_t number) {
+    Number('v', number);
+    Expect("=");
+    RecipeStep step;
+    auto name_of = [](const RecipeOpInfo& info) { return info.name; };
+    step.op = static_cast<RecipeOp>(OneOf(kRecipeOps, token_.text, "a recipe step", name_of));
+    Advance();
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    if (fields & kFunctionField) {
+      auto same = [](std::string_view name) { return name; };
+      step.function = static_cast<uint8_t>(OneOf(FunctionNames(step.op), token_.text, "the name of a function", same));
+      Advance();
+    }
+    step.dtype = DType();
+    if (fields & kNumberField) step.a = U32();
+    if (fields & kAField) step.a = Index('v');
+    if (fields & kBField) step.b = Index('v');
+    if (fields & kCField) step.c = Index('v');
+    if (fields & kBufferField) step.buffer = Index('B');
+    if (fields & kBitsField) step.bits = Integer(INT64_MIN, UINT64_MAX);
+    return step;
+  }
+
+  // Its symbols have the names that the kernel gave.
+  void Recipe() {
+    size_t index = executable_.recipes.size();
+    Number('N', index);
+    symbols_ = index < kernel_symbols_.size() ? kernel_symbols_[index] : std::vector<std::string>();
+    KernelRecipe recipe;
+    Expect("{");
+    while (status_.ok() && !Is("}")) {
+      if (Accept("workspace")) {
+        RecipeWorkspace& workspace = recipe.workspaces.emplace_back();
+        workspace.dtype = DType();
+        workspace.offset = DimExpr();
+        workspace.elements = DimExpr();
+        continue;
+      }
+      Expect("nest");
+      RecipeNest& nest = recipe.nests.emplace_back();
+      nest.axes = DimList();
+      nest.reduce_axes = DimList();
+      nest.extents = DimList();
+      Expect("{");
+      while (status_.ok() && !Is("}")) nest.steps.push_back(Step(nest.steps.size()));
+      Expect("}");
+    }
+    Expect("}");
+    executable_.recipes.push_back(std::move(recipe));
   }
 
   void Native() {
@@ -525,6 +594,7 @@ class Assembler {
   absl::Status status_;
   Executable executable_;
   std::vector<std::string> symbols_;                          // of the kernel
+  std::vector<std::vector<std::string>> kernel_symbols_;      // of all kernels
   std::map<std::string, uint32_t> labels_;                    // of the function
   std::vector<std::pair<size_t, AssemblyToken>> references_;  // to labels: units to patch
 };

@@ -40,6 +40,7 @@ class Decoder {
     RVM_RETURN_IF_ERROR(ReadSection(Section::kFiles, &Decoder::ReadFiles));
     RVM_RETURN_IF_ERROR(ReadSection(Section::kLines, &Decoder::ReadLines));
     RVM_RETURN_IF_ERROR(ReadSection(Section::kMetadata, &Decoder::ReadMetadata));
+    RVM_RETURN_IF_ERROR(ReadSection(Section::kRecipes, &Decoder::ReadRecipes));
     RVM_RETURN_IF_ERROR(ReadSection(Section::kNativeObjects, &Decoder::ReadNativeObjects));
     return Finish();
   }
@@ -121,6 +122,10 @@ class Decoder {
       if (extent.offset > bytes_.size() || extent.size > bytes_.size() - extent.offset) {
         return FormatError(at + 16, "section table", absl::StrCat("a size of ", extent.size),
                            absl::StrCat("at most ", bytes_.size() - std::min<uint64_t>(extent.offset, bytes_.size())));
+      }
+      if (section == Section::kSignature && extent.size != 0 && extent.size != format::kSignatureBytes) {
+        return FormatError(at + 16, "section table", absl::StrCat("a signature of ", extent.size, " bytes"),
+                           absl::StrCat("0 or ", format::kSignatureBytes));
       }
       RVM_RETURN_IF_ERROR(CheckZeros(end, extent.offset, "padding"));
       if (section != Section::kConstantData || options_.check_constants) {
@@ -420,6 +425,52 @@ class Decoder {
       std::string key = Str(in);
       std::string value = Str(in);
       executable_.metadata.emplace_back(std::move(key), std::move(value));
+    }
+  }
+
+  void ReadDims(ByteReader& in, Dims& dims) {
+    uint32_t count = in.Count(5);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) dims.push_back(ReadDim(in));
+  }
+
+  RecipeStep ReadRecipeStep(ByteReader& in) {
+    RecipeStep step;
+    uint64_t at = in.offset();
+    step.op = static_cast<RecipeOp>(in.AtMost(std::size(kRecipeOps) - 1, in.U8(), at, "recipe step"));
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    step.dtype = DType(in);
+    if (fields & kFunctionField) {
+      at = in.offset();
+      step.function = static_cast<uint8_t>(in.AtMost(FunctionNames(step.op).size() - 1, in.U8(), at, "function"));
+    }
+    if (fields & (kAField | kNumberField)) step.a = in.U32();
+    if (fields & kBField) step.b = in.U32();
+    if (fields & kCField) step.c = in.U32();
+    if (fields & kBufferField) step.buffer = in.U32();
+    if (fields & kBitsField) step.bits = in.I64();
+    return step;
+  }
+
+  void ReadRecipes(ByteReader& in) {
+    uint32_t count = in.Count(8);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      KernelRecipe& recipe = executable_.recipes.emplace_back();
+      uint32_t workspaces = in.Count(12);
+      for (uint32_t w = 0; w < workspaces && in.ok(); ++w) {
+        RecipeWorkspace& workspace = recipe.workspaces.emplace_back();
+        workspace.dtype = DType(in);
+        workspace.offset = ReadDim(in);
+        workspace.elements = ReadDim(in);
+      }
+      uint32_t nests = in.Count(16);
+      for (uint32_t n = 0; n < nests && in.ok(); ++n) {
+        RecipeNest& nest = recipe.nests.emplace_back();
+        ReadDims(in, nest.axes);
+        ReadDims(in, nest.reduce_axes);
+        ReadDims(in, nest.extents);
+        uint32_t steps = in.Count(7);
+        for (uint32_t s = 0; s < steps && in.ok(); ++s) nest.steps.push_back(ReadRecipeStep(in));
+      }
     }
   }
 

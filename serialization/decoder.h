@@ -31,12 +31,16 @@ struct DecodeOptions {
 // kUnimplemented: the file is of a newer format than this code.
 absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOptions& options = {});
 
-// Maps the file and decodes it; constants stay in the mapping, which lives as long as they.
-// The file must not be changed in place meanwhile (replacing it by a rename is fine).
-absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants = false);
+// A file's bytes in memory, read when they are touched. The file must not be changed in place meanwhile
+// (replacing it by a rename is fine).
+struct MappedFile {
+  std::span<const uint8_t> bytes;
+  std::shared_ptr<const void> owner;  // of the mapping
+};
+absl::StatusOr<MappedFile> MapFile(const std::string& path);
 
-// Writes to a temporary file beside `path` and renames it, so that readers see the old file or the new one.
-absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes);
+// Maps the file and decodes it; constants stay in the mapping, which lives as long as they.
+absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants = false);
 
 }  // namespace rvm
 

@@ -1,6 +1,7 @@
 #include "serialization/disassembler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -86,6 +87,7 @@ class Disassembler {
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) PrintKernel(i);
     for (const Entry& entry : executable_.entries) PrintEntry(entry);
     for (uint32_t i = 0; i < executable_.functions.size(); ++i) PrintFunction(i);
+    for (uint32_t i = 0; i < executable_.recipes.size(); ++i) PrintRecipe(i);
     for (const NativeObject& object : executable_.native_objects) PrintNativeObject(object);
     return std::move(out_);
   }
@@ -199,6 +201,48 @@ class Disassembler {
     for (size_t i = 0; i < entry.param_names.size(); ++i)
       absl::StrAppend(&out_, i == 0 ? "" : ", ", Quoted(entry.param_names[i]));
     out_ += ")\n";
+  }
+
+  std::string DimListText(const Dims& dims) {
+    std::string out = "(";
+    for (size_t i = 0; i < dims.size(); ++i) absl::StrAppend(&out, i == 0 ? "" : ", ", DimText(dims[i]));
+    return out + ")";
+  }
+
+  void PrintRecipeStep(size_t number, const RecipeStep& step) {
+    const RecipeOpInfo& op = kRecipeOps[static_cast<size_t>(step.op)];
+    absl::StrAppend(&out_, "    v", number, " = ", std::string(op.name), " ");
+    if (op.fields & kFunctionField)
+      absl::StrAppend(&out_, Quoted(std::string(FunctionNames(step.op)[step.function])), " ");
+    out_ += step.dtype.ToString();
+    if (op.fields & kNumberField) absl::StrAppend(&out_, " ", step.a);
+    if (op.fields & kAField) absl::StrAppend(&out_, " v", step.a);
+    if (op.fields & kBField) absl::StrAppend(&out_, " v", step.b);
+    if (op.fields & kCField) absl::StrAppend(&out_, " v", step.c);
+    if (op.fields & kBufferField) absl::StrAppend(&out_, " B", step.buffer);
+    if (op.fields & kBitsField) absl::StrAppend(&out_, " ", step.bits);
+    if (step.op == RecipeOp::kConstant && step.dtype.is_float())
+      absl::StrAppend(&out_, "  ; ", std::bit_cast<double>(step.bits));
+    out_ += "\n";
+  }
+
+  void PrintRecipe(uint32_t index) {
+    const KernelRecipe& recipe = executable_.recipes[index];
+    absl::StrAppend(&out_, "recipe N", index, " {");
+    if (index < executable_.kernels.size()) absl::StrAppend(&out_, "  ; ", OneLine(executable_.kernels[index].name));
+    out_ += "\n";
+    for (const RecipeWorkspace& workspace : recipe.workspaces) {
+      std::string offset = DimText(workspace.offset);
+      absl::StrAppend(&out_, "  workspace ", workspace.dtype.ToString(), " ", offset, " ", DimText(workspace.elements),
+                      "\n");
+    }
+    for (const RecipeNest& nest : recipe.nests) {
+      std::string axes = DimListText(nest.axes), reduced = DimListText(nest.reduce_axes);
+      absl::StrAppend(&out_, "  nest ", axes, " ", reduced, " ", DimListText(nest.extents), " {\n");
+      for (size_t i = 0; i < nest.steps.size(); ++i) PrintRecipeStep(i, nest.steps[i]);
+      out_ += "  }\n";
+    }
+    out_ += "}\n";
   }
 
   void PrintNativeObject(const NativeObject& object) {

@@ -72,6 +72,7 @@ class Encoder {
     EncodeFiles();
     EncodeLines();
     EncodeMetadata();
+    EncodeRecipes();
     EncodeNativeObjects();
     EncodeStrings();  // all are known now
     return Assemble();
@@ -264,6 +265,44 @@ class Encoder {
     for (const auto& [key, value] : executable_.metadata) {
       Str(key);
       Str(value);
+    }
+  }
+
+  void EncodeDims(const Dims& dims) {
+    out_->Count(dims.size());
+    for (const Dim& dim : dims) EncodeDim(dim);
+  }
+
+  void EncodeRecipeStep(const RecipeStep& step) {
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    out_->U8(static_cast<uint8_t>(step.op));
+    out_->U16(PackDataType(step.dtype));
+    if (fields & kFunctionField) out_->U8(step.function);
+    if (fields & (kAField | kNumberField)) out_->U32(step.a);
+    if (fields & kBField) out_->U32(step.b);
+    if (fields & kCField) out_->U32(step.c);
+    if (fields & kBufferField) out_->U32(step.buffer);
+    if (fields & kBitsField) out_->U64(static_cast<uint64_t>(step.bits));
+  }
+
+  void EncodeRecipes() {
+    ByteWriter& out = Begin(Section::kRecipes);
+    out.Count(executable_.recipes.size());
+    for (const KernelRecipe& recipe : executable_.recipes) {
+      out.Count(recipe.workspaces.size());
+      for (const RecipeWorkspace& workspace : recipe.workspaces) {
+        out.U16(PackDataType(workspace.dtype));
+        EncodeDim(workspace.offset);
+        EncodeDim(workspace.elements);
+      }
+      out.Count(recipe.nests.size());
+      for (const RecipeNest& nest : recipe.nests) {
+        EncodeDims(nest.axes);
+        EncodeDims(nest.reduce_axes);
+        EncodeDims(nest.extents);
+        out.Count(nest.steps.size());
+        for (const RecipeStep& step : nest.steps) EncodeRecipeStep(step);
+      }
     }
   }
 

@@ -15,6 +15,7 @@
 #include "base/dim.h"
 #include "base/literal.h"
 #include "base/strong_id.h"
+#include "serialization/recipe.h"
 
 namespace rvm {
 
@@ -152,6 +153,7 @@ struct Executable {
   std::vector<CellLayout> layouts;
   std::vector<Literal> constants;
   std::vector<KernelDesc> kernels;
+  std::vector<KernelRecipe> recipes;  // of a portable executable: one for each kernel
   std::vector<NativeObject> native_objects;
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;

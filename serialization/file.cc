@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "serialization/decoder.h"
 
 namespace rvm {
@@ -32,40 +32,24 @@ absl::Status FileError(const char* what, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants) {
+absl::StatusOr<MappedFile> MapFile(const std::string& path) {
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return FileError("open", path);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat("`", path, "` is not a regular file"));
   size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) return Decode({});
+  if (size == 0) return MappedFile{};
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) return FileError("map", path);
-  std::shared_ptr<const void> owner(address, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  return Decode({static_cast<const uint8_t*>(address), size},
-                {.owner = std::move(owner), .check_constants = check_constants});
+  MappedFile mapped;
+  mapped.bytes = {static_cast<const uint8_t*>(address), size};
+  mapped.owner = {address, [size](const void* p) { munmap(const_cast<void*>(p), size); }};
+  return mapped;
 }
 
-absl::Status WriteFile(const std::string& path, std::span<const uint8_t> bytes) {
-  std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) return FileError("create", temporary);
-  while (!bytes.empty()) {
-    ssize_t written = write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      absl::Status status = FileError("write", temporary);
-      unlink(temporary.c_str());
-      return status;
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
-    absl::Status status = FileError("write", path);
-    unlink(temporary.c_str());
-    return status;
-  }
-  return absl::OkStatus();
+absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants) {
+  RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
+  return Decode(file.bytes, {.owner = file.owner, .check_constants = check_constants});
 }
 
 }  // namespace rvm

@@ -30,15 +30,17 @@ enum class Section : uint32_t {
   kFiles,
   kLines,
   kMetadata,
+  kRecipes,
   kNativeObjects,
   kConstantData,
+  kSignature,
 };
-inline constexpr uint32_t kNumSections = 13;
+inline constexpr uint32_t kNumSections = 15;
 
 constexpr std::string_view SectionName(Section section) {
-  constexpr std::string_view kNames[] = {"strings",   "types",          "adts",         "layouts", "kernels",
-                                         "functions", "constants",      "entries",      "files",   "lines",
-                                         "metadata",  "native objects", "constant data"};
+  constexpr std::string_view kNames[] = {"strings",   "types",     "adts",           "layouts",       "kernels",
+                                         "functions", "constants", "entries",        "files",         "lines",
+                                         "metadata",  "recipes",   "native objects", "constant data", "signature"};
   return kNames[static_cast<uint32_t>(section) - 1];
 }
 
@@ -47,6 +49,9 @@ inline constexpr uint32_t kSectionEntryBytes = 24;
 inline constexpr uint32_t kSectionAlignment = 8;
 // Of the constant data and of each tensor in it: a mapped file is used in place.
 inline constexpr uint32_t kTensorAlignment = 64;
+
+// A public key and a signature; the section may also be empty.
+inline constexpr uint32_t kSignatureBytes = 96;
 
 inline constexpr uint32_t kClassOffset = 12;
 inline constexpr uint32_t kFileSizeOffset = 16;

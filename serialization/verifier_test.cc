@@ -333,6 +333,10 @@ constexpr CodeCase kTableCases[] = {
     {"kernel N0 \"k\" \"k\" () { param float32 ($3) workspace 0 }", "symbol 3 out of range"},
     {"kernel N0 \"k\" \"k\" () { param float32 (-1) workspace 0 }", "the dim -1"},
     {"kernel N0 \"k\" \"k\" () { workspace -8 }", "a workspace of -8 bytes"},
+    {"kernel N0 \"k\" \"k\" () { workspace 0 } kernel N1 \"l\" \"l\" () { workspace 0 } recipe N0 { }",
+     "1 recipes for 2 kernels"},
+    {"kernel N0 \"k\" \"k\" () { workspace 0 } recipe N0 { } native \"\" \"\" \"\" 1 x\"00\"",
+     "there is machine code as well"},
     {"constant K0 = bool (2) x\"0102\"", "a bool that is neither 0 nor 1"},
     {"entry \"e\" = F7 ()", "function 7 out of range"},
     {"entry \"e\" = F0 (\"x\") function F0 \"f\" params 0 result int32 { code fatal 0 }",
@@ -420,6 +424,68 @@ TEST(VerifierTest, WideFramesAndSwitches) {
   for (int c = 0; c < kWide; ++c) absl::StrAppend(&text, " L", c, ": jump L", kWide);
   absl::StrAppend(&text, " L", kWide, ": drop r0 load_int r", kWide + 1, ", 1 return r", kWide + 1, " }");
   EXPECT_TRUE(VerifyText(text).ok());
+}
+
+// ---- recipes
+
+struct RecipeCase {
+  const char* nest;
+  const char* error;
+};
+
+// Over buffers B0: float32 (n, 4), B1: int64 (2); B2, the result: float32 (n); B3, workspace: bool.
+class RecipeTest : public ::testing::TestWithParam<RecipeCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Steps, RecipeTest,
+    ::testing::Values(
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = load float32 v0 B0 v2 = store float32 v0 v1 B2 }", ""},
+        RecipeCase{"nest ($1) () () { }", "symbol 1 out of range"},
+        RecipeCase{"nest () (4) () { }", "axes are reduced, but nothing over them"},
+        RecipeCase{"nest () () () { v0 = index int64 0 }", "step 0: saw 0; there are 0"},
+        RecipeCase{"nest () () () { v0 = extent int64 0 }", "step 0: saw 0; there are 0"},
+        RecipeCase{"nest (2) () () { v0 = index int32 0 }", "step 0: expected int64"},
+        RecipeCase{"nest () () () { v0 = cast float32 v0 }", "step 0: v0 is no value made before"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = load float32 v0 B9 }", "step 1: no buffer 9"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = load int64 v0 B0 }", "buffer 0 is float32, not int64"},
+        RecipeCase{"nest () () () { v0 = constant int32 0 v1 = load float32 v0 B0 }", "v0 is int32; expected int64"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = constant float32 0 v2 = store float32 v0 v1 B0 }",
+                   "step 2: a store into a parameter"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = constant bool 0 v2 = store bool v0 v1 B3 "
+                   "v3 = cast float32 v2 }",
+                   "step 3: v2 is no value made before"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = unary \"not\" float32 v0 }",
+                   "step 1: a function of integers on float32"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = unary \"isnan\" float32 v0 }",
+                   "step 1: another dtype than its operand"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = binary \"xor\" float32 v0 v0 }",
+                   "step 1: a function of integers on float32"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = binary \"<\" float32 v0 v0 }",
+                   "step 1: another dtype than its operands"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = constant int8 1 v2 = binary \"+\" float32 v0 v1 }",
+                   "step 2: v1 is int8; expected float32"},
+        RecipeCase{"nest () () () { v0 = constant int8 1 v1 = select int8 v0 v0 v0 }", "v0 is int8; expected bool"},
+        RecipeCase{"nest () () () { v0 = constant int8 1 v1 = reduce \"all\" bool v0 }", "v0 is int8; expected bool"},
+        RecipeCase{"nest () () () { v0 = constant int8 1 v1 = reduce \"argmax\" int8 v0 }",
+                   "step 1: another dtype than its operand"},
+        RecipeCase{"nest () () () { v0 = constant int8 1 v1 = reduce \"sum\" int8 v0 v2 = reduce \"sum\" int8 v1 }",
+                   "step 2: a second reduction"},
+        RecipeCase{"nest () () () { v0 = constant int8 1 v1 = reduce \"sum\" int8 v0 v2 = cast int32 v0 }",
+                   "step 2: v0 is known before the reduction only"},
+        RecipeCase{"nest () (4) () { v0 = index int64 0 v1 = reduce \"sum\" int64 v0 v2 = index int64 0 }",
+                   "step 2: saw 0; there are 0"}));
+
+TEST_P(RecipeTest, Says) {
+  absl::Status status = VerifyText(absl::StrCat(
+      "kernel N0 \"k\" \"k\" (\"n\") { param float32 ($0, 4) param int64 (2) result float32 ($0) workspace 64 } "
+      "recipe N0 { workspace bool 0 64 ",
+      GetParam().nest, " }"));
+  std::string error = GetParam().error;
+  EXPECT_EQ(status.ok(), error.empty()) << status;
+  if (error.empty()) return;
+  EXPECT_NE(std::string(status.message()).find(absl::StrCat("in the table of recipes at 0 (`k`): nest 0: ")),
+            std::string::npos)
+      << status;
+  EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/verify_recipe.h"
 
 namespace rvm {
 namespace {
@@ -55,6 +56,7 @@ class TableVerifier {
     }
     for (uint32_t i = 0; i < executable_.layouts.size(); ++i) RVM_RETURN_IF_ERROR(CheckLayout(i));
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
+    RVM_RETURN_IF_ERROR(CheckRecipes());
     for (uint32_t i = 0; i < executable_.constants.size(); ++i) RVM_RETURN_IF_ERROR(CheckConstant(i));
     RVM_RETURN_IF_ERROR(CheckEntries());
     for (size_t i = 1; i < executable_.metadata.size(); ++i) {
@@ -213,25 +215,13 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckDim(const Dim& dim, const KernelDesc& kernel) {
-    if (dim.is_binary()) {
-      RVM_RETURN_IF_ERROR(CheckDim(dim.lhs(), kernel));
-      return CheckDim(dim.rhs(), kernel);
-    }
-    if (dim.is_const()) return absl::OkStatus();
-    if (dim.kind() != DimKind::kVar) return absl::InvalidArgumentError("a dim without a value");
-    if (dim.id() < 0 || dim.id() >= kernel.num_symbols)
-      return absl::InvalidArgumentError(absl::StrCat("symbol ", dim.id(), " out of range"));
-    return absl::OkStatus();
-  }
-
   absl::Status CheckKernelTensor(const KernelTensor& tensor, const KernelDesc& kernel) {
     if (!IsStorable(tensor.dtype)) return absl::InvalidArgumentError("a dtype that is not storable");
     if (tensor.dims.size() > kMaxRank)
       return absl::InvalidArgumentError(absl::StrCat("a tensor of rank ", tensor.dims.size()));
     std::vector<int64_t> known;
     for (const Dim& dim : tensor.dims) {
-      RVM_RETURN_IF_ERROR(CheckDim(dim, kernel));
+      RVM_RETURN_IF_ERROR(VerifyDim(dim, kernel));
       known.push_back(dim.AsConst().value_or(TypeDesc::kUnknownDim));
       if (dim.is_const() && dim.constant() < 0)
         return absl::InvalidArgumentError(absl::StrCat("the dim ", dim.constant()));
@@ -257,10 +247,10 @@ class TableVerifier {
     for (const KernelTensor& param : kernel.params) RVM_RETURN_IF_ERROR(CheckKernelTensor(param, kernel));
     for (const KernelTensor& result : kernel.results) RVM_RETURN_IF_ERROR(CheckKernelTensor(result, kernel));
     for (const KernelDesc::Check& check : kernel.checks) {
-      RVM_RETURN_IF_ERROR(CheckDim(check.a, kernel));
-      RVM_RETURN_IF_ERROR(CheckDim(check.b, kernel));
+      RVM_RETURN_IF_ERROR(VerifyDim(check.a, kernel));
+      RVM_RETURN_IF_ERROR(VerifyDim(check.b, kernel));
     }
-    RVM_RETURN_IF_ERROR(CheckDim(kernel.workspace, kernel));
+    RVM_RETURN_IF_ERROR(VerifyDim(kernel.workspace, kernel));
     if (kernel.workspace.is_const() &&
         (kernel.workspace.constant() < 0 || kernel.workspace.constant() > kMaxTensorBytes)) {
       return absl::InvalidArgumentError(absl::StrCat("a workspace of ", kernel.workspace.constant(), " bytes"));
@@ -273,6 +263,18 @@ class TableVerifier {
     absl::Status status = CheckKernelParts(kernel);
     if (status.ok()) return status;
     return Error("kernels", index, kernel.name, std::string(status.message()));
+  }
+
+  absl::Status CheckRecipes() {
+    size_t recipes = executable_.recipes.size(), kernels = executable_.kernels.size();
+    if (recipes == 0) return absl::OkStatus();
+    if (recipes != kernels) return Error("recipes", 0, absl::StrCat(recipes, " recipes for ", kernels, " kernels"));
+    if (!executable_.native_objects.empty()) return Error("recipes", 0, "there is machine code as well");
+    for (size_t i = 0; i < recipes; ++i) {
+      absl::Status status = VerifyRecipe(executable_.kernels[i], executable_.recipes[i]);
+      if (!status.ok()) return Error("recipes", i, executable_.kernels[i].name, std::string(status.message()));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckConstant(uint32_t index) {
@@ -342,6 +344,18 @@ class TableVerifier {
 };
 
 }  // namespace
+
+absl::Status VerifyDim(const Dim& dim, const KernelDesc& kernel) {
+  if (dim.is_binary()) {
+    RVM_RETURN_IF_ERROR(VerifyDim(dim.lhs(), kernel));
+    return VerifyDim(dim.rhs(), kernel);
+  }
+  if (dim.is_const()) return absl::OkStatus();
+  if (dim.kind() != DimKind::kVar) return absl::InvalidArgumentError("a dim without a value");
+  if (dim.id() < 0 || dim.id() >= kernel.num_symbols)
+    return absl::InvalidArgumentError(absl::StrCat("symbol ", dim.id(), " out of range"));
+  return absl::OkStatus();
+}
 
 absl::Status VerifyTables(const Executable& executable) { return TableVerifier(executable).Run(); }
 

@@ -18,6 +18,9 @@ absl::Status VerifyTables(const Executable& executable);
 // REQUIRES: VerifyTables accepts.
 std::vector<LayoutId> ClosureLayouts(const Executable& executable);
 
+// That `dim` is an expression over the kernel's symbols.
+absl::Status VerifyDim(const Dim& dim, const KernelDesc& kernel);
+
 // Highest rank of a tensor.
 inline constexpr size_t kMaxRank = 64;
 

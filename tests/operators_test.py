@@ -69,7 +69,7 @@ def run_case(folder, model, index, case):
 
 
 class Operators(unittest.TestCase):
-    def check(self, form, level="-O2"):
+    def check(self, form, *flags):
         cases = [case for case in operator_cases.all_cases() if keeps_meaning(case, form)]
         wrong = []
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -79,12 +79,12 @@ class Operators(unittest.TestCase):
                 with open(source, "w", encoding="utf-8") as file:
                     file.writelines(signature(index, case, form) for index, case in batch)
                 entries = [flag for index, _ in batch for flag in ("--entry", f"case{index}")]
-                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, level, *entries)
+                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, *flags, *entries)
                 for (index, case), problem in zip(batch, pool.map(lambda item: run_case(folder, model, *item), batch)):
                     if problem:
                         wrong.append(f"{signature(index, case, form).strip()}\n    {problem}")
         self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(cases)} cases differ:\n" + "\n".join(wrong[:40]))
-        print(f"        {len(cases)} operator cases, {form} shapes")
+        print(f"        {len(cases)} operator cases, {form} shapes {' '.join(flags)}")
 
     def test_static_shapes(self):
         self.check("static")
@@ -94,6 +94,9 @@ class Operators(unittest.TestCase):
 
     def test_named_shapes(self):
         self.check("named", "-O3")
+
+    def test_portable(self):
+        self.check("erased", "--target", "portable")
 
     def test_there_are_many_cases(self):
         total = sum(keeps_meaning(case, form) for case in operator_cases.all_cases() for form in ("static", "erased", "named"))

@@ -1,4 +1,4 @@
-"""Runs tests/programs/*.relay: on the reference evaluator and on the VM, unoptimised and optimised.
+"""Runs tests/programs/*.relay: on the reference evaluator and on the VM: unoptimised, optimised and portable.
 
 A program says what it gives:
   // run: entry(ARG, ...) => VALUE
@@ -13,7 +13,7 @@ import unittest
 import relayvm
 
 PROGRAMS = os.path.join(relayvm.ROOT, "tests/programs")
-LEVELS = (0, 3)
+BUILDS = {"-O0": (0, []), "-O3": (3, []), "portable": (2, ["--target", "portable"])}
 
 
 def split_arguments(text):
@@ -52,14 +52,14 @@ class Programs(unittest.TestCase):
         self.assertTrue(found, "the program says nothing to run")
         with tempfile.TemporaryDirectory() as folder:
             entries = [flag for entry in dict.fromkeys(case[1] for case in found) for flag in ("--entry", entry)]
-            models = [relayvm.compile_file(path, os.path.join(folder, f"o{level}.rvm"), level, extra=entries)
-                      for level in LEVELS]
+            models = {name: relayvm.compile_file(path, os.path.join(folder, f"{name}.rvm"), level, extra=entries + flags)
+                      for name, (level, flags) in BUILDS.items()}
             for kind, entry, arguments, expected in found:
                 call = f"{entry}({', '.join(arguments)})"
                 with self.subTest(f"{call}, reference evaluator"):
                     self.check(kind, expected, relayvm.run(relayvm.COMPILER, "eval", path, "--entry", entry, *arguments))
-                for level, model in zip(LEVELS, models):
-                    with self.subTest(f"{call}, VM -O{level}"):
+                for name, model in models.items():
+                    with self.subTest(f"{call}, VM {name}"):
                         self.check(kind, expected, relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments))
 
     def check_format(self, path):

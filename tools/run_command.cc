@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "tools/key_file.h"
 #include "vm/value_text.h"
 
 namespace rvm::tools {
@@ -111,6 +112,7 @@ std::string_view RunOptionsHelp() {
   --threads N           threads for big kernels (1); the result does not depend on it
   --allow-native        run machine code of the executable; this is the default
   --no-allow-native     refuse executables with machine code: they could do anything you may do
+  --key FILE.pub        refuse machine code unless this key signed it; may be repeated: one of them
 
 A VALUE is written as in Relay, or is @FILE.npy:
   1   -2.5   1i64   True      scalars; a number without suffix takes the parameter's dtype
@@ -137,15 +139,15 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
       continue;
     }
     if (flag == "--allow-native" || flag == "--no-allow-native") {
-      options.allow_native = flag == "--allow-native";
+      options.load.allow_native = flag == "--allow-native";
       continue;
     }
     // "--flag value" or "--flag=value"
     std::string value;
     size_t equals = flag.find('=');
     bool known = false;
-    for (std::string_view name :
-         {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel", "--time-limit", "--threads"}) {
+    for (std::string_view name : {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel",
+                                  "--time-limit", "--threads", "--key"}) {
       known |= flag.substr(0, equals) == name;
     }
     if (!known) return absl::InvalidArgumentError(absl::StrCat("unknown flag `", flag, "`; --help lists the flags"));
@@ -159,6 +161,10 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
     }
     if (flag == "--entry") {
       options.entry = value;
+    } else if (flag == "--key") {
+      RVM_ASSIGN_OR_RETURN(PublicKey key, ReadPublicKey(value));
+      options.load.trusted_keys.push_back(key);
+      options.load.allow_native = false;
     } else if (flag == "--out") {
       options.out = value;
     } else if (flag == "--repeat") {

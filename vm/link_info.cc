@@ -68,9 +68,16 @@ absl::Status LinkBinds(const KernelDesc& desc, KernelInfo& info) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelInfo> LinkKernel(const KernelDesc& desc, RvmKernel function) {
+absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index,
+                                      const std::vector<RvmKernel>& kernels) {
+  const KernelDesc& desc = executable.kernels[index];
   KernelInfo info;
-  info.function = function;
+  if (executable.recipes.empty()) {
+    info.function = kernels[index];
+  } else {
+    RVM_ASSIGN_OR_RETURN(RecipePlan recipe, MakeRecipePlan(desc, executable.recipes[index]));
+    info.recipe = std::make_unique<const RecipePlan>(std::move(recipe));
+  }
   info.desc = &desc;
   auto is_static = [](const KernelTensor& t) { return StaticShape(t.dims).has_value(); };
   info.is_static = std::all_of(desc.params.begin(), desc.params.end(), is_static) &&
@@ -206,7 +213,7 @@ absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& e
     info->functions.push_back({function.code.data(), registers + window + kLinkSlots, registers, function.arena_bytes});
   }
   for (size_t i = 0; i < executable.kernels.size(); ++i) {
-    RVM_ASSIGN_OR_RETURN(KernelInfo kernel, LinkKernel(executable.kernels[i], kernels[i]));
+    RVM_ASSIGN_OR_RETURN(KernelInfo kernel, LinkKernel(executable, i, kernels));
     info->max_kernel_tensors =
         std::max(info->max_kernel_tensors, static_cast<uint32_t>(kernel.params.size() + kernel.results.size()));
     info->max_symbols = std::max(info->max_symbols, executable.kernels[i].num_symbols);

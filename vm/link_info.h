@@ -13,6 +13,7 @@
 #include "serialization/executable.h"
 #include "vm/dim_program.h"
 #include "vm/memory/object.h"
+#include "vm/recipe/recipe_plan.h"
 
 namespace rvm::vm {
 
@@ -47,6 +48,7 @@ struct KernelInfo {
     const std::string* what;
   };
   RvmKernel function = nullptr;
+  std::unique_ptr<const RecipePlan> recipe;  // instead of the function
   const KernelDesc* desc = nullptr;
   bool is_static = false;  // every dim of params and results is a constant
   std::vector<TensorInfo> params;
@@ -67,7 +69,8 @@ struct LinkInfo {
   uint32_t max_symbols = 0;
 };
 
-// `kernels`: one function per descriptor. kInvalidArgument for a descriptor that no call can satisfy.
+// `kernels`: one function per descriptor; none if the executable has recipes. kInvalidArgument for a descriptor that no
+// call can satisfy.
 absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
                                                              const std::vector<RvmKernel>& kernels);
 

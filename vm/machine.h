@@ -21,15 +21,23 @@
 #include "base/value.h"
 #include "kernels/runtime/kernel_library.h"
 #include "serialization/executable.h"
+#include "serialization/signature.h"
 #include "serialization/verifier.h"
+
+namespace rvm {
+struct MappedFile;
+}
 
 namespace rvm::vm {
 
 struct LinkInfo;
 
 struct LoadOptions {
-  // Native code is trusted code: loading it means running it. Refused unless allowed.
+  // Native code is trusted code: loading it means running it. Refused unless allowed. Portable executables
+  // have none: any bytes may be loaded, and run, safely.
   bool allow_native = false;
+  // Or unless one of these keys signed the file. For Load and LoadFile only.
+  std::vector<PublicKey> trusted_keys;
 };
 
 // A verified executable with its kernels linked in.
@@ -41,22 +49,21 @@ class Program {
   static absl::StatusOr<std::shared_ptr<const Program>> LoadFile(const std::string& path, const LoadOptions& options);
   static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable,
                                                              const LoadOptions& options);
-  // With kernels from elsewhere: one function per descriptor of the executable. `library` keeps
-  // their code, if that needs keeping.
+  // With kernels from elsewhere: one function per descriptor of the executable, which has no recipes. `library`
+  // keeps their code, if that needs keeping.
   static absl::StatusOr<std::shared_ptr<const Program>> LinkWithKernels(
       std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
       std::shared_ptr<const runtime::KernelLibrary> library = nullptr);
   ~Program();
 
   const Executable& executable() const { return **executable_; }
-  RvmKernel kernel(KernelId id) const { return kernels_[id.value]; }
   const LinkInfo& link_info() const { return *link_; }
 
  private:
   Program();
+  static absl::StatusOr<std::shared_ptr<const Program>> LoadMapped(const MappedFile& file, const LoadOptions& options);
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::shared_ptr<const runtime::KernelLibrary> library_;
-  std::vector<RvmKernel> kernels_;
   std::unique_ptr<const LinkInfo> link_;
 };
 

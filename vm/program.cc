@@ -19,9 +19,10 @@ absl::StatusOr<const NativeObject*> ChooseNativeObject(const Executable& executa
     if (fits.ok()) return &object;
     absl::StrAppend(&reasons, "\n  for ", object.triple, " (", object.cpu, "): ", fits.message());
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons,
-                   "\ncompile it with `--target host` on this machine, or with `--target x86-64` for all of them"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons,
+      "\ncompile it with `--target host` on this machine, with `--target x86-64` for all of that kind, or with "
+      "`--target portable` for any"));
 }
 
 }  // namespace
@@ -29,17 +30,26 @@ absl::StatusOr<const NativeObject*> ChooseNativeObject(const Executable& executa
 Program::Program() = default;
 Program::~Program() = default;
 
+absl::StatusOr<std::shared_ptr<const Program>> Program::LoadMapped(const MappedFile& file, const LoadOptions& options) {
+  RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner}));
+  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
+  LoadOptions link = options;
+  bool has_native = !(*verified)->native_objects.empty();
+  if (has_native && !options.allow_native && !options.trusted_keys.empty()) {
+    RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, options.trusted_keys).status());
+    link.allow_native = true;
+  }
+  return Link(std::move(verified), link);
+}
+
 absl::StatusOr<std::shared_ptr<const Program>> Program::Load(std::span<const uint8_t> bytes,
                                                              const LoadOptions& options) {
-  RVM_ASSIGN_OR_RETURN(Executable executable, Decode(bytes));
-  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
-  return Link(std::move(verified), options);
+  return LoadMapped({bytes, nullptr}, options);
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LoadFile(const std::string& path, const LoadOptions& options) {
-  RVM_ASSIGN_OR_RETURN(Executable executable, DecodeFile(path));
-  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
-  return Link(std::move(verified), options);
+  RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
+  return LoadMapped(file, options);
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<const VerifiedExecutable> executable,
@@ -47,11 +57,11 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
   const Executable& exe = **executable;
   std::vector<RvmKernel> kernels;
   std::shared_ptr<const runtime::KernelLibrary> library;
-  if (!exe.kernels.empty()) {
+  if (!exe.kernels.empty() && exe.recipes.empty()) {
     if (!options.allow_native) {
       return absl::FailedPreconditionError(
           "the executable has machine code, which runs with all rights of this process: allow it if you trust its "
-          "origin");
+          "origin, give the key that signed it, or compile it with `--target portable`");
     }
     RVM_ASSIGN_OR_RETURN(const NativeObject* object, ChooseNativeObject(exe));
     RVM_ASSIGN_OR_RETURN(library, runtime::KernelLibrary::Load(object->object));
@@ -70,15 +80,14 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
 absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
     std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
     std::shared_ptr<const runtime::KernelLibrary> library) {
-  if (kernels.size() != (*executable)->kernels.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("saw ", kernels.size(), " kernels; expected ", (*executable)->kernels.size()));
+  size_t expected = (*executable)->recipes.empty() ? (*executable)->kernels.size() : 0;
+  if (kernels.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("saw ", kernels.size(), " kernels; expected ", expected));
   }
   std::shared_ptr<Program> program(new Program());
   RVM_ASSIGN_OR_RETURN(program->link_, MakeLinkInfo(**executable, kernels));
   program->executable_ = std::move(executable);
   program->library_ = std::move(library);
-  program->kernels_ = std::move(kernels);
   return program;
 }
 

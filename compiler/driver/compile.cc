@@ -11,6 +11,7 @@
 #include "compiler/driver/constant_packing.h"
 #include "compiler/driver/params.h"
 #include "compiler/driver/version.h"
+#include "compiler/lowering/kernel_recipe.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
@@ -52,6 +53,29 @@ absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module,
   return wanted;
 }
 
+void NameKernels(Executable& executable) {
+  for (size_t i = 0; i < executable.kernels.size(); ++i) {
+    KernelDesc& desc = executable.kernels[i];
+    if (desc.symbol.empty()) desc.symbol = absl::StrCat("rvm_k", i, "_", desc.name);
+  }
+}
+
+void NoteSchedule(Executable& executable, const KernelDesc& kernel, const std::string& schedule) {
+  executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule);
+}
+
+// Recipes for the kernels of `program`.
+absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
+  Executable& executable = program.executable;
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel kernel, lowering::MakePortableKernel(program.kernels[i].computation));
+    executable.kernels[i].workspace = kernel.workspace;
+    executable.recipes.push_back(std::move(kernel.recipe));
+    NoteSchedule(executable, executable.kernels[i], kernel.schedule);
+  }
+  return absl::OkStatus();
+}
+
 // Machine code for the kernels of `program`; their descriptors get what it decides.
 absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::HostTarget& target,
                             const CompileOptions& options, CompiledProgram& result) {
@@ -59,17 +83,14 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
   if (program.kernels.empty()) return absl::OkStatus();
   std::vector<codegen::KernelRequest> requests;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
-    KernelDesc& desc = executable.kernels[i];
-    if (desc.symbol.empty()) desc.symbol = absl::StrCat("rvm_k", i, "_", desc.name);
-    requests.push_back(
-        {desc.symbol, std::move(program.kernels[i].computation), std::move(program.kernels[i].constant_inputs)});
+    requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i].computation),
+                        std::move(program.kernels[i].constant_inputs)});
   }
   RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
                        codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
   for (size_t i = 0; i < object.kernels.size(); ++i) {
     executable.kernels[i].workspace = object.kernels[i].workspace;
-    executable.metadata.emplace_back(absl::StrCat("schedule.", executable.kernels[i].symbol),
-                                     object.kernels[i].schedule);
+    NoteSchedule(executable, executable.kernels[i], object.kernels[i].schedule);
   }
   RVM_RETURN_IF_ERROR(PackConstants(object.kernels, executable));
   executable.native_objects.push_back(
@@ -81,9 +102,14 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
 
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const CompileOptions& options) {
   CompiledProgram result;
-  RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(options.target));
-  RVM_RETURN_IF_ERROR(CompileKernels(program, target, options, result));
   Executable& executable = program.executable;
+  NameKernels(executable);
+  if (options.target == "portable") {
+    RVM_RETURN_IF_ERROR(MakeRecipes(program));
+  } else {
+    RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(options.target));
+    RVM_RETURN_IF_ERROR(CompileKernels(program, target, options, result));
+  }
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));

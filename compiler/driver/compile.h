@@ -17,7 +17,7 @@ namespace rvm::driver {
 
 struct CompileOptions {
   int opt_level = 2;                      // 0..3
-  std::string target = "host";            // codegen::ParseHostTarget
+  std::string target = "host";            // codegen::ParseHostTarget, or "portable": recipes, no machine code
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables
   bool keep_ir = false;                   // fills llvm_ir and assembly

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/container/flat_hash_map.h"
+#include "compiler/lowering/kernel_recipe.h"
 #include "kernels/runtime/kernel_library.h"
 #include "kernels/te/evaluate.h"
 #include "kernels/te/schedule.h"
+#include "serialization/verify_recipe.h"
+#include "vm/recipe/run_recipe.h"
 
 namespace rvm::codegen {
 namespace {
@@ -70,34 +75,41 @@ class Harness {
     library_ = *library;
   }
 
+  // As machine code and as a recipe.
   void Run(const std::vector<Literal>& inputs, const Symbols& symbols) {
     absl::StatusOr<std::vector<Literal>> expected = te::Evaluate(computation_, inputs);
     ASSERT_TRUE(expected.ok()) << expected.status();
-    const CompiledKernel& kernel = object_.kernels[0];
-    std::vector<Literal> packed = inputs;
+    RunNative(inputs, symbols, *expected);
+    if (testing::Test::HasFatalFailure()) return;
+    RunRecipe(inputs, symbols, *expected);
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "as a recipe";
+  }
+
+  bool loaded() const { return library_ != nullptr; }
+  CompiledObject object_;
+
+ private:
+  static constexpr int64_t kGuard = 64;
+
+  // Offers outputs and workspace to `run`, and compares what it left there.
+  void Check(const std::vector<Literal>& inputs, const std::vector<Literal>& expected, int64_t workspace_bytes,
+             const std::function<int32_t(std::vector<void*>& buffers, RvmKernelContext& context)>& run) {
     std::vector<void*> buffers;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (kernel.input_layouts[i]) packed[i] = Pack(*kernel.input_layouts[i], inputs[i]);
-      buffers.push_back(const_cast<std::byte*>(packed[i].data()));
-    }
+    for (const Literal& input : inputs) buffers.push_back(const_cast<std::byte*>(input.data()));
     std::vector<std::shared_ptr<Buffer>> outputs;
-    constexpr int64_t kGuard = 64;
-    for (const Literal& e : *expected) {
+    for (const Literal& e : expected) {
       outputs.push_back(Buffer::Allocate(e.bytes() + kGuard));
       std::memset(outputs.back()->data(), 0x5a, static_cast<size_t>(e.bytes() + kGuard));
       buffers.push_back(outputs.back()->data());
     }
-    std::vector<int64_t> dims;
-    for (const Dim& symbol : te::KernelSymbols(computation_)) dims.push_back(symbols.at(symbol.id()));
-    int64_t workspace_bytes = Value(kernel.workspace, symbols);
     std::shared_ptr<Buffer> workspace = Buffer::Allocate(workspace_bytes + kGuard);
     std::memset(workspace->data(), 0x5a, static_cast<size_t>(workspace_bytes + kGuard));
     RvmKernelContext context{workspace->data(), options_.threads ? RunInPieces : nullptr, nullptr, nullptr};
-    ASSERT_EQ(library_->Find("kernel")(buffers.data(), dims.data(), &context), kRvmOk);
+    ASSERT_EQ(run(buffers, context), kRvmOk);
     for (int64_t i = 0; i < kGuard; ++i)
       ASSERT_EQ(workspace->data()[workspace_bytes + i], std::byte{0x5a}) << "workspace overrun";
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const Literal& e = (*expected)[i];
+      const Literal& e = expected[i];
       for (int64_t j = 0; j < kGuard; ++j)
         ASSERT_EQ(outputs[i]->data()[e.bytes() + j], std::byte{0x5a}) << "output overrun";
       Compare(e, Literal(e.dtype(), e.shape(), outputs[i]), options_, computation_);
@@ -105,10 +117,66 @@ class Harness {
     }
   }
 
-  bool loaded() const { return library_ != nullptr; }
-  CompiledObject object_;
+  std::vector<int64_t> DimValues(const Symbols& symbols) const {
+    std::vector<int64_t> dims;
+    for (const Dim& symbol : te::KernelSymbols(computation_)) dims.push_back(symbols.at(symbol.id()));
+    return dims;
+  }
 
- private:
+  void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+    const CompiledKernel& kernel = object_.kernels[0];
+    std::vector<Literal> packed = inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (kernel.input_layouts[i]) packed[i] = Pack(*kernel.input_layouts[i], inputs[i]);
+    }
+    std::vector<int64_t> dims = DimValues(symbols);
+    Check(packed, expected, Value(kernel.workspace, symbols),
+          [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+            return library_->Find("kernel")(buffers.data(), dims.data(), &context);
+          });
+  }
+
+  void RunRecipe(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+    absl::StatusOr<lowering::PortableKernel> kernel = lowering::MakePortableKernel(computation_);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    KernelDesc desc = Describe();
+    desc.workspace = kernel->workspace;
+    absl::Status verified = VerifyRecipe(desc, kernel->recipe);
+    ASSERT_TRUE(verified.ok()) << verified;
+    absl::StatusOr<vm::RecipePlan> plan = vm::MakeRecipePlan(desc, kernel->recipe);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    std::vector<int64_t> dims = DimValues(symbols);
+    auto dim = [&](const Dim& leaf) { return std::optional<int64_t>(dims[static_cast<size_t>(leaf.id())]); };
+    int64_t workspace_bytes = EvaluateDim(kernel->workspace, dim).value();
+    Check(inputs, expected, plan->scratch_bytes + workspace_bytes,
+          [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+            return vm::RunRecipe(*plan, buffers.data(), dims, workspace_bytes, context);
+          });
+  }
+
+  // With the symbols numbered, as executables have them.
+  KernelDesc Describe() const {
+    std::vector<Dim> symbols = te::KernelSymbols(computation_);
+    auto numbered = [&](const Dim& dim) {
+      return SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
+        auto found = std::find(symbols.begin(), symbols.end(), leaf);
+        if (found == symbols.end()) return std::nullopt;
+        return Dim::Var(found - symbols.begin(), leaf.name());
+      });
+    };
+    auto tensor = [&](const te::Tensor& t) {
+      KernelTensor made{t.dtype(), {}};
+      for (const Dim& dim : t.dims()) made.dims.push_back(numbered(dim));
+      return made;
+    };
+    KernelDesc desc;
+    desc.name = computation_.name;
+    desc.num_symbols = static_cast<uint32_t>(symbols.size());
+    for (const te::Tensor& input : computation_.inputs) desc.params.push_back(tensor(input));
+    for (const te::Tensor& output : computation_.outputs) desc.results.push_back(tensor(output));
+    return desc;
+  }
+
   const te::Computation& computation_;
   const CheckOptions& options_;
   std::shared_ptr<const runtime::KernelLibrary> library_;

@@ -1,4 +1,4 @@
-// Runs compiled kernels beside te::Evaluate.
+// Runs compiled kernels, and their recipes, beside te::Evaluate.
 #ifndef RVM_KERNELS_CODEGEN_TESTING_H_
 #define RVM_KERNELS_CODEGEN_TESTING_H_
 
@@ -23,7 +23,7 @@ struct CheckOptions {
 
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
 
-// Compiles, loads and runs the computation on random inputs; failures are gtest's.
+// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe; failures are gtest's.
 // Gives what was compiled.
 CompiledObject CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
 

@@ -21,8 +21,6 @@ int64_t NextIndexId() {
 
 Expr Make(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
 
-bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEqual; }
-
 bool IsIndexConst(const Expr& e, int64_t value) {
   return e->kind == ExprKind::kIntConst && e->dtype == kInt64 && e->int_value == value;
 }
@@ -43,15 +41,9 @@ std::vector<IndexVar> MakeAxes(std::span<const Dim> extents, std::string_view pr
   return axes;
 }
 
-constexpr const char* kUnaryNames[] = {"-",     "abs",   "sign",  "floor", "ceil",  "round", "trunc",   "sqrt",
-                                       "rsqrt", "exp",   "log",   "log2",  "log10", "tanh",  "sigmoid", "erf",
-                                       "sin",   "cos",   "tan",   "asin",  "acos",  "atan",  "sinh",    "cosh",
-                                       "asinh", "acosh", "atanh", "not",   "~",     "isnan", "isinf",   "isfinite"};
-constexpr const char* kBinaryNames[] = {"+",     "-",   "*",   "/",   "floordiv", "floormod", "truncdiv", "truncmod",
-                                        "power", "max", "min", "and", "or",       "xor",      "<<",       ">>",
-                                        "==",    "!=",  "<",   "<=",  ">",        ">="};
-constexpr const char* kReduceNames[] = {"sum", "prod",   "max",    "min",         "all",
-                                        "any", "argmax", "argmin", "argmax_last", "argmin_last"};
+std::string Text(UnaryOp op) { return std::string(kUnaryOpNames[static_cast<size_t>(op)]); }
+std::string Text(BinaryOp op) { return std::string(kBinaryOpNames[static_cast<size_t>(op)]); }
+std::string Text(ReduceOp op) { return std::string(kReduceOpNames[static_cast<size_t>(op)]); }
 
 // Writes expressions, with what names are given to variables and tensors.
 class Printer {
@@ -95,15 +87,14 @@ class Printer {
       case ExprKind::kIndex: return NameOf(e->index);
       case ExprKind::kDim: return DimText(e->dim);
       case ExprKind::kRead: return absl::StrCat(NameOf(e->tensor.get()), "[", Operands(*e), "]");
-      case ExprKind::kUnary: return absl::StrCat(kUnaryNames[static_cast<int>(e->unary)], "(", Operands(*e), ")");
+      case ExprKind::kUnary: return absl::StrCat(Text(e->unary), "(", Operands(*e), ")");
       case ExprKind::kBinary:
-        return absl::StrCat("(", Of(e->operands[0]), " ", kBinaryNames[static_cast<int>(e->binary)], " ",
-                            Of(e->operands[1]), ")");
+        return absl::StrCat("(", Of(e->operands[0]), " ", Text(e->binary), " ", Of(e->operands[1]), ")");
       case ExprKind::kSelect: return absl::StrCat("select(", Operands(*e), ")");
       case ExprKind::kCast: return absl::StrCat(e->dtype.ToString(), "(", Operands(*e), ")");
       case ExprKind::kReduce: {
         std::string axes = Axes(e->axes);
-        return absl::StrCat(kReduceNames[static_cast<int>(e->reduce)], "{", axes, "}(", Operands(*e), ")");
+        return absl::StrCat(Text(e->reduce), "{", axes, "}(", Operands(*e), ")");
       }
     }
     return "";

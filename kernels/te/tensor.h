@@ -19,6 +19,7 @@
 
 #include "base/data_type.h"
 #include "base/dim.h"
+#include "base/scalar_op.h"
 
 namespace rvm::te {
 
@@ -42,79 +43,9 @@ enum class ExprKind : uint8_t {
   kReduce,  // over reduce axes; only at the root of a tensor's body
 };
 
-enum class UnaryOp : uint8_t {
-  kNegative,
-  kAbs,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound /* half to even */,
-  kTrunc,
-  kSqrt,
-  kRsqrt,
-  kExp,
-  kLog,
-  kLog2,
-  kLog10,
-  kTanh,
-  kSigmoid,
-  kErf,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kLogicalNot,
-  kBitwiseNot,
-  kIsNan,
-  kIsInf,
-  kIsFinite,
-};
-
-// Arithmetic wraps in integers. Integer division or modulo by 0 gives 0.
-enum class BinaryOp : uint8_t {
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide /* floats; integers: as kTruncDivide */,
-  kFloorDivide,
-  kFloorMod,
-  kTruncDivide,
-  kTruncMod,
-  kPower,
-  kMaximum,
-  kMinimum /* NaN wins */,
-  kAnd,
-  kOr,
-  kXor /* bool or bitwise */,
-  kShiftLeft,
-  kShiftRight,
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual /* comparisons give bool */,
-};
-
-enum class ReduceOp : uint8_t {
-  kSum,
-  kProduct,
-  kMaximum,
-  kMinimum,
-  kAll,
-  kAny,
-  kArgMax,
-  kArgMin,  // index (int64, then cast) of the first extreme along ONE axis; NaN wins
-  kArgMaxLast,
-  kArgMinLast,
-};
+using rvm::BinaryOp;
+using rvm::ReduceOp;
+using rvm::UnaryOp;
 
 struct IndexVar {
   int64_t id;  // unique in the process of building one computation

@@ -63,6 +63,10 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
+  if (compile.keep_ir && compile.target == "portable") {
+    return absl::InvalidArgumentError(
+        "a portable executable has no machine code to print; `inspect` shows its recipes");
+  }
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
   absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
@@ -98,11 +102,13 @@ const Verb kCompileVerb = {
     .options = kOptions,
     .more = R"(
 The file holds everything: code, weights, and machine code of the kernels for one kind of CPU.
-`relayvm-run` runs it where neither compiler nor LLVM are.
+`relayvm-run` runs it where neither compiler nor LLVM are. With `--target portable` it holds recipes instead of
+machine code: slower, but it runs on any machine, and is safe to load whoever made it.
 
 Examples:
   relayvm compile model.relay --params weights.npz -o model.rvm
   relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
+  relayvm compile model.relay --target portable
   relayvm compile model.relay --print-after fuse_ops
 )",
     .run = Run,

@@ -15,8 +15,7 @@ constexpr OptionSpec kOptions[] = {kParamsOption, kLevelOption, kTargetOption};
 
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {
-  vm::LoadOptions load;
-  load.allow_native = run.allow_native;
+  vm::LoadOptions load = run.load;
   if (!path.ends_with(".relay")) {
     for (const OptionSpec& option : kOptions) {
       if (!options.Has(option.name)) continue;

@@ -34,6 +34,9 @@ extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
 extern const Verb kInspectVerb;
+extern const Verb kVerifyVerb;
+extern const Verb kSignVerb;
+extern const Verb kKeyGenVerb;
 
 // The program's errors were shown already; nothing is left to say. Any other message is shown.
 absl::Status AlreadyShown();

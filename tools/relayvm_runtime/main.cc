@@ -34,7 +34,7 @@ absl::Status Run(const std::vector<std::string>& args) {
   absl::StatusOr<rvm::tools::RunOptions> options = rvm::tools::ParseRunOptions(args, rest);
   if (!options.ok()) return options.status();
   if (rest.empty()) return absl::InvalidArgumentError("no executable given; --help says how");
-  auto program = rvm::vm::Program::LoadFile(rest[0], {.allow_native = options->allow_native});
+  auto program = rvm::vm::Program::LoadFile(rest[0], options->load);
   if (!program.ok()) return program.status();
   options->args.assign(rest.begin() + 1, rest.end());
   return rvm::tools::RunProgram(*program, *options, std::cout);

@@ -77,6 +77,7 @@ class Interpreter {
   void BindArgs(const KernelCall& call, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
+  bool GrowWorkspace(int64_t bytes);
   bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);
   void StoreScalars(const KernelCall& call, Slot* r);
   bool SetError(absl::Status error) {

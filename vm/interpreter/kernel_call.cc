@@ -6,6 +6,7 @@
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/interpreter/scalar_cast.h"
+#include "vm/recipe/run_recipe.h"
 
 namespace rvm::vm {
 namespace {
@@ -51,16 +52,24 @@ void Interpreter::StoreScalars(const KernelCall& call, Slot* r) {
   }
 }
 
+bool Interpreter::GrowWorkspace(int64_t bytes) {
+  if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
+  workspace_ = bytes > heap_.limit_bytes() ? nullptr : heap_.TakeRaw(std::max<int64_t>(bytes, 4096));
+  workspace_bytes_ = workspace_ == nullptr ? 0 : bytes;
+  context_.workspace = workspace_;
+  return workspace_ != nullptr;
+}
+
 bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
-  if (workspace_bytes > workspace_bytes_) [[unlikely]] {
-    if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
-    workspace_ =
-        workspace_bytes > heap_.limit_bytes() ? nullptr : heap_.TakeRaw(std::max<int64_t>(workspace_bytes, 4096));
-    workspace_bytes_ = workspace_ == nullptr ? 0 : workspace_bytes;
-    if (workspace_ == nullptr) return SetError(OutOfMemory());
-    context_.workspace = workspace_;
-  }
-  switch (int32_t code = kernel.function(buffers_.data(), symbols_.data(), &context_); code) {
+  int64_t needed = workspace_bytes;
+  if (kernel.recipe != nullptr && __builtin_add_overflow(needed, kernel.recipe->scratch_bytes, &needed)) [[unlikely]]
+    return SetError(OutOfMemory());
+  if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
+    return SetError(OutOfMemory());
+  int32_t code = kernel.recipe == nullptr
+                     ? kernel.function(buffers_.data(), symbols_.data(), &context_)
+                     : RunRecipe(*kernel.recipe, buffers_.data(), symbols_, workspace_bytes, context_);
+  switch (code) {
     [[likely]] case kRvmOk:
       // Calls of kernels are too few and too long for the budget of jumps and calls.
       if (stop_.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -69,6 +78,9 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
     case kRvmCancelled: return SetError(Stopped());
     case kRvmIndexOutOfRange:
       return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
+    case kRecipeStoresOutside:
+      return SetError(absl::InvalidArgumentError(
+          absl::StrCat("the recipe of ", Describe(kernel), " writes outside its results: the file is damaged")));
     default: return SetError(absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code)));
   }
 }

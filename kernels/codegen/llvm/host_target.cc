@@ -54,7 +54,7 @@ absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text) {
   if (!info->isCPUStringValid(target.cpu)) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown CPU `", target.cpu,
-                     "`; expected `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4` or LLVM's name of a CPU"));
+                     "`; expected `portable`, `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4` or LLVM's name of a CPU"));
   }
   info.reset((*backend)->createMCSubtargetInfo(target.triple, target.cpu, ""));
   for (const runtime::CpuFeature& feature : runtime::CpuFeatures()) {

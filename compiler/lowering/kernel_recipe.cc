@@ -1,0 +1,199 @@
+#include "compiler/lowering/kernel_recipe.h"
+
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/te/schedule.h"
+
+namespace rvm::lowering {
+namespace {
+
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::LoopNest;
+using te::NestTensor;
+using te::Tensor;
+using te::TensorNode;
+
+// What all nests of a kernel share: its symbols and its buffers.
+class KernelScope {
+ public:
+  KernelScope(const te::Computation& computation, const te::Schedule& schedule)
+      : computation_(computation), schedule_(schedule) {
+    for (size_t i = 0; i < schedule.symbols.size(); ++i) {
+      symbols_.emplace(schedule.symbols[i].id(), static_cast<int64_t>(i));
+    }
+  }
+
+  Dim Numbered(const Dim& dim) const {
+    return SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
+      if (leaf.kind() != DimKind::kVar) return std::nullopt;
+      return Dim::Var(symbols_.at(leaf.id()), leaf.name());
+    });
+  }
+
+  uint32_t Buffer(const Tensor& tensor) {
+    if (tensor->kind == te::TensorKind::kInput) return static_cast<uint32_t>(tensor->input_index);
+    const te::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+    size_t first_result = computation_.inputs.size();
+    if (buffer.is_output) return static_cast<uint32_t>(first_result + static_cast<size_t>(buffer.output));
+    auto [it, added] = workspaces_.try_emplace(tensor.get(), made_.size());
+    if (added) {
+      Dim elements = 1;
+      for (const Dim& dim : tensor.dims()) elements = elements * dim;
+      made_.push_back({tensor.dtype(), Numbered(buffer.offset), Numbered(elements)});
+    }
+    return static_cast<uint32_t>(first_result + computation_.outputs.size() + it->second);
+  }
+
+  std::vector<RecipeWorkspace> TakeWorkspaces() { return std::move(made_); }
+
+ private:
+  const te::Computation& computation_;
+  const te::Schedule& schedule_;
+  absl::flat_hash_map<int64_t, int64_t> symbols_;
+  absl::flat_hash_map<const TensorNode*, size_t> workspaces_;
+  std::vector<RecipeWorkspace> made_;
+};
+
+class NestBuilder {
+ public:
+  NestBuilder(KernelScope& scope, const LoopNest& nest) : scope_(scope), nest_(nest) {}
+
+  RecipeNest Run() {
+    AddAxes(nest_.axes, recipe_.axes);
+    const Expr& first = nest_.tensors[0].value;
+    if (first->kind == ExprKind::kReduce) AddReduction(*first);
+    for (const NestTensor& t : nest_.tensors) AddTensor(t);
+    return std::move(recipe_);
+  }
+
+ private:
+  void AddAxes(const std::vector<IndexVar>& axes, Dims& extents) {
+    for (const IndexVar& axis : axes) {
+      axes_.emplace(axis.id, static_cast<uint32_t>(axes_.size()));
+      extents.push_back(scope_.Numbered(axis.extent));
+    }
+  }
+
+  uint32_t Add(RecipeStep step) {
+    recipe_.steps.push_back(step);
+    return static_cast<uint32_t>(recipe_.steps.size() - 1);
+  }
+
+  // Nothing computed for the reduction is known after it.
+  void AddReduction(const ExprNode& reduce) {
+    AddAxes(reduce.axes, recipe_.reduce_axes);
+    uint32_t value = Value(reduce.operands[0]);
+    values_.clear();
+    DataType dtype = reduce.dtype;
+    values_[nest_.tensors[0].value.get()] =
+        Add({.op = RecipeOp::kReduce, .function = static_cast<uint8_t>(reduce.reduce), .dtype = dtype, .a = value});
+  }
+
+  void AddTensor(const NestTensor& t) {
+    uint32_t value = Value(t.value);
+    DataType dtype = t.tensor.dtype();
+    if (t.stored) {
+      uint32_t offset = Value(nest_.store_offset);
+      Add({.op = RecipeOp::kStore, .dtype = dtype, .a = offset, .b = value, .buffer = scope_.Buffer(t.tensor)});
+    }
+    bool rounds = dtype.is_float() && dtype.bits == 16;
+    own_[t.tensor.get()] = rounds ? Add({.op = RecipeOp::kCast, .dtype = dtype, .a = value}) : value;
+  }
+
+  uint32_t Value(const Expr& root) {
+    if (auto known = values_.find(root.get()); known != values_.end()) return known->second;
+    for (const ExprNode* node : te::Postorder({root})) {
+      if (!values_.contains(node)) values_.emplace(node, Step(*node));
+    }
+    return values_.at(root.get());
+  }
+
+  uint32_t Operand(const ExprNode& node, size_t i) const { return values_.at(node.operands[i].get()); }
+
+  uint32_t Step(const ExprNode& node) {
+    RecipeStep step{.dtype = node.dtype};
+    switch (node.kind) {
+      case ExprKind::kIntConst: step.bits = node.int_value; break;
+      case ExprKind::kFloatConst: step.bits = std::bit_cast<int64_t>(node.float_value); break;
+      case ExprKind::kIndex:
+        step.op = RecipeOp::kIndex;
+        step.a = axes_.at(node.index.id);
+        break;
+      case ExprKind::kDim:
+        step.op = RecipeOp::kExtent;
+        step.a = static_cast<uint32_t>(recipe_.extents.size());
+        recipe_.extents.push_back(scope_.Numbered(node.dim));
+        break;
+      case ExprKind::kRead:
+        if (auto own = own_.find(node.tensor.get()); own != own_.end()) return own->second;
+        step.op = RecipeOp::kLoad;
+        step.a = Operand(node, 0);
+        step.buffer = scope_.Buffer(node.tensor);
+        break;
+      case ExprKind::kUnary:
+        step.op = RecipeOp::kUnary;
+        step.function = static_cast<uint8_t>(node.unary);
+        step.a = Operand(node, 0);
+        break;
+      case ExprKind::kBinary:
+        step.op = RecipeOp::kBinary;
+        step.function = static_cast<uint8_t>(node.binary);
+        step.a = Operand(node, 0);
+        step.b = Operand(node, 1);
+        break;
+      case ExprKind::kSelect:
+        step.op = RecipeOp::kSelect;
+        step.a = Operand(node, 0);
+        step.b = Operand(node, 1);
+        step.c = Operand(node, 2);
+        break;
+      case ExprKind::kCast:
+        step.op = RecipeOp::kCast;
+        step.a = Operand(node, 0);
+        break;
+      case ExprKind::kReduce: RVM_UNREACHABLE("a reduction is not at the root of a nest's first tensor");
+    }
+    return Add(step);
+  }
+
+  KernelScope& scope_;
+  const LoopNest& nest_;
+  RecipeNest recipe_;
+  absl::flat_hash_map<int64_t, uint32_t> axes_;  // by variable
+  absl::flat_hash_map<const ExprNode*, uint32_t> values_;
+  absl::flat_hash_map<const TensorNode*, uint32_t> own_;  // of this nest, rounded
+};
+
+}  // namespace
+
+absl::StatusOr<PortableKernel> MakePortableKernel(const te::Computation& computation) {
+  // No input counts as constant: those would be packed for machine code.
+  std::vector<bool> constant_inputs(computation.inputs.size(), false);
+  RVM_ASSIGN_OR_RETURN(te::Schedule schedule, te::MakeSchedule(computation, constant_inputs));
+  KernelScope scope(computation, schedule);
+  PortableKernel kernel;
+  for (const LoopNest& nest : schedule.nests) {
+    RecipeNest recipe = NestBuilder(scope, nest).Run();
+    size_t axes = recipe.axes.size() + recipe.reduce_axes.size();
+    if (axes > kMaxRecipeAxes) {
+      return absl::UnimplementedError(absl::StrCat("kernel `", computation.name, "` loops over ", axes,
+                                                   " axes; portable executables handle ", kMaxRecipeAxes));
+    }
+    kernel.recipe.nests.push_back(std::move(recipe));
+  }
+  kernel.recipe.workspaces = scope.TakeWorkspaces();
+  kernel.workspace = scope.Numbered(schedule.workspace);
+  kernel.schedule = std::move(schedule.description);
+  return kernel;
+}
+
+}  // namespace rvm::lowering

@@ -1,0 +1,109 @@
+// KernelRecipe: what a kernel computes, as data. A portable executable holds one for each of
+// its kernels instead of machine code; vm/recipe runs them.
+//
+// A recipe is a list of loop nests, run one after the other. At each position of
+// its axes a nest computes values, step by step, from elements of buffers and stores some. Of its steps one
+// may reduce a value over further axes: the steps before it run at each position of those too, the
+// steps after it see its result and nothing from before.
+//
+// Nothing here can do harm: an element outside a buffer reads as 0, a store outside one ends the call
+// with an error, and no function of numbers traps.
+#ifndef RVM_SERIALIZATION_RECIPE_H_
+#define RVM_SERIALIZATION_RECIPE_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/data_type.h"
+#include "base/dim.h"
+#include "base/scalar_op.h"
+
+namespace rvm {
+
+// Which fields of RecipeStep an op uses, besides `dtype`; the others are 0.
+enum RecipeFields : uint8_t {
+  kFunctionField = 1,  // `function`
+  kNumberField = 2,    // `a` is a number
+  kAField = 4,         // `a` is a value
+  kBField = 8,         // `b` is one
+  kCField = 16,        // `c` is one
+  kBufferField = 32,
+  kBitsField = 64,
+};
+
+// RVM_RECIPE_OP(Name, text, fields)
+#define RVM_RECIPE_OPS(RVM_RECIPE_OP)                                                                  \
+  RVM_RECIPE_OP(Constant, "constant", kBitsField)     /* an integer, or the bits of a double */        \
+  RVM_RECIPE_OP(Index, "index", kNumberField)         /* of an axis, the reduced ones behind; int64 */ \
+  RVM_RECIPE_OP(Extent, "extent", kNumberField)       /* one of `extents`; int64 */                    \
+  RVM_RECIPE_OP(Load, "load", kAField | kBufferField) /* element number a */                           \
+  RVM_RECIPE_OP(Unary, "unary", kFunctionField | kAField)                                              \
+  RVM_RECIPE_OP(Binary, "binary", kFunctionField | kAField | kBField)                                  \
+  RVM_RECIPE_OP(Select, "select", kAField | kBField | kCField) /* b where a, else c */                 \
+  RVM_RECIPE_OP(Cast, "cast", kAField)                                                                 \
+  RVM_RECIPE_OP(Reduce, "reduce", kFunctionField | kAField)                                            \
+  RVM_RECIPE_OP(Store, "store", kAField | kBField | kBufferField) /* element number a is b; makes no value */
+
+#define RVM_ENUMERATOR(Name, text, fields) k##Name,
+#define RVM_INFO(Name, text, fields) {text, fields},
+enum class RecipeOp : uint8_t { RVM_RECIPE_OPS(RVM_ENUMERATOR) };
+struct RecipeOpInfo {
+  std::string_view name;
+  uint8_t fields;
+};
+inline constexpr RecipeOpInfo kRecipeOps[] = {RVM_RECIPE_OPS(RVM_INFO)};
+#undef RVM_ENUMERATOR
+#undef RVM_INFO
+
+// The names of what `function` may be.
+inline std::span<const std::string_view> FunctionNames(RecipeOp op) {
+  switch (op) {
+    case RecipeOp::kUnary: return kUnaryOpNames;
+    case RecipeOp::kBinary: return kBinaryOpNames;
+    case RecipeOp::kReduce: return kReduceOpNames;
+    default: return {};
+  }
+}
+
+// A value is known by the number of the step that makes it. Floats are float32 or float64 while they are
+// values: those of 16 bits are float32, rounded by casts and stores.
+struct RecipeStep {
+  RecipeOp op = RecipeOp::kConstant;
+  uint8_t function = 0;
+  DataType dtype;
+  uint32_t a = 0, b = 0, c = 0;
+  uint32_t buffer = 0;  // params, then results, then workspaces
+  int64_t bits = 0;
+  bool operator==(const RecipeStep&) const = default;
+};
+
+struct RecipeNest {
+  Dims axes;
+  Dims reduce_axes;
+  Dims extents;  // for kExtent
+  std::vector<RecipeStep> steps;
+  bool operator==(const RecipeNest&) const = default;
+};
+
+// A tensor that lives while the kernel runs.
+struct RecipeWorkspace {
+  DataType dtype;
+  Dim offset;    // bytes; a multiple of 64
+  Dim elements;  // how many
+  bool operator==(const RecipeWorkspace&) const = default;
+};
+
+// Dims are over the symbols of the kernel.
+struct KernelRecipe {
+  std::vector<RecipeWorkspace> workspaces;
+  std::vector<RecipeNest> nests;
+  bool operator==(const KernelRecipe&) const = default;
+};
+
+inline constexpr size_t kMaxRecipeAxes = 64;
+
+}  // namespace rvm
+
+#endif  // RVM_SERIALIZATION_RECIPE_H_

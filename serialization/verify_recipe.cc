@@ -1,0 +1,141 @@
+#include "serialization/verify_recipe.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "serialization/verify_tables.h"
+
+namespace rvm {
+namespace {
+
+absl::Status Error(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+class NestVerifier {
+ public:
+  NestVerifier(const KernelDesc& kernel, const KernelRecipe& recipe, const RecipeNest& nest)
+      : kernel_(kernel), recipe_(recipe), nest_(nest) {}
+
+  absl::Status Run() {
+    if (nest_.axes.size() + nest_.reduce_axes.size() > kMaxRecipeAxes) return Error("too many axes");
+    for (const Dims* dims : {&nest_.axes, &nest_.reduce_axes, &nest_.extents}) {
+      for (const Dim& dim : *dims) RVM_RETURN_IF_ERROR(VerifyDim(dim, kernel_));
+    }
+    // Before the reduction, if there is one, all axes have an index.
+    for (const RecipeStep& step : nest_.steps) reduces_ |= step.op == RecipeOp::kReduce;
+    if (!reduces_ && !nest_.reduce_axes.empty()) return Error("axes are reduced, but nothing over them");
+    for (number_ = 0; number_ < nest_.steps.size(); ++number_) {
+      if (absl::Status status = Check(nest_.steps[number_]); !status.ok()) {
+        return Error(absl::StrCat("step ", number_, ": ", std::string(status.message())));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckValue(uint32_t value) const {
+    if (value >= number_ || nest_.steps[value].op == RecipeOp::kStore) {
+      return Error(absl::StrCat("v", value, " is no value made before"));
+    }
+    if (value < first_) return Error(absl::StrCat("v", value, " is known before the reduction only"));
+    return absl::OkStatus();
+  }
+  DataType TypeOf(uint32_t value) const { return nest_.steps[value].dtype; }
+  absl::Status CheckIs(uint32_t value, DataType dtype) const {
+    if (TypeOf(value) == dtype) return absl::OkStatus();
+    return Error(absl::StrCat("v", value, " is ", TypeOf(value).ToString(), "; expected ", dtype.ToString()));
+  }
+  absl::Status CheckBuffer(const RecipeStep& step) const {
+    size_t params = kernel_.params.size(), tensors = params + kernel_.results.size();
+    if (step.buffer >= tensors + recipe_.workspaces.size()) return Error(absl::StrCat("no buffer ", step.buffer));
+    if (step.op == RecipeOp::kStore && step.buffer < params) return Error("a store into a parameter");
+    DataType dtype = step.buffer < params    ? kernel_.params[step.buffer].dtype
+                     : step.buffer < tensors ? kernel_.results[step.buffer - params].dtype
+                                             : recipe_.workspaces[step.buffer - tensors].dtype;
+    if (step.dtype == dtype) return absl::OkStatus();
+    return Error(absl::StrCat("buffer ", step.buffer, " is ", dtype.ToString(), ", not ", step.dtype.ToString()));
+  }
+  absl::Status CheckUnary(const RecipeStep& step) const {
+    auto op = static_cast<UnaryOp>(step.function);
+    DataType from = TypeOf(step.a);
+    if (IsBitwise(op) && from.is_float()) return Error(absl::StrCat("a function of integers on ", from.ToString()));
+    if (step.dtype != (IsTest(op) ? kBool : from)) return Error("another dtype than its operand");
+    return absl::OkStatus();
+  }
+  absl::Status CheckBinary(const RecipeStep& step) const {
+    auto op = static_cast<BinaryOp>(step.function);
+    DataType from = TypeOf(step.a);
+    RVM_RETURN_IF_ERROR(CheckIs(step.b, from));
+    if (IsBitwise(op) && from.is_float()) return Error(absl::StrCat("a function of integers on ", from.ToString()));
+    if (step.dtype != (IsComparison(op) ? kBool : from)) return Error("another dtype than its operands");
+    return absl::OkStatus();
+  }
+  absl::Status CheckReduce(const RecipeStep& step) {
+    auto op = static_cast<ReduceOp>(step.function);
+    if (first_ != 0) return Error("a second reduction");
+    bool logical = op == ReduceOp::kAll || op == ReduceOp::kAny;
+    if (logical) RVM_RETURN_IF_ERROR(CheckIs(step.a, kBool));
+    if (step.dtype != (IsArg(op) ? kInt64 : TypeOf(step.a))) return Error("another dtype than its operand");
+    first_ = static_cast<uint32_t>(number_);
+    return absl::OkStatus();
+  }
+  absl::Status CheckNumber(const RecipeStep& step) const {
+    bool all_axes = reduces_ && first_ == 0;
+    size_t axes = nest_.axes.size() + (all_axes ? nest_.reduce_axes.size() : 0);
+    size_t limit = step.op == RecipeOp::kIndex ? axes : nest_.extents.size();
+    if (step.a >= limit) return Error(absl::StrCat("saw ", step.a, "; there are ", limit));
+    return step.dtype == kInt64 ? absl::OkStatus() : Error("expected int64");
+  }
+
+  absl::Status Check(const RecipeStep& step) {
+    if (static_cast<size_t>(step.op) >= std::size(kRecipeOps)) return Error("no such step");
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    if (!IsStorable(step.dtype)) return Error("a dtype that is not storable");
+    if ((fields & kFunctionField) && step.function >= FunctionNames(step.op).size()) return Error("no such function");
+    if (fields & kAField) RVM_RETURN_IF_ERROR(CheckValue(step.a));
+    if (fields & kBField) RVM_RETURN_IF_ERROR(CheckValue(step.b));
+    if (fields & kCField) RVM_RETURN_IF_ERROR(CheckValue(step.c));
+    if (fields & kBufferField) RVM_RETURN_IF_ERROR(CheckBuffer(step));
+    switch (step.op) {
+      case RecipeOp::kConstant:
+      case RecipeOp::kCast: return absl::OkStatus();
+      case RecipeOp::kIndex:
+      case RecipeOp::kExtent: return CheckNumber(step);
+      case RecipeOp::kLoad: return CheckIs(step.a, kInt64);
+      case RecipeOp::kUnary: return CheckUnary(step);
+      case RecipeOp::kBinary: return CheckBinary(step);
+      case RecipeOp::kReduce: return CheckReduce(step);
+      case RecipeOp::kSelect:
+        RVM_RETURN_IF_ERROR(CheckIs(step.a, kBool));
+        RVM_RETURN_IF_ERROR(CheckIs(step.b, step.dtype));
+        return CheckIs(step.c, step.dtype);
+      case RecipeOp::kStore: RVM_RETURN_IF_ERROR(CheckIs(step.a, kInt64)); return CheckIs(step.b, step.dtype);
+    }
+    return absl::OkStatus();
+  }
+
+  const KernelDesc& kernel_;
+  const KernelRecipe& recipe_;
+  const RecipeNest& nest_;
+  size_t number_ = 0;   // of the step that is checked
+  uint32_t first_ = 0;  // value that is known now: the reduction, once it is past
+  bool reduces_ = false;
+};
+
+}  // namespace
+
+absl::Status VerifyRecipe(const KernelDesc& kernel, const KernelRecipe& recipe) {
+  for (const RecipeWorkspace& workspace : recipe.workspaces) {
+    if (!IsStorable(workspace.dtype)) return Error("a workspace of a dtype that is not storable");
+    RVM_RETURN_IF_ERROR(VerifyDim(workspace.offset, kernel));
+    RVM_RETURN_IF_ERROR(VerifyDim(workspace.elements, kernel));
+  }
+  for (size_t i = 0; i < recipe.nests.size(); ++i) {
+    absl::Status status = NestVerifier(kernel, recipe, recipe.nests[i]).Run();
+    if (!status.ok()) return Error(absl::StrCat("nest ", i, ": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rvm

@@ -1,0 +1,569 @@
+#include "vm/recipe/lane_functions.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/check.h"
+
+namespace rvm::vm {
+namespace {
+
+// ---- one value -----------------------------------------------------------------------
+// `op` is a constant wherever these are called, so that one case is left of each.
+
+template <typename T>
+[[gnu::always_inline]] inline T FloatUnary(UnaryOp op, T a) {
+  switch (op) {
+    case UnaryOp::kNegative: return -a;
+    case UnaryOp::kAbs: return std::abs(a);
+    case UnaryOp::kSign: return a != a ? a : static_cast<T>((a > 0) - (a < 0));
+    case UnaryOp::kFloor: return std::floor(a);
+    case UnaryOp::kCeil: return std::ceil(a);
+    case UnaryOp::kRound: return std::nearbyint(a);
+    case UnaryOp::kTrunc: return std::trunc(a);
+    case UnaryOp::kSqrt: return std::sqrt(a);
+    case UnaryOp::kRsqrt: return 1 / std::sqrt(a);
+    case UnaryOp::kExp: return std::exp(a);
+    case UnaryOp::kLog: return std::log(a);
+    case UnaryOp::kLog2: return std::log2(a);
+    case UnaryOp::kLog10: return std::log10(a);
+    case UnaryOp::kTanh: return std::tanh(a);
+    case UnaryOp::kSigmoid: return 1 / (1 + std::exp(-a));
+    case UnaryOp::kErf: return std::erf(a);
+    case UnaryOp::kSin: return std::sin(a);
+    case UnaryOp::kCos: return std::cos(a);
+    case UnaryOp::kTan: return std::tan(a);
+    case UnaryOp::kAsin: return std::asin(a);
+    case UnaryOp::kAcos: return std::acos(a);
+    case UnaryOp::kAtan: return std::atan(a);
+    case UnaryOp::kSinh: return std::sinh(a);
+    case UnaryOp::kCosh: return std::cosh(a);
+    case UnaryOp::kAsinh: return std::asinh(a);
+    case UnaryOp::kAcosh: return std::acosh(a);
+    case UnaryOp::kAtanh: return std::atanh(a);
+    default: return a;
+  }
+}
+
+template <typename T>  // int64_t or uint64_t
+[[gnu::always_inline]] inline T IntUnary(UnaryOp op, T a) {
+  switch (op) {
+    case UnaryOp::kNegative: return static_cast<T>(-static_cast<uint64_t>(a));
+    case UnaryOp::kAbs: return std::is_signed_v<T> && a < 0 ? static_cast<T>(-static_cast<uint64_t>(a)) : a;
+    case UnaryOp::kSign: return static_cast<T>((a > 0) - (std::is_signed_v<T> && a < 0));
+    case UnaryOp::kLogicalNot: return a == 0;
+    case UnaryOp::kBitwiseNot: return ~a;
+    default: return a;  // rounding
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline int64_t Test(UnaryOp op, T a) {
+  if constexpr (std::is_floating_point_v<T>) {
+    T infinity = std::numeric_limits<T>::infinity();
+    if (op == UnaryOp::kIsNan) return a != a;
+    if (op == UnaryOp::kIsInf) return a == infinity || a == -infinity;
+    return a > -infinity && a < infinity;
+  } else {
+    return op == UnaryOp::kIsFinite;
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline T FloatBinary(BinaryOp op, T a, T b) {
+  T nan = std::numeric_limits<T>::quiet_NaN();
+  // In double, so that a quotient just below an integer is not rounded up to it.
+  double x = static_cast<double>(a), y = static_cast<double>(b);
+  switch (op) {
+    case BinaryOp::kAdd: return a + b;
+    case BinaryOp::kSubtract: return a - b;
+    case BinaryOp::kMultiply: return a * b;
+    case BinaryOp::kDivide: return a / b;
+    case BinaryOp::kFloorDivide: return static_cast<T>(std::floor(x / y));
+    case BinaryOp::kFloorMod: return static_cast<T>(x - y * std::floor(x / y));
+    case BinaryOp::kTruncDivide: return static_cast<T>(std::trunc(x / y));
+    case BinaryOp::kTruncMod: return std::fmod(a, b);
+    case BinaryOp::kPower: return std::pow(a, b);
+    case BinaryOp::kMaximum: return a != a || b != b ? nan : (a > b ? a : b);
+    case BinaryOp::kMinimum: return a != a || b != b ? nan : (a < b ? a : b);
+    default: return a;
+  }
+}
+
+int64_t IntPower(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  uint64_t result = 1, factor = static_cast<uint64_t>(base);
+  for (; exponent > 0; exponent >>= 1, factor *= factor) {
+    if (exponent & 1) result *= factor;
+  }
+  return static_cast<int64_t>(result);
+}
+
+template <typename T>
+[[gnu::always_inline]] inline T IntDivide(BinaryOp op, T a, T b) {
+  if (b == 0) return 0;
+  bool modulo = op == BinaryOp::kFloorMod || op == BinaryOp::kTruncMod;
+  if (std::is_signed_v<T> && b == static_cast<T>(-1)) return modulo ? 0 : static_cast<T>(-static_cast<uint64_t>(a));
+  T quotient = a / b, rest = a % b;
+  bool floors = op == BinaryOp::kFloorDivide || op == BinaryOp::kFloorMod;
+  if (std::is_signed_v<T> && floors && rest != 0 && (rest < 0) != (b < 0)) {
+    quotient -= 1;
+    rest += b;
+  }
+  return modulo ? rest : quotient;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline T IntBinary(BinaryOp op, T a, T b, int64_t bits) {
+  auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  bool in_range = y < static_cast<uint64_t>(bits);
+  switch (op) {
+    case BinaryOp::kAdd: return static_cast<T>(x + y);
+    case BinaryOp::kSubtract: return static_cast<T>(x - y);
+    case BinaryOp::kMultiply: return static_cast<T>(x * y);
+    case BinaryOp::kDivide:
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kFloorMod:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kTruncMod: return IntDivide(op, a, b);
+    case BinaryOp::kPower: return static_cast<T>(IntPower(static_cast<int64_t>(a), static_cast<int64_t>(b)));
+    case BinaryOp::kMaximum: return a > b ? a : b;
+    case BinaryOp::kMinimum: return a < b ? a : b;
+    case BinaryOp::kAnd: return a & b;
+    case BinaryOp::kOr: return a | b;
+    case BinaryOp::kXor: return a ^ b;
+    case BinaryOp::kShiftLeft: return in_range ? static_cast<T>(x << y) : 0;
+    case BinaryOp::kShiftRight: return in_range ? a >> y : (std::is_signed_v<T> && a < 0 ? static_cast<T>(-1) : 0);
+    default: return a;
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline int64_t Compare(BinaryOp op, T a, T b) {
+  switch (op) {
+    case BinaryOp::kEqual: return a == b;
+    case BinaryOp::kNotEqual: return a != b;
+    case BinaryOp::kLess: return a < b;
+    case BinaryOp::kLessEqual: return a <= b;
+    case BinaryOp::kGreater: return a > b;
+    default: return a >= b;
+  }
+}
+
+// ---- loops -----------------------------------------------------------------------------
+
+template <UnaryOp op, typename T>
+void UnaryLoop(void* to, const void* from, int64_t n) {
+  const T* a = static_cast<const T*>(from);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (IsTest(op)) {
+      static_cast<int64_t*>(to)[i] = Test<T>(op, a[i]);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      static_cast<T*>(to)[i] = FloatUnary<T>(op, a[i]);
+    } else {
+      static_cast<T*>(to)[i] = IntUnary<T>(op, a[i]);
+    }
+  }
+}
+
+template <BinaryOp op, typename T, int bits>
+void BinaryLoop(void* to, const void* lhs, const void* rhs, bool one_a, bool one_b, int64_t n) {
+  const T* a = static_cast<const T*>(lhs);
+  const T* b = static_cast<const T*>(rhs);
+  auto loop = [&](auto at) {
+    for (int64_t i = 0; i < n; ++i) {
+      auto [x, y] = at(i);
+      if constexpr (IsComparison(op)) {
+        static_cast<int64_t*>(to)[i] = Compare<T>(op, x, y);
+      } else if constexpr (std::is_floating_point_v<T>) {
+        static_cast<T*>(to)[i] = FloatBinary<T>(op, x, y);
+      } else {
+        static_cast<T*>(to)[i] = IntBinary<T>(op, x, y, bits);
+      }
+    }
+  };
+  struct Pair {
+    T x, y;
+  };
+  if (one_a) {
+    loop([&, x = *a](int64_t i) { return Pair{x, b[i]}; });
+  } else if (one_b) {
+    loop([&, y = *b](int64_t i) { return Pair{a[i], y}; });
+  } else {
+    loop([&](int64_t i) { return Pair{a[i], b[i]}; });
+  }
+}
+
+template <typename T>
+UnaryFunction UnaryOf(UnaryOp op) {
+  switch (op) {
+#define RVM_CASE(Name, text) \
+  case UnaryOp::k##Name: return UnaryLoop<UnaryOp::k##Name, T>;
+    RVM_UNARY_OPS(RVM_CASE)
+#undef RVM_CASE
+  }
+  RVM_UNREACHABLE("no such function");
+}
+
+template <typename T, int bits>
+BinaryFunction BinaryOf(BinaryOp op) {
+  switch (op) {
+#define RVM_CASE(Name, text) \
+  case BinaryOp::k##Name: return BinaryLoop<BinaryOp::k##Name, T, bits>;
+    RVM_BINARY_OPS(RVM_CASE)
+#undef RVM_CASE
+  }
+  RVM_UNREACHABLE("no such function");
+}
+
+// Of shifts alone, the width matters.
+template <typename T>
+BinaryFunction IntBinaryOf(BinaryOp op, int bits) {
+  bool shifts = op == BinaryOp::kShiftLeft || op == BinaryOp::kShiftRight;
+  switch (shifts ? bits : 64) {
+    case 1: return BinaryOf<T, 1>(op);
+    case 8: return BinaryOf<T, 8>(op);
+    case 16: return BinaryOf<T, 16>(op);
+    case 32: return BinaryOf<T, 32>(op);
+    default: return BinaryOf<T, 64>(op);
+  }
+}
+
+// ---- memory ----------------------------------------------------------------------------
+
+struct Half {
+  uint16_t bits;
+  operator float() const { return HalfToFloat(bits); }
+  static Half From(float value) { return {FloatToHalf(value)}; }
+};
+struct BFloat {
+  uint16_t bits;
+  operator float() const { return BFloat16ToFloat(bits); }
+  static BFloat From(float value) { return {FloatToBFloat16(value)}; }
+};
+struct Bool {
+  uint8_t byte;
+  operator int64_t() const { return byte != 0; }
+  static Bool From(int64_t value) { return {value != 0}; }
+};
+
+template <typename E>
+constexpr bool kIsClass = std::is_class_v<E>;
+template <typename E>
+using LaneOf = std::conditional_t<
+    std::is_same_v<E, double>, double,
+    std::conditional_t<std::is_same_v<E, float> || std::is_same_v<E, Half> || std::is_same_v<E, BFloat>, float,
+                       int64_t>>;
+
+template <typename E>
+void LoadLoop(void* to, const void* memory, int64_t first, int64_t stride, int64_t n) {
+  auto* lanes = static_cast<LaneOf<E>*>(to);
+  const E* from = static_cast<const E*>(memory) + first;
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) lanes[i] = static_cast<LaneOf<E>>(from[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) lanes[i] = static_cast<LaneOf<E>>(from[i * stride]);
+  }
+}
+
+template <typename E>
+void GatherLoop(void* to, const void* memory, int64_t elements, const int64_t* numbers, int64_t n) {
+  auto* lanes = static_cast<LaneOf<E>*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    bool there = static_cast<uint64_t>(numbers[i]) < static_cast<uint64_t>(elements);
+    lanes[i] = there ? static_cast<LaneOf<E>>(static_cast<const E*>(memory)[numbers[i]]) : LaneOf<E>{};
+  }
+}
+
+template <typename E>
+void StoreLoop(void* memory, int64_t first, int64_t stride, const void* from, int64_t n) {
+  const auto* lanes = static_cast<const LaneOf<E>*>(from);
+  E* to = static_cast<E*>(memory) + first;
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kIsClass<E>) {
+      to[i * stride] = E::From(lanes[i]);
+    } else {
+      to[i * stride] = static_cast<E>(lanes[i]);
+    }
+  }
+}
+
+// Calls `make` with a value of the type that elements of `dtype` have in memory.
+template <typename Make>
+auto ByElement(DataType dtype, Make make) {
+  if (dtype.is_bool()) return make(Bool{});
+  if (dtype.code == TypeCode::kBFloat) return make(BFloat{});
+  if (dtype.is_float()) {
+    if (dtype.bits == 64) return make(double{});
+    return dtype.bits == 16 ? make(Half{}) : make(float{});
+  }
+  switch (dtype.bits) {
+    case 8: return dtype.is_int() ? make(int8_t{}) : make(uint8_t{});
+    case 16: return dtype.is_int() ? make(int16_t{}) : make(uint16_t{});
+    case 32: return dtype.is_int() ? make(int32_t{}) : make(uint32_t{});
+    default: return dtype.is_int() ? make(int64_t{}) : make(uint64_t{});
+  }
+}
+
+// Calls `make` with a value of the type in which lanes of `dtype` compute.
+template <typename Make>
+auto ByLane(DataType dtype, Make make) {
+  if (dtype.is_float()) return dtype.bits == 64 ? make(double{}) : make(float{});
+  return dtype.is_int() ? make(int64_t{}) : make(uint64_t{});
+}
+
+// ---- conversions -------------------------------------------------------------------------
+
+template <typename To, typename From>
+void ConvertLoop(void* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<To*>(to)[i] = static_cast<To>(static_cast<const From*>(from)[i]);
+}
+
+template <typename From>
+void TruthLoop(void* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(to)[i] = static_cast<const From*>(from)[i] != 0;
+}
+
+// Toward zero; what is out of range goes to its end, NaN to 0.
+template <typename Int, typename From>
+void SaturateLoop(void* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    auto value = static_cast<double>(static_cast<const From*>(from)[i]);
+    double least = static_cast<double>(std::numeric_limits<Int>::min());
+    double beyond = std::ldexp(1.0, std::numeric_limits<Int>::digits);
+    Int result = value != value    ? 0
+                 : value <= least  ? std::numeric_limits<Int>::min()
+                 : value >= beyond ? std::numeric_limits<Int>::max()
+                                   : static_cast<Int>(value);
+    static_cast<int64_t*>(to)[i] = static_cast<int64_t>(result);
+  }
+}
+
+template <typename E, typename From>  // E: Half, BFloat
+void RoundLoop(void* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    static_cast<float*>(to)[i] = E::From(static_cast<float>(static_cast<const From*>(from)[i]));
+  }
+}
+
+template <typename Int>
+void WrapLoop(void* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    static_cast<int64_t*>(to)[i] = static_cast<int64_t>(static_cast<Int>(static_cast<const int64_t*>(from)[i]));
+  }
+}
+
+// ---- select, reductions ------------------------------------------------------------------
+
+template <typename Bits>
+void SelectLoop(void* to, const int64_t* condition, const void* a, const void* b, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    Bits x = static_cast<const Bits*>(a)[i], y = static_cast<const Bits*>(b)[i];
+    static_cast<Bits*>(to)[i] = condition[i] != 0 ? x : y;
+  }
+}
+
+template <typename Bits>
+void SpreadLoop(void* to, const void* from, int64_t n) {
+  Bits value = *static_cast<const Bits*>(from);
+  for (int64_t i = 0; i < n; ++i) static_cast<Bits*>(to)[i] = value;
+}
+
+// Sums in several places at once: faster, and closer.
+template <BinaryOp op, typename T>
+void FoldLoop(void* to, const void* from, int64_t n) {
+  auto fold = [](T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return FloatBinary<T>(op, a, b);
+    } else {
+      return IntBinary<T>(op, a, b, 64);
+    }
+  };
+  constexpr int64_t kParts = 16;
+  const T* values = static_cast<const T*>(from);
+  T result = *static_cast<T*>(to);
+  int64_t i = 0;
+  if (n >= kParts) {
+    T parts[kParts];
+    for (int64_t p = 0; p < kParts; ++p) parts[p] = values[p];
+    for (i = kParts; i + kParts <= n; i += kParts) {
+      for (int64_t p = 0; p < kParts; ++p) parts[p] = fold(parts[p], values[i + p]);
+    }
+    for (int64_t p = 0; p < kParts; ++p) result = fold(result, parts[p]);
+  }
+  for (; i < n; ++i) result = fold(result, values[i]);
+  *static_cast<T*>(to) = result;
+}
+
+template <typename T, bool maximum, bool last>
+void ArgLoop(void* best, int64_t* at, const void* from, int64_t place, bool across, int64_t n) {
+  T* extremes = static_cast<T*>(best);
+  for (int64_t i = 0; i < n; ++i) {
+    T value = static_cast<const T*>(from)[i];
+    T& extreme = extremes[across ? 0 : i];
+    int64_t here = across ? place + i : place;
+    bool better = maximum ? value > extreme : value < extreme;
+    if (last) better |= value == extreme;
+    // Comparisons with a NaN are false: a NaN beats all but an earlier NaN.
+    if (value != value) better = last || extreme == extreme;
+    if (better || here == 0) {
+      extreme = value;
+      at[across ? 0 : i] = here;
+    }
+  }
+}
+
+template <typename T>
+ArgFunction ArgOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kArgMax: return ArgLoop<T, true, false>;
+    case ReduceOp::kArgMin: return ArgLoop<T, false, false>;
+    case ReduceOp::kArgMaxLast: return ArgLoop<T, true, true>;
+    default: return ArgLoop<T, false, true>;
+  }
+}
+
+}  // namespace
+
+UnaryFunction FindUnary(UnaryOp op, DataType dtype) {
+  if (dtype.is_bool() && op == UnaryOp::kBitwiseNot) op = UnaryOp::kLogicalNot;
+  return ByLane(dtype, [&](auto lane) { return UnaryOf<decltype(lane)>(op); });
+}
+
+BinaryFunction FindBinary(BinaryOp op, DataType dtype) {
+  return ByLane(dtype, [&](auto lane) -> BinaryFunction {
+    using T = decltype(lane);
+    if constexpr (std::is_floating_point_v<T>) {
+      return BinaryOf<T, 64>(op);
+    } else {
+      return IntBinaryOf<T>(op, dtype.bits);
+    }
+  });
+}
+
+bool Wraps(UnaryOp op) { return op == UnaryOp::kNegative || op == UnaryOp::kAbs || op == UnaryOp::kBitwiseNot; }
+
+bool Wraps(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+    case BinaryOp::kSubtract:
+    case BinaryOp::kMultiply:
+    case BinaryOp::kDivide:
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kPower:
+    case BinaryOp::kShiftLeft: return true;
+    default: return false;
+  }
+}
+
+UnaryFunction FindWrap(DataType dtype) {
+  if (dtype.is_bool()) return TruthLoop<int64_t>;
+  switch (dtype.bits) {
+    case 8: return dtype.is_int() ? WrapLoop<int8_t> : WrapLoop<uint8_t>;
+    case 16: return dtype.is_int() ? WrapLoop<int16_t> : WrapLoop<uint16_t>;
+    case 32: return dtype.is_int() ? WrapLoop<int32_t> : WrapLoop<uint32_t>;
+    default: return nullptr;
+  }
+}
+
+UnaryFunction FindCast(DataType from, DataType to) {
+  return ByLane(from, [&](auto lane) -> UnaryFunction {
+    using From = decltype(lane);
+    if (to.is_bool()) return TruthLoop<From>;
+    if (to.is_float()) {
+      if (to.bits == 64) return ConvertLoop<double, From>;
+      if (to.bits == 32) return ConvertLoop<float, From>;
+      return to.code == TypeCode::kBFloat ? RoundLoop<BFloat, From> : RoundLoop<Half, From>;
+    }
+    if constexpr (!std::is_floating_point_v<From>) {
+      UnaryFunction wrap = FindWrap(to);
+      return wrap != nullptr ? wrap : WrapLoop<int64_t>;
+    } else {
+      return ByElement(to, [](auto element) -> UnaryFunction {
+        using Int = decltype(element);
+        if constexpr (std::is_integral_v<Int>) {
+          return SaturateLoop<Int, From>;
+        } else {
+          RVM_UNREACHABLE("not an integer");
+        }
+      });
+    }
+  });
+}
+
+SelectFunction FindSelect(DataType dtype) {
+  return LaneBytes(dtype) == 4 ? SelectLoop<uint32_t> : SelectLoop<uint64_t>;
+}
+
+UnaryFunction FindSpread(DataType dtype) { return LaneBytes(dtype) == 4 ? SpreadLoop<uint32_t> : SpreadLoop<uint64_t>; }
+
+LoadFunction FindLoad(DataType dtype) {
+  return ByElement(dtype, [](auto element) -> LoadFunction { return LoadLoop<decltype(element)>; });
+}
+
+GatherFunction FindGather(DataType dtype) {
+  return ByElement(dtype, [](auto element) -> GatherFunction { return GatherLoop<decltype(element)>; });
+}
+
+StoreFunction FindStore(DataType dtype) {
+  return ByElement(dtype, [](auto element) -> StoreFunction { return StoreLoop<decltype(element)>; });
+}
+
+FoldFunction FindFold(ReduceOp op, DataType dtype) {
+  return ByLane(dtype, [&](auto lane) -> FoldFunction {
+    using T = decltype(lane);
+    switch (FoldedOp(op)) {
+      case BinaryOp::kAdd: return FoldLoop<BinaryOp::kAdd, T>;
+      case BinaryOp::kMultiply: return FoldLoop<BinaryOp::kMultiply, T>;
+      case BinaryOp::kMaximum: return FoldLoop<BinaryOp::kMaximum, T>;
+      case BinaryOp::kMinimum: return FoldLoop<BinaryOp::kMinimum, T>;
+      case BinaryOp::kAnd: return FoldLoop<BinaryOp::kAnd, T>;
+      default: return FoldLoop<BinaryOp::kOr, T>;
+    }
+  });
+}
+
+ArgFunction FindArg(ReduceOp op, DataType dtype) {
+  return ByLane(dtype, [&](auto lane) { return ArgOf<decltype(lane)>(op); });
+}
+
+BinaryOp FoldedOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return BinaryOp::kAdd;
+    case ReduceOp::kProduct: return BinaryOp::kMultiply;
+    case ReduceOp::kMaximum: return BinaryOp::kMaximum;
+    case ReduceOp::kMinimum: return BinaryOp::kMinimum;
+    case ReduceOp::kAll: return BinaryOp::kAnd;
+    case ReduceOp::kAny: return BinaryOp::kOr;
+    default: RVM_UNREACHABLE("not a fold");
+  }
+}
+
+void StoreIdentity(ReduceOp op, DataType dtype, void* lane) {
+  double infinity = std::numeric_limits<double>::infinity();
+  double number = op == ReduceOp::kProduct   ? 1
+                  : op == ReduceOp::kMaximum ? -infinity
+                  : op == ReduceOp::kMinimum ? infinity
+                                             : 0;
+  int64_t integer = op == ReduceOp::kProduct || op == ReduceOp::kAll;
+  if (op == ReduceOp::kMaximum && dtype.is_int()) integer = std::numeric_limits<int64_t>::min() >> (64 - dtype.bits);
+  if (op == ReduceOp::kMinimum) {
+    integer = dtype.is_int() ? std::numeric_limits<int64_t>::max() >> (64 - dtype.bits)
+                             : static_cast<int64_t>(~uint64_t{0} >> (64 - dtype.bits));
+  }
+  if (!dtype.is_float()) {
+    std::memcpy(lane, &integer, sizeof(integer));
+  } else if (dtype.bits == 64) {
+    std::memcpy(lane, &number, sizeof(number));
+  } else {
+    auto narrow = static_cast<float>(number);
+    std::memcpy(lane, &narrow, sizeof(narrow));
+  }
+}
+
+}  // namespace rvm::vm
