@@ -84,7 +84,7 @@ Solve ReshapeRelation(TypeContext& context) {
   for (size_t i = 0; i < code.size(); ++i) {
     int64_t c = code[i];
     size_t needed = c == 0 && !allow_zero ? 1 : c == -3 ? 2 : c == -4 ? 1 : 0;
-    if (at + needed > in.size())
+    if (needed > 0 && at + needed > in.size())
       return BadShape(context,
                       absl::StrCat("`newshape` refers to axis ", at + needed - 1, " of an input of rank ", in.size()));
     if (c > 0 || (c == 0 && allow_zero)) {

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
@@ -73,6 +75,20 @@ void Parser::DeclareAdt(const Token& name) {
   adt->span = name.span;
   entry->second = adt;
   module_.adts.push_back(adt);
+  ReadAdtParams(*adt, static_cast<size_t>(&name - tokens_.data()) + 1);
+}
+
+// The parameters at `token`, before any body is read: types may mention each other in any order.
+void Parser::ReadAdtParams(ir::AdtDef& adt, size_t token) {
+  size_t at = std::exchange(at_, token);
+  size_t outer = type_params_.size();
+  std::vector<ir::TypeParam*> params;
+  if (ParseTypeParams(adt.type_params)) {
+    params.assign(type_params_.begin() + static_cast<ptrdiff_t>(outer), type_params_.end());
+    adt_heads_[&adt] = {at_, std::move(params)};
+  }
+  type_params_.resize(outer);
+  at_ = at;
 }
 
 // To the next definition on the top level.
@@ -115,17 +131,17 @@ void Parser::ParseAdt() {
   }
   Token name = Take();
   auto found = adts_.find(absl::string_view(name.text.data(), name.text.size()));
+  // Not declared where braces before it do not match, or a duplicate: reported before.
+  auto head = found == adts_.end() ? adt_heads_.end() : adt_heads_.find(found->second);
+  if (head == adt_heads_.end() || found->second->span != name.span) return SkipDefinition();
   ir::AdtDef& adt = *found->second;
-  if (!adt.constructors.empty()) return SkipDefinition();  // a duplicate, reported before
   adt.is_extern = is_extern;
+  at_ = head->second.behind_params;
   size_t outer = type_params_.size();
-  if (ParseTypeParams(adt.type_params) && (!PeekIs("{") || ParseConstructors(adt))) {
-    type_params_.resize(outer);
-    Accept(";");
-    return;
-  }
+  type_params_.insert(type_params_.end(), head->second.params.begin(), head->second.params.end());
+  bool ok = !PeekIs("{") || ParseConstructors(adt);
   type_params_.resize(outer);
-  SkipDefinition();
+  ok ? static_cast<void>(Accept(";")) : SkipDefinition();
 }
 
 // `Cons(A, List[A]), Nil` or `Cons : (a, List[a]) -> List`.

@@ -47,6 +47,7 @@ class Parser {
   void ParseMainExpression();
   void SkipDefinition();
   void ParseVersion();
+  void ReadAdtParams(ir::AdtDef& adt, size_t token);
   void ParseAdt();
   void ParseDef();
   void ParseFreeVar();
@@ -182,6 +183,11 @@ class Parser {
   std::vector<ir::TypeParam*>* implicit_dims_ = nullptr;
   absl::flat_hash_map<std::string, ir::Span> globals_;
   absl::flat_hash_map<std::string, ir::AdtDef*> adts_;
+  struct AdtHead {
+    size_t behind_params = 0;  // the token there
+    std::vector<ir::TypeParam*> params;
+  };
+  absl::flat_hash_map<const ir::AdtDef*, AdtHead> adt_heads_;
   absl::flat_hash_map<std::string, ir::Constructor*> constructors_;
 };
 

@@ -336,12 +336,35 @@ class Printer {
       FlushComments(clause.span);
       PrintPattern(*clause.pattern);
       out_ += " => ";
-      clause.body->expr_kind == ir::ExprKind::kLet ? PrintBlock(clause.body) : PrintExpr(clause.body);
+      PrintClauseBody(clause.body);
       out_ += ",";
     }
     --indent_;
     NewLine();
     out_ += "}";
+  }
+
+  // A block there is the whole body, so what only begins with one stands in parentheses.
+  void PrintClauseBody(const ir::Expr* body) {
+    if (body->expr_kind == ir::ExprKind::kLet) return PrintBlock(body);
+    bool parens = BeginsWithBlock(body);
+    absl::StrAppend(&out_, parens ? "(" : "");
+    PrintExpr(body);
+    absl::StrAppend(&out_, parens ? ")" : "");
+  }
+
+  static bool BeginsWithBlock(const ir::Expr* expr) {
+    while (true) {
+      if (const auto* project = ir::DynCast<ir::Project>(expr)) {
+        expr = project->tuple;
+      } else if (const auto* call = ir::DynCast<ir::Call>(expr)) {
+        const auto* op = ir::DynCast<ir::OpExpr>(call->callee);
+        bool infix = op != nullptr && !op->op->infix.empty() && call->args.size() == 2;
+        expr = infix ? call->args[0] : call->callee;
+      } else {
+        return expr->expr_kind == ir::ExprKind::kLet;
+      }
+    }
   }
 
   void PrintPattern(const ir::Pattern& pattern) {

@@ -60,6 +60,9 @@ const char* const kPrograms[] = {
     "def @main(%x: int32) { let %x = %x + 1; let %x = %x + 1; %x }",
     "def @main(%x: int32) { ref_write(ref(1), 2); %x }",
     "def @main(%x: ref(int32)) { match? (%x) { %y: ref(int32) => !%y } }",
+    "def @main(%x: (int32, int32)) -> int32 { match (%x) { (_, _) => ({ let %y = %x; %y }).0, (%a, %b) => ({ let %c = "
+    "%a; %c }) + %b } }",
+    "type A { X(B[int32]), Y(List[A]) }\ntype B[T] { Z(T, A) }\ndef @main() -> A { Y(Cons(X(Z(1, Y(Nil))), Nil)) }",
     "extern type Map[K, V]\ndef @main() { () }",
     "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
 };
@@ -104,6 +107,8 @@ const Rejected kRejected[] = {
     {"def @main(%xs: int32) { %xz }", "did you mean `%xs`?"},
     {"def @main() { @man() }", "did you mean `@main`?"},
     {"def @main(%x: int32) { addd(%x, %x) }", "did you mean `add`?"},
+    {"def @f() { { 1 } def @g() { 1 } type A { X } def @h(%a: A) { 1 }", "saw `def`"},
+    {"extern type A\nextern type A\ndef @main(%a: A) { %a }", "type `A` is defined twice"},
     {"def @main() { 1", "saw the end of the text; expected `}`"},
     {"def @main() { let %x = 1; }", "saw `}`; expected an expression"},
     {"def @main() { 1; }", "saw `}` behind `;`; expected an expression"},

@@ -15,6 +15,7 @@ def cases(case):
         case("reshape", "reshape(%a, newshape=[0, -1])", [x], x.reshape(2, -1))
         case("reshape", "reshape(%a, newshape=[-3, 0])", [x], x.reshape(6, 4))
         case("reshape", "reshape(%a, newshape=[-4, 1, 2, -2])", [x], x.reshape(1, 2, 3, 4))
+        case("reshape", "reshape(%a, newshape=[1, 2, 2, 6])", [x], x.reshape(1, 2, 2, 6))
         case("reshape", "copy(reshape(copy(%a), newshape=[24]))", [x], x.reshape(24))
         case("reshape_like", "reshape_like(%a, %b)", [x, random((6, 4), dtype)], x.reshape(6, 4))
         case("reshape_like", "reshape_like(%a, %b, lhs_begin=1, rhs_begin=2)", [x, random((5, 7, 6, 2), dtype)], x.reshape(2, 6, 2))

@@ -1,0 +1,248 @@
+#include "tests/random/check_program.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "compiler/driver/compile.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/reference/evaluator.h"
+#include "compiler/text/parser.h"
+#include "compiler/text/printer.h"
+#include "vm/machine.h"
+
+namespace rvm::random_programs {
+namespace {
+
+constexpr int64_t kMaxSteps = 100'000;
+constexpr int64_t kFuel = 20'000'000;
+constexpr unsigned kSeconds = 60;
+constexpr char kShapeError[] = "a shape";
+
+struct Source {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics{&sources};
+  uint32_t id;
+  explicit Source(const std::string& text) : id(sources.Add("random.relay", text)) {}
+};
+
+// Errors have one message per evaluator; what kind of mistake they report must agree.
+std::string ErrorKind(const absl::Status& status) {
+  std::string_view message(status.message().data(), status.message().size());
+  if (message.find("no clause") != std::string_view::npos) return "no clause fits";
+  if (message.find("contain itself") != std::string_view::npos || message.find("cycle") != std::string_view::npos) {
+    return "a cycle";
+  }
+  if (status.code() == absl::StatusCode::kResourceExhausted) return "a limit";
+  return status.code() == absl::StatusCode::kInvalidArgument ? kShapeError : status.ToString();
+}
+
+std::string CallText(const EntryCall& call) {
+  std::string text = absl::StrCat(call.entry, "(");
+  for (const Value& arg : call.args) absl::StrAppend(&text, text.ends_with("(") ? "" : ", ", arg.ToString());
+  return absl::StrCat(text, ")");
+}
+
+Verdict Rejected(const diagnostics::Diagnostics& diagnostics) {
+  std::string_view kind = diagnostics::DiagnosticName(diagnostics.all()[0].kind);
+  return {absl::StrCat("rejected, ", absl::string_view(kind.data(), kind.size())), diagnostics.Render()};
+}
+
+Verdict CheckRoundTrip(const std::string& text) {
+  Source first(text);
+  ir::Module module;
+  if (!text::ParseModule(first.id, module, first.diagnostics)) return Rejected(first.diagnostics);
+  std::string printed = text::PrintModule(module);
+  Source second(printed);
+  ir::Module again;
+  if (!text::ParseModule(second.id, again, second.diagnostics)) return {"round trip", second.diagnostics.Render()};
+  if (!ir::StructurallyEqual(module, again)) return {"round trip", printed};
+  if (text::PrintModule(again) != printed) return {"round trip", absl::StrCat("printed differently again:\n", printed)};
+  return {};
+}
+
+Verdict Compare(const std::string& level, const EntryCall& call, const absl::StatusOr<Value>& expected,
+                const absl::StatusOr<Value>& seen, double tolerance) {
+  std::string where = absl::StrCat("in ", CallText(call), ": ");
+  if (expected.ok() != seen.ok()) {
+    std::string detail =
+        absl::StrCat(where, "reference: ", expected.ok() ? expected->ToString() : expected.status().ToString(),
+                     "\nVM: ", seen.ok() ? seen->ToString() : seen.status().ToString());
+    return {absl::StrCat(level, expected.ok() ? " fails" : " misses an error"), detail};
+  }
+  if (!expected.ok()) {
+    std::string a = ErrorKind(expected.status()), b = ErrorKind(seen.status());
+    if (a == b) return {};
+    return {absl::StrCat(level, " error"),
+            absl::StrCat(where, "reference: ", expected.status().ToString(), "\nVM: ", seen.status().ToString())};
+  }
+  std::string difference = DiffValues(*seen, *expected, tolerance, tolerance);
+  if (difference.empty()) return {};
+  return {absl::StrCat(level, " value"),
+          absl::StrCat(where, difference, "\nreference: ", expected->ToString(), "\nVM: ", seen->ToString())};
+}
+
+// Dead code that would have failed on the extents of its operands need not fail: whether the program
+// without it gives what the VM gave, and the program before that gives the error.
+bool IsDeadError(const Program& program, const EntryCall& call, const absl::StatusOr<Value>& expected,
+                 const Value& seen, const driver::CompileOptions& options) {
+  if (options.opt_level == 0 || ErrorKind(expected.status()) != kShapeError) return false;
+  Source source(program.text);
+  absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
+  if (!module.ok()) return false;
+  bool failed = true, fails = true, agrees = false;
+  auto observe = [&](const passes::PassInfo& pass, const ir::Module& after) {
+    absl::StatusOr<Value> result = reference::Evaluate(after, call.entry, call.args, {.max_steps = kMaxSteps});
+    fails = ErrorKind(result.status()) == kShapeError;
+    if (failed && !fails && result.ok() && pass.name == "eliminate_dead_code") {
+      agrees = DiffValues(seen, *result, program.tolerance, program.tolerance).empty();
+    }
+    failed = fails;
+  };
+  (void)passes::RunPasses(*module, options.entries, options.opt_level, observe);
+  return agrees;
+}
+
+Verdict CheckLevel(const Program& program, int level, const std::vector<absl::StatusOr<Value>>& expected) {
+  std::string name = absl::StrCat("O", level);
+  Source source(program.text);
+  driver::CompileOptions options;
+  options.opt_level = level;
+  for (const EntryCall& call : program.calls) {
+    if (options.entries.empty() || options.entries.back() != call.entry) options.entries.push_back(call.entry);
+  }
+  absl::StatusOr<driver::CompiledProgram> compiled = driver::Compile(source.id, source.diagnostics, options);
+  if (!compiled.ok()) {
+    return {absl::StrCat(name, " compile ", absl::StatusCodeToString(compiled.status().code())),
+            absl::StrCat(compiled.status().ToString(), "\n", source.diagnostics.Render())};
+  }
+  absl::StatusOr<std::shared_ptr<const vm::Program>> linked =
+      vm::Program::Link(compiled->executable, {.allow_native = true});
+  if (!linked.ok()) return {absl::StrCat(name, " link"), linked.status().ToString()};
+  vm::MachineOptions limits;
+  limits.fuel = kFuel;
+  absl::StatusOr<std::unique_ptr<vm::Machine>> machine = vm::Machine::Create(*linked, limits);
+  if (!machine.ok()) return {absl::StrCat(name, " machine"), machine.status().ToString()};
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    const EntryCall& call = program.calls[i];
+    absl::StatusOr<Value> seen = (*machine)->Invoke(call.entry, call.args);
+    if (!expected[i].ok() && seen.ok() && IsDeadError(program, call, expected[i], *seen, options)) continue;
+    Verdict verdict = Compare(name, call, expected[i], seen, program.tolerance);
+    if (!verdict.failure.empty()) return verdict;
+    if ((*machine)->stats().live_objects != 0) {
+      return {absl::StrCat(name, " leak"),
+              absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
+    }
+  }
+  return {};
+}
+
+// What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
+std::string Pack(const Verdict& verdict) {
+  std::string zero(1, '\0');
+  std::string text = absl::StrCat(verdict.failure, zero, verdict.detail, zero, verdict.skipped ? "1" : "0");
+  uint64_t size = text.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+std::vector<Verdict> Unpack(std::string_view text) {
+  std::vector<Verdict> verdicts;
+  uint64_t size;
+  while (text.size() >= sizeof size) {
+    std::memcpy(&size, text.data(), sizeof size);
+    if (text.size() - sizeof size < size) break;
+    std::string one(text.substr(sizeof size, size));
+    size_t first = one.find('\0'), last = one.rfind('\0');
+    verdicts.push_back({one.substr(0, first), one.substr(first + 1, last - first - 1), one.back() == '1'});
+    text.remove_prefix(sizeof size + size);
+  }
+  return verdicts;
+}
+
+void WriteAll(int file, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t n = write(file, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+std::string ReadAll(int file) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(file, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  return text;
+}
+
+}  // namespace
+
+Verdict CheckProgram(const Program& program) {
+  Verdict verdict = CheckRoundTrip(program.text);
+  if (!verdict.failure.empty()) return verdict;
+  Source source(program.text);
+  absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
+  if (!module.ok()) return Rejected(source.diagnostics);
+  std::vector<absl::StatusOr<Value>> expected;
+  for (const EntryCall& call : program.calls) {
+    expected.push_back(reference::Evaluate(*module, call.entry, call.args, {.max_steps = kMaxSteps}));
+    if (expected.back().status().code() == absl::StatusCode::kResourceExhausted) return {"", "", true};
+  }
+  for (int level : {0, 3}) {
+    verdict = CheckLevel(program, level, expected);
+    if (!verdict.failure.empty()) return verdict;
+  }
+  return {};
+}
+
+bool IsAccepted(const Program& program) {
+  Source source(program.text);
+  return driver::ParseAndType(source.id, source.diagnostics).ok();
+}
+
+std::vector<Verdict> CheckInChild(std::span<const Program> programs) {
+  std::vector<Verdict> verdicts;
+  while (verdicts.size() < programs.size()) {
+    int verdict_pipe[2];
+    char error_name[] = "/tmp/random_program_XXXXXX";
+    int errors = mkstemp(error_name);
+    RVM_CHECK(errors >= 0 && pipe(verdict_pipe) == 0, "no pipe to a child");
+    unlink(error_name);
+    pid_t child = fork();
+    if (child == 0) {
+      close(verdict_pipe[0]);
+      dup2(errors, STDERR_FILENO);
+      for (const Program& program : programs.subspan(verdicts.size())) {
+        alarm(kSeconds);
+        WriteAll(verdict_pipe[1], Pack(CheckProgram(program)));
+      }
+      _exit(0);
+    }
+    close(verdict_pipe[1]);
+    std::vector<Verdict> told = Unpack(ReadAll(verdict_pipe[0]));
+    close(verdict_pipe[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    verdicts.insert(verdicts.end(), told.begin(), told.end());
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+      verdicts.push_back({"hang", absl::StrCat("does not end within ", kSeconds, " s")});
+    } else if (verdicts.size() < programs.size()) {
+      lseek(errors, 0, SEEK_SET);
+      int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      verdicts.push_back({"crash", absl::StrCat("signal ", signal, "\n", ReadAll(errors))});
+    }
+    close(errors);
+  }
+  return verdicts;
+}
+
+Verdict CheckInChild(const Program& program) { return CheckInChild(std::span(&program, 1))[0]; }
+
+}  // namespace rvm::random_programs

@@ -1,0 +1,32 @@
+// What must hold of every program: it types, its text reads back equal, and the VM, unoptimised
+// and optimised, gives what the reference evaluator gives, errors included.
+#ifndef RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
+#define RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/random/generator.h"
+
+namespace rvm::random_programs {
+
+struct Verdict {
+  std::string failure;  // what kind, "O3 value"; empty: none
+  std::string detail;
+  bool skipped = false;  // some call takes too many steps to compare
+};
+
+Verdict CheckProgram(const Program& program);
+
+// Whether the program parses and types.
+bool IsAccepted(const Program& program);
+
+// In another process, so that a crash ("crash") or an endless loop ("hang") is a verdict too. One process
+// serves all programs up to one that ends it.
+std::vector<Verdict> CheckInChild(std::span<const Program> programs);
+Verdict CheckInChild(const Program& program);
+
+}  // namespace rvm::random_programs
+
+#endif  // RVM_TESTS_RANDOM_CHECK_PROGRAM_H_

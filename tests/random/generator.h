@@ -1,0 +1,143 @@
+// Random Relay programs: well typed, always ending, from a seed.
+//
+// Floats are either exact or approximate in a whole program. Exact: only operations whose result is
+// defined to the bit, so that they may decide branches and become integers. Approximate:
+// also exp and sums and products of matrices, whose values stay small and never decide anything.
+#ifndef RVM_TESTS_RANDOM_GENERATOR_H_
+#define RVM_TESTS_RANDOM_GENERATOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "tests/random/random_types.h"
+
+namespace rvm::random_programs {
+
+struct EntryCall {
+  std::string entry;
+  std::vector<Value> args;
+};
+
+struct Program {
+  std::string text;
+  std::vector<EntryCall> calls;
+  double tolerance = 0;  // of floats in results, relative and absolute
+};
+
+Program Generate(uint64_t seed);
+
+class Generator {
+ public:
+  explicit Generator(uint64_t seed);
+  Program Run();
+
+ private:
+  struct Variable {
+    std::string name;  // with its `%`
+    TypeRef type;
+  };
+  struct Signature {
+    std::string name;  // with its `@` or `%`
+    std::vector<std::string> type_params;
+    std::vector<TypeRef> params;
+    TypeRef result;
+    // Texts of which the first argument is one; empty: anything of its type. This is how
+    // recursion ends: each text is less than the caller's own first argument.
+    std::vector<std::string> first_args;
+  };
+  // A pattern while it is split: a constructor or a tuple with fields, or a leaf.
+  struct Pattern {
+    TypeRef type;
+    const Adt::Constructor* constructor = nullptr;
+    bool is_leaf = true;
+    std::vector<Pattern> fields;
+  };
+
+  // ---- generate_types.cc
+  void MakeAdts();
+  TypeRef RandomScalar();
+  TypeRef RandomTensor();
+  TypeRef RandomType(int depth);
+  TypeRef RandomDataType(int depth);
+  TypeRef RandomAdtType(int depth);
+  TypeRef FieldType(const Adt& adt, bool may_recurse);
+  Value RandomValue(const TypeRef& type, int depth, std::map<std::string, int64_t>& dims);
+  Literal RandomLiteral(DataType dtype, Shape shape);
+
+  // ---- generate_module.cc
+  void MakeFunction();
+  void MakeMutualPair();
+  Signature RandomSignature(const std::string& name, bool is_entry);
+  std::string Header(const Signature& signature);
+  std::string Body(const Signature& signature, int depth);
+  std::string CountedBody(const Signature& signature, const std::vector<Signature>& recursive);
+  std::string StructuralBody(const Signature& signature);
+  std::string OpenHelper(const TypeRef& type);
+  Program MakeProgram();
+
+  // ---- generate_expr.cc
+  std::string Expr(const TypeRef& type, int depth);
+  std::string Leaf(const TypeRef& type);
+  std::string OwnForm(const TypeRef& type, int depth);
+  std::string Let(const TypeRef& type, int depth);
+  std::string LocalFunction(const TypeRef& type, int depth);
+  std::string Effect(const TypeRef& type, int depth);
+  std::string FunctionLiteral(const TypeRef& type, int depth);
+  std::string FunctionValue(const TypeRef& type, int depth);
+  std::string CallClosure(const TypeRef& type, int depth);
+  std::string CallGlobal(const TypeRef& type, int depth);
+  std::string CallRecursive(const TypeRef& type, int depth);
+  std::string CallWith(const Signature& signature, Bindings bindings, int depth);
+  std::string Project(const TypeRef& type, int depth);
+  std::string Construct(const TypeRef& type, const Adt::Constructor& constructor, int depth);
+  std::vector<std::string> VariablesOf(const TypeRef& type) const;
+  std::string NewName(const char* stem);
+  TypeRef UsefulType(int depth);
+
+  // ---- generate_match.cc
+  std::string Match(const TypeRef& type, int depth);
+  std::string MatchOn(const std::string& value, const TypeRef& value_type, const TypeRef& type, int depth);
+  std::vector<Pattern> SplitPatterns(const TypeRef& type);
+  bool SplitOnce(const Pattern& pattern, std::vector<Pattern>& out);
+  bool SplitInside(const Pattern& pattern, std::vector<Pattern>& out);
+  std::string PatternText(const Pattern& pattern);
+
+  // ---- generate_operator.cc
+  std::string Operator(const TypeRef& type, int depth);
+  std::string Number(DataType dtype);
+  std::string TensorConstant(const TypeRef& type);
+  std::string Elementwise(const TypeRef& type, int depth);
+  std::string BoolOperator(const TypeRef& type, int depth);
+  std::string IntOperator(const TypeRef& type, int depth);
+  std::string ExactFloatOperator(const TypeRef& type, int depth);
+  std::string SmoothFloatOperator(const TypeRef& type, int depth);
+  std::string Cast(const TypeRef& type, int depth);
+  std::string Reduction(const TypeRef& type, int depth);
+  std::string Movement(const TypeRef& type, int depth);
+  std::string Join(const TypeRef& type, int depth);
+  std::string Select(const TypeRef& type, int depth);
+  std::string OpenOperator(const TypeRef& type, int depth);
+  std::string Operand(const TypeRef& type, int depth);  // of a shape that broadcasts to `type`
+  TypeRef WithDims(const TypeRef& type, const std::vector<int64_t>& shape) const;
+  DataType NumericDType();
+
+  Dice dice_;
+  bool smooth_ = false;  // floats are approximate
+  std::vector<DataType> dtypes_;
+  std::deque<Adt> adts_;
+  std::vector<Signature> functions_;
+  std::vector<Signature> recursive_;  // what the body in hand may call of itself
+  std::vector<Variable> scope_;
+  std::vector<std::string> definitions_;
+  std::map<std::string, std::string> open_helpers_;  // by type: a function that forgets extents
+  int budget_ = 0;
+  int names_ = 0;
+};
+
+}  // namespace rvm::random_programs
+
+#endif  // RVM_TESTS_RANDOM_GENERATOR_H_

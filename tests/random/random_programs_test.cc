@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+
+#include "tests/random/check_program.h"
+#include "tests/random/generator.h"
+#include "tests/random/shrink.h"
+
+namespace rvm::random_programs {
+namespace {
+
+TEST(RandomPrograms, VmAndReferenceAgree) {
+  std::vector<Program> programs;
+  for (uint64_t seed = 1; seed <= 500; ++seed) programs.push_back(Generate(seed));
+  std::vector<Verdict> verdicts = CheckInChild(programs);
+  int skipped = 0;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    skipped += verdicts[i].skipped ? 1 : 0;
+    EXPECT_EQ(verdicts[i].failure, "") << "seed " << i + 1 << ": " << verdicts[i].detail << "\n" << programs[i].text;
+  }
+  EXPECT_LT(skipped, 25);
+}
+
+TEST(RandomPrograms, SameSeedSameProgram) {
+  EXPECT_EQ(Generate(7).text, Generate(7).text);
+  EXPECT_NE(Generate(7).text, Generate(8).text);
+}
+
+TEST(Check, SeesWhatIsWrong) {
+  EXPECT_EQ(CheckInChild({"def @main() -> int32 { True }\n", {{"main", {}}}}).failure, "rejected, ResultTypeMismatch");
+  EXPECT_EQ(CheckInChild({"def @main(%x: int32) -> int32 { @main(%x) }\n",
+                          {{"main", {Value::Tensor(Literal::ScalarInt(kInt32, 1))}}}})
+                .skipped,
+            true);
+}
+
+TEST(Shrink, KeepsOnlyWhatFails) {
+  Program program{
+      "type T { C(int32), D, }\n"
+      "def @unused(%x: int32) -> int32 { %x * 2 }\n"
+      "def @main(%x: int32) -> int32 { let %y = %x + 1; match (C(%y)) { C(%z) => if (%z < 3) { tanh(1f); 7 * %z } else "
+      "{ 2 }, D => 4 } }\n",
+      {{"main", {}}, {"main", {}}}};
+  Program small =
+      Shrink(program, [](const Program& p) { return IsAccepted(p) && p.text.find("tanh") != std::string::npos; });
+  EXPECT_EQ(small.calls.size(), 1u);
+  EXPECT_EQ(small.text.find("unused"), std::string::npos) << small.text;
+  EXPECT_EQ(small.text.find("match"), std::string::npos) << small.text;
+}
+
+}  // namespace
+}  // namespace rvm::random_programs
