@@ -216,13 +216,16 @@ absl::Status FunctionEmitter::EmitFunctionCall(FunctionId callee, const std::vec
   return Deliver(out, type, var, target);
 }
 
-// A closure that calls itself knows its code: a direct call with itself in front.
+// A closure that calls itself knows its code: a direct call with itself in front, where this is the
+// last use of itself. The verifier does not see of a copy that it is the same closure.
 absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target) {
   const ir::Var* callee = ir::Cast<ir::VarExpr>(call.callee)->var;
-  if (callee == pending_.self) {
+  const bool is_self = callee == pending_.self;
+  const bool is_tail = var == nullptr && target.is_tail;
+  if (is_self && is_tail) {
     std::vector<ir::Expr*> args = {call.callee};
     args.insert(args.end(), call.args.begin(), call.args.end());
-    return EmitFunctionCall(pending_.id, args, var, target);
+    return EmitSelfTailCall(args);
   }
   std::vector<ir::Expr*> atoms = call.args;
   atoms.push_back(call.callee);
@@ -236,14 +239,19 @@ absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Va
     regs.push_back(reg);
   }
   RVM_ASSIGN_OR_RETURN(Reg closure, Consume(call.callee, closure_type, operands, atoms, call.args.size()));
-  if (var == nullptr && target.is_tail && tables_.IsAssignable(type, result_type_)) {
+  if (is_tail && tables_.IsAssignable(type, result_type_)) {
     code_.Op(Opcode::kTailCallClosure).R(closure).Rs(regs);
     Release(operands);
     return absl::OkStatus();
   }
   Release(operands);
   Reg out = Destination(var, target, type);
-  code_.Op(Opcode::kCallClosure).R(out).R(closure).Rs(regs);
+  if (is_self && closure == Reg(0)) {
+    regs.insert(regs.begin(), closure);
+    code_.Op(Opcode::kCall).R(out).U32(pending_.id.value).Rs(regs);
+  } else {
+    code_.Op(Opcode::kCallClosure).R(out).R(closure).Rs(regs);
+  }
   return Deliver(out, type, var, target);
 }
 
