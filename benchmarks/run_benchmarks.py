@@ -16,8 +16,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
+import load_time  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
+import vm_share  # noqa: E402
 
 
 def load(path):
@@ -144,8 +146,12 @@ def models(folder):
     return table([row for benchmark in (g2p, tree_lstm, lstm) for row in benchmark(folder)])
 
 
+def share(folder):
+    return vm_share.table(folder, load)
+
+
 # By the name that chooses it on the command line.
-TABLES = {"models": models, "vm": programs}
+TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table}
 
 
 def main():

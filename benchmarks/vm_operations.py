@@ -43,6 +43,12 @@ OPERATIONS = (
     ("call of a closure, its captures, return", CLOSURE),
     ("make a cell of two fields and drop it", CELL),
 )
+# Operation, loop of operations/operation_benchmark.cc.
+LOOPS = (
+    ("tag of a constructor, and branch", "get_tag"),
+    ("call of a kernel, 3 arguments, result planned", "call_kernel_planned"),
+    ("call of a kernel, 3 arguments, result on the heap and dropped", "call_kernel"),
+)
 
 
 def instructions(command, folder):
@@ -62,6 +68,20 @@ def costs(model, folder):
     return seconds / rounds * 1e9, (many - few) / 100_000
 
 
+def loop_costs(loop, folder):
+    """As costs, of a loop in assembly."""
+    tool = relayvm.built("//benchmarks/operations:operation_benchmark")
+    ns = float(relayvm.must(tool, loop, 5_000_000))
+    if shutil.which("valgrind") is None:
+        return ns, None
+    few, many = (instructions([tool, loop, n], folder) for n in (10_000, 20_000))
+    return ns, (many - few) / (7 * 10_000)  # it runs seven times
+
+
+def row(name, cost):
+    return f"| {name} | {cost[0]:.2f} | {'' if cost[1] is None else f'{cost[1]:.1f}'} |"
+
+
 def table(folder):
     lines = ["| Operation of the VM | ns | host instructions |", "|---|---:|---:|"]
     empty = None
@@ -72,5 +92,8 @@ def table(folder):
         cost = costs(relayvm.compile_file(source, f"{folder}/operation.rvm", 3), folder)
         shown = cost if empty is None else [None if a is None else a - b for a, b in zip(cost, empty)]
         empty = empty or cost
-        lines.append(f"| {name} | {shown[0]:.2f} | {'' if shown[1] is None else f'{shown[1]:.1f}'} |")
+        lines.append(row(name, shown))
+    empty = loop_costs("loop", folder)
+    for name, loop in LOOPS:
+        lines.append(row(name, [None if a is None else a - b for a, b in zip(loop_costs(loop, folder), empty)]))
     return "\n".join(lines) + "\n"

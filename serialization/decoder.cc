@@ -516,4 +516,15 @@ absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOp
   return Decoder(bytes, options).Run();
 }
 
+std::vector<SectionSize> SectionSizes(std::span<const uint8_t> bytes) {
+  ByteReader table(bytes.subspan(format::kHeaderBytes), format::kHeaderBytes, "section table");
+  std::vector<SectionSize> sizes;
+  for (uint32_t i = 0; i < format::kNumSections; ++i) {
+    table.U64();  // id and checksum
+    table.U64();  // offset
+    sizes.push_back({format::SectionName(static_cast<Section>(i + 1)), table.U64()});
+  }
+  return sizes;
+}
+
 }  // namespace rvm

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,13 @@ absl::StatusOr<MappedFile> MapFile(const std::string& path);
 
 // Maps the file and decodes it; constants stay in the mapping, which lives as long as they.
 absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants = false);
+
+struct SectionSize {
+  std::string_view name;
+  uint64_t bytes;
+};
+// REQUIRES: Decode takes `bytes`.
+std::vector<SectionSize> SectionSizes(std::span<const uint8_t> bytes);
 
 }  // namespace rvm
 

@@ -40,6 +40,14 @@ def must(*command, **options):
     return done.stdout
 
 
+def built(target):
+    """The program that bazel makes of `//folder:name`, made if it is not there."""
+    path = os.path.join(ROOT, "bazel-bin", target.removeprefix("//").replace(":", "/"))
+    if not os.path.exists(path):
+        must("bazel", "build", target, cwd=ROOT, timeout=3600)
+    return path
+
+
 def compile_file(source, output, level=2, params=(), extra=()):
     options = [option for file in params for option in ("--params", file)]
     must(COMPILER, "compile", source, "-o", output, f"-O{level}", *options, *extra)

@@ -21,16 +21,6 @@
 namespace rvm::tools {
 namespace {
 
-absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("saw `", text, "` for ", flag, "; expected a whole number from ", least));
-  }
-  return value;
-}
-
 absl::StatusOr<int64_t> ReadBytes(const std::string& flag, const std::string& text) {
   size_t unit = std::string("KMG").find(text.empty() ? '?' : text.back());
   int shift = unit == std::string::npos ? 0 : 10 * static_cast<int>(unit + 1);
@@ -48,8 +38,37 @@ absl::StatusOr<Value> ReadNpyFile(const std::string& path) {
   return Value::Tensor(std::move(literal));
 }
 
-absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const Entry& entry,
+// Of this process, all threads. On a busy machine it says more than the time on the clock.
+double ProcessorMilliseconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+std::string TimesText(std::vector<double> milliseconds, double least_of_processor) {
+  std::sort(milliseconds.begin(), milliseconds.end());
+  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms; least of the processor %.3f ms\n",
+                         milliseconds.size(), milliseconds.front(), milliseconds[milliseconds.size() / 2],
+                         milliseconds.back(), least_of_processor);
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw `", text, "` for ", flag, "; expected a whole number from ", least));
+  }
+  return value;
+}
+
+absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const std::string& entry_name,
                                             const std::vector<std::string>& texts) {
+  const Entry* found = executable.FindEntry(entry_name);
+  if (found == nullptr) return std::vector<Value>();
+  const Entry& entry = *found;
   const FunctionDesc& function = executable.functions[entry.function.value];
   if (texts.size() != function.num_params) {
     std::string params;
@@ -84,22 +103,6 @@ absl::Status WriteNpy(const Value& value, const std::string& path) {
   if (!file) return absl::UnavailableError(absl::StrCat("cannot write `", path, "`"));
   return absl::OkStatus();
 }
-
-// Of this process, all threads. On a busy machine it says more than the time on the clock.
-double ProcessorMilliseconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
-}
-
-std::string TimesText(std::vector<double> milliseconds, double least_of_processor) {
-  std::sort(milliseconds.begin(), milliseconds.end());
-  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms; least of the processor %.3f ms\n",
-                         milliseconds.size(), milliseconds.front(), milliseconds[milliseconds.size() / 2],
-                         milliseconds.back(), least_of_processor);
-}
-
-}  // namespace
 
 std::string_view RunOptionsHelp() {
   return R"(  --entry NAME          the function to call (main)
@@ -187,11 +190,7 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
 
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out) {
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
-  std::vector<Value> args;
-  // Without the entry, Invoke says which there are.
-  if (const Entry* entry = program->executable().FindEntry(options.entry); entry != nullptr) {
-    RVM_ASSIGN_OR_RETURN(args, ReadArgs(program->executable(), *entry, options.args));
-  }
+  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArgs(program->executable(), options.entry, options.args));
   Value result;
   std::vector<double> times;
   double least_of_processor = std::numeric_limits<double>::infinity();

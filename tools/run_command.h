@@ -30,6 +30,16 @@ struct RunOptions {
 // if a digit follows; after `--` all are values.
 absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, std::vector<std::string>& rest);
 
+// A whole number that is at least `least`; `flag` is for the message.
+absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least);
+
+// The values that `texts` are for the parameters of `entry`. None if there is no such entry: Machine::Invoke says so.
+absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const std::string& entry,
+                                            const std::vector<std::string>& texts);
+
+// Of a result that is one tensor.
+absl::Status WriteNpy(const Value& value, const std::string& path);
+
 // The part of --help on those flags and on how values are written.
 std::string_view RunOptionsHelp();
 

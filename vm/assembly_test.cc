@@ -12,6 +12,7 @@
 #include "serialization/assembler.h"
 #include "serialization/isa/isa.h"
 #include "vm/machine.h"
+#include "vm/profiler/profiler.h"
 #include "vm/value_text.h"
 
 namespace rvm::vm {
@@ -75,6 +76,7 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
       kernels.push_back(desc.symbol == "add4" ? AddFour : AddAndCount);
     program_ = *Program::LinkWithKernels(*verified, kernels);
     machine_ = *Machine::Create(program_, {});
+    watched_ = *Machine::Create(program_, {.profiler = &profiler_});
   }
 
   // The value of `entry(arguments)` as text, or the error.
@@ -91,12 +93,19 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
     }
     auto result = machine_->Invoke(entry->name, values);
     EXPECT_EQ(machine_->stats().live_objects, 0) << call;
+    auto watched = watched_->Invoke(entry->name, values);
+    EXPECT_EQ(watched.status(), result.status()) << call;
+    EXPECT_EQ(watched_->stats().allocations, machine_->stats().allocations) << call;
     if (!result.ok()) return result.status();
+    EXPECT_EQ(watched->ToString(), result->ToString()) << call;
     return result->ToString();
   }
 
   std::shared_ptr<const Program> program_;
   std::unique_ptr<Machine> machine_;
+  // Runs everything, too: a profiler changes nothing.
+  Profiler profiler_;
+  std::unique_ptr<Machine> watched_;
 };
 
 TEST_P(AssemblyTest, GivesWhatItSays) {

@@ -132,8 +132,8 @@ class Importer {
 // Fields first: a task visits a slot or builds a value of the values that its fields left.
 class Exporter {
  public:
-  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap)
-      : executable_(executable), link_(link), heap_(heap) {}
+  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, Profiler* profiler)
+      : executable_(executable), link_(link), heap_(heap), profiler_(profiler) {}
 
   absl::StatusOr<Value> Export(Slot slot, TypeId type) {
     tasks_.push_back({slot, type, false});
@@ -226,7 +226,9 @@ class Exporter {
   Value ExportTensor(Tensor& tensor) {
     Shape shape(tensor.dims, tensor.dims + tensor.rank);
     int64_t bytes = NumElements(shape).value_or(0) * tensor.dtype.bytes();
-    if (std::shared_ptr<const void> owner = heap_.Detach(&tensor); owner != nullptr) {
+    std::shared_ptr<const void> owner = heap_.Detach(&tensor);
+    if (profiler_ != nullptr) profiler_->CountExported(bytes, /*copied=*/owner == nullptr);
+    if (owner != nullptr) {
       return Value::Tensor(
           Literal(tensor.dtype, std::move(shape), Buffer::Borrow(tensor.data, bytes, std::move(owner))));
     }
@@ -237,6 +239,7 @@ class Exporter {
   const Executable& executable_;
   const LinkInfo& link_;
   Heap& heap_;
+  Profiler* profiler_;
   std::vector<Task> tasks_;
   std::vector<Value> values_;
   absl::flat_hash_map<const Object*, Value> shared_;
@@ -251,8 +254,8 @@ absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& l
 }
 
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type) {
-  return Exporter(executable, link, heap).Export(slot, type);
+                                  TypeId type, Profiler* profiler) {
+  return Exporter(executable, link, heap, profiler).Export(slot, type);
 }
 
 }  // namespace rvm::vm

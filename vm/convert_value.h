@@ -7,6 +7,7 @@
 #include "serialization/executable.h"
 #include "vm/link_info.h"
 #include "vm/memory/heap.h"
+#include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
 
@@ -18,8 +19,9 @@ absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& l
 // The value in a register of `type`. Big tensors leave the heap with their memory, others are
 // copied. The slot still owns what it owned and must be dropped. What is shared stays
 // shared. kInvalidArgument for a cycle of references, which no Value can be.
+// `profiler`, if there is one, is told of each tensor.
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type);
+                                  TypeId type, Profiler* profiler = nullptr);
 
 }  // namespace rvm::vm
 

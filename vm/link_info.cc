@@ -76,7 +76,7 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
     info.function = kernels[index];
   } else {
     RVM_ASSIGN_OR_RETURN(RecipePlan recipe, MakeRecipePlan(desc, executable.recipes[index]));
-    info.recipe = std::make_unique<const RecipePlan>(std::move(recipe));
+    info.recipe = std::make_shared<const RecipePlan>(std::move(recipe));
   }
   info.desc = &desc;
   auto is_static = [](const KernelTensor& t) { return StaticShape(t.dims).has_value(); };

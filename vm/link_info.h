@@ -48,7 +48,7 @@ struct KernelInfo {
     const std::string* what;
   };
   RvmKernel function = nullptr;
-  std::unique_ptr<const RecipePlan> recipe;  // instead of the function
+  std::shared_ptr<const RecipePlan> recipe;  // instead of the function
   const KernelDesc* desc = nullptr;
   bool is_static = false;  // every dim of params and results is a constant
   std::vector<TensorInfo> params;

@@ -8,20 +8,37 @@
 #include "vm/convert_value.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/link_info.h"
+#include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
 
 struct Machine::Impl {
   Impl(std::shared_ptr<const Program> p, const MachineOptions& options)
       : program(std::move(p)),
+        profiler(options.profiler),
         interpreter(program->executable(), program->link_info(),
                     {options.memory_limit_bytes, options.stack_limit_bytes, options.fuel, options.time_limit_ms,
-                     options.fail_allocation, options.threads}) {}
+                     options.fail_allocation, options.threads},
+                    profiler) {}
 
   absl::StatusOr<std::vector<Slot>> ImportArgs(const Entry& entry, std::span<const Value> args);
   absl::StatusOr<Value> Run(const Entry& entry, std::span<const Value> args);
 
+  // Nothing in the heap is reachable any more: frees it. After an error that is whatever the frames owned; after
+  // success, what cycles of references kept.
+  void CleanUp(bool succeeded);
+  // Invoke's steps, one after the other, each within a phase of the profile.
+  template <typename F>
+  auto During(ProfilePhase phase, F&& step) {
+    if (profiler == nullptr) return step();
+    profiler->BeginPhase(phase);
+    auto result = step();
+    profiler->EndPhase(phase);
+    return result;
+  }
+
   std::shared_ptr<const Program> program;
+  Profiler* profiler;  // null: none
   Interpreter interpreter;
 };
 
@@ -62,13 +79,22 @@ absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, 
 }
 
 absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Value> args) {
-  RVM_ASSIGN_OR_RETURN(std::vector<Slot> slots, ImportArgs(entry, args));
-  RVM_ASSIGN_OR_RETURN(Slot result, interpreter.Run(entry.function, slots));
+  RVM_ASSIGN_OR_RETURN(std::vector<Slot> slots, During(ProfilePhase::kImport, [&] { return ImportArgs(entry, args); }));
+  RVM_ASSIGN_OR_RETURN(Slot result, During(ProfilePhase::kRun, [&] { return interpreter.Run(entry.function, slots); }));
   const Executable& executable = program->executable();
   TypeId type = executable.functions[entry.function.value].result;
-  RVM_ASSIGN_OR_RETURN(Value value, ExportValue(executable, program->link_info(), interpreter.heap(), result, type));
-  if (IsPointerType(executable, type)) interpreter.heap().Drop(result);
-  return value;
+  return During(ProfilePhase::kExport, [&] {
+    Heap& heap = interpreter.heap();
+    absl::StatusOr<Value> value = ExportValue(executable, program->link_info(), heap, result, type, profiler);
+    if (value.ok() && IsPointerType(executable, type)) heap.Drop(result);
+    return value;
+  });
+}
+
+void Machine::Impl::CleanUp(bool succeeded) {
+  Heap& heap = interpreter.heap();
+  if (succeeded && heap.live_objects() != 0) heap.CollectCycles();
+  if (!succeeded || heap.live_objects() != 0) interpreter.Reset();
 }
 
 absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<const Value> args) {
@@ -81,11 +107,10 @@ absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<con
         absl::StrCat("no entry `", std::string(entry_name), "`; the executable has ", names.empty() ? "none" : names));
   }
   absl::StatusOr<Value> result = impl_->Run(*entry, args);
-  // Nothing in the heap is reachable now. After an error that is whatever the frames owned;
-  // after success, what cycles of references kept.
-  Heap& heap = impl_->interpreter.heap();
-  if (result.ok() && heap.live_objects() != 0) heap.CollectCycles();
-  if (!result.ok() || heap.live_objects() != 0) impl_->interpreter.Reset();
+  impl_->During(ProfilePhase::kCleanup, [&] {
+    impl_->CleanUp(result.ok());
+    return true;
+  });
   return result;
 }
 

@@ -30,6 +30,7 @@ struct MappedFile;
 
 namespace rvm::vm {
 
+class Profiler;
 struct LinkInfo;
 
 struct LoadOptions {
@@ -74,6 +75,7 @@ struct MachineOptions {
   int64_t time_limit_ms = -1;                     // of one Invoke; -1: none
   int threads = 1;                                // that share the work of one kernel; results do not depend on it
   int64_t fail_allocation = 0;                    // for tests: the allocation with this number fails; 0: none
+  Profiler* profiler = nullptr;                   // watches every instruction: vm/profiler; outlives the machine
 };
 
 struct MachineStats {

@@ -7,6 +7,7 @@
 #include "serialization/decoder.h"
 #include "serialization/disassembler.h"
 #include "serialization/verifier.h"
+#include "tools/relayvm/file_sizes.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -15,6 +16,7 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"--kernels", "", "list the kernels: symbols, shapes, checks, schedules"},
     {"--constants", "", "list the constants: types and sizes"},
+    {"--sizes", "", "show where the bytes go: sections, functions, constants, kernels"},
     {"--code", "", "print everything as assembly, long constants cut"},
     {"--full", "", "print everything as assembly that reads back (implies --code)"},
     {"--check", "", "also compare the checksum of the constants"},
@@ -99,7 +101,9 @@ void PrintConstants(const Executable& executable) {
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .rvm file"));
-  absl::StatusOr<Executable> decoded = DecodeFile(path, options.Has("--check"));
+  RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
+  absl::StatusOr<Executable> decoded =
+      Decode(file.bytes, {.owner = file.owner, .check_constants = options.Has("--check")});
   if (!decoded.ok()) return absl::Status(decoded.status().code(), absl::StrCat(path, ": ", decoded.status().message()));
   absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(*std::move(decoded));
   if (!verified.ok())
@@ -114,6 +118,7 @@ absl::Status Run(std::span<const std::string> args) {
   PrintSummary(executable, path);
   if (options.Has("--kernels")) PrintKernels(executable);
   if (options.Has("--constants")) PrintConstants(executable);
+  if (options.Has("--sizes")) std::cout << FileSizesText(file.bytes, executable);
   return absl::OkStatus();
 }
 
@@ -130,6 +135,7 @@ Verifies the file; runs nothing of it.
 Examples:
   relayvm inspect model.rvm --kernels
   relayvm inspect model.rvm --code
+  relayvm inspect model.rvm --sizes
 )",
     .run = Run,
 };

@@ -11,8 +11,8 @@
 namespace rvm::tools {
 namespace {
 
-constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,    &kCompileVerb, &kRunVerb,   &kEvalVerb,
-                                  &kInspectVerb, &kVerifyVerb, &kSignVerb,    &kKeyGenVerb};
+constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,   &kCompileVerb, &kRunVerb,  &kEvalVerb,  &kInspectVerb,
+                                  &kProfileVerb, &kBenchVerb, &kVerifyVerb,  &kSignVerb, &kKeyGenVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {

@@ -34,6 +34,8 @@ extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
 extern const Verb kInspectVerb;
+extern const Verb kProfileVerb;
+extern const Verb kBenchVerb;
 extern const Verb kVerifyVerb;
 extern const Verb kSignVerb;
 extern const Verb kKeyGenVerb;

@@ -7,6 +7,7 @@
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
 #include "vm/interpreter/exec_control.h"
+#include "vm/interpreter/exec_probe.h"
 #include "vm/interpreter/exec_scalar.h"
 #include "vm/interpreter/exec_tensor.h"
 
@@ -23,6 +24,7 @@ constexpr std::array<Handler, 256> MakeHandlers() {
   handlers[kHaltCode[0]] = ExecHalt;
 #define RVM_OP(code, Name, mnemonic, operands, flow, semantics) handlers[code] = Exec##Name;
 #include "serialization/isa/isa.def"
+  handlers[kProbeCode] = ExecProbe;
   return handlers;
 }
 
@@ -42,19 +44,22 @@ size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot
 
 constinit const std::array<Handler, 256> kHandlers = MakeHandlers();
 
-Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits)
+Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
+                         Profiler* profiler)
     : executable_(executable),
-      link_(link),
+      link_(profiler == nullptr ? link : profiler->Attach(executable, link, ProbeKernel)),
       heap_(link.layouts, limits.memory_bytes, limits.fail_allocation),
       arena_(heap_),
       // A frame at the soft end, the frame it may call, and arguments on their way.
       stack_(limits.stack_bytes, 4 * int64_t{MaxFrameSlots(link)}),
       scratch_offset_(MaxFrameSlots(link)),
-      functions_(link.functions.data()),
+      functions_(link_.functions.data()),
       layouts_(link.layouts.data()),
       root_{kHaltCode, 1 + kLinkSlots, 1, 0},
       fuel_limit_(limits.fuel),
-      time_limit_ms_(limits.time_ms) {
+      time_limit_ms_(limits.time_ms),
+      profiler_(profiler) {
+  if (profiler_ != nullptr) profiler_->WatchHeap(heap_);
   buffers_.resize(link.max_kernel_tensors + 1);
   scalars_.resize(link.max_kernel_tensors + 1);
   symbols_.resize(link.max_symbols + 1);
@@ -130,6 +135,7 @@ int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo*
     stack_soft_end_ = stack_.soft_end();
   }
   frame_after_poll_ = r;
+  if (profiler_ != nullptr) profiler_->WillRetry();
   return budget;
 }
 

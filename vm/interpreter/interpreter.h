@@ -28,6 +28,7 @@
 #include "vm/link_info.h"
 #include "vm/memory/arena.h"
 #include "vm/memory/heap.h"
+#include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
 
@@ -42,8 +43,9 @@ struct InterpreterLimits {
 
 class Interpreter {
  public:
-  // `executable` (verified) and `link` outlive the interpreter.
-  Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits);
+  // `executable` (verified) and `link` outlive the interpreter, and so does `profiler`, which may be null.
+  Interpreter(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
+              Profiler* profiler = nullptr);
 
   // Runs `function` with arguments that it comes to own. An error has a backtrace, and leaves
   // objects behind: the caller resets.
@@ -79,6 +81,7 @@ class Interpreter {
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
   bool GrowWorkspace(int64_t bytes);
   bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);
+  int32_t RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes);
   void StoreScalars(const KernelCall& call, Slot* r);
   bool SetError(absl::Status error) {
     error_ = std::move(error);
@@ -123,6 +126,7 @@ class Interpreter {
   int64_t workspace_bytes_ = 0;
 
   absl::Status error_;
+  Profiler* profiler_;  // null: none, and then no instruction has the probe's code
 };
 
 }  // namespace rvm::vm

@@ -60,15 +60,21 @@ bool Interpreter::GrowWorkspace(int64_t bytes) {
   return workspace_ != nullptr;
 }
 
+int32_t Interpreter::RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes) {
+  if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
+  int32_t code = RunRecipe(*kernel.recipe, buffers_.data(), symbols_, workspace_bytes, context_);
+  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
+  return code;
+}
+
 bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
   int64_t needed = workspace_bytes;
   if (kernel.recipe != nullptr && __builtin_add_overflow(needed, kernel.recipe->scratch_bytes, &needed)) [[unlikely]]
     return SetError(OutOfMemory());
   if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
     return SetError(OutOfMemory());
-  int32_t code = kernel.recipe == nullptr
-                     ? kernel.function(buffers_.data(), symbols_.data(), &context_)
-                     : RunRecipe(*kernel.recipe, buffers_.data(), symbols_, workspace_bytes, context_);
+  int32_t code = kernel.recipe == nullptr ? kernel.function(buffers_.data(), symbols_.data(), &context_)
+                                          : RunRecipeOf(kernel, workspace_bytes);
   switch (code) {
     [[likely]] case kRvmOk:
       // Calls of kernels are too few and too long for the budget of jumps and calls.

@@ -1,0 +1,84 @@
+#include "tools/json_writer.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace rvm::tools {
+
+void JsonWriter::NewLine() {
+  text_ += '\n';
+  text_.append(static_cast<size_t>(depth_), ' ');
+}
+
+void JsonWriter::BeforeValue() {
+  if (std::exchange(has_key_, false)) return;
+  if (!std::exchange(is_first_, false)) text_ += ',';
+  if (depth_ > 0) NewLine();
+}
+
+JsonWriter& JsonWriter::Open(char bracket) {
+  BeforeValue();
+  text_ += bracket;
+  ++depth_;
+  is_first_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Close(char bracket) {
+  --depth_;
+  if (!is_first_) NewLine();
+  text_ += bracket;
+  is_first_ = false;
+  return *this;
+}
+
+void JsonWriter::Quote(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  text_ += '"';
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20) {
+      absl::StrAppend(&text_, "\\u00", std::string(1, kHex[byte >> 4]), std::string(1, kHex[byte & 15]));
+      continue;
+    }
+    if (c == '"' || c == '\\') text_ += '\\';
+    text_ += c;
+  }
+  text_ += '"';
+}
+
+JsonWriter& JsonWriter::Key(std::string_view name) {
+  BeforeValue();
+  Quote(name);
+  text_ += ": ";
+  has_key_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::String(std::string_view text) {
+  BeforeValue();
+  Quote(text);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Int(int64_t number) {
+  BeforeValue();
+  absl::StrAppend(&text_, number);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Number(double number) {
+  BeforeValue();
+  if (!std::isfinite(number)) {
+    text_ += "null";
+    return *this;
+  }
+  char digits[64];
+  auto [end, error] = std::to_chars(digits, digits + sizeof(digits), number, std::chars_format::fixed, 3);
+  text_.append(digits, end);
+  return *this;
+}
+
+}  // namespace rvm::tools

@@ -1,0 +1,294 @@
+#include "tools/profile_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/json_writer.h"
+
+namespace rvm::tools {
+namespace {
+
+using vm::Profile;
+using vm::ProfilePhase;
+
+// What instructions are for, as far as the split of the time tells them apart.
+enum class Purpose { kKernelCall, kMemory, kOther };
+
+Purpose PurposeOf(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kCallKernel:
+    case Opcode::kCallKernelPlanned:
+    case Opcode::kCallKernelDynamic: return Purpose::kKernelCall;
+    case Opcode::kMakeCell:
+    case Opcode::kMakeCellIn:
+    case Opcode::kDrop:
+    case Opcode::kDropShell: return Purpose::kMemory;
+    default: return Purpose::kOther;
+  }
+}
+
+struct Part {
+  std::string_view name;  // in JSON
+  std::string_view text;
+  double ns;
+};
+
+// All of the time, in disjoint parts.
+std::vector<Part> Split(const Profile& profile) {
+  double kernels = 0, calls = 0, memory = 0, other = 0;
+  for (const Profile::KernelRow& row : profile.kernels) kernels += row.ns;
+  for (const Profile::OpcodeRow& row : profile.opcodes) {
+    Purpose purpose = PurposeOf(row.opcode);
+    (purpose == Purpose::kKernelCall ? calls : purpose == Purpose::kMemory ? memory : other) += row.ns;
+  }
+  auto phase = [&](ProfilePhase p) { return profile.phases[static_cast<size_t>(p)].ns; };
+  return {{"kernels", "kernels", kernels},
+          {"kernel_calls", "calls of kernels: arguments, shapes, memory of results", calls},
+          {"memory", "cells made, values given up", memory},
+          {"instructions", "other instructions", other},
+          {"import", "arguments in", phase(ProfilePhase::kImport)},
+          {"export", "results out", phase(ProfilePhase::kExport)},
+          {"other", "beginning and end of a run", phase(ProfilePhase::kRun) + phase(ProfilePhase::kCleanup)},
+          {"away", "the processor did something else", profile.away_ns}};
+}
+
+double Total(const std::vector<Part>& parts) {
+  double total = 0;
+  for (const Part& part : parts) total += part.ns;
+  return total;
+}
+
+// Per cent of the time of an unwatched run that is not in kernels.
+double ShareBesideKernels(const ProfileReport& report, const std::vector<Part>& parts) {
+  return std::max(0.0, 100 * (1 - parts[0].ns / report.plain_ns));
+}
+
+std::string CellName(const Executable& executable, LayoutId id) {
+  const CellLayout& layout = executable.layouts[id.value];
+  switch (layout.kind) {
+    case CellKind::kTuple:
+    case CellKind::kRef: return TypeToString(executable, layout.type);
+    case CellKind::kClosure: return absl::StrCat("closure of @", executable.functions[layout.function.value].name);
+    case CellKind::kAdt: {
+      const AdtDesc& adt = executable.adts[executable.types[layout.type.value].adt.value];
+      return absl::StrCat(adt.constructors[layout.tag].name, " of ", adt.name);
+    }
+  }
+  return "";
+}
+
+struct MemoryName {
+  std::string_view name, text;
+};
+constexpr MemoryName kMemoryNames[vm::kProfileMemories] = {
+    {"tensors", "tensors: results of kernels"},
+    {"planned", "tensors planned ahead, without an allocation"},
+    {"views", "views of tensors"},
+    {"chunks", "chunks for planned tensors and workspaces"},
+};
+
+template <typename Row>
+std::vector<Row> ByTime(std::vector<Row> rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ns > b.ns; });
+  return rows;
+}
+
+class Tables {
+ public:
+  explicit Tables(const ProfileReport& report)
+      : report_(report), profile_(report.profile), parts_(Split(profile_)), total_(Total(parts_)) {}
+
+  std::string Text() {
+    Head();
+    Kernels();
+    Functions();
+    Opcodes();
+    Memory();
+    return std::move(text_);
+  }
+
+ private:
+  double Share(double ns) const { return total_ > 0 ? 100 * ns / total_ : 0; }
+
+  void Head() {
+    absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms with nobody watching, %.3f ms watched (fastest of %d)\n",
+                          report_.entry, report_.path, report_.plain_ns * 1e-6, report_.watched_ns * 1e-6,
+                          report_.runs);
+    absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels\n", ShareBesideKernels(report_, parts_));
+    absl::StrAppendFormat(&text_, "\n%12s %7s  where the time goes\n", "ms", "share");
+    for (const Part& part : parts_) {
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%%  %s\n", part.ns * 1e-6, Share(part.ns), std::string(part.text));
+    }
+  }
+
+  void Kernels() {
+    if (profile_.kernels.empty()) return;
+    absl::StrAppendFormat(&text_, "\n%12s %7s %10s %10s %10s %10s %12s  kernel\n", "ms", "share", "calls", "us mean",
+                          "least", "most", "MB");
+    for (const Profile::KernelRow& row : ByTime(profile_.kernels)) {
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %10.3f %10.3f %12.3f  %s\n", row.ns * 1e-6,
+                            Share(row.ns), row.calls, row.ns / static_cast<double>(row.calls) * 1e-3,
+                            row.least_ns * 1e-3, row.most_ns * 1e-3, static_cast<double>(row.bytes) * 1e-6,
+                            report_.executable.kernels[row.kernel.value].name);
+      for (const Profile::ShapeRow& shape : row.shapes) {
+        absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %36s%s\n", shape.ns * 1e-6, Share(shape.ns),
+                              shape.calls, shape.ns / static_cast<double>(shape.calls) * 1e-3, "", shape.shapes);
+      }
+      if (row.other_shapes > 0) absl::StrAppendFormat(&text_, "%31d %47s other shapes\n", row.other_shapes, "");
+    }
+  }
+
+  void Functions() {
+    absl::StrAppendFormat(&text_, "\n%12s %7s %12s %12s %10s %14s  function\n", "ms itself", "share", "ms kernels",
+                          "ms with all", "calls", "instructions");
+    std::vector<Profile::FunctionRow> rows = profile_.functions;
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.self_ns + a.kernel_ns > b.self_ns + b.kernel_ns; });
+    for (const Profile::FunctionRow& row : rows) {
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %12.3f %12.3f %10d %14d  @%s\n", row.self_ns * 1e-6,
+                            Share(row.self_ns), row.kernel_ns * 1e-6, row.inclusive_ns * 1e-6, row.calls,
+                            row.instructions, report_.executable.functions[row.function.value].name);
+    }
+  }
+
+  void Opcodes() {
+    absl::StrAppendFormat(&text_, "\n%12s %7s %14s %10s  instruction\n", "ms", "share", "executed", "ns mean");
+    for (const Profile::OpcodeRow& row : ByTime(profile_.opcodes)) {
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %14d %10.1f  %s\n", row.ns * 1e-6, Share(row.ns), row.count,
+                            row.ns / static_cast<double>(row.count), std::string(SpecOf(row.opcode).mnemonic));
+    }
+  }
+
+  void MemoryRow(const Profile::Amount& amount, std::string_view what) {
+    if (amount.count == 0) return;
+    absl::StrAppendFormat(&text_, "%12d %14d  %s\n", amount.count, amount.bytes, std::string(what));
+  }
+
+  void Memory() {
+    absl::StrAppendFormat(&text_, "\n%12s %14s  allocated; %d bytes were the most at once\n", "count", "bytes",
+                          report_.peak_bytes);
+    MemoryRow(profile_.imported, "arguments: cells, and headers of tensors whose elements are not copied");
+    for (size_t i = 0; i < vm::kProfileMemories; ++i) MemoryRow(profile_.memory[i], kMemoryNames[i].text);
+    for (const Profile::CellRow& row : profile_.cells) {
+      std::string reused = row.reused == 0 ? "" : absl::StrCat(", and ", row.reused, " in the memory of others");
+      std::string name = CellName(report_.executable, row.layout);
+      absl::StrAppendFormat(&text_, "%12d %14d  %s%s\n", row.made.count, row.made.bytes, name, reused);
+    }
+    MemoryRow(profile_.exported_copied, "results copied out");
+    MemoryRow(profile_.exported_moved, "results that left with their memory, not copied");
+  }
+
+  const ProfileReport& report_;
+  const Profile& profile_;
+  std::vector<Part> parts_;
+  double total_;
+  std::string text_;
+};
+
+void AmountFields(JsonWriter& json, const Profile::Amount& amount) {
+  json.Field("count", amount.count).Field("bytes", amount.bytes);
+}
+
+void KernelsJson(const ProfileReport& report, JsonWriter& json) {
+  json.Key("kernels").BeginArray();
+  for (const Profile::KernelRow& row : report.profile.kernels) {
+    const KernelDesc& desc = report.executable.kernels[row.kernel.value];
+    json.BeginObject().Field("name", desc.name).Field("symbol", desc.symbol).Field("calls", row.calls);
+    json.Field("ns", row.ns).Field("least_ns", row.least_ns).Field("most_ns", row.most_ns).Field("bytes", row.bytes);
+    json.Key("shapes").BeginArray();
+    for (const Profile::ShapeRow& shape : row.shapes) {
+      json.BeginObject().Field("shapes", shape.shapes).Field("calls", shape.calls).Field("ns", shape.ns).EndObject();
+    }
+    json.EndArray().Field("calls_with_other_shapes", row.other_shapes).EndObject();
+  }
+  json.EndArray();
+}
+
+void MemoryJson(const ProfileReport& report, JsonWriter& json) {
+  const Profile& profile = report.profile;
+  json.Key("memory").BeginObject().Field("peak_bytes", report.peak_bytes);
+  auto amount = [&](std::string_view name, const Profile::Amount& a) {
+    json.Key(name).BeginObject();
+    AmountFields(json, a);
+    json.EndObject();
+  };
+  amount("arguments", profile.imported);
+  for (size_t i = 0; i < vm::kProfileMemories; ++i) amount(kMemoryNames[i].name, profile.memory[i]);
+  amount("results_copied", profile.exported_copied);
+  amount("results_moved", profile.exported_moved);
+  json.Key("cells").BeginArray();
+  for (const Profile::CellRow& row : profile.cells) {
+    json.BeginObject().Field("cell", CellName(report.executable, row.layout));
+    AmountFields(json, row.made);
+    json.Field("reused", row.reused).EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+}  // namespace
+
+std::string ProfileTables(const ProfileReport& report) { return Tables(report).Text(); }
+
+std::string ProfileJson(const ProfileReport& report) {
+  const Profile& profile = report.profile;
+  JsonWriter json;
+  std::vector<Part> parts = Split(profile);
+  json.BeginObject().Field("file", report.path).Field("entry", report.entry).Field("runs", report.runs);
+  json.Field("plain_ns", report.plain_ns).Field("watched_ns", report.watched_ns);
+  json.Field("percent_beside_kernels", ShareBesideKernels(report, parts));
+  json.Key("split_ns").BeginObject();
+  for (const Part& part : parts) json.Field(part.name, part.ns);
+  json.EndObject();
+  KernelsJson(report, json);
+  json.Key("functions").BeginArray();
+  for (const Profile::FunctionRow& row : profile.functions) {
+    json.BeginObject().Field("name", report.executable.functions[row.function.value].name).Field("calls", row.calls);
+    json.Field("instructions", row.instructions).Field("self_ns", row.self_ns).Field("kernel_ns", row.kernel_ns);
+    json.Field("inclusive_ns", row.inclusive_ns).EndObject();
+  }
+  json.EndArray().Key("opcodes").BeginArray();
+  for (const Profile::OpcodeRow& row : profile.opcodes) {
+    json.BeginObject().Field("name", SpecOf(row.opcode).mnemonic).Field("count", row.count).Field("ns", row.ns);
+    json.EndObject();
+  }
+  json.EndArray();
+  MemoryJson(report, json);
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+std::string ChromeTrace(const Executable& executable, const Profile& profile,
+                        const std::vector<vm::TraceEvent>& events) {
+  constexpr std::string_view kPhases[vm::kProfilePhases] = {"arguments in", "run", "results out", "clean up"};
+  JsonWriter json;
+  json.BeginObject().Field("displayTimeUnit", "ns").Key("traceEvents").BeginArray();
+  for (const vm::TraceEvent& event : events) {
+    bool has_length = false;
+    json.BeginObject();
+    switch (event.kind) {
+      case vm::TraceEvent::Kind::kEnter:
+        json.Field("ph", "B").Field("cat", "function").Field("name", "@" + executable.functions[event.id].name);
+        break;
+      case vm::TraceEvent::Kind::kLeave: json.Field("ph", "E"); break;
+      case vm::TraceEvent::Kind::kKernel:
+        has_length = true;
+        json.Field("ph", "X").Field("cat", "kernel").Field("name", executable.kernels[event.id].name);
+        for (const Profile::KernelRow& row : profile.kernels) {
+          if (row.kernel.value != event.id || event.shape >= row.shapes.size()) continue;
+          json.Key("args").BeginObject().Field("shapes", row.shapes[event.shape].shapes).EndObject();
+        }
+        break;
+      case vm::TraceEvent::Kind::kPhase:
+        has_length = true;
+        json.Field("ph", "X").Field("cat", "machine").Field("name", kPhases[event.id]);
+    }
+    json.Field("ts", event.begin_ns * 1e-3);
+    if (has_length) json.Field("dur", event.length_ns * 1e-3);
+    json.Field("pid", int64_t{1}).Field("tid", int64_t{1}).EndObject();
+  }
+  json.EndArray().EndObject();
+  return std::move(json).Take();
+}
+
+}  // namespace rvm::tools

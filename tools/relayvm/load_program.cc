@@ -1,0 +1,46 @@
+#include "tools/relayvm/load_program.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
+                                                        const RunOptions& run) {
+  vm::LoadOptions load = run.load;
+  if (!path.ends_with(".relay")) {
+    for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption}) {
+      if (!options.Has(option.name)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", std::string(option.name), "` is for compiling; `", path, "` is compiled already"));
+    }
+    return vm::Program::LoadFile(path, load);
+  }
+  RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
+  compile.entries = {run.entry};
+  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
+  RVM_RETURN_IF_ERROR(file.Report(program.status()));
+  load.allow_native = true;  // we made it
+  return vm::Program::Link(program->executable, load);
+}
+
+}  // namespace
+
+absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
+  ProgramToRun result;
+  std::vector<std::string> rest;
+  RVM_ASSIGN_OR_RETURN(result.run, ParseRunOptions(options.positional(), rest));
+  if (rest.empty()) return absl::InvalidArgumentError("no file given; expected a .rvm or .relay file");
+  result.path = rest[0];
+  result.run.args.assign(rest.begin() + 1, rest.end());
+  RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));
+  return result;
+}
+
+}  // namespace rvm::tools

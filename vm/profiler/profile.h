@@ -1,0 +1,106 @@
+// Profile: what a profiled machine did: exact counts, and times in nanoseconds.
+//
+// Times leave out the clock and the book-keeping of the profiler, but not that the processor
+// predicts jumps and caches less well beside them: shares say more than sums. Counts are exact.
+#ifndef RVM_VM_PROFILER_PROFILE_H_
+#define RVM_VM_PROFILER_PROFILE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "serialization/executable.h"
+#include "serialization/isa/isa.h"
+
+namespace rvm::vm {
+
+// What one Invoke goes through, one after the other.
+enum class ProfilePhase : uint8_t {
+  kImport,  // arguments become objects of the heap
+  kRun,
+  kExport,   // the result becomes a Value; its registers are given up
+  kCleanup,  // cycles of references are freed
+};
+inline constexpr size_t kProfilePhases = 4;
+
+// The kinds of results that instructions allocate beside cells.
+enum class ProfileMemory : uint8_t {
+  kTensor,   // a result of a kernel in a block of its own
+  kPlanned,  // a result of a kernel in the window of its activation: costs no allocation
+  kView,     // a header over another tensor's elements
+  kChunk,    // raw memory: of windows and of the workspaces of kernels
+};
+inline constexpr size_t kProfileMemories = 4;
+
+struct Profile {
+  struct Sum {
+    int64_t count = 0;
+    double ns = 0;
+  };
+  struct Amount {
+    int64_t count = 0;
+    int64_t bytes = 0;
+  };
+  struct OpcodeRow {
+    Opcode opcode;
+    int64_t count = 0;
+    double ns = 0;  // without the kernels it calls
+  };
+  struct FunctionRow {
+    FunctionId function;
+    int64_t calls = 0;
+    int64_t instructions = 0;
+    double self_ns = 0;       // of its instructions, kernels left out
+    double kernel_ns = 0;     // of the kernels it calls
+    double inclusive_ns = 0;  // of its outermost activations
+  };
+  struct ShapeRow {
+    std::string shapes;  // "(5, 300) float32 -> (5) float32"
+    int64_t calls = 0;
+    double ns = 0;
+  };
+  struct KernelRow {
+    KernelId kernel;
+    int64_t calls = 0;
+    double ns = 0;
+    double least_ns = 0;
+    double most_ns = 0;
+    int64_t bytes = 0;             // of arguments and results, of all calls
+    std::vector<ShapeRow> shapes;  // in the order in which they were seen
+    int64_t other_shapes = 0;      // calls with shapes beyond the first kMaxShapes
+  };
+  struct CellRow {
+    LayoutId layout;
+    Amount made;         // in memory of their own
+    int64_t reused = 0;  // made in the memory of a cell that died
+  };
+  static constexpr size_t kMaxShapes = 100;
+
+  int64_t invokes = 0;
+  std::array<Sum, kProfilePhases> phases;  // kRun: what is neither instruction nor kernel
+  double away_ns = 0;      // of no phase: the thread did not run, as other processes did or the kernel of the system
+  Amount imported;         // objects of arguments: cells and headers of tensors
+  Amount exported_copied;  // tensors of results that were copied
+  Amount exported_moved;   // tensors of results that left the heap with their memory
+  std::array<Amount, kProfileMemories> memory;
+  // Only what ran; in the order of codes and ids.
+  std::vector<OpcodeRow> opcodes;
+  std::vector<FunctionRow> functions;
+  std::vector<KernelRow> kernels;
+  std::vector<CellRow> cells;
+};
+
+// One thing on the time line of the machine.
+struct TraceEvent {
+  enum class Kind : uint8_t { kEnter, kLeave, kKernel, kPhase };
+  Kind kind;
+  uint32_t id;       // of a function or kernel; the ProfilePhase
+  uint32_t shape;    // kKernel: index in KernelRow::shapes, or beyond them
+  double begin_ns;   // since the profiler was made
+  double length_ns;  // kKernel, kPhase
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_PROFILER_PROFILE_H_

@@ -1,0 +1,183 @@
+// Profiler: watches one Machine (MachineOptions::profiler), instruction by instruction.
+//
+// How. A profiled machine runs a copy of the program's code in which every instruction begins with
+// kProbeCode in place of its own code. The handler of that code tells the profiler and goes on
+// with the handler that the instruction has everywhere. Kernels are replaced by one function, which
+// times the real one. So handlers exist once and hold nothing for the profiler: without one, a
+// machine runs the same host instructions as if profilers did not exist.
+//
+// One machine per profiler, one thread at a time.
+#ifndef RVM_VM_PROFILER_PROFILER_H_
+#define RVM_VM_PROFILER_PROFILER_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/abi/kernel_abi.h"
+#include "serialization/isa/isa.h"
+#include "vm/link_info.h"
+#include "vm/memory/heap.h"
+#include "vm/profiler/profile.h"
+
+namespace rvm::vm {
+
+// No opcode has this code.
+inline constexpr uint16_t kProbeCode = 0xff;
+
+class Profiler {
+ public:
+  // Keeps the first `max_trace_events` events for trace().
+  explicit Profiler(int64_t max_trace_events = 0);
+
+  // What was seen since the profiler was made, or since Clear.
+  Profile Snapshot() const;
+  void Clear();
+  std::vector<TraceEvent> Trace() const;
+  // Calls and kernels that the trace leaves out.
+  int64_t dropped_trace_events() const { return dropped_events_; }
+
+  // ---- for the machine
+
+  // The program as the machine shall run it. `kernel_probe` is called in place of every kernel and
+  // calls RunKernel. The executable outlives the profiler, or Snapshot at least.
+  const LinkInfo& Attach(const Executable& executable, const LinkInfo& link, RvmKernel kernel_probe);
+  void WatchHeap(const Heap& heap) { heap_ = &heap; }
+  void BeginPhase(ProfilePhase phase);
+  void EndPhase(ProfilePhase phase);
+  void CountExported(int64_t bytes, bool copied);
+
+  using Ticks = uint64_t;
+  static Ticks Now() {
+#ifdef __x86_64__
+    // The fences keep instructions on their side of the clock.
+    __builtin_ia32_lfence();
+    Ticks now = __builtin_ia32_rdtsc();
+    __builtin_ia32_lfence();
+    return now;
+#else
+    return static_cast<Ticks>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+  }
+  // Before the instruction `pc` of `fn`, `now`; gives the instruction's own code. Resume follows.
+  uint16_t Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now);
+  // The machine goes on.
+  void Resume() { began_ = Now(); }
+  // The instruction that is about to end will run again.
+  void WillRetry() { retries_ = true; }
+  // The kernel of the instruction that runs, with the extents that its symbols have.
+  int32_t RunKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context);
+  // About one that the machine runs itself. `is_alone`: no other thread shares its work.
+  void BeginKernel(const int64_t* dims);
+  void EndKernel(bool is_alone);
+
+ private:
+  // Sums of times are in ticks, too; each time is less by what looking at the clock costs, be it below zero.
+  struct Function {
+    int64_t calls = 0;
+    int64_t instructions = 0;
+    double self = 0;
+    double kernels = 0;
+    double inclusive = 0;
+    int64_t active = 0;  // activations now
+    double entered = 0;  // on the machine's own clock, when it was the first
+  };
+  struct ShapeSeen {
+    std::string text;
+    int64_t bytes = 0;
+    int64_t calls = 0;
+    double ticks = 0;
+  };
+  struct Kernel {
+    RvmKernel function = nullptr;
+    int64_t calls = 0;
+    double ticks = 0;
+    double least = std::numeric_limits<double>::infinity();
+    double most = 0;
+    int64_t bytes = 0;
+    int64_t other_shapes = 0;
+    std::vector<ShapeSeen> shapes;
+    absl::flat_hash_map<std::vector<int64_t>, uint32_t> shape_of_symbols;
+  };
+  struct OpcodeSum {
+    int64_t count = 0;
+    double ticks = 0;
+  };
+  struct Cell {
+    int64_t made = 0;
+    int64_t reused = 0;
+  };
+  struct Event {
+    TraceEvent::Kind kind;
+    uint32_t id;
+    uint32_t shape;
+    Ticks begin;
+    Ticks length;
+  };
+
+  double NanosecondsPerTick() const;
+  // Time less that in which the thread did not run, which long times are looked through for.
+  double WithoutAbsence(double ticks);
+  void NoteClocks();
+  // Ends the instruction, or what else ran since `began_`.
+  void Close(Ticks now);
+  void CountMemory(const Instruction& instruction);
+  void NoteHeap();
+  void Enter(uint32_t function, Ticks now);
+  void Leave(uint32_t function, Ticks now);
+  void LeaveAll(Ticks now);
+  // Enters and leaves functions: the instruction that just ended led to one of `function`.
+  void FollowFlow(uint32_t function, Ticks now);
+  uint32_t ShapeOf(Kernel& kernel, const KernelInfo& info, const int64_t* dims);
+  bool Record(const Event& event);
+
+  const Executable* executable_ = nullptr;
+  const Heap* heap_ = nullptr;
+  std::unique_ptr<LinkInfo> link_;
+  std::vector<std::vector<uint16_t>> code_;  // of link_
+  std::vector<Function> functions_;
+  std::vector<Kernel> kernels_;
+  std::vector<Cell> cells_;
+  std::array<OpcodeSum, 256> opcodes_ = {};
+
+  std::optional<Instruction> now_;  // the instruction that runs
+  uint32_t function_now_ = 0;
+  uint32_t kernel_now_ = 0;
+  bool retries_ = false;
+  Ticks began_ = 0;
+  uint32_t shape_now_ = 0;  // of the kernel
+  Ticks kernel_came_ = 0;
+  Ticks kernel_began_ = 0;
+  double in_kernel_ = 0;     // of the instruction that runs: its kernel and what the profiler did there
+  int64_t wall_before_ = 0;  // nanoseconds of the clock and of the processor when they were last compared
+  int64_t processor_before_ = 0;
+  double away_ = 0;
+  double machine_ = 0;  // all time but the profiler's own
+  double clock_cost_;   // on average between two looks at the clock with nothing between: clocks are coarse
+  int64_t allocations_before_ = 0;
+  int64_t objects_before_ = 0;
+  int64_t bytes_before_ = 0;
+
+  int64_t invokes_ = 0;
+  std::array<double, kProfilePhases> phase_ticks_ = {};
+  std::array<int64_t, kProfilePhases> phase_counts_ = {};
+  Profile::Amount imported_, copied_, moved_;
+  std::array<Profile::Amount, kProfileMemories> memory_ = {};
+
+  size_t max_events_;
+  std::vector<Event> events_;
+  int64_t open_events_ = 0;   // functions entered and not left
+  int64_t open_dropped_ = 0;  // the innermost of them, of which the trace has no beginning
+  int64_t dropped_events_ = 0;
+  Ticks made_at_;
+  int64_t made_at_ns_;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_PROFILER_PROFILER_H_
