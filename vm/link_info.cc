@@ -90,6 +90,9 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
     RVM_ASSIGN_OR_RETURN(KernelInfo::TensorInfo result, LinkTensor(desc, tensor));
     info.results.push_back(std::move(result));
   }
+  auto is_scalar = [](const KernelInfo::TensorInfo& t) { return t.scalar; };
+  info.has_scalars = std::any_of(info.params.begin(), info.params.end(), is_scalar) ||
+                     std::any_of(info.results.begin(), info.results.end(), is_scalar);
   RVM_RETURN_IF_ERROR(LinkBinds(desc, info));
   for (const KernelDesc::Check& check : desc.checks) {
     RVM_ASSIGN_OR_RETURN(DimProgram a, CompileDim(desc, check.a));

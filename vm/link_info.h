@@ -50,7 +50,8 @@ struct KernelInfo {
   RvmKernel function = nullptr;
   std::shared_ptr<const RecipePlan> recipe;  // instead of the function
   const KernelDesc* desc = nullptr;
-  bool is_static = false;  // every dim of params and results is a constant
+  bool is_static = false;    // every dim of params and results is a constant
+  bool has_scalars = false;  // among params and results
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> results;
   std::vector<Bind> binds;

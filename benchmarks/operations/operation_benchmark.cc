@@ -86,7 +86,8 @@ L1:
     branch_eq_imm r0, 0, L2
     add_imm_i32 r0, r0, -1
     get_tag r2, r1
-    branch_eq_imm r2, 1, L1
+    branch_ne_imm r2, 1, L2
+    jump L1
 L2:
     drop r1
     return r0

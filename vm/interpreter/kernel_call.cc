@@ -38,9 +38,16 @@ const Tensor* Interpreter::ArgTensor(uint16_t arg, const Slot* r) const {
 void Interpreter::BindArgs(const KernelCall& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   const uint16_t* args = call.args + 1;
-  for (size_t i = 0; i < kernel.params.size(); ++i) {
+  void** buffers = buffers_.data();
+  size_t count = kernel.params.size();
+  if (!kernel.has_scalars) [[likely]] {
+#pragma clang loop unroll(disable)  // a few arguments
+    for (size_t i = 0; i < count; ++i) buffers[i] = ArgTensor(args[i], r)->data;
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
     bool in_register = kernel.params[i].scalar && (args[i] & kConstantArg) == 0;
-    buffers_[i] = in_register ? static_cast<void*>(&r[args[i]]) : ArgTensor(args[i], r)->data;
+    buffers[i] = in_register ? static_cast<void*>(&r[args[i]]) : ArgTensor(args[i], r)->data;
   }
 }
 
@@ -95,7 +102,7 @@ bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   BindArgs(call, r);
   void** outputs = buffers_.data() + kernel.params.size();
-  for (size_t i = 0; i < kernel.results.size(); ++i) {
+  for (size_t i = 0, count = kernel.results.size(); i < count; ++i) {
     const KernelInfo::TensorInfo& result = kernel.results[i];
     if (result.scalar) {
       outputs[i] = &scalars_[i];
@@ -112,7 +119,7 @@ bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
   }
   if (!RunKernel(kernel, kernel.static_workspace)) [[unlikely]]
     return false;
-  StoreScalars(call, r);
+  if (kernel.has_scalars) StoreScalars(call, r);
   return true;
 }
 
