@@ -59,14 +59,17 @@ def g2p(folder, spell):
 def row(name, step, report, steps):
     split, plain = report["split_ns"], report["plain_ns"]
     moved = split["import"] + split["export"]
-    vm = max(0.0, plain - split["kernels"] - moved)
-    shares = " | ".join(f"{100 * part / plain:.1f}%" for part in (split["kernels"], vm, moved))
+    # All of one run, which is watched: its instructions take longer than they do unwatched, so this is the most
+    # that the share of the VM can be.
+    vm = sum(split[part] for part in ("kernel_calls", "memory", "instructions", "other"))
+    total = split["kernels"] + vm + moved
+    shares = " | ".join(f"{100 * part / total:.1f}%" for part in (split["kernels"], vm, moved))
     instructions = sum(row["count"] for row in report["opcodes"])
     return f"| {name} | {plain / steps * 1e-3:.2f} us/{step} | {shares} | {instructions / steps:.0f} |"
 
 
 def table(folder, load):
-    lines = ["| Model | Time | Kernels | VM | Values in and out | Instructions of a step |", "|---|---:|---:|---:|---:|---:|"]
+    lines = ["| Model | Time | Kernels | VM, at most | Values in and out | Instructions of a step |", "|---|---:|---:|---:|---:|---:|"]
     reports = (
         (f"Tree-LSTM {INPUTS}->{UNITS}, {NODES} nodes", "node", *tree_lstm(folder, load("examples/tree_lstm/reference.py"))),
         ("LSTM 300->512, cell over a List", "step", *lstm(folder, load("benchmarks/lstm/peers.py"))),
