@@ -156,6 +156,17 @@ int64_t EvaluateBinaryDim(DimKind kind, int64_t a, int64_t b) {
   }
 }
 
+bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b) {
+  int64_t result;
+  switch (kind) {
+    case DimKind::kAdd: return __builtin_add_overflow(a, b, &result);
+    case DimKind::kSub: return __builtin_sub_overflow(a, b, &result);
+    case DimKind::kMul: return __builtin_mul_overflow(a, b, &result);
+    case DimKind::kFloorDiv: return b == -1 && __builtin_sub_overflow(int64_t{0}, a, &result);
+    default: return false;
+  }
+}
+
 Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) return Dim(EvaluateBinaryDim(kind, a.constant(), b.constant()));
   bool has_any = a.is_any() || b.is_any();
@@ -226,6 +237,24 @@ DimEquality CompareDims(const Dim& a, const Dim& b) {
   }
   if (!constant) return DimEquality::kUnknown;
   return value == 0 ? DimEquality::kEqual : DimEquality::kDifferent;
+}
+
+bool Holds(DimRelation relation, int64_t a, int64_t b) {
+  switch (relation) {
+    case DimRelation::kEqual: return a == b;
+    case DimRelation::kBroadcast: return a == b || a == 1 || b == 1;
+    case DimRelation::kAtLeast: return a >= b;
+  }
+  return false;
+}
+
+std::string FailureText(DimRelation relation, int64_t a, int64_t b) {
+  switch (relation) {
+    case DimRelation::kEqual: return absl::StrCat(a, " differs from ", b);
+    case DimRelation::kBroadcast: return absl::StrCat(a, " differs from ", b, " and neither is 1");
+    case DimRelation::kAtLeast: return absl::StrCat(a, " is below ", b);
+  }
+  return "";
 }
 
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim&)>& replace) {

@@ -97,13 +97,25 @@ Dim Min(const Dim& a, const Dim& b);
 Dim Max(const Dim& a, const Dim& b);
 Dim Broadcast(const Dim& a, const Dim& b);
 
-// The arithmetic of a binary kind on numbers.
+// The arithmetic of a binary kind on numbers; wraps.
 int64_t EvaluateBinaryDim(DimKind kind, int64_t a, int64_t b);
+// Whether the result of that arithmetic is not representable.
+bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b);
 
 // Whether two dims are equal for every value of their variables. kUnknown
 // where that depends on the values (or on a `?` or a hole).
 enum class DimEquality : uint8_t { kEqual, kDifferent, kUnknown };
 DimEquality CompareDims(const Dim& a, const Dim& b);
+
+// What must hold between two dims that are known only at run time.
+enum class DimRelation : uint8_t {
+  kEqual,
+  kBroadcast,  // equal, or either is 1
+  kAtLeast,    // a >= b
+};
+bool Holds(DimRelation relation, int64_t a, int64_t b);
+// "2 differs from 3", "-1 is below 0".
+std::string FailureText(DimRelation relation, int64_t a, int64_t b);
 
 // Replaces variables and holes; `replace` returns nullopt to keep a leaf.
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim& leaf)>& replace);

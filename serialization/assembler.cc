@@ -370,10 +370,21 @@ class Assembler {
         kernel.results.push_back(Tensor());
       } else if (Accept("workspace")) {
         kernel.workspace = DimExpr();
+      } else if (Accept("value")) {
+        KernelDesc::ValueSymbol value;
+        value.symbol = U32();
+        value.param = U32();
+        value.element = U32();
+        kernel.values.push_back(value);
       } else {
         KernelDesc::Check check;
-        check.broadcast = Accept("check_broadcast");
-        if (!check.broadcast) Expect("check_equal");
+        if (Accept("check_broadcast")) {
+          check.relation = DimRelation::kBroadcast;
+        } else if (Accept("check_at_least")) {
+          check.relation = DimRelation::kAtLeast;
+        } else {
+          Expect("check_equal");
+        }
         check.a = DimExpr();
         Expect(",");
         check.b = DimExpr();

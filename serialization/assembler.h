@@ -11,7 +11,9 @@
 //   constant K0 = float32 (2, 2) [1, 2, 3, 4]         or the bytes of the elements, x"0000803f"
 //   kernel N0 "fused_add" "k0" ("n") {                name, symbol, names of $0, $1, ...
 //     param float32 ($0)   result float32 ($0)
-//     check_equal $0, 4 "what"   check_broadcast $0, 4 "what"   workspace ($0 * 4)
+//     value 1 0 3                                    $1 is element 3 of parameter 0
+//     check_equal $0, 4 "what"   check_broadcast $0, 4 "what"   check_at_least $0, 4 "what"
+//     workspace ($0 * 4)
 //   }
 //   entry "main" = F0 ("x")
 //   native "x86_64-linux-gnu" "cpu" "+avx2" 1 x"7f454c46"

@@ -309,22 +309,31 @@ class Decoder {
   }
 
   void ReadKernels(ByteReader& in) {
-    uint32_t count = in.Count(33);
+    uint32_t count = in.Count(37);
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       KernelDesc& kernel = executable_.kernels.emplace_back();
       kernel.name = Str(in);
       kernel.symbol = Str(in);
       uint64_t at = in.offset();
-      // Each is bound by a dim of a parameter, which has yet to come.
+      // Each is bound by a dim or a value of a parameter, which has yet to come.
       kernel.num_symbols = static_cast<uint32_t>(in.AtMost(in.left(), in.U32(), at, "number of symbols"));
       ReadKernelTensors(in, kernel.params);
       ReadKernelTensors(in, kernel.results);
+      uint32_t values = in.Count(12);
+      for (uint32_t v = 0; v < values && in.ok(); ++v) {
+        KernelDesc::ValueSymbol& value = kernel.values.emplace_back();
+        value.symbol = in.U32();
+        value.param = in.U32();
+        value.element = in.U32();
+      }
       uint32_t checks = in.Count(23);
       for (uint32_t c = 0; c < checks && in.ok(); ++c) {
         KernelDesc::Check& check = kernel.checks.emplace_back();
         check.a = ReadDim(in);
         check.b = ReadDim(in);
-        check.broadcast = in.Bool("broadcast flag");
+        uint64_t place = in.offset();
+        check.relation = static_cast<DimRelation>(
+            in.AtMost(static_cast<uint64_t>(DimRelation::kAtLeast), in.U8(), place, "relation of dims"));
         check.what = Str(in);
       }
       kernel.workspace = ReadDim(in);

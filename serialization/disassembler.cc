@@ -182,9 +182,12 @@ class Disassembler {
     for (const KernelTensor& param : kernel.params) absl::StrAppend(&body, "  param ", KernelTensorText(param), "\n");
     for (const KernelTensor& result : kernel.results)
       absl::StrAppend(&body, "  result ", KernelTensorText(result), "\n");
+    for (const KernelDesc::ValueSymbol& value : kernel.values)
+      absl::StrAppend(&body, "  value ", value.symbol, " ", value.param, " ", value.element, "\n");
     for (const KernelDesc::Check& check : kernel.checks) {
+      constexpr const char* kRelations[] = {"  check_equal ", "  check_broadcast ", "  check_at_least "};
       std::string a = DimText(check.a);
-      absl::StrAppend(&body, check.broadcast ? "  check_broadcast " : "  check_equal ", a, ", ", DimText(check.b), " ",
+      absl::StrAppend(&body, kRelations[static_cast<size_t>(check.relation)], a, ", ", DimText(check.b), " ",
                       Quoted(check.what), "\n");
     }
     absl::StrAppend(&body, "  workspace ", DimText(kernel.workspace), "\n}\n");

@@ -186,11 +186,17 @@ class Encoder {
       out.U32(kernel.num_symbols);
       EncodeKernelTensors(kernel.params);
       EncodeKernelTensors(kernel.results);
+      out.Count(kernel.values.size());
+      for (const KernelDesc::ValueSymbol& value : kernel.values) {
+        out.U32(value.symbol);
+        out.U32(value.param);
+        out.U32(value.element);
+      }
       out.Count(kernel.checks.size());
       for (const KernelDesc::Check& check : kernel.checks) {
         EncodeDim(check.a);
         EncodeDim(check.b);
-        out.U8(check.broadcast ? 1 : 0);
+        out.U8(static_cast<uint8_t>(check.relation));
         Str(check.what);
       }
       EncodeDim(kernel.workspace);

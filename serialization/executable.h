@@ -91,10 +91,19 @@ struct KernelDesc {
   uint32_t num_symbols = 0;
   std::vector<KernelTensor> params;
   std::vector<KernelTensor> results;
-  // Equalities to check at each dynamic call; `what` is for the message. broadcast: either may be 1.
+  // A symbol that stands for a value: element `element`, in row-major order, of an integer parameter
+  // whose dims are constants. Unlike the others it may be negative. Every other symbol is a dim of a parameter.
+  struct ValueSymbol {
+    uint32_t symbol = 0;
+    uint32_t param = 0;
+    uint32_t element = 0;
+    bool operator==(const ValueSymbol&) const = default;
+  };
+  std::vector<ValueSymbol> values;
+  // To check at each dynamic call; `what` is for the message.
   struct Check {
     Dim a, b;
-    bool broadcast = false;
+    DimRelation relation = DimRelation::kEqual;
     std::string what;
     bool operator==(const Check&) const = default;
   };

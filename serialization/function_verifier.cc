@@ -267,6 +267,7 @@ absl::Status FunctionVerifier::CheckRegister(const Operand& operand, uint16_t re
   }
   if (!is_planned(reg)) return absl::OkStatus();
   bool allowed = operand.kind() == OperandKind::kArgs || spec_->opcode == Opcode::kGetDim ||
+                 spec_->opcode == Opcode::kGetElement ||
                  (spec_->opcode == Opcode::kCallKernelPlanned && operand.kind() == OperandKind::kOuts);
   return Expect(allowed, absl::StrCat("planned register r", reg, " for `", ToView(operand.spec->name),
                                       "`; expected one that is not planned"));

@@ -66,6 +66,7 @@ class FunctionVerifier {
   absl::Status CheckGetField(const Instruction& i);
   absl::Status CheckUnpack(const Operand& dsts, uint16_t cell, LayoutId layout_id);
   absl::Status CheckShell(uint16_t shell, LayoutId layout);
+  absl::Status CheckGetElement(const Instruction& i);
   absl::Status CheckShapeChange(const Instruction& i);
   absl::Status CheckDTypes(const Instruction& i);
   absl::Status CheckArgs(std::span<const TypeId> params, const Operand& args);

@@ -63,9 +63,12 @@ absl::Status FunctionVerifier::CheckRules(const Instruction& i) {
       size_t rank = type(i[1].u16()).dims.size();
       return Expect(i[2].u16() < rank, absl::StrCat("axis ", i[2].u16(), " out of range; the tensor has rank ", rank));
     }
+    case Opcode::kGetElement: return CheckGetElement(i);
     case Opcode::kView:
     case Opcode::kCheckShape: return CheckShapeChange(i);
-    case Opcode::kCheckDims: return Expect(i[2].u16() <= 1, absl::StrCat("unknown check ", i[2].u16()));
+    case Opcode::kCheckDims:
+      return Expect(i[2].u16() <= static_cast<uint16_t>(DimRelation::kAtLeast),
+                    absl::StrCat("unknown check ", i[2].u16()));
     case Opcode::kWrapInt:
     case Opcode::kCast: return CheckDTypes(i);
     default: return absl::OkStatus();
@@ -180,6 +183,17 @@ absl::Status FunctionVerifier::CheckUnpack(const Operand& dsts, uint16_t cell, L
   for (uint32_t f = 0; f < dsts.count; ++f)
     RVM_RETURN_IF_ERROR(ExpectAssignable(layout.fields[f], type_id(dsts.u16(f)), absl::StrCat("field ", f)));
   return absl::OkStatus();
+}
+
+absl::Status FunctionVerifier::CheckGetElement(const Instruction& i) {
+  const TypeDesc& tensor = type(i[1].u16());
+  bool has_integers = tensor.dtype.is_integral() && type(i[0].u16()).dtype == kInt64;
+  if (!has_integers)
+    return Error(absl::StrCat("an element of ", Text(type_id(i[1].u16())), "; expected an integer, to int64"));
+  bool is_static = std::count(tensor.dims.begin(), tensor.dims.end(), TypeDesc::kUnknownDim) == 0;
+  std::optional<int64_t> size = is_static ? NumElements(Shape(tensor.dims.begin(), tensor.dims.end())) : std::nullopt;
+  return Expect(size && i[2].u16() < *size,
+                absl::StrCat("element ", i[2].u16(), " of ", Text(type_id(i[1].u16())), " is out of range"));
 }
 
 absl::Status FunctionVerifier::CheckShapeChange(const Instruction& i) {

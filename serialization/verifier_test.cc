@@ -25,6 +25,7 @@ cell C2 = closure fn (int32,) -> int32 F1 (int32,)
 cell C3 = ref ref(Tensor[(4), float32]) (Tensor[(4), float32],)
 constant K0 = float32 (4) [1, 2, 3, 4]
 constant K1 = int32 () [7]
+constant K2 = int32 (4) [1, 2, 3, 4]
 kernel N0 "add" "add" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 }
 kernel N1 "dyn" "dyn" ("n") { param float32 ($0) result float32 (($0 + 1)) workspace 0 }
 kernel N2 "len" "len" () { param float32 (4) param int32 () result int32 () workspace 0 }
@@ -57,6 +58,7 @@ constexpr char kFrame[] = R"(function F0 "f" params 2 result int32 arena 256 {
   r19: Tensor[(2, 2), float32]
   r20: shell(2)
   r21: shell(1)
+  r22: Tensor[(?), int32]
 code
 )";
 
@@ -86,7 +88,7 @@ constexpr CodeCase kFlow[] = {
     {"jump L1 L2: fatal 0 L1: jump L2", "no path from before leads to this instruction"},
     {"jump 99", "label +0x63 out of range"},
     {"jump 1", "label +0x1 is inside an instruction"},
-    {"drop r99", "(drop): register r99 out of range; frame has 22"},
+    {"drop r99", "(drop): register r99 out of range; frame has 23"},
     {"drop r0", "register r0 for `src` is `int32`; expected class Pointer"},
     {"fatal 1", "unknown reason 1"},
     {"L1: jump L1", ""},
@@ -149,7 +151,7 @@ constexpr CodeCase kLoads[] = {
     {"load_bits r9, 0x100000000 fatal 0", "is no value of `float32`"},
     {"load_bits r0, 0x80000000 fatal 0", "is no value of `int32`"},
     {"load_bits r13, 0x8000000000000000 drop r1 return r0", ""},
-    {"load_const r3, K9 fatal 0", "constant 9 out of range; there are 2"},
+    {"load_const r3, K9 fatal 0", "constant 9 out of range; there are 3"},
     {"load_const r14, K0 fatal 0", "constant 0 has dtype float32 and shape (4); expected `Tensor[(5), float32]`"},
     {"load_const r17, K0 fatal 0", "expected `Tensor[(4), int32]`"},
     {"load_const r10, K0 drop r10 drop r1 return r0", ""},
@@ -264,6 +266,12 @@ constexpr CodeCase kPlanned[] = {
 
 constexpr CodeCase kShapes[] = {
     {"get_dim r13, r1, 1 fatal 0", "axis 1 out of range; the tensor has rank 1"},
+    {"get_element r13, r1, 0 fatal 0", "an element of `Tensor[(4), float32]`; expected an integer, to int64"},
+    {"load_const r17, K2 get_element r13, r17, 3 drop r17 drop r1 return r0", ""},
+    {"load_const r17, K2 get_element r13, r17, 4 fatal 0", "element 4 of `Tensor[(4), int32]` is out of range"},
+    {"load_const r17, K2 get_element r2, r17, 0 fatal 0", "expected an integer, to int64"},
+    {"load_const r17, K2 view r22, r17, Tensor[(?), int32], [r0] get_element r13, r22, 0 fatal 0",
+     "element 0 of `Tensor[(?), int32]` is out of range"},
     {"view r19, r1, Tensor[(2, 2), float32], [] drop r19 return r0", ""},
     {"view r19, r1, int32, [] fatal 0", "the new type is `int32`; expected a tensor of float32"},
     {"view r17, r1, Tensor[(4), int32], [] fatal 0", "expected a tensor of float32"},
@@ -274,7 +282,7 @@ constexpr CodeCase kShapes[] = {
     {"view r3, r1, T99, [] fatal 0", "type 99 out of range"},
     {"check_shape r3, r1, Tensor[(4), float32] drop r3 return r0", ""},
     {"check_shape r19, r1, Tensor[(2, 2), float32] fatal 0", "expected one of rank 1"},
-    {"check_dims r0, r0, 2 fatal 0", "unknown check 2"},
+    {"check_dims r0, r0, 3 fatal 0", "unknown check 3"},
     {"wrap_int r15, r0, uint8 drop r1 return r0", ""},
     {"wrap_int r15, r0, int8 fatal 0", "dtype int8; the destination is uint8"},
     {"wrap_int r15, r0, 1234 fatal 0", "dtype 0x4d2 is not storable"},
@@ -332,6 +340,15 @@ constexpr CodeCase kTableCases[] = {
     {"kernel N0 \"k\" \"k\" (\"n\") { workspace 0 }", "has 1 symbols, of which the parameters bind 0"},
     {"kernel N0 \"k\" \"k\" () { param float32 ($3) workspace 0 }", "symbol 3 out of range"},
     {"kernel N0 \"k\" \"k\" () { param float32 (-1) workspace 0 }", "the dim -1"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param int32 (2) value 0 0 2 workspace 0 }",
+     "a value at 2 of a parameter of shape (2)"},
+    {"kernel N0 \"k\" \"k\" (\"n\", \"m\") { param int32 ($1) value 0 0 0 workspace 0 }",
+     "a value at 0 of a parameter of shape (m)"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param float32 () value 0 0 0 workspace 0 }",
+     "a symbol is a value of dtype float32"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param int32 () value 0 1 0 workspace 0 }", "a value of parameter 1"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param int32 () value 1 0 0 workspace 0 }", "symbol 1 out of range"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param int32 (2) value 0 0 0 value 0 0 1 workspace 0 }", "symbol 0 is two values"},
     {"kernel N0 \"k\" \"k\" () { workspace -8 }", "a workspace of -8 bytes"},
     {"kernel N0 \"k\" \"k\" () { workspace 0 } kernel N1 \"l\" \"l\" () { workspace 0 } recipe N0 { }",
      "1 recipes for 2 kernels"},

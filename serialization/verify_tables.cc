@@ -230,9 +230,29 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
-  // Every symbol stands alone in the shape of a parameter, from which a call binds it.
+  static absl::Status CheckValueSymbol(const KernelDesc& kernel, const KernelDesc::ValueSymbol& value) {
+    auto error = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+    if (value.symbol >= kernel.num_symbols) return error("symbol ", value.symbol, " out of range");
+    if (value.param >= kernel.params.size())
+      return error("a value of parameter ", value.param, ", which is out of range");
+    const KernelTensor& param = kernel.params[value.param];
+    if (!param.dtype.is_integral() || param.dtype.is_bool())
+      return error("a symbol is a value of dtype ", param.dtype.ToString());
+    std::optional<Shape> shape = StaticShape(param.dims);
+    std::optional<int64_t> size = shape ? NumElements(*shape) : std::nullopt;
+    if (!size || int64_t{value.element} >= *size)
+      return error("a value at ", value.element, " of a parameter of shape ", DimsToString(param.dims));
+    return absl::OkStatus();
+  }
+
+  // Every symbol is one value, or stands alone in the shape of a parameter, from which a call binds it.
   static absl::Status CheckSymbols(const KernelDesc& kernel) {
     absl::flat_hash_set<int64_t> bound;
+    for (const KernelDesc::ValueSymbol& value : kernel.values) {
+      RVM_RETURN_IF_ERROR(CheckValueSymbol(kernel, value));
+      if (!bound.insert(value.symbol).second)
+        return absl::InvalidArgumentError(absl::StrCat("symbol ", value.symbol, " is two values"));
+    }
     for (const KernelTensor& param : kernel.params) {
       for (const Dim& dim : param.dims) {
         if (dim.kind() == DimKind::kVar) bound.insert(dim.id());
@@ -249,6 +269,7 @@ class TableVerifier {
     for (const KernelDesc::Check& check : kernel.checks) {
       RVM_RETURN_IF_ERROR(VerifyDim(check.a, kernel));
       RVM_RETURN_IF_ERROR(VerifyDim(check.b, kernel));
+      if (check.relation > DimRelation::kAtLeast) return absl::InvalidArgumentError("an unknown relation of dims");
     }
     RVM_RETURN_IF_ERROR(VerifyDim(kernel.workspace, kernel));
     if (kernel.workspace.is_const() &&

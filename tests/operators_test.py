@@ -24,7 +24,7 @@ def signature(index, case, form):
             "static": [str(n) for n in array.shape],
             "erased": ["?"] * array.ndim,
             "named": [f"{name}{axis}" for axis in range(array.ndim)],
-        }[form]
+        }["static" if name in case.fixed else form]
         params.append(f"%{name}: Tensor[({', '.join(extents)}), {array.dtype}]")
     return f"def @case{index}({', '.join(params)}) {{ {case.expression} }}\n"
 

@@ -38,7 +38,7 @@ std::optional<DimProgram> DimProgram::Compile(const Dim& dim, uint32_t num_symbo
   return program;
 }
 
-int64_t DimProgram::Evaluate(std::span<const int64_t> symbols) const {
+std::optional<int64_t> DimProgram::Evaluate(std::span<const int64_t> symbols) const {
   int64_t stack[kMaxDepth];
   size_t top = 0;
   for (const Step& step : steps_) {
@@ -48,6 +48,8 @@ int64_t DimProgram::Evaluate(std::span<const int64_t> symbols) const {
       stack[top++] = symbols[static_cast<size_t>(step.number)];
     } else {
       --top;
+      if (OverflowsBinaryDim(step.kind, stack[top - 1], stack[top])) [[unlikely]]
+        return std::nullopt;
       stack[top - 1] = EvaluateBinaryDim(step.kind, stack[top - 1], stack[top]);
     }
   }

@@ -17,8 +17,8 @@ class DimProgram {
   // is too deep to be a shape.
   static std::optional<DimProgram> Compile(const Dim& dim, uint32_t num_symbols);
 
-  // Arithmetic wraps; the caller checks what it gets.
-  int64_t Evaluate(std::span<const int64_t> symbols) const;
+  // nullopt if the value or a part of it overflows.
+  std::optional<int64_t> Evaluate(std::span<const int64_t> symbols) const;
   std::optional<int64_t> AsConst() const;
 
  private:

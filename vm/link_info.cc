@@ -40,9 +40,13 @@ absl::StatusOr<KernelInfo::TensorInfo> LinkTensor(const KernelDesc& desc, const 
   return info;
 }
 
-// The first dim of a parameter that is a symbol binds it; every other dim is checked.
+// What is no value is bound by the first dim of a parameter that is it; every other dim is checked.
 absl::Status LinkBinds(const KernelDesc& desc, KernelInfo& info) {
   std::vector<bool> bound(desc.num_symbols, false);
+  for (const KernelDesc::ValueSymbol& value : desc.values) {
+    bound[value.symbol] = true;
+    info.values.push_back({value.symbol, value.param, int64_t{value.element} * desc.params[value.param].dtype.bytes()});
+  }
   for (uint32_t p = 0; p < desc.params.size(); ++p) {
     const Dims& dims = desc.params[p].dims;
     for (uint32_t axis = 0; axis < dims.size(); ++axis) {
@@ -62,7 +66,9 @@ absl::Status LinkBinds(const KernelDesc& desc, KernelInfo& info) {
   };
   for (uint32_t p = 0; p < desc.params.size(); ++p) {
     for (uint32_t axis = 0; axis < desc.params[p].dims.size(); ++axis) {
-      if (!binds_here(p, axis)) info.binds.push_back({p, axis, -1, info.params[p].programs[axis]});
+      if (binds_here(p, axis)) continue;
+      std::vector<KernelInfo::Bind>& list = desc.params[p].dims[axis].is_const() ? info.binds : info.expectations;
+      list.push_back({p, axis, -1, info.params[p].programs[axis]});
     }
   }
   return absl::OkStatus();
@@ -97,7 +103,7 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   for (const KernelDesc::Check& check : desc.checks) {
     RVM_ASSIGN_OR_RETURN(DimProgram a, CompileDim(desc, check.a));
     RVM_ASSIGN_OR_RETURN(DimProgram b, CompileDim(desc, check.b));
-    info.checks.push_back({std::move(a), std::move(b), check.broadcast, &check.what});
+    info.checks.push_back({std::move(a), std::move(b), check.relation, &check.what});
   }
   RVM_ASSIGN_OR_RETURN(info.workspace, CompileDim(desc, desc.workspace));
   info.static_workspace = info.workspace.AsConst().value_or(0);

@@ -36,15 +36,19 @@ struct KernelInfo {
     int64_t bytes = 0;                 // of the static shape
     std::vector<DimProgram> programs;  // one per dim
   };
-  // Where a symbol's value comes from, and what else must hold, in order of parameters and axes.
+  // A dim of an argument: a symbol's value, or what it is compared with.
   struct Bind {
     uint32_t param, axis;
     int32_t symbol;  // -1: `expected` is checked instead
     DimProgram expected;
   };
+  struct ValueBind {
+    uint32_t symbol, param;
+    int64_t offset;  // of the element in bytes
+  };
   struct Check {
     DimProgram a, b;
-    bool broadcast;
+    DimRelation relation;
     const std::string* what;
   };
   RvmKernel function = nullptr;
@@ -54,7 +58,10 @@ struct KernelInfo {
   bool has_scalars = false;  // among params and results
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> results;
-  std::vector<Bind> binds;
+  // In this order: a value is read when its parameter has the shape it must have.
+  std::vector<Bind> binds;         // symbols, and dims that must be constants
+  std::vector<ValueBind> values;   // symbols that are values
+  std::vector<Bind> expectations;  // all other dims
   std::vector<Check> checks;
   DimProgram workspace;
   int64_t static_workspace = 0;

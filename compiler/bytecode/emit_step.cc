@@ -292,73 +292,93 @@ absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstr
   return Deliver(out, type, var, target);
 }
 
-Reg FunctionEmitter::EmitDim(const Dim& dim, const absl::flat_hash_map<int64_t, Reg>& symbols,
-                             std::vector<Reg>& temporaries) {
-  if (dim.kind() == DimKind::kVar) return symbols.at(dim.id());
+Reg FunctionEmitter::EmitDim(const Dim& dim, ViewDims& dims) {
+  if (dim.kind() == DimKind::kVar) return dims.symbols.at(dim.id());
   Reg out = registers_.Allocate(tables_.types().Scalar(kInt64));
-  temporaries.push_back(out);
+  dims.temporaries.push_back(out);
   if (dim.is_const()) {
     code_.Op(Opcode::kLoadBits).R(out).U64(static_cast<uint64_t>(dim.constant()));
     return out;
   }
   Opcode opcode = DimOpcode(dim.kind());
-  Reg a = EmitDim(dim.lhs(), symbols, temporaries);
-  Reg b = EmitDim(dim.rhs(), symbols, temporaries);
+  Reg a = EmitDim(dim.lhs(), dims);
+  Reg b = EmitDim(dim.rhs(), dims);
   code_.Op(opcode).R(out).R(a).R(b);
   return out;
 }
 
 // An operator that only renames the shape: the dims that are not known are computed from
-// the input's, by the operator's own type relation.
+// the input's, or are values, by the operator's own type relation.
 absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var, const Target& target) {
   const ops::OpDef& op = *ir::Cast<ir::OpExpr>(call.callee)->op;
   RVM_CHECK(op.is_reshape, "an operator call reached emission without a kernel");
-  TypeId int64 = tables_.types().Scalar(kInt64);
   Operands operands;
   RVM_ASSIGN_OR_RETURN(Reg source, Consume(call.args[0], TypeOf(call.args[0]), operands, call.args, 0));
-  absl::flat_hash_map<int64_t, Reg> symbols;
-  std::vector<Reg> temporaries;
+  ViewDims dims;
+  std::vector<Reg> regs;
   std::vector<const ir::Type*> arg_types;
   std::vector<const Literal*> arg_values;
   for (const ir::Expr* arg : call.args) {
-    Reg reg = arg == call.args[0] ? source : Borrow(arg, operands);
     const auto* constant = ir::DynCast<ir::Constant>(arg);
     arg_values.push_back(constant == nullptr ? nullptr : &constant->literal);
-    const auto& tensor = *ir::DynCast<ir::TensorType>(arg->type);
-    Dims dims;
-    for (size_t axis = 0; axis < tensor.shape.dims.size(); ++axis) {
-      const Dim& dim = tensor.shape.dims[axis];
-      if (dim.is_const()) {
-        dims.push_back(dim);
-        continue;
-      }
-      Reg extent = registers_.Allocate(int64);
-      temporaries.push_back(extent);
-      code_.Op(Opcode::kGetDim).R(extent).R(reg).Unit(static_cast<uint16_t>(axis));
-      int64_t id = static_cast<int64_t>(symbols.size());
-      symbols.emplace(id, extent);
-      dims.push_back(Dim::Var(id, absl::StrCat("d", id)));
-    }
-    arg_types.push_back(ir::MakeTensorType(tables_.arena(), std::move(dims), tensor.dtype.dtype));
+    bool is_known = constant != nullptr && arg != call.args[0];
+    regs.push_back(arg == call.args[0] ? source : is_known ? Reg() : Borrow(arg, operands));
+    arg_types.push_back(MeasuredType(arg, regs.back(), dims));
   }
+  auto value_dim = [&](size_t arg, int64_t element) { return ValueOf(call.args[arg], regs[arg], element, dims); };
   RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived,
-                       ops::DeriveResult(op, call.attrs, arg_types, arg_values, tables_.arena()));
+                       ops::DeriveResult(op, call.attrs, arg_types, arg_values, tables_.arena(), value_dim));
   for (const ops::DimCheck& check : derived.checks) {
-    Reg a = EmitDim(check.a, symbols, temporaries);
-    Reg b = EmitDim(check.b, symbols, temporaries);
-    code_.Op(Opcode::kCheckDims).R(a).R(b).Unit(check.broadcast ? 1 : 0);
+    Reg a = EmitDim(check.a, dims);
+    Reg b = EmitDim(check.b, dims);
+    code_.Op(Opcode::kCheckDims).R(a).R(b).Unit(static_cast<uint16_t>(check.relation));
   }
   const auto& result = *ir::DynCast<ir::TensorType>(derived.result);
   std::vector<Reg> unknown;
   for (const Dim& dim : result.shape.dims) {
-    if (!dim.is_const()) unknown.push_back(EmitDim(dim, symbols, temporaries));
+    if (!dim.is_const()) unknown.push_back(EmitDim(dim, dims));
   }
   TypeId type = tables_.types().Lower(&result);
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kView).R(out).R(source).U32(type.value).Rs(unknown);
-  for (Reg reg : temporaries) registers_.Free(reg);
+  for (Reg reg : dims.temporaries) registers_.Free(reg);
   Release(operands);
   return Deliver(out, type, var, target);
+}
+
+Dim FunctionEmitter::NewSymbol(Reg reg, ViewDims& dims) {
+  int64_t id = static_cast<int64_t>(dims.symbols.size());
+  dims.symbols.emplace(id, reg);
+  return Dim::Var(id, absl::StrCat("d", id));
+}
+
+// The type of `arg`, which is in `reg`, with a symbol for each dim that is not known.
+const ir::Type* FunctionEmitter::MeasuredType(const ir::Expr* arg, Reg reg, ViewDims& dims) {
+  const auto& tensor = *ir::DynCast<ir::TensorType>(arg->type);
+  Dims measured;
+  for (size_t axis = 0; axis < tensor.shape.dims.size(); ++axis) {
+    const Dim& dim = tensor.shape.dims[axis];
+    if (dim.is_const()) {
+      measured.push_back(dim);
+      continue;
+    }
+    Reg extent = registers_.Allocate(tables_.types().Scalar(kInt64));
+    dims.temporaries.push_back(extent);
+    code_.Op(Opcode::kGetDim).R(extent).R(reg).Unit(static_cast<uint16_t>(axis));
+    measured.push_back(NewSymbol(extent, dims));
+  }
+  return ir::MakeTensorType(tables_.arena(), std::move(measured), tensor.dtype.dtype);
+}
+
+// A symbol for an element of `arg`, which is in `reg`.
+Dim FunctionEmitter::ValueOf(const ir::Expr* arg, Reg reg, int64_t element, ViewDims& dims) {
+  if (ir::IsScalar(arg->type)) return NewSymbol(reg, dims);
+  auto [it, is_new] = dims.values.try_emplace({reg.value, element});
+  if (!is_new) return it->second;
+  Reg value = registers_.Allocate(tables_.types().Scalar(kInt64));
+  dims.temporaries.push_back(value);
+  code_.Op(Opcode::kGetElement).R(value).R(reg).Unit(static_cast<uint16_t>(element));
+  return it->second = NewSymbol(value, dims);
 }
 
 absl::Status FunctionEmitter::EmitKernelCall(const ir::Call& call, const std::vector<const ir::Var*>& results,

@@ -118,7 +118,16 @@ class FunctionEmitter {
   absl::Status EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
                           const Target& target);
   absl::Status EmitView(const ir::Call& call, const ir::Var* var, const Target& target);
-  Reg EmitDim(const Dim& dim, const absl::flat_hash_map<int64_t, Reg>& symbols, std::vector<Reg>& temporaries);
+  // What a view's dims are computed from.
+  struct ViewDims {
+    absl::flat_hash_map<int64_t, Reg> symbols;
+    absl::flat_hash_map<std::pair<uint16_t, int64_t>, Dim> values;  // by register and element
+    std::vector<Reg> temporaries;
+  };
+  static Dim NewSymbol(Reg reg, ViewDims& dims);
+  const ir::Type* MeasuredType(const ir::Expr* arg, Reg reg, ViewDims& dims);
+  Dim ValueOf(const ir::Expr* arg, Reg reg, int64_t element, ViewDims& dims);
+  Reg EmitDim(const Dim& dim, ViewDims& dims);
   absl::Status EmitCell(LayoutId layout, const std::vector<ir::Expr*>& fields, TypeId type, const ir::Var* var,
                         const Target& target);
   absl::Status EmitClosure(const ir::Function& function, const ir::Var* var, const Target& target);

@@ -79,7 +79,7 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   for (bool constant : constant_inputs) key += constant ? 'k' : 'v';
   // Kernels of equal computation may still promise different checks.
   for (const KernelDesc::Check& check : lowered.desc.checks) {
-    absl::StrAppend(&key, "|", check.a.ToString(), check.broadcast ? "~" : "=", check.b.ToString());
+    absl::StrAppend(&key, "|", check.a.ToString(), " ", static_cast<int>(check.relation), " ", check.b.ToString());
   }
   auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
   if (added) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/derive_type.h"
 #include "compiler/ops/op_def.h"
 
@@ -20,9 +21,9 @@ constexpr size_t kMaxNameLength = 120;
 // What a variable of the primitive's body stands for: one tensor, or the
 // tensors of a tuple.
 struct Binding {
-  const ir::Type* type;              // dims over the kernel's symbols
-  std::vector<te::Tensor> tensors;   // empty for a constant kept as `literal`
-  const Literal* literal = nullptr;  // rank-0 constant, also known by value
+  const ir::Type* type;  // dims over the kernel's symbols
+  std::vector<te::Tensor> tensors;
+  const Literal* literal = nullptr;  // a constant, also known by value
 };
 
 class PrimitiveLowering {
@@ -36,6 +37,8 @@ class PrimitiveLowering {
   absl::StatusOr<Binding> LowerExpr(const ir::Expr* expr);
   absl::StatusOr<Binding> LowerCall(const ir::Call& call);
   static Binding LowerConstant(const ir::Constant& constant);
+  // The symbol that is element `element` of `tensor`.
+  Dim ValueSymbol(const te::Tensor& tensor, int64_t element);
   // `dim` over symbols: the same variable is the same symbol; anything else unknown is a new one.
   Dim SymbolFor(const Dim& dim);
 
@@ -69,15 +72,38 @@ void PrimitiveLowering::BindParam(const ir::Var& param) {
   bindings_[&param] = {ir::MakeTensorType(arena_, dims, dtype), {input}, nullptr};
 }
 
-// Rank-0 constants become immediates of the computation; larger ones are parameters.
+// Constants that are scalars or decide shapes become immediates of the computation; others are parameters.
 Binding PrimitiveLowering::LowerConstant(const ir::Constant& constant) {
   const Literal& literal = constant.literal;
-  RVM_CHECK(literal.rank() == 0, "a tensor constant stands inside a primitive function");
+  RVM_CHECK(literal.num_elements() <= kMaxImmediates, "a large constant stands inside a primitive function");
   DataType dtype = literal.dtype();
-  te::Tensor tensor = te::ComputeTensor("constant", dtype, {}, [&](std::span<const te::Expr>) {
-    return dtype.is_float() ? te::FloatConst(dtype, literal.DoubleAt(0)) : te::IntConst(dtype, literal.IntAt(0));
+  Dims dims = ToDims(literal.shape());
+  te::Tensor tensor = te::ComputeTensor("constant", dtype, dims, [&](std::span<const te::Expr> indices) {
+    auto element = [&](int64_t i) {
+      return dtype.is_float() ? te::FloatConst(dtype, literal.DoubleAt(i)) : te::IntConst(dtype, literal.IntAt(i));
+    };
+    if (literal.num_elements() == 0) return te::Const(dtype, 0);
+    te::Expr result = element(literal.num_elements() - 1);
+    te::Expr flat = ops::FlatIndex(indices, dims);
+    for (int64_t i = literal.num_elements() - 1; i-- > 0;) {
+      result = te::Select(te::Binary(te::BinaryOp::kEqual, flat, te::Index(i)), element(i), result);
+    }
+    return result;
   });
   return {constant.type, {tensor}, &literal};
+}
+
+Dim PrimitiveLowering::ValueSymbol(const te::Tensor& tensor, int64_t element) {
+  RVM_CHECK(tensor->kind == te::TensorKind::kInput, "a kernel computes a value that decides its own shapes");
+  size_t input = static_cast<size_t>(tensor->input_index);
+  for (const te::Computation::ValueSymbol& known : kernel_.computation.values) {
+    if (known.input == input && known.element == element) return known.symbol;
+  }
+  uint32_t id = kernel_.desc.num_symbols++;
+  Dim symbol = Dim::Var(id, absl::StrCat("s", id));
+  kernel_.computation.values.push_back({symbol, input, element});
+  kernel_.desc.values.push_back({id, static_cast<uint32_t>(input), static_cast<uint32_t>(element)});
+  return symbol;
 }
 
 absl::StatusOr<Binding> PrimitiveLowering::LowerCall(const ir::Call& call) {
@@ -87,15 +113,20 @@ absl::StatusOr<Binding> PrimitiveLowering::LowerCall(const ir::Call& call) {
   std::vector<const ir::Type*> arg_types;
   std::vector<const Literal*> arg_values;
   std::vector<te::Tensor> inputs;
+  std::vector<te::Tensor> whole_args;  // of those arguments that are no tuples
   for (const ir::Expr* arg : call.args) {
     RVM_ASSIGN_OR_RETURN(Binding binding, LowerExpr(arg));
+    whole_args.push_back(binding.tensors.size() == 1 ? binding.tensors[0] : te::Tensor());
     arg_types.push_back(binding.type);
     arg_values.push_back(binding.literal);
     inputs.insert(inputs.end(), binding.tensors.begin(), binding.tensors.end());
   }
-  RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived, ops::DeriveResult(op, call.attrs, arg_types, arg_values, arena_));
+  RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived, ops::DeriveResult(op, call.attrs, arg_types, arg_values, arena_,
+                                                                     [&](size_t arg, int64_t element) {
+                                                                       return ValueSymbol(whole_args[arg], element);
+                                                                     }));
   for (const ops::DimCheck& check : derived.checks) {
-    kernel_.desc.checks.push_back({check.a, check.b, check.broadcast, check.what});
+    kernel_.desc.checks.push_back({check.a, check.b, check.relation, check.what});
   }
   std::vector<te::TensorSpec> specs;
   auto add_spec = [&](const ir::Type* type) {

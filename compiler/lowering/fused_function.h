@@ -4,7 +4,8 @@
 // operator calls whose value is a tensor or a tuple of tensors. Each non-constant dim of
 // a parameter becomes a symbol of the kernel; the operators' own type relations then
 // give the dims of the results as expressions over the symbols, and the equalities that
-// must be checked when the kernel is called. There are no separate shape functions.
+// must be checked when the kernel is called. There are no separate shape functions. A dim that is a value
+// (TypeContext::ValueDim) is a symbol too, bound to the element of the parameter.
 #ifndef RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 #define RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 
@@ -14,6 +15,9 @@
 #include "serialization/executable.h"
 
 namespace rvm::lowering {
+
+// Elements of a constant that may stand in a primitive function; larger ones are its parameters.
+inline constexpr int64_t kMaxImmediates = 64;
 
 struct LoweredKernel {
   te::Computation computation;

@@ -55,6 +55,13 @@ Expr And(Expr a, Expr b) { return te::Binary(BinaryOp::kAnd, std::move(a), std::
 Expr Equal(Expr a, Expr b) { return te::Binary(BinaryOp::kEqual, std::move(a), std::move(b)); }
 Expr Less(Expr a, Expr b) { return te::Binary(BinaryOp::kLess, std::move(a), std::move(b)); }
 
+Expr ComesBefore(const Expr& x, const Expr& y, bool ascend) {
+  Expr before = ascend ? Less(x, y) : Less(y, x);
+  if (!x.dtype().is_float()) return before;
+  Expr x_is_number = te::Unary(te::UnaryOp::kLogicalNot, te::Unary(te::UnaryOp::kIsNan, x));
+  return te::Binary(BinaryOp::kOr, before, And(x_is_number, te::Unary(te::UnaryOp::kIsNan, y)));
+}
+
 Expr InRange(const Expr& index, const Dim& extent) {
   return And(te::Binary(BinaryOp::kGreaterEqual, index, te::Index(0)), Less(index, te::DimValue(extent)));
 }

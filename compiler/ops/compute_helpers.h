@@ -31,6 +31,8 @@ te::Expr InRange(const te::Expr& index, const Dim& extent);
 te::Expr And(te::Expr a, te::Expr b);
 te::Expr Equal(te::Expr a, te::Expr b);
 te::Expr Less(te::Expr a, te::Expr b);
+// Whether x comes before y when sorted; NaN comes last.
+te::Expr ComesBefore(const te::Expr& x, const te::Expr& y, bool ascend);
 // `index` moved into [0, extent - 1].
 te::Expr Clamp(const te::Expr& index, const Dim& extent);
 // `index`, up to one extent outside, mirrored at the edges, which repeat `edge` (0 or 1) times; then clamped.

@@ -1,4 +1,4 @@
-// Convolutions, padding and dilation, for any number of spatial axes and any order of axes.
+// Convolutions and dilation, for any number of spatial axes and any order of axes.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,6 @@ using te::Tensor;
 using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kInputs[] = {{"data", "a batch of images"}, {"weight", "the filters"}};
-constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
 constexpr Input kDilateInputs[] = {{"data", "a tensor"}};
 
 #define RVM_CONV_ATTRS(ones, zeros, data_layout, kernel_layout)                                                        \
@@ -41,9 +40,6 @@ constexpr AttrSpec kTranspose2dAttrs[] = {
     RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"IOHW\""),
     {"output_padding", AttrType::kInts, "[0, 0]", "added to the result's extents"}};
 #undef RVM_CONV_ATTRS
-constexpr AttrSpec kPadAttrs[] = {
-    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"},
-    {"pad_mode", AttrType::kString, "\"constant\"", "\"constant\", \"edge\" or \"reflect\""}};
 constexpr AttrSpec kDilateAttrs[] = {{"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
                                      {"dilation_value", AttrType::kFloat, "0", "what stands between"}};
 
@@ -189,58 +185,7 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   return {CastTensor(sum, out.dtype)};
 }
 
-// ---- padding --------------------------------------------------------------------
-
-Solve PadRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  Dims out = args[0]->shape.dims;
-  if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
-  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
-  if (!widths) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`pad_width` does not fit rank ", out.size(),
-                                     "; expected a pair [before, after] per axis, not negative"));
-  }
-  const std::string& mode = context.attrs().GetString("pad_mode");
-  if (mode != "constant" && mode != "edge" && mode != "reflect") {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`pad_mode` is \"", mode, "\"; expected constant, edge or reflect"));
-  }
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
-  return ResultTensor(context, out, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputePad(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
-  const std::string& mode = context.attrs().GetString("pad_mode");
-  return {te::ComputeTensor("pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at;
-    Expr inside;
-    for (size_t axis = 0; axis < i.size(); ++axis) {
-      const Dim& extent = data.dims()[axis];
-      auto [before, after] = widths[axis];
-      Expr index = i[axis] - te::Index(before);
-      if (before == 0 && after == 0) {
-        at.push_back(i[axis]);
-        continue;
-      }
-      if (mode == "constant") {
-        inside = inside ? And(inside, InRange(index, extent)) : InRange(index, extent);
-      } else if (mode == "reflect") {
-        index = Mirrored(index, extent, 0);
-      } else {
-        index = Clamp(index, extent);
-      }
-      at.push_back(index);
-    }
-    Expr value = data(at);
-    Expr fill = te::Cast(data.dtype(), context.input(1)({}));
-    if (mode != "constant") return UnlessEmpty(Volume(data.dims()), value);
-    return inside ? te::Select(inside, value, fill) : value;
-  })};
-}
+// ---- dilation --------------------------------------------------------------------
 
 Solve DilateRelation(TypeContext& context) {
   Types args;
@@ -299,13 +244,6 @@ constexpr OpDef kOps[] = {
     Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs),
     ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
     ConvTranspose("nn.conv2d_transpose", "the transposed convolution along two axes", kTranspose2dAttrs),
-    {.name = "nn.pad",
-     .summary = "data with a border",
-     .inputs = kPadInputs,
-     .attrs = kPadAttrs,
-     .type_relation = PadRelation,
-     .fusion = FusionClass::kInjective,
-     .compute = ComputePad},
     {.name = "nn.dilate",
      .summary = "data with gaps between its elements",
      .inputs = kDilateInputs,

@@ -11,8 +11,13 @@ namespace {
 class ForwardContext : public TypeContext {
  public:
   ForwardContext(const ir::Attrs& attrs, std::span<const ir::Type* const> args, std::span<const Literal* const> values,
-                 ir::Arena& arena)
-      : attrs_(attrs), args_(args), values_(values), arena_(arena), hole_(arena.New<ir::HoleType>(int64_t{0})) {}
+                 ir::Arena& arena, const ValueDims& value_dims)
+      : attrs_(attrs),
+        args_(args),
+        values_(values),
+        arena_(arena),
+        value_dims_(value_dims),
+        hole_(arena.New<ir::HoleType>(int64_t{0})) {}
 
   ir::Arena& arena() override { return arena_; }
   const ir::Attrs& attrs() const override { return attrs_; }
@@ -33,13 +38,20 @@ class ForwardContext : public TypeContext {
     return false;
   }
   bool RequireEqual(const Dim& a, const Dim& b, std::string_view what, diagnostics::DiagnosticKind) override {
-    return Require(a, b, false, what);
+    return Require(DimRelation::kEqual, a, b, what);
+  }
+  bool RequireAtLeast(const Dim& a, const Dim& b, std::string_view what) override {
+    return Require(DimRelation::kAtLeast, a, b, what);
   }
   Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) override {
     if (a == Dim(1)) return b;
     if (b == Dim(1)) return a;
-    Require(a, b, true, what);
+    Require(DimRelation::kBroadcast, a, b, what);
     return Broadcast(a, b);
+  }
+  Dim ValueDim(size_t arg, int64_t element) override {
+    const Literal* literal = arg_value(arg);
+    return literal != nullptr ? Dim(literal->IntAt(element)) : value_dims_(arg, element);
   }
   Dim DataDependentDim() override { return Dim::Any(); }
   Solve Fail(diagnostics::DiagnosticKind, std::string message, int) override {
@@ -53,21 +65,19 @@ class ForwardContext : public TypeContext {
   }
 
  private:
-  bool Require(const Dim& a, const Dim& b, bool broadcast, std::string_view what) {
-    switch (CompareDims(a, b)) {
-      case DimEquality::kEqual: return true;
-      case DimEquality::kUnknown: derived_.checks.push_back({a, b, broadcast, std::string(what)}); return true;
-      case DimEquality::kDifferent:
-        if (broadcast && !(a.is_const() && b.is_const())) {
-          derived_.checks.push_back({a, b, broadcast, std::string(what)});
-          return true;
-        }
-        Fail(diagnostics::DiagnosticKind::kShapeMismatch,
-             absl::StrCat(absl::string_view(what.data(), what.size()), ": saw ", a.ToString(), " and ", b.ToString(),
-                          "; expected equal"),
-             -1);
-        return false;
+  bool Require(DimRelation relation, const Dim& a, const Dim& b, std::string_view what) {
+    bool are_known = a.is_const() && b.is_const();
+    if (CompareDims(a, b) == DimEquality::kEqual || (are_known && Holds(relation, a.constant(), b.constant())))
+      return true;
+    bool may_hold = relation == DimRelation::kEqual ? CompareDims(a, b) == DimEquality::kUnknown : !are_known;
+    if (may_hold) {
+      derived_.checks.push_back({a, b, relation, std::string(what)});
+      return true;
     }
+    std::string failure = are_known ? FailureText(relation, a.constant(), b.constant())
+                                    : absl::StrCat(a.ToString(), " differs from ", b.ToString());
+    Fail(diagnostics::DiagnosticKind::kShapeMismatch,
+         absl::StrCat(absl::string_view(what.data(), what.size()), ": ", failure), -1);
     return false;
   }
 
@@ -75,6 +85,7 @@ class ForwardContext : public TypeContext {
   std::span<const ir::Type* const> args_;
   std::span<const Literal* const> values_;
   ir::Arena& arena_;
+  const ValueDims& value_dims_;
   const ir::Type* hole_;
   DerivedResult derived_{nullptr, {}};
   std::string message_;
@@ -84,8 +95,9 @@ class ForwardContext : public TypeContext {
 
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
-                                           std::span<const Literal* const> values, ir::Arena& arena) {
-  ForwardContext context(attrs, args, values, arena);
+                                           std::span<const Literal* const> values, ir::Arena& arena,
+                                           const ValueDims& value_dims) {
+  ForwardContext context(attrs, args, values, arena, value_dims);
   Solve solve = op.type_relation(context);
   absl::StatusOr<DerivedResult> result = context.Finish(solve);
   if (result.ok()) return result;

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_OPS_DERIVE_TYPE_H_
 #define RVM_COMPILER_OPS_DERIVE_TYPE_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,10 @@
 
 namespace rvm::ops {
 
-// An equality the types could not prove.
+// What the types could not prove.
 struct DimCheck {
   Dim a, b;
-  bool broadcast = false;  // either may also be 1
+  DimRelation relation = DimRelation::kEqual;
   std::string what;
 };
 
@@ -22,11 +23,16 @@ struct DerivedResult {
   std::vector<DimCheck> checks;  // to make when the operator is called
 };
 
+// The dim that an element of an argument is, for TypeContext::ValueDim.
+using ValueDims = std::function<Dim(size_t arg, int64_t element)>;
+
 // `args` have no holes; their dims may be variables. `values[i]` is the argument's constant
-// value or null. kInvalidArgument with the relation's own message where it does not hold.
+// value or null; `value_dims` is asked for elements of those that are null. kInvalidArgument with the relation's own
+// message where it does not hold.
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
-                                           std::span<const Literal* const> values, ir::Arena& arena);
+                                           std::span<const Literal* const> values, ir::Arena& arena,
+                                           const ValueDims& value_dims);
 
 }  // namespace rvm::ops
 

@@ -7,6 +7,12 @@
 namespace rvm::ops {
 
 absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args) {
+  if (!op.count_op.empty()) {
+    RVM_ASSIGN_OR_RETURN(Value count, EvaluateOp(*FindOp(op.count_op), attrs, args));
+    std::vector<Value> with_count(args.begin(), args.end());
+    with_count.push_back(std::move(count));
+    return EvaluateOp(*FindOp(op.fill_op), attrs, with_count);
+  }
   ir::Arena arena;
   te::Computation computation;
   std::vector<Literal> literals;
@@ -29,7 +35,8 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
       types.push_back(arena.New<ir::TupleType>(std::move(fields)));
     }
   }
-  RVM_ASSIGN_OR_RETURN(DerivedResult derived, DeriveResult(op, attrs, types, values, arena));
+  RVM_ASSIGN_OR_RETURN(DerivedResult derived,
+                       DeriveResult(op, attrs, types, values, arena, [](size_t, int64_t) { return Dim::Any(); }));
   std::vector<te::TensorSpec> specs;
   const auto* tuple = ir::DynCast<ir::TupleType>(derived.result);
   auto add_spec = [&](const ir::Type* type) {

@@ -33,6 +33,9 @@ std::span<const OpDef> AnnotationOps();
 std::span<const OpDef> FixedPointOps();
 std::span<const OpDef> QuantizedOps();             // elementwise, joining, pooling
 std::span<const OpDef> QuantizedContractionOps();  // dense, convolution
+std::span<const OpDef> PadOps();
+std::span<const OpDef> DynamicOps();  // a shape is an argument
+std::span<const OpDef> CountedOps();  // the number of results depends on all elements
 
 // Indices with which a tensor of shape `from` is read at `indices` of the shape `to` it broadcasts to.
 std::vector<te::Expr> BroadcastIndices(std::span<const te::Expr> indices, const Dims& from, const Dims& to);

@@ -25,7 +25,6 @@ constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape 
 constexpr Input kLengths[] = {{"data", "a tensor"}, {"lengths", "an integer vector, one per batch"}};
 constexpr Input kTriluInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
                                   {"k", "the diagonal, an integer scalar"}};
-constexpr Input kRange[] = {{"start", "a scalar"}, {"stop", "a scalar"}, {"step", "a scalar"}};
 constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis indexed"}};
 constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
                                        {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
@@ -44,10 +43,6 @@ constexpr AttrSpec kScanAttrs[] = {
     {"axis", AttrType::kInt, "None", "the axis scanned; None: the flattened tensor", true},
     {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"},
     {"exclusive", AttrType::kBool, "False", "leave out the element itself"}};
-constexpr AttrSpec kRangeAttrs[] = {{"start", AttrType::kAny, "None", "unused, for compatibility", true},
-                                    {"stop", AttrType::kAny, "None", "unused, for compatibility", true},
-                                    {"step", AttrType::kAny, "None", "unused, for compatibility", true},
-                                    {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of start)"}};
 constexpr AttrSpec kLayoutAttrs[] = {{"src_layout", AttrType::kString, "", "the axes of data, a letter each: \"NCHW\""},
                                      {"dst_layout", AttrType::kString, "", "the same letters in the order wanted"}};
 
@@ -406,41 +401,7 @@ std::vector<Tensor> ComputeScan(const ComputeContext& context) {
   return {CastTensor(scan, out.dtype)};
 }
 
-// ---- ranges and layouts --------------------------------------------------------------
-
-Solve ArangeRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  double values[3];
-  for (size_t i = 0; i < 3; ++i) {
-    if (!args[i]->shape.dims.empty())
-      return FailRank(context, static_cast<int>(i), args[i]->shape.dims.size(), "a scalar");
-    const Literal* value = context.arg_value(i);
-    if (value == nullptr) {
-      return context.Fail(
-          DiagnosticKind::kValueNotConstant,
-          "the extent of `arange` depends on a value that is known only at run time; expected constants",
-          static_cast<int>(i));
-    }
-    values[i] = value->DoubleAt(0);
-  }
-  double count = values[2] == 0 ? -1 : std::ceil((values[1] - values[0]) / values[2]);
-  if (!(count < 1e12) || values[2] == 0) {
-    return context.Fail(DiagnosticKind::kBadAttribute, "`step` is 0 or the range has no end; expected a finite range",
-                        2);
-  }
-  return ResultTensor(context, {Dim(static_cast<int64_t>(std::max(count, 0.0)))},
-                      DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
-}
-
-std::vector<Tensor> ComputeArange(const ComputeContext& context) {
-  const te::TensorSpec& out = context.output();
-  DataType dtype = out.dtype.is_float() ? Accumulator(out.dtype) : kInt64;
-  Tensor range = te::ComputeTensor("arange", dtype, out.dims, [&](std::span<const Expr> i) {
-    return te::Cast(dtype, context.input(0)({})) + te::Cast(dtype, i[0]) * te::Cast(dtype, context.input(2)({}));
-  });
-  return {CastTensor(range, out.dtype)};
-}
+// ---- sums and layouts --------------------------------------------------------------
 
 Solve CollapseSumLikeRelation(TypeContext& context) {
   Types args;
@@ -556,8 +517,6 @@ constexpr OpDef kOps[] = {
     Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque, ComputeScan<ReduceOp::kSum>),
     Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
        ComputeScan<ReduceOp::kProduct>),
-    Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation, FusionClass::kInjective,
-       ComputeArange),
     Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
        CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
     Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,

@@ -35,6 +35,9 @@ struct Input {
   std::string_view name;
   std::string_view doc;
   bool is_tuple = false;  // a tuple of tensors, as many as the caller likes
+  // The values of this small integer tensor decide the result's shape (TypeContext::ValueDim): fusion
+  // leaves it an input of the kernel.
+  bool decides_shape = false;
 };
 
 enum class AttrType : uint8_t {
@@ -90,6 +93,11 @@ class TypeContext {
                             diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kShapeMismatch) = 0;
   // Like RequireEqual, but either may also be 1; returns the broadcast dim.
   virtual Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) = 0;
+  // Requires a >= b, in the same way.
+  virtual bool RequireAtLeast(const Dim& a, const Dim& b, std::string_view what) = 0;
+  // Element `element`, counted in row-major order, of argument `arg`, an integer tensor of constant dims whose
+  // Input::decides_shape: a number if the argument is constant, else one to be known at run time. May be negative.
+  virtual Dim ValueDim(size_t arg, int64_t element) = 0;
   // A dim known only when the operator has run (data-dependent).
   virtual Dim DataDependentDim() = 0;
   // Reports an error at argument `arg` (-1: at the call). Returns Solve::kFailed.
@@ -134,9 +142,16 @@ struct OpDef {
   // Result is the input's elements in the same order under another shape: compiled to a
   // view, no kernel (reshape, expand_dims, squeeze, ...).
   bool is_reshape = false;
+  // Where the number of results depends on all elements: a call is `fill_op(args..., count_op(args...))`, with the
+  // same attributes (passes/count_results.h). Then `compute` is for calls whose shape is known, or null.
+  std::string_view count_op = "";
+  std::string_view fill_op = "";
   // Binary operator text ("+"), if it has one; used by parser and printer.
   std::string_view infix = "";
 };
+
+// Whether the values of argument `arg` decide the shape of the result.
+inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 
 // All operators, sorted by name. An explicit table: link order cannot matter.
 std::span<const OpDef* const> AllOps();

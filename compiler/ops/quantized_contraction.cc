@@ -51,6 +51,10 @@ class IntegerCall : public TypeContext {
   bool RequireEqual(const Dim& a, const Dim& b, std::string_view what, diagnostics::DiagnosticKind kind) override {
     return call_.RequireEqual(a, b, what, kind);
   }
+  bool RequireAtLeast(const Dim& a, const Dim& b, std::string_view what) override {
+    return call_.RequireAtLeast(a, b, what);
+  }
+  Dim ValueDim(size_t arg, int64_t element) override { return call_.ValueDim(arg, element); }
   Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) override {
     return call_.RequireBroadcast(a, b, what);
   }

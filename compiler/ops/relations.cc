@@ -54,6 +54,40 @@ Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_
                       arg);
 }
 
+bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims) {
+  // Results of more axes are refused anyway.
+  constexpr int64_t kMaxElements = 64;
+  int at = static_cast<int>(arg);
+  const auto& tensor = *ir::DynCast<ir::TensorType>(context.arg(arg));
+  DataType dtype = tensor.dtype.dtype;
+  if (!dtype.is_integral() || dtype.is_bool()) {
+    FailDType(context, at, dtype, "an integer dtype");
+    return false;
+  }
+  if (tensor.shape.dims.size() != rank) {
+    FailRank(context, at, tensor.shape.dims.size(), absl::StrCat("rank ", rank));
+    return false;
+  }
+  std::optional<Shape> shape = StaticShape(tensor.shape.dims);
+  std::optional<int64_t> count = shape ? NumElements(*shape) : std::nullopt;
+  if (!count) {
+    context.Fail(DiagnosticKind::kRankDependsOnExtent,
+                 absl::StrCat("the elements of argument ", arg + 1, " decide the result's shape, but its shape ",
+                              DimsToString(tensor.shape.dims), " does not say how many they are"),
+                 at);
+    return false;
+  }
+  if (*count > kMaxElements) {
+    context.Fail(DiagnosticKind::kRankMismatch,
+                 absl::StrCat("argument ", arg + 1, ", the result's shape, has ", *count,
+                              " elements; expected at most ", kMaxElements),
+                 at);
+    return false;
+  }
+  for (int64_t i = 0; i < *count; ++i) dims.push_back(context.ValueDim(arg, i));
+  return true;
+}
+
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype) {
   return context.Result(ir::MakeTensorType(context.arena(), std::move(dims), dtype));
 }

@@ -46,6 +46,10 @@ std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t ra
 bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t first,
                            int64_t axis, std::string_view op);
 
+// The elements of argument `arg`, an integer tensor of that rank and constant extents, as dims. REQUIRES: its
+// Input::decides_shape, and TensorArgs. False if it is no such tensor, and an error was reported.
+bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims);
+
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);
 
 // The relation of a `where` constraint: "Broadcast", "Identity", or an operator's name. Null if

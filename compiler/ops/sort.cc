@@ -20,22 +20,23 @@ using te::ReduceOp;
 using te::Tensor;
 
 constexpr Input kInputs[] = {{"data", "a tensor"}};
+constexpr Input kDynamicTopkInputs[] = {
+    {.name = "data", .doc = "a tensor"},
+    {.name = "k", .doc = "an integer scalar, how many; below 1: all", .decides_shape = true}};
 constexpr AttrSpec kSortAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis sorted"},
                                    {"is_ascend", AttrType::kBool, "True", "least first"},
                                    {"dtype", AttrType::kDType, "\"\"", "dtype of indices (int32); unused by `sort`"}};
+constexpr AttrSpec kDynamicTopkAttrs[] = {
+    {"k", AttrType::kAny, "None", "unused, for compatibility", true},
+    {"axis", AttrType::kInt, "-1", "the axis sorted"},
+    {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
+    {"is_ascend", AttrType::kBool, "False", "least first"},
+    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
 constexpr AttrSpec kTopkAttrs[] = {{"k", AttrType::kInt, "1", "how many; below 1: all"},
                                    {"axis", AttrType::kInt, "-1", "the axis sorted"},
                                    {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
                                    {"is_ascend", AttrType::kBool, "False", "least first"},
                                    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
-
-// Whether x comes before y by value.
-Expr Before(const Expr& x, const Expr& y, bool ascend) {
-  Expr before = ascend ? Less(x, y) : Less(y, x);
-  if (!x.dtype().is_float()) return before;
-  Expr x_is_number = te::Unary(te::UnaryOp::kLogicalNot, te::Unary(te::UnaryOp::kIsNan, x));
-  return te::Binary(BinaryOp::kOr, before, And(x_is_number, te::Unary(te::UnaryOp::kIsNan, y)));
-}
 
 // Indices along `axis` of the first `out.dims[axis]` elements in order; int64.
 Tensor Order(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
@@ -43,8 +44,9 @@ Tensor Order(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
   Tensor rank =
       ReduceOver(ReduceOp::kSum, kInt64, data.dims(), {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
         Expr mine = data(i), other = data(With(i, axis, k[0]));
-        Expr tie_before = And(te::Unary(te::UnaryOp::kLogicalNot, Before(mine, other, ascend)), Less(k[0], i[axis]));
-        return te::Cast(kInt64, te::Binary(BinaryOp::kOr, Before(other, mine, ascend), tie_before));
+        Expr tie_before =
+            And(te::Unary(te::UnaryOp::kLogicalNot, ComesBefore(mine, other, ascend)), Less(k[0], i[axis]));
+        return te::Cast(kInt64, te::Binary(BinaryOp::kOr, ComesBefore(other, mine, ascend), tie_before));
       });
   return ReduceOver(ReduceOp::kSum, kInt64, out, {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
     return te::Select(Equal(rank(With(i, axis, k[0])), i[axis]), k[0], te::Index(0));
@@ -74,15 +76,27 @@ std::vector<Tensor> ComputeSort(const ComputeContext& context) {
   return {Sorted(data, axis, order)};
 }
 
+// All of `extent` if k < 1, else at most k.
+Dim TopkExtent(const Dim& extent, const Dim& k) {
+  Dim takes_all = Dim(1) - Max(Min(k, 1), 0);
+  return Min(extent, Max(k, 0) + takes_all * extent);
+}
+
+template <bool is_dynamic>
 Solve TopkRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   Dims dims = args[0]->shape.dims;
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(dims.size()));
   if (!axis) return Solve::kFailed;
-  int64_t k = context.attrs().GetInt("k");
+  Dims k;
+  if (!is_dynamic) {
+    k = {context.attrs().GetInt("k")};
+  } else if (!ValueDims(context, 1, 0, k)) {
+    return Solve::kFailed;
+  }
   Dim& dim = dims[static_cast<size_t>(*axis)];
-  if (k >= 1) dim = Min(dim, k);
+  dim = TopkExtent(dim, k[0]);
   const std::string& type = context.attrs().GetString("ret_type");
   const ir::Type* values = ir::MakeTensorType(context.arena(), dims, args[0]->dtype.dtype);
   const ir::Type* indices = ir::MakeTensorType(context.arena(), dims, DTypeAttr(context.attrs(), "dtype", kInt32));
@@ -124,7 +138,14 @@ constexpr OpDef kOps[] = {
      .summary = "the k greatest elements along an axis and their indices",
      .inputs = kInputs,
      .attrs = kTopkAttrs,
-     .type_relation = TopkRelation,
+     .type_relation = TopkRelation<false>,
+     .fusion = FusionClass::kOpaque,
+     .compute = ComputeTopk},
+    {.name = "dyn.topk",
+     .summary = "the k greatest elements along an axis and their indices",
+     .inputs = kDynamicTopkInputs,
+     .attrs = kDynamicTopkAttrs,
+     .type_relation = TopkRelation<true>,
      .fusion = FusionClass::kOpaque,
      .compute = ComputeTopk},
 };

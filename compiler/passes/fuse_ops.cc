@@ -6,6 +6,8 @@
 #include "base/stack_guard.h"
 #include "compiler/bytecode/liveness.h"
 #include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/lowering/fused_function.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/passes/fusion_groups.h"
 #include "compiler/passes/rewriter.h"
 
@@ -27,7 +29,14 @@ class PrimitiveBuilder {
   // Adds a member to the body. `names[i]`: the variable outside of its output i, or null.
   void AddMember(const FusionStep& step) {
     std::vector<Expr*> args;
-    for (Expr* arg : step.op->args) args.push_back(Operand(arg));
+    const ops::OpDef& op = *Cast<ir::OpExpr>(step.op->callee)->op;
+    for (size_t i = 0; i < step.op->args.size(); ++i) {
+      Expr* arg = step.op->args[i];
+      const auto* constant = DynCast<ir::Constant>(arg);
+      bool is_immediate = constant != nullptr && ops::DecidesShape(op, i) &&
+                          constant->literal.num_elements() <= lowering::kMaxImmediates;
+      args.push_back(is_immediate ? arg : Operand(arg));
+    }
     auto* call = arena_.New<ir::Call>(step.op->callee, std::move(args), step.op->attrs, step.op->span);
     call->type = step.op->type;
     ir::Var* var = NewVar(arena_, step.var == nullptr ? "t" : step.var->name, call->type, step.span);

@@ -288,7 +288,8 @@ void FusionPlan::JoinProducers(uint32_t step) {
 bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
   const FusionGroup& consumer = groups_[steps_[step].group];
   if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
-  return MayMergeKinds(producer, step) && IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
+  return MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) && IsCalledInTime(producer, step) &&
+         IsSmallEnough(producer, consumer);
 }
 
 bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const {
@@ -317,6 +318,25 @@ bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const
     if (!steps_[member].tuple_users.empty()) return false;
   }
   return true;
+}
+
+// Whether the merged group would compute a value that decides the shape of one of its own results.
+bool FusionPlan::HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const {
+  uint32_t a = steps_[producer.members[0]].group;
+  uint32_t b = steps_[consumer.members[0]].group;
+  for (const FusionGroup* group : {&producer, &consumer}) {
+    for (uint32_t member : group->members) {
+      const ir::Call& call = *steps_[member].op;
+      const ops::OpDef& op = *Cast<ir::OpExpr>(call.callee)->op;
+      for (size_t i = 0; i < call.args.size(); ++i) {
+        const auto* use = ops::DecidesShape(op, i) ? DynCast<ir::VarExpr>(call.args[i]) : nullptr;
+        auto found = use == nullptr ? producers_.end() : producers_.find(use->var);
+        if (found != producers_.end() && (steps_[found->second].group == a || steps_[found->second].group == b))
+          return true;
+      }
+    }
+  }
+  return false;
 }
 
 // The merged group is called at `step`: no one else may need the producer before.

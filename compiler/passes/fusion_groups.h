@@ -85,6 +85,7 @@ class FusionPlan {
   void JoinProducers(uint32_t step);
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
   bool MayMergeKinds(const FusionGroup& producer, uint32_t step) const;
+  bool HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
   bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
   void Merge(uint32_t producer, uint32_t consumer);

@@ -1,6 +1,7 @@
 #include "compiler/passes/pipeline.h"
 
 #include "base/status_macros.h"
+#include "compiler/passes/count_results.h"
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/fold_constant.h"
 #include "compiler/passes/fuse_ops.h"
@@ -37,6 +38,8 @@ constexpr PassInfo kPasses[] = {
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return LambdaLift(module); }},
     {"to_anf", "a name for every step of the computation", 0,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return ToAnf(module); }},
+    {"count_results", "counting and filling in place of operators whose number of results depends on the data", 0,
+     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return CountResults(module); }},
     {"fuse_ops", "operator calls to calls of kernels", 0,
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
        return FuseOps(module, context.opt_level);

@@ -56,6 +56,14 @@ class RelationQueue::Context : public ops::TypeContext {
     return false;
   }
 
+  bool RequireAtLeast(const Dim& a, const Dim& b, std::string_view what) override {
+    Dim x = solver_.ResolveDim(a), y = solver_.ResolveDim(b);
+    if (!x.is_const() || !y.is_const() || x.constant() >= y.constant()) return true;
+    Fail(DiagnosticKind::kShapeMismatch,
+         absl::StrCat(Abseil(what), ": saw ", x.constant(), "; expected at least ", y.constant()), -1);
+    return false;
+  }
+
   Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) override {
     Dim x = solver_.ResolveDim(a), y = solver_.ResolveDim(b);
     if (x == Dim(1)) return y;
@@ -74,6 +82,11 @@ class RelationQueue::Context : public ops::TypeContext {
     if (x.is_const()) return x;
     if (y.is_const()) return y;
     return ContainsAny(x) || ContainsAny(y) ? Dim::Any() : Broadcast(x, y);
+  }
+
+  Dim ValueDim(size_t arg, int64_t element) override {
+    const Literal* literal = arg_value(arg);
+    return literal == nullptr ? Dim::Any() : Dim(literal->IntAt(element));
   }
 
   Dim DataDependentDim() override { return Dim::Any(); }

@@ -192,12 +192,15 @@ Number CastNumber(Number value, DataType from, DataType to) {
   return {0, ComputesInFloat32(to) ? narrow : wide};
 }
 
+// Of a tensor; more would take hours.
+constexpr int64_t kMaxElements = int64_t{1} << 32;
+
 class Evaluator {
  public:
   explicit Evaluator(std::span<const Literal> inputs) : inputs_(inputs) {}
 
   absl::Status BindSymbols(const Computation& computation);
-  Literal Compute(const Tensor& tensor);
+  absl::StatusOr<Literal> Compute(const Tensor& tensor);
 
  private:
   int64_t Value(const Dim& dim) const {
@@ -223,6 +226,11 @@ class Evaluator {
 
 absl::Status Evaluator::BindSymbols(const Computation& computation) {
   if (inputs_.size() != computation.inputs.size()) return absl::InvalidArgumentError("wrong number of inputs");
+  for (const Computation::ValueSymbol& value : computation.values) {
+    if (value.element >= inputs_[value.input].num_elements())
+      return absl::InvalidArgumentError(absl::StrCat("input ", value.input, " has no element ", value.element));
+    symbols_[value.symbol.id()] = inputs_[value.input].IntAt(value.element);
+  }
   for (bool check : {false, true}) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Dims& dims = computation.inputs[i].dims();
@@ -369,18 +377,25 @@ void CollectReads(const Expr& e, std::vector<Tensor>& reads) {
   for (const Expr& operand : e->operands) WithStack([&] { CollectReads(operand, reads); });
 }
 
-Literal Evaluator::Compute(const Tensor& tensor) {
+absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
   if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
   auto found = computed_.find(tensor.get());
   if (found != computed_.end()) return found->second;
   std::vector<Tensor> reads;
   CollectReads(tensor->body, reads);
   for (const Tensor& read : reads) {
-    if (read->kind != TensorKind::kInput) WithStack([&] { Compute(read); });
+    if (read->kind == TensorKind::kInput) continue;
+    absl::Status status = WithStack([&] { return Compute(read).status(); });
+    if (!status.ok()) return status;
   }
   Shape shape;
   for (const Dim& dim : tensor->dims) shape.push_back(std::max<int64_t>(Value(dim), 0));
-  int64_t count = NumElements(shape).value_or(0);
+  std::optional<int64_t> elements = NumElements(shape);
+  if (!elements || *elements > kMaxElements) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory: a tensor would have extents ", DimsToString(ToDims(shape))));
+  }
+  int64_t count = *elements;
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * tensor->dtype.bytes());
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i;
@@ -403,7 +418,11 @@ absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation, st
   Evaluator evaluator(inputs);
   if (absl::Status status = evaluator.BindSymbols(computation); !status.ok()) return status;
   std::vector<Literal> outputs;
-  for (const Tensor& output : computation.outputs) outputs.push_back(evaluator.Compute(output));
+  for (const Tensor& output : computation.outputs) {
+    absl::StatusOr<Literal> literal = evaluator.Compute(output);
+    if (!literal.ok()) return literal.status();
+    outputs.push_back(*std::move(literal));
+  }
   return outputs;
 }
 

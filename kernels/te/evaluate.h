@@ -13,7 +13,7 @@
 namespace rvm::te {
 
 // Binds the symbols by matching the inputs' dims against the literals' shapes; dims that do
-// not agree are kInvalidArgument. One literal per output.
+// not agree are kInvalidArgument, a tensor of more than 2^32 elements is kResourceExhausted. One literal per output.
 absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation, std::span<const Literal> inputs);
 
 }  // namespace rvm::te

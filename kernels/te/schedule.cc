@@ -445,6 +445,7 @@ void Scheduler::Describe() {
 
 absl::StatusOr<Schedule> Scheduler::Run() {
   schedule_.symbols = KernelSymbols(computation_);
+  for (const Computation::ValueSymbol& value : computation_.values) schedule_.values.push_back(value.symbol);
   CollectTensors();
   RVM_RETURN_IF_ERROR(CheckDims());
   AddCosts();
@@ -465,6 +466,7 @@ std::vector<Dim> KernelSymbols(const Computation& computation) {
   for (const Tensor& input : computation.inputs) {
     for (const Dim& dim : input.dims()) AddVariables(dim, symbols);
   }
+  for (const Computation::ValueSymbol& value : computation.values) AddVariables(value.symbol, symbols);
   return symbols;
 }
 

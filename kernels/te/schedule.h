@@ -25,6 +25,7 @@ struct TensorBuffer {
 
 struct Schedule {
   std::vector<Dim> symbols;  // in the order of the kernel's dims
+  std::vector<Dim> values;   // those that may be negative
   std::vector<LoopNest> nests;
   absl::flat_hash_map<const TensorNode*, TensorBuffer> buffers;  // of the tensors stored
   Dim workspace;                                                 // bytes

@@ -118,6 +118,10 @@ std::string Describe(const Computation& computation, bool canonical) {
     for (const Dim& dim : input.dims()) absl::StrAppend(&text, printer.DimText(dim), ",");
     text += ")\n";
   }
+  for (const Computation::ValueSymbol& value : computation.values) {
+    absl::StrAppend(&text, "  ", printer.DimText(value.symbol), " = ",
+                    printer.NameOf(computation.inputs[value.input].get()), "[", value.element, "]\n");
+  }
   std::string outputs;
   for (const Tensor& output : computation.outputs) absl::StrAppend(&outputs, " ", printer.NameOf(output.get()));
   for (size_t i = 0; i < pending.size(); ++i) {

@@ -148,11 +148,19 @@ Expr operator*(Expr a, Expr b);
 Expr BroadcastIndex(const Expr& index, const Dim& read_extent, const Dim& iterated_extent);
 
 // A complete computation: what one kernel computes. Symbols are the variables in the
-// dims of the inputs.
+// dims of the inputs, and those that stand for values.
 struct Computation {
+  // A variable that is the value of an element, counted in row-major order, of an integer input. Unlike
+  // an extent it may be negative.
+  struct ValueSymbol {
+    Dim symbol;
+    size_t input;
+    int64_t element;
+  };
   std::string name;
   std::vector<Tensor> inputs;  // inputs[i] is kInput with input_index i
   std::vector<Tensor> outputs;
+  std::vector<ValueSymbol> values = {};
 };
 
 // "add(%a, %b): c[i, j] = a[i, j] + b[j]" for people and goldens.

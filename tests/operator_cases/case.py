@@ -8,7 +8,8 @@ TOLERANCE = {"float16": 4e-3, "float32": 3e-6, "float64": 1e-9}
 
 
 class Case:
-    def __init__(self, op, expression, inputs, expected, tolerance=None):
+    def __init__(self, op, expression, inputs, expected, tolerance=None, fixed=""):
+        self.fixed = fixed  # parameters whose extents are always written
         self.op, self.expression = op, expression
         self.inputs = [np.asarray(a) for a in inputs]
         self.expected = np.asarray(expected)

@@ -74,6 +74,16 @@ std::string TensorsText(const std::vector<KernelTensor>& tensors) {
   return text;
 }
 
+std::string RelationText(const KernelDesc::Check& check) {
+  std::string a = check.a.ToString(), b = check.b.ToString();
+  switch (check.relation) {
+    case DimRelation::kEqual: return absl::StrCat(a, " = ", b);
+    case DimRelation::kBroadcast: return absl::StrCat(a, " = ", b, ", or either is 1");
+    case DimRelation::kAtLeast: return absl::StrCat(a, " >= ", b);
+  }
+  return "";
+}
+
 void PrintKernels(const Executable& executable) {
   std::cout << "kernels\n";
   for (const KernelDesc& kernel : executable.kernels) {
@@ -82,9 +92,12 @@ void PrintKernels(const Executable& executable) {
     std::string schedule = ScheduleOf(executable, kernel.symbol);
     if (!schedule.empty()) std::cout << "    " << schedule << '\n';
     if (kernel.workspace.AsConst() != 0) std::cout << "    workspace " << kernel.workspace.ToString() << " bytes\n";
+    for (const KernelDesc::ValueSymbol& value : kernel.values) {
+      std::cout << "    dim " << value.symbol << " is element " << value.element << " of parameter " << value.param
+                << '\n';
+    }
     for (const KernelDesc::Check& check : kernel.checks) {
-      std::cout << "    checks " << check.a.ToString() << " = " << check.b.ToString()
-                << (check.broadcast ? ", or either is 1" : "") << " (" << check.what << ")\n";
+      std::cout << "    checks " << RelationText(check) << " (" << check.what << ")\n";
     }
   }
 }

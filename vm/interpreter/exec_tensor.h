@@ -57,6 +57,13 @@ const uint16_t* MakeKernelCall(const uint16_t* pc, const uint16_t* offsets, cons
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
+[[clang::preserve_none]] inline void ExecGetElement(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
+  const Tensor& tensor = *AsTensor(r[pc[2]]);
+  r[pc[1]] = LoadScalar(tensor.dtype, static_cast<const std::byte*>(tensor.data) + pc[3] * tensor.dtype.bytes());
+  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
 [[clang::preserve_none]] inline void ExecView(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   if (!vm->MakeView(pc, r)) [[unlikely]]
@@ -76,7 +83,8 @@ const uint16_t* MakeKernelCall(const uint16_t* pc, const uint16_t* offsets, cons
 
 [[clang::preserve_none]] inline void ExecCheckDims(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  if (!vm->CheckDims(static_cast<int64_t>(r[pc[1]]), static_cast<int64_t>(r[pc[2]]), pc[3] != 0)) [[unlikely]] {
+  if (!vm->CheckDims(static_cast<int64_t>(r[pc[1]]), static_cast<int64_t>(r[pc[2]]),
+                     DimRelation{static_cast<uint8_t>(pc[3])})) [[unlikely]] {
     return vm->Stop(pc, r, fn, std::move(vm->error_));
   }
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);

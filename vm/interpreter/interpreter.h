@@ -78,6 +78,7 @@ class Interpreter {
   bool CallDynamicKernel(const KernelCall& call, Slot* r);
   void BindArgs(const KernelCall& call, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);
+  bool BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r);
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
   bool GrowWorkspace(int64_t bytes);
   bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);
@@ -89,7 +90,7 @@ class Interpreter {
   }
   bool MakeView(const uint16_t* pc, Slot* r);
   bool CheckShape(const Tensor& tensor, TypeId type);
-  bool CheckDims(int64_t a, int64_t b, bool broadcast);
+  bool CheckDims(int64_t a, int64_t b, DimRelation relation);
   absl::Status OutOfMemory() const;
   // Why somebody wants the run to stop.
   absl::Status Stopped() const;

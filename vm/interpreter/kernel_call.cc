@@ -13,6 +13,10 @@ namespace {
 
 std::string Describe(const KernelInfo& kernel) { return absl::StrCat("kernel `", kernel.desc->name, "`"); }
 
+absl::Status TooLarge(const KernelInfo& kernel) {
+  return absl::InvalidArgumentError(absl::StrCat("an extent of ", Describe(kernel), " is too large"));
+}
+
 // In place, over a header made for the executable's lifetime.
 Tensor* PlaceTensor(std::byte* place, const KernelInfo::TensorInfo& info) {
   auto* tensor = reinterpret_cast<Tensor*>(place);
@@ -123,25 +127,42 @@ bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
   return true;
 }
 
-bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
-  const KernelInfo& kernel = *call.kernel;
-  for (const KernelInfo::Bind& bind : kernel.binds) {
+bool Interpreter::BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r) {
+  for (const KernelInfo::Bind& bind : binds) {
     int64_t extent = ArgTensor(call.args[1 + bind.param], r)->dims[bind.axis];
     if (bind.symbol >= 0) {
       symbols_[static_cast<size_t>(bind.symbol)] = extent;
       continue;
     }
-    if (int64_t expected = bind.expected.Evaluate(symbols_); extent != expected) {
-      return SetError(
-          absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ", Describe(kernel), " has extent ",
-                                                  extent, " on axis ", bind.axis, "; expected ", expected)));
+    std::optional<int64_t> expected = bind.expected.Evaluate(symbols_);
+    if (!expected) return SetError(TooLarge(*call.kernel));
+    if (extent != *expected) {
+      return SetError(absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ",
+                                                              Describe(*call.kernel), " has extent ", extent,
+                                                              " on axis ", bind.axis, "; expected ", *expected)));
     }
   }
+  return true;
+}
+
+bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  if (!BindDims(kernel.binds, call, r)) return false;
+  for (const KernelInfo::ValueBind& value : kernel.values) {
+    uint16_t arg = call.args[1 + value.param];
+    const KernelInfo::TensorInfo& param = kernel.params[value.param];
+    bool in_register = param.scalar && (arg & kConstantArg) == 0;
+    symbols_[value.symbol] = static_cast<int64_t>(
+        in_register ? r[arg]
+                    : LoadScalar(param.dtype, static_cast<const std::byte*>(ArgTensor(arg, r)->data) + value.offset));
+  }
+  if (!BindDims(kernel.expectations, call, r)) return false;
   for (const KernelInfo::Check& check : kernel.checks) {
-    int64_t a = check.a.Evaluate(symbols_);
-    int64_t b = check.b.Evaluate(symbols_);
-    if (a == b || (check.broadcast && (a == 1 || b == 1))) continue;
-    return SetError(absl::InvalidArgumentError(absl::StrCat(*check.what, ": ", a, " vs ", b)));
+    std::optional<int64_t> a = check.a.Evaluate(symbols_);
+    std::optional<int64_t> b = check.b.Evaluate(symbols_);
+    if (!a || !b) return SetError(TooLarge(kernel));
+    if (Holds(check.relation, *a, *b)) continue;
+    return SetError(absl::InvalidArgumentError(absl::StrCat(*check.what, ": ", FailureText(check.relation, *a, *b))));
   }
   return true;
 }
@@ -163,7 +184,9 @@ bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
     bool too_big = false;
     bool empty = false;
     for (const DimProgram& program : result.programs) {
-      shape.push_back(program.Evaluate(symbols_));
+      std::optional<int64_t> extent = program.Evaluate(symbols_);
+      if (!extent) return SetError(TooLarge(kernel));
+      shape.push_back(*extent);
       empty |= shape.back() == 0;
       too_big |= __builtin_mul_overflow(bytes, shape.back(), &bytes);
     }
@@ -181,9 +204,9 @@ bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
     outputs[i] = tensor->data;
     r[call.dsts[1 + i]] = AsSlot(tensor);
   }
-  int64_t workspace = kernel.workspace.Evaluate(symbols_);
-  if (workspace < 0) return SetError(OutOfMemory());
-  if (!RunKernel(kernel, workspace)) [[unlikely]]
+  std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
+  if (!workspace || *workspace < 0) return SetError(OutOfMemory());
+  if (!RunKernel(kernel, *workspace)) [[unlikely]]
     return false;
   StoreScalars(call, r);
   return true;

@@ -65,10 +65,9 @@ bool Interpreter::CheckShape(const Tensor& tensor, TypeId type) {
       absl::StrCat("saw ", TensorText(tensor), "; expected ", TypeToString(executable_, type))));
 }
 
-bool Interpreter::CheckDims(int64_t a, int64_t b, bool broadcast) {
-  if (a == b || (broadcast && (a == 1 || b == 1))) return true;
-  return SetError(
-      absl::InvalidArgumentError(absl::StrCat("extents ", a, " and ", b, broadcast ? " do not broadcast" : " differ")));
+bool Interpreter::CheckDims(int64_t a, int64_t b, DimRelation relation) {
+  if (Holds(relation, a, b)) return true;
+  return SetError(absl::InvalidArgumentError(absl::StrCat("the extent ", FailureText(relation, a, b))));
 }
 
 }  // namespace rvm::vm

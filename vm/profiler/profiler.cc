@@ -42,8 +42,8 @@ double ClockCost() {
 
 std::string TensorText(const KernelInfo::TensorInfo& tensor, std::span<const int64_t> symbols, int64_t& bytes) {
   Shape shape;
-  for (const DimProgram& program : tensor.programs) shape.push_back(program.Evaluate(symbols));
-  // The VM checks the shape before it calls the kernel; its bytes fit.
+  for (const DimProgram& program : tensor.programs) shape.push_back(program.Evaluate(symbols).value_or(0));
+  // The VM checks the shape before it calls the kernel: no extent is too large, and its bytes fit.
   int64_t elements = NumElements(shape).value_or(0);
   bytes += elements * tensor.dtype.bytes();
   return tensor.scalar ? tensor.dtype.ToString() : absl::StrCat(ShapeToString(shape), " ", tensor.dtype.ToString());

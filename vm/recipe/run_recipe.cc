@@ -20,6 +20,12 @@ struct Cell {
   int64_t At(int64_t lane) const { return WrappingAdd(first, WrappingMultiply(stride, lane)); }
 };
 
+// Tensors have as many elements as there is memory for, or the kernel would not run: what overflows is a
+// product with an extent of 0.
+int64_t Number(const DimProgram& program, std::span<const int64_t> symbols) {
+  return program.Evaluate(symbols).value_or(0);
+}
+
 class NestRun {
  public:
   struct Buffer {
@@ -89,7 +95,7 @@ void NestRun::Begin(const NestPlan& plan) {
     at_[value] = plan.vector_of[value] == kNoVector ? static_cast<void*>(&cells[value]) : own(value);
   }
   for (const auto& [value, bits] : plan.constants) cell(value) = {bits, 0};
-  for (const auto& [value, which] : plan.extents) cell(value) = {nest_.extents[which].Evaluate(symbols_), 0};
+  for (const auto& [value, which] : plan.extents) cell(value) = {Number(nest_.extents[which], symbols_), 0};
   RunSteps(plan.inner.once, 0, 1);
   RunSteps(plan.outer.once, 0, 1);
 }
@@ -279,7 +285,7 @@ bool NestRun::ChooseColumns() const {
 }
 
 int32_t NestRun::Run() {
-  for (size_t axis = 0; axis < nest_.axes.size(); ++axis) extents_[axis] = nest_.axes[axis].Evaluate(symbols_);
+  for (size_t axis = 0; axis < nest_.axes.size(); ++axis) extents_[axis] = Number(nest_.axes[axis], symbols_);
   if (Empty(0, nest_.num_outer)) return kRvmOk;
   bool columns = ChooseColumns();
   Begin(columns ? nest_.by_column : nest_.by_row);
@@ -291,7 +297,7 @@ int32_t NestRun::Run() {
 int64_t Elements(const RecipePlan::Buffer& buffer, std::span<const int64_t> symbols) {
   int64_t elements = 1;
   for (const DimProgram& dim : buffer.dims) {
-    int64_t extent = dim.Evaluate(symbols);
+    int64_t extent = Number(dim, symbols);
     if (extent <= 0 || __builtin_mul_overflow(elements, extent, &elements)) return 0;
   }
   int64_t bytes = 0;
@@ -311,7 +317,7 @@ int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const 
     if (i < tensors) {
       buffer.data = static_cast<std::byte*>(buffers[i]);
     } else {
-      int64_t offset = plan.buffers[i].offset.Evaluate(symbols);
+      int64_t offset = Number(plan.buffers[i].offset, symbols);
       bool fits = offset >= 0 && offset % 64 == 0 && offset <= workspace_bytes && bytes <= workspace_bytes - offset;
       if (!fits) buffer.elements = bytes = 0;
       buffer.data = scratch + plan.scratch_bytes + (fits ? offset : 0);

@@ -162,6 +162,7 @@ void NestEmitter::Begin(const std::string& name) {
   for (const Dim& symbol : schedule_.symbols) e_.symbols[symbol.id()] = function->getArg(next++);
   // An extent is never negative, which lets index arithmetic be unsigned.
   for (const Dim& symbol : schedule_.symbols) {
+    if (std::find(schedule_.values.begin(), schedule_.values.end(), symbol) != schedule_.values.end()) continue;
     b_.CreateAssumption(b_.CreateICmpSGE(e_.symbols[symbol.id()], b_.getInt64(0)));
   }
   cancel_ = function->getArg(next);

@@ -1,0 +1,139 @@
+// Padding, by widths that are attributes or values.
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::Expr;
+using te::Tensor;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
+constexpr Input kDynamicPadInputs[] = {
+    {"data", "a tensor"},
+    {.name = "pad_width", .doc = "an integer matrix, for each axis [before, after]", .decides_shape = true},
+    {"pad_value", "a scalar"}};
+constexpr AttrSpec kPadMode = {"pad_mode", AttrType::kString, "\"constant\"", "\"constant\", \"edge\" or \"reflect\""};
+constexpr AttrSpec kPadAttrs[] = {{"pad_width", AttrType::kAny, "", "for each axis [before, after]"}, kPadMode};
+constexpr AttrSpec kDynamicPadAttrs[] = {{"pad_width", AttrType::kAny, "None", "unused, for compatibility", true},
+                                         kPadMode};
+
+Solve CheckMode(TypeContext& context) {
+  const std::string& mode = context.attrs().GetString("pad_mode");
+  if (mode == "constant" || mode == "edge" || mode == "reflect") return Solve::kDone;
+  return context.Fail(DiagnosticKind::kBadAttribute,
+                      absl::StrCat("`pad_mode` is \"", mode, "\"; expected constant, edge or reflect"));
+}
+
+Solve PadRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
+  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
+  if (!widths) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`pad_width` does not fit rank ", out.size(),
+                                     "; expected a pair [before, after] per axis, not negative"));
+  }
+  if (Solve solve = CheckMode(context); solve != Solve::kDone) return solve;
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+Solve DynamicPadRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  if (!args[2]->shape.dims.empty()) return FailRank(context, 2, args[2]->shape.dims.size(), "a scalar");
+  Dims widths;
+  if (!ValueDims(context, 1, 2, widths)) return Solve::kFailed;
+  if (widths.size() != 2 * out.size() || args[1]->shape.dims[1] != Dim(2)) {
+    return context.Fail(
+        DiagnosticKind::kShapeMismatch,
+        absl::StrCat("`pad_width` has shape ", DimsToString(args[1]->shape.dims), "; expected (", out.size(), ", 2)"),
+        1);
+  }
+  if (Solve solve = CheckMode(context); solve != Solve::kDone) return solve;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    if (!context.RequireAtLeast(widths[i], 0, "an element of `pad_width`")) return Solve::kFailed;
+    out[i / 2] = out[i / 2] + widths[i];
+  }
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// before(axis): how much stands before the data; null if the axis is not padded.
+std::vector<Tensor> Pad(const ComputeContext& context, const Tensor& fill,
+                        const std::function<Expr(size_t axis)>& before) {
+  const Tensor& data = context.input(0);
+  const std::string& mode = context.attrs().GetString("pad_mode");
+  return {te::ComputeTensor("pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Expr inside;
+    for (size_t axis = 0; axis < i.size(); ++axis) {
+      const Dim& extent = data.dims()[axis];
+      Expr start = before(axis);
+      if (!start) {
+        at.push_back(i[axis]);
+        continue;
+      }
+      Expr index = i[axis] - start;
+      if (mode == "constant") {
+        inside = inside ? And(inside, InRange(index, extent)) : InRange(index, extent);
+      } else if (mode == "reflect") {
+        index = Mirrored(index, extent, 0);
+      } else {
+        index = Clamp(index, extent);
+      }
+      at.push_back(index);
+    }
+    Expr value = data(at);
+    if (mode != "constant") return UnlessEmpty(Volume(data.dims()), value);
+    return inside ? te::Select(inside, value, te::Cast(data.dtype(), fill({}))) : value;
+  })};
+}
+
+std::vector<Tensor> ComputePad(const ComputeContext& context) {
+  auto widths = *PadWidths(context.attrs(), "pad_width", context.input(0).rank());
+  return Pad(context, context.input(1), [&](size_t axis) {
+    bool is_padded = widths[axis].first != 0 || widths[axis].second != 0;
+    return is_padded ? te::Index(widths[axis].first) : Expr();
+  });
+}
+
+std::vector<Tensor> ComputeDynamicPad(const ComputeContext& context) {
+  const Tensor& widths = context.input(1);
+  return Pad(context, context.input(2), [&](size_t axis) {
+    return te::Cast(kInt64, widths({te::Index(static_cast<int64_t>(axis)), te::Index(0)}));
+  });
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "nn.pad",
+     .summary = "data with a border",
+     .inputs = kPadInputs,
+     .attrs = kPadAttrs,
+     .type_relation = PadRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputePad},
+    {.name = "dyn.nn.pad",
+     .summary = "data with a border",
+     .inputs = kDynamicPadInputs,
+     .attrs = kDynamicPadAttrs,
+     .type_relation = DynamicPadRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeDynamicPad},
+};
+
+}  // namespace
+
+std::span<const OpDef> PadOps() { return kOps; }
+
+}  // namespace rvm::ops
