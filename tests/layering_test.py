@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import types
 import unittest
 
 import relayvm
@@ -100,9 +101,18 @@ class Build:
         scope = {"glob": match, "select": lambda choices: next(iter(choices.values()))}
         for rule in ("cc_library", "cc_binary", "cc_test"):
             scope[rule] = target
-        for rule in ("package", "licenses", "exports_files", "filegroup", "genrule", "package_group", "load", "sh_test",
+        for rule in ("package", "licenses", "exports_files", "filegroup", "genrule", "package_group", "sh_test",
                      "py_test", "alias", "config_setting", "test_suite", "sh_binary", "py_binary"):
             scope[rule] = lambda *_, **__: None
+
+        def load(file, *names):
+            """Our own macros; rules of others are not for C++."""
+            if file.startswith(":"):
+                macros = {"native": types.SimpleNamespace(**scope)}
+                exec(compile(read(os.path.join(package, file[1:])), file, "exec"), macros)
+                scope.update({name: macros[name] for name in names})
+
+        scope["load"] = load
         exec(compile(read(os.path.join(package, "BUILD")), f"{package}/BUILD", "exec"), scope)  # our own files
 
 

@@ -131,7 +131,9 @@ class Reader {
     std::vector<std::byte> bytes;
     // -1 until the first list on an axis has ended.
     Shape shape(type.dims.size(), -1);
-    RVM_RETURN_IF_ERROR(ReadNested(type.dtype, 0, shape, bytes));
+    SkipSpace();
+    RVM_RETURN_IF_ERROR(!shape.empty() && Peek() == 'C' ? ReadEmpty(type.dtype, shape)
+                                                        : ReadNested(type.dtype, 0, shape, bytes));
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       int64_t known = type.dims[axis];
       // Below an empty list the text says nothing of the extents.
@@ -142,6 +144,28 @@ class Reader {
       }
     }
     return Value::Tensor(Literal::FromBytes(type.dtype, std::move(shape), bytes));
+  }
+
+  // `Constant([], (0, 3), float32)`: a list without elements does not show the extents within.
+  absl::Status ReadEmpty(DataType dtype, Shape& shape) {
+    if (ReadWord() != "Constant" || !Take('(') || !Take('[') || !Take(']') || !Take(',') || !Take('(')) {
+      return Unexpected("a list, or `Constant([], (`");
+    }
+    bool is_empty = false;
+    int64_t others = dtype.bytes();
+    for (int64_t& extent : shape) {
+      std::vector<std::byte> number;
+      RVM_RETURN_IF_ERROR(ReadScalar(kInt64, number));
+      extent = LoadInt(kInt64, number.data());
+      is_empty = is_empty || extent == 0;
+      bool fits = extent >= 0 && !__builtin_mul_overflow(others, std::max<int64_t>(extent, 1), &others);
+      if (!fits) return Fail(absl::StrCat("an extent cannot be ", extent));
+      Take(',');
+    }
+    if (!Take(')') || !Take(',')) return Unexpected("`)` and `,`");
+    SkipSpace();
+    if (ReadWord() != dtype.ToString() || !Take(')')) return Unexpected(absl::StrCat("`", dtype.ToString(), ")`"));
+    return is_empty ? absl::OkStatus() : Fail(absl::StrCat("saw `[]` of the shape ", ShapeToString(shape)));
   }
 
   // Depth is the rank, which the type bounds.

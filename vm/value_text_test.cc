@@ -42,6 +42,11 @@ TEST_F(ValueTextTest, Tensors) {
   TypeId any = b_.TensorOf(kFloat32, {TypeDesc::kUnknownDim, 2});
   EXPECT_EQ(Read(any, "[[1, 2], [3, 4.5f]]"), "[[1f, 2f], [3f, 4.5f]]");
   EXPECT_EQ(Read(any, "[]"), "Constant([], (0, 2), float32)");
+  EXPECT_EQ(Read(any, "Constant([], (0, 2), float32)"), "Constant([], (0, 2), float32)");
+  EXPECT_EQ(Read(any, "Constant([], (1, 2), float32)"), "at column 30: saw `[]` of the shape (1, 2)");
+  EXPECT_EQ(Read(any, "Constant([], (0, 3), float32)"),
+            "at column 1: saw the shape (0, 3); expected Tensor[(?, 2), float32]");
+  EXPECT_EQ(Read(any, "Constant([], (-1, 2), float32)"), "at column 17: an extent cannot be -1");
   EXPECT_EQ(Read(any, "[[1, 2], [3]]"), "at column 13: this list has 1 elements; the one before it has 2");
   EXPECT_EQ(Read(any, "[[1]]"), "at column 1: saw the shape (1, 1); expected Tensor[(?, 2), float32]");
 }

@@ -144,12 +144,20 @@ std::string Generator::IntOperator(const TypeRef& type, int depth) {
 }
 
 std::string Generator::ExactFloatOperator(const TypeRef& type, int depth) {
-  static const std::vector<std::string> kInfix = {"+", "-", "*", "/"};
+  static const std::vector<std::string> kInfix = {"+", "-", "/"};
   static const std::vector<std::string> kUnary = {"negative", "abs",  "floor",   "ceil", "round",
                                                   "trunc",    "sign", "nn.relu", "sqrt", "copy"};
   int choice = dice_.Pick(10);
-  if (choice < 6)
+  if (choice < 4) {
     return absl::StrCat("(", Expr(type, depth - 1), " ", dice_.Of(kInfix), " ", Operand(type, depth), ")");
+  }
+  if (choice < 6) {
+    // Kernels round a product that is added to something once, with the sum: tensors are only doubled
+    // and halved, which needs no rounding.
+    std::string factor =
+        IsScalar(type) ? Operand(type, depth) : absl::StrCat(dice_.Chance(50) ? "2" : "-0.5", Suffix(type->dtype));
+    return absl::StrCat("(", Expr(type, depth - 1), " * ", factor, ")");
+  }
   if (choice == 6) return absl::StrCat("clip(", Expr(type, depth - 1), ", a_min=-2f, a_max=3f)");
   if (choice == 7) {
     const char* op = dice_.Chance(50) ? "minimum" : "maximum";

@@ -1,0 +1,50 @@
+// Runs a fuzz target on the files that are the arguments, and where it has a mutator on some
+// mutations of each: what fuzzing found stays found, and the mutator works.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                                                unsigned seed);
+
+namespace {
+
+class Replay : public testing::Test {
+ public:
+  explicit Replay(std::string path) : path_(std::move(path)) {}
+
+  void TestBody() override {
+    std::ifstream file(path_, std::ios::binary);
+    ASSERT_TRUE(file.good()) << path_;
+    std::vector<uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(LLVMFuzzerTestOneInput(bytes.data(), bytes.size()), 0);
+    if (LLVMFuzzerCustomMutator == nullptr) return;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      std::vector<uint8_t> mutated = bytes;
+      mutated.resize(bytes.size() + 4096);
+      mutated.resize(LLVMFuzzerCustomMutator(mutated.data(), bytes.size(), mutated.size(), seed));
+      EXPECT_EQ(LLVMFuzzerTestOneInput(mutated.data(), mutated.size()), 0);
+    }
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    std::string path = argv[i];
+    testing::RegisterTest("Corpus", path.substr(path.rfind('/') + 1).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [path]() -> testing::Test* { return new Replay(path); });
+  }
+  return argc > 1 ? RUN_ALL_TESTS() : 1;
+}
