@@ -148,14 +148,21 @@ class Mutator {
       for (size_t i = dice_.Pick(3); i > 0; --i) made.dims.push_back(RandomDim(kernel.num_symbols));
       return made;
     };
-    switch (dice_.Pick(6)) {
+    switch (dice_.Pick(7)) {
       case 0: kernel.num_symbols = static_cast<uint32_t>(dice_.Pick(5)); break;
       case 1: ChangeList(kernel.params, tensor); break;
       case 2: ChangeList(kernel.results, tensor); break;
       case 3: kernel.workspace = RandomDim(kernel.num_symbols); break;
+      case 5:
+        ChangeList(kernel.values, [&] {
+          return KernelDesc::ValueSymbol{static_cast<uint32_t>(dice_.Pick(4)), static_cast<uint32_t>(dice_.Pick(4)),
+                                         static_cast<uint32_t>(dice_.Pick(4))};
+        });
+        break;
       case 4:
         ChangeList(kernel.checks, [&] {
-          return KernelDesc::Check{RandomDim(kernel.num_symbols), RandomDim(kernel.num_symbols), dice_.Chance(30), ""};
+          return KernelDesc::Check{RandomDim(kernel.num_symbols), RandomDim(kernel.num_symbols),
+                                   static_cast<DimRelation>(dice_.Pick(3)), ""};
         });
         break;
       default: {
