@@ -302,7 +302,8 @@ class Evaluator {
     activation.function = callee->name;
     for (size_t i = 0; i < callee->fields.size(); ++i) activation.vars[(*callee->captured)[i]] = callee->fields[i];
     if (callee->self != nullptr) activation.vars[callee->self] = callee;
-    for (size_t i = 0; i < args.size(); ++i) RVM_RETURN_IF_ERROR(Bind(function->params[i], std::move(args[i])));
+    absl::flat_hash_map<int64_t, int64_t> dims;
+    for (size_t i = 0; i < args.size(); ++i) RVM_RETURN_IF_ERROR(Bind(function->params[i], std::move(args[i]), &dims));
     if (Facts(function).check_result) continuations_.push_back({ContinuationKind::kCheckResult, function});
     expr_ = function->body;
     return absl::OkStatus();
@@ -379,9 +380,10 @@ class Evaluator {
     return absl::OkStatus();
   }
 
-  absl::Status Bind(const ir::Var* var, Handle handle) {
+  // `dims`: of the signature that `var` is a parameter of; null elsewhere.
+  absl::Status Bind(const ir::Var* var, Handle handle, absl::flat_hash_map<int64_t, int64_t>* dims = nullptr) {
     if (const auto* type = ir::DynCast<ir::TensorType>(var->type)) {
-      std::string mismatch = TensorMismatch(handle->tensor, *type, nullptr);
+      std::string mismatch = TensorMismatch(handle->tensor, *type, dims);
       if (!mismatch.empty()) return absl::InvalidArgumentError(absl::StrCat("`%", var->name, "`: ", mismatch));
     }
     activations_.back().vars[var] = std::move(handle);
