@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace rvm::vm {
 namespace {
@@ -48,6 +49,7 @@ class NestRun {
   void StartReduction(int64_t n);
   void Fold(int64_t place, bool across, int64_t n);
   void RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_t n);
+  static std::optional<int64_t> FirstElement(const Buffer& buffer, Cell at, int64_t begin, int64_t n);
   void LoadLinear(const PlanStep& step, int64_t begin, int64_t n);
   void StoreLinear(const PlanStep& step, Cell at, int64_t begin, int64_t n);
   void Scatter(const PlanStep& step, int64_t n);
@@ -100,20 +102,24 @@ void NestRun::Begin(const NestPlan& plan) {
   RunSteps(plan.outer.once, 0, 1);
 }
 
-void NestRun::LoadLinear(const PlanStep& step, int64_t begin, int64_t n) {
-  const Buffer& buffer = buffers_[step.buffer];
-  Cell at = cell(step.a);
+// The element that lane `begin` of `at` names, if the buffer has it and all that the next n - 1 lanes name.
+std::optional<int64_t> NestRun::FirstElement(const Buffer& buffer, Cell at, int64_t begin, int64_t n) {
   __int128 first = __int128{at.first} + __int128{at.stride} * begin;
   __int128 last = first + __int128{at.stride} * (n - 1);
   auto inside = [&](__int128 number) { return number >= 0 && number < buffer.elements; };
-  if (inside(first) && inside(last)) {
-    auto from = static_cast<int64_t>(first);
+  return inside(first) && inside(last) ? std::optional(static_cast<int64_t>(first)) : std::nullopt;
+}
+
+void NestRun::LoadLinear(const PlanStep& step, int64_t begin, int64_t n) {
+  const Buffer& buffer = buffers_[step.buffer];
+  Cell at = cell(step.a);
+  if (std::optional<int64_t> from = FirstElement(buffer, at, begin, n)) {
     if (at.stride == 1 && IsLane(step.dtype)) {
-      at_[step.to] = buffer.data + from * step.dtype.bytes();  // as it is
+      at_[step.to] = buffer.data + *from * step.dtype.bytes();  // as it is
       return;
     }
     at_[step.to] = own(step.to);
-    return step.load(at_[step.to], buffer.data, from, at.stride, n);
+    return step.load(at_[step.to], buffer.data, *from, at.stride, n);
   }
   at_[step.to] = own(step.to);
   std::array<int64_t, kBlockLanes> numbers;
@@ -123,14 +129,11 @@ void NestRun::LoadLinear(const PlanStep& step, int64_t begin, int64_t n) {
 
 void NestRun::StoreLinear(const PlanStep& step, Cell at, int64_t begin, int64_t n) {
   const Buffer& buffer = buffers_[step.buffer];
-  __int128 first = __int128{at.first} + __int128{at.stride} * begin;
-  __int128 last = first + __int128{at.stride} * (n - 1);
-  auto inside = [&](__int128 number) { return number >= 0 && number < buffer.elements; };
-  if (!inside(first) || !inside(last)) {
+  if (std::optional<int64_t> first = FirstElement(buffer, at, begin, n)) {
+    step.store(buffer.data, *first, at.stride, at_[step.b], n);
+  } else {
     code_ = kRecipeStoresOutside;
-    return;
   }
-  step.store(buffer.data, static_cast<int64_t>(first), at.stride, at_[step.b], n);
 }
 
 void NestRun::Scatter(const PlanStep& step, int64_t n) {
