@@ -6,15 +6,7 @@
 namespace rvm::passes {
 namespace {
 
-struct Case {
-  std::string_view name;
-  std::string_view pass;
-  int opt_level;
-  const char* source;
-  const char* expected;
-};
-
-constexpr Case kCases[] = {
+constexpr PassCase kCases[] = {
     {"O0EachOperatorAlone", "fuse_ops", 0,
      R"(
 def @main(%x: Tensor[(4), float32], %n: int32) { (tanh(add(%x, 1f)), %n + 1) }
@@ -338,15 +330,11 @@ def @main(%x: Tensor[(4), float32], %c: bool) {
 )"},
 };
 
-class FuseOpsTest : public testing::TestWithParam<Case> {};
+using FuseOpsTest = PassTest;
 
-TEST_P(FuseOpsTest, Prints) {
-  const Case& c = GetParam();
-  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
-}
+TEST_P(FuseOpsTest, Prints) { Check(); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, FuseOpsTest, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, FuseOpsTest, testing::ValuesIn(kCases), NameOfCase);
 
 }  // namespace
 }  // namespace rvm::passes

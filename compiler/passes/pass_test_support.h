@@ -11,6 +11,7 @@
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "compiler/typing/infer_type.h"
+#include "gtest/gtest.h"
 
 namespace rvm::passes {
 
@@ -35,6 +36,25 @@ inline std::string After(std::string_view name, std::string source, int opt_leve
   std::string text = text::PrintModule(*seen);
   return text.substr(text.find("\n\n") + 2);
 }
+
+// What a pass makes of a program.
+struct PassCase {
+  std::string_view name;  // of the case
+  std::string_view pass;
+  int opt_level;
+  const char* source;
+  const char* expected;
+};
+
+class PassTest : public testing::TestWithParam<PassCase> {
+ protected:
+  static void Check() {
+    const PassCase& c = GetParam();
+    EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
+  }
+};
+
+inline std::string NameOfCase(const testing::TestParamInfo<PassCase>& info) { return std::string(info.param.name); }
 
 }  // namespace rvm::passes
 

@@ -6,15 +6,7 @@
 namespace rvm::passes {
 namespace {
 
-struct Case {
-  std::string_view name;
-  std::string_view pass;
-  int opt_level;
-  const char* source;
-  const char* expected;
-};
-
-constexpr Case kCases[] = {
+constexpr PassCase kCases[] = {
     {"InlineSmallFunctions", "inline", 1,
      R"(
 def @sq(%x: int32) -> int32 { %x * %x }
@@ -284,15 +276,11 @@ def @grow(%f: fn (int32) -> int32, %n: int32) -> int32 {
 )"},
 };
 
-class SimplifyTest : public testing::TestWithParam<Case> {};
+using SimplifyTest = PassTest;
 
-TEST_P(SimplifyTest, Prints) {
-  const Case& c = GetParam();
-  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
-}
+TEST_P(SimplifyTest, Prints) { Check(); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, SimplifyTest, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, SimplifyTest, testing::ValuesIn(kCases), NameOfCase);
 
 }  // namespace
 }  // namespace rvm::passes

@@ -6,15 +6,7 @@
 namespace rvm::passes {
 namespace {
 
-struct Case {
-  std::string_view name;
-  std::string_view pass;
-  int opt_level;
-  const char* source;
-  const char* expected;
-};
-
-constexpr Case kCases[] = {
+constexpr PassCase kCases[] = {
     {"ACopyPerListOfTypeArguments", "specialize", 0,
      R"(
 type List[A] { Cons(A, List[A]), Nil, }
@@ -204,15 +196,11 @@ def @main(%n: int32) { @f(1, %n) }
      R"(RESOURCE_EXHAUSTED: `@f` calls itself with ever new type arguments)"},
 };
 
-class SpecializeTest : public testing::TestWithParam<Case> {};
+using SpecializeTest = PassTest;
 
-TEST_P(SpecializeTest, Prints) {
-  const Case& c = GetParam();
-  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
-}
+TEST_P(SpecializeTest, Prints) { Check(); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, SpecializeTest, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, SpecializeTest, testing::ValuesIn(kCases), NameOfCase);
 
 }  // namespace
 }  // namespace rvm::passes

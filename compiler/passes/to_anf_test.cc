@@ -6,15 +6,7 @@
 namespace rvm::passes {
 namespace {
 
-struct Case {
-  std::string_view name;
-  std::string_view pass;
-  int opt_level;
-  const char* source;
-  const char* expected;
-};
-
-constexpr Case kCases[] = {
+constexpr PassCase kCases[] = {
     {"OperandsGetNames", "to_anf", 0,
      R"(
 def @f(%x: int32) -> int32 { %x }
@@ -137,15 +129,11 @@ def @main(%x: int32) {
 )"},
 };
 
-class ToAnfTest : public testing::TestWithParam<Case> {};
+using ToAnfTest = PassTest;
 
-TEST_P(ToAnfTest, Prints) {
-  const Case& c = GetParam();
-  EXPECT_EQ(After(c.pass, c.source, c.opt_level), c.expected);
-}
+TEST_P(ToAnfTest, Prints) { Check(); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, ToAnfTest, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, ToAnfTest, testing::ValuesIn(kCases), NameOfCase);
 
 }  // namespace
 }  // namespace rvm::passes
