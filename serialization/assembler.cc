@@ -376,6 +376,11 @@ class Assembler {
         value.param = U32();
         value.element = U32();
         kernel.values.push_back(value);
+      } else if (Accept("reuse")) {
+        KernelDesc::Reuse reuse;
+        reuse.result = U32();
+        reuse.param = U32();
+        kernel.reuses.push_back(reuse);
       } else {
         KernelDesc::Check check;
         if (Accept("check_broadcast")) {
@@ -579,7 +584,9 @@ class Assembler {
       case OperandKind::kMoves: return Index('r', UINT16_MAX);
       case OperandKind::kArgs: {
         bool constant = token_.kind == Kind::kWord && token_.text[0] == 'K';
-        return constant ? Index('K', kConstantArg - 1) | kConstantArg : Index('r', kConstantArg - 1);
+        if (constant) return Index('K', kConstantArg - 1) | kConstantArg;
+        uint64_t reg = Index('r', kMovedArg - 1);
+        return Accept("!") ? reg | kMovedArg : reg;
       }
       case OperandKind::kLabel:
       case OperandKind::kLabels: return U32();

@@ -337,6 +337,11 @@ class Decoder {
         check.what = Str(in);
       }
       kernel.workspace = ReadDim(in);
+      kernel.reuses.resize(in.Count(8));
+      for (KernelDesc::Reuse& reuse : kernel.reuses) {
+        reuse.result = in.U32();
+        reuse.param = in.U32();
+      }
     }
   }
 

@@ -190,7 +190,10 @@ class Disassembler {
       absl::StrAppend(&body, kRelations[static_cast<size_t>(check.relation)], a, ", ", DimText(check.b), " ",
                       Quoted(check.what), "\n");
     }
-    absl::StrAppend(&body, "  workspace ", DimText(kernel.workspace), "\n}\n");
+    absl::StrAppend(&body, "  workspace ", DimText(kernel.workspace), "\n");
+    for (const KernelDesc::Reuse& reuse : kernel.reuses)
+      absl::StrAppend(&body, "  reuse ", reuse.result, " ", reuse.param, "\n");
+    body += "}\n";
     absl::StrAppend(&out_, "kernel N", index, " ", Quoted(kernel.name), " ", Quoted(kernel.symbol), " (");
     for (uint32_t s = 0; s < kernel.num_symbols; ++s) {
       auto name = names_.find(s);
@@ -354,8 +357,9 @@ class Disassembler {
       case OperandKind::kOuts:
       case OperandKind::kMoves: return absl::StrCat("r", value);
       case OperandKind::kArgs:
-        return (value & kConstantArg) != 0 ? absl::StrCat("K", value & ~uint64_t{kConstantArg})
-                                           : absl::StrCat("r", value);
+        return (value & kConstantArg) != 0
+                   ? absl::StrCat("K", value & ~uint64_t{kConstantArg})
+                   : absl::StrCat("r", value & ~uint64_t{kMovedArg}, (value & kMovedArg) != 0 ? "!" : "");
       case OperandKind::kLabel:
       case OperandKind::kLabels: {
         auto label = labels_.find(operand.u32(i));

@@ -200,6 +200,11 @@ class Encoder {
         Str(check.what);
       }
       EncodeDim(kernel.workspace);
+      out.Count(kernel.reuses.size());
+      for (const KernelDesc::Reuse& reuse : kernel.reuses) {
+        out.U32(reuse.result);
+        out.U32(reuse.param);
+      }
     }
   }
 

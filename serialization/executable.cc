@@ -1,5 +1,7 @@
 #include "serialization/executable.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -85,6 +87,11 @@ class TypePrinter {
 };
 
 }  // namespace
+
+bool KernelDesc::MayReuse(size_t result, size_t param) const {
+  return std::binary_search(reuses.begin(), reuses.end(),
+                            Reuse{static_cast<uint32_t>(result), static_cast<uint32_t>(param)});
+}
 
 const Entry* Executable::FindEntry(std::string_view name) const {
   for (const Entry& entry : entries) {

@@ -6,6 +6,7 @@
 #ifndef RVM_SERIALIZATION_EXECUTABLE_H_
 #define RVM_SERIALIZATION_EXECUTABLE_H_
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -109,6 +110,14 @@ struct KernelDesc {
   };
   std::vector<Check> checks;
   Dim workspace;  // bytes
+  // Result `result` may lie where parameter `param` lies: same dims and bytes per element. Sorted; none where recipes
+  // are run, which fill their results first.
+  struct Reuse {
+    uint32_t result = 0, param = 0;
+    std::strong_ordering operator<=>(const Reuse&) const = default;
+  };
+  std::vector<Reuse> reuses;
+  bool MayReuse(size_t result, size_t param) const;
   bool operator==(const KernelDesc&) const = default;
 };
 

@@ -224,8 +224,7 @@ absl::Status FunctionVerifier::Step(const Instruction& instruction) {
   for (const Operand& operand : instruction.operands()) RVM_RETURN_IF_ERROR(Read(operand));
   if (spec_->flow == Flow::kReturn) RVM_RETURN_IF_ERROR(CheckNothingOwned());
   for (const Operand& operand : instruction.operands()) RVM_RETURN_IF_ERROR(Write(operand));
-  if (spec_->opcode == Opcode::kCallKernelPlanned)
-    RVM_RETURN_IF_ERROR(PlaceOutputs(instruction[0], instruction[1], instruction[3]));
+  if (spec_->opcode == Opcode::kCallKernelPlanned) RVM_RETURN_IF_ERROR(PlaceOutputs(instruction));
   for (const Operand& operand : instruction.operands()) {
     if (!IsLabel(operand.kind())) continue;
     for (uint32_t i = 0; i < operand.count; ++i) RVM_RETURN_IF_ERROR(JumpTo(operand.u32(i)));
@@ -246,7 +245,12 @@ absl::Status FunctionVerifier::CheckOperand(const Operand& operand) {
       for (uint32_t i = 0; i < operand.count; ++i) {
         uint16_t arg = operand.u16(i);
         if ((arg & kConstantArg) == 0) {
-          RVM_RETURN_IF_ERROR(CheckRegister(operand, arg));
+          uint16_t reg = arg & ~kMovedArg;
+          RVM_RETURN_IF_ERROR(CheckRegister(operand, reg));
+          if (reg != arg && type(reg).kind != TypeDescKind::kTensor) {
+            return Error(absl::StrCat("register r", reg, " for `args` is ", Text(type_id(reg)),
+                                      "; expected a tensor to use up"));
+          }
         } else if ((arg & ~kConstantArg) >= executable_.constants.size()) {
           return Error(absl::StrCat("constant ", arg & ~kConstantArg, " out of range; there are ",
                                     executable_.constants.size()));
@@ -301,7 +305,9 @@ absl::Status FunctionVerifier::Read(const Operand& operand) {
       return absl::OkStatus();
     case OperandKind::kArgs:
       for (uint32_t i = 0; i < operand.count; ++i) {
-        if ((operand.u16(i) & kConstantArg) == 0) RVM_RETURN_IF_ERROR(ReadRegister(operand.u16(i), false));
+        uint16_t arg = operand.u16(i);
+        if ((arg & kConstantArg) != 0) continue;
+        RVM_RETURN_IF_ERROR(ReadRegister(arg & ~kMovedArg, (arg & kMovedArg) != 0));
       }
       return absl::OkStatus();
     default: return absl::OkStatus();

@@ -78,7 +78,8 @@ class FunctionVerifier {
                               std::vector<std::optional<int64_t>>& symbols);
   absl::Status CheckKernelResult(uint16_t reg, uint32_t index, const KernelTensor& result,
                                  const std::vector<std::optional<int64_t>>& symbols);
-  absl::Status PlaceOutputs(const Operand& outs, const Operand& offsets, const Operand& args);
+  absl::Status CheckMovedArgs(const Operand& args);
+  absl::Status PlaceOutputs(const Instruction& i);
   absl::Status PlaceOutput(uint16_t reg, uint32_t offset, const absl::flat_hash_set<uint16_t>& busy);
 
   // "in `main` at +0x1c (call): <what>"

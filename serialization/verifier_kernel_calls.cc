@@ -31,11 +31,30 @@ absl::Status FunctionVerifier::CheckKernelCall(const Instruction& i) {
     return Error(absl::StrCat("kernel `", kernel.name, "` has symbolic shapes; expected call_kernel_dynamic"));
   }
   if (planned && i[1].count != outs.count) return Error(absl::StrCat(i[1].count, " offsets; expected ", outs.count));
+  RVM_RETURN_IF_ERROR(CheckMovedArgs(args));
   std::vector<std::optional<int64_t>> symbols(kernel.num_symbols);
   for (uint32_t a = 0; a < args.count; ++a)
     RVM_RETURN_IF_ERROR(CheckKernelArg(args, a, kernel.params[a], is_static, symbols));
   for (uint32_t r = 0; r < outs.count; ++r)
     RVM_RETURN_IF_ERROR(CheckKernelResult(outs.u16(r), r, kernel.results[r], symbols));
+  return absl::OkStatus();
+}
+
+// What a call uses up, a result may overwrite: no other argument is the same register.
+absl::Status FunctionVerifier::CheckMovedArgs(const Operand& args) {
+  absl::flat_hash_set<uint16_t> moved;
+  for (uint32_t a = 0; a < args.count; ++a) {
+    uint16_t arg = args.u16(a);
+    if ((arg & kConstantArg) == 0 && (arg & kMovedArg) != 0) moved.insert(arg & ~kMovedArg);
+  }
+  if (moved.empty()) return absl::OkStatus();
+  absl::flat_hash_set<uint16_t> seen;
+  for (uint32_t a = 0; a < args.count; ++a) {
+    if ((args.u16(a) & kConstantArg) != 0) continue;
+    uint16_t reg = args.u16(a) & ~kMovedArg;
+    if (!seen.insert(reg).second && moved.contains(reg))
+      return Error(absl::StrCat("register r", reg, " is used up and used again by one call"));
+  }
   return absl::OkStatus();
 }
 
@@ -55,10 +74,11 @@ absl::Status FunctionVerifier::CheckKernelArg(const Operand& args, uint32_t inde
       return error(absl::StrCat("a constant ", arg.dtype.ToString(), " of shape ", ShapeToString(literal.shape())));
     }
   } else {
-    const TypeDesc& desc = type(operand);
-    if (desc.kind != TypeDescKind::kScalar && desc.kind != TypeDescKind::kTensor) return error(Text(type_id(operand)));
+    uint16_t reg = operand & ~kMovedArg;
+    const TypeDesc& desc = type(reg);
+    if (desc.kind != TypeDescKind::kScalar && desc.kind != TypeDescKind::kTensor) return error(Text(type_id(reg)));
     arg = {desc.dtype, desc.dims};
-    if (arg.dtype != param.dtype || arg.dims.size() != param.dims.size()) return error(Text(type_id(operand)));
+    if (arg.dtype != param.dtype || arg.dims.size() != param.dims.size()) return error(Text(type_id(reg)));
   }
   for (size_t d = 0; d < arg.dims.size(); ++d) {
     bool known = arg.dims[d] != TypeDesc::kUnknownDim;
@@ -87,11 +107,18 @@ absl::Status FunctionVerifier::CheckKernelResult(uint16_t reg, uint32_t index, c
 }
 
 // Each planned output takes its place in the arena; what lay there before is gone. Neither an argument of
-// the same call nor another output may lie there: the kernel would overwrite what it reads, or a header.
-absl::Status FunctionVerifier::PlaceOutputs(const Operand& outs, const Operand& offsets, const Operand& args) {
+// the same call nor another output may lie there: the kernel would overwrite what it reads, or a header. But an
+// argument that the call uses up leaves exactly its place to an output that the kernel writes after reading it.
+absl::Status FunctionVerifier::PlaceOutputs(const Instruction& i) {
+  const Operand &outs = i[0], &offsets = i[1], &args = i[3];
+  const KernelDesc& kernel = executable_.kernels[i[2].u32()];
   absl::flat_hash_set<uint16_t> busy;
+  absl::flat_hash_map<uint32_t, uint32_t> given_up;  // offset -> argument
   for (uint32_t a = 0; a < args.count; ++a) {
-    if ((args.u16(a) & kConstantArg) == 0 && is_planned(args.u16(a))) busy.insert(args.u16(a));
+    uint16_t reg = args.u16(a) & ~kMovedArg;
+    if ((args.u16(a) & kConstantArg) != 0 || !is_planned(reg)) continue;
+    busy.insert(reg);
+    if ((args.u16(a) & kMovedArg) != 0) given_up[places_[reg]] = a;
   }
   for (uint32_t r = 0; r < outs.count; ++r) {
     uint16_t reg = outs.u16(r);
@@ -101,6 +128,10 @@ absl::Status FunctionVerifier::PlaceOutputs(const Operand& outs, const Operand& 
           "register r", reg, is_planned(reg) ? " is planned but has no offset" : " has an offset but is not planned"));
     }
     if (!is_planned(reg)) continue;
+    if (auto found = given_up.find(offset); found != given_up.end() && kernel.MayReuse(r, found->second)) {
+      busy.erase(args.u16(found->second) & ~kMovedArg);
+      given_up.erase(found);
+    }
     if (busy.contains(reg)) return Error(absl::StrCat("planned register r", reg, " is used twice in one call"));
     RVM_RETURN_IF_ERROR(PlaceOutput(reg, offset, busy));
     busy.insert(reg);

@@ -29,6 +29,7 @@ constant K2 = int32 (4) [1, 2, 3, 4]
 kernel N0 "add" "add" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 }
 kernel N1 "dyn" "dyn" ("n") { param float32 ($0) result float32 (($0 + 1)) workspace 0 }
 kernel N2 "len" "len" () { param float32 (4) param int32 () result int32 () workspace 0 }
+kernel N3 "inc" "inc" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 reuse 0 0 }
 )";
 
 constexpr char kOtherFunctions[] = R"(
@@ -207,7 +208,7 @@ constexpr CodeCase kCells[] = {
 
 constexpr CodeCase kKernels[] = {
     {"call_kernel [r3], N0, [r1, K0] drop r3 drop r1 return r0", ""},
-    {"call_kernel [r3], N9, [r1, K0] fatal 0", "kernel 9 out of range; there are 3"},
+    {"call_kernel [r3], N9, [r1, K0] fatal 0", "kernel 9 out of range; there are 4"},
     {"call_kernel [r3], N0, [r1, K7] fatal 0", "constant 7 out of range"},
     {"call_kernel [r3], N0, [r1] fatal 0", "1 arguments; kernel `add` takes 2"},
     {"call_kernel [], N0, [r1, r1] fatal 0", "0 destinations; kernel `add` gives 1"},
@@ -235,6 +236,30 @@ constexpr CodeCase kPlanned[] = {
      ""},
     {"call_kernel_planned [r11], [0], N0, [r1, K0] get_dim r13, r11, 0 drop r1 return r0", ""},
     {"call_kernel_planned [r3], [new], N0, [r1, K0] drop r3 drop r1 return r0", ""},
+    // What a call uses up.
+    {"call_kernel [r3], N3, [r1!, K0] drop r3 return r0", ""},
+    {"call_kernel [r1], N3, [r1!, K0] drop r1 return r0", ""},
+    {"call_kernel [r3], N0, [r1!, K0] drop r3 return r0", ""},
+    {"call_kernel [r3], N3, [r1!, K0] drop r3 drop r1 return r0", "register r1 is not owned here"},
+    {"call_kernel [r3], N3, [r1!, r1] fatal 0", "register r1 is used up and used again by one call"},
+    {"call_kernel [r3], N3, [r1, r1!] fatal 0", "register r1 is used up and used again by one call"},
+    {"call_kernel [r2], N2, [r1, r0!] fatal 0", "register r0 for `args` is `int32`; expected a tensor to use up"},
+    {"call_kernel_dynamic [r10], N1, [r1!] drop r10 return r0", ""},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N3, [r11!, K0] "
+     "get_dim r13, r12, 0 drop r1 return r0",
+     ""},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r11], [0], N3, [r11!, K0] "
+     "get_dim r13, r11, 0 drop r1 return r0",
+     ""},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N3, [r11!, K0] "
+     "get_dim r13, r11, 0 fatal 0",
+     "its place in the arena was overwritten"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N3, [r11, K0] fatal 0",
+     "planned register r12 overlaps r11, which this call uses"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N3, [K0, r11!] fatal 0",
+     "planned register r12 overlaps r11, which this call uses"},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [64], N3, [r11!, K0] fatal 0",
+     "planned register r12 overlaps r11, which this call uses"},
     {"call_kernel_planned [r11], [], N0, [r1, K0] fatal 0", "0 offsets; expected 1"},
     {"call_kernel_planned [r11], [new], N0, [r1, K0] fatal 0", "register r11 is planned but has no offset"},
     {"call_kernel_planned [r3], [0], N0, [r1, K0] fatal 0", "register r3 has an offset but is not planned"},

@@ -263,6 +263,25 @@ class TableVerifier {
         absl::StrCat("has ", kernel.num_symbols, " symbols, of which the parameters bind ", bound.size()));
   }
 
+  // A result lies where a parameter lies only if that fits without a look at the shapes of a call.
+  absl::Status CheckReuses(const KernelDesc& kernel) {
+    const KernelDesc::Reuse* before = nullptr;
+    for (const KernelDesc::Reuse& reuse : kernel.reuses) {
+      auto error = [&](std::string_view what) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("result ", reuse.result, " in place of parameter ", reuse.param, ToView(what)));
+      };
+      if (reuse.result >= kernel.results.size() || reuse.param >= kernel.params.size()) return error(": out of range");
+      const KernelTensor &result = kernel.results[reuse.result], &param = kernel.params[reuse.param];
+      if (result.dims.empty() || result.dims != param.dims || result.dtype.bytes() != param.dtype.bytes())
+        return error(", which has another size");
+      if (before != nullptr && !(*before < reuse)) return error(" is out of order");
+      before = &reuse;
+    }
+    if (kernel.reuses.empty() || executable_.recipes.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("results in place of parameters; a recipe fills its results first");
+  }
+
   absl::Status CheckKernelParts(const KernelDesc& kernel) {
     for (const KernelTensor& param : kernel.params) RVM_RETURN_IF_ERROR(CheckKernelTensor(param, kernel));
     for (const KernelTensor& result : kernel.results) RVM_RETURN_IF_ERROR(CheckKernelTensor(result, kernel));
@@ -276,6 +295,7 @@ class TableVerifier {
         (kernel.workspace.constant() < 0 || kernel.workspace.constant() > kMaxTensorBytes)) {
       return absl::InvalidArgumentError(absl::StrCat("a workspace of ", kernel.workspace.constant(), " bytes"));
     }
+    RVM_RETURN_IF_ERROR(CheckReuses(kernel));
     return CheckSymbols(kernel);
   }
 

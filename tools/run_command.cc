@@ -52,6 +52,12 @@ std::string TimesText(std::vector<double> milliseconds, double least_of_processo
                          milliseconds.back(), least_of_processor);
 }
 
+std::string StatsText(const vm::MachineStats& stats) {
+  return absl::StrCat("cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
+                      " bytes at a time; from the system: ", stats.reserved_bytes, " bytes, of which ",
+                      stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least) {
@@ -108,6 +114,7 @@ std::string_view RunOptionsHelp() {
   return R"(  --entry NAME          the function to call (main)
   --out FILE.npy        write the result, a tensor, to a file instead of printing it
   --repeat N            run N times and report the times on standard error
+  --stats               report the memory of the run on standard error
   --memory-limit BYTES  heap of the program (8G); K, M and G stand for 2^10, 2^20 and 2^30
   --stack-limit BYTES   nesting of calls (4G)
   --fuel N              stop after N calls and backward jumps (no limit)
@@ -139,6 +146,10 @@ absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, st
     }
     if (flag == "--") {
       only_values = true;
+      continue;
+    }
+    if (flag == "--stats") {
+      options.stats = true;
       continue;
     }
     if (flag == "--allow-native" || flag == "--no-allow-native") {
@@ -203,10 +214,12 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
     least_of_processor = std::min(least_of_processor, ProcessorMilliseconds() - processor);
   }
   if (options.out.empty()) {
-    out << result.ToString() << '\n';
+    // In one piece: when memory is short, everything or nothing is written.
+    out << absl::StrCat(result.ToString(), "\n");
   } else {
     RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));
   }
+  if (options.stats) std::fputs(StatsText(machine->stats()).c_str(), stderr);
   if (options.repeat > 1) std::fputs(TimesText(std::move(times), least_of_processor).c_str(), stderr);
   return absl::OkStatus();
 }

@@ -21,6 +21,7 @@ struct RunOptions {
   std::vector<std::string> args;  // Relay values, or @file.npy
   std::string out;                // .npy file for a tensor result; empty: print the value
   int64_t repeat = 1;             // more than 1: also report times
+  bool stats = false;             // report the memory of the run
   vm::LoadOptions load = {.allow_native = true};
   vm::MachineOptions machine;
 };

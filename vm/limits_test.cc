@@ -320,5 +320,31 @@ TEST(LimitsTest, TenThousandShapesTakeNoMoreMemoryThanAThousand) {
   EXPECT_EQ(machine->stats().live_bytes, 0);
 }
 
+// The second result lives on while it is a Value; what else the runs took goes back.
+TEST(LimitsTest, TrimGivesEverythingBack) {
+  auto machine = *Machine::Create(SquareProgram(), {});
+  for (int64_t count : {5000, 100'000}) {
+    auto result = machine->Invoke("main", std::vector<Value>{Numbers(count)});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_GT(machine->stats().reserved_bytes, 0);
+    machine->Trim();
+    EXPECT_EQ(machine->stats().reserved_bytes, 0);
+    EXPECT_EQ(machine->stats().pooled_bytes, 0);
+    EXPECT_EQ(result->tensor().DoubleAt(3), 9.0);
+  }
+}
+
+// Blocks that wait count against the limit, and make room before it is reached.
+TEST(LimitsTest, ThePoolStaysWithinTheLimit) {
+  constexpr int64_t kLimit = 4 << 20;
+  auto machine = *Machine::Create(SquareProgram(), {.memory_limit_bytes = kLimit});
+  for (int64_t count = 2000; count < 200'000; count += 2500) {
+    auto result = machine->Invoke("main", std::vector<Value>{Numbers(count)});
+    ASSERT_TRUE(result.ok()) << count << result.status();
+    EXPECT_LE(machine->stats().reserved_bytes, kLimit);
+  }
+  EXPECT_GT(machine->stats().trims, 0);
+}
+
 }  // namespace
 }  // namespace rvm::vm

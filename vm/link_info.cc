@@ -99,6 +99,7 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   auto is_scalar = [](const KernelInfo::TensorInfo& t) { return t.scalar; };
   info.has_scalars = std::any_of(info.params.begin(), info.params.end(), is_scalar) ||
                      std::any_of(info.results.begin(), info.results.end(), is_scalar);
+  for (const KernelDesc::Reuse& reuse : desc.reuses) info.results[reuse.result].may_take.push_back(reuse.param);
   RVM_RETURN_IF_ERROR(LinkBinds(desc, info));
   for (const KernelDesc::Check& check : desc.checks) {
     RVM_ASSIGN_OR_RETURN(DimProgram a, CompileDim(desc, check.a));

@@ -35,6 +35,7 @@ struct KernelInfo {
     std::vector<int64_t> dims;         // static shape; empty if dynamic
     int64_t bytes = 0;                 // of the static shape
     std::vector<DimProgram> programs;  // one per dim
+    std::vector<uint32_t> may_take;    // of a result: parameters in whose memory it may lie
   };
   // A dim of an argument: a symbol's value, or what it is compared with.
   struct Bind {

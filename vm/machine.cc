@@ -116,11 +116,19 @@ absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<con
 
 void Machine::Cancel() { impl_->interpreter.Cancel(); }
 
+void Machine::Trim() {
+  impl_->interpreter.heap().Trim();
+  impl_->interpreter.Reset();
+}
+
 MachineStats Machine::stats() const {
   const Heap& heap = impl_->interpreter.heap();
   MachineStats stats;
   stats.live_bytes = heap.live_bytes();
   stats.peak_bytes = heap.peak_bytes();
+  stats.reserved_bytes = heap.reserved_bytes();
+  stats.pooled_bytes = heap.pooled_bytes();
+  stats.trims = heap.trims();
   stats.live_objects = heap.live_objects();
   stats.allocations = heap.allocations();
   stats.cyclic_objects = heap.collected();

@@ -81,8 +81,12 @@ struct MachineOptions {
 struct MachineStats {
   int64_t live_bytes = 0;  // cells and tensors now
   int64_t peak_bytes = 0;
+  int64_t reserved_bytes =
+      0;  // taken from the system, arenas, workspace and free memory included: what the limit is about
+  int64_t pooled_bytes = 0;  // the part of it that waits, in big blocks, for the next tensors of its size
   int64_t live_objects = 0;
   int64_t allocations = 0;     // of cells and tensors, since the machine was made
+  int64_t trims = 0;           // how often what waited went back to the system
   int64_t cyclic_objects = 0;  // freed although owned: only cycles of references held them
 };
 
@@ -101,6 +105,9 @@ class Machine {
 
   // Stops a running Invoke soon. Callable from any thread.
   void Cancel();
+
+  // Gives all memory between runs back to the system. REQUIRES: no Invoke is running.
+  void Trim();
 
   MachineStats stats() const;
   const Program& program() const;

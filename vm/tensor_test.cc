@@ -82,6 +82,42 @@ TEST(TensorTest, StaticAndPlannedKernelCalls) {
             "([4f, 6f, 8f, 10f], -2)");
 }
 
+// x + 1 three times: `shared` keeps the first sum, so the second must leave it alone.
+TEST(TensorTest, AResultTakesTheMemoryOfAnArgumentNobodyElseHas) {
+  for (bool shared : {false, true}) {
+    ProgramBuilder b;
+    TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+    Dim n = Dim::Var(0, "n");
+    KernelDesc add = Desc("add", {{kFloat32, {n}}, {kFloat32, {n}}}, {{kFloat32, {n}}});
+    add.num_symbols = 1;
+    add.workspace = n * Dim(8);
+    add.reuses = {{0, 0}};
+    b.executable().kernels.push_back(add);
+    TypeId pair = b.TupleOf({x, x});
+    LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, x});
+    FunctionId main = b.Declare("main", {x, x}, pair);
+    Code c;
+    auto call = [&](int dst, int a) { c.CallKernel({dst}, 0, {kMovedArg | a, 1}, Opcode::kCallKernelDynamic); };
+    call(2, 0);  // the caller's memory is not taken
+    if (shared) {
+      c.Op(Opcode::kRetain, {3, 2});
+    } else {
+      c.CallKernel({3}, 0, {1, 1}, Opcode::kCallKernelDynamic);
+    }
+    call(4, 2);
+    call(4, 4);
+    c.Op(Opcode::kDrop, {1}).MakeCell(5, cell, {3, 4}).Return(5);
+    b.Define(main, {x, x, x, pair}, c);
+    b.Export(main);
+    auto machine = *Machine::Create(b.Build({AddDynamic}), {});
+    EXPECT_EQ(RunMain(*machine, {Floats({1, 2}), Floats({1, 1})}).ToString(),
+              shared ? "([2f, 3f], [4f, 5f])" : "([2f, 2f], [4f, 5f])");
+    // Two arguments, two tensors, a tuple, the workspace.
+    EXPECT_EQ(machine->stats().allocations, 6) << shared;
+    EXPECT_EQ(machine->stats().live_bytes, 0);
+  }
+}
+
 TEST(TensorTest, DynamicKernelCallsBindAndCheckShapes) {
   ProgramBuilder b;
   TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});

@@ -29,7 +29,8 @@ struct EmittedProgram {
 };
 
 struct EmitOptions {
-  bool plan_memory = true;  // tensors that stay in an activation live in its arena
+  bool plan_memory = true;   // tensors that stay in an activation live in its arena
+  bool reuse_inputs = true;  // results of kernels may lie where their inputs lay
 };
 
 // REQUIRES: `module` is monomorphic, typed, in A-normal form, fused; entries name functions.

@@ -12,11 +12,6 @@
 namespace rvm::bytecode {
 namespace {
 
-// An arena larger than this would weigh on deep recursions; bigger tensors live on the heap.
-constexpr int64_t kMaxPlannedBytes = int64_t{64} << 10;
-// Ranks whose header fits the space before a planned tensor's elements.
-constexpr size_t kMaxPlannedRank = 4;
-
 Opcode DimOpcode(DimKind kind) {
   switch (kind) {
     case DimKind::kAdd: return Opcode::kAddInt;
@@ -379,73 +374,6 @@ Dim FunctionEmitter::ValueOf(const ir::Expr* arg, Reg reg, int64_t element, View
   dims.temporaries.push_back(value);
   code_.Op(Opcode::kGetElement).R(value).R(reg).Unit(static_cast<uint16_t>(element));
   return it->second = NewSymbol(value, dims);
-}
-
-absl::Status FunctionEmitter::EmitKernelCall(const ir::Call& call, const std::vector<const ir::Var*>& results,
-                                             const Target& target) {
-  std::vector<bool> constant_inputs;
-  for (const ir::Expr* arg : call.args) constant_inputs.push_back(arg->expr_kind == ir::ExprKind::kConstant);
-  RVM_ASSIGN_OR_RETURN(KernelUse use, tables_.Kernel(*ir::Cast<ir::Function>(call.callee), std::move(constant_inputs)));
-  Operands operands;
-  std::vector<uint16_t> args;
-  for (const ir::Expr* arg : call.args) {
-    if (const auto* constant = ir::DynCast<ir::Constant>(arg)) {
-      ConstantId id = tables_.Constant(constant->literal);
-      if (id.value < kConstantArg) {
-        args.push_back(static_cast<uint16_t>(kConstantArg | id.value));
-        continue;
-      }
-    }
-    args.push_back(Borrow(arg, operands).value);
-  }
-
-  // Copied: emission of other kernels may grow the table.
-  const std::vector<KernelTensor> outputs = tables_.kernel(use.id).results;
-  RVM_CHECK(outputs.size() == results.size(), "a kernel's outputs do not fit the variables they go to");
-  std::vector<Reg> regs;
-  std::vector<uint32_t> offsets;
-  std::vector<std::optional<uint32_t>> slots;
-  bool is_planned = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    TypeId type = tables_.types().Tensor(outputs[i].dtype, outputs[i].dims);
-    std::optional<Shape> shape = StaticShape(outputs[i].dims);
-    std::optional<int64_t> count = shape ? NumElements(*shape) : std::nullopt;
-    bool plan =
-        tables_.options().plan_memory && use.is_static && results[i] != nullptr && !liveness_.Escapes(results[i]) &&
-        !outputs[i].dims.empty() && outputs[i].dims.size() <= kMaxPlannedRank && count &&
-        *count * outputs[i].dtype.bytes() <= kMaxPlannedBytes && type == tables_.types().Lower(results[i]->type);
-    if (plan) {
-      uint32_t slot = registers_.AllocateSlot(kPlannedHeaderBytes + *count * outputs[i].dtype.bytes());
-      slots.push_back(slot);
-      offsets.push_back(slot);
-      regs.push_back(registers_.Allocate(type, true));
-      is_planned = true;
-    } else {
-      slots.push_back(std::nullopt);
-      offsets.push_back(kNoOffset);
-      regs.push_back(results[i] == nullptr ? Destination(nullptr, target, type) : registers_.Allocate(type));
-    }
-  }
-  Opcode opcode = !use.is_static ? Opcode::kCallKernelDynamic
-                  : is_planned   ? Opcode::kCallKernelPlanned
-                                 : Opcode::kCallKernel;
-  code_.Op(opcode).Rs(regs);
-  if (is_planned) {
-    code_.Unit(static_cast<uint16_t>(offsets.size()));
-    for (uint32_t offset : offsets) code_.U32(offset);
-  }
-  code_.U32(use.id.value).Unit(static_cast<uint16_t>(args.size()));
-  for (uint16_t arg : args) code_.Unit(arg);
-  Release(operands);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (slots[i]) {
-      Bind(results[i], regs[i], registers_.desc(regs[i]).type, slots[i]);
-      DropIfUnused(results[i]);
-    } else {
-      RVM_RETURN_IF_ERROR(Deliver(regs[i], registers_.desc(regs[i]).type, results[i], target));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace rvm::bytecode

@@ -134,6 +134,21 @@ class FunctionEmitter {
   absl::Status EmitProject(const ir::Project& project, const ir::Var* var, const Target& target);
   absl::Status EmitRefRead(const ir::RefRead& read, const ir::Var* var, const Target& target);
   absl::Status EmitRefWrite(const ir::RefWrite& write, const ir::Var* var, const Target& target);
+  // ---- kernel calls (emit_kernel.cc)
+  struct KernelArgs {
+    std::vector<uint16_t> units;  // of the instruction
+    Operands operands;
+    std::vector<const ir::Var*> moved;  // used up by the call, and given up
+    struct Planned {
+      size_t index;
+      const ir::Var* var;
+    };
+    std::vector<Planned> planned;  // that die here: their slots may take results
+  };
+  absl::StatusOr<KernelArgs> TakeKernelArgs(const ir::Call& call);
+  // The bytes of an output that lives in the arena; nullopt if it does not.
+  std::optional<int64_t> PlannedBytes(const KernelTensor& output, TypeId type, const ir::Var* var);
+  uint32_t SlotFor(const KernelDesc& kernel, size_t result, int64_t bytes, KernelArgs& args);
   // One variable per output; a null one is the value of the step and goes to `target`.
   absl::Status EmitKernelCall(const ir::Call& call, const std::vector<const ir::Var*>& results, const Target& target);
 

@@ -16,8 +16,8 @@ namespace rvm::bytecode {
 
 class RegisterAllocator {
  public:
-  // Operands name registers with 16 bits, of which kernel arguments use 15.
-  static constexpr size_t kMaxRegisters = 0x8000;
+  // Operands name registers with 16 bits, of which kernel arguments use 14.
+  static constexpr size_t kMaxRegisters = 0x4000;
 
   Reg Allocate(TypeId type, bool planned = false);
   void Free(Reg reg);

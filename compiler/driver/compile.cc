@@ -64,6 +64,20 @@ void NoteSchedule(Executable& executable, const KernelDesc& kernel, const std::s
   executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule);
 }
 
+// How the program names the dims of its parameters that it leaves open: the types of an executable forget it.
+void NoteShapes(const ir::Module& module, Executable& executable) {
+  for (const Entry& entry : executable.entries) {
+    const ir::GlobalFunction* function = module.FindFunction(entry.name);
+    if (function == nullptr) continue;
+    for (size_t i = 0; i < entry.param_names.size() && i < function->function->params.size(); ++i) {
+      const auto* type = ir::DynCast<ir::TensorType>(function->function->params[i]->type);
+      if (type == nullptr || StaticShape(type->shape.dims)) continue;
+      executable.metadata.emplace_back(absl::StrCat("shape.", entry.name, ".", entry.param_names[i]),
+                                       DimsToString(type->shape.dims));
+    }
+  }
+}
+
 // Recipes for the kernels of `program`.
 absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
@@ -150,8 +164,11 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, options.observer));
-  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
-                       bytecode::EmitProgram(module, entries, diagnostics.sources(), {options.opt_level > 0}));
+  RVM_ASSIGN_OR_RETURN(
+      bytecode::EmittedProgram program,
+      bytecode::EmitProgram(module, entries, diagnostics.sources(),
+                            {options.opt_level > 0, options.opt_level > 0 && options.target != "portable"}));
+  NoteShapes(module, program.executable);
   RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), options));
   result.unused_tensors = std::move(unused);
   return result;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lowering/kernel_recipe.h"
@@ -123,6 +125,21 @@ class Harness {
     return dims;
   }
 
+  // Each output takes the first input that it may and that no other has taken.
+  static void PlaceOutputsOnInputs(const std::vector<te::Reuse>& reuses, const std::vector<Literal>& inputs,
+                                   std::vector<void*>& buffers) {
+    std::set<int64_t> outputs, taken;
+    for (const te::Reuse& reuse : reuses) {
+      if (outputs.contains(reuse.output) || taken.contains(reuse.input)) continue;
+      outputs.insert(reuse.output);
+      taken.insert(reuse.input);
+      const Literal& input = inputs[static_cast<size_t>(reuse.input)];
+      void*& place = buffers[static_cast<size_t>(reuse.input)];
+      place = buffers[inputs.size() + static_cast<size_t>(reuse.output)];
+      std::memcpy(place, input.data(), static_cast<size_t>(input.bytes()));
+    }
+  }
+
   void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
     const CompiledKernel& kernel = object_.kernels[0];
     std::vector<Literal> packed = inputs;
@@ -134,6 +151,18 @@ class Harness {
           [&](std::vector<void*>& buffers, RvmKernelContext& context) {
             return library_->Find("kernel")(buffers.data(), dims.data(), &context);
           });
+    absl::StatusOr<te::Schedule> schedule = te::MakeSchedule(computation_, options_.constant_inputs);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    for (bool last : {false, true}) {
+      if (schedule->reuses.empty() || testing::Test::HasFatalFailure()) return;
+      if (last) std::reverse(schedule->reuses.begin(), schedule->reuses.end());
+      Check(packed, expected, Value(kernel.workspace, symbols),
+            [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+              PlaceOutputsOnInputs(schedule->reuses, inputs, buffers);
+              return library_->Find("kernel")(buffers.data(), dims.data(), &context);
+            });
+      ASSERT_FALSE(testing::Test::HasFatalFailure()) << "outputs in place of inputs";
+    }
   }
 
   void RunRecipe(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {

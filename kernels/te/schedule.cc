@@ -75,6 +75,8 @@ class Scheduler {
   void MarkStored();
   void Recognise(LoopNest& nest);
   void PlanWorkspace();
+  bool MayTake(const Tensor& input, size_t nest, size_t position) const;
+  void FindReuses();
   void Describe();
 
   const Computation& computation_;
@@ -429,6 +431,56 @@ void Scheduler::PlanWorkspace() {
   for (const auto& [tensor, slot] : placed) schedule_.buffers[tensor] = {false, 0, offsets[slot]};
 }
 
+bool SameShape(const Tensor& a, const Tensor& b) {
+  if (a.rank() != b.rank()) return false;
+  for (size_t i = 0; i < a.dims().size(); ++i) {
+    if (!(a.dims()[i] == b.dims()[i])) return false;
+  }
+  return true;
+}
+
+// Whether the tensor at `position` of `nest` may overwrite `input`. Nests run one after the other, so only what this
+// one and later ones read counts.
+bool Scheduler::MayTake(const Tensor& input, size_t nest, size_t position) const {
+  for (size_t n = nest; n < schedule_.nests.size(); ++n) {
+    const LoopNest& reader = schedule_.nests[n];
+    // A contraction reads its left side for a tile of positions at a time.
+    std::vector<Expr> tiled;
+    if (reader.contraction) tiled.push_back(reader.tensors[0].value);
+    for (const ExprNode* node : Postorder(tiled)) {
+      if (node->kind == ExprKind::kRead && node->tensor.get() == input.get()) return false;
+    }
+    for (size_t t = 0; t < reader.tensors.size(); ++t) {
+      bool before_store = n == nest && t <= position;
+      for (const ExprNode* node : Postorder({reader.tensors[t].value})) {
+        if (node->kind != ExprKind::kRead || node->tensor.get() != input.get()) continue;
+        if (!before_store || node->operands[0].get() != reader.store_offset.get()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Scheduler::FindReuses() {
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const Tensor& output = outputs_[o];
+    if (output.rank() == 0) continue;
+    size_t nest = facts_.at(output.get()).nest;
+    const std::vector<NestTensor>& tensors = schedule_.nests[nest].tensors;
+    auto own = std::find_if(tensors.begin(), tensors.end(),
+                            [&](const NestTensor& t) { return t.tensor.get() == output.get(); });
+    auto position = static_cast<size_t>(own - tensors.begin());
+    for (size_t i = 0; i < computation_.inputs.size(); ++i) {
+      const Tensor& input = computation_.inputs[i];
+      bool constant = i < constant_inputs_.size() && constant_inputs_[i];
+      if (constant || input.dtype().bytes() != output.dtype().bytes() || !SameShape(input, output)) continue;
+      if (MayTake(input, nest, position)) {
+        schedule_.reuses.push_back({static_cast<int64_t>(o), static_cast<int64_t>(i), nest});
+      }
+    }
+  }
+}
+
 void Scheduler::Describe() {
   std::vector<std::string> parts;
   for (const LoopNest& nest : schedule_.nests) {
@@ -455,6 +507,7 @@ absl::StatusOr<Schedule> Scheduler::Run() {
   for (LoopNest& nest : schedule_.nests) CollapseAxes(pool(), nest);
   for (LoopNest& nest : schedule_.nests) Recognise(nest);
   PlanWorkspace();
+  FindReuses();
   Describe();
   return std::move(schedule_);
 }

@@ -23,12 +23,21 @@ struct TensorBuffer {
   Dim offset;          // in workspace, bytes; a multiple of 64
 };
 
+// An output that may lie where an input lies: each element of the input is read before that of the output is
+// written, at the same position, and not after.
+struct Reuse {
+  int64_t output = 0;
+  int64_t input = 0;
+  size_t nest = 0;  // which writes the output
+};
+
 struct Schedule {
   std::vector<Dim> symbols;  // in the order of the kernel's dims
   std::vector<Dim> values;   // those that may be negative
   std::vector<LoopNest> nests;
   absl::flat_hash_map<const TensorNode*, TensorBuffer> buffers;  // of the tensors stored
   Dim workspace;                                                 // bytes
+  std::vector<Reuse> reuses;                                     // by output, then input
   std::string description;                                       // for people
 
   // What the nests point into.

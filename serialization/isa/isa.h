@@ -116,6 +116,8 @@ constexpr bool IsList(OperandKind kind) {
 
 // kArgs elements with this bit are indices of constants, else registers.
 inline constexpr uint16_t kConstantArg = 0x8000;
+// Of those that are registers: the call uses up what the register holds, a tensor.
+inline constexpr uint16_t kMovedArg = 0x4000;
 // An element of kOffsets for an output that does not live in the arena.
 inline constexpr uint32_t kNoOffset = 0xffffffff;
 // Where the elements of a planned tensor begin, from its offset; before them is its header.

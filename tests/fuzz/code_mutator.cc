@@ -161,6 +161,7 @@ class CodeMutator {
   uint64_t RandomOperand(OperandKind kind) {
     if (dice_.Chance(3)) return dice_.Bits();
     if (kind == OperandKind::kArgs && dice_.Chance(20)) return kConstantArg | dice_.Pick(executable_.constants.size());
+    if (kind == OperandKind::kArgs && dice_.Chance(30)) return kMovedArg | dice_.Pick(function_.registers.size());
     if (IsRegister(kind)) return dice_.Pick(function_.registers.size());
     switch (kind) {
       case OperandKind::kLabel:

@@ -8,6 +8,7 @@
 #include "serialization/disassembler.h"
 #include "serialization/verifier.h"
 #include "tools/relayvm/file_sizes.h"
+#include "tools/relayvm/inspect_memory.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -19,6 +20,8 @@ constexpr OptionSpec kOptions[] = {
     {"--sizes", "", "show where the bytes go: sections, functions, constants, kernels"},
     {"--code", "", "print everything as assembly, long constants cut"},
     {"--full", "", "print everything as assembly that reads back (implies --code)"},
+    {"--memory", "", "foresee the memory that the entries take when they run"},
+    {"--dims", "NAME=EXTENT,...", "extents that types leave open, for --memory: n=128 or, by axis, x.0=128"},
     {"--check", "", "also compare the checksum of the constants"},
 };
 
@@ -52,7 +55,7 @@ void PrintSummary(const Executable& executable, const std::string& path) {
               << '\n';
   }
   for (const auto& [key, value] : executable.metadata) {
-    if (!key.starts_with("schedule."))
+    if (!key.starts_with("schedule.") && !key.starts_with("shape."))
       std::cout << "  " << key << std::string(11 - std::min<size_t>(key.size(), 10), ' ') << value << '\n';
   }
   std::cout << "entries\n";
@@ -132,7 +135,7 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--kernels")) PrintKernels(executable);
   if (options.Has("--constants")) PrintConstants(executable);
   if (options.Has("--sizes")) std::cout << FileSizesText(file.bytes, executable);
-  return absl::OkStatus();
+  return options.Has("--memory") ? PrintMemory(**verified, options.Values("--dims")) : absl::OkStatus();
 }
 
 }  // namespace
@@ -149,6 +152,7 @@ Examples:
   relayvm inspect model.rvm --kernels
   relayvm inspect model.rvm --code
   relayvm inspect model.rvm --sizes
+  relayvm inspect model.rvm --memory --dims n=128
 )",
     .run = Run,
 };

@@ -62,6 +62,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
   if (profiler_ != nullptr) profiler_->WatchHeap(heap_);
   buffers_.resize(link.max_kernel_tensors + 1);
   scalars_.resize(link.max_kernel_tensors + 1);
+  moved_.reserve(link.max_kernel_tensors);
   symbols_.resize(link.max_symbols + 1);
   if (limits.threads > 1) {
     pool_ = std::make_unique<ThreadPool>(limits.threads);

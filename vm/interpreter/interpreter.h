@@ -77,6 +77,9 @@ class Interpreter {
   bool CallStaticKernel(const KernelCall& call, Slot* r);
   bool CallDynamicKernel(const KernelCall& call, Slot* r);
   void BindArgs(const KernelCall& call, Slot* r);
+  // The memory of an argument that the call uses up and nobody else has, as the result; null if there is none.
+  Tensor* TakeArg(const KernelInfo::TensorInfo& result);
+  void DropMoved();
   bool BindSymbols(const KernelCall& call, Slot* r);
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r);
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
@@ -121,6 +124,12 @@ class Interpreter {
   std::unique_ptr<Slot[]> constant_headers_;
   std::vector<void*> buffers_;  // of the kernel call being made
   std::vector<Slot> scalars_;   // its scalar results
+  // Its arguments that it uses up and no result has taken.
+  struct MovedArg {
+    uint32_t param;
+    Slot slot;
+  };
+  std::vector<MovedArg> moved_;
   std::vector<int64_t> symbols_;
   RvmKernelContext context_ = {};
   void* workspace_ = nullptr;

@@ -36,23 +36,50 @@ static_assert(sizeof(Tensor) <= kPlannedHeaderBytes);
 
 const Tensor* Interpreter::ArgTensor(uint16_t arg, const Slot* r) const {
   if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
-  return AsTensor(r[arg]);
+  return AsTensor(r[arg & ~kMovedArg]);
 }
 
 void Interpreter::BindArgs(const KernelCall& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   const uint16_t* args = call.args + 1;
   void** buffers = buffers_.data();
-  size_t count = kernel.params.size();
+  auto count = static_cast<uint32_t>(kernel.params.size());
+  moved_.clear();
+  auto note_moved = [&](uint32_t i) {
+    if ((args[i] & (kConstantArg | kMovedArg)) == kMovedArg) moved_.push_back({i, r[args[i] & ~kMovedArg]});
+  };
   if (!kernel.has_scalars) [[likely]] {
 #pragma clang loop unroll(disable)  // a few arguments
-    for (size_t i = 0; i < count; ++i) buffers[i] = ArgTensor(args[i], r)->data;
+    for (uint32_t i = 0; i < count; ++i) {
+      buffers[i] = ArgTensor(args[i], r)->data;
+      note_moved(i);
+    }
     return;
   }
-  for (size_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     bool in_register = kernel.params[i].scalar && (args[i] & kConstantArg) == 0;
     buffers[i] = in_register ? static_cast<void*>(&r[args[i]]) : ArgTensor(args[i], r)->data;
+    note_moved(i);
   }
+}
+
+Tensor* Interpreter::TakeArg(const KernelInfo::TensorInfo& result) {
+  for (uint32_t param : result.may_take) {
+    for (MovedArg& moved : moved_) {
+      Tensor* tensor = AsTensor(moved.slot);
+      if (moved.param != param || tensor->object.count != 1 || tensor->storage != TensorStorage::kInline) continue;
+      moved = moved_.back();
+      moved_.pop_back();
+      // The shape is the same, and so is the size of an element.
+      tensor->dtype = result.dtype;
+      return tensor;
+    }
+  }
+  return nullptr;
+}
+
+void Interpreter::DropMoved() {
+  for (const MovedArg& moved : moved_) heap_.Drop(moved.slot);
 }
 
 // Kernels write scalars as elements; registers hold them extended to 8 bytes.
@@ -113,16 +140,17 @@ bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
       continue;
     }
     uint32_t offset = call.offsets == nullptr ? kNoOffset : Read32(call.offsets + 2 * i);
-    Tensor* tensor = offset != kNoOffset ? PlaceTensor(call.window + offset, result)
-                                         : heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
+    Tensor* tensor = offset != kNoOffset ? PlaceTensor(call.window + offset, result) : TakeArg(result);
+    if (tensor == nullptr) tensor = heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
     if (tensor == nullptr) [[unlikely]]
       return SetError(OutOfMemory());
     outputs[i] = tensor->data;
-    // An output's register owns nothing and is no argument: it can be written before the call.
+    // An output's register owns nothing, now that moved_ holds what the call uses up: it can be written before it.
     r[call.dsts[1 + i]] = AsSlot(tensor);
   }
   if (!RunKernel(kernel, kernel.static_workspace)) [[unlikely]]
     return false;
+  DropMoved();
   if (kernel.has_scalars) StoreScalars(call, r);
   return true;
 }
@@ -179,6 +207,11 @@ bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
       outputs[i] = &scalars_[i];
       continue;
     }
+    if (Tensor* taken = TakeArg(result); taken != nullptr) {
+      outputs[i] = taken->data;
+      r[call.dsts[1 + i]] = AsSlot(taken);
+      continue;
+    }
     Shape shape;
     int64_t bytes = result.dtype.bytes();
     bool too_big = false;
@@ -208,6 +241,7 @@ bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
   if (!workspace || *workspace < 0) return SetError(OutOfMemory());
   if (!RunKernel(kernel, *workspace)) [[unlikely]]
     return false;
+  DropMoved();
   StoreScalars(call, r);
   return true;
 }

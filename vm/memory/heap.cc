@@ -201,7 +201,7 @@ void* Heap::NewLargeCounted(size_t bytes) {
 bool Heap::Reserve(size_t bytes) {
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) {
     cycles_.Collect();
-    ReleaseCache();
+    Trim();
   }
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) return false;
   reserved_bytes_ += static_cast<int64_t>(bytes);
@@ -264,7 +264,7 @@ void Heap::FreeLarge(void* memory) {
     std::free(block);
     return;
   }
-  if (cached_bytes_ + bytes > kMaxCachedBytes) ReleaseCache();
+  if (cached_bytes_ + bytes > kMaxCachedBytes) Trim();
   cached_bytes_ += bytes;
   // A class's size is a multiple of the alignment, so it names its own class.
   LargeBlock*& head = cache_[LargeClassOf(block->bytes).index];
@@ -272,7 +272,8 @@ void Heap::FreeLarge(void* memory) {
   head = block;
 }
 
-void Heap::ReleaseCache() {
+void Heap::Trim() {
+  trims_ += cached_bytes_ > 0;
   for (LargeBlock*& head : cache_) {
     while (head != nullptr) {
       LargeBlock* next = head->next;
@@ -291,7 +292,7 @@ void* Heap::TakeRaw(int64_t bytes) {
 void Heap::GiveRaw(void* memory) { FreeLarge(memory); }
 
 void Heap::ReleaseLists() {
-  ReleaseCache();
+  Trim();
   while (large_ != nullptr) {
     LargeBlock* next = large_->next;
     std::free(large_);

@@ -84,6 +84,8 @@ class Heap {
 
   // Frees all objects, and raw memory too.
   void Reset();
+  // Gives the blocks that wait for their next use back to the system.
+  void Trim();
 
   int64_t live_bytes() const { return live_bytes_; }
   int64_t peak_bytes() const { return peak_bytes_; }
@@ -92,6 +94,11 @@ class Heap {
   int64_t live_objects() const { return allocations_ - frees_; }
   // Cells that only cycles held, freed so far.
   int64_t collected() const { return cycles_.collected(); }
+  // Taken from the system, which the limit is about; and the part of it that Trim gives back.
+  int64_t reserved_bytes() const { return reserved_bytes_; }
+  int64_t pooled_bytes() const { return cached_bytes_; }
+  // How often waiting blocks went back, on demand or because they were too much.
+  int64_t trims() const { return trims_; }
   int64_t limit_bytes() const { return limit_bytes_; }
 
  private:
@@ -158,7 +165,6 @@ class Heap {
   void* TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes);
   void* NewLarge(size_t bytes);
   void FreeLarge(void* memory);
-  void ReleaseCache();
   bool Reserve(size_t bytes);
   void ReleaseLists();
 
@@ -173,6 +179,7 @@ class Heap {
   Pool blocks_;
   int64_t reserved_bytes_ = 0;  // from the system, cached blocks included
   int64_t cached_bytes_ = 0;
+  int64_t trims_ = 0;
   Chunk* chunks_ = nullptr;
   LargeBlock* large_ = nullptr;
   std::array<LargeBlock*, kLargeClasses> cache_ = {};

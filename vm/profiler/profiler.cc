@@ -136,6 +136,8 @@ void Profiler::NoteHeap() {
   allocations_before_ = heap_->allocations();
   objects_before_ = heap_->live_objects();
   bytes_before_ = heap_->live_bytes();
+  objects_made_ = 0;
+  bytes_made_ = 0;
 }
 
 void Profiler::BeginPhase(ProfilePhase phase) {
@@ -222,7 +224,10 @@ void Profiler::CountMemory(const Instruction& instruction) {
     case Opcode::kView: return add(ProfileMemory::kView, allocations, std::max<int64_t>(bytes, 0));
     case Opcode::kCallKernelPlanned: add(ProfileMemory::kPlanned, PlannedOf(instruction), 0); [[fallthrough]];
     case Opcode::kCallKernel:
-    case Opcode::kCallKernelDynamic: add(ProfileMemory::kTensor, objects, bytes); [[fallthrough]];
+    case Opcode::kCallKernelDynamic:
+      add(ProfileMemory::kTensor, objects_made_, bytes_made_);
+      objects = objects_made_;
+      [[fallthrough]];
     default:
       // What is no object is raw memory.
       if (allocations > 0) add(ProfileMemory::kChunk, allocations - objects, 0);
@@ -286,6 +291,9 @@ int32_t Profiler::RunKernel(void* const* buffers, const int64_t* dims, RvmKernel
 
 void Profiler::BeginKernel(const int64_t* dims) {
   kernel_came_ = Now();
+  // The results are there, and the arguments that the call uses up are there still.
+  objects_made_ = heap_->live_objects() - objects_before_;
+  bytes_made_ = heap_->live_bytes() - bytes_before_;
   shape_now_ = ShapeOf(kernels_[kernel_now_], link_->kernels[kernel_now_], dims);
   kernel_began_ = Now();
 }

@@ -162,6 +162,8 @@ class Profiler {
   int64_t allocations_before_ = 0;
   int64_t objects_before_ = 0;
   int64_t bytes_before_ = 0;
+  int64_t objects_made_ = 0;  // by a kernel call
+  int64_t bytes_made_ = 0;
 
   int64_t invokes_ = 0;
   std::array<double, kProfilePhases> phase_ticks_ = {};

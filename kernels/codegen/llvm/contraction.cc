@@ -136,14 +136,17 @@ void ContractionEmitter::EmitEpilogue(Value* row, Value* height, Value* panel) {
   auto row_of_tile = [&](Value* r) {
     e_.OpenScope();
     if (s_.nest.axes.size() == 2) e_.Bind(s_.nest.axes[0], b_.CreateNSWAdd(row, r));
-    EmitLoop(b_, I64(0), width, 1, {}, [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
-      e_.OpenScope();
-      e_.Bind(s_.nest.axes.back(), b_.CreateNSWAdd(column, i));
-      Value* at = b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(panel_)), i);
-      finish_(b_.CreateLoad(element, b_.CreateInBoundsGEP(element, tile_, at)));
-      e_.CloseScope();
-      return {};
-    });
+    EmitLoop(
+        b_, I64(0), width, 1, {},
+        [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
+          e_.OpenScope();
+          e_.Bind(s_.nest.axes.back(), b_.CreateNSWAdd(column, i));
+          Value* at = b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(panel_)), i);
+          finish_(b_.CreateLoad(element, b_.CreateInBoundsGEP(element, tile_, at)));
+          e_.CloseScope();
+          return {};
+        },
+        s_.independent);
     e_.CloseScope();
   };
   if (one_row_) return row_of_tile(I64(0));

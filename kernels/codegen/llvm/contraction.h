@@ -19,6 +19,7 @@ struct ContractionSite {
   llvm::Value* begin;  // of the units it says there are
   llvm::Value* end;
   llvm::Value* cancel;
+  llvm::MDNode* independent;  // as for EmitLoop: of the accesses at different positions
 };
 
 // Gives how many units of work there are. `finish` emits the epilogue at one position,

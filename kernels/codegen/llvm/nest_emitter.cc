@@ -21,8 +21,21 @@ using te::IndexVar;
 using te::NestTensor;
 using te::ReduceOp;
 
+namespace {
+
+void MarkIndependent(llvm::BranchInst* latch, llvm::MDNode* group) {
+  llvm::LLVMContext& context = latch->getContext();
+  llvm::Metadata* accesses[] = {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group};
+  llvm::Metadata* loop[] = {nullptr, llvm::MDNode::get(context, accesses)};
+  llvm::MDNode* id = llvm::MDNode::getDistinct(context, loop);
+  id->replaceOperandWith(0, id);
+  latch->setMetadata(llvm::LLVMContext::MD_loop, id);
+}
+
+}  // namespace
+
 std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int64_t step, std::vector<Value*> carried,
-                             LoopBody body) {
+                             LoopBody body, llvm::MDNode* independent) {
   llvm::BasicBlock* entry = b.GetInsertBlock();
   llvm::Function* function = entry->getParent();
   llvm::BasicBlock* head = llvm::BasicBlock::Create(b.getContext(), "loop", function);
@@ -40,7 +53,8 @@ std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int
   std::vector<Value*> next = body(at, current);
   Value* following = b.CreateNSWAdd(at, llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(step)));
   llvm::BasicBlock* latch = b.GetInsertBlock();
-  b.CreateCondBr(b.CreateICmpSLT(following, end), head, exit);
+  llvm::BranchInst* again = b.CreateCondBr(b.CreateICmpSLT(following, end), head, exit);
+  if (independent != nullptr) MarkIndependent(again, independent);
   at->addIncoming(following, latch);
   b.SetInsertPoint(exit);
   std::vector<Value*> results;
@@ -71,6 +85,8 @@ class NestEmitter {
     return value->kind == ExprKind::kReduce ? value.get() : nullptr;
   }
   void CollectTensors();
+  bool MayOverlap(const te::Tensor& tensor) const;
+  void MarkAccesses();
   void Begin(const std::string& name);
   Dim Work() const;
   bool ReducesByColumns() const;
@@ -97,6 +113,7 @@ class NestEmitter {
   Value* begin_ = nullptr;
   Value* end_ = nullptr;
   Value* cancel_ = nullptr;
+  llvm::MDNode* group_ = nullptr;  // where an output may lie on an input: the accesses of all positions
 };
 
 void NestEmitter::CollectTensors() {
@@ -138,6 +155,31 @@ Dim NestEmitter::Work() const {
   return work;
 }
 
+// Whether the tensor shares its memory with another that this nest accesses.
+bool NestEmitter::MayOverlap(const te::Tensor& tensor) const {
+  for (const te::Reuse& reuse : schedule_.reuses) {
+    if (&schedule_.nests[reuse.nest] != &nest_) continue;
+    if (tensor->kind == te::TensorKind::kInput) {
+      if (tensor->input_index == reuse.input) return true;
+    } else {
+      auto buffer = schedule_.buffers.find(tensor.get());
+      bool is_output = buffer != schedule_.buffers.end() && buffer->second.is_output;
+      if (is_output && buffer->second.output == reuse.output) return true;
+    }
+  }
+  return false;
+}
+
+// Positions touch nothing of each other even where an output lies on an input: vectors need no checks.
+void NestEmitter::MarkAccesses() {
+  for (llvm::BasicBlock& block : *result_.function) {
+    for (llvm::Instruction& instruction : block) {
+      bool access = llvm::isa<llvm::LoadInst>(instruction) || llvm::isa<llvm::StoreInst>(instruction);
+      if (access && !instruction.isVolatile()) instruction.setMetadata(llvm::LLVMContext::MD_access_group, group_);
+    }
+  }
+}
+
 void NestEmitter::Begin(const std::string& name) {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
   std::vector<llvm::Type*> parameters = {i64, i64};
@@ -153,7 +195,11 @@ void NestEmitter::Begin(const std::string& name) {
   end_ = function->getArg(1);
   unsigned next = 2;
   for (const te::Tensor& tensor : result_.tensors) {
-    function->addParamAttr(next, llvm::Attribute::NoAlias);
+    if (MayOverlap(tensor)) {
+      group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
+    } else {
+      function->addParamAttr(next, llvm::Attribute::NoAlias);
+    }
     function->addParamAttr(next, llvm::Attribute::NoCapture);
     function->addParamAttr(next, llvm::Attribute::NonNull);
     e_.pointers[tensor.get()] = function->getArg(next++);
@@ -192,15 +238,20 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   if (axis == count) return body();
   Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
   Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
-  EmitLoop(b_, begin, end, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-    e_.OpenScope();
-    e_.Bind(nest_.axes[axis], at);
-    auto rest = [&] { EmitAxes(axis + 1, count, body); };
-    bool long_body = axis == 0 && (nest_.axes.size() > 1 || Reduction() != nullptr);
-    long_body ? EmitUnlessCancelled(rest) : rest();
-    e_.CloseScope();
-    return {};
-  });
+  // Around EmitColumns positions share its accumulators.
+  llvm::MDNode* independent = count == nest_.axes.size() ? group_ : nullptr;
+  EmitLoop(
+      b_, begin, end, 1, {},
+      [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+        e_.OpenScope();
+        e_.Bind(nest_.axes[axis], at);
+        auto rest = [&] { EmitAxes(axis + 1, count, body); };
+        bool long_body = axis == 0 && (nest_.axes.size() > 1 || Reduction() != nullptr);
+        long_body ? EmitUnlessCancelled(rest) : rest();
+        e_.CloseScope();
+        return {};
+      },
+      independent);
 }
 
 void NestEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
@@ -343,13 +394,16 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
     Value* left = b_.CreateNSWSub(end, first);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(kBlock));
     auto each = [&](llvm::function_ref<void(Value*)> body) {
-      EmitLoop(b_, b_.getInt64(0), width, 1, {}, [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
-        e_.OpenScope();
-        e_.Bind(nest_.axes.back(), b_.CreateNSWAdd(first, i));
-        body(i);
-        e_.CloseScope();
-        return {};
-      });
+      EmitLoop(
+          b_, b_.getInt64(0), width, 1, {},
+          [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
+            e_.OpenScope();
+            e_.Bind(nest_.axes.back(), b_.CreateNSWAdd(first, i));
+            body(i);
+            e_.CloseScope();
+            return {};
+          },
+          group_);
     };
     EmitUnlessCancelled([&] {
       each([&](Value* i) { store(Initial(reduce), i); });
@@ -370,7 +424,7 @@ EmittedNest NestEmitter::Run(const std::string& name) {
   result_.work = Work();
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
   if (nest_.contraction) {
-    ContractionSite site{b_, e_, target_, nest_, begin_, end_, cancel_};
+    ContractionSite site{b_, e_, target_, nest_, begin_, end_, cancel_, group_};
     result_.count = EmitContraction(site, [&](Value* first_value) {
       Finish(nest_.tensors[0], first_value);
       FinishRest();
@@ -384,6 +438,7 @@ EmittedNest NestEmitter::Run(const std::string& name) {
     EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
   }
   b_.CreateRetVoid();
+  if (group_ != nullptr) MarkAccesses();
   return std::move(result_);
 }
 

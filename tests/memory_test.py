@@ -1,0 +1,136 @@
+"""Memory: results in place of arguments, and what `inspect --memory` foresees."""
+
+import os
+import re
+import tempfile
+
+import relayvm
+
+CHAIN = """
+def @main(%often: bool, %x: Tensor[(n, 64), float32], %y: Tensor[(n, 64), float32]) -> Tensor[(n, 64), float32] {
+  let %a = if (%often) { tanh(%x) } else { negative(%x) };
+  let %b = if (%often) { add(%a, %y) } else { subtract(%y, %a) };
+  let %c = if (%often) { sigmoid(%b) } else { nn.softmax(%b) };
+  if (%often) { multiply(%c, %c) } else { %c }
+}
+"""
+
+LOOP = """
+def @loop(%i: int32, %state: Tensor[(n, 100), float32], %step: Tensor[(n, 100), float32])
+    -> Tensor[(n, 100), float32] {
+  if (%i == 0) { %state } else { @loop(%i - 1, tanh(add(%state, %step)), %step) }
+}
+def @main(%i: int32, %x: Tensor[(n, 100), float32]) -> Tensor[(n, 100), float32] {
+  @loop(%i, negative(%x), %x)
+}
+"""
+
+MLP = """
+def @main(%x: Tensor[(n, 32), float32], %w1: Tensor[(64, 32), float32], %w2: Tensor[(8, 64), float32])
+    -> Tensor[(n, 8), float32] {
+  nn.softmax(nn.dense(nn.relu(nn.dense(%x, %w1)), %w2))
+}
+"""
+
+FEED_FORWARD = """
+def @main(%x: Tensor[(1, n, 32), float32], %w1: Tensor[(64, 32), float32], %w2: Tensor[(32, 64), float32]) {
+  let %rows = reshape(%x, newshape=[-1, 32]);
+  let %hidden = sigmoid(nn.dense(%rows, %w1));
+  let %out = add(nn.dense(%hidden, %w2), %rows);
+  let %average = mean(%out, axis=[1], keepdims=True);
+  let %centred = subtract(%out, %average);
+  let %variance = mean(multiply(%centred, %centred), axis=[1], keepdims=True);
+  divide(%centred, sqrt(add(%variance, 0.00001)))
+}
+"""
+
+LSTM_CELL = """
+def @main(%x: Tensor[(1, 16), float32], %h: Tensor[(1, 16), float32], %c: Tensor[(1, 16), float32],
+          %wi: Tensor[(64, 16), float32], %wh: Tensor[(64, 16), float32]) {
+  let %gates = split(add(nn.dense(%x, %wi), nn.dense(%h, %wh)), indices_or_sections=4, axis=1);
+  let %next = add(multiply(sigmoid(%gates.1), %c), multiply(sigmoid(%gates.0), tanh(%gates.2)));
+  (multiply(sigmoid(%gates.3), tanh(%next)), %next)
+}
+"""
+
+RECURSION = """
+type List[A] { Cons(A, List[A]), Nil }
+def @fill(%i: int32) -> List[Tensor[(10), float32]] {
+  if (%i == 0) { Nil } else { Cons(full(1.0, shape=[10], dtype="float32"), @fill(%i - 1)) }
+}
+def @main(%i: int32) -> List[Tensor[(10), float32]] { @fill(%i) }
+"""
+
+
+def zeros(*shape):
+    text = "1.0"
+    for extent in reversed(shape):
+        text = "[" + ", ".join([text] * extent) + "]"
+    return text
+
+
+class Memory(relayvm.TestCase):
+    def run_program(self, text, *values, options=()):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.relay")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            done = relayvm.run(relayvm.COMPILER, "run", "--stats", *options, path, *values)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            made, peak = re.search(r"tensors: (\d+) made, at most (\d+) bytes", done.stderr).groups()
+            return int(made), int(peak), done.stdout
+
+    def forecast(self, text, dims="", options=()):
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = os.path.join(folder, "program.relay"), os.path.join(folder, "program.rvm")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text)
+            done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", path, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = relayvm.run(relayvm.COMPILER, "inspect", path, "--memory", *(["--dims", dims] if dims else []))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+    def test_a_loop_over_a_tensor_allocates_nothing_per_round(self):
+        x = zeros(2, 100)
+        few, _, first = self.run_program(LOOP, "3", x)
+        many, _, _ = self.run_program(LOOP, "3000", x)
+        self.assertEqual(few, many)
+        unoptimised, _, second = self.run_program(LOOP, "3", x, options=["-O0"])
+        self.assertEqual(first, second)
+
+    def test_a_chain_allocates_once(self):
+        made, _, _ = self.run_program(CHAIN, "True", zeros(2, 64), zeros(2, 64))
+        # Two arguments, and one tensor that all steps share.
+        self.assertEqual(made, 3)
+
+    def test_the_forecast_is_what_is_taken(self):
+        cases = [
+            ("chain", CHAIN, "n=3", ["True", zeros(3, 64), zeros(3, 64)]),
+            ("perceptron", MLP, "n=5", [zeros(5, 32), zeros(64, 32), zeros(8, 64)]),
+            ("feed forward", FEED_FORWARD, "n=7", [zeros(1, 7, 32), zeros(64, 32), zeros(32, 64)]),
+            ("LSTM cell", LSTM_CELL, "", [zeros(1, 16)] * 3 + [zeros(64, 16)] * 2),
+            ("loop", LOOP, "n=2", ["5", zeros(2, 100)]),
+        ]
+        for name, text, dims, values in cases:
+            for level in ("-O0", "-O1", "-O2"):
+                with self.subTest(f"{name} {level}"):
+                    _, peak, _ = self.run_program(text, *values, options=[level])
+                    shown = self.forecast(text, dims, [level])
+                    self.assertNotIn("no bound", shown)
+                    self.assertIn(f" {peak} bytes at a time", shown)
+
+    def test_what_has_no_bound_is_named(self):
+        self.assertIn("no bound: in `fill`: data decides how often `fill` is called inside itself",
+                      self.forecast(RECURSION))
+
+    def test_a_missing_extent_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = os.path.join(folder, "program.relay"), os.path.join(folder, "program.rvm")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(CHAIN)
+            relayvm.must(relayvm.COMPILER, "compile", source, "-o", path)
+            done = relayvm.run(relayvm.COMPILER, "inspect", path, "--memory")
+            self.assertIn("axis 0 of `%x` of `main` is not known; give --dims x.0=EXTENT", done.stderr)
+            done = relayvm.run(relayvm.COMPILER, "inspect", path, "--memory", "--dims", "n=x")
+            self.assertIn("saw `n=x` in --dims; expected NAME=EXTENT", done.stderr)

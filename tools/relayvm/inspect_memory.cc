@@ -1,0 +1,83 @@
+// relayvm inspect --memory: what the entries of an executable will take.
+#include "tools/relayvm/inspect_memory.h"
+
+#include <charconv>
+#include <iostream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "vm/forecast/memory_forecast.h"
+
+namespace rvm::tools {
+namespace {
+
+using Extents = std::map<std::string, int64_t>;
+
+// "n=128,x.0=3": by the name of a dim in the program, or by parameter and axis.
+absl::StatusOr<Extents> ParseExtents(const std::vector<std::string>& texts) {
+  Extents extents;
+  for (const std::string& text : texts) {
+    for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+      std::pair<std::string, std::string> parts = absl::StrSplit(item, absl::MaxSplits('=', 1));
+      const std::string& number = parts.second;
+      int64_t value = 0;
+      auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+      if (error != std::errc() || end != number.data() + number.size() || value < 0 || parts.first.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("saw `", item, "` in --dims; expected NAME=EXTENT, such as n=128 or x.0=128"));
+      }
+      extents[parts.first] = value;
+    }
+  }
+  return extents;
+}
+
+// The dims of a parameter as the program names them: "(n, 64)".
+std::vector<std::string> DimNames(const Executable& executable, const std::string& key) {
+  for (const auto& [name, value] : executable.metadata) {
+    if (name == key) return absl::StrSplit(absl::StripSuffix(absl::StripPrefix(value, "("), ")"), ", ");
+  }
+  return {};
+}
+
+std::optional<int64_t> Extent(const Executable& executable, const Entry& entry, const Extents& extents, size_t param,
+                              size_t axis) {
+  if (param >= entry.param_names.size()) return std::nullopt;
+  const std::string& name = entry.param_names[param];
+  auto found = extents.find(absl::StrCat(name, ".", axis));
+  std::vector<std::string> dims = DimNames(executable, absl::StrCat("shape.", entry.name, ".", name));
+  if (found == extents.end() && axis < dims.size()) found = extents.find(dims[axis]);
+  return found == extents.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
+absl::Status PrintMemory(const VerifiedExecutable& executable, const std::vector<std::string>& dims) {
+  RVM_ASSIGN_OR_RETURN(Extents extents, ParseExtents(dims));
+  int64_t constants = 0;
+  for (const Literal& constant : executable->constants) constants += constant.bytes();
+  std::cout << "memory\n  constants            " << constants << " bytes, of the file\n";
+  for (const Entry& entry : executable->entries) {
+    RVM_ASSIGN_OR_RETURN(vm::MemoryForecast forecast,
+                         vm::ForecastMemory(executable, entry, [&](size_t param, size_t axis) {
+                           return Extent(*executable, entry, extents, param, axis);
+                         }));
+    const char* at_least = forecast.unbounded.empty() ? "" : "at least ";
+    std::cout << "  @" << entry.name << '\n'
+              << "    cells and tensors  " << at_least << forecast.peak_bytes
+              << " bytes at a time, of which the result " << forecast.result_bytes << '\n'
+              << "    arena              " << at_least << forecast.arena_bytes << " bytes\n"
+              << "    workspace          " << at_least << forecast.workspace_bytes << " bytes\n";
+    if (!forecast.unbounded.empty()) std::cout << "    no bound: in " << forecast.unbounded << '\n';
+  }
+  std::cout << "  arena of one activation\n";
+  for (const FunctionDesc& function : executable->functions) {
+    if (function.arena_bytes > 0) std::cout << "    " << function.name << "  " << function.arena_bytes << " bytes\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rvm::tools

@@ -1,0 +1,32 @@
+// What memory a call of an entry takes, without running it: the instructions are followed with shapes in place of
+// elements. Where data decides, both ways are followed.
+#ifndef RVM_VM_FORECAST_MEMORY_FORECAST_H_
+#define RVM_VM_FORECAST_MEMORY_FORECAST_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "serialization/verifier.h"
+
+namespace rvm::vm {
+
+struct MemoryForecast {
+  int64_t peak_bytes = 0;       // of cells and tensors at a time: MachineStats::peak_bytes of a fresh machine
+  int64_t arena_bytes = 0;      // of planned tensors, of all activations at a time
+  int64_t workspace_bytes = 0;  // of kernels
+  int64_t result_bytes = 0;     // the part of `peak_bytes` that the result is
+  // Why there is no bound, naming the function: then the numbers are what was seen before that. Empty: there is one.
+  std::string unbounded;
+};
+
+// `extent`: of an axis of a parameter that the entry's type leaves open; nullopt is an error that names it.
+absl::StatusOr<MemoryForecast> ForecastMemory(
+    const VerifiedExecutable& executable, const Entry& entry,
+    const std::function<std::optional<int64_t>(size_t param, size_t axis)>& extent);
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_FORECAST_MEMORY_FORECAST_H_

@@ -1,0 +1,134 @@
+// A path through a program of which only shapes and counts are known.
+#ifndef RVM_VM_FORECAST_PATH_H_
+#define RVM_VM_FORECAST_PATH_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/dim.h"
+#include "serialization/isa/isa.h"
+#include "vm/forecast/memory_forecast.h"
+#include "vm/link_info.h"
+
+namespace rvm::vm::forecast {
+
+// What a register or a field holds.
+struct Shadow {
+  enum class Kind : uint8_t {
+    kUnknown,  // data, or nothing
+    kInt,
+    kTag,     // a constructor without fields
+    kObject,  // an index of Path's objects
+  };
+  Kind kind = Kind::kUnknown;
+  int64_t value = 0;
+
+  bool is(Kind k) const { return kind == k; }
+};
+
+struct ShadowObject {
+  static constexpr int64_t kForever = -1;
+  int64_t count = 1;      // kForever: of constants and planned tensors
+  int64_t bytes = 0;      // that go when it dies
+  uint16_t layout = 0;    // as in link_info.h; 0: a tensor
+  bool takeable = false;  // a tensor with elements of its own
+  bool may_reshape = false;
+  Shape shape;
+  Shadow owner;  // of the elements of a view
+  std::vector<Shadow> fields;
+};
+
+struct ShadowFrame {
+  FunctionId function;
+  uint32_t pc = 0;          // of the instruction to do next
+  uint16_t result = 0;      // the caller's register for the result
+  bool has_forked = false;  // data decided something in this activation
+  std::vector<Shadow> registers;
+};
+
+// Facts of all paths, and what they are about.
+struct Survey {
+  const Executable& executable;
+  const LinkInfo& link;
+  MemoryForecast forecast;
+};
+
+class Path {
+ public:
+  explicit Path(Survey& survey) : survey_(&survey) {}
+
+  // Registers and objects, all that a copy copies; calls beyond this are not followed.
+  static constexpr size_t kMaxSize = 1'000'000;
+  size_t size() const { return num_registers_ + objects_.size(); }
+
+  // Of the entry: its arguments.
+  void Enter(FunctionId function, std::vector<Shadow> args);
+  Shadow NewArgument(std::span<const int64_t> shape);
+  Shadow NewCell(uint16_t layout, std::vector<Shadow> fields);
+
+  // Does one instruction. Where data decides what follows, `this` goes one way and `others` get the rest.
+  // False at the end of the path, also when no more can be said: see unbounded.
+  bool Step(std::vector<Path>& others);
+
+  // Where the path is, and how much it holds: a way through the same place with the same is the same.
+  std::string Place() const;
+  int64_t live_bytes() const { return live_bytes_; }
+  const std::string& unbounded() const { return unbounded_; }
+  // What to say where the path came by again and again, each time with more.
+  std::string GrowsHere() { return absl::StrCat("`", function().name, "`: data decides how much is kept"); }
+  bool just_forked() const { return just_forked_; }
+
+ private:
+  ShadowFrame& frame() { return frames_.back(); }
+  const FunctionDesc& function() { return survey_->executable.functions[frame().function.value]; }
+  const TypeDesc& type(uint16_t reg) { return survey_->executable.types[function().registers[reg].type.value]; }
+  Shadow& reg(uint16_t r) { return frame().registers[r]; }
+  ShadowObject* Object(Shadow shadow) {
+    return shadow.is(Shadow::Kind::kObject) ? &objects_[static_cast<size_t>(shadow.value)] : nullptr;
+  }
+  bool Unbounded(const std::string& why);
+
+  // ---- memory
+  Shadow Make(ShadowObject object);
+  void Retain(Shadow shadow);
+  void Drop(Shadow shadow);
+  void Grow(int64_t bytes);
+  // The shape of what `r` holds, by its type if need be; nullopt if only data says it.
+  std::optional<Shape> ShapeOf(Shadow shadow, const TypeDesc& type);
+  int64_t ReachableBytes(Shadow shadow);
+
+  // ---- instructions (instruction_steps.cc)
+  bool Do(const Instruction& i, std::vector<Path>& others);
+  bool DoScalar(const Instruction& i);
+  bool Branch(const Instruction& i, std::vector<Path>& others);
+  bool Switch(const Instruction& i, std::vector<Path>& others);
+  bool Fork(const Operand& targets, uint32_t next, std::vector<Path>& others);
+  bool Call(FunctionId callee, std::vector<Shadow> args, uint16_t dst, bool is_tail);
+  bool CallClosure(const Instruction& i);
+  bool Return(Shadow result);
+  void Leave();
+  void Unpack(const Operand& outs, Shadow cell);
+  bool CallKernel(const Instruction& i);
+  bool MakeResults(const Instruction& i, const KernelInfo& kernel, std::span<const int64_t> symbols,
+                   const Operand& args);
+  bool View(const Instruction& i);
+  std::vector<Shadow> Values(const Operand& regs);
+
+  Survey* survey_;
+  std::vector<ShadowFrame> frames_;
+  size_t num_registers_ = 0;  // of all frames
+  std::vector<ShadowObject> objects_;
+  std::vector<int64_t> free_;  // indices in objects_
+  int64_t live_bytes_ = 0;
+  int64_t arena_bytes_ = 0;
+  bool just_forked_ = false;
+  std::string unbounded_;
+};
+
+}  // namespace rvm::vm::forecast
+
+#endif  // RVM_VM_FORECAST_PATH_H_
