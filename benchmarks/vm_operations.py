@@ -48,6 +48,8 @@ LOOPS = (
     ("tag of a constructor, and branch", "get_tag"),
     ("call of a kernel, 3 arguments, result planned", "call_kernel_planned"),
     ("call of a kernel, 3 arguments, result on the heap and dropped", "call_kernel"),
+    ("the same, shapes known only then", "call_kernel_dynamic"),
+    ("the same, the result in place of an argument", "call_kernel_in_place"),
 )
 
 

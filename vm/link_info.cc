@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "vm/memory/heap.h"
 
 namespace rvm::vm {
 namespace {
@@ -17,6 +18,22 @@ absl::StatusOr<DimProgram> CompileDim(const KernelDesc& desc, const Dim& dim) {
   if (program.has_value()) return *std::move(program);
   return BadKernel(desc, absl::StrCat("dim `", dim.ToString(), "` is no expression over the kernel's ",
                                       desc.num_symbols, " symbols"));
+}
+
+void MakeHeaders(KernelInfo::TensorInfo& info) {
+  Tensor& heap = info.heap_header;
+  heap.object = {1, 0, kTensorLayout};
+  heap.dtype = info.dtype;
+  heap.rank = static_cast<uint16_t>(info.dims.size());
+  heap.storage = TensorStorage::kInline;
+  heap.inline_dims = false;
+  heap.data = nullptr;
+  heap.block_bytes = Heap::BlockBytes(info.bytes);
+  heap.dims = info.dims.data();
+  info.planned_header = heap;
+  info.planned_header.object.count = kImmortal;
+  info.planned_header.storage = TensorStorage::kBorrowed;
+  info.planned_header.owner = nullptr;
 }
 
 absl::StatusOr<KernelInfo::TensorInfo> LinkTensor(const KernelDesc& desc, const KernelTensor& tensor) {
@@ -36,6 +53,7 @@ absl::StatusOr<KernelInfo::TensorInfo> LinkTensor(const KernelDesc& desc, const 
     }
     info.dims.assign(shape->begin(), shape->end());
     info.bytes = bytes;
+    MakeHeaders(info);
   }
   return info;
 }
@@ -108,6 +126,9 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   }
   RVM_ASSIGN_OR_RETURN(info.workspace, CompileDim(desc, desc.workspace));
   info.static_workspace = info.workspace.AsConst().value_or(0);
+  if (info.is_static && !info.has_scalars && info.recipe == nullptr && info.results.size() == 1) {
+    info.plain_workspace = info.static_workspace;
+  }
   return info;
 }
 

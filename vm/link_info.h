@@ -4,6 +4,7 @@
 #define RVM_VM_LINK_INFO_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,11 @@ struct KernelInfo {
   struct TensorInfo {
     DataType dtype;
     bool scalar = false;
-    std::vector<int64_t> dims;         // static shape; empty if dynamic
-    int64_t bytes = 0;                 // of the static shape
+    std::vector<int64_t> dims;  // static shape; empty if dynamic
+    int64_t bytes = 0;          // of the static shape
+    // How a tensor of the static shape begins, but for `data`: in the arena, on the heap.
+    Tensor planned_header = {};
+    Tensor heap_header = {};
     std::vector<DimProgram> programs;  // one per dim
     std::vector<uint32_t> may_take;    // of a result: parameters in whose memory it may lie
   };
@@ -66,6 +70,8 @@ struct KernelInfo {
   std::vector<Check> checks;
   DimProgram workspace;
   int64_t static_workspace = 0;
+  // The same for machine code with static shapes, no scalars, one result; others have more than there ever is.
+  int64_t plain_workspace = std::numeric_limits<int64_t>::max();
 };
 
 struct LinkInfo {

@@ -31,11 +31,21 @@ kernel N0 "empty" "empty" () {
   result float32 (4)
   workspace 0
 }
+kernel N1 "empty" "empty_of_any_length" ("n") {
+  param float32 ($0)
+  param float32 ($0)
+  param float32 ($0)
+  result float32 ($0)
+  workspace 0
+  reuse 0 0
+}
 
 entry "loop" = F0 ("rounds")
 entry "call_kernel_planned" = F1 ("rounds")
 entry "call_kernel" = F2 ("rounds")
 entry "get_tag" = F3 ("rounds")
+entry "call_kernel_dynamic" = F4 ("rounds")
+entry "call_kernel_in_place" = F5 ("rounds")
 
 function F0 "loop" params 1 result int32 {
   r0: int32
@@ -92,6 +102,35 @@ L2:
     drop r1
     return r0
 }
+
+function F4 "call_kernel_dynamic" params 1 result int32 {
+  r0: int32
+  r1: Tensor[(?), float32]
+code
+L1:
+    branch_eq_imm r0, 0, L2
+    add_imm_i32 r0, r0, -1
+    call_kernel_dynamic [r1], N1, [K0, K0, K0]
+    drop r1
+    jump L1
+L2:
+    return r0
+}
+
+function F5 "call_kernel_in_place" params 1 result int32 {
+  r0: int32
+  r1: Tensor[(?), float32]
+code
+    call_kernel_dynamic [r1], N1, [K0, K0, K0]
+L1:
+    branch_eq_imm r0, 0, L2
+    add_imm_i32 r0, r0, -1
+    call_kernel_dynamic [r1], N1, [r1!, K0, K0]
+    jump L1
+L2:
+    drop r1
+    return r0
+}
 )";
 
 int32_t Empty(void* const*, const int64_t*, RvmKernelContext*) { return kRvmOk; }
@@ -103,7 +142,7 @@ absl::StatusOr<double> Measure(const char* loop, int32_t rounds) {
   text.replace(text.find(placeholder), placeholder.size(), std::to_string(rounds));
   RVM_ASSIGN_OR_RETURN(rvm::Executable executable, rvm::Assemble(text));
   RVM_ASSIGN_OR_RETURN(auto verified, rvm::Verify(std::move(executable)));
-  RVM_ASSIGN_OR_RETURN(auto program, rvm::vm::Program::LinkWithKernels(std::move(verified), {Empty}));
+  RVM_ASSIGN_OR_RETURN(auto program, rvm::vm::Program::LinkWithKernels(std::move(verified), {Empty, Empty}));
   RVM_ASSIGN_OR_RETURN(auto machine, rvm::vm::Machine::Create(std::move(program), {}));
   Value argument = Value::Tensor(rvm::Literal::ScalarInt(rvm::kInt32, rounds));
   double least = std::numeric_limits<double>::infinity();

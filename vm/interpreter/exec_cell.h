@@ -18,7 +18,7 @@ namespace rvm::vm {
 // The last count of what `drop` gives up.
 [[gnu::noinline, clang::preserve_none]] inline void DropLast(const uint16_t* pc, Slot* r, Interpreter* vm,
                                                              int64_t budget, const FunctionInfo* fn) {
-  vm->heap_.Drop(r[pc[1]]);
+  vm->heap_.FreeLast(AsObject(r[pc[1]]));
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 

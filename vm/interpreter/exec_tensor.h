@@ -1,4 +1,4 @@
-// Handlers of tensors and kernel calls; the work is in kernel_call.cc and tensor_shape.cc.
+// Handlers of tensors; the work is in tensor_shape.cc.
 #ifndef RVM_VM_INTERPRETER_EXEC_TENSOR_H_
 #define RVM_VM_INTERPRETER_EXEC_TENSOR_H_
 
@@ -10,45 +10,6 @@ namespace rvm::vm {
                                                    const FunctionInfo* fn) {
   r[pc[1]] = AsSlot(vm->constants_[Read32(pc + 2)]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
-}
-
-// Makes the call whose kernel index is at `kernel`, by way of `method`; null on an error, else what follows.
-template <auto kMethod>
-const uint16_t* MakeKernelCall(const uint16_t* pc, const uint16_t* offsets, const uint16_t* kernel, Slot* r,
-                               Interpreter* vm, const FunctionInfo* fn) {
-  const uint16_t* args = kernel + 2;
-  Interpreter::KernelCall call = {&vm->link_.kernels[Read32(kernel)], pc + 1, offsets, args,
-                                  reinterpret_cast<std::byte*>(offsets != nullptr ? r[fn->num_registers] : 0)};
-  if (!(vm->*kMethod)(call, r)) [[unlikely]] {
-    vm->Stop(pc, r, fn, std::move(vm->error_));
-    return nullptr;
-  }
-  return args + 1 + args[0];
-}
-
-[[clang::preserve_none]] inline void ExecCallKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                    const FunctionInfo* fn) {
-  pc = MakeKernelCall<&Interpreter::CallStaticKernel>(pc, nullptr, pc + 2 + pc[1], r, vm, fn);
-  if (pc == nullptr) [[unlikely]]
-    return;
-  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
-}
-
-[[clang::preserve_none]] inline void ExecCallKernelPlanned(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                           const FunctionInfo* fn) {
-  const uint16_t* offsets = pc + 2 + pc[1];
-  pc = MakeKernelCall<&Interpreter::CallStaticKernel>(pc, offsets + 1, offsets + 1 + 2 * offsets[0], r, vm, fn);
-  if (pc == nullptr) [[unlikely]]
-    return;
-  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
-}
-
-[[clang::preserve_none]] inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                           const FunctionInfo* fn) {
-  pc = MakeKernelCall<&Interpreter::CallDynamicKernel>(pc, nullptr, pc + 2 + pc[1], r, vm, fn);
-  if (pc == nullptr) [[unlikely]]
-    return;
-  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecGetDim(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,

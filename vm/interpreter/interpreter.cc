@@ -7,6 +7,7 @@
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
 #include "vm/interpreter/exec_control.h"
+#include "vm/interpreter/exec_kernel.h"
 #include "vm/interpreter/exec_probe.h"
 #include "vm/interpreter/exec_scalar.h"
 #include "vm/interpreter/exec_tensor.h"
@@ -55,6 +56,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
       scratch_offset_(MaxFrameSlots(link)),
       functions_(link_.functions.data()),
       layouts_(link.layouts.data()),
+      kernels_(link_.kernels.data()),
       root_{kHaltCode, 1 + kLinkSlots, 1, 0},
       fuel_limit_(limits.fuel),
       time_limit_ms_(limits.time_ms),
@@ -62,7 +64,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
   if (profiler_ != nullptr) profiler_->WatchHeap(heap_);
   buffers_.resize(link.max_kernel_tensors + 1);
   scalars_.resize(link.max_kernel_tensors + 1);
-  moved_.reserve(link.max_kernel_tensors);
+  moved_.resize(link.max_kernel_tensors + 1);
   symbols_.resize(link.max_symbols + 1);
   if (limits.threads > 1) {
     pool_ = std::make_unique<ThreadPool>(limits.threads);

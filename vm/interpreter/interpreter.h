@@ -66,25 +66,39 @@ class Interpreter {
   void Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status error);
   void StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
 
-  // Kernel calls. `dsts` and `args` are operands in the code; false: error_ is set.
+  // Kernel calls (kernel_call.cc). Give what follows the instruction; null: the run has ended with an error.
+  template <bool kIsPlanned>
+  const uint16_t* CallStaticKernel(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
+  const uint16_t* CallDynamicKernel(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
+
+  // From here on false means that error_ is set. `dsts`, `offsets` and `args` are operands in the code.
   struct KernelCall {
     const KernelInfo* kernel;
     const uint16_t* dsts;
     const uint16_t* offsets;  // null unless planned
     const uint16_t* args;
-    std::byte* window;  // of the activation's planned tensors
+    uint32_t num_args;
   };
-  bool CallStaticKernel(const KernelCall& call, Slot* r);
-  bool CallDynamicKernel(const KernelCall& call, Slot* r);
   void BindArgs(const KernelCall& call, Slot* r);
+  void BindTensors(const uint16_t* args, uint32_t count, const Slot* r);
+  void BindArgsAndScalars(const KernelCall& call, Slot* r);
+  void NoteMoved(const uint16_t* args, uint32_t count, const Slot* r);
   // The memory of an argument that the call uses up and nobody else has, as the result; null if there is none.
   Tensor* TakeArg(const KernelInfo::TensorInfo& result);
   void DropMoved();
+  static Tensor* PlaceTensor(Slot window, uint32_t offset, const KernelInfo::TensorInfo& info);
+  // Null: no memory.
+  Tensor* NewStaticResult(const KernelInfo::TensorInfo& result);
+  bool MakeDynamicResults(const KernelCall& call, Slot* r);
+  bool MakeDynamicResult(const KernelCall& call, size_t index, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r);
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
   bool GrowWorkspace(int64_t bytes);
   bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);
+  bool KernelFailed(const KernelInfo& kernel, int32_t code);
+  // As Stop, for a kernel that gave `code`.
+  void StopInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel, int32_t code);
   int32_t RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes);
   void StoreScalars(const KernelCall& call, Slot* r);
   bool SetError(absl::Status error) {
@@ -108,6 +122,7 @@ class Interpreter {
   uint32_t scratch_offset_;  // from a frame to headroom that no frame uses
   const FunctionInfo* functions_;
   const HeapLayout* layouts_;
+  const KernelInfo* kernels_;
   Slot window_to_leave_ = 0;  // of a tail call on its way
   Slot result_ = 0;
   const FunctionInfo root_;  // what called the entry: its code halts
@@ -129,7 +144,8 @@ class Interpreter {
     uint32_t param;
     Slot slot;
   };
-  std::vector<MovedArg> moved_;
+  std::vector<MovedArg> moved_;  // as many as any call may have
+  uint32_t num_moved_ = 0;
   std::vector<int64_t> symbols_;
   RvmKernelContext context_ = {};
   void* workspace_ = nullptr;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialization/isa/isa.h"
 #include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/exec_kernel.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/interpreter/scalar_cast.h"
 #include "vm/recipe/run_recipe.h"
@@ -17,59 +18,39 @@ absl::Status TooLarge(const KernelInfo& kernel) {
   return absl::InvalidArgumentError(absl::StrCat("an extent of ", Describe(kernel), " is too large"));
 }
 
-// In place, over a header made for the executable's lifetime.
-Tensor* PlaceTensor(std::byte* place, const KernelInfo::TensorInfo& info) {
-  auto* tensor = reinterpret_cast<Tensor*>(place);
-  tensor->object = {kImmortal, 0, kTensorLayout};
-  tensor->dtype = info.dtype;
-  tensor->rank = static_cast<uint16_t>(info.dims.size());
-  tensor->storage = TensorStorage::kBorrowed;
-  tensor->inline_dims = false;
-  tensor->data = place + kPlannedHeaderBytes;
-  tensor->owner = nullptr;
-  tensor->dims = info.dims.data();
-  return tensor;
-}
-static_assert(sizeof(Tensor) <= kPlannedHeaderBytes);
+static_assert(Heap::kTensorHeaderBytes == kPlannedHeaderBytes && sizeof(Tensor) <= kPlannedHeaderBytes);
 
 }  // namespace
 
-const Tensor* Interpreter::ArgTensor(uint16_t arg, const Slot* r) const {
-  if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
-  return AsTensor(r[arg & ~kMovedArg]);
+void Interpreter::BindArgs(const KernelCall& call, Slot* r) {
+  call.kernel->has_scalars ? BindArgsAndScalars(call, r) : BindTensors(call.args, call.num_args, r);
 }
 
-void Interpreter::BindArgs(const KernelCall& call, Slot* r) {
-  const KernelInfo& kernel = *call.kernel;
-  const uint16_t* args = call.args + 1;
-  void** buffers = buffers_.data();
-  auto count = static_cast<uint32_t>(kernel.params.size());
-  moved_.clear();
-  auto note_moved = [&](uint32_t i) {
-    if ((args[i] & (kConstantArg | kMovedArg)) == kMovedArg) moved_.push_back({i, r[args[i] & ~kMovedArg]});
-  };
-  if (!kernel.has_scalars) [[likely]] {
-#pragma clang loop unroll(disable)  // a few arguments
-    for (uint32_t i = 0; i < count; ++i) {
-      buffers[i] = ArgTensor(args[i], r)->data;
-      note_moved(i);
-    }
-    return;
+void Interpreter::BindArgsAndScalars(const KernelCall& call, Slot* r) {
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    uint16_t arg = call.args[i];
+    bool in_register = call.kernel->params[i].scalar && (arg & kConstantArg) == 0;
+    buffers_[i] = in_register ? static_cast<void*>(&r[arg]) : ArgTensor(arg, r)->data;
   }
+  NoteMoved(call.args, call.num_args, r);
+}
+
+// What is immortal is no result's to take, and need not be dropped.
+void Interpreter::NoteMoved(const uint16_t* args, uint32_t count, const Slot* r) {
+  num_moved_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    bool in_register = kernel.params[i].scalar && (args[i] & kConstantArg) == 0;
-    buffers[i] = in_register ? static_cast<void*>(&r[args[i]]) : ArgTensor(args[i], r)->data;
-    note_moved(i);
+    if ((args[i] & (kConstantArg | kMovedArg)) != kMovedArg) continue;
+    Slot slot = r[args[i] & ~kMovedArg];
+    if (AsObject(slot)->count < kImmortal) moved_[num_moved_++] = {i, slot};
   }
 }
 
 Tensor* Interpreter::TakeArg(const KernelInfo::TensorInfo& result) {
   for (uint32_t param : result.may_take) {
-    for (MovedArg& moved : moved_) {
-      Tensor* tensor = AsTensor(moved.slot);
-      if (moved.param != param || tensor->object.count != 1 || tensor->storage != TensorStorage::kInline) continue;
-      moved = moved_.back();
-      moved_.pop_back();
+    for (uint32_t m = 0; m < num_moved_; ++m) {
+      Tensor* tensor = AsTensor(moved_[m].slot);
+      if (moved_[m].param != param || tensor->object.count != 1 || tensor->storage != TensorStorage::kInline) continue;
+      moved_[m] = moved_[--num_moved_];
       // The shape is the same, and so is the size of an element.
       tensor->dtype = result.dtype;
       return tensor;
@@ -79,14 +60,14 @@ Tensor* Interpreter::TakeArg(const KernelInfo::TensorInfo& result) {
 }
 
 void Interpreter::DropMoved() {
-  for (const MovedArg& moved : moved_) heap_.Drop(moved.slot);
+  while (num_moved_ > 0) heap_.Drop(moved_[--num_moved_].slot);
 }
 
 // Kernels write scalars as elements; registers hold them extended to 8 bytes.
 void Interpreter::StoreScalars(const KernelCall& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   for (size_t i = 0; i < kernel.results.size(); ++i) {
-    if (kernel.results[i].scalar) r[call.dsts[1 + i]] = LoadScalar(kernel.results[i].dtype, &scalars_[i]);
+    if (kernel.results[i].scalar) r[call.dsts[i]] = LoadScalar(kernel.results[i].dtype, &scalars_[i]);
   }
 }
 
@@ -113,12 +94,13 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
     return SetError(OutOfMemory());
   int32_t code = kernel.recipe == nullptr ? kernel.function(buffers_.data(), symbols_.data(), &context_)
                                           : RunRecipeOf(kernel, workspace_bytes);
+  // Calls of kernels are too few and too long for the budget of jumps and calls.
+  return (code | stop_.load(std::memory_order_relaxed)) == 0 || KernelFailed(kernel, code);
+}
+
+bool Interpreter::KernelFailed(const KernelInfo& kernel, int32_t code) {
   switch (code) {
-    [[likely]] case kRvmOk:
-      // Calls of kernels are too few and too long for the budget of jumps and calls.
-      if (stop_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-        return SetError(Stopped());
-      return true;
+    case kRvmOk:
     case kRvmCancelled: return SetError(Stopped());
     case kRvmIndexOutOfRange:
       return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
@@ -129,35 +111,62 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
   }
 }
 
-bool Interpreter::CallStaticKernel(const KernelCall& call, Slot* r) {
-  const KernelInfo& kernel = *call.kernel;
+void Interpreter::StopInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel,
+                               int32_t code) {
+  KernelFailed(kernel, code);
+  Stop(pc, r, fn, std::move(error_));
+}
+
+Tensor* Interpreter::NewStaticResult(const KernelInfo::TensorInfo& result) {
+  if (num_moved_ > 0) {
+    if (Tensor* taken = TakeArg(result); taken != nullptr) return taken;
+  }
+  if (Tensor* tensor = heap_.TryNewTensor(result.heap_header); tensor != nullptr) [[likely]]
+    return tensor;
+  return heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
+}
+
+template <bool kIsPlanned>
+const uint16_t* Interpreter::CallStaticKernel(const uint16_t* pc, Slot* r, const FunctionInfo* fn) {
+  const uint16_t* dsts = pc + 2;
+  const uint16_t* offsets = dsts + pc[1] + 1;
+  const uint16_t* index = kIsPlanned ? offsets + 2 * offsets[-1] : offsets - 1;
+  const KernelInfo& kernel = kernels_[Read32(index)];
+  KernelCall call = {&kernel, dsts, offsets, index + 3, index[2]};
   BindArgs(call, r);
-  void** outputs = buffers_.data() + kernel.params.size();
-  for (size_t i = 0, count = kernel.results.size(); i < count; ++i) {
+  void** outputs = buffers_.data() + call.num_args;
+  for (uint32_t i = 0; i < pc[1]; ++i) {
     const KernelInfo::TensorInfo& result = kernel.results[i];
+    Tensor* tensor;
     if (result.scalar) {
       outputs[i] = &scalars_[i];
       continue;
     }
-    uint32_t offset = call.offsets == nullptr ? kNoOffset : Read32(call.offsets + 2 * i);
-    Tensor* tensor = offset != kNoOffset ? PlaceTensor(call.window + offset, result) : TakeArg(result);
-    if (tensor == nullptr) tensor = heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
-    if (tensor == nullptr) [[unlikely]]
-      return SetError(OutOfMemory());
+    if (uint32_t offset = kIsPlanned ? Read32(offsets + 2 * i) : kNoOffset; offset != kNoOffset) {
+      tensor = PlaceTensor(r[fn->num_registers], offset, result);
+    } else if (tensor = NewStaticResult(result); tensor == nullptr) [[unlikely]] {
+      StopOutOfMemory(pc, r, fn);
+      return nullptr;
+    }
     outputs[i] = tensor->data;
     // An output's register owns nothing, now that moved_ holds what the call uses up: it can be written before it.
-    r[call.dsts[1 + i]] = AsSlot(tensor);
+    r[dsts[i]] = AsSlot(tensor);
   }
-  if (!RunKernel(kernel, kernel.static_workspace)) [[unlikely]]
-    return false;
-  DropMoved();
+  if (!RunKernel(kernel, kernel.static_workspace)) [[unlikely]] {
+    Stop(pc, r, fn, std::move(error_));
+    return nullptr;
+  }
+  if (num_moved_ > 0) DropMoved();
   if (kernel.has_scalars) StoreScalars(call, r);
-  return true;
+  return call.args + call.num_args;
 }
+
+template const uint16_t* Interpreter::CallStaticKernel<false>(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
+template const uint16_t* Interpreter::CallStaticKernel<true>(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
 
 bool Interpreter::BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r) {
   for (const KernelInfo::Bind& bind : binds) {
-    int64_t extent = ArgTensor(call.args[1 + bind.param], r)->dims[bind.axis];
+    int64_t extent = ArgTensor(call.args[bind.param], r)->dims[bind.axis];
     if (bind.symbol >= 0) {
       symbols_[static_cast<size_t>(bind.symbol)] = extent;
       continue;
@@ -177,7 +186,7 @@ bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   if (!BindDims(kernel.binds, call, r)) return false;
   for (const KernelInfo::ValueBind& value : kernel.values) {
-    uint16_t arg = call.args[1 + value.param];
+    uint16_t arg = call.args[value.param];
     const KernelInfo::TensorInfo& param = kernel.params[value.param];
     bool in_register = param.scalar && (arg & kConstantArg) == 0;
     symbols_[value.symbol] = static_cast<int64_t>(
@@ -195,55 +204,71 @@ bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
   return true;
 }
 
-bool Interpreter::CallDynamicKernel(const KernelCall& call, Slot* r) {
+bool Interpreter::MakeDynamicResult(const KernelCall& call, size_t index, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
-  if (!BindSymbols(call, r)) [[unlikely]]
-    return false;
-  BindArgs(call, r);
-  void** outputs = buffers_.data() + kernel.params.size();
+  const KernelInfo::TensorInfo& result = kernel.results[index];
+  Shape shape;
+  int64_t bytes = result.dtype.bytes();
+  bool too_big = false;
+  bool empty = false;
+  for (const DimProgram& program : result.programs) {
+    std::optional<int64_t> extent = program.Evaluate(symbols_);
+    if (!extent) return SetError(TooLarge(kernel));
+    shape.push_back(*extent);
+    empty |= shape.back() == 0;
+    too_big |= __builtin_mul_overflow(bytes, shape.back(), &bytes);
+  }
+  if (empty) {
+    bytes = 0;
+    too_big = false;
+  }
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; })) {
+    return SetError(absl::InvalidArgumentError(
+        absl::StrCat("result ", index + 1, " of ", Describe(kernel), " would have the shape ", ShapeToString(shape))));
+  }
+  Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, bytes, false);
+  if (tensor == nullptr) [[unlikely]]
+    return SetError(OutOfMemory());
+  buffers_[call.num_args + index] = tensor->data;
+  r[call.dsts[index]] = AsSlot(tensor);
+  return true;
+}
+
+bool Interpreter::MakeDynamicResults(const KernelCall& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     const KernelInfo::TensorInfo& result = kernel.results[i];
     if (result.scalar) {
-      outputs[i] = &scalars_[i];
-      continue;
+      buffers_[call.num_args + i] = &scalars_[i];
+    } else if (Tensor* taken = num_moved_ > 0 ? TakeArg(result) : nullptr; taken != nullptr) {
+      buffers_[call.num_args + i] = taken->data;
+      r[call.dsts[i]] = AsSlot(taken);
+    } else if (!MakeDynamicResult(call, i, r)) {
+      return false;
     }
-    if (Tensor* taken = TakeArg(result); taken != nullptr) {
-      outputs[i] = taken->data;
-      r[call.dsts[1 + i]] = AsSlot(taken);
-      continue;
-    }
-    Shape shape;
-    int64_t bytes = result.dtype.bytes();
-    bool too_big = false;
-    bool empty = false;
-    for (const DimProgram& program : result.programs) {
-      std::optional<int64_t> extent = program.Evaluate(symbols_);
-      if (!extent) return SetError(TooLarge(kernel));
-      shape.push_back(*extent);
-      empty |= shape.back() == 0;
-      too_big |= __builtin_mul_overflow(bytes, shape.back(), &bytes);
-    }
-    if (empty) {
-      bytes = 0;
-      too_big = false;
-    }
-    if (std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; })) {
-      return SetError(absl::InvalidArgumentError(
-          absl::StrCat("result ", i + 1, " of ", Describe(kernel), " would have the shape ", ShapeToString(shape))));
-    }
-    Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, bytes, false);
-    if (tensor == nullptr) [[unlikely]]
-      return SetError(OutOfMemory());
-    outputs[i] = tensor->data;
-    r[call.dsts[1 + i]] = AsSlot(tensor);
   }
-  std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
-  if (!workspace || *workspace < 0) return SetError(OutOfMemory());
-  if (!RunKernel(kernel, *workspace)) [[unlikely]]
-    return false;
-  DropMoved();
-  StoreScalars(call, r);
   return true;
+}
+
+const uint16_t* Interpreter::CallDynamicKernel(const uint16_t* pc, Slot* r, const FunctionInfo* fn) {
+  const uint16_t* index = pc + 2 + pc[1];
+  const KernelInfo& kernel = kernels_[Read32(index)];
+  KernelCall call = {&kernel, pc + 2, nullptr, index + 3, index[2]};
+  auto make = [&] {
+    if (!BindSymbols(call, r)) return false;
+    BindArgs(call, r);
+    if (!MakeDynamicResults(call, r)) return false;
+    std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
+    if (!workspace || *workspace < 0) return SetError(OutOfMemory());
+    return RunKernel(kernel, *workspace);
+  };
+  if (!make()) [[unlikely]] {
+    Stop(pc, r, fn, std::move(error_));
+    return nullptr;
+  }
+  if (num_moved_ > 0) DropMoved();
+  if (kernel.has_scalars) StoreScalars(call, r);
+  return call.args + call.num_args;
 }
 
 }  // namespace rvm::vm

@@ -51,6 +51,26 @@ class Heap {
   // A tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap and is
   // pointed to, else it is copied.
   Tensor* NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims);
+  // The block of a tensor whose header is kTensorHeaderBytes, its elements after that.
+  static constexpr int64_t kTensorHeaderBytes = 64;
+  static constexpr int64_t BlockBytes(int64_t data_bytes) {
+    return kTensorHeaderBytes + (data_bytes + kTensorHeaderBytes - 1) / kTensorHeaderBytes * kTensorHeaderBytes;
+  }
+  // A tensor that begins as `header`, but for `data`; null where that has more to do than take a block.
+  Tensor* TryNewTensor(const Tensor& header) {
+    int64_t bytes = header.block_bytes;
+    if (allocations_ + 1 == fail_at_ || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
+      return nullptr;
+    void* block = blocks_.Take(static_cast<size_t>(bytes) >> 6, static_cast<size_t>(bytes));
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    ++allocations_;
+    Count(bytes);
+    auto* tensor = static_cast<Tensor*>(block);
+    *tensor = header;
+    tensor->data = static_cast<std::byte*>(block) + kTensorHeaderBytes;
+    return tensor;
+  }
   // A tensor over elements that outlive it.
   Tensor* NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data);
   // A tensor over the elements of `owner`, whose count passes to the view.
@@ -61,10 +81,21 @@ class Heap {
     if (IsImmediate(slot)) return;
     Object* object = AsObject(slot);
     if (object->count == 1) {
-      Free(object);
+      FreeLast(object);
     } else if (object->count < kImmortal) {
       --object->count;
     }
+  }
+  // Gives up the only count of an object. Quick for a small tensor with elements of its own.
+  void FreeLast(Object* object) {
+    auto* tensor = reinterpret_cast<Tensor*>(object);
+    if (object->layout != kTensorLayout || tensor->storage != TensorStorage::kInline ||
+        tensor->block_bytes > int64_t{kMaxBlockBytes}) {
+      return Free(object);
+    }
+    ++frees_;
+    live_bytes_ -= tensor->block_bytes;
+    blocks_.Put(tensor, static_cast<size_t>(tensor->block_bytes) >> 6);
   }
   // Gives back a cell whose fields have been moved out.
   void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }

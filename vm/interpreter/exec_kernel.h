@@ -1,0 +1,95 @@
+// Handlers of kernel calls. The common call is made here: machine code that takes and gives tensors of static shapes,
+// one of them its result. What else there is to do is in kernel_call.cc.
+#ifndef RVM_VM_INTERPRETER_EXEC_KERNEL_H_
+#define RVM_VM_INTERPRETER_EXEC_KERNEL_H_
+
+#include "serialization/isa/isa.h"
+#include "vm/interpreter/dispatch.h"
+
+namespace rvm::vm {
+
+inline const Tensor* Interpreter::ArgTensor(uint16_t arg, const Slot* r) const {
+  if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
+  return AsTensor(r[arg & ~kMovedArg]);
+}
+
+inline void Interpreter::BindTensors(const uint16_t* args, uint32_t count, const Slot* r) {
+  void** buffers = buffers_.data();
+  uint32_t bits = 0;
+#pragma clang loop unroll(disable)  // a few arguments
+  for (uint32_t i = 0; i < count; ++i) {
+    bits |= args[i];
+    buffers[i] = ArgTensor(args[i], r)->data;
+  }
+  num_moved_ = 0;
+  if ((bits & kMovedArg) != 0) NoteMoved(args, count, r);
+}
+
+inline Tensor* Interpreter::PlaceTensor(Slot window, uint32_t offset, const KernelInfo::TensorInfo& info) {
+  std::byte* place = reinterpret_cast<std::byte*>(window) + offset;
+  auto* tensor = reinterpret_cast<Tensor*>(place);
+  *tensor = info.planned_header;
+  tensor->data = place + kPlannedHeaderBytes;
+  return tensor;
+}
+
+template <bool kIsPlanned>
+[[clang::preserve_none]] void ExecAnyStaticKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
+  pc = vm->CallStaticKernel<kIsPlanned>(pc, r, fn);
+  if (pc == nullptr) [[unlikely]]
+    return;
+  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+// Of an instruction with one result.
+template <bool kIsPlanned>
+[[gnu::always_inline, clang::preserve_none]] inline void ExecStaticKernel(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                          int64_t budget, const FunctionInfo* fn) {
+  const uint16_t* index = pc + (kIsPlanned ? 6 : 3);
+  uint32_t offset = kIsPlanned ? Read32(pc + 4) : 0;
+  const KernelInfo* kernel = vm->kernels_ + (pc[1] == 1 ? Read32(index) : 0);
+  if (pc[1] != 1 || kernel->plain_workspace > vm->workspace_bytes_ || offset == kNoOffset) [[unlikely]] {
+    [[clang::musttail]] return ExecAnyStaticKernel<kIsPlanned>(pc, r, vm, budget, fn);
+  }
+  const uint16_t* args = index + 3;
+  uint32_t num_args = index[2];
+  vm->BindTensors(args, num_args, r);
+  const KernelInfo::TensorInfo& info = kernel->results[0];
+  Tensor* result = kIsPlanned            ? vm->PlaceTensor(r[fn->num_registers], offset, info)
+                   : vm->num_moved_ == 0 ? vm->heap_.TryNewTensor(info.heap_header)
+                                         : nullptr;
+  if (!kIsPlanned && result == nullptr) [[unlikely]]
+    result = vm->NewStaticResult(info);
+  if (!kIsPlanned && result == nullptr) [[unlikely]]
+    return vm->StopOutOfMemory(pc, r, fn);
+  vm->buffers_[num_args] = result->data;
+  r[pc[2]] = AsSlot(result);
+  int32_t code = kernel->function(vm->buffers_.data(), vm->symbols_.data(), &vm->context_);
+  if ((code | vm->stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+    return vm->StopInKernel(pc, r, fn, *kernel, code);
+  if (vm->num_moved_ > 0) vm->DropMoved();
+  [[clang::musttail]] return Next(args + num_args, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecCallKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
+  [[clang::musttail]] return ExecStaticKernel<false>(pc, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecCallKernelPlanned(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                           const FunctionInfo* fn) {
+  [[clang::musttail]] return ExecStaticKernel<true>(pc, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                           const FunctionInfo* fn) {
+  pc = vm->CallDynamicKernel(pc, r, fn);
+  if (pc == nullptr) [[unlikely]]
+    return;
+  [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_EXEC_KERNEL_H_
