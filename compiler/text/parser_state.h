@@ -59,6 +59,7 @@ class Parser {
   const ir::Type* ParseTensorType();
   const ir::Type* ParseNamedType();
   bool ParseShape(ir::ShapeTerm& shape);
+  std::optional<Dim> ParseExtent();
   std::optional<Dim> ParseDim();
   std::optional<Dim> ParseDimProduct();
   std::optional<Dim> ParseDimAtom();

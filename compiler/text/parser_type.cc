@@ -156,13 +156,23 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
   if (!Expect("(")) return false;
   Dims dims;
   while (!Accept(")")) {
-    std::optional<Dim> dim = ParseDim();
+    std::optional<Dim> dim = ParseExtent();
     if (!dim) return false;
     dims.push_back(*dim);
     if (!Separator(")", open)) return false;
   }
   shape = ir::ShapeTerm::Of(std::move(dims));
   return true;
+}
+
+// A whole extent; what lies inside one may be negative, as in `n + (3 - 4)`.
+std::optional<Dim> Parser::ParseExtent() {
+  ir::Span span = Peek().span;
+  std::optional<Dim> dim = ParseDim();
+  if (!dim || !dim->is_const() || dim->constant() >= 0) return dim;
+  Error(span, DiagnosticKind::kBadExtent,
+        absl::StrCat("saw an extent that is ", dim->constant(), "; expected an integer from 0 to 2^63 - 1"));
+  return Dim::Hole(0);
 }
 
 std::optional<Dim> Parser::ParseDim() {
@@ -196,14 +206,15 @@ std::optional<Dim> Parser::ParseDimAtom() {
     if (!dim || !ExpectClose(")", open)) return std::nullopt;
     return dim;
   }
-  if (Peek().kind == TokenKind::kNumber) {
+  bool negative = PeekIs("-") && Peek(1).kind == TokenKind::kNumber;
+  if (negative || Peek().kind == TokenKind::kNumber) {
+    if (negative) Take();
     Token token = Take();
+    std::string digits = absl::StrCat(negative ? "-" : "", absl::string_view(token.text.data(), token.text.size()));
     int64_t value = 0;
-    if (absl::SimpleAtoi(absl::string_view(token.text.data(), token.text.size()), &value) && value >= 0)
-      return Dim(value);
+    if (absl::SimpleAtoi(digits, &value)) return Dim(value);
     Error(token.span, DiagnosticKind::kBadExtent,
-          absl::StrCat("saw the extent `", absl::string_view(token.text.data(), token.text.size()),
-                       "`; expected an integer from 0 to 2^63 - 1"));
+          absl::StrCat("saw the extent `", digits, "`; expected an integer from 0 to 2^63 - 1"));
     return Dim::Hole(0);
   }
   if (Peek().kind == TokenKind::kIdent) {
@@ -254,7 +265,7 @@ bool Parser::ParseTypeArg(ir::Kind expected, ir::TypeArg& arg) {
     case ir::Kind::kBaseType: return ParseDType(arg.dtype);
     case ir::Kind::kShape: return ParseShape(arg.shape);
     case ir::Kind::kShapeVar: {
-      std::optional<Dim> dim = ParseDim();
+      std::optional<Dim> dim = ParseExtent();
       if (dim) arg.dim = *dim;
       return dim.has_value();
     }

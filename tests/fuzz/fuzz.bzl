@@ -1,6 +1,6 @@
-"""A fuzz target: a binary for libFuzzer, and an ordinary test that replays its corpus."""
+"""A fuzz target: a binary for libFuzzer, one that replays files, and an ordinary test that replays its corpus."""
 
-def fuzz_target(name, srcs, deps, corpus):
+def fuzz_target(name, srcs, deps, corpus = []):
     native.cc_library(
         name = name + "_code",
         srcs = srcs,
@@ -15,14 +15,25 @@ def fuzz_target(name, srcs, deps, corpus):
         tags = ["manual"],
         deps = [":" + name + "_code"],
     )
-    native.cc_test(
-        name = name + "_test",
+    native.cc_binary(
+        name = name + "_replay",
+        testonly = True,
         srcs = ["replay.cc"],
-        args = ["$(locations %s)" % file for file in corpus],
-        data = corpus,
         deps = [
             ":" + name + "_code",
             ":mutate",
             "//third_party:gtest_main",
         ],
     )
+    if corpus:
+        native.cc_test(
+            name = name + "_test",
+            srcs = ["replay.cc"],
+            args = ["$(locations %s)" % file for file in corpus],
+            data = corpus,
+            deps = [
+                ":" + name + "_code",
+                ":mutate",
+                "//third_party:gtest_main",
+            ],
+        )

@@ -80,25 +80,27 @@ void RunEntry(vm::Machine& machine, const Executable& executable, const Entry& e
   RVM_CHECK(machine.stats().live_objects == 0, "objects are left behind");
 }
 
-void RunBytes(const uint8_t* data, size_t size) {
+// Whether the bytes are an executable that verifies.
+bool RunBytes(const uint8_t* data, size_t size) {
   // Machine code is not for any bytes to bring.
   auto program = vm::Program::Load({data, size}, {});
-  if (!program.ok()) return;
+  if (!program.ok()) return false;
   vm::MachineOptions limits{.memory_limit_bytes = 16 << 20, .stack_limit_bytes = 1 << 20, .fuel = 2000};
   auto machine = vm::Machine::Create(*program, limits);
-  if (!machine.ok()) return;
+  if (!machine.ok()) return true;
   Dice dice(size);
   for (const Entry& entry : (*program)->executable().entries) {
     for (int i = 0; i < 2; ++i) RunEntry(**machine, (*program)->executable(), entry, dice);
   }
+  return true;
 }
 
 }  // namespace
 }  // namespace rvm::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  rvm::fuzz::RunBytes(data, size);
-  return 0;
+  // What does not verify stays out of the corpus: a mutation of it would hardly ever run.
+  return rvm::fuzz::RunBytes(data, size) ? 0 : -1;
 }
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
