@@ -85,7 +85,8 @@ bool RunBytes(const uint8_t* data, size_t size) {
   // Machine code is not for any bytes to bring.
   auto program = vm::Program::Load({data, size}, {});
   if (!program.ok()) return false;
-  vm::MachineOptions limits{.memory_limit_bytes = 16 << 20, .stack_limit_bytes = 1 << 20, .fuel = 2000};
+  vm::MachineOptions limits{
+      .memory_limit_bytes = 16 << 20, .stack_limit_bytes = 1 << 20, .fuel = 2000, .time_limit_ms = 50};
   auto machine = vm::Machine::Create(*program, limits);
   if (!machine.ok()) return true;
   Dice dice(size);
