@@ -92,13 +92,6 @@ class Robustness(unittest.TestCase):
             with self.subTest(round_):
                 self.run_damaged(bytes(damaged) if bytes(damaged) != good else b"")
 
-    def test_the_fuzzers_begin_with_executables_of_this_version(self):
-        folder = os.path.join(relayvm.ROOT, "tests/fuzz/corpus/executable")
-        for name in sorted(os.listdir(folder)):
-            with self.subTest(name):
-                self.assertNotIn("format version", relayvm.run(relayvm.COMPILER, "inspect",
-                                                               os.path.join(folder, name)).stderr)
-
     def test_no_such_file(self):
         self.refuses(relayvm.RUNTIME, self.path("nowhere.rvm"), 1, says="nowhere.rvm")
         self.refuses(relayvm.RUNTIME, self.folder.name, 1)
