@@ -78,6 +78,9 @@ struct CellLayout {
 
 // ---- kernels -------------------------------------------------------------------
 
+// Highest rank of a tensor; the verifier refuses others.
+inline constexpr size_t kMaxRank = 64;
+
 // Parameter or result of a kernel. Dims are expressions (Dim) over the kernel's symbols,
 // which are Dim::Var with ids 0, 1, ...
 struct KernelTensor {

@@ -21,9 +21,6 @@ std::vector<LayoutId> ClosureLayouts(const Executable& executable);
 // That `dim` is an expression over the kernel's symbols.
 absl::Status VerifyDim(const Dim& dim, const KernelDesc& kernel);
 
-// Highest rank of a tensor.
-inline constexpr size_t kMaxRank = 64;
-
 // Debian's Abseil is built with its own string_view.
 inline absl::string_view ToView(std::string_view text) { return {text.data(), text.size()}; }
 

@@ -27,6 +27,11 @@ std::optional<DimProgram> DimProgram::Compile(const Dim& dim, uint32_t num_symbo
     }
   }
   program.steps_ = {program.steps_.rbegin(), program.steps_.rend()};
+  if (program.steps_.size() == 1) {
+    const Step& leaf = program.steps_[0];
+    program.symbol_ = leaf.kind == DimKind::kConst ? kConstant : leaf.number;
+    program.number_ = leaf.number;
+  }
   size_t depth = 0;
   for (const Step& step : program.steps_) {
     if (step.kind == DimKind::kConst || step.kind == DimKind::kVar) {
@@ -38,7 +43,7 @@ std::optional<DimProgram> DimProgram::Compile(const Dim& dim, uint32_t num_symbo
   return program;
 }
 
-std::optional<int64_t> DimProgram::Evaluate(std::span<const int64_t> symbols) const {
+std::optional<int64_t> DimProgram::EvaluateSteps(std::span<const int64_t> symbols) const {
   int64_t stack[kMaxDepth];
   size_t top = 0;
   for (const Step& step : steps_) {
@@ -57,8 +62,7 @@ std::optional<int64_t> DimProgram::Evaluate(std::span<const int64_t> symbols) co
 }
 
 std::optional<int64_t> DimProgram::AsConst() const {
-  if (steps_.size() != 1 || steps_[0].kind != DimKind::kConst) return std::nullopt;
-  return steps_[0].number;
+  return symbol_ == kConstant ? std::optional(number_) : std::nullopt;
 }
 
 }  // namespace rvm::vm

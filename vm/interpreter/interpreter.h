@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,6 +94,9 @@ class Interpreter {
   bool MakeDynamicResult(const KernelCall& call, size_t index, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r);
+  bool WrongExtent(const KernelCall& call, const KernelInfo::Bind& bind, int64_t extent,
+                   std::optional<int64_t> expected);
+  bool NoSuchShape(const KernelCall& call, size_t index);
   const Tensor* ArgTensor(uint16_t arg, const Slot* r) const;
   bool GrowWorkspace(int64_t bytes);
   bool RunKernel(const KernelInfo& kernel, int64_t workspace_bytes);

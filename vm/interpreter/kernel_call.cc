@@ -164,7 +164,8 @@ const uint16_t* Interpreter::CallStaticKernel(const uint16_t* pc, Slot* r, const
 template const uint16_t* Interpreter::CallStaticKernel<false>(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
 template const uint16_t* Interpreter::CallStaticKernel<true>(const uint16_t* pc, Slot* r, const FunctionInfo* fn);
 
-bool Interpreter::BindDims(const std::vector<KernelInfo::Bind>& binds, const KernelCall& call, Slot* r) {
+[[gnu::always_inline]] inline bool Interpreter::BindDims(const std::vector<KernelInfo::Bind>& binds,
+                                                         const KernelCall& call, Slot* r) {
   for (const KernelInfo::Bind& bind : binds) {
     int64_t extent = ArgTensor(call.args[bind.param], r)->dims[bind.axis];
     if (bind.symbol >= 0) {
@@ -172,14 +173,18 @@ bool Interpreter::BindDims(const std::vector<KernelInfo::Bind>& binds, const Ker
       continue;
     }
     std::optional<int64_t> expected = bind.expected.Evaluate(symbols_);
-    if (!expected) return SetError(TooLarge(*call.kernel));
-    if (extent != *expected) {
-      return SetError(absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ",
-                                                              Describe(*call.kernel), " has extent ", extent,
-                                                              " on axis ", bind.axis, "; expected ", *expected)));
-    }
+    if (!expected || *expected != extent) [[unlikely]]
+      return WrongExtent(call, bind, extent, expected);
   }
   return true;
+}
+
+bool Interpreter::WrongExtent(const KernelCall& call, const KernelInfo::Bind& bind, int64_t extent,
+                              std::optional<int64_t> expected) {
+  if (!expected) return SetError(TooLarge(*call.kernel));
+  return SetError(absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ", Describe(*call.kernel),
+                                                          " has extent ", extent, " on axis ", bind.axis, "; expected ",
+                                                          *expected)));
 }
 
 bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
@@ -204,29 +209,37 @@ bool Interpreter::BindSymbols(const KernelCall& call, Slot* r) {
   return true;
 }
 
-bool Interpreter::MakeDynamicResult(const KernelCall& call, size_t index, Slot* r) {
-  const KernelInfo& kernel = *call.kernel;
-  const KernelInfo::TensorInfo& result = kernel.results[index];
+bool Interpreter::NoSuchShape(const KernelCall& call, size_t index) {
   Shape shape;
+  for (const DimProgram& program : call.kernel->results[index].programs) {
+    std::optional<int64_t> extent = program.Evaluate(symbols_);
+    if (!extent) return SetError(TooLarge(*call.kernel));
+    shape.push_back(*extent);
+  }
+  return SetError(absl::InvalidArgumentError(absl::StrCat("result ", index + 1, " of ", Describe(*call.kernel),
+                                                          " would have the shape ", ShapeToString(shape))));
+}
+
+bool Interpreter::MakeDynamicResult(const KernelCall& call, size_t index, Slot* r) {
+  const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  int64_t dims[kMaxRank];
+  size_t rank = 0;
   int64_t bytes = result.dtype.bytes();
   bool too_big = false;
   bool empty = false;
   for (const DimProgram& program : result.programs) {
     std::optional<int64_t> extent = program.Evaluate(symbols_);
-    if (!extent) return SetError(TooLarge(kernel));
-    shape.push_back(*extent);
-    empty |= shape.back() == 0;
-    too_big |= __builtin_mul_overflow(bytes, shape.back(), &bytes);
+    if (!extent || *extent < 0) [[unlikely]]
+      return NoSuchShape(call, index);
+    dims[rank++] = *extent;
+    empty |= *extent == 0;
+    too_big |= __builtin_mul_overflow(bytes, *extent, &bytes);
   }
   if (empty) {
     bytes = 0;
     too_big = false;
   }
-  if (std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; })) {
-    return SetError(absl::InvalidArgumentError(
-        absl::StrCat("result ", index + 1, " of ", Describe(kernel), " would have the shape ", ShapeToString(shape))));
-  }
-  Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, bytes, false);
+  Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
   if (tensor == nullptr) [[unlikely]]
     return SetError(OutOfMemory());
   buffers_[call.num_args + index] = tensor->data;

@@ -98,8 +98,10 @@ Tensor* Heap::NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t d
   if (static_dims) {
     tensor->dims = dims.data();
   } else {
-    std::copy(dims.begin(), dims.end(), tensor->dims_after_header());
-    tensor->dims = tensor->dims_after_header();
+    int64_t* copy = tensor->dims_after_header();
+#pragma clang loop unroll(disable) vectorize(disable)  // a few dims
+    for (size_t i = 0; i < dims.size(); ++i) copy[i] = dims[i];
+    tensor->dims = copy;
   }
   return tensor;
 }
