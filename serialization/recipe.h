@@ -4,7 +4,8 @@
 // A recipe is a list of loop nests, run one after the other. At each position of
 // its axes a nest computes values, step by step, from elements of buffers and stores some. Of its steps one
 // may reduce a value over further axes: the steps before it run at each position of those too, the
-// steps after it see its result and nothing from before.
+// steps after it see its result and nothing from before. A nest that loads from a buffer it stores into, or that
+// orders one, runs one position after the other; positions of others may run in any order, or at once.
 //
 // Nothing here can do harm: an element outside a buffer reads as 0, a store outside one ends the call
 // with an error, and no function of numbers traps.
@@ -34,17 +35,21 @@ enum RecipeFields : uint8_t {
 };
 
 // RVM_RECIPE_OP(Name, text, fields)
-#define RVM_RECIPE_OPS(RVM_RECIPE_OP)                                                                  \
-  RVM_RECIPE_OP(Constant, "constant", kBitsField)     /* an integer, or the bits of a double */        \
-  RVM_RECIPE_OP(Index, "index", kNumberField)         /* of an axis, the reduced ones behind; int64 */ \
-  RVM_RECIPE_OP(Extent, "extent", kNumberField)       /* one of `extents`; int64 */                    \
-  RVM_RECIPE_OP(Load, "load", kAField | kBufferField) /* element number a */                           \
-  RVM_RECIPE_OP(Unary, "unary", kFunctionField | kAField)                                              \
-  RVM_RECIPE_OP(Binary, "binary", kFunctionField | kAField | kBField)                                  \
-  RVM_RECIPE_OP(Select, "select", kAField | kBField | kCField) /* b where a, else c */                 \
-  RVM_RECIPE_OP(Cast, "cast", kAField)                                                                 \
-  RVM_RECIPE_OP(Reduce, "reduce", kFunctionField | kAField)                                            \
-  RVM_RECIPE_OP(Store, "store", kAField | kBField | kBufferField) /* element number a is b; makes no value */
+#define RVM_RECIPE_OPS(RVM_RECIPE_OP)                                                                                  \
+  RVM_RECIPE_OP(Constant, "constant", kBitsField)     /* an integer, or the bits of a double */                        \
+  RVM_RECIPE_OP(Index, "index", kNumberField)         /* of an axis, the reduced ones behind; int64 */                 \
+  RVM_RECIPE_OP(Extent, "extent", kNumberField)       /* one of `extents`; int64 */                                    \
+  RVM_RECIPE_OP(Load, "load", kAField | kBufferField) /* element number a */                                           \
+  RVM_RECIPE_OP(Unary, "unary", kFunctionField | kAField)                                                              \
+  RVM_RECIPE_OP(Binary, "binary", kFunctionField | kAField | kBField)                                                  \
+  RVM_RECIPE_OP(Select, "select", kAField | kBField | kCField) /* b where a, else c */                                 \
+  RVM_RECIPE_OP(Cast, "cast", kAField)                                                                                 \
+  RVM_RECIPE_OP(Reduce, "reduce", kFunctionField | kAField)                                                            \
+  RVM_RECIPE_OP(Store, "store", kAField | kBField | kBufferField) /* element number a is b; makes no value */          \
+  RVM_RECIPE_OP(Bitcast, "bitcast", kAField)                      /* to a dtype of as many bits */                     \
+  /* Sorts b keys and, behind them, the b numbers that go with them; behind these are 2 * b more, scratch. The keys */ \
+  /* begin at element number a. Makes no value. */                                                                     \
+  RVM_RECIPE_OP(Order, "order", kAField | kBField | kBufferField)
 
 #define RVM_ENUMERATOR(Name, text, fields) k##Name,
 #define RVM_INFO(Name, text, fields) {text, fields},
@@ -56,6 +61,8 @@ struct RecipeOpInfo {
 inline constexpr RecipeOpInfo kRecipeOps[] = {RVM_RECIPE_OPS(RVM_INFO)};
 #undef RVM_ENUMERATOR
 #undef RVM_INFO
+
+constexpr bool MakesValue(RecipeOp op) { return op != RecipeOp::kStore && op != RecipeOp::kOrder; }
 
 // The names of what `function` may be.
 inline std::span<const std::string_view> FunctionNames(RecipeOp op) {

@@ -35,7 +35,7 @@ class NestVerifier {
 
  private:
   absl::Status CheckValue(uint32_t value) const {
-    if (value >= number_ || nest_.steps[value].op == RecipeOp::kStore) {
+    if (value >= number_ || !MakesValue(nest_.steps[value].op)) {
       return Error(absl::StrCat("v", value, " is no value made before"));
     }
     if (value < first_) return Error(absl::StrCat("v", value, " is known before the reduction only"));
@@ -49,7 +49,7 @@ class NestVerifier {
   absl::Status CheckBuffer(const RecipeStep& step) const {
     size_t params = kernel_.params.size(), tensors = params + kernel_.results.size();
     if (step.buffer >= tensors + recipe_.workspaces.size()) return Error(absl::StrCat("no buffer ", step.buffer));
-    if (step.op == RecipeOp::kStore && step.buffer < params) return Error("a store into a parameter");
+    if (!MakesValue(step.op) && step.buffer < params) return Error("a store into a parameter");
     DataType dtype = step.buffer < params    ? kernel_.params[step.buffer].dtype
                      : step.buffer < tensors ? kernel_.results[step.buffer - params].dtype
                                              : recipe_.workspaces[step.buffer - tensors].dtype;
@@ -111,6 +111,14 @@ class NestVerifier {
         RVM_RETURN_IF_ERROR(CheckIs(step.b, step.dtype));
         return CheckIs(step.c, step.dtype);
       case RecipeOp::kStore: RVM_RETURN_IF_ERROR(CheckIs(step.a, kInt64)); return CheckIs(step.b, step.dtype);
+      case RecipeOp::kBitcast:
+        if (TypeOf(step.a).bits == step.dtype.bits) return absl::OkStatus();
+        return Error(absl::StrCat("the bits of ", TypeOf(step.a).ToString(), " as ", step.dtype.ToString()));
+      case RecipeOp::kOrder:
+        RVM_RETURN_IF_ERROR(CheckIs(step.a, kInt64));
+        RVM_RETURN_IF_ERROR(CheckIs(step.b, kInt64));
+        if (reduces_) return Error("keys are ordered beside a reduction");
+        return step.dtype == kInt64 ? absl::OkStatus() : Error("expected int64");
     }
     return absl::OkStatus();
   }

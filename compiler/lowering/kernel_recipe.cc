@@ -40,6 +40,7 @@ class KernelScope {
   }
 
   uint32_t Buffer(const Tensor& tensor) {
+    RVM_CHECK(tensor->kind != te::TensorKind::kSelf, "a scan has no buffer beside its tensor's");
     if (tensor->kind == te::TensorKind::kInput) return static_cast<uint32_t>(tensor->input_index);
     const te::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
     size_t first_result = computation_.inputs.size();
@@ -137,7 +138,8 @@ class NestBuilder {
         if (auto own = own_.find(node.tensor.get()); own != own_.end()) return own->second;
         step.op = RecipeOp::kLoad;
         step.a = Operand(node, 0);
-        step.buffer = scope_.Buffer(node.tensor);
+        // Of the tensors of a nest the first alone may be a scan.
+        step.buffer = scope_.Buffer(node.tensor->kind == te::TensorKind::kSelf ? nest_.tensors[0].tensor : node.tensor);
         break;
       case ExprKind::kUnary:
         step.op = RecipeOp::kUnary;
@@ -157,7 +159,8 @@ class NestBuilder {
         step.c = Operand(node, 2);
         break;
       case ExprKind::kCast:
-        step.op = RecipeOp::kCast;
+      case ExprKind::kBitcast:
+        step.op = node.kind == ExprKind::kCast ? RecipeOp::kCast : RecipeOp::kBitcast;
         step.a = Operand(node, 0);
         break;
       case ExprKind::kReduce: RVM_UNREACHABLE("a reduction is not at the root of a nest's first tensor");
@@ -172,6 +175,21 @@ class NestBuilder {
   absl::flat_hash_map<const ExprNode*, uint32_t> values_;
   absl::flat_hash_map<const TensorNode*, uint32_t> own_;  // of this nest, rounded
 };
+
+// Sorts the rows of a tensor by its keys (te::OrderTensor).
+RecipeNest OrderNest(KernelScope& scope, const Tensor& tensor) {
+  Dim rows = 1;
+  for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
+  const Dim& keys = tensor.dims().back();
+  RecipeNest nest{.axes = {scope.Numbered(rows)}, .extents = {scope.Numbered(keys), scope.Numbered(keys * 4)}};
+  auto times = static_cast<uint8_t>(BinaryOp::kMultiply);
+  nest.steps = {{.op = RecipeOp::kIndex, .dtype = kInt64},
+                {.op = RecipeOp::kExtent, .dtype = kInt64, .a = 0},
+                {.op = RecipeOp::kExtent, .dtype = kInt64, .a = 1},
+                {.op = RecipeOp::kBinary, .function = times, .dtype = kInt64, .a = 0, .b = 2},
+                {.op = RecipeOp::kOrder, .dtype = kInt64, .a = 3, .b = 1, .buffer = scope.Buffer(tensor)}};
+  return nest;
+}
 
 }  // namespace
 
@@ -189,6 +207,8 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const te::Computation& computa
                                                    " axes; portable executables handle ", kMaxRecipeAxes));
     }
     kernel.recipe.nests.push_back(std::move(recipe));
+    const Tensor& first = nest.tensors[0].tensor;
+    if (first->is_ordered) kernel.recipe.nests.push_back(OrderNest(scope, first));
   }
   kernel.recipe.workspaces = scope.TakeWorkspaces();
   kernel.workspace = scope.Numbered(schedule.workspace);

@@ -117,6 +117,57 @@ TEST(KernelCompilerTest, CastsBetweenAllTypes) {
   }
 }
 
+TEST(KernelCompilerTest, BitsAsAnotherTypeOfTheirSize) {
+  for (DataType from : kAllTypes) {
+    Tensor x = Input(0, "x", from, {Dim(29)});
+    Computation computation{"bitcast", {x}, {}};
+    for (DataType to : kAllTypes) {
+      if (to.bits != from.bits) continue;
+      computation.outputs.push_back(
+          ComputeTensor("bitcast", to, x.dims(), [&](Indices i) { return te::Bitcast(to, x(i)); }));
+    }
+    for (const char* target : {"host", "x86-64"}) CheckKernel(computation, {.range = 300, .target = target});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(KernelCompilerTest, ScansReadWhatTheyComputedBefore) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  Tensor x = Input(0, "x", kInt32, {m, n});
+  auto before = [](Indices i) { return std::vector<Expr>{i[0], i[1] - te::Index(1)}; };
+  auto is_first = [](const Expr& i) { return te::Binary(BinaryOp::kEqual, i, te::Index(0)); };
+  Tensor sums = te::ScanTensor("sums", kInt32, x.dims(), [&](Indices i, const Tensor& self) {
+    return te::Select(is_first(i[1]), x(i), self(before(i)) + x(i));
+  });
+  // How many elements before are less and were not counted themselves.
+  Dim extents[] = {n};
+  Tensor chosen = te::ScanTensor("chosen", kInt32, x.dims(), [&](Indices i, const Tensor& self) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices k) {
+      Expr less = te::Binary(BinaryOp::kLess, x({i[0], k[0]}), x(i));
+      Expr earlier = te::Binary(BinaryOp::kLess, k[0], i[1]);
+      Expr zero = te::IntConst(kInt32, 0), one = te::IntConst(kInt32, 1);
+      Expr counts = te::Select(te::Binary(BinaryOp::kEqual, self({i[0], k[0]}), zero), one, zero);
+      return te::Select(earlier, te::Select(less, counts, zero), zero);
+    });
+  });
+  Tensor both = ComputeTensor("both", kInt32, x.dims(), [&](Indices i) { return sums(i) + chosen(i); });
+  CheckKernel({"scan", {x}, {sums, chosen, both}},
+              {.symbol_values = {{0, 3}, {1, 0}, {1, 1}, {3, 7}, {40, 700}}, .range = 50, .threads = true});
+}
+
+TEST(KernelCompilerTest, OrdersKeysStably) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  for (double range : {3.0, 1e9}) {
+    Tensor x = Input(0, "x", kInt32, {m, n});
+    Tensor order = te::OrderTensor("order", x.dims(), [&](Indices i) { return te::Cast(kInt64, x(i)); });
+    auto row = [&](int64_t which) {
+      return ComputeTensor("row", kInt64, x.dims(), [&](Indices i) { return order({i[0], te::Index(which), i[1]}); });
+    };
+    CheckKernel({"order", {x}, {row(0), row(1)}},
+                {.symbol_values = {{0, 3}, {2, 0}, {1, 1}, {3, 2}, {5, 32}, {5, 33}, {2, 3000}}, .range = range});
+  }
+}
+
 TEST(KernelCompilerTest, SpecialFloats) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   const float values[] = {0.0f,  -0.0f, kInf,   -kInf,   kNan,    1e30f, -1e30f, 1e-40f, 3e-39f,

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/order_keys.h"
+
 namespace rvm::runtime {
 namespace {
 
@@ -22,6 +24,10 @@ struct Import {
   std::string_view name;
   const void* address;
 };
+
+void OrderRows(int64_t* rows, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) OrderKeys(rows + i * 4 * n, n);
+}
 
 #define RVM_UNARY(name) \
   {#name "f", Address(*static_cast<Unary32>(::name##f))}, { #name, Address(*static_cast<Unary64>(::name)) }
@@ -59,6 +65,7 @@ const void* FindImport(std::string_view name) {
       RVM_UNARY(nearbyint),
       RVM_BINARY(pow),
       RVM_BINARY(fmod),
+      {"rvm_order", Address(OrderRows)},
       {"fmaf", Address(*static_cast<Ternary32>(::fmaf))},
       {"fma", Address(*static_cast<Ternary64>(::fma))},
   };

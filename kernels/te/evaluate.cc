@@ -192,6 +192,12 @@ Number CastNumber(Number value, DataType from, DataType to) {
   return {0, ComputesInFloat32(to) ? narrow : wide};
 }
 
+Number BitcastNumber(Number value, DataType from, DataType to) {
+  std::byte bits[8] = {};
+  from.is_float() ? StoreDouble(from, bits, value.d) : StoreInt(from, bits, value.i);
+  return to.is_float() ? Number{0, LoadDouble(to, bits)} : Number{LoadInt(to, bits), 0};
+}
+
 // Of a tensor; more would take hours.
 constexpr int64_t kMaxElements = int64_t{1} << 32;
 
@@ -222,6 +228,7 @@ class Evaluator {
   absl::flat_hash_map<int64_t, int64_t> symbols_;
   absl::flat_hash_map<int64_t, int64_t> indices_;
   absl::flat_hash_map<const TensorNode*, Literal> computed_;
+  int64_t position_ = 0;  // of the tensor that is computed: how many elements it has
 };
 
 absl::Status Evaluator::BindSymbols(const Computation& computation) {
@@ -268,6 +275,7 @@ Number Evaluator::Load(const ExprNode& read) {
     RVM_CHECK(index >= 0 && index < extent, "a te read is out of bounds");
     offset = offset * extent + index;
   }
+  RVM_CHECK(tensor->kind != TensorKind::kSelf || offset < position_, "a te scan reads what it will compute later");
   return read.dtype.is_float() ? Number{0, source->DoubleAt(offset)} : Number{source->IntAt(offset), 0};
 }
 
@@ -348,6 +356,7 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
     case ExprKind::kRead: return Load(e);
     case ExprKind::kSelect: return Eval(e.operands[0]).i != 0 ? Eval(e.operands[1]) : Eval(e.operands[2]);
     case ExprKind::kCast: return CastNumber(Eval(e.operands[0]), e.operands[0].dtype(), e.dtype);
+    case ExprKind::kBitcast: return BitcastNumber(Eval(e.operands[0]), e.operands[0].dtype(), e.dtype);
     case ExprKind::kReduce: return EvalReduce(e);
     case ExprKind::kUnary: {
       Number a = Eval(e.operands[0]);
@@ -377,6 +386,17 @@ void CollectReads(const Expr& e, std::vector<Tensor>& reads) {
   for (const Expr& operand : e->operands) WithStack([&] { CollectReads(operand, reads); });
 }
 
+// As OrderTensor says, of rows of n keys.
+void OrderRows(int64_t* elements, int64_t count, int64_t n) {
+  for (int64_t* row = elements; row < elements + count; row += 4 * n) {
+    int64_t *keys = row, *places = row + n;
+    std::stable_sort(places, places + n, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+    std::vector<int64_t> sorted;
+    for (int64_t i = 0; i < n; ++i) sorted.push_back(keys[places[i]]);
+    std::copy(sorted.begin(), sorted.end(), keys);
+  }
+}
+
 absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
   if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
   auto found = computed_.find(tensor.get());
@@ -384,7 +404,7 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
   std::vector<Tensor> reads;
   CollectReads(tensor->body, reads);
   for (const Tensor& read : reads) {
-    if (read->kind == TensorKind::kInput) continue;
+    if (read->kind != TensorKind::kCompute) continue;
     absl::Status status = WithStack([&] { return Compute(read).status(); });
     if (!status.ok()) return status;
   }
@@ -397,7 +417,10 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
   }
   int64_t count = *elements;
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * tensor->dtype.bytes());
+  Literal literal(tensor->dtype, shape, buffer);
+  if (tensor->self) computed_.emplace(tensor->self.get(), literal);
   for (int64_t i = 0; i < count; ++i) {
+    position_ = i;
     int64_t rest = i;
     for (size_t axis = shape.size(); axis-- > 0;) {
       indices_[tensor->axes[axis].id] = rest % shape[axis];
@@ -407,7 +430,7 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
     std::byte* address = buffer->data() + i * tensor->dtype.bytes();
     tensor->dtype.is_float() ? StoreDouble(tensor->dtype, address, value.d) : StoreInt(tensor->dtype, address, value.i);
   }
-  Literal literal(tensor->dtype, shape, buffer);
+  if (tensor->is_ordered && count > 0) OrderRows(reinterpret_cast<int64_t*>(buffer->data()), count, shape.back());
   computed_.emplace(tensor.get(), literal);
   return literal;
 }

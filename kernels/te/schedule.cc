@@ -16,6 +16,9 @@ namespace rvm::te {
 namespace {
 
 bool IsReduce(const Tensor& tensor) { return tensor->body->kind == ExprKind::kReduce; }
+// Whether it is of use when all of it is computed, or computed in an order of its own.
+bool StaysAlone(const Tensor& tensor) { return tensor->self || tensor->is_ordered; }
+bool HasOwnNest(const Tensor& tensor) { return IsReduce(tensor) || StaysAlone(tensor); }
 
 void AddVariables(const Dim& dim, std::vector<Dim>& symbols) {
   if (dim.is_binary()) {
@@ -128,7 +131,7 @@ void Scheduler::CollectTensors() {
     outputs_.push_back(tensor);
     std::vector<std::pair<Tensor, std::vector<Tensor>>> path;
     auto enter = [&](const Tensor& t) {
-      if (t->kind == TensorKind::kInput || !seen.insert(t.get()).second) return;
+      if (t->kind != TensorKind::kCompute || !seen.insert(t.get()).second) return;
       std::vector<Tensor> reads;
       for (const ExprNode* node : Postorder({t->body})) {
         if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
@@ -160,7 +163,7 @@ void Scheduler::AddCosts() {
       if (node->kind != ExprKind::kRead) continue;
       std::vector<const ExprNode*> at;
       for (const Expr& index : node->operands) at.push_back(index.get());
-      if (node->tensor->kind == TensorKind::kCompute && !IsReduce(node->tensor) &&
+      if (node->tensor->kind == TensorKind::kCompute && !HasOwnNest(node->tensor) &&
           reads.emplace(node->tensor.get(), at).second) {
         cost += facts_.at(node->tensor.get()).cost;
       }
@@ -219,7 +222,7 @@ void Scheduler::Decide() {
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
     facts.materialised =
-        outputs.contains(tensor.get()) || IsReduce(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
+        outputs.contains(tensor.get()) || HasOwnNest(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
     facts.nest = number++;
     VisitReads(tensor);
   }
@@ -280,7 +283,7 @@ std::vector<Tensor> Scheduler::StoredReads(const NestTensor& t) const {
 // The tensor as part of `nest`, if its own extents are the nest's and it needs what the nest
 // computes at the same position only.
 std::optional<NestTensor> Scheduler::Fits(const Tensor& tensor, LoopNest& nest) {
-  if (IsReduce(tensor)) return std::nullopt;
+  if (HasOwnNest(tensor) || StaysAlone(nest.tensors[0].tensor)) return std::nullopt;
   Dims dims;
   for (const Dim& dim : tensor.dims()) {
     if (dim != Dim(1)) dims.push_back(dim);
@@ -486,6 +489,8 @@ void Scheduler::Describe() {
   for (const LoopNest& nest : schedule_.nests) {
     const Expr& first = nest.tensors[0].value;
     std::string kind = nest.contraction ? "contraction" : first->kind == ExprKind::kReduce ? "reduce" : "loops";
+    if (nest.tensors[0].tensor->self) kind = "scan";
+    if (nest.tensors[0].tensor->is_ordered) kind = "order";
     std::string extents =
         absl::StrJoin(nest.axes, "x", [](std::string* out, const IndexVar& axis) { *out += axis.extent.ToString(); });
     std::string tensors =

@@ -2,7 +2,8 @@
 //
 // Elementwise and injective producers are inlined into what reads them, except
 // where that repeats real work. A reduction has a nest of its own, which also
-// computes the tensors that read it at the same position (its epilogue). What is read by
+// computes the tensors that read it at the same position (its epilogue). A scan, or what is ordered,
+// has one for itself. What is read by
 // later nests is stored, in an output or in workspace that is reused once it is dead.
 #ifndef RVM_KERNELS_TE_SCHEDULE_H_
 #define RVM_KERNELS_TE_SCHEDULE_H_

@@ -55,6 +55,7 @@ class Printer {
   }
   std::string NameOf(const TensorNode* tensor) {
     auto [it, added] = tensors_.try_emplace(tensor, tensors_.size());
+    if (tensor->kind == TensorKind::kSelf) return "self";
     if (added && pending_ != nullptr) pending_->push_back(tensor);
     if (tensor->kind == TensorKind::kInput) return absl::StrCat("in", tensor->input_index);
     return canonical_ ? absl::StrCat("t", it->second) : absl::StrCat(tensor->name, it->second);
@@ -92,6 +93,7 @@ class Printer {
         return absl::StrCat("(", Of(e->operands[0]), " ", Text(e->binary), " ", Of(e->operands[1]), ")");
       case ExprKind::kSelect: return absl::StrCat("select(", Operands(*e), ")");
       case ExprKind::kCast: return absl::StrCat(e->dtype.ToString(), "(", Operands(*e), ")");
+      case ExprKind::kBitcast: return absl::StrCat("bits_", e->dtype.ToString(), "(", Operands(*e), ")");
       case ExprKind::kReduce: {
         std::string axes = Axes(e->axes);
         return absl::StrCat(Text(e->reduce), "{", axes, "}(", Operands(*e), ")");
@@ -129,8 +131,9 @@ std::string Describe(const Computation& computation, bool canonical) {
     if (tensor->kind == TensorKind::kInput) continue;
     std::string name = printer.NameOf(tensor);
     std::string axes = printer.Axes(tensor->axes);
-    absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), " = ", printer.Of(tensor->body),
-                    "\n");
+    const char* form = tensor->self ? " scan" : tensor->is_ordered ? " ordered" : "";
+    absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), form, " = ",
+                    printer.Of(tensor->body), "\n");
   }
   absl::StrAppend(&text, "  ->", outputs, "\n");
   return text;
@@ -159,14 +162,43 @@ Tensor Input(int64_t index, std::string name, DataType dtype, Dims dims) {
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
 }
 
-Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
-                     const std::function<Expr(std::span<const Expr>)>& body) {
-  TensorNode node{TensorKind::kCompute, dtype, std::move(dims), std::move(name)};
+namespace {
+
+Tensor Compute(TensorNode node, const std::function<Expr(std::span<const Expr>)>& body) {
   std::vector<Expr> indices;
   node.axes = MakeAxes(node.dims, "i", indices);
   node.body = body(indices);
-  RVM_CHECK(node.body.dtype() == dtype, "a computation's body has another dtype than its tensor");
+  RVM_CHECK(node.body.dtype() == node.dtype, "a computation's body has another dtype than its tensor");
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+}  // namespace
+
+Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
+                     const std::function<Expr(std::span<const Expr>)>& body) {
+  return Compute({TensorKind::kCompute, dtype, std::move(dims), std::move(name)}, body);
+}
+
+Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
+                  const std::function<Expr(std::span<const Expr>, const Tensor&)>& body) {
+  TensorNode self{TensorKind::kSelf, dtype, dims, "self"};
+  TensorNode node{TensorKind::kCompute, dtype, std::move(dims), std::move(name)};
+  node.self = Tensor(std::make_shared<const TensorNode>(std::move(self)));
+  Tensor read = node.self;
+  return Compute(std::move(node), [&](std::span<const Expr> i) { return body(i, read); });
+}
+
+Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr>)>& key) {
+  TensorNode node{TensorKind::kCompute, kInt64, dims, std::move(name)};
+  node.dims.insert(node.dims.end() - 1, Dim(4));
+  node.is_ordered = true;
+  return Compute(std::move(node), [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    Expr which = at[at.size() - 2];
+    at.erase(at.end() - 2);
+    auto is = [&](int64_t number) { return Binary(BinaryOp::kEqual, which, Index(number)); };
+    return Select(is(0), key(at), Select(is(1), at.back(), Index(0)));
+  });
 }
 
 Expr Reduce(ReduceOp op, std::span<const Dim> extents, const std::function<Expr(std::span<const Expr>)>& body) {
@@ -257,6 +289,14 @@ Expr Select(Expr condition, Expr then, Expr otherwise) {
 Expr Cast(DataType dtype, Expr a) {
   if (a.dtype() == dtype) return a;
   ExprNode node{ExprKind::kCast, dtype};
+  node.operands = {std::move(a)};
+  return Make(std::move(node));
+}
+
+Expr Bitcast(DataType dtype, Expr a) {
+  if (a.dtype() == dtype) return a;
+  RVM_CHECK(a.dtype().bits == dtype.bits, "a te bitcast to a dtype of other size");
+  ExprNode node{ExprKind::kBitcast, dtype};
   node.operands = {std::move(a)};
   return Make(std::move(node));
 }

@@ -38,9 +38,10 @@ enum class ExprKind : uint8_t {
   kRead,        // tensor[indices...]; indices are int64 and in bounds
   kUnary,
   kBinary,
-  kSelect,  // operands: condition (bool), then, else; only the chosen one's reads happen
-  kCast,    // to dtype; float->int truncates toward zero and saturates, NaN gives 0
-  kReduce,  // over reduce axes; only at the root of a tensor's body
+  kSelect,   // operands: condition (bool), then, else; only the chosen one's reads happen
+  kCast,     // to dtype; float->int truncates toward zero and saturates, NaN gives 0
+  kBitcast,  // to a dtype of as many bits: the same bits
+  kReduce,   // over reduce axes; only at the root of a tensor's body
 };
 
 using rvm::BinaryOp;
@@ -106,7 +107,11 @@ struct ExprNode {
 
 // ---- tensors -----------------------------------------------------------------
 
-enum class TensorKind : uint8_t { kInput, kCompute };
+enum class TensorKind : uint8_t {
+  kInput,
+  kCompute,
+  kSelf,  // what the body of a scan reads itself as
+};
 
 struct TensorNode {
   TensorKind kind;
@@ -116,6 +121,8 @@ struct TensorNode {
   int64_t input_index = 0;     // kInput
   std::vector<IndexVar> axes;  // kCompute: one per dim
   Expr body;                   // kCompute: over axes; a kReduce only at its root
+  Tensor self;                 // of a scan
+  bool is_ordered = false;     // by OrderTensor
 };
 
 // ---- building ----------------------------------------------------------------
@@ -124,6 +131,14 @@ Tensor Input(int64_t index, std::string name, DataType dtype, Dims dims);
 // `body` is called once with one index expression per dim and gives an expression of `dtype`.
 Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
                      const std::function<Expr(std::span<const Expr> indices)>& body);
+// As ComputeTensor, but elements are computed one after the other, in row-major order, and the body may read
+// `self` where it was computed before.
+Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
+                  const std::function<Expr(std::span<const Expr> indices, const Tensor& self)>& body);
+// Sorts rows of int64 keys, whose extents are `dims`. The result has an axis of 4 before the last one: at 0 are
+// the keys of a row in ascending order, at 1 the places where they stood; equal keys keep their order. The rest is
+// scratch, of no use to anyone.
+Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr> indices)>& key);
 // Root of a compute body: reduces `body` over axes of `extents`. kSum, kProduct, kMaximum and
 // kMinimum keep the dtype of the body (float16/bfloat16 accumulate in float32).
 Expr Reduce(ReduceOp op, std::span<const Dim> extents,
@@ -137,7 +152,8 @@ Expr DimValue(const Dim& dim);             // int64
 Expr Unary(UnaryOp op, Expr a);
 Expr Binary(BinaryOp op, Expr a, Expr b);  // REQUIRES: same dtype
 Expr Select(Expr condition, Expr then, Expr otherwise);
-Expr Cast(DataType dtype, Expr a);  // no node if the dtype is the same
+Expr Cast(DataType dtype, Expr a);     // no node if the dtype is the same
+Expr Bitcast(DataType dtype, Expr a);  // likewise. REQUIRES: as many bits
 
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);

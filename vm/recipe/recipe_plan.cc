@@ -53,6 +53,8 @@ class NestPlanner {
   void AddSelect(uint32_t number);
   void AddLoad(uint32_t number);
   void AddStore(uint32_t number);
+  void AddBitcast(uint32_t number);
+  void AddOrder(uint32_t number);
   bool AddLinear(uint32_t number);
   uint32_t AsVector(uint32_t value);
   uint32_t AsLinear(uint32_t value);
@@ -78,16 +80,18 @@ void NestPlanner::MarkLive() {
   live_.assign(nest_.steps.size(), false);
   for (size_t i = nest_.steps.size(); i-- > 0;) {
     const RecipeStep& step = nest_.steps[i];
-    bool keeps = step.op == RecipeOp::kStore || step.op == RecipeOp::kReduce;
+    bool keeps = !MakesValue(step.op) || step.op == RecipeOp::kReduce;
     if (!live_[i] && !keeps) continue;
     live_[i] = true;
     switch (step.op) {
       case RecipeOp::kSelect: live_[step.c] = true; [[fallthrough]];
       case RecipeOp::kBinary:
+      case RecipeOp::kOrder:
       case RecipeOp::kStore: live_[step.b] = true; [[fallthrough]];
       case RecipeOp::kLoad:
       case RecipeOp::kUnary:
       case RecipeOp::kCast:
+      case RecipeOp::kBitcast:
       case RecipeOp::kReduce: live_[step.a] = true; break;
       default: break;
     }
@@ -264,6 +268,28 @@ void NestPlanner::AddStore(uint32_t number) {
   Emit(made, false, form);
 }
 
+void NestPlanner::AddBitcast(uint32_t number) {
+  const RecipeStep& step = nest_.steps[number];
+  uint32_t a = value_of_[step.a];
+  Form form = Join({a});
+  bool constant = values_[a].constant && form == Form::kUniform;
+  PlanStep made{.kind = PlanStep::kBitcast};
+  made.load = FindLoad(step.dtype);
+  made.store = FindStore(values_[a].dtype);
+  made.a = In(form, a);
+  made.to = NewValue(form, step.dtype, constant);
+  Emit(made, constant, form);
+  value_of_[number] = made.to;
+}
+
+void NestPlanner::AddOrder(uint32_t number) {
+  const RecipeStep& step = nest_.steps[number];
+  PlanStep made{.kind = PlanStep::kOrder, .dtype = kInt64, .buffer = step.buffer};
+  made.a = value_of_[step.a];
+  made.b = value_of_[step.b];
+  Emit(made, false, Form::kUniform);
+}
+
 // What follows is the outer part, which begins with the result.
 void NestPlanner::AddReduce(uint32_t number) {
   const RecipeStep& step = nest_.steps[number];
@@ -312,6 +338,8 @@ void NestPlanner::AddStep(uint32_t number) {
     case RecipeOp::kSelect: return AddSelect(number);
     case RecipeOp::kReduce: return AddReduce(number);
     case RecipeOp::kStore: return AddStore(number);
+    case RecipeOp::kBitcast: return AddBitcast(number);
+    case RecipeOp::kOrder: return AddOrder(number);
   }
 }
 
@@ -416,6 +444,18 @@ void PlanReduction(const RecipeNest& nest, const RecipeStep& step, const RecipeP
   made.prefers_columns = far_by_column < far_by_row || (far_by_column == 0 && length && *length < kShort);
 }
 
+bool RunsInOrder(const RecipeNest& nest) {
+  for (const RecipeStep& step : nest.steps) {
+    if (step.op == RecipeOp::kOrder) return true;
+    bool loads_stored =
+        step.op == RecipeOp::kLoad && std::any_of(nest.steps.begin(), nest.steps.end(), [&](const RecipeStep& other) {
+          return other.op == RecipeOp::kStore && other.buffer == step.buffer;
+        });
+    if (loads_stored) return true;
+  }
+  return false;
+}
+
 int64_t ScratchBytes(const NestPlan& plan) {
   return int64_t{plan.num_values} * 24 + 64 + int64_t{plan.num_vectors} * kBlockLanes * 8;
 }
@@ -441,8 +481,10 @@ absl::StatusOr<RecipePlan> MakeRecipePlan(const KernelDesc& desc, const KernelRe
     auto reduce = std::find_if(nest.steps.begin(), nest.steps.end(),
                                [](const RecipeStep& step) { return step.op == RecipeOp::kReduce; });
     bool reduces = reduce != nest.steps.end();
-    made.by_column = NestPlanner(nest, plan, reduces, static_cast<int>(nest.axes.size()) - 1).Run();
+    int axis = RunsInOrder(nest) ? -1 : static_cast<int>(nest.axes.size()) - 1;
+    made.by_column = NestPlanner(nest, plan, reduces, axis).Run();
     if (reduces) PlanReduction(nest, *reduce, plan, made);
+    if (axis < 0) made.prefers_columns = nest.reduce_axes.empty();
     plan.scratch_bytes = std::max({plan.scratch_bytes, ScratchBytes(made.by_column), ScratchBytes(made.by_row)});
   }
   plan.scratch_bytes = (plan.scratch_bytes + 63) / 64 * 64;

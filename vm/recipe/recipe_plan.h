@@ -25,6 +25,7 @@ struct PlanStep {
     kUnary,         // to = unary(a)
     kBinary,        // to = binary(a, b)
     kSelect,        // to = select(a, b, c)
+    kBitcast,       // to = what `load` gives of a as `store` stores it
     kLinearAdd,     // linear to = a + b
     kLinearSub,     // linear to = a - b
     kLinearScale,   // linear to = a * b, b uniform
@@ -36,6 +37,7 @@ struct PlanStep {
     kStoreOne,      // buffer[a] = b, a uniform
     kStoreLinear,   // buffer[a] = b, a linear
     kScatter,       // buffer[a] = b, a vector
+    kOrder,         // sorts b keys from buffer[a] on; uniform
   };
   Kind kind;
   bool one_a = false, one_b = false;  // kBinary

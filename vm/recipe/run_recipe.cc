@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/order_keys.h"
+
 namespace rvm::vm {
 namespace {
 
@@ -53,6 +55,8 @@ class NestRun {
   void LoadLinear(const PlanStep& step, int64_t begin, int64_t n);
   void StoreLinear(const PlanStep& step, Cell at, int64_t begin, int64_t n);
   void Scatter(const PlanStep& step, int64_t n);
+  void Bitcast(const PlanStep& step, int64_t n);
+  void Order(const PlanStep& step);
   bool Stopped() {
     if (code_ == kRvmOk && cancel_ != nullptr && *cancel_ != 0) code_ = kRvmCancelled;
     return code_ != kRvmOk;
@@ -148,6 +152,23 @@ void NestRun::Scatter(const PlanStep& step, int64_t n) {
   }
 }
 
+void NestRun::Bitcast(const PlanStep& step, int64_t n) {
+  std::array<int64_t, kBlockLanes> memory;
+  step.store(memory.data(), 0, 1, at_[step.a], n);
+  step.load(at_[step.to], memory.data(), 0, 1, n);
+}
+
+void NestRun::Order(const PlanStep& step) {
+  const Buffer& buffer = buffers_[step.buffer];
+  int64_t first = cell(step.a).first, keys = cell(step.b).first;
+  bool inside = keys >= 0 && keys <= buffer.elements / 4 && first >= 0 && first <= buffer.elements - 4 * keys;
+  if (!inside) {
+    code_ = kRecipeStoresOutside;
+    return;
+  }
+  if (keys > 0) OrderKeys(reinterpret_cast<int64_t*>(buffer.data) + first, keys);
+}
+
 // Lanes begin, begin + 1, ... of the axis run along.
 void NestRun::RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_t n) {
   for (const PlanStep& s : steps) {
@@ -195,6 +216,8 @@ void NestRun::RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_
       case PlanStep::kStoreOne: StoreLinear(s, {cell(s.a).first, 0}, 0, 1); break;
       case PlanStep::kStoreLinear: StoreLinear(s, cell(s.a), begin, n); break;
       case PlanStep::kScatter: Scatter(s, n); break;
+      case PlanStep::kBitcast: Bitcast(s, n); break;
+      case PlanStep::kOrder: Order(s); break;
     }
   }
 }

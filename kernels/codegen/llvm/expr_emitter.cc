@@ -38,23 +38,27 @@ Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
   Value* raw = b_.CreateAlignedLoad(MemoryType(dtype), Address(dtype, pointer, offset),
                                     llvm::Align(static_cast<uint64_t>(dtype.bytes())));
   if (dtype.is_bool()) return b_.CreateICmpNE(raw, b_.getInt8(0));
-  if (!dtype.is_float() || dtype.bits != 16) return raw;
-  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, raw);
-  if (target_.f16c) return b_.CreateFPExt(b_.CreateBitCast(raw, b_.getHalfTy()), b_.getFloatTy());
-  return EmitHalfToFloat(b_, raw);
+  return dtype.is_float() && dtype.bits == 16 ? FromBits(dtype, raw) : raw;
+}
+
+// A half type's value of its bits, and its bits of a value.
+Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
+  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, bits);
+  if (target_.f16c) return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
+  return EmitHalfToFloat(b_, bits);
+}
+
+Value* ExprEmitter::ToBits(DataType dtype, Value* value) {
+  if (dtype.code == TypeCode::kBFloat) return EmitFloatToBFloat(b_, value);
+  if (target_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
+  return EmitFloatToHalf(b_, value);
 }
 
 void ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* offset) {
   if (dtype.is_bool()) {
     value = b_.CreateZExt(value, b_.getInt8Ty());
   } else if (dtype.is_float() && dtype.bits == 16) {
-    if (dtype.code == TypeCode::kBFloat) {
-      value = EmitFloatToBFloat(b_, value);
-    } else if (target_.f16c) {
-      value = b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
-    } else {
-      value = EmitFloatToHalf(b_, value);
-    }
+    value = ToBits(dtype, value);
   }
   b_.CreateAlignedStore(value, Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
 }
@@ -113,6 +117,7 @@ Value* ExprEmitter::EmitOnThisStack(const Expr& e) {
     case ExprKind::kRead: return EmitRead(*e);
     case ExprKind::kSelect: return EmitSelect(*e);
     case ExprKind::kCast: return EmitCast(e->operands[0].dtype(), e->dtype, Emit(e->operands[0]));
+    case ExprKind::kBitcast: return EmitBitcast(e->operands[0].dtype(), e->dtype, Emit(e->operands[0]));
     case ExprKind::kUnary: return EmitUnary(e->unary, e->operands[0].dtype(), Emit(e->operands[0]));
     case ExprKind::kBinary: {
       if (Value* index = EmitIndexArithmetic(*e)) return index;
@@ -193,6 +198,12 @@ Value* ExprEmitter::EmitCast(DataType from, DataType to, Value* x) {
   if (to.is_float()) return from.is_int() ? b_.CreateSIToFP(x, type) : b_.CreateUIToFP(x, type);
   if (to.is_bool()) return b_.CreateICmpNE(x, llvm::ConstantInt::get(x->getType(), 0));
   return b_.CreateIntCast(x, type, from.is_int());
+}
+
+Value* ExprEmitter::EmitBitcast(DataType from, DataType to, Value* x) {
+  bool halves = from.bits == 16;  // which are floats in registers
+  if (halves && from.is_float()) x = ToBits(from, x);
+  return halves && to.is_float() ? FromBits(to, x) : b_.CreateBitCast(x, RegisterType(to));
 }
 
 Value* ExprEmitter::CallImport(const char* name, std::vector<Value*> args) {

@@ -61,6 +61,9 @@ class ExprEmitter {
   llvm::Value* EmitRead(const te::ExprNode& e);
   llvm::Value* EmitSelect(const te::ExprNode& e);
   llvm::Value* EmitCast(DataType from, DataType to, llvm::Value* x);
+  llvm::Value* EmitBitcast(DataType from, DataType to, llvm::Value* x);
+  llvm::Value* FromBits(DataType dtype, llvm::Value* bits);
+  llvm::Value* ToBits(DataType dtype, llvm::Value* value);
   llvm::Value* EmitUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);
   llvm::Value* EmitFloatUnary(te::UnaryOp op, llvm::Value* x);
   llvm::Value* EmitIntUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);

@@ -60,6 +60,7 @@ class EntryEmitter {
   Value* Field(unsigned index, llvm::Type* type);
   void ReturnIfCancelled();
   void RunNest(const EmittedNest& nest, std::vector<Value*> args);
+  void Order(const te::Tensor& tensor);
   void CallInParallel(const EmittedNest& nest, const std::vector<Value*>& args, Value* count, Value* work,
                       Value* parallel_for);
   llvm::Function* MakeThunk(const EmittedNest& nest);
@@ -161,7 +162,7 @@ void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
   Value* count = e_.EmitExtent(nest.count);
   args[1] = count;
   bool too_small = nest.work.is_const() && nest.work.constant() < kParallelWork;
-  if (too_small || nest.count == Dim(1)) {
+  if (too_small || nest.in_order || nest.count == Dim(1)) {
     b_.CreateCall(nest.function, args);
     return;
   }
@@ -180,6 +181,16 @@ void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
   b_.SetInsertPoint(done);
 }
 
+// Sorts the rows of a tensor by its keys (te::OrderTensor).
+void EntryEmitter::Order(const te::Tensor& tensor) {
+  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64}, false);
+  Dim rows = 1;
+  for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
+  Value *count = e_.EmitExtent(rows), *keys = e_.EmitExtent(tensor.dims().back());
+  b_.CreateCall(module_.getOrInsertFunction("rvm_order", type), {PointerOf(tensor), count, keys});
+}
+
 void EntryEmitter::Run() {
   Begin();
   for (size_t n = 0; n < schedule_.nests.size(); ++n) {
@@ -190,6 +201,7 @@ void EntryEmitter::Run() {
     args.push_back(cancel_);
     RunNest(nest, std::move(args));
     ReturnIfCancelled();
+    if (schedule_.nests[n].tensors[0].tensor->is_ordered) Order(schedule_.nests[n].tensors[0].tensor);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
 }

@@ -129,7 +129,8 @@ void NestEmitter::CollectTensors() {
                        [&](const NestTensor& t) { return t.tensor.get() == tensor.get(); });
   };
   for (const ExprNode* node : te::Postorder(roots)) {
-    if (node->kind == ExprKind::kRead && !own(node->tensor)) add(node->tensor);
+    bool reads = node->kind == ExprKind::kRead && node->tensor->kind != te::TensorKind::kSelf;
+    if (reads && !own(node->tensor)) add(node->tensor);
   }
   for (const NestTensor& t : nest_.tensors) {
     if (t.stored) add(t.tensor);
@@ -203,6 +204,7 @@ void NestEmitter::Begin(const std::string& name) {
     function->addParamAttr(next, llvm::Attribute::NoCapture);
     function->addParamAttr(next, llvm::Attribute::NonNull);
     e_.pointers[tensor.get()] = function->getArg(next++);
+    if (tensor->self) e_.pointers[tensor->self.get()] = e_.pointers[tensor.get()];
   }
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", function));
   for (const Dim& symbol : schedule_.symbols) e_.symbols[symbol.id()] = function->getArg(next++);
@@ -221,6 +223,7 @@ void NestEmitter::Begin(const std::string& name) {
 // Whether reducing many columns side by side reads memory in better order than one by one.
 bool NestEmitter::ReducesByColumns() const {
   const ExprNode* reduce = Reduction();
+  if (nest_.tensors[0].tensor->self) return false;
   if (reduce == nullptr || nest_.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax)
     return false;
   const IndexVar &column = nest_.axes.back(), &inner = reduce->axes.back();
@@ -422,6 +425,7 @@ EmittedNest NestEmitter::Run(const std::string& name) {
   CollectTensors();
   Begin(name);
   result_.work = Work();
+  result_.in_order = static_cast<bool>(nest_.tensors[0].tensor->self);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
   if (nest_.contraction) {
     ContractionSite site{b_, e_, target_, nest_, begin_, end_, cancel_, group_};

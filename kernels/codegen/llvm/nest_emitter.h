@@ -17,6 +17,7 @@ struct EmittedNest {
   std::vector<te::Tensor> tensors;  // whose pointers it takes
   Dim count = 1;                    // positions to run
   Dim work;                         // about how many additions that is
+  bool in_order = false;            // positions read those before them
 };
 
 EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,

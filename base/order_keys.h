@@ -1,0 +1,15 @@
+// Sorting as kernels do it: one key type, memory of the caller.
+#ifndef RVM_BASE_ORDER_KEYS_H_
+#define RVM_BASE_ORDER_KEYS_H_
+
+#include <cstdint>
+
+namespace rvm {
+
+// Sorts n keys, equal ones in the order they have. `block` is 4 * n numbers: the keys, the number that goes with
+// each, and scratch. REQUIRES: n >= 0. O(n).
+void OrderKeys(int64_t* block, int64_t n);
+
+}  // namespace rvm
+
+#endif  // RVM_BASE_ORDER_KEYS_H_

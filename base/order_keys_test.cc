@@ -1,0 +1,54 @@
+#include "base/order_keys.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace rvm {
+namespace {
+
+// The keys in order, with their places behind, beside std::stable_sort.
+void Check(const std::vector<int64_t>& keys) {
+  auto n = static_cast<int64_t>(keys.size());
+  std::vector<int64_t> block = keys;
+  block.resize(4 * keys.size());
+  std::iota(block.begin() + n, block.begin() + 2 * n, 0);
+  OrderKeys(block.data(), n);
+  std::vector<int64_t> places(keys.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(),
+                   [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)]; });
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_EQ(block[keys.size() + i], places[i]) << "at " << i << " of " << n;
+    ASSERT_EQ(block[i], keys[static_cast<size_t>(places[i])]) << "at " << i << " of " << n;
+  }
+}
+
+TEST(OrderKeysTest, IsStableAtEveryLengthAndSpread) {
+  std::mt19937_64 random(1);
+  for (size_t n : {0, 1, 2, 5, 31, 32, 33, 64, 1000}) {
+    for (int bits : {1, 3, 8, 9, 33, 64}) {
+      std::vector<int64_t> keys(n);
+      for (int64_t& key : keys) key = static_cast<int64_t>(random()) >> (64 - bits);
+      Check(keys);
+      std::sort(keys.begin(), keys.end());
+      Check(keys);
+      std::reverse(keys.begin(), keys.end());
+      Check(keys);
+    }
+  }
+}
+
+TEST(OrderKeysTest, KnowsTheExtremes) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> keys;
+  for (int i = 0; i < 20; ++i) keys.insert(keys.end(), {0, kMost, -1, kLeast, 1});
+  Check(keys);
+}
+
+}  // namespace
+}  // namespace rvm
