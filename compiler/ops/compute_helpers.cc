@@ -39,6 +39,13 @@ std::vector<Expr> Unflatten(Expr flat, const Dims& dims) {
 
 Expr AtFlat(const Tensor& tensor, Expr flat) { return tensor(Unflatten(std::move(flat), tensor.dims())); }
 
+std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  return {te::ComputeTensor("reshape", out.dtype, out.dims,
+                            [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
+}
+
 Dim Volume(const Dims& dims) {
   Dim volume = 1;
   for (const Dim& dim : dims) volume = volume * dim;
@@ -54,13 +61,6 @@ std::vector<Expr> With(std::span<const Expr> indices, size_t axis, Expr index) {
 Expr And(Expr a, Expr b) { return te::Binary(BinaryOp::kAnd, std::move(a), std::move(b)); }
 Expr Equal(Expr a, Expr b) { return te::Binary(BinaryOp::kEqual, std::move(a), std::move(b)); }
 Expr Less(Expr a, Expr b) { return te::Binary(BinaryOp::kLess, std::move(a), std::move(b)); }
-
-Expr ComesBefore(const Expr& x, const Expr& y, bool ascend) {
-  Expr before = ascend ? Less(x, y) : Less(y, x);
-  if (!x.dtype().is_float()) return before;
-  Expr x_is_number = te::Unary(te::UnaryOp::kLogicalNot, te::Unary(te::UnaryOp::kIsNan, x));
-  return te::Binary(BinaryOp::kOr, before, And(x_is_number, te::Unary(te::UnaryOp::kIsNan, y)));
-}
 
 Expr InRange(const Expr& index, const Dim& extent) {
   return And(te::Binary(BinaryOp::kGreaterEqual, index, te::Index(0)), Less(index, te::DimValue(extent)));

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/ops/op_def.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::ops {
@@ -23,6 +24,20 @@ std::vector<te::Expr> Unflatten(te::Expr flat, const Dims& dims);
 te::Expr AtFlat(const te::Tensor& tensor, te::Expr flat);
 Dim Volume(const Dims& dims);
 
+// The same elements in another shape, of an operator that is that.
+std::vector<te::Tensor> ComputeReshape(const ComputeContext& context);
+constexpr OpDef View(std::string_view name, std::string_view summary, std::span<const Input> inputs,
+                     std::span<const AttrSpec> attrs, TypeRelation relation) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = inputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = FusionClass::kInjective,
+          .compute = ComputeReshape,
+          .is_reshape = true};
+}
+
 // `indices` with one of them replaced.
 std::vector<te::Expr> With(std::span<const te::Expr> indices, size_t axis, te::Expr index);
 
@@ -31,8 +46,6 @@ te::Expr InRange(const te::Expr& index, const Dim& extent);
 te::Expr And(te::Expr a, te::Expr b);
 te::Expr Equal(te::Expr a, te::Expr b);
 te::Expr Less(te::Expr a, te::Expr b);
-// Whether x comes before y when sorted; NaN comes last.
-te::Expr ComesBefore(const te::Expr& x, const te::Expr& y, bool ascend);
 // `index` moved into [0, extent - 1].
 te::Expr Clamp(const te::Expr& index, const Dim& extent);
 // `index`, up to one extent outside, mirrored at the edges, which repeat `edge` (0 or 1) times; then clamped.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -109,10 +110,6 @@ std::vector<Tensor> ComputeArange(const ComputeContext& context) {
 
 // ---- argwhere -----------------------------------------------------------------------
 
-// Elements are numbered in blocks, so that finding the one of a number looks at the blocks, then at
-// one block, instead of at all elements.
-constexpr int64_t kBlock = 512;
-
 template <bool is_given>
 Solve ArgwhereRelation(TypeContext& context) {
   Types args;
@@ -122,56 +119,30 @@ Solve ArgwhereRelation(TypeContext& context) {
   return ResultTensor(context, {count, static_cast<int64_t>(args[0]->shape.dims.size())}, kInt32);
 }
 
-// 1 where `data`, flattened, is not zero; 0 also behind its end.
+// Whether element `flat` of `data` is not zero.
 Expr IsSet(const Tensor& data, const Expr& flat) {
-  Dim size = Volume(data.dims());
-  Expr inside = Less(flat, te::DimValue(size));
-  Expr is_set = te::Binary(BinaryOp::kNotEqual, AtFlat(data, Clamp(flat, size)), te::Const(data.dtype(), 0));
-  return te::Select(inside, te::Cast(kInt64, UnlessEmpty(size, is_set)), te::Index(0));
+  return te::Binary(BinaryOp::kNotEqual, AtFlat(data, flat), te::Const(data.dtype(), 0));
 }
 
 std::vector<Tensor> ComputeArgwhereCount(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  return {ReduceOver(ReduceOp::kSum, kInt64, {}, {Volume(data.dims())},
-                     [&](std::span<const Expr>, std::span<const Expr> k) { return IsSet(data, k[0]); })};
+  return {
+      ReduceOver(ReduceOp::kSum, kInt64, {}, {Volume(data.dims())},
+                 [&](std::span<const Expr>, std::span<const Expr> k) { return te::Cast(kInt64, IsSet(data, k[0])); })};
 }
 
+// Rows beyond the elements that are set are of element 0.
 std::vector<Tensor> ComputeArgwhere(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
-  Dim blocks = FloorDiv(Volume(data.dims()) + (kBlock - 1), kBlock);
-  auto at = [](const Expr& block, const Expr& place) { return block * te::Index(kBlock) + place; };
-  auto sum = [](const Dims& dims, const Dim& extent,
-                const std::function<Expr(std::span<const Expr>, const Expr&)>& body) {
-    return ReduceOver(ReduceOp::kSum, kInt64, dims, {extent},
-                      [&](std::span<const Expr> i, std::span<const Expr> k) { return body(i, k[0]); });
-  };
-  Tensor in_block =
-      sum({blocks}, kBlock, [&](std::span<const Expr> i, const Expr& k) { return IsSet(data, at(i[0], k)); });
-  Tensor before_block = sum({blocks}, blocks, [&](std::span<const Expr> i, const Expr& k) {
-    return te::Select(Less(k, i[0]), in_block({k}), te::Index(0));
-  });
-  Tensor before = sum({blocks, kBlock}, kBlock, [&](std::span<const Expr> i, const Expr& k) {
-    return te::Select(Less(k, i[1]), IsSet(data, at(i[0], k)), te::Index(0));
-  });
-  Dim count = out.dims[0];
-  // The last block before which there are at most as many.
-  Tensor block_of = sum({count}, blocks, [&](std::span<const Expr> i, const Expr& k) {
-    return te::Cast(kInt64, te::Binary(BinaryOp::kLessEqual, before_block({k}), i[0]));
-  });
-  Tensor place_of = sum({count}, kBlock, [&](std::span<const Expr> i, const Expr& k) {
-    Expr block = Clamp(block_of({i[0]}) - te::Index(1), blocks);
-    Expr is_it =
-        And(Equal(before({block, k}), i[0] - before_block({block})), Equal(IsSet(data, at(block, k)), te::Index(1)));
-    return te::Select(is_it, at(block, k), te::Index(0));
-  });
+  Dim size = Volume(data.dims());
+  Tensor places = Places(size, [&](const Expr& place) { return IsSet(data, place); }).First(out.dims[0]);
   return {te::ComputeTensor("argwhere", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    Expr rest = place_of({i[0]}), result = te::Index(0);
-    for (size_t axis = data.rank(); axis-- > 0;) {
-      Expr extent = te::DimValue(data.dims()[axis]);
-      Expr index = axis == 0 ? rest : te::Binary(BinaryOp::kFloorMod, rest, extent);
-      rest = te::Binary(BinaryOp::kFloorDivide, rest, extent);
-      result = te::Select(Equal(i[1], te::Index(static_cast<int64_t>(axis))), index, result);
+    Expr place = places({i[0]}), result = te::Index(0);
+    place = te::Select(Less(place, te::DimValue(size)), place, te::Index(0));
+    std::vector<Expr> indices = Unflatten(place, data.dims());
+    for (size_t axis = 0; axis < indices.size(); ++axis) {
+      result = te::Select(Equal(i[1], te::Index(static_cast<int64_t>(axis))), indices[axis], result);
     }
     return te::Cast(out.dtype, result);
   })};
@@ -196,56 +167,76 @@ Solve UniqueRelation(TypeContext& context) {
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
-// A NaN is the same as another.
-Expr IsSame(const Expr& x, const Expr& y) {
-  if (!x.dtype().is_float()) return Equal(x, y);
-  return te::Binary(BinaryOp::kOr, Equal(x, y),
-                    And(te::Unary(te::UnaryOp::kIsNan, x), te::Unary(te::UnaryOp::kIsNan, y)));
-}
+// A vector in ascending order. Elements are in groups of equal ones, which begin with the first of them.
+struct Groups {
+  explicit Groups(const Tensor& data)
+      : size(data.dims()[0]), order(data.dims(), 0, [&](std::span<const Expr> i) { return SortKey(data(i), true); }) {}
 
-// Where what stands at each place stands first.
-Tensor FirstPlaces(const Tensor& data) {
-  const Dim& size = data.dims()[0];
-  return ReduceOver(ReduceOp::kMinimum, kInt64, {size}, {size}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-    return te::Select(IsSame(data({k[0]}), data({i[0]})), k[0], i[0]);
-  });
-}
+  // Whether a group begins at a sorted place.
+  Expr Begins(const Expr& sorted) const {
+    Expr before = order.KeyAt(std::array{sorted - te::Index(1)});
+    Expr differs = te::Binary(BinaryOp::kNotEqual, order.KeyAt(std::array{sorted}), before);
+    return te::Select(Equal(sorted, te::Index(0)), te::IntConst(kBool, 1), differs);
+  }
+  Expr PlaceAt(const Expr& sorted) const { return order.PlaceAt(std::array{sorted}); }
+
+  Dim size;
+  Order order;
+};
 
 std::vector<Tensor> ComputeUniqueCount(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  Tensor first = FirstPlaces(data);
-  return {ReduceOver(ReduceOp::kSum, kInt64, {}, {data.dims()[0]}, [&](std::span<const Expr>, std::span<const Expr> k) {
-    return te::Cast(kInt64, Equal(first({k[0]}), k[0]));
+  Groups groups(context.input(0));
+  return {ReduceOver(ReduceOp::kSum, kInt64, {}, {groups.size}, [&](std::span<const Expr>, std::span<const Expr> k) {
+    return te::Cast(kInt64, groups.Begins(k[0]));
   })};
+}
+
+// How often `holds` did up to each place, less 1.
+Tensor NumberOf(const Dim& size, const std::function<Expr(const Expr&)>& holds) {
+  return Running({size}, 0, te::Index(-1), [&](std::span<const Expr> i, const Expr& before) {
+    return te::Select(holds(i[0]), before + te::Index(1), before);
+  });
 }
 
 std::vector<Tensor> ComputeUnique(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const Dim &size = data.dims()[0], &count = context.output(0).dims[0];
-  bool is_sorted = context.attrs().GetBool("sorted");
-  Tensor first = FirstPlaces(data);
-  // The number of different values before each.
-  Tensor number =
-      ReduceOver(ReduceOp::kSum, kInt64, {size}, {size}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-        Expr is_before = is_sorted ? ComesBefore(data({k[0]}), data({i[0]}), true) : Less(k[0], first({i[0]}));
-        return te::Cast(kInt64, And(Equal(first({k[0]}), k[0]), is_before));
-      });
-  Tensor place =
-      ReduceOver(ReduceOp::kSum, kInt64, {count}, {size}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-        Expr is_it = And(Equal(first({k[0]}), k[0]), Equal(number({k[0]}), i[0]));
-        return te::Select(is_it, k[0], te::Index(0));
-      });
-  auto values = [&](std::span<const Expr> i) { return UnlessEmpty(size, data({Clamp(place({i[0]}), size)})); };
+  Groups groups(data);
+  auto begins = [&](const Expr& sorted) { return groups.Begins(sorted); };
+  Order ranks(data.dims(), 0, [&](std::span<const Expr> i) { return groups.PlaceAt(i[0]); });
+  auto rank = [&](const Expr& place) { return ranks.PlaceAt(std::array{place}); };
+  Places starts(size, begins);
+  Tensor start, number;  // of each result its group's start; of each element its result
+  if (context.attrs().GetBool("sorted")) {
+    start = starts.First(count);
+    Tensor group = NumberOf(size, begins);
+    number = te::ComputeTensor("number", kInt64, {size}, [&](std::span<const Expr> i) { return group({rank(i[0])}); });
+  } else {
+    Tensor start_of = Running({size}, 0, te::Index(0), [&](std::span<const Expr> i, const Expr& before) {
+      return te::Select(begins(i[0]), i[0], before);
+    });
+    Tensor first = te::ComputeTensor("first", kInt64, {size},
+                                     [&](std::span<const Expr> i) { return groups.PlaceAt(start_of({rank(i[0])})); });
+    auto is_first = [&](const Expr& place) { return Equal(first({place}), place); };
+    Tensor places = Places(size, is_first).First(count), arrival = NumberOf(size, is_first);
+    start = te::ComputeTensor("start", kInt64, {count}, [&](std::span<const Expr> i) {
+      Expr place = places({i[0]});
+      return te::Select(Less(place, te::DimValue(size)), rank(place), place);
+    });
+    number = te::ComputeTensor("number", kInt64, {size}, [&](std::span<const Expr> i) { return arrival({first(i)}); });
+  }
+  Tensor place = te::ComputeTensor("place", kInt64, {count}, [&](std::span<const Expr> i) {
+    return te::Select(Less(start(i), te::DimValue(size)), groups.PlaceAt(start(i)), te::Index(0));
+  });
+  auto value = [&](std::span<const Expr> i) { return UnlessEmpty(size, data({place(i)})); };
   std::vector<Tensor> result = {
-      te::ComputeTensor("unique", data.dtype(), {count}, values), CastTensor(place, kInt32), CastTensor(number, kInt32),
+      te::ComputeTensor("unique", data.dtype(), {count}, value), CastTensor(place, kInt32), CastTensor(number, kInt32),
       te::ComputeTensor("number", kInt32, {1},
                         [&](std::span<const Expr>) { return te::Cast(kInt32, te::DimValue(count)); })};
   if (context.attrs().GetBool("return_counts")) {
-    Tensor counts =
-        ReduceOver(ReduceOp::kSum, kInt64, {count}, {size}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-          return te::Cast(kInt64, Equal(number({k[0]}), i[0]));
-        });
-    result.push_back(CastTensor(counts, kInt32));
+    result.push_back(te::ComputeTensor("count", kInt32, {count}, [&](std::span<const Expr> i) {
+      return te::Cast(kInt32, starts.NextAt(start(i) + te::Index(1)) - start(i));
+    }));
   }
   return result;
 }

@@ -107,13 +107,6 @@ std::vector<Tensor> ComputeFull(const ComputeContext& context) {
 
 // ---- views -------------------------------------------------------------------------
 
-std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("reshape", out.dtype, out.dims,
-                            [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
-}
-
 Solve ReshapeRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -348,18 +341,6 @@ std::vector<Tensor> ComputeStridedSlice(const ComputeContext& context) {
     }
     return data(at);
   })};
-}
-
-constexpr OpDef View(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                     std::span<const AttrSpec> attrs, TypeRelation relation) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kInjective,
-          .compute = ComputeReshape,
-          .is_reshape = true};
 }
 
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -384,8 +385,7 @@ Solve ScanRelation(TypeContext& context) {
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
 }
 
-// Every element folds all before it: quadratic in the axis, but parallel and vectorised.
-template <ReduceOp op>
+template <BinaryOp op>
 std::vector<Tensor> ComputeScan(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
@@ -393,10 +393,12 @@ std::vector<Tensor> ComputeScan(const ComputeContext& context) {
   size_t axis = flat ? 0 : Normal(context.attrs().GetInt("axis"), data.rank());
   bool exclusive = context.attrs().GetBool("exclusive");
   DataType wide = Accumulator(out.dtype);
-  Tensor scan = ReduceOver(op, wide, out.dims, {out.dims[axis]}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-    Expr counts = te::Binary(exclusive ? BinaryOp::kLess : BinaryOp::kLessEqual, k[0], i[axis]);
-    Expr element = flat ? AtFlat(data, k[0]) : data(With(i, axis, k[0]));
-    return te::Select(counts, te::Cast(wide, element), te::Const(wide, op == ReduceOp::kProduct ? 1 : 0));
+  Expr neutral = te::Const(wide, op == BinaryOp::kMultiply ? 1 : 0);
+  Tensor scan = Running(out.dims, axis, neutral, [&](std::span<const Expr> i, const Expr& before) {
+    std::vector<Expr> at = With(i, axis, exclusive ? i[axis] - te::Index(1) : i[axis]);
+    Expr element = te::Cast(wide, flat ? AtFlat(data, at[0]) : data(at));
+    if (exclusive) element = te::Select(Equal(i[axis], te::Index(0)), neutral, element);
+    return te::Binary(op, before, element);
   });
   return {CastTensor(scan, out.dtype)};
 }
@@ -514,9 +516,9 @@ constexpr OpDef kOps[] = {
        FusionClass::kInjective, ComputeReverseSequence),
     Op("trilu", "the upper or lower triangle of matrices, zero elsewhere", kTriluInputs, kTriluAttrs, TriluRelation,
        FusionClass::kInjective, ComputeTrilu),
-    Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque, ComputeScan<ReduceOp::kSum>),
+    Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque, ComputeScan<BinaryOp::kAdd>),
     Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
-       ComputeScan<ReduceOp::kProduct>),
+       ComputeScan<BinaryOp::kMultiply>),
     Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
        CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
     Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,

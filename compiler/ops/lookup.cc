@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -71,14 +72,12 @@ Solve InvertPermutationRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
-// Where data is no permutation: the last place of a number, 0 if it has none.
+// Sorting a permutation gives for each number its place.
 std::vector<Tensor> ComputeInvertPermutation(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  Tensor last = ReduceOver(ReduceOp::kMaximum, kInt64, data.dims(), data.dims(),
-                           [&](std::span<const Expr> o, std::span<const Expr> r) {
-                             return te::Select(Equal(te::Cast(kInt64, data(r)), o[0]), r[0], te::Index(0));
-                           });
-  return {CastTensor(last, data.dtype())};
+  Order order(data.dims(), 0, [&](std::span<const Expr> i) { return SortKey(data(i), true); });
+  return {te::ComputeTensor("inverse", data.dtype(), data.dims(),
+                            [&](std::span<const Expr> i) { return te::Cast(data.dtype(), order.PlaceAt(i)); })};
 }
 
 Solve UnravelRelation(TypeContext& context) {

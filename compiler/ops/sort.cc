@@ -1,22 +1,17 @@
-// Sorting along an axis.
-//
-// An element's rank is the number of elements before it; the element of rank r goes to place r. That
-// is quadratic in the axis, but branch-free: short axes (beam search, top-k of a vocabulary's
-// candidates) are what these operators meet in models. Equal elements keep their order; NaN comes last.
+// Sorting along an axis. Equal elements keep their order; NaN comes last.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
 namespace {
 
 using diagnostics::DiagnosticKind;
-using te::BinaryOp;
 using te::Expr;
-using te::ReduceOp;
 using te::Tensor;
 
 constexpr Input kInputs[] = {{"data", "a tensor"}};
@@ -38,24 +33,15 @@ constexpr AttrSpec kTopkAttrs[] = {{"k", AttrType::kInt, "1", "how many; below 1
                                    {"is_ascend", AttrType::kBool, "False", "least first"},
                                    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
 
-// Indices along `axis` of the first `out.dims[axis]` elements in order; int64.
-Tensor Order(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
-  const Dim& extent = data.dims()[axis];
-  Tensor rank =
-      ReduceOver(ReduceOp::kSum, kInt64, data.dims(), {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-        Expr mine = data(i), other = data(With(i, axis, k[0]));
-        Expr tie_before =
-            And(te::Unary(te::UnaryOp::kLogicalNot, ComesBefore(mine, other, ascend)), Less(k[0], i[axis]));
-        return te::Cast(kInt64, te::Binary(BinaryOp::kOr, ComesBefore(other, mine, ascend), tie_before));
-      });
-  return ReduceOver(ReduceOp::kSum, kInt64, out, {extent}, [&](std::span<const Expr> i, std::span<const Expr> k) {
-    return te::Select(Equal(rank(With(i, axis, k[0])), i[axis]), k[0], te::Index(0));
-  });
+// Indices along `axis` of the first `out[axis]` elements in order; int64.
+Tensor FirstPlaces(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
+  Order order(data.dims(), axis, [&](std::span<const Expr> i) { return SortKey(data(i), ascend); });
+  return te::ComputeTensor("place", kInt64, out, [&](std::span<const Expr> i) { return order.PlaceAt(i); });
 }
 
-Tensor Sorted(const Tensor& data, size_t axis, const Tensor& order) {
-  return te::ComputeTensor("sort", data.dtype(), order.dims(),
-                           [&](std::span<const Expr> i) { return data(With(i, axis, order(i))); });
+Tensor Sorted(const Tensor& data, size_t axis, const Tensor& places) {
+  return te::ComputeTensor("sort", data.dtype(), places.dims(),
+                           [&](std::span<const Expr> i) { return data(With(i, axis, places(i))); });
 }
 
 template <bool indices>
@@ -71,9 +57,9 @@ template <bool indices>
 std::vector<Tensor> ComputeSort(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
-  Tensor order = Order(data, axis, context.attrs().GetBool("is_ascend"), data.dims());
-  if (indices) return {CastTensor(order, context.output().dtype)};
-  return {Sorted(data, axis, order)};
+  Tensor places = FirstPlaces(data, axis, context.attrs().GetBool("is_ascend"), data.dims());
+  if (indices) return {CastTensor(places, context.output().dtype)};
+  return {Sorted(data, axis, places)};
 }
 
 // All of `extent` if k < 1, else at most k.
@@ -111,11 +97,11 @@ Solve TopkRelation(TypeContext& context) {
 std::vector<Tensor> ComputeTopk(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
-  Tensor order = Order(data, axis, context.attrs().GetBool("is_ascend"), context.output().dims);
+  Tensor places = FirstPlaces(data, axis, context.attrs().GetBool("is_ascend"), context.output().dims);
   const std::string& type = context.attrs().GetString("ret_type");
   std::vector<Tensor> result;
-  if (type != "indices") result.push_back(Sorted(data, axis, order));
-  if (type != "values") result.push_back(CastTensor(order, context.output(type == "both" ? 1 : 0).dtype));
+  if (type != "indices") result.push_back(Sorted(data, axis, places));
+  if (type != "values") result.push_back(CastTensor(places, context.output(type == "both" ? 1 : 0).dtype));
   return result;
 }
 

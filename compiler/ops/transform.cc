@@ -37,24 +37,11 @@ constexpr AttrSpec kRepeatAttrs[] = {
 constexpr AttrSpec kTileAttrs[] = {{"reps", AttrType::kInts, "", "how often each axis is repeated"}};
 constexpr AttrSpec kReverseAttrs[] = {{"axis", AttrType::kInt, "", "the axis reversed"}};
 
-std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("reshape", out.dtype, out.dims,
-                            [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
-}
-
 const ir::TensorType* Data(TypeContext& context, Solve& solve) {
   bool failed = false;
   const ir::TensorType* data = TensorArg(context, 0, &failed);
   solve = failed ? Solve::kFailed : Solve::kStuck;
   return data;
-}
-
-Dim Product(const Dims& dims) {
-  Dim product = 1;
-  for (const Dim& dim : dims) product = product * dim;
-  return product;
 }
 
 Solve BadShape(TypeContext& context, std::string message) {
@@ -114,12 +101,12 @@ Solve ReshapeRelation(TypeContext& context) {
       return BadShape(context, absl::StrCat("`newshape` has ", c, "; expected an extent or one of 0, -1, -2, -3, -4"));
     }
   }
-  Dim total = Product(in);
+  Dim total = Volume(in);
   if (infer >= 0) {
-    Dim known = Product(out);
+    Dim known = Volume(out);
     out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(total, known);
   }
-  if (!context.RequireEqual(Product(out), total, "`reshape`: number of elements of result and input",
+  if (!context.RequireEqual(Volume(out), total, "`reshape`: number of elements of result and input",
                             DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
   if (reverse) std::reverse(out.begin(), out.end());
@@ -157,7 +144,7 @@ Solve ReshapeLikeRelation(TypeContext& context) {
   out.insert(out.end(), own.begin() + replaced->second, own.end());
   Dims before(own.begin() + replaced->first, own.begin() + replaced->second);
   Dims after(other.begin() + taken->first, other.begin() + taken->second);
-  if (!context.RequireEqual(Product(before), Product(after), "`reshape_like`: number of elements",
+  if (!context.RequireEqual(Volume(before), Volume(after), "`reshape_like`: number of elements",
                             DiagnosticKind::kElementCountMismatch))
     return Solve::kFailed;
   return ResultTensor(context, out, data->dtype.dtype);
@@ -257,7 +244,7 @@ Solve FlattenRelation(TypeContext& context) {
                         "argument 1 of `nn.batch_flatten` has rank 0; expected rank 1 or more", 0);
   Dim first = in[0];
   in.erase(in.begin());
-  return ResultTensor(context, {first, Product(in)}, data->dtype.dtype);
+  return ResultTensor(context, {first, Volume(in)}, data->dtype.dtype);
 }
 
 Solve BroadcastShape(TypeContext& context, const Dims& out) {
@@ -304,7 +291,7 @@ Solve RepeatRelation(TypeContext& context) {
   int64_t repeats = context.attrs().GetInt("repeats");
   if (repeats < 1) return BadShape(context, absl::StrCat("`repeats` is ", repeats, "; expected 1 or more"));
   Dims out = data->shape.dims;
-  if (context.attrs().IsNone("axis")) return ResultTensor(context, {Product(out) * repeats}, data->dtype.dtype);
+  if (context.attrs().IsNone("axis")) return ResultTensor(context, {Volume(out) * repeats}, data->dtype.dtype);
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
   if (!axis) return Solve::kFailed;
   Dim& dim = out[static_cast<size_t>(*axis)];
@@ -374,27 +361,15 @@ std::vector<Tensor> ComputeReverse(const ComputeContext& context) {
   })};
 }
 
-constexpr OpDef Reshape(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                        std::span<const AttrSpec> attrs, TypeRelation relation) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kInjective,
-          .compute = ComputeReshape,
-          .is_reshape = true};
-}
-
 constexpr OpDef kOps[] = {
-    Reshape("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation<false>),
-    Reshape("contrib_reverse_reshape", "`reshape` whose special extents are read from the last axis to the first",
-            kInputs, kReshapeAttrs, ReshapeRelation<true>),
-    Reshape("reshape_like", "the elements in the shape of `like`, or some axes in those of `like`", kLikeInputs,
-            kReshapeLikeAttrs, ReshapeLikeRelation),
-    Reshape("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
-    Reshape("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),
-    Reshape("nn.batch_flatten", "all axes but the first merged", kInputs, {}, FlattenRelation),
+    View("reshape", "the same elements in another shape", kInputs, kReshapeAttrs, ReshapeRelation<false>),
+    View("contrib_reverse_reshape", "`reshape` whose special extents are read from the last axis to the first", kInputs,
+         kReshapeAttrs, ReshapeRelation<true>),
+    View("reshape_like", "the elements in the shape of `like`, or some axes in those of `like`", kLikeInputs,
+         kReshapeLikeAttrs, ReshapeLikeRelation),
+    View("expand_dims", "new axes of extent 1", kInputs, kExpandAttrs, ExpandDimsRelation),
+    View("squeeze", "axes of extent 1 dropped", kInputs, kSqueezeAttrs, SqueezeRelation),
+    View("nn.batch_flatten", "all axes but the first merged", kInputs, {}, FlattenRelation),
     {.name = "transpose",
      .summary = "axes permuted",
      .inputs = kInputs,

@@ -201,7 +201,8 @@ void EntryEmitter::Run() {
     args.push_back(cancel_);
     RunNest(nest, std::move(args));
     ReturnIfCancelled();
-    if (schedule_.nests[n].tensors[0].tensor->is_ordered) Order(schedule_.nests[n].tensors[0].tensor);
+    const te::NestTensor& first = schedule_.nests[n].tensors[0];
+    if (first.tensor->is_ordered && first.stored) Order(first.tensor);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
 }
