@@ -495,6 +495,13 @@ INSTANTIATE_TEST_SUITE_P(
         RecipeCase{"nest () () () { v0 = constant int64 0 v1 = constant bool 0 v2 = store bool v0 v1 B3 "
                    "v3 = cast float32 v2 }",
                    "step 3: v2 is no value made before"},
+        RecipeCase{"nest () () () { v0 = constant float32 1 v1 = bitcast int64 v0 }", "the bits of float32 as int64"},
+        RecipeCase{"nest () () () { v0 = constant int64 1 v1 = order float32 v0 v0 B2 }", "expected int64"},
+        RecipeCase{"nest () () () { v0 = constant int64 1 v1 = constant int32 1 v2 = order bool v0 v1 B3 }",
+                   "v1 is int32; expected int64"},
+        RecipeCase{"nest () () () { v0 = constant int64 1 v1 = order int64 v0 v0 B0 }", "a store into a parameter"},
+        RecipeCase{"nest () (2) () { v0 = constant int64 1 v1 = order bool v0 v0 B3 v2 = reduce \"sum\" int64 v0 }",
+                   "keys are ordered beside a reduction"},
         RecipeCase{"nest () () () { v0 = constant float32 1 v1 = unary \"not\" float32 v0 }",
                    "step 1: a function of integers on float32"},
         RecipeCase{"nest () () () { v0 = constant float32 1 v1 = unary \"isnan\" float32 v0 }",

@@ -38,6 +38,7 @@ def keeps_meaning(case, form):
 
 # Operators whose result's rank or number of parts hangs on an extent.
 NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
+                "nn.conv3d_transpose", "nn.contrib_conv2d_NCHWc",
                 "qnn.conv2d"}
 
 

@@ -73,6 +73,7 @@ constexpr OpDef Mark(std::string_view name, std::string_view summary, std::span<
 constexpr OpDef kOps[] = {
     Mark("annotation.checkpoint", "data; gradients compute it anew instead of keeping it", {},
          FusionClass::kElementwise),
+    Mark("debug", "data, in a kernel of its own: a value to look at", {}, FusionClass::kOpaque),
     Mark("annotation.stop_fusion", "data, in a kernel of its own", {}, FusionClass::kOpaque),
     Mark("annotation.cast_hint", "data, which may be cast", kHintAttrs, FusionClass::kElementwise),
     Mark("annotation.compiler_begin", "data, where a part for another back-end begins", kCompilerAttrs,

@@ -62,6 +62,11 @@ Expr And(Expr a, Expr b) { return te::Binary(BinaryOp::kAnd, std::move(a), std::
 Expr Equal(Expr a, Expr b) { return te::Binary(BinaryOp::kEqual, std::move(a), std::move(b)); }
 Expr Less(Expr a, Expr b) { return te::Binary(BinaryOp::kLess, std::move(a), std::move(b)); }
 
+Expr FromEnd(const Tensor& indices, std::span<const Expr> at, const Dim& extent) {
+  Expr index = te::Cast(kInt64, indices(at));
+  return te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
+}
+
 Expr InRange(const Expr& index, const Dim& extent) {
   return And(te::Binary(BinaryOp::kGreaterEqual, index, te::Index(0)), Less(index, te::DimValue(extent)));
 }

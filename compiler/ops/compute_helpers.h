@@ -46,6 +46,8 @@ te::Expr InRange(const te::Expr& index, const Dim& extent);
 te::Expr And(te::Expr a, te::Expr b);
 te::Expr Equal(te::Expr a, te::Expr b);
 te::Expr Less(te::Expr a, te::Expr b);
+// An element of `indices`; negative ones count from the end of `extent`.
+te::Expr FromEnd(const te::Tensor& indices, std::span<const te::Expr> at, const Dim& extent);
 // `index` moved into [0, extent - 1].
 te::Expr Clamp(const te::Expr& index, const Dim& extent);
 // `index`, up to one extent outside, mirrored at the edges, which repeat `edge` (0 or 1) times; then clamped.

@@ -39,6 +39,9 @@ constexpr AttrSpec kTranspose1dAttrs[] = {RVM_CONV_ATTRS("[1]", "[0]", "\"NCW\""
 constexpr AttrSpec kTranspose2dAttrs[] = {
     RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"IOHW\""),
     {"output_padding", AttrType::kInts, "[0, 0]", "added to the result's extents"}};
+constexpr AttrSpec kTranspose3dAttrs[] = {
+    RVM_CONV_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"IODHW\""),
+    {"output_padding", AttrType::kInts, "[0, 0, 0]", "added to the result's extents"}};
 #undef RVM_CONV_ATTRS
 constexpr AttrSpec kDilateAttrs[] = {{"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
                                      {"dilation_value", AttrType::kFloat, "0", "what stands between"}};
@@ -244,6 +247,7 @@ constexpr OpDef kOps[] = {
     Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs),
     ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
     ConvTranspose("nn.conv2d_transpose", "the transposed convolution along two axes", kTranspose2dAttrs),
+    ConvTranspose("nn.conv3d_transpose", "the transposed convolution along three axes", kTranspose3dAttrs),
     {.name = "nn.dilate",
      .summary = "data with gaps between its elements",
      .inputs = kDilateInputs,

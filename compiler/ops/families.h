@@ -17,10 +17,13 @@ std::span<const OpDef> IndexOps();      // take, slices, concatenation
 std::span<const OpDef> CreateOps();
 std::span<const OpDef> NeuralOps();  // dense, softmax
 std::span<const OpDef> NormOps();
-std::span<const OpDef> BlockOps();   // space to depth, space to batch, mirrored borders
-std::span<const OpDef> GatherOps();  // gather, scatter, masks, scans
+std::span<const OpDef> BlockOps();  // space to depth, space to batch, mirrored borders
+std::span<const OpDef> ScatterOps();
+std::span<const OpDef> VisionOps();  // boxes
+std::span<const OpDef> GatherOps();  // gather, masks, scans
 std::span<const OpDef> SortOps();
 std::span<const OpDef> ConvolutionOps();
+std::span<const OpDef> BlockedConvolutionOps();
 std::span<const OpDef> PoolingOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> WindowGradientOps();  // gradients of convolution and pooling

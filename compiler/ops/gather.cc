@@ -1,4 +1,4 @@
-// Operators that read or write at computed places, masks and scans along an axis.
+// Operators that read at computed places, masks and running values along an axis.
 #include <algorithm>
 #include <cmath>
 
@@ -20,20 +20,16 @@ using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kIndexed[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
-constexpr Input kScattered[] = {
-    {"data", "a tensor"}, {"indices", "an integer tensor"}, {"updates", "what is written at the indices"}};
 constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
+constexpr Input kCollapse[] = {
+    {"data", "a tensor"},
+    {.name = "shape", .doc = "an integer vector, the shape of the result", .decides_shape = true}};
 constexpr Input kLengths[] = {{"data", "a tensor"}, {"lengths", "an integer vector, one per batch"}};
 constexpr Input kTriluInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
                                   {"k", "the diagonal, an integer scalar"}};
 constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis indexed"}};
 constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
                                        {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
-constexpr AttrSpec kScatterAttrs[] = {
-    {"axis", AttrType::kInt, "0", "the axis indexed"},
-    {"reduction", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"mean\", \"min\" or \"max\""}};
-constexpr AttrSpec kScatterNdAttrs[] = {
-    {"mode", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"min\" or \"max\""}};
 constexpr AttrSpec kAxesAttrs[] = {{"axes", AttrType::kInts, "None", "the axes sliced; None: all", true}};
 constexpr AttrSpec kMaskAttrs[] = {{"mask_value", AttrType::kFloat, "0", "what stands behind the lengths"},
                                    {"axis", AttrType::kInt, "0", "the axis of the sequence: 0 or 1"}};
@@ -46,14 +42,6 @@ constexpr AttrSpec kScanAttrs[] = {
     {"exclusive", AttrType::kBool, "False", "leave out the element itself"}};
 constexpr AttrSpec kLayoutAttrs[] = {{"src_layout", AttrType::kString, "", "the axes of data, a letter each: \"NCHW\""},
                                      {"dst_layout", AttrType::kString, "", "the same letters in the order wanted"}};
-
-bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
-
-// `index` with negative values counted from the end.
-Expr FromEnd(const Tensor& indices, std::span<const Expr> at, const Dim& extent) {
-  Expr index = te::Cast(kInt64, indices(at));
-  return te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
-}
 
 Solve GatherRelation(TypeContext& context) {
   Types args;
@@ -125,155 +113,6 @@ std::vector<Tensor> ComputeGatherNd(const ComputeContext& context) {
     at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(indices.rank() - 1), i.end());
     return UnlessEmpty(volume, data(at));
   })};
-}
-
-// ---- scatter ------------------------------------------------------------------
-
-bool IsReduction(std::string_view name, bool with_mean) {
-  return name == "update" || name == "add" || name == "mul" || name == "min" || name == "max" ||
-         (with_mean && name == "mean");
-}
-
-// Every element of the result looks at all updates and folds those that match: no order between
-// writes has to be kept, so it vectorises and runs anywhere. `updates` are numbered by `extents`.
-Tensor Scatter(std::string_view mode, const Tensor& data, const Dims& extents,
-               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& matches,
-               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& value) {
-  DataType dtype = data.dtype();
-  auto folded = [&](ReduceOp op, const Expr& neutral) {
-    return ReduceOver(op, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
-      return te::Select(matches(o, u), value(o, u), neutral);
-    });
-  };
-  auto combined = [&](const Tensor& other, BinaryOp op) {
-    return te::ComputeTensor("scatter", dtype, data.dims(),
-                             [&](std::span<const Expr> o) { return te::Binary(op, data(o), other(o)); });
-  };
-  if (mode == "add") return combined(folded(ReduceOp::kSum, te::Const(dtype, 0)), BinaryOp::kAdd);
-  if (mode == "mul") return combined(folded(ReduceOp::kProduct, te::Const(dtype, 1)), BinaryOp::kMultiply);
-  if (mode == "min") return combined(folded(ReduceOp::kMinimum, Highest(dtype)), BinaryOp::kMinimum);
-  if (mode == "max") return combined(folded(ReduceOp::kMaximum, Lowest(dtype)), BinaryOp::kMaximum);
-  if (mode == "mean") {
-    Tensor sum = folded(ReduceOp::kSum, te::Const(dtype, 0));
-    Tensor count =
-        ReduceOver(ReduceOp::kSum, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
-          return te::Select(matches(o, u), te::Const(dtype, 1), te::Const(dtype, 0));
-        });
-    return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
-      return te::Binary(BinaryOp::kDivide, data(o) + sum(o), te::Const(dtype, 1) + count(o));
-    });
-  }
-  // Of several writes to one place the last one stays.
-  Tensor last = ReduceOver(ReduceOp::kMaximum, kInt64, data.dims(), extents,
-                           [&](std::span<const Expr> o, std::span<const Expr> u) {
-                             return te::Select(matches(o, u), FlatIndex(u, extents), te::Index(-1));
-                           });
-  return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
-    Expr flat = last(o);
-    return te::Select(te::Binary(BinaryOp::kGreaterEqual, flat, te::Index(0)), value(o, Unflatten(flat, extents)),
-                      data(o));
-  });
-}
-
-Solve ScatterElementsRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
-  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
-  if (args[2]->dtype.dtype != args[0]->dtype.dtype)
-    return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `data`");
-  if (indices.size() != data.size()) return FailRank(context, 1, indices.size(), "that of `data`");
-  if (updates.size() != data.size()) return FailRank(context, 2, updates.size(), "that of `data`");
-  if (!NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()))) return Solve::kFailed;
-  if (!IsReduction(context.attrs().GetString("reduction"), true)) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`reduction` is \"", context.attrs().GetString("reduction"),
-                                     "\"; expected update, add, mul, mean, min or max"));
-  }
-  for (size_t i = 0; i < data.size(); ++i) {
-    if (!context.RequireEqual(indices[i], updates[i], "`scatter_elements`: extents of indices and updates"))
-      return Solve::kFailed;
-  }
-  return ResultTensor(context, data, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
-  const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
-  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
-  auto place = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    // Beside the axis indices may be shorter than data: clamped to read in bounds, told apart below.
-    std::vector<Expr> at;
-    for (size_t k = 0; k < data.rank(); ++k) at.push_back(k == axis ? u[0] : Clamp(o[k], indices.dims()[k]));
-    return at;
-  };
-  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    std::vector<Expr> at = place(o, u);
-    Expr result = Equal(UnlessEmpty(Volume(indices.dims()), FromEnd(indices, at, data.dims()[axis])), o[axis]);
-    for (size_t k = 0; k < data.rank(); ++k) {
-      if (k != axis) result = And(result, Less(o[k], te::DimValue(indices.dims()[k])));
-    }
-    return result;
-  };
-  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) { return updates(place(o, u)); };
-  return {Scatter(context.attrs().GetString("reduction"), data, {indices.dims()[axis]}, matches, value)};
-}
-
-// indices (m, y...), updates (y..., rest of data).
-Solve ScatterNdRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims &data = args[0]->shape.dims, &indices = args[1]->shape.dims, &updates = args[2]->shape.dims;
-  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
-  if (args[2]->dtype.dtype != args[0]->dtype.dtype)
-    return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `data`");
-  bool fits = !indices.empty() && indices[0].is_const() && indices[0].constant() >= 1 &&
-              indices[0].constant() <= static_cast<int64_t>(data.size());
-  if (!fits) {
-    return context.Fail(DiagnosticKind::kShapeMismatch,
-                        absl::StrCat("`indices` has shape ", DimsToString(indices),
-                                     "; expected (m, ...) with m from 1 to ", data.size()),
-                        1);
-  }
-  size_t m = static_cast<size_t>(indices[0].constant());
-  Dims expected(indices.begin() + 1, indices.end());
-  expected.insert(expected.end(), data.begin() + static_cast<std::ptrdiff_t>(m), data.end());
-  if (updates.size() != expected.size()) return FailRank(context, 2, updates.size(), absl::StrCat(expected.size()));
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!context.RequireEqual(expected[i], updates[i], "`scatter_nd`: extents of updates")) return Solve::kFailed;
-  }
-  if (!IsReduction(context.attrs().GetString("mode"), false)) {
-    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`mode` is \"", context.attrs().GetString("mode"),
-                                                                    "\"; expected update, add, mul, min or max"));
-  }
-  return ResultTensor(context, data, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeScatterNd(const ComputeContext& context) {
-  const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
-  size_t m = static_cast<size_t>(indices.dims()[0].constant());
-  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    Expr result;
-    for (size_t k = 0; k < m; ++k) {
-      std::vector<Expr> at = {te::Index(static_cast<int64_t>(k))};
-      at.insert(at.end(), u.begin(), u.end());
-      Expr here = Equal(FromEnd(indices, at, data.dims()[k]), o[k]);
-      result = k == 0 ? here : And(result, here);
-    }
-    return result;
-  };
-  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    std::vector<Expr> at(u.begin(), u.end());
-    at.insert(at.end(), o.begin() + static_cast<std::ptrdiff_t>(m), o.end());
-    return updates(at);
-  };
-  Dims extents(indices.dims().begin() + 1, indices.dims().end());
-  if (extents.empty()) extents.push_back(1);
-  bool scalar = indices.rank() == 1;
-  auto strip = [&](std::span<const Expr> u) { return scalar ? std::span<const Expr>() : u; };
-  return {Scatter(
-      context.attrs().GetString("mode"), data, extents,
-      [&](std::span<const Expr> o, std::span<const Expr> u) { return matches(o, strip(u)); },
-      [&](std::span<const Expr> o, std::span<const Expr> u) { return value(o, strip(u)); })};
 }
 
 // ---- masks and slices -----------------------------------------------------------
@@ -405,20 +244,34 @@ std::vector<Tensor> ComputeScan(const ComputeContext& context) {
 
 // ---- sums and layouts --------------------------------------------------------------
 
+// Data summed to `out`, which broadcasts to its shape.
+Solve CollapseSum(TypeContext& context, const ir::TensorType& data, const Dims& out) {
+  size_t rank = data.shape.dims.size();
+  if (out.size() > rank) return FailRank(context, 0, rank, absl::StrCat("at least that of the result, ", out.size()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].is_const() && out[i].constant() == 1) continue;
+    if (!RequireRepeatable(context, out[i], data.shape.dims[rank - out.size() + i],
+                           "extents of data and of what it is summed to"))
+      return Solve::kFailed;
+  }
+  return ResultTensor(context, out, data.dtype.dtype);
+}
+
 Solve CollapseSumLikeRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims &data = args[0]->shape.dims, &like = args[1]->shape.dims;
-  if (like.size() > data.size())
-    return FailRank(context, 1, like.size(), absl::StrCat("at most that of `data`, ", data.size()));
-  for (size_t i = 0; i < like.size(); ++i) {
-    if (like[i].is_const() && like[i].constant() == 1) continue;
-    if (!RequireRepeatable(context, like[i], data[data.size() - like.size() + i],
-                           "`collapse_sum_like`: extents of like and data")) {
-      return Solve::kFailed;
-    }
+  return CollapseSum(context, *args[0], args[1]->shape.dims);
+}
+
+Solve CollapseSumToRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out;
+  if (!ValueDims(context, 1, 1, out)) return Solve::kFailed;
+  for (const Dim& dim : out) {
+    if (!context.RequireAtLeast(dim, 0, "an extent of the result")) return Solve::kFailed;
   }
-  return ResultTensor(context, like, args[0]->dtype.dtype);
+  return CollapseSum(context, *args[0], out);
 }
 
 // Where it is known only at run time whether an axis is summed, all of it is looked at.
@@ -504,10 +357,6 @@ constexpr OpDef kOps[] = {
        FusionClass::kInjective, ComputeGather),
     Op("gather_nd", "slices of data at index tuples", kIndexed, kGatherNdAttrs, GatherNdRelation,
        FusionClass::kInjective, ComputeGatherNd),
-    Op("scatter_elements", "data with updates written or folded in along an axis", kScattered, kScatterAttrs,
-       ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
-    Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,
-       ScatterNdRelation, FusionClass::kOpaque, ComputeScatterNd),
     Op("slice_like", "the first elements of each axis, as many as `like` has", kLike, kAxesAttrs, SliceLikeRelation,
        FusionClass::kInjective, ComputeSliceLike),
     Op("sequence_mask", "data where the position is within the sequence's length, else mask_value", kLengths,
@@ -521,6 +370,8 @@ constexpr OpDef kOps[] = {
        ComputeScan<BinaryOp::kMultiply>),
     Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
        CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
+    Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse, {},
+       CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
     Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,
        FusionClass::kInjective, ComputeLayoutTransform),
 };

@@ -27,6 +27,19 @@ constexpr Input kCropInputs[] = {{"data", "a batch of images"},
                                  {"boxes", "a matrix (boxes, 4) of y1, x1, y2, x2 from 0 to 1"},
                                  {"box_indices", "the batch that each box is cut from"}};
 
+constexpr Input kDynamicInputs[] = {
+    {"data", "a batch of images"},
+    {.name = "size", .doc = "an integer vector, the new extents of space", .decides_shape = true},
+    {"roi", "for tf_crop_and_resize the begins, then the ends of each axis of data, from 0 to 1"}};
+constexpr Input kScales[] = {{"data", "a batch of images"},
+                             {"scale_h", "how much higher, a floating-point scalar"},
+                             {"scale_w", "how much wider, a floating-point scalar"}};
+constexpr Input kScalesAndSize[] = {
+    kScales[0],
+    kScales[1],
+    kScales[2],
+    {.name = "size", .doc = "an integer vector, height and width of the result", .decides_shape = true}};
+
 #define RVM_RESIZE_ATTRS(data_layout)                                                                            \
   {"size", AttrType::kInts, "None", "the new extents of space", true},                                           \
       {"roi", AttrType::kAny, "None",                                                                            \
@@ -53,6 +66,7 @@ constexpr AttrSpec kUpsamplingAttrs[] = {
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"method", AttrType::kString, "\"nearest_neighbor\"", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""},
     {"align_corners", AttrType::kBool, "False", "corners of both images are at the same place"}};
+constexpr AttrSpec kDynamicUpsamplingAttrs[] = {kUpsamplingAttrs[2], kUpsamplingAttrs[3], kUpsamplingAttrs[4]};
 constexpr AttrSpec kCropAttrs[] = {
     {"crop_size", AttrType::kInts, "None", "height and width of the result", true},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
@@ -71,7 +85,7 @@ struct Resize {
   double alpha = -0.5;
   bool exclude = false;
   double extrapolation = 0;
-  std::vector<double> roi;
+  std::vector<Expr> roi;  // float64
 };
 
 template <typename T, size_t n>
@@ -91,8 +105,11 @@ std::optional<Method> MethodOf(const std::string& name) {
   return Named(kNames, name);
 }
 
-// nullopt if an attribute has no such value.
-std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank) {
+Expr Real(Expr value) { return te::Cast(kFloat64, std::move(value)); }
+Expr Real(double value) { return te::FloatConst(kFloat64, value); }
+
+// nullopt if an attribute has no such value. `roi`: the argument, of operators that have it as one.
+std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank, const Tensor* roi_tensor = nullptr) {
   static constexpr std::array<std::pair<const char*, Coordinates>, 6> kModes = {
       {{"half_pixel", Coordinates::kHalfPixel},
        {"align_corners", Coordinates::kAlignCorners},
@@ -117,17 +134,19 @@ std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank) {
   resize.exclude = attrs.GetInt("cubic_exclude") != 0;
   resize.extrapolation = attrs.GetDouble("extrapolation_value");
   if (resize.coordinates != Coordinates::kCrop) return resize;
+  for (size_t i = 0; roi_tensor != nullptr && i < 2 * rank; ++i) {
+    resize.roi.push_back(Real((*roi_tensor)({te::Index(static_cast<int64_t>(i))})));
+  }
+  if (roi_tensor != nullptr) return resize;
   const ir::AttrValue::List* roi = attrs.Find("roi")->AsList();
   if (roi == nullptr || roi->size() != 2 * rank) return std::nullopt;
   for (const ir::AttrValue& value : *roi) {
     if (!value.AsInt() && !value.AsDouble()) return std::nullopt;
-    resize.roi.push_back(value.AsInt() ? static_cast<double>(*value.AsInt()) : *value.AsDouble());
+    resize.roi.push_back(Real(value.AsInt() ? static_cast<double>(*value.AsInt()) : *value.AsDouble()));
   }
   return resize;
 }
 
-Expr Real(Expr value) { return te::Cast(kFloat64, std::move(value)); }
-Expr Real(double value) { return te::FloatConst(kFloat64, value); }
 Expr Quotient(const Expr& a, const Expr& b) { return te::Binary(BinaryOp::kDivide, Real(a), Real(b)); }
 Expr Round(UnaryOp op, Expr x) { return te::Unary(op, std::move(x)); }
 
@@ -145,10 +164,10 @@ Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& o
     case Coordinates::kAlignCorners: return te::Select(is_one, Real(0), Quotient(i * (n - one), m - one));
     case Coordinates::kCrop: break;
   }
-  double begin = resize.roi[axis], end = resize.roi[axis + resize.roi.size() / 2];
+  const Expr &begin = resize.roi[axis], &end = resize.roi[axis + resize.roi.size() / 2];
   Expr last = Real(n - one);
-  Expr step = te::Binary(BinaryOp::kDivide, Real(end - begin) * last, Real(m - one));
-  return te::Select(is_one, Real(0.5 * (begin + end)) * last, Real(begin) * last + Real(i) * step);
+  Expr step = te::Binary(BinaryOp::kDivide, (end - begin) * last, Real(m - one));
+  return te::Select(is_one, Real(0.5) * (begin + end) * last, begin * last + Real(i) * step);
 }
 
 Expr Nearest(Rounding rounding, const Expr& x) {
@@ -256,20 +275,29 @@ std::vector<Tensor> ComputeResized(const ComputeContext& context, const Resize& 
   return {Interpolate(resize, data, layout.spatial, coordinates, out)};
 }
 
+// What the attributes of a resizing operator must be for data of `rank`.
+bool CheckResize(TypeContext& context, const Dims& data, size_t rank, const Tensor* roi) {
+  const ir::Attrs& attrs = context.attrs();
+  if (data.size() != rank) {
+    FailRank(context, 0, data.size(), absl::StrCat("rank ", rank));
+    return false;
+  }
+  if (!CheckLayout(context, attrs.GetString("layout"), rank == 3 ? "NCW" : rank == 4 ? "NCHW" : "NCDHW", "layout"))
+    return false;
+  if (Describe(attrs, rank, roi)) return true;
+  context.Fail(DiagnosticKind::kBadAttribute,
+               "`method`, `coordinate_transformation_mode` or `rounding_method` is none that exists, or `roi` "
+               "does not fit; see docs/operators.md");
+  return false;
+}
+
 template <size_t rank>
 Solve ResizeRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const ir::Attrs& attrs = context.attrs();
   Dims out = args[0]->shape.dims;
-  if (out.size() != rank) return FailRank(context, 0, out.size(), absl::StrCat("rank ", rank));
-  if (!CheckLayout(context, attrs.GetString("layout"), rank == 3 ? "NCW" : rank == 4 ? "NCHW" : "NCDHW", "layout"))
-    return Solve::kFailed;
-  if (!Describe(attrs, rank)) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        "`method`, `coordinate_transformation_mode` or `rounding_method` is none that exists, or `roi` "
-                        "does not fit; see docs/operators.md");
-  }
+  if (!CheckResize(context, out, rank, nullptr)) return Solve::kFailed;
   Layout layout(attrs.GetString("layout"));
   std::vector<int64_t> size = attrs.IsNone("size") ? std::vector<int64_t>() : PerAxis(attrs.GetInts("size"), rank - 2);
   for (size_t s = 0; s < rank - 2; ++s) {
@@ -282,8 +310,40 @@ Solve ResizeRelation(TypeContext& context) {
   return ResultTensor(context, out, DTypeAttr(attrs, "out_dtype", args[0]->dtype.dtype));
 }
 
+// `dims` with the extents of space that argument `arg` has.
+bool TakeSize(TypeContext& context, size_t arg, Dims& dims) {
+  Dims size;
+  if (!ValueDims(context, arg, 1, size)) return false;
+  Layout layout(context.attrs().GetString("layout"));
+  if (!context.RequireEqual(static_cast<int64_t>(size.size()), 2, "elements of `size`")) return false;
+  for (size_t s = 0; s < 2; ++s) {
+    if (!context.RequireAtLeast(size[s], 0, "an element of `size`")) return false;
+    dims[layout.spatial[s]] = size[s];
+  }
+  return true;
+}
+
+Solve DynamicResizeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const ir::Attrs& attrs = context.attrs();
+  Dims out = args[0]->shape.dims;
+  const Dims& roi = args[2]->shape.dims;
+  if (roi.size() != 1) return FailRank(context, 2, roi.size(), "1");
+  Tensor roi_tensor = te::Input(2, "roi", args[2]->dtype.dtype, roi);
+  if (!CheckResize(context, out, 4, &roi_tensor)) return Solve::kFailed;
+  bool crops = attrs.GetString("coordinate_transformation_mode") == "tf_crop_and_resize";
+  if (crops && !context.RequireEqual(roi[0], 8, "elements of `roi`")) return Solve::kFailed;
+  if (!TakeSize(context, 1, out)) return Solve::kFailed;
+  return ResultTensor(context, out, DTypeAttr(attrs, "out_dtype", args[0]->dtype.dtype));
+}
+
 std::vector<Tensor> ComputeResize(const ComputeContext& context) {
   return ComputeResized(context, *Describe(context.attrs(), context.input(0).rank()));
+}
+
+std::vector<Tensor> ComputeDynamicResize(const ComputeContext& context) {
+  return ComputeResized(context, *Describe(context.attrs(), context.input(0).rank(), &context.input(2)));
 }
 
 // ---- upsampling --------------------------------------------------------------------
@@ -298,18 +358,26 @@ std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
   return FloorDiv(extent * static_cast<int64_t>(numerator) + kFraction / 2, kFraction);
 }
 
+// What data and attributes of an upsampling operator must be.
+bool CheckUpsampling(TypeContext& context, const Dims& data) {
+  const ir::Attrs& attrs = context.attrs();
+  if (data.size() != 4) {
+    FailRank(context, 0, data.size(), "rank 4");
+    return false;
+  }
+  if (!CheckLayout(context, attrs.GetString("layout"), "NCHW", "layout")) return false;
+  if (MethodOf(attrs.GetString("method"))) return true;
+  context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`method` is \"", attrs.GetString("method"),
+                                                           "\"; expected nearest_neighbor, bilinear or bicubic"));
+  return false;
+}
+
 Solve UpsamplingRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const ir::Attrs& attrs = context.attrs();
   Dims out = args[0]->shape.dims;
-  if (out.size() != 4) return FailRank(context, 0, out.size(), "rank 4");
-  if (!CheckLayout(context, attrs.GetString("layout"), "NCHW", "layout")) return Solve::kFailed;
-  if (!MethodOf(attrs.GetString("method"))) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`method` is \"", attrs.GetString("method"),
-                                     "\"; expected nearest_neighbor, bilinear or bicubic"));
-  }
+  if (!CheckUpsampling(context, out)) return Solve::kFailed;
   Layout layout(attrs.GetString("layout"));
   double scales[] = {attrs.GetDouble("scale_h"), attrs.GetDouble("scale_w")};
   for (size_t s = 0; s < 2; ++s) {
@@ -324,6 +392,47 @@ Solve UpsamplingRelation(TypeContext& context) {
     out[layout.spatial[s]] = *scaled;
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// Data and scales are what dynamic upsampling takes.
+Solve ScaledArgs(TypeContext& context, Types& args) {
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (!CheckUpsampling(context, args[0]->shape.dims)) return Solve::kFailed;
+  for (int i : {1, 2}) {
+    const ir::TensorType& scale = *args[static_cast<size_t>(i)];
+    if (!scale.shape.dims.empty()) return FailRank(context, i, scale.shape.dims.size(), "a scalar");
+    if (!scale.dtype.dtype.is_float()) return FailDType(context, i, scale.dtype.dtype, "a floating-point dtype");
+  }
+  return Solve::kDone;
+}
+
+template <bool is_given>
+Solve DynamicUpsamplingRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  Layout layout(context.attrs().GetString("layout"));
+  for (size_t axis : layout.spatial) out[axis] = is_given ? Dim(0) : context.DataDependentDim();
+  if (is_given && !TakeSize(context, 3, out)) return Solve::kFailed;
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+Solve UpsampledSizeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
+  return ResultTensor(context, {2}, kInt64);
+}
+
+std::vector<Tensor> ComputeUpsampledSize(const ComputeContext& context) {
+  Layout layout(context.attrs().GetString("layout"));
+  auto scaled = [&](size_t s) {
+    Expr extent = Real(te::DimValue(context.input(0).dims()[layout.spatial[s]]));
+    Expr size = extent * Real(context.input(s + 1)({}));
+    return te::Cast(kInt64, Round(UnaryOp::kFloor, size + Real(0.5)));
+  };
+  return {te::ComputeTensor("size", kInt64, {2}, [&](std::span<const Expr> i) {
+    return te::Select(Equal(i[0], te::Index(0)), scaled(0), scaled(1));
+  })};
 }
 
 std::vector<Tensor> ComputeUpsampling(const ComputeContext& context) {
@@ -427,6 +536,18 @@ constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<co
           .compute = compute};
 }
 
+constexpr OpDef Opaque(OpDef op) {
+  op.fusion = FusionClass::kOpaque;
+  return op;
+}
+
+constexpr OpDef Sized(OpDef op) {
+  op.count_op = "dyn.nn.upsampling_size";
+  op.fill_op = "dyn.nn.upsampling_fill";
+  op.num_counts = 2;
+  return op;
+}
+
 constexpr OpDef kOps[] = {
     Op("image.resize1d", "images of another length", kInputs, kResize1dAttrs, ResizeRelation<3>, ComputeResize),
     Op("image.resize2d", "images of another height and width", kInputs, kResize2dAttrs, ResizeRelation<4>,
@@ -434,6 +555,14 @@ constexpr OpDef kOps[] = {
     Op("image.resize3d", "images of another depth, height and width", kInputs, kResize3dAttrs, ResizeRelation<5>,
        ComputeResize),
     Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation, ComputeUpsampling),
+    Op("dyn.image.resize2d", "images of another height and width", kDynamicInputs, kResize2dAttrs,
+       DynamicResizeRelation, ComputeDynamicResize),
+    Sized(Opaque(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
+                    DynamicUpsamplingRelation<false>, nullptr))),
+    Opaque(Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
+              kDynamicUpsamplingAttrs, UpsampledSizeRelation, ComputeUpsampledSize)),
+    Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
+       DynamicUpsamplingRelation<true>, ComputeUpsampling),
     Op("image.crop_and_resize", "boxes cut from images, all of one size", kCropInputs, kCropAttrs, CropRelation,
        ComputeCrop),
 };

@@ -24,8 +24,6 @@ constexpr Input kAdvInputs[] = {{"inputs", "a tuple of data and an integer tenso
 constexpr AttrSpec kSearchAttrs[] = {{"right", AttrType::kBool, "False", "behind equal elements, else before them"},
                                      {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
 
-bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
-
 Solve SearchSortedRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;

@@ -145,6 +145,7 @@ struct OpDef {
   // Where the number of results depends on all elements: a call is `fill_op(args..., count_op(args...))`, with the
   // same attributes (passes/count_results.h). Then `compute` is for calls whose shape is known, or null.
   std::string_view count_op = "";
+  int64_t num_counts = 0;  // 0: count_op gives a scalar; else a vector of so many
   std::string_view fill_op = "";
   // Binary operator text ("+"), if it has one; used by parser and printer.
   std::string_view infix = "";

@@ -18,7 +18,7 @@ std::vector<const OpDef*> MakeTable() {
         NeuralOps(), GatherOps(),  SortOps(),           ConvolutionOps(), PoolingOps(),   LossOps(),
         NormOps(),   BlockOps(),   WindowGradientOps(), ImageOps(),       LookupOps(),    PatchOps(),
         EinsumOps(), RandomOps(),  AnnotationOps(),     FixedPointOps(),  QuantizedOps(), QuantizedContractionOps(),
-        PadOps(),    DynamicOps(), CountedOps()}) {
+        PadOps(),    DynamicOps(), CountedOps(),        ScatterOps(),     VisionOps(),    BlockedConvolutionOps()}) {
     for (const OpDef& op : family) table.push_back(&op);
   }
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });

@@ -35,6 +35,8 @@ Solve BroadcastCompareRelation(TypeContext& context);
 // bool in, bool out, broadcast.
 Solve BroadcastLogicalRelation(TypeContext& context);
 
+inline bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
+
 // Requires that an axis of extent `small` can be repeated to extent `big`: equal, or 1.
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
 

@@ -75,6 +75,23 @@ Solve WithDType(TypeContext& context, DataType dtype) {
 Solve CastRelation(TypeContext& context) { return WithDType(context, DTypeAttr(context.attrs(), "dtype", kFloat32)); }
 Solve PredicateRelation(TypeContext& context) { return WithDType(context, kBool); }
 
+Solve ReinterpretRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  if (tensor == nullptr) return Solve::kStuck;
+  DataType to = DTypeAttr(context.attrs(), "dtype", tensor->dtype.dtype);
+  if (to.bits == tensor->dtype.dtype.bits) return WithDType(context, to);
+  return FailDType(context, 0, tensor->dtype.dtype, absl::StrCat("a dtype of as many bits as ", to.ToString()));
+}
+
+std::vector<Tensor> ComputeReinterpret(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  DataType dtype = context.output().dtype;
+  return {te::ComputeTensor("reinterpret", dtype, data.dims(),
+                            [&](std::span<const Expr> i) { return te::Bitcast(dtype, data(i)); })};
+}
+
 Solve CastLikeRelation(TypeContext& context) {
   bool failed = false;
   const ir::TensorType* like = TensorArg(context, 1, &failed);
@@ -199,6 +216,13 @@ constexpr OpDef kOps[] = {
      .type_relation = CastRelation,
      .fusion = FusionClass::kElementwise,
      .compute = ComputeCast},
+    {.name = "reinterpret",
+     .summary = "the bits of x as another dtype of that size",
+     .inputs = kInputs,
+     .attrs = kCastAttrs,
+     .type_relation = ReinterpretRelation,
+     .fusion = FusionClass::kElementwise,
+     .compute = ComputeReinterpret},
     {.name = "cast_like",
      .summary = "x converted to the dtype of `like`",
      .inputs = kLikeInputs,

@@ -41,7 +41,8 @@ class Counter : public Rewriter {
     if (callee == nullptr || callee->op->count_op.empty() || HasKnownShape(call->type)) return value;
     auto* count =
         arena_.New<ir::Call>(Operator(callee->op->count_op, callee->span), call->args, call->attrs, call->span);
-    count->type = ir::MakeTensorType(arena_, {}, kInt64);
+    int64_t counts = callee->op->num_counts;
+    count->type = ir::MakeTensorType(arena_, counts == 0 ? Dims{} : Dims{Dim(counts)}, kInt64);
     ir::Var* var = NewVar(arena_, "count", count->type, call->span);
     chain.push_back({var, count, call->span});
     std::vector<ir::Expr*> args = call->args;

@@ -141,6 +141,7 @@ def _resize(case, dtype):
     case("image.resize1d", "image.resize1d(%a, size=[9])", [line], np.einsum("xw,ncw->ncx", _matrix(5, 9, "linear", "half_pixel", ""), wide(line)).astype(dtype), tolerance)
     axes = [_matrix(n, m, "linear", "half_pixel", "") for n, m in ((3, 5), (4, 2), (2, 3))]
     case("image.resize3d", "image.resize3d(%a, size=[5, 2, 3])", [volume], np.einsum("zd,yh,xw,ncdhw->nczyx", *axes, wide(volume)).astype(dtype), tolerance)
+    _dynamic(case, images, resized, roi, expected, tolerance)
     case("nn.upsampling", "nn.upsampling(%a, scale_h=2f, scale_w=3f)", [images], images.repeat(2, axis=2).repeat(3, axis=3))
     case("nn.upsampling", 'nn.upsampling(%a, scale_h=2f, scale_w=2f, method="bilinear")', [images],
          resized([8, 10], "linear", "half_pixel", "").astype(dtype), tolerance)
@@ -148,6 +149,27 @@ def _resize(case, dtype):
          resized([8, 15], "linear", "align_corners", "").astype(dtype), tolerance)
     case("nn.upsampling", 'nn.upsampling(%a, scale_h=1.5f, scale_w=2f, method="bicubic")', [images],
          resized([6, 10], "cubic", "half_pixel", "").astype(dtype), tolerance)
+
+
+def _dynamic(case, images, resized, roi, cropped, tolerance):
+    dtype, no_roi = str(images.dtype), np.zeros(0, "float32")
+    for size, method, mode in [((8, 10), "linear", "half_pixel"), ((3, 7), "cubic", "align_corners"), ((1, 4), "nearest_neighbor", "asymmetric")]:
+        attrs = f'method="{method}", coordinate_transformation_mode="{mode}"'
+        case("dyn.image.resize2d", f"dyn.image.resize2d(%a, %b, %c, {attrs})", [images, np.array(size, "int64"), no_roi],
+             resized(size, method, mode, "round").astype(dtype), tolerance, fixed="bc")
+    case("dyn.image.resize2d", 'dyn.image.resize2d(%a, %b, %c, layout="NHWC")', [images.transpose(0, 2, 3, 1).copy(), np.array([0, 3], "int32"), no_roi],
+         np.zeros((1, 0, 3, 2), dtype), tolerance, fixed="bc")
+    case("dyn.image.resize2d", 'dyn.image.resize2d(%a, %b, %c, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9f)',
+         [images, np.array([3, 6], "int32"), np.array(roi, "float32")], cropped.astype(dtype), tolerance, fixed="bc")
+    for scales, size, method, mode, attrs in [((2, 3), (8, 15), "nearest_neighbor", "asymmetric", ""),
+                                              ((1.5, 0.5), (6, 3), "linear", "half_pixel", ', method="bilinear"'),
+                                              ((2, 3), (8, 15), "linear", "align_corners", ', method="bilinear", align_corners=True'),
+                                              ((1.5, 2), (6, 10), "cubic", "half_pixel", ', method="bicubic"')]:
+        up = resized(size, method, mode, "floor").astype(dtype)
+        down_up = [images] + [np.asarray(scale, "float32") for scale in scales]
+        case("dyn.nn.upsampling", f"dyn.nn.upsampling(%a, %b, %c{attrs})", down_up, up, tolerance)
+        case("dyn.nn.upsampling_fill", f"dyn.nn.upsampling_fill(%a, %b, %c, %d{attrs})", down_up + [np.array(size, "int64")], up, tolerance, fixed="d")
+        case("dyn.nn.upsampling_size", f"dyn.nn.upsampling_size(%a, %b, %c{attrs})", down_up, np.array(size, "int64"))
 
 
 def _crops(case, dtype):

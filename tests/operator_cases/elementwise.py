@@ -59,5 +59,14 @@ def cases(case):
         case("cast", f'cast(%a, dtype="{target}")', [x], x.astype(target))
         case("cast_like", "cast_like(%a, %b)", [x, np.zeros((1,), target)], x.astype(target))
     edge = np.array([1e30, -1e30, np.nan, np.inf, 300.7, -3.9], np.float32)
+    for sizes in (["int8", "uint8"], ["int16", "uint16", "float16"], ["int32", "uint32", "float32"], ["int64", "uint64", "float64"]):
+        for source, target in itertools.product(sizes, sizes):
+            x = random((3, 5), source, "bits")
+            case("reinterpret", f'reinterpret(%a, dtype="{target}")', [x], x.view(target))
+            if target != "float16" or source == "float16":  # whose NaNs need not keep their bits
+                case("reinterpret", f'reinterpret(reinterpret(%a + %a, dtype="{target}"), dtype="{source}")', [x], x + x)
+            case("reinterpret", f'reinterpret(%a, dtype="{target}")', [x[:0]], x[:0].view(target))
+    bits = np.array([0x3F80, 0xC000, 0x8000], "uint16")
+    case("reinterpret", 'cast(reinterpret(%a, dtype="bfloat16"), dtype="float32")', [bits], np.array([1, -2, -0.0], "float32"))
     case("cast", 'cast(%a, dtype="int32")', [edge], np.array([2**31 - 1, -(2**31), 0, 2**31 - 1, 300, -3], np.int32))
     case("cast", 'cast(%a, dtype="uint8")', [edge], np.array([255, 0, 0, 255, 255, 0], np.uint8))

@@ -65,6 +65,20 @@ def cases(case):
         up = random((4, 3, 3, 2), dtype, "up")
         case("nn.conv2d_transpose", "nn.conv2d_transpose(%a, %b, strides=[2, 2], padding=[1, 0], output_padding=[1, 0])", [images, up],
              _conv2d_transpose(wide(images), wide(up), (2, 2), (1, 0), (1, 0)).astype(dtype), tolerance * 4)
+        thick = random((2, 3, 2, 1, 2), dtype, "thick")
+        case("nn.conv3d_transpose", "nn.conv3d_transpose(%a, %b)", [volume, thick],
+             _conv3d_transpose(wide(volume), wide(thick), (1, 1, 1)).astype(dtype), tolerance * 4)
+        case("nn.conv3d_transpose", "nn.conv3d_transpose(%a, %b, strides=[2, 1, 3], padding=[1, 0, 1], output_padding=[1, 0, 0])", [volume, thick],
+             np.pad(_conv3d_transpose(wide(volume), wide(thick), (2, 1, 3)), ((0, 0), (0, 0), (0, 1), (0, 0), (0, 0)))[:, :, 1:-1, :, 1:-1].astype(dtype), tolerance * 4)
+        for attrs, options in [("", {}), ("strides=[2, 1], padding=[1, 0, 2, 1], ", dict(stride=(2, 1), pad=(1, 0, 2, 1))), ("dilation=[2, 1], ", dict(dilation=(2, 1)))]:
+            for i, o in [(4, 3), (2, 6), (1, 1)]:
+                layouts = f'data_layout="NCHW{i}c", kernel_layout="OIHW{i}i{o}o", out_layout="NCHW{o}c"'
+                case("nn.contrib_conv2d_NCHWc", f"nn.contrib_conv2d_NCHWc(%a, %b, {attrs}{layouts})", [_blocks(images, i), _filter_blocks(filters, i, o)],
+                     _blocks(conv2d(wide(images), wide(filters), **options), o).astype(dtype), tolerance * 4)
+        layouts = 'data_layout="NCHW2c", kernel_layout="OIHW2i3o"'
+        case("nn.contrib_conv2d_NCHWc", f"nn.contrib_conv2d_NCHWc(%a, %b, groups=2, channels=6, kernel_size=[3, 2], {layouts})",
+             [_blocks(images, 2), _filter_blocks(filters[:, :2], 2, 3)],
+             _blocks(conv2d(wide(images), wide(filters[:, :2]), groups=2), 3).astype(dtype), tolerance * 4)
         case("nn.conv1d_transpose", "nn.conv1d_transpose(%a, %b, strides=[2])", [lines, random((3, 2, 3), dtype, "up1")],
              _conv2d_transpose(wide(lines)[:, :, None], wide(random((3, 2, 3), dtype, "up1"))[:, :, None], (1, 2), (0, 0), (0, 0))[:, :, 0].astype(dtype), tolerance * 4)
         for average in (False, True):
@@ -131,6 +145,24 @@ def _conv3d(x, w):
     for d, i, j in itertools.product(*map(range, out.shape[2:])):
         part = x[:, :, d:d + w.shape[2], i:i + w.shape[3], j:j + w.shape[4]]
         out[:, :, d, i, j] = np.einsum("ncdhw,ocdhw->no", part, w)
+    return out
+
+
+def _blocks(images, size):
+    n, c, height, width = images.shape
+    return images.reshape(n, c // size, size, height, width).transpose(0, 1, 3, 4, 2).copy()
+
+
+def _filter_blocks(w, i, o):
+    outputs, inputs, height, width = w.shape
+    return w.reshape(outputs // o, o, inputs // i, i, height, width).transpose(0, 2, 4, 5, 3, 1).copy()
+
+
+def _conv3d_transpose(x, w, stride):
+    out = np.zeros((x.shape[0], w.shape[1]) + tuple((x.shape[2 + k] - 1) * stride[k] + w.shape[2 + k] for k in range(3)))
+    for at in itertools.product(*map(range, x.shape[2:])):
+        where = tuple(slice(at[k] * stride[k], at[k] * stride[k] + w.shape[2 + k]) for k in range(3))
+        out[(slice(None), slice(None)) + where] += np.einsum("nc,codhw->nodhw", x[(slice(None), slice(None)) + at], w)
     return out
 
 

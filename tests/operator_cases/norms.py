@@ -47,6 +47,7 @@ def cases(case):
         for op, attrs in [("checkpoint", ""), ("stop_fusion", ""), ("cast_hint", ', dtype="float16"'),
                           ("compiler_begin", ', compiler="x"'), ("compiler_end", ', compiler="x"')]:
             case(f"annotation.{op}", f"annotation.{op}(%a{attrs})", [images], images)
+        case("debug", "debug(%a) + %a", [images], images + images)
         step, low, high = (np.asarray(v, dtype) for v in (0.25, -3, 5))
         op = "relay.op.annotation.simulated_quantize"
         case(op, f"{op}(%a, %b, %c, %d, kind=1)", [images, step, low, high],

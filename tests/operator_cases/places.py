@@ -29,6 +29,12 @@ def cases(case):
         case("gather_nd", "gather_nd(%a, %b, batch_dims=1)", [x, batched], x[np.arange(4), batched[0]])
         indices = np.array([[0, 2, 2], [4, 0, 2]], "int32")
         data, updates = random((5, 3), dtype, "data"), random((2, 3), dtype, "updates")
+        if dtype.startswith("float"):
+            total, count = data.copy(), np.ones_like(data)
+            for i, j in itertools.product(range(2), range(3)):
+                total[indices[i, j], j] += updates[i, j]
+                count[indices[i, j], j] += 1
+            case("scatter_elements", 'scatter_elements(%a, %b, %c, axis=-2, reduction="mean")', [data, indices, updates], total / count)
         for mode in ["update", "add", "mul", "min", "max"]:
             expected = data.copy()
             for i, j in itertools.product(range(2), range(3)):
@@ -64,6 +70,16 @@ def cases(case):
         summed = random((4, 3, 5), dtype, "collapse")
         case("collapse_sum_like", "collapse_sum_like(%a, %b)", [summed, random((3, 1), dtype)],
              summed.sum(axis=(0, 2), keepdims=True, dtype=dtype)[0], 1e-5)
+        for shape in [(3, 1), (4, 1, 5), (5,), (), (4, 3, 5)]:
+            axes = tuple(k for k in range(3) if k < 3 - len(shape) or shape[k - 3 + len(shape)] == 1)
+            total = summed.sum(axis=axes, dtype=dtype).reshape(shape)
+            extents = np.array(shape, "int32")
+            case("collapse_sum_to", "collapse_sum_to(%a, %b)", [summed, extents], total, 1e-5, fixed="b")
+            case("collapse_sum_to", f"collapse_sum_to(%a, Constant({list(shape)}, ({len(shape)}), int64))", [summed], total, 1e-5)
+        case("collapse_sum_to", "collapse_sum_to(%a, %b)", [summed[:, :0], np.array([4, 1, 5], "int64")],
+             np.zeros((4, 1, 5), dtype), fixed="b")
+        _sparse(case, dtype)
+        _sorts(case, dtype)
     case("arange", "arange(1, 10, 3, dtype=\"int32\")", [], np.arange(1, 10, 3, dtype="int32"))
     case("arange", "arange(0f, 1f, 0.25f, dtype=\"float32\")", [], np.arange(0, 1, 0.25, dtype="float32"))
     case("arange", "arange(5, 0, -2)", [], np.arange(5, 0, -2, dtype="int32"))
@@ -78,6 +94,15 @@ def cases(case):
         case("topk", "topk(%a, k=5).1", [x], order.astype("int32"))
     nan = np.array([2, np.nan, 1, np.inf], np.float32)
     case("sort", "sort(%a)", [nan], np.sort(nan))
+    case("argsort", "argsort(%a, is_ascend=False)", [nan], np.array([3, 0, 2, 1], "int32"))
+    zeros = np.array([0.0, -0.0, -1, 0.0, -0.0, -np.inf, -np.nan], np.float64)
+    case("argsort", "argsort(%a)", [zeros], np.array([5, 2, 0, 1, 3, 4, 6], "int32"))
+    for dtype in ["int8", "int64", "uint64", "uint16", "float16"]:
+        x = random((4, 40), dtype, "order")
+        if dtype in ("int64", "uint64"):
+            x[0, :3] = np.iinfo(dtype).max, np.iinfo(dtype).min, np.iinfo(dtype).max - 1
+        case("argsort", "argsort(%a)", [x], np.argsort(x, axis=-1, kind="stable").astype("int32"))
+        case("sort", "sort(%a, is_ascend=False)", [x], np.sort(x, axis=-1)[:, ::-1])
 
 
 def _fold(array, at, value, mode):
@@ -89,3 +114,42 @@ def _fold(array, at, value, mode):
         array[at] *= value
     else:
         array[at] = (min if mode == "min" else max)(array[at], value)
+
+
+def _sparse(case, dtype):
+    """The last of several values of one place stays."""
+    for places in ([2, 0, 5, 2], [3], []):
+        at = np.array(places, "int32")
+        values, fill = random((len(at),), dtype, "sparse", len(at)), np.asarray(1, dtype)
+        expected = np.full(7, 1, dtype)
+        expected[at] = values
+        shape = np.array([7], "int64")
+        case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[7])", [at, values, fill], expected)
+        case("dyn.sparse_to_dense", "dyn.sparse_to_dense(%a, %b, %c, %d)", [at, values, fill, shape], expected, fixed="d")
+    pairs = np.array([[1, 2], [0, 0], [1, 2]], "int64")
+    values, fill = random((3,), dtype, "pairs"), np.asarray(0, dtype)
+    expected = np.zeros((2, 4), dtype)
+    expected[0, 0], expected[1, 2] = values[1:]
+    case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[2, 4])", [pairs, values, fill], expected, fixed="a")
+    case("dyn.sparse_to_dense", "dyn.sparse_to_dense(%a, %b, %c, %d)", [pairs, values, fill, np.array([2, 4], "int32")], expected, fixed="ad")
+    one = np.zeros(5, dtype)
+    one[3] = values[0]
+    case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[5])", [np.asarray(3), values[0], fill], one)
+
+
+def _sorts(case, dtype):
+    """Ties, rows of every length that sorting treats in its own way, other axes, nothing at all."""
+    for shape, axis in [((2, 33, 2), 1), ((5, 1000), -1), ((300, 2), 0), ((3, 0), 1), ((0, 3), -1), ((1,), 0), ((4, 1), -1)]:
+        x = random(shape, dtype, "ties", axis)
+        if dtype.startswith("float"):
+            x = np.round(x * 4) / 4 * np.asarray(1, dtype)
+        up = np.argsort(x, axis=axis, kind="stable")
+        down = np.argsort(-x.astype("float64"), axis=axis, kind="stable")
+        case("argsort", f"argsort(%a, axis={axis})", [x], up.astype("int32"))
+        case("argsort", f'argsort(%a, axis={axis}, is_ascend=False, dtype="int64")', [x], down)
+        case("sort", f"sort(%a, axis={axis})", [x], np.take_along_axis(x, up, axis))
+        first = np.take(down, np.arange(min(3, shape[axis])), axis=axis)
+        case("topk", f'topk(%a, k=3, axis={axis}, ret_type="indices")', [x], first.astype("int32"))
+        case("cumsum", f"cumsum(%a, axis={axis}, exclusive=True)", [x], np.cumsum(x, axis=axis, dtype=dtype) - x)
+    whole = random((70, 50), dtype, "whole")
+    case("sort", "sort(reshape(%a, newshape=[-1]))", [whole], np.sort(whole, axis=None))

@@ -67,6 +67,17 @@ TEST(RunRecipeTest, StoresOutsideAreErrors) {
       << result.status();
 }
 
+TEST(RunRecipeTest, KeysOutsideAreErrors) {
+  const Dim rows = Dim::Var(0, "n");
+  for (const Dim& keys : {rows + 1, Dim(-1), Dim(int64_t{1} << 62)}) {
+    Executable program = Recipes();
+    program.recipes[0].nests[3].extents[0] = keys;
+    absl::StatusOr<Value> result = RunMain(program, Args(7));
+    EXPECT_NE(std::string(result.status().message()).find("writes outside its results"), std::string::npos)
+        << keys.ToString() << ": " << result.status();
+  }
+}
+
 TEST(RunRecipeTest, LoadsOutsideAreZeros) {
   Executable program = Recipes();
   RecipeNest& nest = program.recipes[0].nests[0];
@@ -86,13 +97,13 @@ TEST(RunRecipeTest, DamagedRecipesDoNoHarm) {
     Executable program = Recipes();
     KernelRecipe& recipe = program.recipes[0];
     for (size_t changes = 1 + pick(3); changes > 0; --changes) {
-      RecipeNest& nest = recipe.nests[pick(2)];
+      RecipeNest& nest = recipe.nests[pick(recipe.nests.size())];
       RecipeStep& step = nest.steps[pick(nest.steps.size())];
       switch (pick(10)) {
         case 0: step.a = static_cast<uint32_t>(pick(8)); break;
         case 1: step.b = static_cast<uint32_t>(pick(8)); break;
         case 2: step.function = static_cast<uint8_t>(pick(34)); break;
-        case 3: step.buffer = static_cast<uint32_t>(pick(5)); break;
+        case 3: step.buffer = static_cast<uint32_t>(pick(6)); break;
         case 4: step.bits = static_cast<int64_t>(random()); break;
         case 5: step.dtype = dtypes[pick(std::size(dtypes))]; break;
         case 6: nest.axes[0] = dims[pick(4)]; break;

@@ -197,7 +197,8 @@ void NestEmitter::Begin(const std::string& name) {
   unsigned next = 2;
   for (const te::Tensor& tensor : result_.tensors) {
     if (MayOverlap(tensor)) {
-      group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
+      // A scan reads what other positions stored.
+      if (!nest_.tensors[0].tensor->self) group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
     } else {
       function->addParamAttr(next, llvm::Attribute::NoAlias);
     }
