@@ -197,7 +197,7 @@ absl::StatusOr<Value> ToValue(const Handle& root) {
     auto [it, is_new] = done.try_emplace(object);
     if (!fields_done && !is_new) {
       if (it->second) continue;
-      return absl::FailedPreconditionError("the result contains itself through a reference, so it has no finite form");
+      return absl::InvalidArgumentError("the result has a cycle of references, and so no end");
     }
     bool is_data =
         object->kind == ObjectKind::kTuple || object->kind == ObjectKind::kAdt || object->kind == ObjectKind::kRef;

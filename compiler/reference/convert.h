@@ -43,7 +43,7 @@ class ArgumentReader {
 std::string TensorMismatch(const Literal& tensor, const ir::TensorType& type,
                            absl::flat_hash_map<int64_t, int64_t>* dims);
 
-// kFailedPrecondition where references make the value contain itself.
+// kInvalidArgument where references make the value contain itself.
 absl::StatusOr<Value> ToValue(const Handle& handle);
 
 }  // namespace rvm::reference

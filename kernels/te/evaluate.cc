@@ -94,6 +94,13 @@ int64_t IntBinary(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
   return 0;
 }
 
+// The `maximum` and `minimum` of IEEE 754: NaN wins, and -0 is less than 0.
+double Extreme(BinaryOp op, double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::nan("");
+  bool less = a < b || (a == b && std::signbit(a));
+  return less == (op == BinaryOp::kMaximum) ? b : a;
+}
+
 double FloatArithmetic(BinaryOp op, double a, double b) {
   switch (op) {
     case BinaryOp::kAdd: return a + b;
@@ -105,8 +112,8 @@ double FloatArithmetic(BinaryOp op, double a, double b) {
     case BinaryOp::kTruncDivide: return std::trunc(a / b);
     case BinaryOp::kTruncMod: return std::fmod(a, b);
     case BinaryOp::kPower: return std::pow(a, b);
-    case BinaryOp::kMaximum: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
-    case BinaryOp::kMinimum: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b);
+    case BinaryOp::kMaximum:
+    case BinaryOp::kMinimum: return Extreme(op, a, b);
     default: RVM_UNREACHABLE("a bitwise operation on floats");
   }
 }

@@ -73,6 +73,14 @@ template <typename T>
   }
 }
 
+// Of two equal floats, which differ in sign if they are zeros: the bits in both, or in either.
+template <bool both, typename T>
+[[gnu::always_inline]] inline T BothOrEitherBits(T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  Bits x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b);
+  return std::bit_cast<T>(both ? x & y : x | y);
+}
+
 template <typename T>
 [[gnu::always_inline]] inline T FloatBinary(BinaryOp op, T a, T b) {
   T nan = std::numeric_limits<T>::quiet_NaN();
@@ -88,8 +96,8 @@ template <typename T>
     case BinaryOp::kTruncDivide: return static_cast<T>(std::trunc(x / y));
     case BinaryOp::kTruncMod: return std::fmod(a, b);
     case BinaryOp::kPower: return std::pow(a, b);
-    case BinaryOp::kMaximum: return a != a || b != b ? nan : (a > b ? a : b);
-    case BinaryOp::kMinimum: return a != a || b != b ? nan : (a < b ? a : b);
+    case BinaryOp::kMaximum: return a != a || b != b ? nan : a == b ? BothOrEitherBits<true>(a, b) : (a > b ? a : b);
+    case BinaryOp::kMinimum: return a != a || b != b ? nan : a == b ? BothOrEitherBits<false>(a, b) : (a < b ? a : b);
     default: return a;
   }
 }
