@@ -52,7 +52,7 @@ struct Compiled {
       problem = diagnostics.Render();
       return;
     }
-    absl::StatusOr<ir::Module> passed = passes::RunPasses(module, entries, level);
+    absl::StatusOr<ir::Module> passed = passes::RunPasses(module, entries, level, diagnostics);
     if (!passed.ok()) {
       problem = std::string(passed.status().message());
       return;

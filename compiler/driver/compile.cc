@@ -12,6 +12,7 @@
 #include "compiler/driver/params.h"
 #include "compiler/driver/version.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "compiler/passes/specialize.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
@@ -156,6 +157,10 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
   return module;
 }
 
+absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+  return passes::Specialize(module, DefaultEntries(module), diagnostics).status();
+}
+
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options) {
   std::vector<std::string> unused;
@@ -163,7 +168,7 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
-  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, options.observer));
+  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, diagnostics, options.observer));
   RVM_ASSIGN_OR_RETURN(
       bytecode::EmittedProgram program,
       bytecode::EmitProgram(module, entries, diagnostics.sources(),

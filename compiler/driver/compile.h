@@ -41,6 +41,9 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         const std::vector<std::string>& params_files = {},
                                         std::vector<std::string>* unused_tensors = nullptr);
 
+// Makes the instances of polymorphic functions that the default entries reach, for what is wrong with one of them.
+absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
+
 // A type parameter that keeps `function` from being an entry, or null: dims may stay open in an
 // executable; types, shapes and dtypes may not.
 const ir::TypeParam* OpenTypeParam(const ir::Function& function);

@@ -93,16 +93,23 @@ class ForwardContext : public TypeContext {
 
 }  // namespace
 
-absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
+absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_view name, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,
                                            const ValueDims& value_dims) {
   ForwardContext context(attrs, args, values, arena, value_dims);
-  Solve solve = op.type_relation(context);
+  Solve solve = relation(context);
   absl::StatusOr<DerivedResult> result = context.Finish(solve);
   if (result.ok()) return result;
   return absl::InvalidArgumentError(
-      absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "`: ", result.status().message()));
+      absl::StrCat("`", absl::string_view(name.data(), name.size()), "`: ", result.status().message()));
+}
+
+absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
+                                           std::span<const ir::Type* const> args,
+                                           std::span<const Literal* const> values, ir::Arena& arena,
+                                           const ValueDims& value_dims) {
+  return DeriveResult(op.type_relation, op.name, attrs, args, values, arena, value_dims);
 }
 
 }  // namespace rvm::ops

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,10 @@ using ValueDims = std::function<Dim(size_t arg, int64_t element)>;
 // `args` have no holes; their dims may be variables. `values[i]` is the argument's constant
 // value or null; `value_dims` is asked for elements of those that are null. kInvalidArgument with the relation's own
 // message where it does not hold.
+absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_view name, const ir::Attrs& attrs,
+                                           std::span<const ir::Type* const> args,
+                                           std::span<const Literal* const> values, ir::Arena& arena,
+                                           const ValueDims& value_dims);
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,

@@ -27,9 +27,10 @@ inline std::string After(std::string_view name, std::string source, int opt_leve
   }
   std::optional<ir::Module> seen;
   absl::StatusOr<ir::Module> result =
-      RunPasses(module, {"main"}, opt_level, [&](const PassInfo& pass, const ir::Module& after) {
+      RunPasses(module, {"main"}, opt_level, diagnostics, [&](const PassInfo& pass, const ir::Module& after) {
         if (pass.name == name) seen = after;
       });
+  if (!diagnostics.ok()) return diagnostics.Render();
   if (!result.ok()) return result.status().ToString();
   if (!seen) return absl::StrCat("no such pass at level ", opt_level);
   seen->adts.clear();

@@ -17,7 +17,9 @@ namespace {
 
 constexpr PassInfo kPasses[] = {
     {"specialize", "one copy of each function per list of type arguments", 0,
-     [](const ir::Module& module, const PassContext& context) { return Specialize(module, context.entries); }},
+     [](const ir::Module& module, const PassContext& context) {
+       return Specialize(module, context.entries, context.diagnostics);
+     }},
     {"inline", "function bodies in place of calls", 1,
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
        return Inline(module, context.entries);
@@ -53,8 +55,8 @@ constexpr PassInfo kPasses[] = {
 std::span<const PassInfo> AllPasses() { return kPasses; }
 
 absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries, int opt_level,
-                                     const PassObserver& observer) {
-  PassContext context{entries, opt_level};
+                                     diagnostics::Diagnostics& diagnostics, const PassObserver& observer) {
+  PassContext context{entries, opt_level, diagnostics};
   ir::Module current = module;
   for (const PassInfo& pass : AllPasses()) {
     if (opt_level < pass.min_opt_level) continue;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::passes {
@@ -16,6 +17,7 @@ namespace rvm::passes {
 struct PassContext {
   const std::vector<std::string>& entries;  // the functions that can be called from outside
   int opt_level;
+  diagnostics::Diagnostics& diagnostics;
 };
 
 struct PassInfo {
@@ -32,9 +34,10 @@ std::span<const PassInfo> AllPasses();
 using PassObserver = std::function<void(const PassInfo&, const ir::Module&)>;
 
 // Takes a typed module without free variables; gives what bytecode::EmitProgram takes. Nodes
-// of `module` are not changed, its arena grows. Statuses are those of the passes.
+// of `module` are not changed, its arena grows. Statuses are those of the passes; what a pass refuses
+// of the program is among the diagnostics, too.
 absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries, int opt_level,
-                                     const PassObserver& observer = nullptr);
+                                     diagnostics::Diagnostics& diagnostics, const PassObserver& observer = nullptr);
 
 }  // namespace rvm::passes
 

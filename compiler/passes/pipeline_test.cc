@@ -37,7 +37,7 @@ def @main(%x: Tensor[(4), float32]) { let %l = fn (%i: int32) -> int32 { %i + @f
 )");
   ASSERT_TRUE(text::ParseModule(id, module, diagnostics) && typing::InferTypes(module, diagnostics));
   std::string before = text::PrintModule(module);
-  ASSERT_TRUE(RunPasses(module, {"main"}, 2).ok());
+  ASSERT_TRUE(RunPasses(module, {"main"}, 2, diagnostics).ok());
   EXPECT_EQ(text::PrintModule(module), before);
 }
 

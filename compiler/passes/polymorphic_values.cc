@@ -6,6 +6,7 @@
 
 namespace rvm::passes {
 
+using diagnostics::DiagnosticKind;
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
@@ -107,13 +108,17 @@ TypeArg CanonicalArg(ir::Arena& arena, const TypeArg& arg, std::vector<const Typ
 
 void PolymorphicTypes::BeginRun() {
   grew_ = false;
-  status_ = absl::OkStatus();
+  refused_ = false;
   lowered_.clear();
   tuples_.clear();
   origins_.clear();
   definitions_.clear();
   constructors_.clear();
   new_adts_.clear();
+}
+
+void PolymorphicTypes::Refuse(ir::Span span, DiagnosticKind kind, std::string message) {
+  if (!std::exchange(refused_, true)) diagnostics_.Error(span, kind, std::move(message));
 }
 
 std::optional<PolymorphicInstance> PolymorphicTypes::Solve(const ir::FuncType& type, const Type* instance) {
@@ -147,8 +152,8 @@ size_t PolymorphicTypes::Demand(const ir::FuncType& type, PolymorphicInstance in
     if (text(known[i]) == wanted) return i;
   }
   if (known.size() >= kMaxInstances || wanted.size() > kMaxTypeText) {
-    Fail(absl::ResourceExhaustedError(
-        absl::StrCat("a function of type `", ir::TypeToString(&type), "` is called with ever new type arguments")));
+    Refuse(place_, DiagnosticKind::kEndlessInstances,
+           absl::StrCat("a function of type `", ir::TypeToString(&type), "` is called with ever new type arguments"));
     return 0;
   }
   known.push_back(std::move(instance));
@@ -215,9 +220,10 @@ const Type* PolymorphicTypes::LowerOnThisStack(const Type* type) {
       return contents == ref.contents ? type : arena_.New<ir::RefType>(contents);
     }
     case ir::TypeKind::kParam:
-      Fail(absl::UnimplementedError(
-          absl::StrCat("the type parameter `", ir::TypeToString(type),
-                       "` is left where a function becomes a value; write it at the function: `fn [A](%x: A) ...`")));
+      Refuse(place_, DiagnosticKind::kOpenTypeParameter,
+             absl::StrCat("the type parameter `", ir::TypeToString(type),
+                          "` stands for nothing where this function becomes a value; expected it to be written at the "
+                          "function: `fn [A](%x: A) ...`"));
       return type;
     case ir::TypeKind::kTensor:
     case ir::TypeKind::kHole: return type;
@@ -236,8 +242,8 @@ const Type* PolymorphicTypes::LowerFunction(const ir::FuncType& type) {
   std::string key = KeyOf(&type);
   auto [entry, added] = tuples_.try_emplace(key, nullptr);
   if (!added && entry->second == nullptr) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("a function of type `", ir::TypeToString(&type), "` is used at a type that holds its own")));
+    Refuse(place_, DiagnosticKind::kPolymorphicInItself,
+           absl::StrCat("a function of type `", ir::TypeToString(&type), "` is used at a type that holds its own"));
     return &type;
   }
   if (!added) return entry->second;
@@ -265,6 +271,8 @@ const Type* PolymorphicTypes::LowerAdt(const ir::AdtType& type) {
 const ir::AdtDef* PolymorphicTypes::LowerDefinition(const ir::AdtDef* adt) {
   auto known = definitions_.find(adt);
   if (known != definitions_.end()) return known->second;
+  // Instances that an earlier run asked for hold what it made of the definition.
+  if (auto original = originals_.find(adt); original != originals_.end()) return LowerDefinition(original->second);
   definitions_[adt] = adt;
   bool holds = false;
   for (const ir::Constructor* constructor : adt->constructors) {
@@ -272,14 +280,15 @@ const ir::AdtDef* PolymorphicTypes::LowerDefinition(const ir::AdtDef* adt) {
   }
   if (!holds) return adt;
   if (!adt->type_params.empty()) {
-    Fail(absl::UnimplementedError(absl::StrCat("the type `", adt->name,
-                                               "` has type parameters and a field that is a polymorphic function; "
-                                               "expected one of the two")));
+    Refuse(adt->span, DiagnosticKind::kPolymorphicField,
+           absl::StrCat("the type `", adt->name,
+                        "` has type parameters and a field that is a polymorphic function; expected one of the two"));
     return adt;
   }
   auto* copy = arena_.New<ir::AdtDef>(*adt);
   definitions_[adt] = copy;
   definitions_[copy] = copy;
+  originals_[copy] = adt;
   new_adts_.push_back(copy);
   for (ir::Constructor*& constructor : copy->constructors) {
     auto* lowered = arena_.New<ir::Constructor>(*constructor);
@@ -386,7 +395,6 @@ class Fitter : public Rewriter {
     copy->body = Fit(copy->body, TypeOf(*copy).result);
     return copy;
   }
-  const absl::Status& status() const { return status_; }
 
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
@@ -423,12 +431,9 @@ class Fitter : public Rewriter {
     std::optional<PolymorphicInstance> instance;
     if (origin != nullptr) instance = types_.Solve(*origin, place);
     if (!instance) {
-      if (status_.ok()) {
-        status_ = absl::UnimplementedError(
-            absl::StrCat("a value of type `", ir::TypeToString(origin != nullptr ? origin : value->type),
-                         "` comes to a place of type `", ir::TypeToString(place),
-                         "`: a polymorphic function inside of data would have to become another"));
-      }
+      types_.Refuse(value->span, DiagnosticKind::kPolymorphicInData,
+                    absl::StrCat("this value comes to a place of type `", ir::TypeToString(place),
+                                 "`; the polymorphic functions in it would have to become others"));
       return value;
     }
     size_t index = types_.Demand(*origin, *instance);
@@ -438,18 +443,16 @@ class Fitter : public Rewriter {
   }
 
   PolymorphicTypes& types_;
-  absl::Status status_;
 };
 
 }  // namespace
 
-absl::StatusOr<ir::Module> FitValues(const ir::Module& module, PolymorphicTypes& types) {
+ir::Module FitValues(const ir::Module& module, PolymorphicTypes& types) {
   Fitter fitter(*module.arena, types);
   std::vector<ir::GlobalFunction> functions;
   for (const ir::GlobalFunction& global : module.functions) {
     functions.push_back({global.name, fitter.FitFunction(*global.function), global.span});
   }
-  if (!fitter.status().ok()) return fitter.status();
   return WithFunctions(module, std::move(functions));
 }
 

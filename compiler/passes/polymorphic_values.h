@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::passes {
@@ -37,7 +36,8 @@ struct PolymorphicInstance {
 
 class PolymorphicTypes {
  public:
-  explicit PolymorphicTypes(ir::Arena& arena) : arena_(arena) {}
+  PolymorphicTypes(ir::Arena& arena, diagnostics::Diagnostics& diagnostics)
+      : arena_(arena), diagnostics_(diagnostics) {}
 
   // A run: what it lowers is forgotten with the next, the instances stay.
   void BeginRun();
@@ -45,7 +45,11 @@ class PolymorphicTypes {
   bool grew() const { return grew_; }
   // Has a type of this run changed by being lowered?
   bool used() const { return !tuples_.empty(); }
-  const absl::Status& status() const { return status_; }
+  // Reports what cannot be done with a polymorphic function; of one run only the first.
+  void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
+  bool refused() const { return refused_; }
+  // Where the program has what is lowered next, for errors. Kept if invalid.
+  void set_place(ir::Span place) { place_ = place.valid() ? place : place_; }
 
   // The type without polymorphic function types. Fails if a type parameter is left in it.
   const ir::Type* Lower(const ir::Type* type);
@@ -76,15 +80,15 @@ class PolymorphicTypes {
   std::string KeyOf(const ir::Type* type);
   void AppendKey(const ir::Type* type, std::string& key);
   void AppendFunctionKey(const ir::FuncType& type, std::string& key);
-  void Fail(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
 
   ir::Arena& arena_;
+  diagnostics::Diagnostics& diagnostics_;
+  ir::Span place_;
+  bool refused_ = false;
   absl::flat_hash_map<std::string, std::vector<PolymorphicInstance>> instances_;  // by KeyOf
+  absl::flat_hash_map<const ir::AdtDef*, const ir::AdtDef*> originals_;           // of lowered definitions
   bool grew_ = false;
   int key_depth_ = 0;
-  absl::Status status_;
   // Of this run.
   absl::flat_hash_map<const ir::Type*, const ir::Type*> lowered_;
   absl::flat_hash_map<std::string, const ir::Type*> tuples_;  // by KeyOf; null: being lowered
@@ -94,9 +98,9 @@ class PolymorphicTypes {
   std::vector<ir::AdtDef*> new_adts_;
 };
 
-// Puts an instance where a polymorphic value comes to a place of a function type. Fails where a
+// Puts an instance where a polymorphic value comes to a place of a function type. Refuses where a
 // value would have to be rebuilt: a list of polymorphic functions as a list of others.
-absl::StatusOr<ir::Module> FitValues(const ir::Module& module, PolymorphicTypes& types);
+ir::Module FitValues(const ir::Module& module, PolymorphicTypes& types);
 
 }  // namespace rvm::passes
 

@@ -6,15 +6,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/instance_operator.h"
 #include "compiler/passes/polymorphic_values.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
 namespace {
 
+using diagnostics::DiagnosticKind;
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
@@ -29,6 +32,12 @@ constexpr size_t kMaxTypeText = size_t{16} << 10;
 // A function literal that is being copied: what its type parameters stand for.
 struct Scope {
   ir::TypeSubstitution substitution;
+  ir::Span used_at;     // where the program asks for this copy
+  std::string used_as;  // "`S` = `(3)`, `T` = `int32`"
+
+  void NoteArg(const TypeParam& param, const std::string& arg) {
+    absl::StrAppend(&used_as, used_as.empty() ? "`" : ", `", param.name, "` = `", arg, "`");
+  }
   absl::flat_hash_map<const ir::Type*, const ir::Type*> types;
 };
 
@@ -54,8 +63,8 @@ struct Instance {
 
 class Specializer : public Rewriter {
  public:
-  Specializer(const ir::Module& module, PolymorphicTypes& types)
-      : Rewriter(*module.arena), module_(module), types_(types) {
+  Specializer(const ir::Module& module, PolymorphicTypes& types, diagnostics::Diagnostics& diagnostics)
+      : Rewriter(*module.arena), module_(module), types_(types), diagnostics_(diagnostics) {
     for (const ir::GlobalFunction& function : module.functions) sources_[function.name] = &function;
   }
 
@@ -70,12 +79,12 @@ class Specializer : public Rewriter {
   TypeArg RewriteTypeArg(const TypeArg& arg) override { return types_.Lower(scope_->substitution.Apply(arena_, arg)); }
 
  private:
-  void DemandEntry(const std::string& name);
+  absl::Status DemandEntry(const std::string& name);
   std::string Demand(const ir::GlobalExpr& use);
   ir::Function* CopyInstance(const Instance& instance);
   ir::Function* WithTypeParams(const ir::Function& function, std::vector<const TypeParam*> type_params);
   ir::Function* CopyLiteral(const ir::Function& function, const std::vector<const TypeParam*>& dims = {});
-  ir::Var* DemandLocal(const ir::Var* of, const ir::Type* type);
+  ir::Var* DemandLocal(const ir::Var* of, const ir::Type* type, ir::Span span);
   bool SolveParams(const ir::FuncType& pattern, const ir::FuncType& type, Scope& scope, std::string& key);
   // `type` in the scope, polymorphic function types as they are.
   const ir::Type* Substitute(const ir::Type* type) { return scope_->substitution.Apply(arena_, type); }
@@ -88,13 +97,12 @@ class Specializer : public Rewriter {
   void LowerPattern(ir::Pattern& pattern);
   Expr* RewriteCallee(const ir::Call& call);
   Expr* EtaExpand(Expr* callee, const ir::Expr* original);
-  void Fail(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
+  Expr* CheckOperator(ir::Call* call);
+  void ReportOperator(const ir::Call& call, std::string message);
 
   const ir::Module& module_;
   PolymorphicTypes& types_;
-  absl::Status status_;
+  diagnostics::Diagnostics& diagnostics_;
   Scope* scope_ = nullptr;
   absl::flat_hash_map<std::string_view, const ir::GlobalFunction*> sources_;
   absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
@@ -105,9 +113,9 @@ class Specializer : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> Specializer::Run(const std::vector<std::string>& entries) {
-  for (const std::string& entry : entries) DemandEntry(entry);
+  for (const std::string& entry : entries) RVM_RETURN_IF_ERROR(DemandEntry(entry));
   std::vector<ir::GlobalFunction> functions;
-  while (status_.ok() && !pending_.empty()) {
+  while (!types_.refused() && !pending_.empty()) {
     Instance instance = std::move(pending_.front());
     pending_.pop_front();
     scope_ = &instance.scope;
@@ -115,33 +123,28 @@ absl::StatusOr<ir::Module> Specializer::Run(const std::vector<std::string>& entr
     locals_.clear();
     functions.push_back({instance.name, CopyInstance(instance), instance.source->span});
   }
-  Fail(types_.status());
-  if (!status_.ok()) return status_;
+  RVM_RETURN_IF_ERROR(diagnostics_.ToStatus());
   ir::Module result = WithFunctions(module_, std::move(functions));
   result.adts.insert(result.adts.end(), types_.adts().begin(), types_.adts().end());
   return result;
 }
 
-void Specializer::DemandEntry(const std::string& name) {
+absl::Status Specializer::DemandEntry(const std::string& name) {
   auto found = sources_.find(name);
-  if (found == sources_.end())
-    return Fail(absl::InvalidArgumentError(absl::StrCat("no function is named `@", name, "`")));
+  if (found == sources_.end()) return absl::InvalidArgumentError(absl::StrCat("no function is named `@", name, "`"));
   const ir::Function& function = *found->second->function;
   for (const TypeParam* param : function.type_params) {
     if (param->kind == ir::Kind::kShapeVar) continue;
-    return Fail(absl::UnimplementedError(absl::StrCat("the entry `@", name, "` has the type parameter `", param->name,
-                                                      "`; an entry may have only parameters of kind `ShapeVar`")));
+    return absl::UnimplementedError(absl::StrCat("the entry `@", name, "` has the type parameter `", param->name,
+                                                 "`; an entry may have only parameters of kind `ShapeVar`"));
   }
-  if (!names_.emplace(name, name).second) return;
-  pending_.push_back({found->second, name, function.type_params, {}});
+  if (names_.emplace(name, name).second) pending_.push_back({found->second, name, function.type_params, {}});
+  return absl::OkStatus();
 }
 
 std::string Specializer::Demand(const ir::GlobalExpr& use) {
   auto found = sources_.find(use.name);
-  if (found == sources_.end()) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("no function is named `@", use.name, "`")));
-    return use.name;
-  }
+  RVM_CHECK(found != sources_.end(), "a typed module calls a function that it does not have");
   const ir::Function& function = *found->second->function;
   Instance instance{found->second, use.name, {}, {}};
   std::vector<std::string> texts;
@@ -159,14 +162,17 @@ std::string Specializer::Demand(const ir::GlobalExpr& use) {
     is_generic = false;
     arg = CanonicalArg(arena_, arg, dims, renaming);
     texts.push_back(ir::TypeArgToString(arg));
+    instance.scope.NoteArg(*param, texts.back());
     instance.scope.substitution.Add(param, std::move(arg));
   }
+  instance.scope.used_at = use.span;
   instance.type_params.insert(instance.type_params.end(), dims.begin(), dims.end());
   if (!is_generic) absl::StrAppend(&instance.name, "[", absl::StrJoin(texts, ", "), "]");
   auto [name, added] = names_.emplace(instance.name, instance.name);
   if (!added) return name->second;
   if (++counts_[found->second] > kMaxInstances || instance.name.size() > kMaxTypeText) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat("`@", use.name, "` calls itself with ever new type arguments")));
+    types_.Refuse(use.span, DiagnosticKind::kEndlessInstances,
+                  absl::StrCat("`@", use.name, "` is called with ever new type arguments"));
     return use.name;
   }
   std::string result = instance.name;
@@ -197,6 +203,7 @@ ir::Function* Specializer::CopyLiteral(const ir::Function& function, const std::
 }
 
 ir::Var* Specializer::RewriteBinder(ir::Var* var) {
+  types_.set_place(var->span);
   ir::Var* copy = NewVar(arena_, var->name, RewriteType(var->type), var->span);
   if (var->annotation != nullptr) copy->annotation = RewriteType(var->annotation);
   vars_[var] = copy;
@@ -230,7 +237,7 @@ Expr* Specializer::FinishLets(const std::vector<Binding>& chain, Expr* body) {
     }
     // Copying one instance may ask for more, also of this function, and may grow `locals_`.
     const ir::Let* let = locals_.at(binding->var).let;
-    for (size_t i = 0; i < locals_.at(binding->var).instances.size() && status_.ok(); ++i) {
+    for (size_t i = 0; i < locals_.at(binding->var).instances.size() && !types_.refused(); ++i) {
       Scope* outer = std::exchange(scope_, locals_.at(binding->var).instances[i].scope.get());
       ir::Var* var = locals_.at(binding->var).instances[i].var;
       reversed.push_back({var, CopyLiteral(*Cast<ir::Function>(let->value)), let->span});
@@ -249,31 +256,35 @@ bool Specializer::SolveParams(const ir::FuncType& pattern, const ir::FuncType& t
     if (arg == found.end()) return false;
     arg->second = types_.Lower(arg->second);
     scope.substitution.Add(param, arg->second);
-    absl::StrAppend(&key, key.empty() ? "" : ", ", ir::TypeArgToString(arg->second));
+    std::string text = ir::TypeArgToString(arg->second);
+    scope.NoteArg(*param, text);
+    absl::StrAppend(&key, key.empty() ? "" : ", ", text);
   }
   return true;
 }
 
-ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type) {
+ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type, ir::Span span) {
   LocalFunction& local = locals_.at(of);
   const ir::Let& let = *local.let;
   auto scope = std::make_unique<Scope>();
   scope->substitution = local.scope->substitution;
+  scope->used_at = span;
   const ir::Type* own = local.scope->substitution.Apply(arena_, let.value->type);
   const auto* instance = DynCast<ir::FuncType>(type);
   std::string key;
   if (instance == nullptr || !SolveParams(*DynCast<ir::FuncType>(own), *instance, *scope, key)) {
-    Fail(absl::UnimplementedError(absl::StrCat("the local function `%", let.var->name, "` of type `",
-                                               ir::TypeToString(own), "` is used as a `", ir::TypeToString(type),
-                                               "`, which does not determine its type parameters")));
+    types_.Refuse(
+        span, DiagnosticKind::kUndeterminedInstance,
+        absl::StrCat("the local function `%", let.var->name, "` of type `", ir::TypeToString(own), "` is used as a `",
+                     ir::TypeToString(type), "`, which does not determine its type parameters"));
     return let.var;
   }
   for (const LocalFunction::Instance& known : local.instances) {
     if (known.key == key) return known.var;
   }
   if (local.instances.size() > kMaxInstances || key.size() > kMaxTypeText) {
-    Fail(
-        absl::ResourceExhaustedError(absl::StrCat("`%", let.var->name, "` calls itself with ever new type arguments")));
+    types_.Refuse(span, DiagnosticKind::kEndlessInstances,
+                  absl::StrCat("`%", let.var->name, "` is called with ever new type arguments"));
     return let.var;
   }
   const ir::Type* var_type = types_.Lower(scope->substitution.Apply(
@@ -289,9 +300,9 @@ ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type) {
 Expr* Specializer::InstanceOf(Expr* value, const ir::FuncType& own, const ir::Type* use) {
   std::optional<PolymorphicInstance> instance = types_.Solve(own, use);
   if (!instance) {
-    Fail(absl::UnimplementedError(absl::StrCat("a function of type `", ir::TypeToString(&own), "` is used as a `",
-                                               ir::TypeToString(use),
-                                               "`, which does not determine its type parameters")));
+    types_.Refuse(value->span, DiagnosticKind::kUndeterminedInstance,
+                  absl::StrCat("a function of type `", ir::TypeToString(&own), "` is used as a `",
+                               ir::TypeToString(use), "`, which does not determine its type parameters"));
     return value;
   }
   size_t index = types_.Demand(own, *instance);
@@ -318,7 +329,7 @@ Expr* Specializer::RewriteVar(const ir::VarExpr& use) {
   bool is_value = AsPolymorphic(use.type) != nullptr;
   if (locals_.contains(use.var)) {
     auto instance_of = [&](const ir::Type* type) -> Expr* {
-      auto* expr = arena_.New<ir::VarExpr>(DemandLocal(use.var, type), use.span);
+      auto* expr = arena_.New<ir::VarExpr>(DemandLocal(use.var, type, use.span), use.span);
       expr->type = types_.Lower(type);
       return expr;
     };
@@ -370,11 +381,12 @@ Expr* Specializer::RewriteCallee(const ir::Call& call) {
   if (literal == nullptr) return InstanceOf(Rewrite(callee), own, type);
   Scope scope;
   scope.substitution = scope_->substitution;
+  scope.used_at = call.span;
   std::string key;
   if (!SolveParams(own, *type, scope, key)) {
-    Fail(absl::UnimplementedError(absl::StrCat("a function literal of type `", ir::TypeToString(&own),
-                                               "` is called as `", ir::TypeToString(type),
-                                               "`, which does not determine its type parameters")));
+    types_.Refuse(call.span, DiagnosticKind::kUndeterminedInstance,
+                  absl::StrCat("a function literal of type `", ir::TypeToString(&own), "` is called as `",
+                               ir::TypeToString(type), "`, which does not determine its type parameters"));
     return callee;
   }
   Scope* outer = std::exchange(scope_, &scope);
@@ -394,11 +406,7 @@ Expr* Specializer::RewriteConstructor(const ir::ConstructorExpr& use) {
 // `fn (%a, %b) { callee(%a, %b) }`
 Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   const auto* type = DynCast<ir::FuncType>(callee->type);
-  if (type == nullptr || IsPolymorphic(type->type_params)) {
-    Fail(absl::UnimplementedError(absl::StrCat("a function of type `", ir::TypeToString(callee->type),
-                                               "` is used as a value before its type parameters are known")));
-    return callee;
-  }
+  RVM_CHECK(type != nullptr && !IsPolymorphic(type->type_params), "a function value is not one of its instances");
   std::vector<ir::Var*> params;
   std::vector<Expr*> args;
   for (const ir::Type* param : type->params) {
@@ -416,13 +424,49 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   }
   auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), original->span);
   call->type = type->result;
-  auto* function = arena_.New<ir::Function>(type->type_params, std::move(params), nullptr, call, original->span);
+  bool is_generic = callee->expr_kind == ExprKind::kOp && callee->type != original->type;
+  Expr* body = is_generic ? CheckOperator(call) : call;
+  auto* function = arena_.New<ir::Function>(type->type_params, std::move(params), nullptr, body, original->span);
   function->type = arena_.New<ir::FuncType>(type->type_params, type->params, type->result);
   return function;
 }
 
+// ---- operators on what were type parameters
+
+// An operator whose result type inference knew only in terms of the type parameters.
+Expr* Specializer::CheckOperator(ir::Call* call) {
+  const ops::OpDef& op = *Cast<ir::OpExpr>(call->callee)->op;
+  absl::StatusOr<const ir::Type*> own = InstanceResult(op, *call, arena_);
+  if (!own.ok()) {
+    ReportOperator(*call, std::string(own.status().message()));
+    return call;
+  }
+  switch (CompareResults(*own, call->type)) {
+    case DimEquality::kEqual: return call;
+    case DimEquality::kDifferent:
+      ReportOperator(*call, absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "` gives `",
+                                         ir::TypeToString(*own), "`; expected `", ir::TypeToString(call->type), "`"));
+      return call;
+    case DimEquality::kUnknown: break;
+  }
+  // Where the value comes to the variable its extents are checked.
+  ir::Var* var = NewVar(arena_, "r", call->type, call->span);
+  call->type = *own;
+  return MakeLets(arena_, {{var, call, call->span}}, NewUse(arena_, var, call->span));
+}
+
+void Specializer::ReportOperator(const ir::Call& call, std::string message) {
+  auto& diagnostic = diagnostics_.Error(call.span, DiagnosticKind::kInstanceMismatch, std::move(message));
+  if (scope_->used_as.empty()) return;
+  diagnostic.AddNote(scope_->used_at, absl::StrCat("the function around it is used with ", scope_->used_as,
+                                                   scope_->used_at.valid() ? " here" : ""));
+}
+
+// ---- all nodes
+
 Expr* Specializer::RewriteNode(Expr* expr) {
-  if (!status_.ok()) return expr;
+  if (types_.refused()) return expr;
+  types_.set_place(expr->span);
   switch (expr->expr_kind) {
     case ExprKind::kVar: return RewriteVar(*Cast<ir::VarExpr>(expr));
     case ExprKind::kGlobal: return RewriteGlobal(*Cast<ir::GlobalExpr>(expr));
@@ -438,7 +482,9 @@ Expr* Specializer::RewriteNode(Expr* expr) {
     case ExprKind::kCall: {
       const auto* call = Cast<ir::Call>(expr);
       Expr* callee = RewriteCallee(*call);
-      return Typed(arena_.New<ir::Call>(callee, RewriteAll(call->args), call->attrs, expr->span), expr);
+      bool is_generic = callee->expr_kind == ExprKind::kOp && callee->type != call->callee->type;
+      ir::Call* copy = Typed(arena_.New<ir::Call>(callee, RewriteAll(call->args), call->attrs, expr->span), expr);
+      return is_generic ? CheckOperator(copy) : copy;
     }
     case ExprKind::kFunction: {
       const auto* function = Cast<ir::Function>(expr);
@@ -448,7 +494,9 @@ Expr* Specializer::RewriteNode(Expr* expr) {
         scope.substitution = scope_->substitution;
         for (size_t i = 0; i < function->type_params.size(); ++i) {
           const TypeParam* param = function->type_params[i];
-          if (param->kind != ir::Kind::kShapeVar) scope.substitution.Add(param, instance.args[i]);
+          if (param->kind == ir::Kind::kShapeVar) continue;
+          scope.NoteArg(*param, ir::TypeArgToString(instance.args[i]));
+          scope.substitution.Add(param, instance.args[i]);
         }
         Scope* outer = std::exchange(scope_, &scope);
         Expr* copy = CopyLiteral(*function, instance.dims);
@@ -467,14 +515,15 @@ Expr* Specializer::RewriteNode(Expr* expr) {
 
 }  // namespace
 
-absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries) {
-  PolymorphicTypes types(*module.arena);
+absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries,
+                                      diagnostics::Diagnostics& diagnostics) {
+  PolymorphicTypes types(*module.arena, diagnostics);
   for (;;) {
     types.BeginRun();
-    RVM_ASSIGN_OR_RETURN(ir::Module result, Specializer(module, types).Run(entries));
+    RVM_ASSIGN_OR_RETURN(ir::Module result, Specializer(module, types, diagnostics).Run(entries));
     if (types.used() && !types.grew()) {
-      RVM_ASSIGN_OR_RETURN(result, FitValues(result, types));
-      RVM_RETURN_IF_ERROR(types.status());
+      result = FitValues(result, types);
+      RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
     }
     if (!types.grew()) return result;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::passes {
@@ -18,10 +19,13 @@ namespace rvm::passes {
 //
 // A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h).
 //
-// kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters or
-// a polymorphic function inside of data would have to become another; kResourceExhausted if
-// instances never end.
-absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries);
+// Operators on shapes and dtypes that were type parameters are checked for each instance, as type inference could
+// only say what holds for most (ops/generic_type.h).
+//
+// kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters. What else is
+// refused is said by diagnostics, among it instances without end.
+absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries,
+                                      diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::passes
 

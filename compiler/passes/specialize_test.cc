@@ -166,34 +166,24 @@ def @use(%f: (fn (int32) -> int32, fn (bool) -> bool), %x_1: int32) -> (int32, b
   (%f.0(%x_1), %f.1(True))
 }
 )"},
-    {"PolymorphicValuesAreNotRebuilt", "specialize", 0,
+    {"OperatorsOnTypeParametersAreCheckedPerInstance", "specialize", 0,
      R"(
-type List[A] { Cons(A, List[A]), Nil, }
-def @first(%l: List[fn (int32) -> int32], %x: int32) -> int32 { match? (%l) { Cons(%f, _) => %f(%x) } }
-def @main(%x: int32) -> int32 {
-  let %l: List[fn [A](A) -> A] = Cons(fn [A](%a: A) -> A { %a }, Nil);
-  @first(%l, %x)
+def @f[S: Shape](%x: Tensor[S, float32]) -> Tensor[S, float32] { %x + Constant([1, 2], (2), float32) }
+def @main[n: ShapeVar](%x: Tensor[(2), float32], %y: Tensor[(n), float32]) { (@f(%x), @f(%y)) }
+)",
+     R"(def @main[n: ShapeVar](%x: Tensor[(2), float32], %y: Tensor[(n), float32]) {
+  (@f[(2)](%x), @f[(d0)](%y))
 }
-)",
-     R"(UNIMPLEMENTED: a value of type `List[()]` comes to a place of type `List[fn (int32) -> int32]`: a polymorphic function inside of data would have to become another)"},
-    {"TypesThatHoldPolymorphicValuesHaveNoParameters", "specialize", 0,
-     R"(
-type Box[B] { Box(fn [A](A) -> A, B), }
-def @main(%x: int32) -> int32 { match (Box(fn [A](%a: A) -> A { %a }, %x)) { Box(%f, %y) => %f(%y) } }
-)",
-     R"(UNIMPLEMENTED: the type `Box` has type parameters and a field that is a polymorphic function; expected one of the two)"},
-    {"AFunctionIsWrittenPolymorphic", "specialize", 0,
-     R"(
-def @use(%f: fn [A](A) -> A, %x: int32) -> (int32, bool) { (%f(%x), %f(True)) }
-def @main(%x: int32) -> (int32, bool) { @use(fn (%a) { %a }, %x) }
-)",
-     R"(UNIMPLEMENTED: the type parameter `A` is left where a function becomes a value; write it at the function: `fn [A](%x: A) ...`)"},
-    {"InstancesMustEnd", "specialize", 0,
-     R"(
-def @f[A](%x: A, %n: int32) -> int32 { if (%n == 0) { 0 } else { @f((%x, %x), %n - 1) } }
-def @main(%n: int32) { @f(1, %n) }
-)",
-     R"(RESOURCE_EXHAUSTED: `@f` calls itself with ever new type arguments)"},
+
+def @f[(2)](%x_1: Tensor[(2), float32]) -> Tensor[(2), float32] {
+  %x_1 + Constant([1f, 2f], (2), float32)
+}
+
+def @f[(d0)][d0: ShapeVar](%x_2: Tensor[(d0), float32]) -> Tensor[(d0), float32] {
+  let %r = %x_2 + Constant([1f, 2f], (2), float32);
+  %r
+}
+)"},
 };
 
 using SpecializeTest = PassTest;

@@ -270,9 +270,9 @@ ir::Expr* Parser::ParseName() {
     Take();
     absl::StrAppend(&name, ".", Abseil(Take().text));
   }
+  if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
   // The papers write variables and functions without their signs.
   if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
-  if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
   if (globals_.contains(name)) return arena_.New<ir::GlobalExpr>(std::move(name), first.span);
   UnknownWord(From(first.span), name);
   return ErrorExpr(From(first.span));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/generic_type.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::typing {
@@ -14,6 +15,20 @@ using ops::Solve;
 
 namespace {
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+// Is a type, a shape or a dtype of `types`, tensors and tuples, not known yet?
+bool HasOpenHole(const std::vector<const Type*>& types) {
+  for (const Type* type : types) {
+    if (type->type_kind == ir::TypeKind::kHole) return true;
+    if (const auto* tensor = ir::DynCast<ir::TensorType>(type)) {
+      if (tensor->shape.form == ir::ShapeTerm::Form::kHole || tensor->dtype.form == ir::DTypeTerm::Form::kHole)
+        return true;
+    }
+    const auto* tuple = ir::DynCast<ir::TupleType>(type);
+    if (tuple != nullptr && HasOpenHole(tuple->fields)) return true;
+  }
+  return false;
+}
 }  // namespace
 
 class RelationQueue::Context : public ops::TypeContext {
@@ -103,10 +118,13 @@ class RelationQueue::Context : public ops::TypeContext {
     auto& diagnostic = diagnostics_.Error(span, relation_.is_constraint ? DiagnosticKind::kConstraintViolated : kind,
                                           std::move(message));
     AddNotes(diagnostic, at_arg ? static_cast<size_t>(arg) : args_.size());
+    for (diagnostics::Note& note : notes_) diagnostic.AddNote(note.span, std::move(note.message));
     return Solve::kFailed;
   }
 
   bool failed() const { return failed_; }
+  // To be added to the error, if there is one.
+  void AddNote(ir::Span span, std::string message) { notes_.push_back({span, std::move(message)}); }
 
  private:
   // Where the variables among the arguments got their types; `only`: of that argument, or of all.
@@ -126,6 +144,7 @@ class RelationQueue::Context : public ops::TypeContext {
   const Relation& relation_;
   std::vector<const Type*> args_;
   bool failed_ = false;
+  std::vector<diagnostics::Note> notes_;
 };
 
 void RelationQueue::Add(Relation relation) {
@@ -229,9 +248,45 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
   }
   if (open_dims && !force) return Solve::kStuck;
   if (HoldsByAssumption(relation, args)) return Solve::kDone;
+  std::vector<const ir::TypeParam*> params = ops::TensorParams(args);
+  if (!params.empty() && !HasOpenHole(args)) return TryGeneric(entry, uses, args, params);
   Context context(solver_, diagnostics_, relation, std::move(args));
   Solve solve = relation.holds(context);
   return context.failed() ? Solve::kFailed : solve;
+}
+
+// The result of one instance may be what no other has; then it is known only if the program says what it is.
+Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
+                                const std::vector<const ir::TypeParam*>& params) {
+  const Relation& relation = entry.relation;
+  std::vector<const Literal*> values;
+  for (size_t i = 0; relation.call != nullptr && i < relation.call->args.size(); ++i) {
+    const auto* constant = ir::DynCast<ir::Constant>(relation.call->args[i]);
+    values.push_back(constant == nullptr ? nullptr : &constant->literal);
+  }
+  ops::GenericResult result =
+      ops::DeriveGenericResult(relation.holds, *relation.attrs, args, values, params, solver_.arena());
+  if (result.answer == ops::GenericResult::Answer::kDepends) {
+    std::vector<const Type*> known = {solver_.Resolve(relation.result, &uses)};
+    return HasOpenHole(known) ? Solve::kStuck : Solve::kDone;
+  }
+  if (result.answer == ops::GenericResult::Answer::kKnown) {
+    Context context(solver_, diagnostics_, relation, args);
+    return context.Unify(result.type, relation.result) ? Solve::kDone : Solve::kFailed;
+  }
+  // What is wrong with one of those tried is wrong with all.
+  std::vector<const Type*> tried;
+  for (const Type* arg : args) tried.push_back(result.tried.Apply(solver_.arena(), arg));
+  Relation trial = relation;
+  trial.result = solver_.FreshType();
+  Context context(solver_, diagnostics_, trial, std::move(tried));
+  for (const ir::TypeParam* param : params) {
+    context.AddNote(param->span, absl::StrCat("the type parameter `", param->name, "` was taken to be `",
+                                              ir::TypeArgToString(*result.tried.Find(param)),
+                                              "`; the operator takes nothing else that it may be, either"));
+  }
+  Solve solve = relation.holds(context);
+  return solve == Solve::kDone ? Solve::kStuck : Solve::kFailed;
 }
 
 void RelationQueue::ReportStuck() {
@@ -247,9 +302,14 @@ void RelationQueue::ReportStuck() {
       }
       std::string subject =
           relation.project != nullptr ? "a projection" : absl::StrCat("`", Abseil(relation.name), "`");
+      std::vector<const Type*> args;
+      for (const Type* arg : relation.args) args.push_back(solver_.Resolve(arg));
+      bool depends = relation.project == nullptr && !HasOpenHole(args);
       diagnostics_.Error(relation.span, DiagnosticKind::kUnsolvedOperator,
                          absl::StrCat(subject, " is applied to ", types,
-                                      ", which the program does not determine; expected an annotation"));
+                                      depends ? ", where its result depends on what the type parameters stand for; "
+                                                "expected an annotation of the result"
+                                              : ", which the program does not determine; expected an annotation"));
     }
     entry.state = State::kFailed;
     solver_.Poison(relation.result);

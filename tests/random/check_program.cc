@@ -108,7 +108,7 @@ bool IsMovedError(const Program& program, const EntryCall& call, const absl::Sta
     }
     failed = fails;
   };
-  (void)passes::RunPasses(*module, options.entries, options.opt_level, observe);
+  (void)passes::RunPasses(*module, options.entries, options.opt_level, source.diagnostics, observe);
   return agrees;
 }
 

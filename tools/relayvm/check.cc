@@ -18,7 +18,8 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
   absl::StatusOr<ir::Module> module = driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"));
-  RVM_RETURN_IF_ERROR(file.Report(module.status()));
+  absl::Status status = module.ok() ? driver::CheckInstances(*module, file.diagnostics()) : module.status();
+  RVM_RETURN_IF_ERROR(file.Report(status));
   if (!options.Has("--types")) return absl::OkStatus();
   for (const ir::GlobalFunction& function : module->functions) {
     std::cout << "@" << function.name << ": " << ir::TypeToString(function.function->type) << '\n';
