@@ -207,8 +207,8 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const te::Computation& computa
                                                    " axes; portable executables handle ", kMaxRecipeAxes));
     }
     kernel.recipe.nests.push_back(std::move(recipe));
-    const NestTensor& first = nest.tensors[0];
-    if (first.tensor->is_ordered && first.stored) kernel.recipe.nests.push_back(OrderNest(scope, first.tensor));
+    const Tensor& first = nest.tensors[0].tensor;
+    if (first->is_ordered) kernel.recipe.nests.push_back(OrderNest(scope, first));
   }
   kernel.recipe.workspaces = scope.TakeWorkspaces();
   kernel.workspace = scope.Numbered(schedule.workspace);

@@ -1,9 +1,12 @@
 // Operators that write at computed places.
-#include <algorithm>
+//
+// Updates are sorted by the row of data that they are for: then each row finds its own ones side by side.
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -12,7 +15,6 @@ namespace {
 using diagnostics::DiagnosticKind;
 using te::BinaryOp;
 using te::Expr;
-using te::ReduceOp;
 using te::Tensor;
 using Types = std::vector<const ir::TensorType*>;
 
@@ -40,44 +42,120 @@ bool IsReduction(std::string_view name, bool with_mean) {
          (with_mean && name == "mean");
 }
 
-// Every element of the result looks at all updates and folds those that match: no order between
-// writes has to be kept, so it vectorises and runs anywhere. `updates` are numbered by `extents`.
-Tensor Scatter(std::string_view mode, const Tensor& data, const Dims& extents,
-               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& matches,
-               const std::function<Expr(std::span<const Expr> out, std::span<const Expr> update)>& value) {
-  DataType dtype = data.dtype();
-  auto folded = [&](ReduceOp op, const Expr& neutral) {
-    return ReduceOver(op, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
-      return te::Select(matches(o, u), value(o, u), neutral);
-    });
-  };
-  auto combined = [&](const Tensor& other, BinaryOp op) {
-    return te::ComputeTensor("scatter", dtype, data.dims(),
-                             [&](std::span<const Expr> o) { return te::Binary(op, data(o), other(o)); });
-  };
-  if (mode == "add") return combined(folded(ReduceOp::kSum, te::Const(dtype, 0)), BinaryOp::kAdd);
-  if (mode == "mul") return combined(folded(ReduceOp::kProduct, te::Const(dtype, 1)), BinaryOp::kMultiply);
-  if (mode == "min") return combined(folded(ReduceOp::kMinimum, Highest(dtype)), BinaryOp::kMinimum);
-  if (mode == "max") return combined(folded(ReduceOp::kMaximum, Lowest(dtype)), BinaryOp::kMaximum);
-  if (mode == "mean") {
-    Tensor sum = folded(ReduceOp::kSum, te::Const(dtype, 0));
-    Tensor count =
-        ReduceOver(ReduceOp::kSum, dtype, data.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> u) {
-          return te::Select(matches(o, u), te::Const(dtype, 1), te::Const(dtype, 0));
-        });
-    return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
-      return te::Binary(BinaryOp::kDivide, data(o) + sum(o), te::Const(dtype, 1) + count(o));
-    });
+using Indices = std::span<const Expr>;
+
+// Which updates go where. Data is rows of elements, in independent lanes.
+struct Updates {
+  Dims lanes;                                                 // as many as the updates have
+  Dim rows;                                                   // in a lane
+  Dim count;                                                  // updates in a lane
+  Dims rest;                                                  // elements in a row
+  std::function<Expr(Indices lane, const Expr& update)> row;  // not in [0, rows): none
+  std::function<Expr(Indices lane, const Expr& update, Indices rest)> value;
+};
+
+// Updates in the order of their rows; those of one row keep their order.
+class SortedUpdates {
+ public:
+  explicit SortedUpdates(const Updates& updates);
+
+  // Those of a row are [Begin, End).
+  Expr Begin(Indices lane, const Expr& row) const {
+    return te::Select(Equal(row, te::Index(0)), te::Index(0), end_(Join(lane, row - te::Index(1))));
   }
-  // Of several writes to one place the last one stays.
-  Tensor last = ReduceOver(ReduceOp::kMaximum, kInt64, data.dims(), extents,
-                           [&](std::span<const Expr> o, std::span<const Expr> u) {
-                             return te::Select(matches(o, u), FlatIndex(u, extents), te::Index(-1));
-                           });
-  return te::ComputeTensor("scatter", dtype, data.dims(), [&](std::span<const Expr> o) {
-    Expr flat = last(o);
-    return te::Select(te::Binary(BinaryOp::kGreaterEqual, flat, te::Index(0)), value(o, Unflatten(flat, extents)),
-                      data(o));
+  Expr End(Indices lane, const Expr& row) const { return end_(Join(lane, row)); }
+  Expr Value(Indices lane, const Expr& at, Indices rest) const {
+    return updates_.value(lane, order_.PlaceAt(Join(lane, at)), rest);
+  }
+  // At each update the fold of those of its row up to it; (lanes..., count, rest...).
+  Tensor Folded(BinaryOp op, DataType dtype) const;
+
+ private:
+  static std::vector<Expr> Join(Indices lane, const Expr& last) {
+    std::vector<Expr> at(lane.begin(), lane.end());
+    at.push_back(last);
+    return at;
+  }
+  static Dims Join(const Dims& lanes, const Dim& last) {
+    Dims dims = lanes;
+    dims.push_back(last);
+    return dims;
+  }
+  Expr RowOf(Indices lane, const Expr& at) const { return order_.KeyAt(Join(lane, at)); }
+
+  const Updates& updates_;
+  Order order_;
+  Tensor end_;  // of each row
+};
+
+SortedUpdates::SortedUpdates(const Updates& updates)
+    : updates_(updates), order_(Join(updates.lanes, updates.count), updates.lanes.size(), [&](Indices i) {
+        Expr row = updates.row(i.first(i.size() - 1), i.back());
+        return te::Select(InRange(row, updates.rows), row, te::Index(std::numeric_limits<int64_t>::max()));
+      }) {
+  size_t axis = updates.lanes.size();
+  Expr count = te::DimValue(updates.count), one = te::Index(1);
+  // Where the row of an update ends, from the last update to the first.
+  Tensor ends = Running(Join(updates.lanes, updates.count), axis, count, [&](Indices i, const Expr& before) {
+    Indices lane = i.first(axis);
+    Expr at = count - one - i[axis];
+    Expr same = te::Select(Equal(RowOf(lane, at), RowOf(lane, at + one)), before, at + one);
+    return te::Select(Equal(i[axis], te::Index(0)), before, same);
+  });
+  end_ = Running(Join(updates.lanes, updates.rows), axis, te::Index(0), [&](Indices i, const Expr& before) {
+    Indices lane = i.first(axis);
+    Expr end = ends(Join(lane, count - one - before));
+    return te::Select(Less(before, count), te::Select(Equal(RowOf(lane, before), i[axis]), end, before), before);
+  });
+}
+
+Tensor SortedUpdates::Folded(BinaryOp op, DataType dtype) const {
+  size_t axis = updates_.lanes.size();
+  Dims dims = Join(updates_.lanes, updates_.count);
+  dims.insert(dims.end(), updates_.rest.begin(), updates_.rest.end());
+  return Running(dims, axis, te::Const(dtype, 0), [&](Indices i, const Expr& before) {
+    Indices lane = i.first(axis);
+    Expr value = te::Cast(dtype, Value(lane, i[axis], i.subspan(axis + 1)));
+    Expr same = Equal(RowOf(lane, i[axis]), RowOf(lane, i[axis] - te::Index(1)));
+    Expr folded = te::Select(same, te::Binary(op, before, value), value);
+    return te::Select(Equal(i[axis], te::Index(0)), value, folded);
+  });
+}
+
+// Where an element of data is among `Updates`.
+struct Place {
+  std::vector<Expr> lane;
+  Expr row;
+  std::vector<Expr> rest;
+  Expr has_lane;  // whether updates have that lane; null: always
+};
+
+Tensor Scatter(const std::string& mode, const Tensor& data, const Updates& updates,
+               const std::function<Place(Indices out)>& place_of) {
+  SortedUpdates sorted(updates);
+  bool is_sum = mode == "add" || mode == "mean";
+  BinaryOp op = is_sum ? BinaryOp::kAdd : mode == "mul" ? BinaryOp::kMultiply : BinaryOp::kMinimum;
+  if (mode == "max") op = BinaryOp::kMaximum;
+  DataType wide = Accumulator(data.dtype());
+  Tensor folded = mode == "update" ? Tensor() : sorted.Folded(op, wide);
+  return te::ComputeTensor("scatter", data.dtype(), data.dims(), [&](Indices o) {
+    Place place = place_of(o);
+    Expr begin = sorted.Begin(place.lane, place.row), end = sorted.End(place.lane, place.row);
+    Expr last = end - te::Index(1), value;
+    if (mode == "update") {  // of several the last one stays
+      value = sorted.Value(place.lane, last, place.rest);
+    } else {
+      std::vector<Expr> at = place.lane;
+      at.push_back(last);
+      at.insert(at.end(), place.rest.begin(), place.rest.end());
+      value = te::Binary(op, te::Cast(wide, data(o)), folded(at));
+      if (mode == "mean") {
+        value = te::Binary(BinaryOp::kDivide, value, te::Cast(wide, end - begin + te::Index(1)));
+      }
+      value = te::Cast(data.dtype(), value);
+    }
+    value = te::Select(Less(begin, end), value, data(o));
+    return place.has_lane ? te::Select(place.has_lane, value, data(o)) : value;
   });
 }
 
@@ -106,22 +184,43 @@ Solve ScatterElementsRelation(TypeContext& context) {
 std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
   const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
   size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
-  auto place = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    // Beside the axis indices may be shorter than data: clamped to read in bounds, told apart below.
-    std::vector<Expr> at;
-    for (size_t k = 0; k < data.rank(); ++k) at.push_back(k == axis ? u[0] : Clamp(o[k], indices.dims()[k]));
+  auto with_axis = [&](Indices lane, const Expr& update) {
+    std::vector<Expr> at(lane.begin(), lane.end());
+    at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), update);
     return at;
   };
-  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    std::vector<Expr> at = place(o, u);
-    Expr result = Equal(UnlessEmpty(Volume(indices.dims()), FromEnd(indices, at, data.dims()[axis])), o[axis]);
-    for (size_t k = 0; k < data.rank(); ++k) {
-      if (k != axis) result = And(result, Less(o[k], te::DimValue(indices.dims()[k])));
+  Updates all{.lanes = indices.dims(), .rows = data.dims()[axis], .count = indices.dims()[axis]};
+  all.lanes.erase(all.lanes.begin() + static_cast<std::ptrdiff_t>(axis));
+  all.row = [&](Indices lane, const Expr& update) { return FromEnd(indices, with_axis(lane, update), all.rows); };
+  all.value = [&](Indices lane, const Expr& update, Indices) { return updates(with_axis(lane, update)); };
+  // Beside the axis indices may be shorter than data.
+  return {Scatter(context.attrs().GetString("reduction"), data, all, [&](Indices o) {
+    Place place{.row = o[axis]};
+    for (size_t k = 0; k < o.size(); ++k) {
+      if (k == axis) continue;
+      place.lane.push_back(o[k]);
+      Expr here = Less(o[k], te::DimValue(indices.dims()[k]));
+      place.has_lane = place.has_lane ? And(place.has_lane, here) : here;
     }
-    return result;
-  };
-  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) { return updates(place(o, u)); };
-  return {Scatter(context.attrs().GetString("reduction"), data, {indices.dims()[axis]}, matches, value)};
+    return place;
+  })};
+}
+
+// The row of data of an index for each of its first axes; -1 if one is out of range.
+Expr RowOf(const Dims& extents, const std::function<Expr(size_t axis)>& index) {
+  Expr row = te::Index(0), inside;
+  for (size_t k = 0; k < extents.size(); ++k) {
+    Expr here = index(k);
+    row = row * te::DimValue(extents[k]) + here;
+    inside = inside ? And(inside, InRange(here, extents[k])) : InRange(here, extents[k]);
+  }
+  return inside ? te::Select(inside, row, te::Index(-1)) : row;
+}
+
+// Data whose first axes, of `extents`, are one.
+Place PlaceOf(const Dims& extents, Indices o) {
+  return {.row = FlatIndex(o.first(extents.size()), extents),
+          .rest = std::vector<Expr>(o.begin() + static_cast<std::ptrdiff_t>(extents.size()), o.end())};
 }
 
 // indices (m, y...), updates (y..., rest of data).
@@ -156,30 +255,25 @@ Solve ScatterNdRelation(TypeContext& context) {
 
 std::vector<Tensor> ComputeScatterNd(const ComputeContext& context) {
   const Tensor &data = context.input(0), &indices = context.input(1), &updates = context.input(2);
-  size_t m = static_cast<size_t>(indices.dims()[0].constant());
-  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    Expr result;
-    for (size_t k = 0; k < m; ++k) {
-      std::vector<Expr> at = {te::Index(static_cast<int64_t>(k))};
-      at.insert(at.end(), u.begin(), u.end());
-      Expr here = Equal(FromEnd(indices, at, data.dims()[k]), o[k]);
-      result = k == 0 ? here : And(result, here);
-    }
-    return result;
+  auto m = static_cast<std::ptrdiff_t>(indices.dims()[0].constant());
+  Dims extents(data.dims().begin(), data.dims().begin() + m);
+  Dims places(indices.dims().begin() + 1, indices.dims().end());
+  Updates all{.rows = Volume(extents), .count = Volume(places)};
+  all.rest = Dims(data.dims().begin() + m, data.dims().end());
+  all.row = [&](Indices, const Expr& update) {
+    std::vector<Expr> at = Unflatten(update, places);
+    at.insert(at.begin(), Expr());
+    return RowOf(extents, [&](size_t k) {
+      at[0] = te::Index(static_cast<int64_t>(k));
+      return FromEnd(indices, at, extents[k]);
+    });
   };
-  auto value = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    std::vector<Expr> at(u.begin(), u.end());
-    at.insert(at.end(), o.begin() + static_cast<std::ptrdiff_t>(m), o.end());
+  all.value = [&](Indices, const Expr& update, Indices rest) {
+    std::vector<Expr> at = Unflatten(update, places);
+    at.insert(at.end(), rest.begin(), rest.end());
     return updates(at);
   };
-  Dims extents(indices.dims().begin() + 1, indices.dims().end());
-  if (extents.empty()) extents.push_back(1);
-  bool scalar = indices.rank() == 1;
-  auto strip = [&](std::span<const Expr> u) { return scalar ? std::span<const Expr>() : u; };
-  return {Scatter(
-      context.attrs().GetString("mode"), data, extents,
-      [&](std::span<const Expr> o, std::span<const Expr> u) { return matches(o, strip(u)); },
-      [&](std::span<const Expr> o, std::span<const Expr> u) { return value(o, strip(u)); })};
+  return {Scatter(context.attrs().GetString("mode"), data, all, [&](Indices o) { return PlaceOf(extents, o); })};
 }
 
 // ---- sparse ----------------------------------------------------------------------
@@ -230,19 +324,16 @@ std::vector<Tensor> ComputeSparse(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Tensor data =
       te::ComputeTensor("default", out.dtype, out.dims, [&](std::span<const Expr>) { return context.input(2)({}); });
-  auto matches = [&](std::span<const Expr> o, std::span<const Expr> u) {
-    Expr result;
-    for (size_t k = 0; k < o.size(); ++k) {
-      std::vector<Expr> at(u.begin(), u.begin() + (indices.rank() > 0 ? 1 : 0));
+  Updates all{.rows = Volume(out.dims), .count = indices.rank() == 0 ? Dim(1) : indices.dims()[0]};
+  all.row = [&](Indices, const Expr& update) {
+    return RowOf(out.dims, [&](size_t k) {
+      std::vector<Expr> at(indices.rank() > 0 ? 1 : 0, update);
       if (indices.rank() == 2) at.push_back(te::Index(static_cast<int64_t>(k)));
-      Expr here = Equal(te::Cast(kInt64, indices(at)), o[k]);
-      result = k == 0 ? here : And(result, here);
-    }
-    return result ? result : te::IntConst(kBool, 1);
+      return te::Cast(kInt64, indices(at));
+    });
   };
-  auto value = [&](std::span<const Expr>, std::span<const Expr> u) { return values(u.first(values.rank())); };
-  Dim places = indices.rank() == 0 ? Dim(1) : indices.dims()[0];
-  return {Scatter("update", data, {places}, matches, value)};
+  all.value = [&](Indices, const Expr& update, Indices) { return values(std::vector<Expr>(values.rank(), update)); };
+  return {Scatter("update", data, all, [&](Indices o) { return PlaceOf(out.dims, o); })};
 }
 
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,

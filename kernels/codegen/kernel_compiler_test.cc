@@ -168,6 +168,22 @@ TEST(KernelCompilerTest, OrdersKeysStably) {
   }
 }
 
+// With these extents nothing is left that reads what is scanned and ordered.
+TEST(KernelCompilerTest, ScansThatNobodyReads) {
+  Tensor x = Input(0, "x", kInt64, {Dim(1)});
+  Tensor order = te::OrderTensor("order", x.dims(), [&](Indices i) { return x(i); });
+  Tensor scan = te::ScanTensor("scan", kInt64, {Dim(5)}, [&](Indices i, const Tensor& self) {
+    Expr before =
+        te::Select(te::Binary(BinaryOp::kEqual, i[0], te::Index(0)), te::Index(7), self({i[0] - te::Index(1)}));
+    return before + order({te::Index(0), te::Index(0)});
+  });
+  Tensor result = ComputeTensor("result", kInt64, x.dims(), [&](Indices i) {
+    Expr is_first = te::Binary(BinaryOp::kEqual, i[0], te::Index(0));
+    return te::Select(is_first, x(i), scan({i[0]}));
+  });
+  CheckKernel({"unread", {x}, {result}});
+}
+
 TEST(KernelCompilerTest, SpecialFloats) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   const float values[] = {0.0f,  -0.0f, kInf,   -kInf,   kNan,    1e30f, -1e30f, 1e-40f, 3e-39f,

@@ -1,6 +1,7 @@
 #include "kernels/te/schedule.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -337,12 +338,23 @@ void Scheduler::MarkStored() {
     stored.insert(outputs_[i].get());
     schedule_.buffers[outputs_[i].get()] = {true, static_cast<int64_t>(i), Dim(0)};
   }
-  for (size_t n = 0; n < schedule_.nests.size(); ++n) {
-    for (const NestTensor& t : schedule_.nests[n].tensors) {
+  // What is known of extents leaves some tensors without a reader: nests of those alone go.
+  std::vector<LoopNest> nests;
+  for (size_t n = schedule_.nests.size(); n-- > 0;) {
+    const std::vector<NestTensor>& tensors = schedule_.nests[n].tensors;
+    bool is_read = std::any_of(tensors.begin(), tensors.end(),
+                               [&](const NestTensor& t) { return stored.contains(t.tensor.get()); });
+    if (!is_read) continue;
+    for (const NestTensor& t : tensors) {
       for (const Tensor& read : StoredReads(t)) {
         if (facts_.at(read.get()).nest != n) stored.insert(read.get());
       }
     }
+    nests.push_back(std::move(schedule_.nests[n]));
+  }
+  schedule_.nests.assign(std::make_move_iterator(nests.rbegin()), std::make_move_iterator(nests.rend()));
+  for (size_t n = 0; n < schedule_.nests.size(); ++n) {
+    for (const NestTensor& t : schedule_.nests[n].tensors) facts_.at(t.tensor.get()).nest = n;
   }
   for (LoopNest& nest : schedule_.nests) {
     for (NestTensor& t : nest.tensors) t.stored = stored.contains(t.tensor.get());

@@ -78,6 +78,7 @@ def cases(case):
             case("collapse_sum_to", f"collapse_sum_to(%a, Constant({list(shape)}, ({len(shape)}), int64))", [summed], total, 1e-5)
         case("collapse_sum_to", "collapse_sum_to(%a, %b)", [summed[:, :0], np.array([4, 1, 5], "int64")],
              np.zeros((4, 1, 5), dtype), fixed="b")
+        _scatters(case, dtype)
         _sparse(case, dtype)
         _sorts(case, dtype)
     case("arange", "arange(1, 10, 3, dtype=\"int32\")", [], np.arange(1, 10, 3, dtype="int32"))
@@ -109,11 +110,46 @@ def _fold(array, at, value, mode):
     if mode == "update":
         array[at] = value
     elif mode == "add":
-        array[at] += value
+        with np.errstate(over="ignore"):
+            array[at] += value
     elif mode == "mul":
-        array[at] *= value
+        with np.errstate(over="ignore"):
+            array[at] *= value
     else:
         array[at] = (min if mode == "min" else max)(array[at], value)
+
+
+def _scatters(case, dtype):
+    """Other axes, indices that are shorter than data beside the axis, from the end or out of range, none, one."""
+    data = random((4, 6, 3), dtype, "scattered")
+    for shape, axis in [((4, 9, 3), 1), ((2, 5, 2), -2), ((7, 1, 3), 0), ((4, 6, 1), 2), ((4, 0, 3), 1), ((0, 2, 1), 1), ((4, 6, 60), -1)]:
+        rows = data.shape[axis]
+        indices = rng(shape, "at").integers(-rows - 1, rows + 1, shape).astype("int32")
+        updates = random(shape, dtype, "to")
+        for mode in ["update", "add", "max"]:
+            expected = data.copy()
+            for at in np.ndindex(shape):
+                row = indices[at] + (rows if indices[at] < 0 else 0)
+                if 0 <= row < rows:
+                    place = list(at)
+                    place[axis] = row
+                    _fold(expected, tuple(place), updates[at], mode)
+            case("scatter_elements", f'scatter_elements(%a, %b, %c, axis={axis}, reduction="{mode}")', [data, indices, updates], expected, 1e-5)
+    for m, places in [(1, (5,)), (2, (3, 2)), (3, (40,)), (1, ()), (2, (0,)), (1, (2, 0))]:
+        extents = np.array(data.shape[:m]).reshape((m,) + (1,) * len(places))
+        indices = rng(m, places).integers(-extents, extents + 1, (m,) + places).astype("int64")
+        updates = random(places + data.shape[m:], dtype, "nd")
+        for mode in ["update", "mul", "add"]:
+            expected = data.copy()
+            for at in np.ndindex(places):
+                row = [int(i + (n if i < 0 else 0)) for i, n in zip(indices[(slice(None),) + at], data.shape)]
+                if all(i < n for i, n in zip(row, data.shape)):
+                    for rest in np.ndindex(data.shape[m:]):
+                        _fold(expected, tuple(row) + rest, updates[at + rest], mode)
+            case("scatter_nd", f'scatter_nd(%a, %b, %c, mode="{mode}")', [data, indices, updates], expected, 1e-5)
+    empty = np.zeros((0, 3), dtype)
+    case("scatter_nd", "scatter_nd(%a, %b, %c)", [empty, np.zeros((1, 2), "int32"), random((2, 3), dtype, "e")], empty)
+    case("scatter_elements", "scatter_elements(%a, %b, %c)", [empty, np.zeros((2, 3), "int32"), random((2, 3), dtype, "e")], empty)
 
 
 def _sparse(case, dtype):

@@ -201,8 +201,8 @@ void EntryEmitter::Run() {
     args.push_back(cancel_);
     RunNest(nest, std::move(args));
     ReturnIfCancelled();
-    const te::NestTensor& first = schedule_.nests[n].tensors[0];
-    if (first.tensor->is_ordered && first.stored) Order(first.tensor);
+    const te::Tensor& first = schedule_.nests[n].tensors[0].tensor;
+    if (first->is_ordered) Order(first);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
 }
