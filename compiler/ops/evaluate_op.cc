@@ -47,6 +47,11 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
     add_spec(derived.result);
   else
     for (const ir::Type* field : tuple->fields) add_spec(field);
+  for (const te::TensorSpec& spec : specs) {
+    if (IsStorable(spec.dtype)) continue;
+    return absl::UnimplementedError(absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "` gives `",
+                                                 spec.dtype.ToString(), "`, and nothing runs vectors yet"));
+  }
   computation.outputs = op.compute(ComputeContext(computation.inputs, attrs, specs));
   RVM_ASSIGN_OR_RETURN(std::vector<Literal> results, te::Evaluate(computation, literals));
   if (tuple == nullptr) return Value::Tensor(results[0]);

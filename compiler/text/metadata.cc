@@ -19,6 +19,7 @@ namespace {
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 constexpr int32_t kHostDevice = 1;
 constexpr std::string_view kConstantKey = "relay.Constant";
+constexpr std::string_view kShortConstantKey = "Constant";  // as the papers write it
 
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -132,6 +133,7 @@ std::optional<Literal> Metadata::Constant(std::string_view key, int64_t index, i
   const JsonValue* array = nullptr;
   std::vector<std::string_view> known;
   const JsonValue::Array& keys = *map->Find("keys")->AsArray();
+  if (key == kShortConstantKey) key = kConstantKey;
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::string* name = keys[i].AsString();
     if (name != nullptr) known.push_back(*name);

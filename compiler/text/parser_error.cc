@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/relations.h"
 #include "compiler/text/parser_state.h"
 
 namespace rvm::text {
@@ -135,7 +136,19 @@ void Parser::UnknownFunction(const Token& name) {
           std::move(known));
 }
 
+bool Parser::ReportKind(const Token& name, ir::Kind expected) {
+  bool is_adt = adts_.contains(Abseil(name.text));
+  bool is_relation = !is_adt && ops::FindOp(name.text) == nullptr && ops::FindRelation(name.text) != nullptr;
+  if (!is_adt && !is_relation) return false;
+  Error(name.span, DiagnosticKind::kKindMismatch,
+        absl::StrCat("`", Abseil(name.text), "` has kind `",
+                     Abseil(ir::KindName(is_adt ? ir::Kind::kAdtHandle : ir::Kind::kConstraint)), "`; expected `",
+                     Abseil(ir::KindName(expected)), "`"));
+  return true;
+}
+
 void Parser::UnknownType(const Token& name) {
+  if (ReportKind(name, ir::Kind::kType)) return;
   std::vector<std::string_view> known = DTypeNames();
   for (const auto& [adt, def] : adts_) known.push_back(adt);
   for (const ir::TypeParam* param : type_params_) known.push_back(param->name);

@@ -132,6 +132,8 @@ class Parser {
   void UnknownFunction(const Token& name);
   void UnknownWord(ir::Span span, std::string_view name);  // an operator or constructor
   void UnknownConstructor(ir::Span span, std::string_view name);
+  // Reports a name that is known, but of a kind that no type parameter has: of a type definition or of a relation.
+  bool ReportKind(const Token& name, ir::Kind expected);
   void UnknownType(const Token& name);
   void Unknown(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, std::string_view name,
                std::vector<std::string_view> known);

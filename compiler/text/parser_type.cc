@@ -55,9 +55,12 @@ bool Parser::ParseTypeParams(std::vector<const ir::TypeParam*>& params) {
       else if (kind.text == "Type")
         declared_types_.insert(param);
       else {
-        Error(kind.span, DiagnosticKind::kUnknownKind,
+        bool exists =
+            kind.text == ir::KindName(ir::Kind::kConstraint) || kind.text == ir::KindName(ir::Kind::kAdtHandle);
+        Error(kind.span, exists ? DiagnosticKind::kKindMismatch : DiagnosticKind::kUnknownKind,
               absl::StrCat("saw the kind `", absl::string_view(kind.text.data(), kind.text.size()),
-                           "`; expected `Type`, `BaseType`, `Shape` or `ShapeVar`"));
+                           exists ? "`, which no parameter has" : "`",
+                           "; expected `Type`, `BaseType`, `Shape` or `ShapeVar`"));
         return false;
       }
     }
@@ -144,7 +147,9 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
     if (param == nullptr) {
       std::vector<std::string_view> known;
       for (const ir::TypeParam* other : type_params_) known.push_back(other->name);
-      Unknown(name.span, DiagnosticKind::kUnknownShape, "shape", name.text, std::move(known));
+      if (!ReportKind(name, ir::Kind::kShape)) {
+        Unknown(name.span, DiagnosticKind::kUnknownShape, "shape", name.text, std::move(known));
+      }
       shape = ir::ShapeTerm::OfHole(0);
       return true;
     }

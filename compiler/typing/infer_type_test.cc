@@ -51,6 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
     Functions, AcceptedTest,
     testing::ValuesIn(std::initializer_list<Case>{
         {"def @main() { 1 }", "fn () -> int32"},
+        {"def @main(%x: Tensor[(2), float32x4]) { (%x + %x, %x < %x) }",
+         "fn (Tensor[(2), float32x4]) -> (Tensor[(2), float32x4], Tensor[(2), bool])"},
+        {"def @f[T: BaseType](%x: Tensor[(2), T]) { sum(%x) } def @main(%x: Tensor[(2), int8x16]) { @f(%x) }",
+         "fn (Tensor[(2), int8x16]) -> int8x16"},
         {"def @main(%x: int32) { (%x, True) }", "fn (int32) -> (int32, bool)"},
         {"def @main(%x: (int32, bool)) { %x.1 }", "fn ((int32, bool)) -> bool"},
         {"def @f(%x) { (%x, %x) } def @main(%y: int32) { @f(%y) }", "fn (int32) -> (int32, int32)"},

@@ -1,5 +1,6 @@
 #include "compiler/typing/kind_check.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,7 +21,8 @@ using ir::Type;
 
 class KindChecker {
  public:
-  explicit KindChecker(diagnostics::Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  KindChecker(const ir::Module& module, diagnostics::Diagnostics& diagnostics)
+      : module_(module), diagnostics_(diagnostics) {}
 
   void CheckAdt(const ir::AdtDef& adt) {
     AddParams(adt.type_params);
@@ -105,6 +107,13 @@ class KindChecker {
     for (const ir::TypeConstraint& constraint : constraints) {
       for (const Type* arg : constraint.args) CheckType(arg, constraint.span);
       if (ops::FindRelation(constraint.relation) != nullptr) continue;
+      bool is_adt = std::any_of(module_.adts.begin(), module_.adts.end(),
+                                [&](const ir::AdtDef* adt) { return adt->name == constraint.relation; });
+      if (is_adt) {
+        diagnostics_.Error(constraint.span, DiagnosticKind::kKindMismatch,
+                           absl::StrCat("`", constraint.relation, "` has kind `AdtHandle`; expected `Constraint`"));
+        continue;
+      }
       diagnostics_.Error(constraint.span, DiagnosticKind::kUnknownRelation,
                          absl::StrCat("no relation is named `", constraint.relation,
                                       "`; expected `Broadcast`, `BroadcastComp`, `Identity` or an operator"));
@@ -155,6 +164,7 @@ class KindChecker {
     }
   }
 
+  const ir::Module& module_;
   diagnostics::Diagnostics& diagnostics_;
   absl::flat_hash_map<int64_t, const ir::TypeParam*> dim_params_;
   absl::flat_hash_set<const ir::TypeParam*> reported_;
@@ -165,7 +175,7 @@ class KindChecker {
 
 bool CheckKinds(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   int before = diagnostics.errors();
-  KindChecker checker(diagnostics);
+  KindChecker checker(module, diagnostics);
   for (const ir::AdtDef* adt : module.adts) checker.CheckAdt(*adt);
   for (const ir::Var* var : module.free_vars) checker.CheckVar(*var);
   for (const ir::GlobalFunction& function : module.functions) checker.CheckExpr(function.function);
