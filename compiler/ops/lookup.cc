@@ -1,4 +1,6 @@
 // Operators that find places: search in sorted sequences, inverse and unravelled indices.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
@@ -46,20 +48,38 @@ Solve SearchSortedRelation(TypeContext& context) {
   return ResultTensor(context, values, dtype);
 }
 
-// In a sorted sequence the place is the number of elements before it: counting all of them has no
-// branches, and vectorises.
+constexpr int64_t kMostSteps = 40;  // for sequences of more elements than there is memory
+
+// How often a sequence of `extent` can be halved; of one that is not known, as often as any.
+int64_t Halvings(const Dim& extent) {
+  int64_t steps = 0;
+  while (steps < kMostSteps && !(extent.is_const() && extent.constant() >> steps == 0)) ++steps;
+  return steps;
+}
+
+// The place is the number of elements before it. Its bits are found one after the other, the greatest first.
 std::vector<Tensor> ComputeSearchSorted(const ComputeContext& context) {
   const Tensor &sequence = context.input(0), &values = context.input(1);
   const te::TensorSpec& out = context.output();
   BinaryOp before = context.attrs().GetBool("right") ? BinaryOp::kLessEqual : BinaryOp::kLess;
-  const Dim& extent = sequence.dims()[sequence.rank() - 1];
-  Tensor count =
-      ReduceOver(ReduceOp::kSum, kInt64, out.dims, {extent}, [&](std::span<const Expr> o, std::span<const Expr> r) {
-        std::vector<Expr> at = {r[0]};
-        if (sequence.rank() > 1) at = With(o, o.size() - 1, r[0]);
-        return te::Cast(kInt64, te::Binary(before, sequence(at), values(o)));
-      });
-  return {CastTensor(count, out.dtype)};
+  const Dim& extent = sequence.dims().back();
+  size_t rank = out.dims.size();
+  int64_t steps = std::max<int64_t>(Halvings(extent), 1);
+  Dims dims = out.dims;
+  dims.push_back(steps);
+  Tensor places = Running(dims, rank, te::Index(0), [&](std::span<const Expr> i, const Expr& place) {
+    Expr bit = te::Binary(BinaryOp::kShiftLeft, te::Index(1), te::Index(steps - 1) - i[rank]);
+    Expr next = place + bit, last = next - te::Index(1);
+    std::vector<Expr> at = {last};
+    if (sequence.rank() > 1) at = With(i.first(rank), rank - 1, last);
+    Expr is_before = te::Binary(before, sequence(at), values(i.first(rank)));
+    return te::Select(Less(last, te::DimValue(extent)), te::Select(is_before, next, place), place);
+  });
+  return {te::ComputeTensor("searchsorted", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    at.push_back(te::Index(steps - 1));
+    return te::Cast(out.dtype, places(at));
+  })};
 }
 
 Solve InvertPermutationRelation(TypeContext& context) {

@@ -1,4 +1,5 @@
 // Boxes that detectors find: those that count, and of those that overlap the best one.
+#include <array>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -151,7 +152,7 @@ class Suppression {
   }
   Expr BestField(std::span<const Expr> i, int64_t field) const { return Field(i[0], order_.PlaceAt(i), field); }
   Expr IsCandidate(const Expr& batch, const Expr& place) const {
-    return And(Less(place, limit_({batch})), Less(te::Const(wide_, 0), score_({batch, place})));
+    return Less(te::Const(wide_, 0), score_({batch, place}));
   }
   Expr Overlap(const Expr& batch, const Expr& a, const Expr& b) const;
   Expr Conflict(const Expr& batch, const Expr& place, const Expr& better) const;
@@ -164,7 +165,10 @@ class Suppression {
   Expr threshold_, applies_, most_;
   Tensor valid_, limit_;  // of a batch: how many boxes, how many of them are looked at
   Order order_;
-  Tensor score_, id_, corners_;  // of the boxes in order
+  // Of the boxes in order; those that are not looked at have the score 0. A corner is two tensors, the lesser comes
+  // first.
+  Tensor score_, id_;
+  std::array<Tensor, 4> corners_;
 };
 
 Tensor ValidCounts(const Tensor& counts, const Dim& boxes) {
@@ -193,28 +197,28 @@ Suppression::Suppression(const ComputeContext& context)
   limit_ = te::ComputeTensor("limit", kInt64, {dims_[0]}, [&](std::span<const Expr> i) {
     return top_k < 1 ? valid_(i) : te::Binary(BinaryOp::kMinimum, valid_(i), te::Index(top_k));
   });
-  auto field = [&](const char* name, int64_t number) {
-    return te::ComputeTensor(name, wide_, dims_, [&](std::span<const Expr> i) { return BestField(i, number); });
+  auto field = [&](const char* name, int64_t number, double otherwise) {
+    return te::ComputeTensor(name, wide_, dims_, [&](std::span<const Expr> i) {
+      return te::Select(Less(i[1], limit_({i[0]})), BestField(i, number), te::Const(wide_, otherwise));
+    });
   };
-  score_ = field("score", score_index_);
-  if (id_index_ >= 0) id_ = field("id", id_index_);
-  // The lesser corner, then the greater one.
-  corners_ = te::ComputeTensor("corners", wide_, {dims_[0], dims_[1], 4}, [&](std::span<const Expr> i) {
-    Expr is_lesser = Less(i[2], te::Index(2));
-    Expr axis = te::Binary(BinaryOp::kFloorMod, i[2], te::Index(2));
-    Expr place = order_.PlaceAt(i.first(2));
-    auto corner = [&](int64_t first) { return te::Cast(wide_, data_({i[0], place, axis + te::Index(first)})); };
-    Expr a = corner(coord), b = corner(coord + 2);
-    return te::Select(is_lesser, te::Binary(BinaryOp::kMinimum, a, b), te::Binary(BinaryOp::kMaximum, a, b));
-  });
+  score_ = field("score", score_index_, 0);
+  if (id_index_ >= 0) id_ = field("id", id_index_, -1);
+  for (int64_t which = 0; which < 4; ++which) {
+    int64_t axis = coord + which % 2;
+    BinaryOp op = which < 2 ? BinaryOp::kMinimum : BinaryOp::kMaximum;
+    corners_[static_cast<size_t>(which)] = te::ComputeTensor("corner", wide_, dims_, [&](std::span<const Expr> i) {
+      return te::Binary(op, BestField(i, axis), BestField(i, axis + 2));
+    });
+  }
 }
 
 // The area that two boxes share beside that which they cover.
 Expr Suppression::Overlap(const Expr& batch, const Expr& a, const Expr& b) const {
   Expr zero = te::Const(wide_, 0);
-  auto corner = [&](const Expr& box, int64_t which) { return corners_({batch, box, te::Index(which)}); };
+  auto corner = [&](const Expr& box, size_t which) { return corners_[which]({batch, box}); };
   Expr shared, area_a, area_b;
-  for (int64_t axis = 0; axis < 2; ++axis) {
+  for (size_t axis = 0; axis < 2; ++axis) {
     Expr from = te::Binary(BinaryOp::kMaximum, corner(a, axis), corner(b, axis));
     Expr to = te::Binary(BinaryOp::kMinimum, corner(a, axis + 2), corner(b, axis + 2));
     Expr length = te::Binary(BinaryOp::kMaximum, zero, to - from);

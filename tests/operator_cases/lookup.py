@@ -15,6 +15,11 @@ def cases(case):
             rows = np.sort(random((3, 7), dtype, "rows"), axis=-1)
             expected = np.stack([np.searchsorted(r, v, side) for r, v in zip(rows, values)])
             case("searchsorted", f'searchsorted(%a, %b, right={right}, dtype="int64")', [rows, values], expected)
+        for size in (1, 2, 3, 4, 255, 256, 1000):
+            long = np.sort(random((size,), dtype, "long", size))
+            case("searchsorted", "searchsorted(%a, %b)", [long, values], np.searchsorted(long, values).astype("int32"))
+            case("searchsorted", "searchsorted(%a, %b, right=True)", [long, long], np.searchsorted(long, long, "right").astype("int32"))
+        case("searchsorted", "searchsorted(%a, %b)", [sequence, values[0, 0]], np.searchsorted(sequence, values[0, 0]).astype("int32"))
         case("searchsorted", "searchsorted(%a, %b)", [sequence[:0], values], np.zeros((3, 5), "int32"))
         _indexed(case, dtype)
         _patched(case, dtype)
