@@ -46,9 +46,12 @@ bool CheckBlocks(TypeContext& context, std::string_view attr, std::string_view o
       return false;
   }
   if (fits && at == end) return true;
+  std::string expected(outer);
+  for (const auto& [extent, letter] : blocks) {
+    absl::StrAppend(&expected, extent.is_const() ? extent.ToString() : "8", std::string(1, letter));
+  }
   context.Fail(DiagnosticKind::kLayoutMismatch,
-               absl::StrCat("`", std::string(attr), "` is \"", layout, "\"; expected ", std::string(outer),
-                            " and the extent and letter of each block"));
+               absl::StrCat("`", std::string(attr), "` is \"", layout, "\"; expected one like \"", expected, "\""));
   return false;
 }
 
