@@ -28,7 +28,9 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
     if (candidate.size() > name.size() + static_cast<size_t>(best) ||
         name.size() > candidate.size() + static_cast<size_t>(best))
       continue;
-    if (int distance = EditDistance(name, candidate); distance < best) {
+    int distance = EditDistance(name, candidate);
+    bool tie = distance == best && !nearest.empty() && candidate < nearest;
+    if (distance < best || tie) {
       best = distance;
       nearest = candidate;
     }

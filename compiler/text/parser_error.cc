@@ -3,7 +3,6 @@
 // A name that nothing defines is reported and stands for itself (ErrorExpr, a hole), so that one
 // statement may have several errors. After an error of the grammar reading goes on behind the
 // statement's `;`, or with the next definition.
-#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -105,7 +104,6 @@ void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what
 
 void Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what, std::string_view name,
                      std::vector<std::string_view> known) {
-  std::sort(known.begin(), known.end());
   std::string_view near = NearestName(name, known);
   Error(span, kind,
         absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
