@@ -74,6 +74,7 @@ DataType Generator::NumericDType() {
 }
 
 std::string Generator::Operator(const TypeRef& type, int depth) {
+  if (dice_.Chance(5)) return CallGeneric(type, depth);
   if (!IsStaticTensor(type)) return dice_.Chance(60) ? Elementwise(type, depth) : OpenOperator(type, depth);
   int choice = dice_.Pick(100);
   if (IsScalar(type)) {
@@ -86,7 +87,8 @@ std::string Generator::Operator(const TypeRef& type, int depth) {
   if (choice < 42) return Cast(type, depth);
   if (choice < 50) return Select(type, depth);
   if (choice < 62) return Reduction(type, depth);
-  if (choice < 82) return Movement(type, depth);
+  if (choice < 76) return Movement(type, depth);
+  if (choice < 88) return Transform(type, depth);
   return Join(type, depth);
 }
 

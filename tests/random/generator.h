@@ -125,6 +125,11 @@ class Generator {
   TypeRef WithDims(const TypeRef& type, const std::vector<int64_t>& shape) const;
   DataType NumericDType();
 
+  // ---- generate_transform.cc
+  std::string GenericHelper(int number);
+  std::string CallGeneric(const TypeRef& type, int depth);
+  std::string Transform(const TypeRef& type, int depth);
+
   Dice dice_;
   bool smooth_ = false;  // floats are approximate
   std::vector<DataType> dtypes_;
@@ -134,6 +139,7 @@ class Generator {
   std::vector<Variable> scope_;
   std::vector<std::string> definitions_;
   std::map<std::string, std::string> open_helpers_;  // by type: a function that forgets extents
+  std::map<int, std::string> generic_helpers_;
   int budget_ = 0;
   int names_ = 0;
 };
