@@ -4,6 +4,7 @@ namespace rvm::bytecode {
 
 CodeBuffer& CodeBuffer::Op(Opcode opcode) {
   muted_ = !reachable_;
+  if (!muted_) jump_at_ = opcode == Opcode::kJump ? pc() : kUnbound;
   Flow flow = SpecOf(opcode).flow;
   if (flow == Flow::kJump || flow == Flow::kSwitch || flow == Flow::kReturn || flow == Flow::kStop) reachable_ = false;
   return Unit(static_cast<uint16_t>(opcode));
@@ -29,6 +30,15 @@ CodeBuffer& CodeBuffer::L(Label label) {
 
 void CodeBuffer::Bind(Label label) {
   LabelState& state = labels_[label.index];
+  // No other label may be behind the jump: it would have to move.
+  bool jumps_here = jump_at_ != kUnbound && jump_at_ + kJumpUnits == pc() && bound_at_ != pc() &&
+                    !state.references.empty() && state.references.back() == jump_at_ + 1;
+  if (jumps_here) {
+    units_.resize(jump_at_);
+    state.references.pop_back();
+    jump_at_ = kUnbound;
+  }
+  bound_at_ = pc();
   state.target = pc();
   reachable_ = reachable_ || state.used;
   for (uint32_t reference : state.references) Patch(reference, state.target);

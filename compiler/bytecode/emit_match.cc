@@ -318,7 +318,7 @@ absl::Status MatchEmitter::EmitBody(size_t clause, const std::vector<std::pair<c
   emitter_.next_block_ = start.block;
   RVM_RETURN_IF_ERROR(emitter_.InBranch(dying_, [&] {
     for (const auto& [var, reg] : bindings) emitter_.Bind(var, reg, registers_.desc(reg).type);
-    for (Reg shell : shells) emitter_.BindShell(shell);
+    for (Reg shell : shells) emitter_.BindShell(shell, emitter_.block_->begin);
     return emitter_.EmitBlock(match_.clauses[clause].body, inner_);
   }));
   if (!inner_.is_tail) code_.Op(Opcode::kJump).L(end_);

@@ -126,6 +126,34 @@ TEST(EmitProgram, ACellTakesTheMemoryOfOneThatDies) {
   EXPECT_EQ(code.find("make_cell "), std::string::npos) << code;
 }
 
+TEST(EmitProgram, ATupleOfWhichOnlyFieldsAreWantedIsTakenApart) {
+  Compiled compiled("swap.relay",
+                    "type List[A] { Cons(A, List[A]), Nil, }\n"
+                    "def @main(%n: int32, %s: (List[int32], List[int32])) -> (List[int32], List[int32]) {\n"
+                    "  if (%n == 0) { %s } else { @main(%n - 1, (%s.1, %s.0)) }\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("get_field"), std::string::npos) << code;
+  EXPECT_EQ(code.find("retain"), std::string::npos) << code;
+  EXPECT_NE(code.find("make_cell_in"), std::string::npos) << code;
+}
+
+TEST(EmitProgram, NoJumpGoesToWhatFollowsIt) {
+  Compiled compiled("energy.relay",
+                    "type Body { Body(float64, float64), }\n"
+                    "def @main(%a: Body, %b: Body) -> float64 {\n"
+                    "  let %x = match (%a) { Body(%m, %v) => %m * %v };\n"
+                    "  let %y = match (%b) { Body(%m, %v) => %m * %v };\n"
+                    "  %x + %y\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("jump"), std::string::npos) << code;
+}
+
 TEST(EmitProgram, DeepProgramsTakeNoHostStack) {
   std::string lets = "def @main(%x0: int32) -> int32 {\n";
   for (int i = 0; i < 20'000; ++i) absl::StrAppend(&lets, "let %x", i + 1, " = %x", i, " + 1;\n");

@@ -8,8 +8,8 @@
 
 namespace rvm::bytecode {
 
-void FunctionEmitter::BindShell(Reg reg) {
-  std::optional<uint32_t> use = NextCell(reg, *block_);
+void FunctionEmitter::BindShell(Reg reg, uint32_t begin) {
+  std::optional<uint32_t> use = NextCell(FieldsOf(reg), *block_, begin);
   if (!use) {
     code_.Op(Opcode::kDropShell).R(reg);
     registers_.Free(reg);
@@ -24,16 +24,17 @@ const ir::Var* FunctionEmitter::ShellFor(size_t fields) const {
   for (auto it = block_->dying.lower_bound({position_, nullptr}); it != block_->dying.end() && it->first == position_;
        ++it) {
     Reg reg = vars_.at(it->second).reg;
-    if (IsShell(reg) && tables_.types().desc(registers_.desc(reg).type).dims[0] == static_cast<int64_t>(fields)) {
-      return it->second;
-    }
+    if (IsShell(reg) && FieldsOf(reg) == fields) return it->second;
   }
   return nullptr;
 }
 
-std::optional<uint32_t> FunctionEmitter::NextCell(Reg shell, const Block& block) const {
-  auto fields = static_cast<size_t>(tables_.types().desc(registers_.desc(shell).type).dims[0]);
-  for (uint32_t position : liveness_.CellsMade(fields, block.begin, block.end)) {
+size_t FunctionEmitter::FieldsOf(Reg shell) const {
+  return static_cast<size_t>(tables_.types().desc(registers_.desc(shell).type).dims[0]);
+}
+
+std::optional<uint32_t> FunctionEmitter::NextCell(size_t fields, const Block& block, uint32_t begin) const {
+  for (uint32_t position : liveness_.CellsMade(fields, begin, block.end)) {
     bool taken = false;
     for (auto it = block.dying.lower_bound({position, nullptr}); it != block.dying.end() && it->first == position;
          ++it) {

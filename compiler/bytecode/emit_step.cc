@@ -105,19 +105,6 @@ absl::Status FunctionEmitter::EmitCell(LayoutId layout, const std::vector<ir::Ex
   return Deliver(out, type, var, target);
 }
 
-absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::Var* var, const Target& target) {
-  Operands operands;
-  Reg tuple = Borrow(project.tuple, operands);
-  TypeId tuple_type = registers_.desc(tuple).type;
-  TypeId type = tables_.types().desc(tuple_type).fields[project.index];
-  LayoutId layout = tables_.types().TupleLayout(tuple_type);
-  Reg out = Destination(var, target, type);
-  code_.Op(Opcode::kGetField).R(out).R(tuple).Unit(static_cast<uint16_t>(layout.value));
-  code_.Unit(static_cast<uint16_t>(project.index));
-  Release(operands);
-  return Deliver(out, type, var, target);
-}
-
 absl::Status FunctionEmitter::EmitRefRead(const ir::RefRead& read, const ir::Var* var, const Target& target) {
   Operands operands;
   Reg ref = Borrow(read.ref, operands);

@@ -234,8 +234,8 @@ absl::Status FunctionEmitter::InBranch(const std::vector<const ir::Var*>& dying,
   for (const ir::Var* var : dying) {
     VarState& state = vars_.at(var);
     saved.push_back(state);
-    std::optional<uint32_t> last =
-        IsShell(state.reg) ? NextCell(state.reg, branch) : liveness_.LastUse(var, branch.begin, branch.end);
+    std::optional<uint32_t> last = IsShell(state.reg) ? NextCell(FieldsOf(state.reg), branch, branch.begin)
+                                                      : liveness_.LastUse(var, branch.begin, branch.end);
     if (last) {
       state.owner = branch.id;
       state.last_use = *last;

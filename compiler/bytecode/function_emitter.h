@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "compiler/bytecode/code_buffer.h"
@@ -87,12 +88,14 @@ class FunctionEmitter {
   void Forget(const std::vector<const ir::Var*>& dying);
 
   // ---- shells: the memory of cells that a match took apart (emit_shell.cc)
-  // `reg` holds one: the first cell of its size that this block makes takes it; if none does, it is dropped.
-  void BindShell(Reg reg);
+  // `reg` holds one: the first cell of its size that this block makes, from position `begin` on, takes it; if none
+  // does, it is dropped.
+  void BindShell(Reg reg, uint32_t begin);
   // The shell that the cell made at this step takes; null if none.
   const ir::Var* ShellFor(size_t fields) const;
-  // The first cell of the shell's size in `block` that no other shell waits for.
-  std::optional<uint32_t> NextCell(Reg shell, const Block& block) const;
+  // The first cell of that many fields in `block`, from `begin` on, that no shell waits for.
+  std::optional<uint32_t> NextCell(size_t fields, const Block& block, uint32_t begin) const;
+  size_t FieldsOf(Reg shell) const;
   bool IsShell(Reg reg) const { return tables_.types().desc(registers_.desc(reg).type).kind == TypeDescKind::kShell; }
 
   // ---- loops (emit_loop.cc)
@@ -131,9 +134,14 @@ class FunctionEmitter {
   absl::Status EmitCell(LayoutId layout, const std::vector<ir::Expr*>& fields, TypeId type, const ir::Var* var,
                         const Target& target);
   absl::Status EmitClosure(const ir::Function& function, const ir::Var* var, const Target& target);
-  absl::Status EmitProject(const ir::Project& project, const ir::Var* var, const Target& target);
   absl::Status EmitRefRead(const ir::RefRead& read, const ir::Var* var, const Target& target);
   absl::Status EmitRefWrite(const ir::RefWrite& write, const ir::Var* var, const Target& target);
+  // ---- fields of tuples (emit_project.cc)
+  absl::Status EmitProject(const ir::Project& project, const ir::Var* var, const Target& target);
+  bool CanTakeApart(const ir::Var* tuple);
+  // Binds the variables of all its projections.
+  void TakeApart(const ir::Var* tuple);
+
   // ---- kernel calls (emit_kernel.cc)
   struct KernelArgs {
     std::vector<uint16_t> units;  // of the instruction
@@ -196,8 +204,9 @@ class FunctionEmitter {
   RegisterAllocator registers_;
   std::vector<SourceLine> lines_;
   absl::flat_hash_map<const ir::Var*, VarState> vars_;
-  Block* block_ = nullptr;   // the current one
-  uint32_t next_block_ = 0;  // numbers as in liveness_
+  absl::flat_hash_set<const ir::Var*> taken_out_;  // bound before their own step: see TakeApart
+  Block* block_ = nullptr;                         // the current one
+  uint32_t next_block_ = 0;                        // numbers as in liveness_
   uint32_t next_position_ = 0;
   uint32_t position_ = 0;  // of the current step
   TypeId result_type_;

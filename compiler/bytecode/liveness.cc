@@ -1,6 +1,7 @@
 #include "compiler/bytecode/liveness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/stack_guard.h"
 #include "compiler/analysis/free_vars.h"
@@ -27,6 +28,7 @@ void Liveness::Use(const ir::Expr* atom, bool escapes) {
 
 void Liveness::VisitBlock(const ir::Expr* expr) {
   uint32_t block = static_cast<uint32_t>(block_ends_.size());
+  uint32_t outer = std::exchange(block_, block);
   block_ends_.push_back(0);
   while (const auto* let = ir::DynCast<ir::Let>(expr)) {
     VisitStep(let->value, let->var);
@@ -34,6 +36,7 @@ void Liveness::VisitBlock(const ir::Expr* expr) {
   }
   VisitStep(expr, nullptr);
   block_ends_[block] = next_;
+  block_ = outer;
 }
 
 void Liveness::VisitStep(const ir::Expr* expr, const ir::Var* self) {
@@ -53,7 +56,14 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
       for (const ir::Expr* field : ir::Cast<ir::Tuple>(expr)->fields) Use(field);
       MakesCell(ir::Cast<ir::Tuple>(expr)->fields.size());
       return;
-    case ir::ExprKind::kProject: Use(ir::Cast<ir::Project>(expr)->tuple); return;
+    case ir::ExprKind::kProject: {
+      const auto* project = ir::Cast<ir::Project>(expr);
+      Use(project->tuple);
+      const auto* tuple = ir::DynCast<ir::VarExpr>(project->tuple);
+      if (tuple != nullptr && self != nullptr)
+        projections_[{tuple->var, block_}].push_back({next_ - 1, project->index, self});
+      return;
+    }
     case ir::ExprKind::kCall: {
       const auto* call = ir::Cast<ir::Call>(expr);
       bool kernel = IsPrimitive(call->callee);
@@ -121,6 +131,19 @@ std::optional<uint32_t> Liveness::LastUse(const ir::Var* var, uint32_t begin, ui
   auto it = std::lower_bound(uses.begin(), uses.end(), end);
   if (it == uses.begin() || *std::prev(it) < begin) return std::nullopt;
   return *std::prev(it);
+}
+
+size_t Liveness::NumUses(const ir::Var* var, uint32_t begin, uint32_t end) const {
+  auto found = uses_.find(var);
+  if (found == uses_.end()) return 0;
+  const std::vector<uint32_t>& uses = found->second;
+  return static_cast<size_t>(std::lower_bound(uses.begin(), uses.end(), end) -
+                             std::lower_bound(uses.begin(), uses.end(), begin));
+}
+
+std::span<const Liveness::Projection> Liveness::Projections(const ir::Var* tuple, uint32_t block) const {
+  auto found = projections_.find({tuple, block});
+  return found == projections_.end() ? std::span<const Projection>() : found->second;
 }
 
 size_t Liveness::num_uses(const ir::Var* var) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +38,15 @@ class Liveness {
   // Last use in [begin, end), if any.
   std::optional<uint32_t> LastUse(const ir::Var* var, uint32_t begin, uint32_t end) const;
   size_t num_uses(const ir::Var* var) const;
+  size_t NumUses(const ir::Var* var, uint32_t begin, uint32_t end) const;
+  // `let var = tuple.index;`
+  struct Projection {
+    uint32_t position;
+    int64_t index;
+    const ir::Var* var;
+  };
+  // Those that the block itself makes, not what is nested in it, in order.
+  std::span<const Projection> Projections(const ir::Var* tuple, uint32_t block) const;
   // Used other than as an argument of a kernel call: the value may outlive the activation.
   bool Escapes(const ir::Var* var) const { return escaping_.contains(var); }
   // Where in [begin, end) cells of that many fields are made, in order.
@@ -55,12 +65,14 @@ class Liveness {
   void MakesCell(size_t fields);
 
   uint32_t next_ = 0;
+  uint32_t block_ = 0;                                               // the current one
   std::vector<uint32_t> step_ends_;                                  // by position
   std::vector<uint32_t> blocks_after_;                               // by position
   std::vector<uint32_t> block_ends_;                                 // by block
   absl::flat_hash_map<uint32_t, std::vector<Start>> clause_starts_;  // by position of the match
   absl::flat_hash_map<const ir::Var*, std::vector<uint32_t>> uses_;
   absl::flat_hash_map<size_t, std::vector<uint32_t>> cells_made_;  // positions, by number of fields
+  absl::flat_hash_map<std::pair<const ir::Var*, uint32_t>, std::vector<Projection>> projections_;
   absl::flat_hash_set<const ir::Var*> escaping_;
   absl::flat_hash_map<const ir::Function*, std::vector<ir::Var*>> captures_;
 };
