@@ -113,71 +113,40 @@ std::vector<Tensor> ComputeBiasAdd(const ComputeContext& context) {
 }
 
 template <BinaryOp op>
-constexpr OpDef Arithmetic(std::string_view name, std::string_view summary, std::string_view infix = "") {
-  return {.name = name,
-          .summary = summary,
-          .inputs = kInputs,
-          .type_relation = BroadcastRelation,
-          .fusion = FusionClass::kBroadcast,
-          .compute = ComputeBinary<op>,
-          .infix = infix};
-}
-template <BinaryOp op>
-constexpr OpDef Bits(std::string_view name, std::string_view summary) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = kInputs,
-          .type_relation = BroadcastBitsRelation,
-          .fusion = FusionClass::kBroadcast,
-          .compute = ComputeBinary<op>};
-}
-template <BinaryOp op>
-constexpr OpDef Compare(std::string_view name, std::string_view summary, std::string_view infix) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = kInputs,
-          .type_relation = BroadcastCompareRelation,
-          .fusion = FusionClass::kBroadcast,
-          .compute = ComputeBinary<op>,
-          .infix = infix};
-}
-template <BinaryOp op>
-constexpr OpDef Logical(std::string_view name, std::string_view summary) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = kInputs,
-          .type_relation = BroadcastLogicalRelation,
-          .fusion = FusionClass::kBroadcast,
-          .compute = ComputeBinary<op>};
+constexpr OpDef Broadcast(TypeRelation relation, std::string_view name, std::string_view summary,
+                          std::string_view infix = "") {
+  OpDef def = Op(name, summary, kInputs, {}, relation, FusionClass::kBroadcast, ComputeBinary<op>);
+  def.infix = infix;
+  return def;
 }
 
 constexpr OpDef kOps[] = {
-    Arithmetic<BinaryOp::kAdd>("add", "lhs + rhs", "+"),
-    Arithmetic<BinaryOp::kSubtract>("subtract", "lhs - rhs", "-"),
-    Arithmetic<BinaryOp::kMultiply>("multiply", "lhs * rhs", "*"),
-    Arithmetic<BinaryOp::kDivide>("divide", "lhs / rhs; integers truncate, x / 0 is 0", "/"),
-    Arithmetic<BinaryOp::kFloorDivide>("floor_divide", "floor(lhs / rhs); integer x / 0 is 0"),
-    Arithmetic<BinaryOp::kFloorMod>("floor_mod", "lhs - rhs * floor(lhs / rhs)"),
-    Arithmetic<BinaryOp::kTruncDivide>("trunc_divide", "trunc(lhs / rhs); integer x / 0 is 0"),
-    Arithmetic<BinaryOp::kTruncMod>("trunc_mod", "lhs - rhs * trunc(lhs / rhs)"),
-    Arithmetic<BinaryOp::kTruncMod>("mod", "trunc_mod, for compatibility"),
-    Arithmetic<BinaryOp::kPower>("power", "lhs to the power of rhs"),
-    Arithmetic<BinaryOp::kMaximum>("maximum", "the greater; NaN wins, and 0 is greater than -0"),
-    Arithmetic<BinaryOp::kMinimum>("minimum", "the lesser; NaN wins, and -0 is less than 0"),
-    Bits<BinaryOp::kShiftLeft>("left_shift", "lhs * 2^rhs; 0 when rhs is not in [0, bits)"),
-    Bits<BinaryOp::kShiftRight>("right_shift", "floor(lhs / 2^rhs)"),
-    Bits<BinaryOp::kAnd>("bitwise_and", "lhs and rhs, bit by bit"),
-    Bits<BinaryOp::kOr>("bitwise_or", "lhs or rhs, bit by bit"),
-    Bits<BinaryOp::kXor>("bitwise_xor", "lhs xor rhs, bit by bit"),
-    Compare<BinaryOp::kEqual>("equal", "lhs = rhs", "=="),
-    Compare<BinaryOp::kNotEqual>("not_equal", "lhs /= rhs", "!="),
-    Compare<BinaryOp::kLess>("less", "lhs < rhs", "<"),
-    Compare<BinaryOp::kLessEqual>("less_equal", "lhs <= rhs", "<="),
-    Compare<BinaryOp::kGreater>("greater", "lhs > rhs", ">"),
-    Compare<BinaryOp::kGreaterEqual>("greater_equal", "lhs >= rhs", ">="),
-    Logical<BinaryOp::kAnd>("logical_and", "lhs and rhs"),
-    Logical<BinaryOp::kOr>("logical_or", "lhs or rhs"),
-    Logical<BinaryOp::kXor>("logical_xor", "lhs xor rhs"),
+    Broadcast<BinaryOp::kAdd>(BroadcastRelation, "add", "lhs + rhs", "+"),
+    Broadcast<BinaryOp::kSubtract>(BroadcastRelation, "subtract", "lhs - rhs", "-"),
+    Broadcast<BinaryOp::kMultiply>(BroadcastRelation, "multiply", "lhs * rhs", "*"),
+    Broadcast<BinaryOp::kDivide>(BroadcastRelation, "divide", "lhs / rhs; integers truncate, x / 0 is 0", "/"),
+    Broadcast<BinaryOp::kFloorDivide>(BroadcastRelation, "floor_divide", "floor(lhs / rhs); integer x / 0 is 0"),
+    Broadcast<BinaryOp::kFloorMod>(BroadcastRelation, "floor_mod", "lhs - rhs * floor(lhs / rhs)"),
+    Broadcast<BinaryOp::kTruncDivide>(BroadcastRelation, "trunc_divide", "trunc(lhs / rhs); integer x / 0 is 0"),
+    Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "trunc_mod", "lhs - rhs * trunc(lhs / rhs)"),
+    Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "mod", "trunc_mod, for compatibility"),
+    Broadcast<BinaryOp::kPower>(BroadcastRelation, "power", "lhs to the power of rhs"),
+    Broadcast<BinaryOp::kMaximum>(BroadcastRelation, "maximum", "the greater; NaN wins, and 0 is greater than -0"),
+    Broadcast<BinaryOp::kMinimum>(BroadcastRelation, "minimum", "the lesser; NaN wins, and -0 is less than 0"),
+    Broadcast<BinaryOp::kShiftLeft>(BroadcastBitsRelation, "left_shift", "lhs * 2^rhs; 0 when rhs is not in [0, bits)"),
+    Broadcast<BinaryOp::kShiftRight>(BroadcastBitsRelation, "right_shift", "floor(lhs / 2^rhs)"),
+    Broadcast<BinaryOp::kAnd>(BroadcastBitsRelation, "bitwise_and", "lhs and rhs, bit by bit"),
+    Broadcast<BinaryOp::kOr>(BroadcastBitsRelation, "bitwise_or", "lhs or rhs, bit by bit"),
+    Broadcast<BinaryOp::kXor>(BroadcastBitsRelation, "bitwise_xor", "lhs xor rhs, bit by bit"),
+    Broadcast<BinaryOp::kEqual>(BroadcastCompareRelation, "equal", "lhs = rhs", "=="),
+    Broadcast<BinaryOp::kNotEqual>(BroadcastCompareRelation, "not_equal", "lhs /= rhs", "!="),
+    Broadcast<BinaryOp::kLess>(BroadcastCompareRelation, "less", "lhs < rhs", "<"),
+    Broadcast<BinaryOp::kLessEqual>(BroadcastCompareRelation, "less_equal", "lhs <= rhs", "<="),
+    Broadcast<BinaryOp::kGreater>(BroadcastCompareRelation, "greater", "lhs > rhs", ">"),
+    Broadcast<BinaryOp::kGreaterEqual>(BroadcastCompareRelation, "greater_equal", "lhs >= rhs", ">="),
+    Broadcast<BinaryOp::kAnd>(BroadcastLogicalRelation, "logical_and", "lhs and rhs"),
+    Broadcast<BinaryOp::kOr>(BroadcastLogicalRelation, "logical_or", "lhs or rhs"),
+    Broadcast<BinaryOp::kXor>(BroadcastLogicalRelation, "logical_xor", "lhs xor rhs"),
     {.name = "where",
      .summary = "x where condition, else y; all three broadcast",
      .inputs = kWhereInputs,

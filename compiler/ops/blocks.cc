@@ -245,28 +245,17 @@ std::vector<Tensor> ComputeMirrorPad(const ComputeContext& context) {
   })};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kInjective,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
     Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs, DepthRelation<true>,
-       ComputeDepthToSpace),
+       FusionClass::kInjective, ComputeDepthToSpace),
     Op("nn.space_to_depth", "blocks of space gathered into channels", kImages, kDepthAttrs, DepthRelation<false>,
-       ComputeSpaceToDepth),
+       FusionClass::kInjective, ComputeSpaceToDepth),
     Op("nn.space_to_batch_nd", "places in blocks of padded space moved into the batch", kBatches, kToBatchAttrs,
-       BatchRelation<false>, ComputeSpaceToBatch),
+       BatchRelation<false>, FusionClass::kInjective, ComputeSpaceToBatch),
     Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
-       BatchRelation<true>, ComputeBatchToSpace),
+       BatchRelation<true>, FusionClass::kInjective, ComputeBatchToSpace),
     Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kData, kMirrorAttrs,
-       MirrorPadRelation, ComputeMirrorPad),
+       MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
 };
 
 }  // namespace

@@ -241,48 +241,36 @@ std::vector<Tensor> ComputeUnique(const ComputeContext& context) {
   return result;
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kOpaque,
-          .compute = compute};
-}
-
 constexpr OpDef Counted(OpDef op, std::string_view count_op, std::string_view fill_op) {
   op.count_op = count_op;
   op.fill_op = fill_op;
   return op;
 }
 
-constexpr OpDef Injective(OpDef op) {
-  op.fusion = FusionClass::kInjective;
-  return op;
-}
-
 constexpr OpDef kOps[] = {
-    Counted(Injective(Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation<false>,
-                         ComputeArange)),
+    Counted(Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation<false>,
+               FusionClass::kInjective, ComputeArange),
             "arange_count", "arange_fill"),
-    Op("arange_count", "how many elements `arange` gives", kRange, kRangeAttrs, CountRelation, ComputeArangeCount),
-    Injective(Op("arange_fill", "`arange`, of so many elements", kRangeAndCount, kRangeAttrs, ArangeRelation<true>,
-                 ComputeArange)),
+    Op("arange_count", "how many elements `arange` gives", kRange, kRangeAttrs, CountRelation, FusionClass::kOpaque,
+       ComputeArangeCount),
+    Op("arange_fill", "`arange`, of so many elements", kRangeAndCount, kRangeAttrs, ArangeRelation<true>,
+       FusionClass::kInjective, ComputeArange),
     Counted(Op("argwhere", "the indices of the elements that are not 0, a row each", kData, {}, ArgwhereRelation<false>,
-               nullptr),
+               FusionClass::kOpaque, nullptr),
             "argwhere_count", "argwhere_fill"),
-    Op("argwhere_count", "how many elements are not 0", kData, {}, CountRelation, ComputeArgwhereCount),
-    Op("argwhere_fill", "`argwhere`, of so many rows", kDataAndCount, {}, ArgwhereRelation<true>, ComputeArgwhere),
+    Op("argwhere_count", "how many elements are not 0", kData, {}, CountRelation, FusionClass::kOpaque,
+       ComputeArgwhereCount),
+    Op("argwhere_fill", "`argwhere`, of so many rows", kDataAndCount, {}, ArgwhereRelation<true>, FusionClass::kOpaque,
+       ComputeArgwhere),
     Counted(Op("unique",
                "the different elements of a vector, where each stands first, which of them stands at each place, how "
                "many there are",
-               kData, kUniqueAttrs, UniqueRelation<false>, nullptr),
+               kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr),
             "unique_count", "unique_fill"),
-    Op("unique_count", "how many different elements there are", kData, kUniqueAttrs, CountRelation, ComputeUniqueCount),
+    Op("unique_count", "how many different elements there are", kData, kUniqueAttrs, CountRelation,
+       FusionClass::kOpaque, ComputeUniqueCount),
     Op("unique_fill", "`unique`, of so many different elements", kDataAndCount, kUniqueAttrs, UniqueRelation<true>,
-       ComputeUnique),
+       FusionClass::kOpaque, ComputeUnique),
 };
 
 }  // namespace

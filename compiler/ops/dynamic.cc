@@ -343,17 +343,6 @@ std::vector<Tensor> ComputeStridedSlice(const ComputeContext& context) {
   })};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = fusion,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
     Op("dyn.zeros", "zeros of a shape", kShapeOnly, kShapeAttrs, FillRelation, FusionClass::kElementwise,
        ComputeFill<0>),

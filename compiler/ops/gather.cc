@@ -341,17 +341,6 @@ std::vector<Tensor> ComputeLayoutTransform(const ComputeContext& context) {
   })};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = fusion,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
     Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs, GatherRelation,
        FusionClass::kInjective, ComputeGather),

@@ -525,22 +525,6 @@ std::vector<Tensor> ComputeCrop(const ComputeContext& context) {
   })};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kInjective,
-          .compute = compute};
-}
-
-constexpr OpDef Opaque(OpDef op) {
-  op.fusion = FusionClass::kOpaque;
-  return op;
-}
-
 constexpr OpDef Sized(OpDef op) {
   op.count_op = "dyn.nn.upsampling_size";
   op.fill_op = "dyn.nn.upsampling_fill";
@@ -549,22 +533,24 @@ constexpr OpDef Sized(OpDef op) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("image.resize1d", "images of another length", kInputs, kResize1dAttrs, ResizeRelation<3>, ComputeResize),
+    Op("image.resize1d", "images of another length", kInputs, kResize1dAttrs, ResizeRelation<3>,
+       FusionClass::kInjective, ComputeResize),
     Op("image.resize2d", "images of another height and width", kInputs, kResize2dAttrs, ResizeRelation<4>,
-       ComputeResize),
+       FusionClass::kInjective, ComputeResize),
     Op("image.resize3d", "images of another depth, height and width", kInputs, kResize3dAttrs, ResizeRelation<5>,
-       ComputeResize),
-    Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation, ComputeUpsampling),
+       FusionClass::kInjective, ComputeResize),
+    Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation,
+       FusionClass::kInjective, ComputeUpsampling),
     Op("dyn.image.resize2d", "images of another height and width", kDynamicInputs, kResize2dAttrs,
-       DynamicResizeRelation, ComputeDynamicResize),
-    Sized(Opaque(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
-                    DynamicUpsamplingRelation<false>, nullptr))),
-    Opaque(Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
-              kDynamicUpsamplingAttrs, UpsampledSizeRelation, ComputeUpsampledSize)),
+       DynamicResizeRelation, FusionClass::kInjective, ComputeDynamicResize),
+    Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
+             DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
+    Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
+       kDynamicUpsamplingAttrs, UpsampledSizeRelation, FusionClass::kOpaque, ComputeUpsampledSize),
     Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
-       DynamicUpsamplingRelation<true>, ComputeUpsampling),
+       DynamicUpsamplingRelation<true>, FusionClass::kInjective, ComputeUpsampling),
     Op("image.crop_and_resize", "boxes cut from images, all of one size", kCropInputs, kCropAttrs, CropRelation,
-       ComputeCrop),
+       FusionClass::kInjective, ComputeCrop),
 };
 
 }  // namespace

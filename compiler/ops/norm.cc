@@ -227,28 +227,17 @@ std::vector<Tensor> ComputeLrn(const ComputeContext& context) {
   return {CastTensor(result, data.dtype())};
 }
 
-constexpr OpDef Norm(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                     std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kReduction,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
-    Norm("nn.layer_norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`", kScaled, kLayerAttrs,
-         LayerNormRelation, ComputeLayerNorm),
-    Norm("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch, kInstanceAttrs,
-         GroupNormRelation<false>, ComputeGroupNorm<false>),
-    Norm("nn.group_norm", "layer_norm over groups of channels and all axes but that of the batch", kBatch, kGroupAttrs,
-         GroupNormRelation<true>, ComputeGroupNorm<true>),
-    Norm("nn.l2_normalize", "x / sqrt(max(sum of squares, eps)) over `axis`", kData, kL2Attrs, L2NormalizeRelation,
-         ComputeL2Normalize),
-    Norm("nn.lrn", "x / (bias + alpha * mean of neighbouring squares) ^ beta", kData, kLrnAttrs, LrnRelation,
-         ComputeLrn),
+    Op("nn.layer_norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`", kScaled, kLayerAttrs,
+       LayerNormRelation, FusionClass::kReduction, ComputeLayerNorm),
+    Op("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch, kInstanceAttrs,
+       GroupNormRelation<false>, FusionClass::kReduction, ComputeGroupNorm<false>),
+    Op("nn.group_norm", "layer_norm over groups of channels and all axes but that of the batch", kBatch, kGroupAttrs,
+       GroupNormRelation<true>, FusionClass::kReduction, ComputeGroupNorm<true>),
+    Op("nn.l2_normalize", "x / sqrt(max(sum of squares, eps)) over `axis`", kData, kL2Attrs, L2NormalizeRelation,
+       FusionClass::kReduction, ComputeL2Normalize),
+    Op("nn.lrn", "x / (bias + alpha * mean of neighbouring squares) ^ beta", kData, kLrnAttrs, LrnRelation,
+       FusionClass::kReduction, ComputeLrn),
 };
 
 }  // namespace

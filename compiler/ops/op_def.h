@@ -151,6 +151,18 @@ struct OpDef {
   std::string_view infix = "";
 };
 
+// A row of a family's table: what most operators say of themselves.
+constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
+                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = inputs,
+          .attrs = attrs,
+          .type_relation = relation,
+          .fusion = fusion,
+          .compute = compute};
+}
+
 // Whether the values of argument `arg` decide the shape of the result.
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 

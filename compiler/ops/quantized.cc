@@ -493,16 +493,6 @@ std::vector<Tensor> ComputeSimulated(const ComputeContext& context) {
   return {CastTensor(result, data.dtype())};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = fusion,
-          .compute = compute};
-}
 constexpr OpDef Unary(std::string_view name, std::string_view summary, Compute compute) {
   return Op(name, summary, kRescaleInputs, {}, RescaleRelation, FusionClass::kBroadcast, compute);
 }

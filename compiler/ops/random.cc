@@ -297,28 +297,17 @@ Solve MultinomialRelation(TypeContext& context) {
   return WithKey(context, ir::MakeTensorType(context.arena(), dims, kInt64));
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = FusionClass::kOpaque,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
     Op("random.threefry_generate", "a tuple of the next key and random words", kKeyInputs, kShapeAttrs,
-       GenerateRelation, ComputeGenerate),
+       GenerateRelation, FusionClass::kOpaque, ComputeGenerate),
     Op("random.threefry_split", "a tuple of two keys whose numbers are independent", kKeyInputs, {}, SplitRelation,
-       ComputeSplit),
+       FusionClass::kOpaque, ComputeSplit),
     Op("random.uniform", "a tuple of the next key and numbers uniform in [low, high)", kUniformInputs, kShapeDTypeAttrs,
-       DistributionRelation, ComputeUniform),
+       DistributionRelation, FusionClass::kOpaque, ComputeUniform),
     Op("random.normal", "a tuple of the next key and normally distributed numbers", kNormalInputs, kShapeDTypeAttrs,
-       DistributionRelation, ComputeNormal),
+       DistributionRelation, FusionClass::kOpaque, ComputeNormal),
     Op("random.multinomial", "a tuple of the next key and samples of classes, int64", kMultinomialInputs, kSamplesAttrs,
-       MultinomialRelation, ComputeMultinomial),
+       MultinomialRelation, FusionClass::kOpaque, ComputeMultinomial),
 };
 
 }  // namespace

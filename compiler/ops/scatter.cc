@@ -336,17 +336,6 @@ std::vector<Tensor> ComputeSparse(const ComputeContext& context) {
   return {Scatter("update", data, all, [&](Indices o) { return PlaceOf(out.dims, o); })};
 }
 
-constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
-  return {.name = name,
-          .summary = summary,
-          .inputs = inputs,
-          .attrs = attrs,
-          .type_relation = relation,
-          .fusion = fusion,
-          .compute = compute};
-}
-
 constexpr OpDef kOps[] = {
     Op("scatter_elements", "data with updates written or folded in along an axis", kScattered, kScatterAttrs,
        ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
