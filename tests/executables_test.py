@@ -28,15 +28,16 @@ def write_executables(folder, *options):
 
 
 class Executables(relayvm.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        cls.addClassCleanup(folder.cleanup)
+        cls.portable = write_executables(os.path.join(folder.name, "portable"), "--target", "portable")
+        cls.native = write_executables(os.path.join(folder.name, "native"))
 
     def replay(self, target):
-        files = write_executables(self.folder, "--target", "portable")
-        self.assertGreater(len(files), 100)
-        done = relayvm.run(relayvm.built(f"//tests/fuzz:{target}_replay"), *files, timeout=600)
+        self.assertGreater(len(self.portable), 100)
+        done = relayvm.run(relayvm.built(f"//tests/fuzz:{target}_replay"), *self.portable, timeout=600)
         self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-3000:])
 
     def test_the_decoder_fuzzer_begins_with_them(self):
@@ -47,10 +48,9 @@ class Executables(relayvm.TestCase):
 
     def test_soak(self):
         """A million runs with RELAYVM_SOAK=1000000, as `./run test --long` does."""
-        files = write_executables(self.folder)
-        self.assertGreater(len(files), 100)
+        self.assertGreater(len(self.native), 100)
         runs = os.environ.get("RELAYVM_SOAK", "20000")
-        done = relayvm.run(relayvm.built("//tests/soak:soak"), "--runs", runs, *files, timeout=3600)
+        done = relayvm.run(relayvm.built("//tests/soak:soak"), "--runs", runs, *self.native, timeout=3600)
         self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-3000:])
         print(done.stdout.strip())
 

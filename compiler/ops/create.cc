@@ -1,5 +1,6 @@
 // Operators that make tensors from nothing, and that ask for shapes.
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -44,20 +45,6 @@ Solve FullRelation(TypeContext& context) {
 
 Solve FullLikeRelation(TypeContext& context) {
   return context.Unify(context.arg(0), context.result()) ? Solve::kDone : Solve::kFailed;
-}
-
-template <int value>
-std::vector<Tensor> ComputeFill(const ComputeContext& context) {
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("fill", out.dtype, out.dims,
-                            [&](std::span<const Expr>) { return te::Const(out.dtype, value); })};
-}
-
-template <size_t input>
-std::vector<Tensor> ComputeFull(const ComputeContext& context) {
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("full", out.dtype, out.dims,
-                            [&](std::span<const Expr>) { return te::Cast(out.dtype, context.input(input)({})); })};
 }
 
 Solve ShapeOfRelation(TypeContext& context) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -90,19 +91,6 @@ Solve FullRelation(TypeContext& context) {
   Dims out;
   if (!Extents(context, 1, out)) return Solve::kFailed;
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
-}
-
-template <int value>
-std::vector<Tensor> ComputeFill(const ComputeContext& context) {
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("fill", out.dtype, out.dims,
-                            [&](std::span<const Expr>) { return te::Const(out.dtype, value); })};
-}
-
-std::vector<Tensor> ComputeFull(const ComputeContext& context) {
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("full", out.dtype, out.dims,
-                            [&](std::span<const Expr>) { return te::Cast(out.dtype, context.input(0)({})); })};
 }
 
 // ---- views -------------------------------------------------------------------------
@@ -208,18 +196,6 @@ Solve TileRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-std::vector<Tensor> ComputeTile(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  size_t skip = out.dims.size() - data.rank();
-  return {te::ComputeTensor("tile", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at;
-    for (size_t k = 0; k < data.rank(); ++k)
-      at.push_back(te::Binary(BinaryOp::kFloorMod, i[skip + k], te::DimValue(data.dims()[k])));
-    return data(at);
-  })};
-}
-
 Solve BroadcastToRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -232,13 +208,6 @@ Solve BroadcastToRelation(TypeContext& context) {
     if (!RequireRepeatable(context, in[i], to, "broadcast: extents of input and result")) return Solve::kFailed;
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeBroadcast(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("broadcast", out.dtype, out.dims,
-                            [&](std::span<const Expr> i) { return data(BroadcastIndices(i, data.dims(), out.dims)); })};
 }
 
 Solve OneHotRelation(TypeContext& context) {
@@ -257,18 +226,6 @@ Solve OneHotRelation(TypeContext& context) {
   if (!axis) return Solve::kFailed;
   out.insert(out.begin() + *axis, depth[0]);
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", kFloat32));
-}
-
-std::vector<Tensor> ComputeOneHot(const ComputeContext& context) {
-  const Tensor& indices = context.input(0);
-  const te::TensorSpec& out = context.output();
-  size_t axis = Normal(context.attrs().GetInt("axis"), out.dims.size());
-  return {te::ComputeTensor("one_hot", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    at.erase(at.begin() + static_cast<std::ptrdiff_t>(axis));
-    return te::Select(Equal(te::Cast(kInt64, indices(at)), i[axis]), te::Cast(out.dtype, context.input(1)({})),
-                      te::Cast(out.dtype, context.input(2)({})));
-  })};
 }
 
 // ---- slices -----------------------------------------------------------------------
@@ -348,7 +305,7 @@ constexpr OpDef kOps[] = {
        ComputeFill<0>),
     Op("dyn.ones", "ones of a shape", kShapeOnly, kShapeAttrs, FillRelation, FusionClass::kElementwise, ComputeFill<1>),
     Op("dyn.full", "a shape filled with a scalar", kFullInputs, kShapeAttrs, FullRelation, FusionClass::kElementwise,
-       ComputeFull),
+       ComputeFull<0>),
     View("dyn.reshape", "the same elements in another shape", kReshapeInputs, kReshapeAttrs, ReshapeRelation),
     View("dyn.squeeze", "axes of extent 1 dropped", kSqueezeInputs, kSqueezeAttrs, SqueezeRelation),
     View("dyn.expand_dims", "new axes of extent 1", kExpandInputs, kExpandAttrs, ExpandDimsRelation),

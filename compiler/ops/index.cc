@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -352,19 +353,6 @@ Solve OneHotRelation(TypeContext& context) {
   if (!axis) return Solve::kFailed;
   out.insert(out.begin() + *axis, Dim(context.attrs().GetInt("depth")));
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", kFloat32));
-}
-
-std::vector<Tensor> ComputeOneHot(const ComputeContext& context) {
-  const Tensor& indices = context.input(0);
-  const te::TensorSpec& out = context.output();
-  size_t axis = Normal(context.attrs().GetInt("axis"), out.dims.size());
-  return {te::ComputeTensor("one_hot", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    Expr position = at[axis];
-    at.erase(at.begin() + static_cast<std::ptrdiff_t>(axis));
-    return te::Select(te::Binary(BinaryOp::kEqual, te::Cast(kInt64, indices(at)), position),
-                      te::Cast(out.dtype, context.input(1)({})), te::Cast(out.dtype, context.input(2)({})));
-  })};
 }
 
 constexpr OpDef kOps[] = {

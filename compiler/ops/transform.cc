@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -277,13 +278,6 @@ Solve BroadcastToLikeRelation(TypeContext& context) {
   return like == nullptr ? Solve::kStuck : BroadcastShape(context, like->shape.dims);
 }
 
-std::vector<Tensor> ComputeBroadcast(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  return {te::ComputeTensor("broadcast", out.dtype, out.dims,
-                            [&](std::span<const Expr> i) { return data(BroadcastIndices(i, data.dims(), out.dims)); })};
-}
-
 Solve RepeatRelation(TypeContext& context) {
   Solve solve;
   const ir::TensorType* data = Data(context, solve);
@@ -325,20 +319,6 @@ Solve TileRelation(TypeContext& context) {
     dim = dim * reps[i];
   }
   return ResultTensor(context, dims, data->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeTile(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  size_t skip = out.dims.size() - data.rank();
-  return {te::ComputeTensor("tile", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at;
-    for (size_t k = 0; k < data.rank(); ++k) {
-      bool whole = data.dims()[k] == out.dims[skip + k];
-      at.push_back(whole ? i[skip + k] : te::Binary(BinaryOp::kFloorMod, i[skip + k], te::DimValue(data.dims()[k])));
-    }
-    return data(at);
-  })};
 }
 
 Solve ReverseRelation(TypeContext& context) {
