@@ -66,6 +66,57 @@ class DimVars {
   std::vector<Dim> found_;
 };
 
+// Is there a polymorphic function in a value of an ADT, at whatever depth?
+class PolymorphicFields {
+ public:
+  PolymorphicFields(ir::Arena& arena, const ir::AdtDef& adt) : arena_(arena) {
+    for (const TypeParam* param : adt.type_params) {
+      TypeArg other;
+      other.kind = param->kind;
+      other.type = arena.New<ir::HoleType>(0);
+      params_.Add(param, std::move(other));
+    }
+  }
+  void Visit(const ir::AdtDef* adt) {
+    if (!visited_.insert(adt).second) return;
+    for (const ir::Constructor* constructor : adt->constructors) {
+      for (const Type* field : constructor->fields) Visit(field);
+    }
+  }
+  bool found() const { return found_; }
+  // Of one whose type names parameters of the ADT.
+  bool names_params() const { return names_params_; }
+
+ private:
+  void Visit(const Type* type) {
+    WithStack([&] {
+      if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+        for (const Type* field : tuple->fields) Visit(field);
+      } else if (const auto* func = DynCast<ir::FuncType>(type)) {
+        if (IsPolymorphic(func->type_params)) {
+          found_ = true;
+          names_params_ = names_params_ || params_.Apply(arena_, func) != func;
+        }
+        for (const Type* param : func->params) Visit(param);
+        Visit(func->result);
+      } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
+        for (const TypeArg& arg : adt->args) {
+          if (arg.kind == ir::Kind::kType) Visit(arg.type);
+        }
+        Visit(adt->adt);
+      } else if (const auto* ref = DynCast<ir::RefType>(type)) {
+        Visit(ref->contents);
+      }
+    });
+  }
+
+  ir::Arena& arena_;
+  ir::TypeSubstitution params_;
+  absl::flat_hash_set<const ir::AdtDef*> visited_;
+  bool found_ = false;
+  bool names_params_ = false;
+};
+
 }  // namespace
 
 bool IsPolymorphic(const std::vector<const TypeParam*>& params) {
@@ -111,10 +162,12 @@ void PolymorphicTypes::BeginRun() {
   refused_ = false;
   lowered_.clear();
   tuples_.clear();
+  lowering_.clear();
   origins_.clear();
   definitions_.clear();
   constructors_.clear();
   new_adts_.clear();
+  open_params_.clear();
 }
 
 void PolymorphicTypes::Refuse(ir::Span span, DiagnosticKind kind, std::string message) {
@@ -220,6 +273,7 @@ const Type* PolymorphicTypes::LowerOnThisStack(const Type* type) {
       return contents == ref.contents ? type : arena_.New<ir::RefType>(contents);
     }
     case ir::TypeKind::kParam:
+      if (open_params_.contains(DynCast<ir::ParamType>(type)->param)) return type;
       Refuse(place_, DiagnosticKind::kOpenTypeParameter,
              absl::StrCat("the type parameter `", ir::TypeToString(type),
                           "` stands for nothing where this function becomes a value; expected it to be written at the "
@@ -240,18 +294,20 @@ const Type* PolymorphicTypes::LowerFunction(const ir::FuncType& type) {
     return arena_.New<ir::FuncType>(type.type_params, std::move(params), result);
   }
   std::string key = KeyOf(&type);
-  auto [entry, added] = tuples_.try_emplace(key, nullptr);
-  if (!added && entry->second == nullptr) {
+  for (const auto& [known, tuple] : tuples_[key]) {
+    if (ir::TypesEqual(known, &type)) return tuple;
+  }
+  if (!lowering_.insert(key).second) {
     Refuse(place_, DiagnosticKind::kPolymorphicInItself,
            absl::StrCat("a function of type `", ir::TypeToString(&type), "` is used at a type that holds its own"));
     return &type;
   }
-  if (!added) return entry->second;
   std::vector<const Type*> fields;
   std::vector<PolymorphicInstance> instances = instances_[key];
   for (const PolymorphicInstance& instance : instances) fields.push_back(InstanceType(type, instance));
   const Type* tuple = arena_.New<ir::TupleType>(std::move(fields));
-  tuples_[key] = tuple;
+  lowering_.erase(key);
+  tuples_[key].emplace_back(&type, tuple);
   origins_[tuple] = &type;
   return tuple;
 }
@@ -274,17 +330,15 @@ const ir::AdtDef* PolymorphicTypes::LowerDefinition(const ir::AdtDef* adt) {
   // Instances that an earlier run asked for hold what it made of the definition.
   if (auto original = originals_.find(adt); original != originals_.end()) return LowerDefinition(original->second);
   definitions_[adt] = adt;
-  bool holds = false;
-  for (const ir::Constructor* constructor : adt->constructors) {
-    for (const Type* field : constructor->fields) holds = holds || AsPolymorphic(field) != nullptr;
-  }
-  if (!holds) return adt;
-  if (!adt->type_params.empty()) {
+  PolymorphicFields fields(arena_, *adt);
+  fields.Visit(adt);
+  if (fields.names_params()) {
     Refuse(adt->span, DiagnosticKind::kPolymorphicField,
            absl::StrCat("the type `", adt->name,
-                        "` has type parameters and a field that is a polymorphic function; expected one of the two"));
-    return adt;
+                        "` has a field that is a polymorphic function of the type's own parameters; expected one "
+                        "that does not name them"));
   }
+  if (!fields.found() || refused_) return adt;
   auto* copy = arena_.New<ir::AdtDef>(*adt);
   definitions_[adt] = copy;
   definitions_[copy] = copy;
@@ -296,6 +350,7 @@ const ir::AdtDef* PolymorphicTypes::LowerDefinition(const ir::AdtDef* adt) {
     constructors_[constructor] = lowered;
     constructor = lowered;
   }
+  open_params_.insert(adt->type_params.begin(), adt->type_params.end());
   for (ir::Constructor* constructor : copy->constructors) {
     for (const Type*& field : constructor->fields) field = Lower(field);
   }
@@ -380,80 +435,6 @@ void PolymorphicTypes::AppendFunctionKey(const ir::FuncType& type, std::string& 
   absl::StrAppend(&key, ")->");
   AppendKey(renaming.empty() ? type.result : renaming.Apply(arena_, type.result), key);
   --key_depth_;
-}
-
-// ---- FitValues
-
-namespace {
-
-class Fitter : public Rewriter {
- public:
-  Fitter(ir::Arena& arena, PolymorphicTypes& types) : Rewriter(arena), types_(types) {}
-
-  ir::Function* FitFunction(const ir::Function& function) {
-    ir::Function* copy = RewriteFunction(function);
-    copy->body = Fit(copy->body, TypeOf(*copy).result);
-    return copy;
-  }
-
- protected:
-  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
-    Rewriter::RewriteLet(let, chain);
-    chain.back().value = Fit(chain.back().value, let.var->type);
-  }
-
-  Expr* RewriteNode(Expr* expr) override {
-    if (expr->expr_kind == ExprKind::kFunction) return FitFunction(*Cast<ir::Function>(expr));
-    Expr* copy = RewriteChildren(expr);
-    if (auto* call = DynCast<ir::Call>(copy)) {
-      const auto* type = DynCast<ir::FuncType>(call->callee->type);
-      bool is_op = call->callee->expr_kind == ExprKind::kOp;
-      for (size_t i = 0; type != nullptr && !is_op && i < call->args.size(); ++i) {
-        call->args[i] = Fit(call->args[i], type->params[i]);
-      }
-    } else if (auto* conditional = DynCast<ir::If>(copy)) {
-      conditional->then_branch = Fit(conditional->then_branch, copy->type);
-      conditional->else_branch = Fit(conditional->else_branch, copy->type);
-    } else if (auto* match = DynCast<ir::Match>(copy)) {
-      for (ir::Clause& clause : match->clauses) clause.body = Fit(clause.body, copy->type);
-    } else if (auto* create = DynCast<ir::RefCreate>(copy)) {
-      create->value = Fit(create->value, DynCast<ir::RefType>(copy->type)->contents);
-    } else if (auto* write = DynCast<ir::RefWrite>(copy)) {
-      write->value = Fit(write->value, DynCast<ir::RefType>(write->ref->type)->contents);
-    }
-    return copy;
-  }
-
- private:
-  Expr* Fit(Expr* value, const Type* place) {
-    if (types_.SameValues(value->type, place)) return value;
-    const ir::FuncType* origin = types_.Origin(value->type);
-    std::optional<PolymorphicInstance> instance;
-    if (origin != nullptr) instance = types_.Solve(*origin, place);
-    if (!instance) {
-      types_.Refuse(value->span, DiagnosticKind::kPolymorphicInData,
-                    absl::StrCat("this value comes to a place of type `", ir::TypeToString(place),
-                                 "`; the polymorphic functions in it would have to become others"));
-      return value;
-    }
-    size_t index = types_.Demand(*origin, *instance);
-    auto* project = arena_.New<ir::Project>(value, static_cast<uint32_t>(index), value->span);
-    project->type = types_.InstanceType(*origin, *instance);
-    return project;
-  }
-
-  PolymorphicTypes& types_;
-};
-
-}  // namespace
-
-ir::Module FitValues(const ir::Module& module, PolymorphicTypes& types) {
-  Fitter fitter(*module.arena, types);
-  std::vector<ir::GlobalFunction> functions;
-  for (const ir::GlobalFunction& global : module.functions) {
-    functions.push_back({global.name, fitter.FitFunction(*global.function), global.span});
-  }
-  return WithFunctions(module, std::move(functions));
 }
 
 }  // namespace rvm::passes

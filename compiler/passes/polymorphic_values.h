@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 
@@ -91,11 +92,14 @@ class PolymorphicTypes {
   int key_depth_ = 0;
   // Of this run.
   absl::flat_hash_map<const ir::Type*, const ir::Type*> lowered_;
-  absl::flat_hash_map<std::string, const ir::Type*> tuples_;  // by KeyOf; null: being lowered
+  // By KeyOf: the types, which differ in dims, and what each was lowered to.
+  absl::flat_hash_map<std::string, std::vector<std::pair<const ir::FuncType*, const ir::Type*>>> tuples_;
+  absl::flat_hash_set<std::string> lowering_;  // keys
   absl::flat_hash_map<const ir::Type*, const ir::FuncType*> origins_;
   absl::flat_hash_map<const ir::AdtDef*, const ir::AdtDef*> definitions_;
   absl::flat_hash_map<const ir::Constructor*, const ir::Constructor*> constructors_;
   std::vector<ir::AdtDef*> new_adts_;
+  absl::flat_hash_set<const ir::TypeParam*> open_params_;  // of lowered definitions: they stay
 };
 
 // Puts an instance where a polymorphic value comes to a place of a function type. Refuses where a

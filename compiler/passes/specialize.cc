@@ -94,6 +94,7 @@ class Specializer : public Rewriter {
   Expr* RewriteVar(const ir::VarExpr& use);
   Expr* RewriteGlobal(const ir::GlobalExpr& use);
   Expr* RewriteConstructor(const ir::ConstructorExpr& use);
+  Expr* ConstructorOf(const ir::ConstructorExpr& use, const ir::Type* type);
   void LowerPattern(ir::Pattern& pattern);
   Expr* RewriteCallee(const ir::Call& call);
   Expr* EtaExpand(Expr* callee, const ir::Expr* original);
@@ -403,6 +404,14 @@ Expr* Specializer::RewriteConstructor(const ir::ConstructorExpr& use) {
   return copy;
 }
 
+// One instance of a constructor that is a polymorphic function.
+Expr* Specializer::ConstructorOf(const ir::ConstructorExpr& use, const ir::Type* type) {
+  auto* copy = arena_.New<ir::ConstructorExpr>(types_.Lower(use.constructor), use.span);
+  copy->type = type;
+  copy->type_args = DynCast<ir::AdtType>(DynCast<ir::FuncType>(type)->result)->args;
+  return copy;
+}
+
 // `fn (%a, %b) { callee(%a, %b) }`
 Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   const auto* type = DynCast<ir::FuncType>(callee->type);
@@ -470,8 +479,19 @@ Expr* Specializer::RewriteNode(Expr* expr) {
   switch (expr->expr_kind) {
     case ExprKind::kVar: return RewriteVar(*Cast<ir::VarExpr>(expr));
     case ExprKind::kGlobal: return RewriteGlobal(*Cast<ir::GlobalExpr>(expr));
-    case ExprKind::kOp: return EtaExpand(RewriteChildren(expr), expr);
+    case ExprKind::kOp:
+      if (AsPolymorphic(expr->type) == nullptr) return EtaExpand(RewriteChildren(expr), expr);
+      return TupleOfInstances(expr, [&](const PolymorphicInstance&, const ir::Type* type) {
+        auto* op = arena_.New<ir::OpExpr>(*Cast<ir::OpExpr>(expr));
+        op->type = type;
+        return EtaExpand(op, expr);
+      });
     case ExprKind::kConstructor: {
+      if (AsPolymorphic(expr->type) != nullptr) {
+        return TupleOfInstances(expr, [&](const PolymorphicInstance&, const ir::Type* type) {
+          return EtaExpand(ConstructorOf(*Cast<ir::ConstructorExpr>(expr), type), expr);
+        });
+      }
       Expr* constructor = RewriteConstructor(*Cast<ir::ConstructorExpr>(expr));
       if (!Cast<ir::ConstructorExpr>(expr)->constructor->fields.empty()) return EtaExpand(constructor, expr);
       auto* call = arena_.New<ir::Call>(constructor, std::vector<Expr*>{}, ir::Attrs{}, expr->span);

@@ -72,6 +72,8 @@ class Checker {
   const ir::Type* ScalarType(DataType dtype);
   // Is it known to be that of a function with type parameters (dims apart) and no constraints?
   bool IsPolymorphic(const ir::Type* type);
+  // The type of an operator or a constructor as a value: polymorphic where that is expected.
+  const ir::Type* Generalised(const ir::Type* type, const ir::Type* expected);
   // The type that branches join into.
   const ir::Type* JoinType(const ir::Type* expected);
 

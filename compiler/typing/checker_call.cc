@@ -302,9 +302,9 @@ const Type* Checker::CheckCall(ir::Call* call, const Type* expected) {
     for (Expr* arg : call->args) Check(arg, nullptr);
     return solver_.ErrorType();
   }
-  // A `?` that the context allows decides what the elements of a list, say, are joined to.
+  // A `?` that the context allows, or a polymorphic function, decides what the elements of a list, say, are joined to.
   bool is_closed = solver_.Shallow(type->result)->type_kind != ir::TypeKind::kHole;
-  if (expected != nullptr && is_closed && solver_.IsOpen(type->result) && solver_.MentionsAny(expected)) {
+  if (expected != nullptr && is_closed && solver_.IsOpen(type->result) && solver_.DecidesParts(expected)) {
     solver_.Flow(solver_.Template(expected), type->result);
   }
   for (size_t i = 0; i < call->args.size(); ++i) {

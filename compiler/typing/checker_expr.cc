@@ -38,10 +38,19 @@ bool Checker::IsPolymorphic(const Type* type) {
   return false;
 }
 
+const Type* Checker::Generalised(const Type* type, const Type* expected) {
+  const auto* own = DynCast<ir::FuncType>(type);
+  if (own == nullptr || !IsPolymorphic(expected)) return type;
+  const auto* wanted = DynCast<ir::FuncType>(solver_.Shallow(expected));
+  const Type* at_own_params =
+      solver_.arena().New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, wanted->params, wanted->result);
+  return solver_.Flow(own, at_own_params) ? wanted : type;
+}
+
 const Type* Checker::JoinType(const Type* expected) {
   if (IsPolymorphic(expected)) return expected;
-  bool allows_any = expected != nullptr && solver_.MentionsAny(expected);
-  return allows_any ? solver_.Template(expected) : solver_.FreshType();
+  bool decides = expected != nullptr && solver_.DecidesParts(expected);
+  return decides ? solver_.Template(expected) : solver_.FreshType();
 }
 
 const Type* Checker::Check(Expr* expr, const Type* expected) {
@@ -309,8 +318,8 @@ const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
       QueueConstraints(*type, expr->span, nullptr);
       return type;
     }
-    case ExprKind::kOp: return OpValue(ir::Cast<ir::OpExpr>(expr));
-    case ExprKind::kConstructor: return ConstructorType(ir::Cast<ir::ConstructorExpr>(expr), {});
+    case ExprKind::kOp: return Generalised(OpValue(ir::Cast<ir::OpExpr>(expr)), expected);
+    case ExprKind::kConstructor: return Generalised(ConstructorType(ir::Cast<ir::ConstructorExpr>(expr), {}), expected);
     case ExprKind::kTuple: return CheckTuple(ir::Cast<ir::Tuple>(expr), expected);
     case ExprKind::kProject: return CheckProject(ir::Cast<ir::Project>(expr));
     case ExprKind::kFunction: {

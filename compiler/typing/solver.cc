@@ -49,6 +49,7 @@ uint8_t Solver::FlagsOnThisStack(const Type* type) {
       return flags;
     case TypeKind::kFunc: {
       const auto* func = DynCast<ir::FuncType>(type);
+      if (!func->type_params.empty()) flags |= kHasPolymorphic;
       for (const Type* param : func->params) flags |= Flags(param);
       for (const ir::TypeConstraint& constraint : func->constraints) {
         for (const Type* arg : constraint.args) flags |= Flags(arg);

@@ -82,7 +82,8 @@ class Solver {
   const ir::Type* Template(const ir::Type* expected);
   // Has `type` holes as it is written, filled or not?
   bool HasHoles(const ir::Type* type) { return (Flags(type) & kHasHole) != 0; }
-  bool MentionsAny(const ir::Type* type) { return (Flags(Resolve(type)) & kHasAny) != 0; }
+  // Has a place of this type a `?` or a polymorphic function in it? Values that come there are then made for it.
+  bool DecidesParts(const ir::Type* type) { return (Flags(Resolve(type)) & (kHasAny | kHasPolymorphic)) != 0; }
 
   // Marks every open hole in `type` as an error, so that it is not reported again.
   void Poison(const ir::Type* type);
@@ -117,7 +118,7 @@ class Solver {
   using Holes = std::vector<Hole<Value>>;
 
   // What occurs in a type as it is written.
-  static constexpr uint8_t kHasHole = 1, kHasDim = 2, kHasAny = 4;
+  static constexpr uint8_t kHasHole = 1, kHasDim = 2, kHasAny = 4, kHasPolymorphic = 8;
   uint8_t Flags(const ir::Type* type);
   uint8_t FlagsOnThisStack(const ir::Type* type);
   static uint8_t ShapeFlags(const ir::ShapeTerm& shape);

@@ -38,7 +38,8 @@ std::string Generator::Expr(const TypeRef& type, int depth) {
   if (choice < 44) text = CallGlobal(type, depth);
   if (choice >= 44 && choice < 49) return CallClosure(type, depth);
   if (choice >= 49 && choice < 52) return Project(type, depth);
-  if (choice >= 52 && choice < 55) return absl::StrCat("ref_read(", Expr(RefOf(type), depth - 1), ")");
+  if (choice >= 52 && choice < 55)
+    return absl::StrCat("ref_read(", Annotated(Expr(RefOf(type), depth - 1), RefOf(type)), ")");
   if (choice >= 55 && choice < 60) text = Effect(type, depth);
   if (choice >= 60 && choice < 74) text = CallRecursive(type, depth);
   return text.empty() ? OwnForm(type, depth) : text;
@@ -92,7 +93,7 @@ std::string Generator::OwnForm(const TypeRef& type, int depth) {
     case TypeForm::kRef: return absl::StrCat("ref(", Expr(type->parts[0], depth - 1), ")");
     case TypeForm::kParam: break;
   }
-  return Leaf(type);
+  return IsAnyTensor(type->text) && dice_.Chance(60) ? AnyTensorOperator(type, depth) : Leaf(type);
 }
 
 std::string Generator::Let(const TypeRef& type, int depth) {
@@ -115,8 +116,13 @@ std::string Generator::LocalFunction(const TypeRef& type, int depth) {
   Signature signature{.name = NewName("f")};
   bool counted = dice_.Chance(50);
   if (counted) signature.params.push_back(Scalar(kInt32));
-  for (int i = dice_.Pick(3); i > 0; --i) signature.params.push_back(UsefulType(1));
-  signature.result = dice_.Chance(50) ? type : UsefulType(1);
+  if (!counted && polymorphic_values_ && dice_.Chance(40)) {
+    signature = FreshSignature(RandomPolymorphic());
+    signature.name = NewName("f");
+  } else {
+    for (int i = dice_.Pick(3); i > 0; --i) signature.params.push_back(UsefulType(1));
+    signature.result = dice_.Chance(50) ? type : UsefulType(1);
+  }
   size_t scope = scope_.size();
   std::vector<std::string> params;
   for (const TypeRef& param : signature.params) {
@@ -137,12 +143,14 @@ std::string Generator::LocalFunction(const TypeRef& type, int depth) {
     body = Expr(signature.result, depth - 1);
   }
   scope_.resize(scope);
-  std::string text = absl::StrCat("{ let ", signature.name, " = fn (", absl::StrJoin(params, ", "), ") -> ",
-                                  signature.result->text, " { ", body, " }; ");
+  std::string declared =
+      signature.type_params.empty() ? "" : absl::StrCat("[", Declarations(signature.type_params), "]");
+  std::string text = absl::StrCat("{ let ", signature.name, " = fn ", declared, "(", absl::StrJoin(params, ", "),
+                                  ") -> ", signature.result->text, " { ", body, " }; ");
   // In the rest it is called like a global function; without a counter it is a value as well.
   size_t functions = functions_.size();
   functions_.push_back(signature);
-  if (!counted) scope_.push_back({signature.name, FunctionOf(signature.params, signature.result)});
+  if (!counted) scope_.push_back({signature.name, ValueType(signature)});
   std::string rest = Same(signature.result, type) ? CallWith(signature, {}, depth - 1) : Expr(type, depth - 1);
   if (Same(signature.result, type) && IsScalar(type) && type->dtype.is_integral() && !type->dtype.is_bool()) {
     rest = absl::StrCat("(", rest, " + ", Expr(type, depth - 1), ")");
@@ -167,20 +175,22 @@ std::string Generator::Effect(const TypeRef& type, int depth) {
 std::string Generator::FunctionLiteral(const TypeRef& type, int depth) {
   size_t scope = scope_.size();
   std::vector<std::string> params;
-  for (const TypeRef& param : type->parts) {
+  Signature own = FreshSignature(type);
+  for (const TypeRef& param : own.params) {
     scope_.push_back({NewName("a"), param});
     params.push_back(absl::StrCat(scope_.back().name, ": ", param->text));
   }
-  std::string body = depth <= 0 ? Leaf(type->result) : Expr(type->result, depth - 1);
+  std::string body = depth <= 0 ? Leaf(own.result) : Expr(own.result, depth - 1);
   scope_.resize(scope);
-  return absl::StrCat("fn (", absl::StrJoin(params, ", "), ") -> ", type->result->text, " { ", body, " }");
+  std::string declared = own.type_params.empty() ? "" : absl::StrCat("[", Declarations(own.type_params), "]");
+  return absl::StrCat("fn ", declared, "(", absl::StrJoin(params, ", "), ") -> ", own.result->text, " { ", body, " }");
 }
 
 std::string Generator::FunctionValue(const TypeRef& type, int depth) {
   std::vector<std::string> values;
   const TypeRef& result = type->result;
   if (type->parts.size() == 2 && Same(type->parts[0], result) && Same(type->parts[1], result) &&
-      IsStaticTensor(result)) {
+      type->type_params.empty() && IsStaticTensor(result)) {
     if (!result->dtype.is_bool() && !(smooth_ && result->dtype.is_float())) {
       values = {"add", "multiply", "subtract", "maximum"};
     } else if (result->dtype.is_bool()) {
@@ -192,27 +202,22 @@ std::string Generator::FunctionValue(const TypeRef& type, int depth) {
     std::string name = NewName("o");
     op = absl::StrCat("{ let ", name, ": ", type->text, " = ", op, "; ", name, " }");
   }
-  for (const Signature& function : functions_) {
-    if (!function.first_args.empty() || !function.type_params.empty() || HasOpenDims(type)) continue;
-    if (Same(FunctionOf(function.params, function.result), type)) values.push_back(function.name);
-  }
-  if (result->form == TypeForm::kAdt) {
-    for (const Adt::Constructor& constructor : result->adt->constructors) {
-      std::vector<TypeRef> fields = FieldTypes(result, constructor);
-      if (!fields.empty() && Same(FunctionOf(fields, result), type)) values.push_back(constructor.name);
-    }
-  }
-  if (!values.empty() && dice_.Chance(60)) return dice_.Of(values);
+  for (const std::string& name : NamesOf(type)) values.push_back(name);
+  if (!values.empty() && dice_.Chance(type->type_params.empty() ? 60 : 80)) return dice_.Of(values);
   return FunctionLiteral(type, depth);
 }
 
 std::string Generator::CallClosure(const TypeRef& type, int depth) {
+  if (polymorphic_values_ && dice_.Chance(50)) {
+    std::string text = CallPolymorphic(type, depth);
+    if (!text.empty()) return text;
+  }
   std::vector<TypeRef> params;
   for (int i = dice_.Pick(3); i > 0; --i) params.push_back(UsefulType(1));
   TypeRef function = FunctionOf(params, type);
   for (const Variable& variable : scope_) {
-    if (variable.type->form == TypeForm::kFunction && Same(variable.type->result, type) && dice_.Chance(50))
-      function = variable.type;
+    bool is_function = variable.type->form == TypeForm::kFunction && variable.type->type_params.empty();
+    if (is_function && Same(variable.type->result, type) && dice_.Chance(50)) function = variable.type;
   }
   std::string callee = Expr(function, depth - 1);
   std::vector<std::string> args;
@@ -224,10 +229,10 @@ std::string Generator::CallGlobal(const TypeRef& type, int depth) {
   std::vector<std::pair<const Signature*, Bindings>> callees;
   for (const Signature& function : functions_) {
     Bindings bindings;
-    // The types of a local function are those of the function around it.
+    // The types of a local function are those of the function around it, but for its own parameters.
     bool is_local = function.name[0] == '%';
-    bool fits = is_local ? Same(function.result, type) : random_programs::Match(function.result, type, bindings);
-    if (fits) callees.push_back({&function, bindings});
+    bool fits = random_programs::Match(function.result, type, function.type_params, is_local, bindings);
+    if (fits && MayInstantiate(bindings)) callees.push_back({&function, bindings});
   }
   if (callees.empty()) return "";
   auto [callee, bindings] = dice_.Of(callees);
@@ -256,7 +261,7 @@ std::string Generator::CallRecursive(const TypeRef& type, int depth) {
 
 std::string Generator::CallWith(const Signature& signature, Bindings bindings, int depth) {
   for (const std::string& param : signature.type_params) {
-    if (!bindings.types.contains(param)) bindings.types[param] = UsefulType(1);
+    if (!bindings.types.contains(param)) bindings.types[param] = TypeArgument(param);
   }
   // In a local function `n` is the caller's own.
   bool is_global = signature.name[0] == '@';
@@ -287,7 +292,8 @@ std::string Generator::Project(const TypeRef& type, int depth) {
   std::vector<TypeRef> fields = {type, RandomType(1)};
   size_t index = static_cast<size_t>(dice_.Pick(2));
   if (index == 1) std::swap(fields[0], fields[1]);
-  return absl::StrCat("(", Expr(TupleOf(fields), depth - 1), ").", index);
+  TypeRef tuple = TupleOf(fields);
+  return absl::StrCat("(", Annotated(Expr(tuple, depth - 1), tuple), ").", index);
 }
 
 }  // namespace rvm::random_programs

@@ -45,6 +45,11 @@ std::string Generator::OpenHelper(const TypeRef& type) {
 
 Generator::Signature Generator::RandomSignature(const std::string& name, bool is_entry) {
   Signature signature{.name = name};
+  if (!is_entry && polymorphic_values_ && dice_.Chance(30)) {
+    signature = FreshSignature(RandomPolymorphic());
+    signature.name = name;
+    return signature;
+  }
   if (!is_entry && dice_.Chance(35)) {
     signature.type_params = {"A"};
     if (dice_.Chance(30)) signature.type_params.push_back("B");
@@ -62,7 +67,7 @@ Generator::Signature Generator::RandomSignature(const std::string& name, bool is
   dice_.Shuffle(signature.params);
   std::vector<TypeRef> results = signature.params;
   for (const TypeRef& param : signature.params) {
-    if (param->form == TypeForm::kFunction) results.push_back(param->result);
+    if (param->form == TypeForm::kFunction && param->type_params.empty()) results.push_back(param->result);
   }
   bool from_param = !results.empty() && dice_.Chance(45);
   signature.result = from_param ? dice_.Of(results) : is_entry ? RandomDataType(2) : RandomType(2);
@@ -77,7 +82,7 @@ std::string Generator::Header(const Signature& signature) {
     params.push_back(absl::StrCat(scope_.back().name, ": ", type->text));
   }
   std::string type_params =
-      signature.type_params.empty() ? "" : absl::StrCat("[", absl::StrJoin(signature.type_params, ", "), "]");
+      signature.type_params.empty() ? "" : absl::StrCat("[", Declarations(signature.type_params), "]");
   return absl::StrCat("def ", signature.name, type_params, "(", absl::StrJoin(params, ", "), ") -> ",
                       signature.result->text, " {\n  ");
 }
@@ -123,11 +128,13 @@ std::string Generator::StructuralBody(const Signature& signature) {
 
 void Generator::MakeFunction() {
   Signature signature = RandomSignature(absl::StrCat("@f", functions_.size()), false);
-  int form = dice_.Pick(10);
+  // Half of the polymorphic ones keep their type, which others may have as well.
+  bool keeps_type = !signature.type_params.empty() && dice_.Chance(50);
+  int form = keeps_type ? 9 : dice_.Pick(10);
   if (form < 3) signature.params.insert(signature.params.begin(), Scalar(kInt32));
   if (form >= 3 && form < 6) {
     TypeRef recursive = RandomAdtType(1);
-    if (!signature.type_params.empty()) recursive = AdtOf(&adts_[0], {Param("A")});
+    if (!signature.type_params.empty()) recursive = AdtOf(&adts_[0], {Param(signature.type_params[0])});
     signature.params.insert(signature.params.begin(), recursive);
   }
   std::string text = Header(signature);

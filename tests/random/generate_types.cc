@@ -23,6 +23,7 @@ bool HoldsFunction(const TypeRef& type) {
 
 Generator::Generator(uint64_t seed) : dice_(seed) {
   smooth_ = dice_.Chance(40);
+  polymorphic_values_ = dice_.Chance(50);
   dtypes_ = {kInt32, kBool, kFloat32};
   for (int i = 0; i < 2; ++i) dtypes_.push_back(kAllDTypes[dice_.Pick(std::size(kAllDTypes))]);
 }
@@ -45,7 +46,10 @@ void Generator::MakeAdts() {
     for (int c = 0, constructors = 1 + dice_.Pick(4); c < constructors; ++c) {
       Adt::Constructor constructor{absl::StrCat("C", i, "_", c), {}};
       for (int f = dice_.Pick(4); f > 0; --f) constructor.fields.push_back(FieldType(made, c > 0));
-      for (const TypeRef& field : constructor.fields) made.holds_functions |= HoldsFunction(field);
+      for (const TypeRef& field : constructor.fields) {
+        made.holds_functions |= HoldsFunction(field);
+        made.holds_polymorphic |= HoldsPolymorphic(field);
+      }
       made.constructors.push_back(std::move(constructor));
     }
     std::string text = absl::StrCat("type ", made.name);
@@ -83,6 +87,7 @@ TypeRef Generator::FieldType(const Adt& adt, bool may_recurse) {
     for (size_t i = 0; i < earlier.params.size(); ++i) args.push_back(RandomScalar());
     return AdtOf(&earlier, std::move(args));
   }
+  if (polymorphic_values_ && adt.params.empty() && dice_.Chance(12)) return RandomPolymorphic();
   return dice_.Chance(70) ? RandomScalar() : RandomTensor();
 }
 
@@ -123,6 +128,7 @@ TypeRef Generator::RandomType(int depth) {
     }
     case 7: return RefOf(RandomType(depth - 1));
     default: {
+      if (polymorphic_values_ && dice_.Chance(40)) return RandomPolymorphic();
       std::vector<TypeRef> params;
       for (int i = dice_.Pick(3); i > 0; --i) params.push_back(RandomType(depth - 1));
       return FunctionOf(std::move(params), RandomType(depth - 1));

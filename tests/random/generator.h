@@ -125,13 +125,27 @@ class Generator {
   TypeRef WithDims(const TypeRef& type, const std::vector<int64_t>& shape) const;
   DataType NumericDType();
 
+  // ---- generate_polymorphic.cc
+  TypeRef RandomPolymorphic();
+  TypeRef NewPolymorphic();
+  TypeRef ValueType(const Signature& signature);
+  Signature ConstructorSignature(const Adt& adt, const Adt::Constructor& constructor);
+  Signature FreshSignature(const TypeRef& type);
+  std::vector<std::string> NamesOf(const TypeRef& type);
+  bool MayInstantiate(const Bindings& bindings) const;
+  TypeRef TypeArgument(const std::string& param);
+  std::string CallPolymorphic(const TypeRef& type, int depth);
+  std::string AnyTensorOperator(const TypeRef& type, int depth);
+  std::string Annotated(const std::string& text, const TypeRef& type);
+
   // ---- generate_transform.cc
   std::string GenericHelper(int number);
   std::string CallGeneric(const TypeRef& type, int depth);
   std::string Transform(const TypeRef& type, int depth);
 
   Dice dice_;
-  bool smooth_ = false;  // floats are approximate
+  bool smooth_ = false;              // floats are approximate
+  bool polymorphic_values_ = false;  // functions with type parameters are values
   std::vector<DataType> dtypes_;
   std::deque<Adt> adts_;
   std::vector<Signature> functions_;
@@ -140,6 +154,7 @@ class Generator {
   std::vector<std::string> definitions_;
   std::map<std::string, std::string> open_helpers_;  // by type: a function that forgets extents
   std::map<int, std::string> generic_helpers_;
+  std::vector<TypeRef> polymorphic_types_;
   int budget_ = 0;
   int names_ = 0;
 };

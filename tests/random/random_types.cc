@@ -1,5 +1,6 @@
 #include "tests/random/random_types.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -15,6 +16,14 @@ std::string Join(const std::vector<TypeRef>& types) {
 
 TypeRef Make(Type type) { return std::make_shared<const Type>(std::move(type)); }
 
+bool HoldsParam(const TypeRef& type) {
+  if (type->form == TypeForm::kParam) return true;
+  for (const TypeRef& part : type->parts) {
+    if (HoldsParam(part)) return true;
+  }
+  return type->result != nullptr && HoldsParam(type->result);
+}
+
 bool IsNumber(const std::string& dim) { return dim[0] >= '0' && dim[0] <= '9'; }
 
 }  // namespace
@@ -24,15 +33,21 @@ TypeRef Tensor(DataType dtype, std::vector<std::string> dims) {
   if (!dims.empty()) text = absl::StrCat("Tensor[(", absl::StrJoin(dims, ", "), "), ", text, "]");
   return Make({.form = TypeForm::kTensor, .text = std::move(text), .dtype = dtype, .dims = std::move(dims)});
 }
+bool IsAnyTensor(const std::string& param) { return param.starts_with("Tensor["); }
+
 TypeRef Scalar(DataType dtype) { return Tensor(dtype, {}); }
 TypeRef TupleOf(std::vector<TypeRef> fields) {
   std::string text = absl::StrCat("(", Join(fields), fields.size() == 1 ? ",)" : ")");
   return Make({.form = TypeForm::kTuple, .text = std::move(text), .parts = std::move(fields)});
 }
-TypeRef FunctionOf(std::vector<TypeRef> params, TypeRef result) {
-  std::string text = absl::StrCat("fn (", Join(params), ") -> ", result->text);
-  return Make(
-      {.form = TypeForm::kFunction, .text = std::move(text), .parts = std::move(params), .result = std::move(result)});
+TypeRef FunctionOf(std::vector<TypeRef> params, TypeRef result, std::vector<std::string> type_params) {
+  std::string declared = type_params.empty() ? "" : absl::StrCat("[", Declarations(type_params), "]");
+  std::string text = absl::StrCat("fn ", declared, "(", Join(params), ") -> ", result->text);
+  return Make({.form = TypeForm::kFunction,
+               .text = std::move(text),
+               .parts = std::move(params),
+               .result = std::move(result),
+               .type_params = std::move(type_params)});
 }
 TypeRef AdtOf(const Adt* adt, std::vector<TypeRef> args) {
   std::string text = args.empty() ? adt->name : absl::StrCat(adt->name, "[", Join(args), "]");
@@ -43,7 +58,20 @@ TypeRef RefOf(TypeRef contents) {
 }
 TypeRef Param(const std::string& name) { return Make({.form = TypeForm::kParam, .text = name}); }
 
+std::string Declaration(const std::string& name) {
+  if (!IsAnyTensor(name)) return name;
+  size_t comma = name.find(", ");
+  size_t begin = std::string("Tensor[").size();
+  return absl::StrCat(name.substr(begin, comma - begin), ": Shape, ", name.substr(comma + 2, name.size() - comma - 3),
+                      ": BaseType");
+}
+
+std::string Declarations(const std::vector<std::string>& names) {
+  return absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) { *out += Declaration(name); });
+}
+
 TypeRef Substitute(const TypeRef& type, const Bindings& bindings) {
+  if (!type->type_params.empty()) return type;  // these name no parameters but their own
   std::vector<TypeRef> parts;
   for (const TypeRef& part : type->parts) parts.push_back(Substitute(part, bindings));
   switch (type->form) {
@@ -65,18 +93,22 @@ TypeRef Substitute(const TypeRef& type, const Bindings& bindings) {
   return found == bindings.types.end() ? type : found->second;
 }
 
-bool Match(const TypeRef& pattern, const TypeRef& type, Bindings& bindings) {
+bool Match(const TypeRef& pattern, const TypeRef& type, const std::vector<std::string>& params, bool dims_are_fixed,
+           Bindings& bindings) {
   if (pattern->form == TypeForm::kParam) {
+    if (std::find(params.begin(), params.end(), pattern->text) == params.end()) return Same(pattern, type);
+    if (IsAnyTensor(pattern->text) && type->form != TypeForm::kTensor && !IsAnyTensor(type->text)) return false;
     auto [it, is_new] = bindings.types.try_emplace(pattern->text, type);
     return is_new || Same(it->second, type);
   }
+  if (!pattern->type_params.empty() || !type->type_params.empty()) return Same(pattern, type);
   if (pattern->form != type->form || pattern->parts.size() != type->parts.size() || pattern->adt != type->adt)
     return false;
   if (pattern->form == TypeForm::kTensor) {
     if (pattern->dtype != type->dtype || pattern->dims.size() != type->dims.size()) return false;
     for (size_t i = 0; i < pattern->dims.size(); ++i) {
       const std::string& dim = pattern->dims[i];
-      if (IsNumber(dim) || dim == "?") {
+      if (dims_are_fixed || IsNumber(dim) || dim == "?") {
         if (dim != type->dims[i]) return false;
       } else if (auto [it, is_new] = bindings.dims.try_emplace(dim, type->dims[i]); !is_new) {
         if (it->second != type->dims[i]) return false;
@@ -85,9 +117,9 @@ bool Match(const TypeRef& pattern, const TypeRef& type, Bindings& bindings) {
     return true;
   }
   for (size_t i = 0; i < pattern->parts.size(); ++i) {
-    if (!Match(pattern->parts[i], type->parts[i], bindings)) return false;
+    if (!Match(pattern->parts[i], type->parts[i], params, dims_are_fixed, bindings)) return false;
   }
-  return pattern->form != TypeForm::kFunction || Match(pattern->result, type->result, bindings);
+  return pattern->form != TypeForm::kFunction || Match(pattern->result, type->result, params, dims_are_fixed, bindings);
 }
 
 std::vector<TypeRef> FieldTypes(const TypeRef& adt_type, const Adt::Constructor& constructor) {
@@ -114,6 +146,19 @@ bool IsData(const TypeRef& type) {
     if (!IsData(part)) return false;
   }
   return type->adt == nullptr || !type->adt->holds_functions;
+}
+
+bool HoldsPolymorphic(const TypeRef& type) {
+  if (!type->type_params.empty() || (type->adt != nullptr && type->adt->holds_polymorphic)) return true;
+  for (const TypeRef& part : type->parts) {
+    if (HoldsPolymorphic(part)) return true;
+  }
+  return type->result != nullptr && HoldsPolymorphic(type->result);
+}
+
+bool MayStandForParam(const std::string& param, const TypeRef& type) {
+  if (type->form == TypeForm::kParam) return !IsAnyTensor(param) || IsAnyTensor(type->text);
+  return !HoldsParam(type) && !HoldsPolymorphic(type);
 }
 
 bool HasOpenDims(const TypeRef& type) {

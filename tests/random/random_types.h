@@ -28,7 +28,10 @@ struct Type {
   std::vector<std::string> dims;  // kTensor: "3", "?", "n"
   std::vector<TypeRef> parts;     // kTuple: fields; kFunction: parameters; kAdt: arguments; kRef: contents
   TypeRef result;                 // kFunction
-  const Adt* adt = nullptr;       // kAdt
+  // kFunction with type parameters: what stands for each inside, and how it is declared. Always the same names, so
+  // that equal types have equal texts: "P" and "P", or "Tensor[S, U]" and "S: Shape, U: BaseType".
+  std::vector<std::string> type_params;
+  const Adt* adt = nullptr;  // kAdt
 };
 
 struct Adt {
@@ -41,15 +44,21 @@ struct Adt {
   std::vector<Constructor> constructors;  // values of the first need no value of the ADT itself
   bool is_prelude = false;
   bool holds_functions = false;  // in some field, whatever the arguments
+  bool holds_polymorphic = false;
 };
 
 TypeRef Tensor(DataType dtype, std::vector<std::string> dims);
 TypeRef Scalar(DataType dtype);
 TypeRef TupleOf(std::vector<TypeRef> fields);
-TypeRef FunctionOf(std::vector<TypeRef> params, TypeRef result);
+TypeRef FunctionOf(std::vector<TypeRef> params, TypeRef result, std::vector<std::string> type_params = {});
 TypeRef AdtOf(const Adt* adt, std::vector<TypeRef> args);
 TypeRef RefOf(TypeRef contents);
+// A type parameter by its name; "Tensor[S, U]" is any tensor.
 TypeRef Param(const std::string& name);
+// How the parameter that `name` stands for is declared: "P", "S: Shape, U: BaseType".
+std::string Declaration(const std::string& name);
+bool IsAnyTensor(const std::string& param);
+std::string Declarations(const std::vector<std::string>& names);
 
 // What type parameters ("A") and dim parameters ("n") stand for.
 struct Bindings {
@@ -58,8 +67,10 @@ struct Bindings {
 };
 
 TypeRef Substitute(const TypeRef& type, const Bindings& bindings);
-// Extends `bindings` so that `pattern` becomes `type`; false if that cannot be.
-bool Match(const TypeRef& pattern, const TypeRef& type, Bindings& bindings);
+// Extends `bindings` so that `pattern` becomes `type`; false if that cannot be. Parameters not among `params` stand
+// for themselves, as do all dims if `dims_are_fixed`.
+bool Match(const TypeRef& pattern, const TypeRef& type, const std::vector<std::string>& params, bool dims_are_fixed,
+           Bindings& bindings);
 // The types of a constructor's fields in a value of type `adt_type`.
 std::vector<TypeRef> FieldTypes(const TypeRef& adt_type, const Adt::Constructor& constructor);
 
@@ -71,6 +82,10 @@ std::vector<int64_t> StaticShape(const TypeRef& type);
 // A value can be compared and passed from outside: it holds no function and no type parameter.
 bool IsData(const TypeRef& type);
 bool HasOpenDims(const TypeRef& type);
+bool HoldsPolymorphic(const TypeRef& type);
+// What a type parameter may stand for where functions are polymorphic values: were it a type around another parameter,
+// there might be no end of instances.
+bool MayStandForParam(const std::string& param, const TypeRef& type);
 
 // What every choice comes from.
 class Dice {
