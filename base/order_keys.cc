@@ -9,6 +9,23 @@ namespace {
 constexpr int64_t kFew = 32;
 constexpr int kDigits = 8;
 constexpr int kValues = 256;  // of a digit
+// Keys between two looks at the flag: some tens of microseconds.
+constexpr int64_t kChunk = 16384;
+
+// body(begin, end) for pieces of [0, n), until *stop is not 0 or a body gives false; whether all have run.
+template <typename Body>
+bool ForChunks(int64_t n, const volatile int32_t* stop, const Body& body) {
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    if (__atomic_load_n(stop, __ATOMIC_RELAXED) != 0 || !body(begin, std::min(n, begin + kChunk))) return false;
+  }
+  return true;
+}
+
+bool IsSorted(const int64_t* keys, int64_t n, const volatile int32_t* stop) {
+  return ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    return std::is_sorted(keys + std::max<int64_t>(begin - 1, 0), keys + end);
+  });
+}
 
 void InsertionSort(int64_t* keys, int64_t* places, int64_t n) {
   for (int64_t i = 1; i < n; ++i) {
@@ -31,29 +48,42 @@ uint8_t Digit(int64_t key, int digit) {
 }  // namespace
 
 // By digits, the least significant first. Keys mostly differ in few of them: those all share are left out.
-void OrderKeys(int64_t* block, int64_t n) {
+bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) {
   int64_t *keys = block, *places = block + n;
-  if (std::is_sorted(keys, keys + n)) return;
-  if (n <= kFew) return InsertionSort(keys, places, n);
+  if (IsSorted(keys, n, stop)) return true;
+  if (n <= kFew) {
+    InsertionSort(keys, places, n);
+    return true;
+  }
   int64_t *to_keys = block + 2 * n, *to_places = block + 3 * n;
   int64_t begins[kDigits][kValues] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    for (int digit = 0; digit < kDigits; ++digit) ++begins[digit][Digit(keys[i], digit)];
-  }
-  for (int digit = 0; digit < kDigits; ++digit) {
-    int64_t* begin = begins[digit];
-    if (begin[Digit(keys[0], digit)] == n) continue;
-    int64_t sum = 0;
-    for (int value = 0; value < kValues; ++value) sum += std::exchange(begin[value], sum);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t to = begin[Digit(keys[i], digit)]++;
-      to_keys[to] = keys[i];
-      to_places[to] = places[i];
+  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int digit = 0; digit < kDigits; ++digit) ++begins[digit][Digit(keys[i], digit)];
     }
+    return true;
+  });
+  for (int digit = 0; all && digit < kDigits; ++digit) {
+    int64_t* next = begins[digit];
+    if (next[Digit(keys[0], digit)] == n) continue;
+    int64_t sum = 0;
+    for (int value = 0; value < kValues; ++value) sum += std::exchange(next[value], sum);
+    all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t to = next[Digit(keys[i], digit)]++;
+        to_keys[to] = keys[i];
+        to_places[to] = places[i];
+      }
+      return true;
+    });
     std::swap(keys, to_keys);
     std::swap(places, to_places);
   }
-  if (keys != block) std::copy(keys, keys + 2 * n, block);
+  if (!all || keys == block) return all;
+  return ForChunks(2 * n, stop, [&](int64_t begin, int64_t end) {
+    std::copy(keys + begin, keys + end, block + begin);
+    return true;
+  });
 }
 
 }  // namespace rvm

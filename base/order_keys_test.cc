@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace rvm {
@@ -17,7 +20,8 @@ void Check(const std::vector<int64_t>& keys) {
   std::vector<int64_t> block = keys;
   block.resize(4 * keys.size());
   std::iota(block.begin() + n, block.begin() + 2 * n, 0);
-  OrderKeys(block.data(), n);
+  const volatile int32_t never = 0;
+  ASSERT_TRUE(OrderKeys(block.data(), n, &never));
   std::vector<int64_t> places(keys.size());
   std::iota(places.begin(), places.end(), 0);
   std::stable_sort(places.begin(), places.end(),
@@ -41,6 +45,27 @@ TEST(OrderKeysTest, IsStableAtEveryLengthAndSpread) {
       Check(keys);
     }
   }
+}
+
+// The other thread may get a CPU too late: one try in many must do.
+TEST(OrderKeysTest, EndsEarlyWhenStopped) {
+  constexpr int64_t kMany = 2'000'000;
+  constexpr int kTries = 20;
+  std::mt19937_64 random(1);
+  std::vector<int64_t> block(4 * kMany);
+  bool all = true;
+  for (int i = 0; i < kTries && all; ++i) {
+    std::generate(block.begin(), block.begin() + kMany, [&] { return static_cast<int64_t>(random()); });
+    std::atomic<int32_t> stop = 0;
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      stop = 1;
+    });
+    all = OrderKeys(block.data(), kMany, reinterpret_cast<const volatile int32_t*>(&stop));
+    other.join();
+  }
+  EXPECT_FALSE(all);
+  EXPECT_FALSE(std::is_sorted(block.begin(), block.begin() + kMany));
 }
 
 TEST(OrderKeysTest, KnowsTheExtremes) {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <set>
+#include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lowering/kernel_recipe.h"
@@ -87,6 +90,18 @@ class Harness {
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "as a recipe";
   }
 
+  void CheckStops(const std::vector<Literal>& inputs) {
+    CheckStops(PackConstants(inputs), Value(object_.kernels[0].workspace, {}),
+               [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+                 return library_->Find("kernel")(buffers.data(), nullptr, &context);
+               });
+    Recipe recipe;
+    MakeRecipe({}, recipe);
+    if (testing::Test::HasFatalFailure()) return;
+    CheckStops(inputs, recipe.plan.scratch_bytes + recipe.workspace_bytes,
+               [&](std::vector<void*>& buffers, RvmKernelContext& context) { return recipe.Run(buffers, context); });
+  }
+
   bool loaded() const { return library_ != nullptr; }
   CompiledObject object_;
 
@@ -140,12 +155,18 @@ class Harness {
     }
   }
 
-  void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
-    const CompiledKernel& kernel = object_.kernels[0];
+  std::vector<Literal> PackConstants(const std::vector<Literal>& inputs) const {
     std::vector<Literal> packed = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (kernel.input_layouts[i]) packed[i] = Pack(*kernel.input_layouts[i], inputs[i]);
+      const std::optional<PackedLayout>& layout = object_.kernels[0].input_layouts[i];
+      if (layout) packed[i] = Pack(*layout, inputs[i]);
     }
+    return packed;
+  }
+
+  void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+    const CompiledKernel& kernel = object_.kernels[0];
+    std::vector<Literal> packed = PackConstants(inputs);
     std::vector<int64_t> dims = DimValues(symbols);
     Check(packed, expected, Value(kernel.workspace, symbols),
           [&](std::vector<void*>& buffers, RvmKernelContext& context) {
@@ -165,7 +186,16 @@ class Harness {
     }
   }
 
-  void RunRecipe(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+  struct Recipe {
+    vm::RecipePlan plan;
+    std::vector<int64_t> dims;
+    int64_t workspace_bytes = 0;
+    int32_t Run(std::vector<void*>& buffers, RvmKernelContext& context) const {
+      return vm::RunRecipe(plan, buffers.data(), dims, workspace_bytes, context);
+    }
+  };
+
+  void MakeRecipe(const Symbols& symbols, Recipe& recipe) const {
     absl::StatusOr<lowering::PortableKernel> kernel = lowering::MakePortableKernel(computation_);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     KernelDesc desc = Describe();
@@ -174,13 +204,53 @@ class Harness {
     ASSERT_TRUE(verified.ok()) << verified;
     absl::StatusOr<vm::RecipePlan> plan = vm::MakeRecipePlan(desc, kernel->recipe);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    std::vector<int64_t> dims = DimValues(symbols);
-    auto dim = [&](const Dim& leaf) { return std::optional<int64_t>(dims[static_cast<size_t>(leaf.id())]); };
-    int64_t workspace_bytes = EvaluateDim(kernel->workspace, dim).value();
-    Check(inputs, expected, plan->scratch_bytes + workspace_bytes,
-          [&](std::vector<void*>& buffers, RvmKernelContext& context) {
-            return vm::RunRecipe(*plan, buffers.data(), dims, workspace_bytes, context);
-          });
+    recipe.plan = *std::move(plan);
+    recipe.dims = DimValues(symbols);
+    auto dim = [&](const Dim& leaf) { return std::optional<int64_t>(recipe.dims[static_cast<size_t>(leaf.id())]); };
+    recipe.workspace_bytes = EvaluateDim(kernel->workspace, dim).value();
+  }
+
+  void RunRecipe(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+    Recipe recipe;
+    MakeRecipe(symbols, recipe);
+    if (testing::Test::HasFatalFailure()) return;
+    Check(inputs, expected, recipe.plan.scratch_bytes + recipe.workspace_bytes,
+          [&](std::vector<void*>& buffers, RvmKernelContext& context) { return recipe.Run(buffers, context); });
+  }
+
+  // Whether a run that is stopped on its way leaves the end of its outputs alone. It may be over before the other
+  // thread gets a CPU, or be stopped before it begins: one try in many must do.
+  void CheckStops(const std::vector<Literal>& inputs, int64_t workspace_bytes,
+                  const std::function<int32_t(std::vector<void*>& buffers, RvmKernelContext& context)>& run) const {
+    constexpr int kTries = 20;
+    std::vector<void*> buffers;
+    for (const Literal& input : inputs) buffers.push_back(const_cast<std::byte*>(input.data()));
+    std::vector<Literal> outputs;
+    for (const te::Tensor& output : computation_.outputs) {
+      outputs.push_back(Literal::Full(output.dtype(), ShapeOf(output.dims(), {}), 0));
+      buffers.push_back(const_cast<std::byte*>(outputs.back().data()));
+    }
+    std::shared_ptr<Buffer> workspace = Buffer::Allocate(workspace_bytes + kGuard);
+    std::memset(workspace->data(), 0, static_cast<size_t>(workspace_bytes));
+    auto size = static_cast<size_t>(outputs.back().dtype().bytes());
+    std::byte* last = static_cast<std::byte*>(buffers.back()) + outputs.back().bytes() - size;
+    RvmKernelContext free{workspace->data(), nullptr, nullptr, nullptr};
+    ASSERT_EQ(run(buffers, free), kRvmOk);
+    std::vector<std::byte> whole(last, last + size);
+    bool stopped = false;
+    for (int i = 0; i < kTries && !stopped; ++i) {
+      std::memset(last, 0, size);
+      std::atomic<int32_t> flag = 0;
+      RvmKernelContext context{workspace->data(), nullptr, reinterpret_cast<const volatile int32_t*>(&flag), nullptr};
+      std::thread other([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        flag = 1;
+      });
+      int32_t code = run(buffers, context);
+      stopped = code == kRvmCancelled && std::memcmp(last, whole.data(), size) != 0;
+      other.join();
+    }
+    EXPECT_TRUE(stopped) << te::ToString(computation_);
   }
 
   // With the symbols numbered, as executables have them.
@@ -241,6 +311,19 @@ CompiledObject CheckKernel(const te::Computation& computation, const CheckOption
       inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), symbols), options.range, random));
     harness.Run(inputs, symbols);
   }
+  return harness.object_;
+}
+
+CompiledObject CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
+  CheckOptions options{.constant_inputs = constant_inputs};
+  Harness harness(computation, options);
+  harness.Compile();
+  if (!harness.loaded()) return {};
+  std::mt19937 random(7);
+  std::vector<Literal> inputs;
+  for (const te::Tensor& input : computation.inputs)
+    inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), {}), 1e9, random));
+  harness.CheckStops(inputs);
   return harness.object_;
 }
 

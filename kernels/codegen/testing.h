@@ -31,6 +31,10 @@ CompiledObject CheckKernel(const te::Computation& computation, const CheckOption
 void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,
                    const CheckOptions& options = {});
 
+// That a run of the computation, whose dims are constants and which takes long, ends soon after its context says so:
+// before its last outputs are written. As machine code and as a recipe. Gives what was compiled.
+CompiledObject CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs = {});
+
 }  // namespace rvm::codegen
 
 #endif  // RVM_KERNELS_CODEGEN_TESTING_H_

@@ -25,8 +25,9 @@ struct Import {
   const void* address;
 };
 
-void OrderRows(int64_t* rows, int64_t count, int64_t n) {
-  for (int64_t i = 0; i < count; ++i) OrderKeys(rows + i * 4 * n, n);
+void OrderRows(int64_t* rows, int64_t count, int64_t n, const volatile int32_t* cancel) {
+  bool all = true;
+  for (int64_t i = 0; all && i < count; ++i) all = OrderKeys(rows + i * 4 * n, n, cancel);
 }
 
 #define RVM_UNARY(name) \
@@ -65,7 +66,7 @@ const void* FindImport(std::string_view name) {
       RVM_UNARY(nearbyint),
       RVM_BINARY(pow),
       RVM_BINARY(fmod),
-      {"rvm_order", Address(OrderRows)},
+      {"rvm_order_rows", Address(OrderRows)},
       {"fmaf", Address(*static_cast<Ternary32>(::fmaf))},
       {"fma", Address(*static_cast<Ternary64>(::fma))},
   };

@@ -29,6 +29,18 @@ int64_t Number(const DimProgram& program, std::span<const int64_t> symbols) {
   return program.Evaluate(symbols).value_or(0);
 }
 
+bool IsSet(const volatile int32_t* flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
+
+// False if the run is to stop.
+bool Clear(std::byte* data, int64_t bytes, const volatile int32_t* cancel) {
+  constexpr int64_t kPiece = 1 << 20;
+  for (int64_t begin = 0; begin < bytes; begin += kPiece) {
+    if (IsSet(cancel)) return false;
+    std::memset(data + begin, 0, static_cast<size_t>(std::min(kPiece, bytes - begin)));
+  }
+  return true;
+}
+
 class NestRun {
  public:
   struct Buffer {
@@ -58,7 +70,7 @@ class NestRun {
   void Bitcast(const PlanStep& step, int64_t n);
   void Order(const PlanStep& step);
   bool Stopped() {
-    if (code_ == kRvmOk && cancel_ != nullptr && *cancel_ != 0) code_ = kRvmCancelled;
+    if (code_ == kRvmOk && IsSet(cancel_)) code_ = kRvmCancelled;
     return code_ != kRvmOk;
   }
 
@@ -166,7 +178,8 @@ void NestRun::Order(const PlanStep& step) {
     code_ = kRecipeStoresOutside;
     return;
   }
-  if (keys > 0) OrderKeys(reinterpret_cast<int64_t*>(buffer.data) + first, keys);
+  bool all = keys == 0 || OrderKeys(reinterpret_cast<int64_t*>(buffer.data) + first, keys, cancel_);
+  if (!all) code_ = kRvmCancelled;
 }
 
 // Lanes begin, begin + 1, ... of the axis run along.
@@ -334,6 +347,8 @@ int64_t Elements(const RecipePlan::Buffer& buffer, std::span<const int64_t> symb
 
 int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const int64_t> symbols,
                   int64_t workspace_bytes, const RvmKernelContext& context) {
+  static constexpr int32_t kNever = 0;
+  const volatile int32_t* cancel = context.cancel == nullptr ? &kNever : context.cancel;
   absl::InlinedVector<NestRun::Buffer, 16> all;
   auto* scratch = static_cast<std::byte*>(context.workspace);
   size_t tensors = plan.num_params + plan.num_results;
@@ -350,10 +365,10 @@ int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const 
     }
     all.push_back(buffer);
     // What the recipe does not write must not show what was there before.
-    if (i >= plan.num_params && bytes > 0) std::memset(buffer.data, 0, static_cast<size_t>(bytes));
+    if (i >= plan.num_params && !Clear(buffer.data, bytes, cancel)) return kRvmCancelled;
   }
   for (const RecipePlan::Nest& nest : plan.nests) {
-    NestRun run(nest, symbols, all.data(), scratch, context.cancel);
+    NestRun run(nest, symbols, all.data(), scratch, cancel);
     if (int32_t code = run.Run(); code != kRvmOk) return code;
   }
   return kRvmOk;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/nest_emitter.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -40,7 +41,7 @@ class ContractionEmitter {
   std::vector<Value*> EmitStep(Value* row, int64_t height, Value* weights, Value* k, int64_t ahead,
                                std::vector<Value*> sums);
   void EmitEpilogue(Value* row, Value* height, Value* panel);
-  void EmitUnlessCancelled(llvm::function_ref<void()> body);
+  int64_t CostOfTile(int64_t depth) const;
   int64_t SumsPerElement(int64_t height) const;
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
 
@@ -90,6 +91,11 @@ std::vector<Value*> ContractionEmitter::EmitStep(Value* row, int64_t height, Val
   return sums;
 }
 
+// Of so much depth, as loops count: sums of vectors, many of them at once.
+int64_t ContractionEmitter::CostOfTile(int64_t depth) const {
+  return CostOfTurns(std::max<int64_t>(rows_ * vectors_ / 8, 1), depth);
+}
+
 // Into the tile buffer.
 void ContractionEmitter::EmitSums(Value* row, int64_t height, Value* panel) {
   int64_t depth = c_.depth.constant();
@@ -113,8 +119,8 @@ void ContractionEmitter::EmitSums(Value* row, int64_t height, Value* panel) {
   int64_t unroll = std::min<int64_t>(depth, std::max<int64_t>(strands, wished));
   int64_t whole = depth / unroll * unroll;
   std::vector<Value*> sums =
-      EmitLoop(b_, I64(0), I64(whole), unroll, zero,
-               [&](Value* k, const std::vector<Value*>& carried) { return step(k, unroll, carried); });
+      EmitStoppableLoop(b_, {I64(0), I64(whole), whole, unroll}, s_.cancel, CostOfTile(unroll), zero,
+                        [&](Value* k, const std::vector<Value*>& carried) { return step(k, unroll, carried); });
   if (whole < depth) sums = step(I64(whole), depth - whole, sums);
   for (int64_t s = 1; s < strands; ++s) {
     for (size_t i = 0; i < per_strand; ++i)
@@ -168,37 +174,28 @@ void ContractionEmitter::EmitRows(Value* panel) {
     if (occurs) heights.push_back(height);
   }
   Value* rows = e_.EmitExtent(c_.rows);
-  EmitLoop(b_, I64(0), rows, rows_, {}, [&](Value* row, const std::vector<Value*>&) -> std::vector<Value*> {
-    Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(rows_));
-    llvm::Function* function = b_.GetInsertBlock()->getParent();
-    llvm::BasicBlock* never = llvm::BasicBlock::Create(b_.getContext(), "never", function);
-    llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "summed", function);
-    llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
-    b_.SetInsertPoint(never);
-    b_.CreateUnreachable();
-    for (int64_t h : heights) {
-      llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "rows", function);
-      choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), block);
-      b_.SetInsertPoint(block);
-      EmitSums(row, h, panel);
-      b_.CreateBr(done);
-    }
-    b_.SetInsertPoint(done);
-    EmitEpilogue(row, height, panel);
-    return {};
-  });
-}
-
-void ContractionEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
-  llvm::Function* function = b_.GetInsertBlock()->getParent();
-  llvm::BasicBlock* run = llvm::BasicBlock::Create(b_.getContext(), "run", function);
-  llvm::BasicBlock* skip = llvm::BasicBlock::Create(b_.getContext(), "skip", function);
-  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), s_.cancel, /*isVolatile=*/true);
-  b_.CreateCondBr(b_.CreateICmpEQ(wanted, b_.getInt32(0)), run, skip);
-  b_.SetInsertPoint(run);
-  body();
-  b_.CreateBr(skip);
-  b_.SetInsertPoint(skip);
+  LoopRange range{I64(0), rows, c_.rows, rows_};
+  EmitStoppableLoop(b_, range, s_.cancel, CostOfTile(c_.depth.constant()), {},
+                    [&](Value* row, const std::vector<Value*>&) -> std::vector<Value*> {
+                      Value* height =
+                          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(rows_));
+                      llvm::Function* function = b_.GetInsertBlock()->getParent();
+                      llvm::BasicBlock* never = llvm::BasicBlock::Create(b_.getContext(), "never", function);
+                      llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "summed", function);
+                      llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
+                      b_.SetInsertPoint(never);
+                      b_.CreateUnreachable();
+                      for (int64_t h : heights) {
+                        llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "rows", function);
+                        choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), block);
+                        b_.SetInsertPoint(block);
+                        EmitSums(row, h, panel);
+                        b_.CreateBr(done);
+                      }
+                      b_.SetInsertPoint(done);
+                      EmitEpilogue(row, height, panel);
+                      return {};
+                    });
 }
 
 Dim ContractionEmitter::Run() {
@@ -211,13 +208,17 @@ Dim ContractionEmitter::Run() {
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
   tile_ = at_entry.CreateAlloca(vector_->getElementType(), at_entry.getInt64(static_cast<uint64_t>(rows_ * panel_)));
   tile_->setAlignment(llvm::Align(64));
-  EmitLoop(b_, s_.begin, s_.end, 1, {}, [&](Value* panel, const std::vector<Value*>&) -> std::vector<Value*> {
-    e_.OpenScope();
-    EmitUnlessCancelled([&] { EmitRows(panel); });
-    e_.CloseScope();
-    return {};
-  });
-  return FloorDiv(c_.columns + (panel_ - 1), panel_);
+  int64_t cost = CostOfTurns(CostOfTile(c_.depth.constant()), FloorDiv(c_.rows + (rows_ - 1), rows_));
+  Dim panels = FloorDiv(c_.columns + (panel_ - 1), panel_);
+  LoopRange range{s_.begin, s_.end, panels};
+  EmitStoppableLoop(b_, range, s_.cancel, cost, {},
+                    [&](Value* panel, const std::vector<Value*>&) -> std::vector<Value*> {
+                      e_.OpenScope();
+                      EmitRows(panel);
+                      e_.CloseScope();
+                      return {};
+                    });
+  return panels;
 }
 
 }  // namespace

@@ -184,11 +184,12 @@ void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
 // Sorts the rows of a tensor by its keys (te::OrderTensor).
 void EntryEmitter::Order(const te::Tensor& tensor) {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64}, false);
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64, pointer}, false);
   Dim rows = 1;
   for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
   Value *count = e_.EmitExtent(rows), *keys = e_.EmitExtent(tensor.dims().back());
-  b_.CreateCall(module_.getOrInsertFunction("rvm_order", type), {PointerOf(tensor), count, keys});
+  b_.CreateCall(module_.getOrInsertFunction("rvm_order_rows", type), {PointerOf(tensor), count, keys, cancel_});
+  ReturnIfCancelled();
 }
 
 void EntryEmitter::Run() {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/codegen/llvm/contraction.h"
+#include "kernels/codegen/llvm/loop_emitter.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -20,53 +21,6 @@ using te::ExprNode;
 using te::IndexVar;
 using te::NestTensor;
 using te::ReduceOp;
-
-namespace {
-
-void MarkIndependent(llvm::BranchInst* latch, llvm::MDNode* group) {
-  llvm::LLVMContext& context = latch->getContext();
-  llvm::Metadata* accesses[] = {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group};
-  llvm::Metadata* loop[] = {nullptr, llvm::MDNode::get(context, accesses)};
-  llvm::MDNode* id = llvm::MDNode::getDistinct(context, loop);
-  id->replaceOperandWith(0, id);
-  latch->setMetadata(llvm::LLVMContext::MD_loop, id);
-}
-
-}  // namespace
-
-std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int64_t step, std::vector<Value*> carried,
-                             LoopBody body, llvm::MDNode* independent) {
-  llvm::BasicBlock* entry = b.GetInsertBlock();
-  llvm::Function* function = entry->getParent();
-  llvm::BasicBlock* head = llvm::BasicBlock::Create(b.getContext(), "loop", function);
-  llvm::BasicBlock* exit = llvm::BasicBlock::Create(b.getContext(), "exit", function);
-  b.CreateCondBr(b.CreateICmpSLT(begin, end), head, exit);
-  b.SetInsertPoint(head);
-  llvm::PHINode* at = b.CreatePHI(begin->getType(), 2, "at");
-  at->addIncoming(begin, entry);
-  std::vector<Value*> current;
-  for (Value* value : carried) {
-    llvm::PHINode* phi = b.CreatePHI(value->getType(), 2);
-    phi->addIncoming(value, entry);
-    current.push_back(phi);
-  }
-  std::vector<Value*> next = body(at, current);
-  Value* following = b.CreateNSWAdd(at, llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(step)));
-  llvm::BasicBlock* latch = b.GetInsertBlock();
-  llvm::BranchInst* again = b.CreateCondBr(b.CreateICmpSLT(following, end), head, exit);
-  if (independent != nullptr) MarkIndependent(again, independent);
-  at->addIncoming(following, latch);
-  b.SetInsertPoint(exit);
-  std::vector<Value*> results;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    llvm::cast<llvm::PHINode>(current[i])->addIncoming(next[i], latch);
-    llvm::PHINode* phi = b.CreatePHI(carried[i]->getType(), 2);
-    phi->addIncoming(carried[i], entry);
-    phi->addIncoming(next[i], latch);
-    results.push_back(phi);
-  }
-  return results;
-}
 
 namespace {
 
@@ -89,9 +43,12 @@ class NestEmitter {
   void MarkAccesses();
   void Begin(const std::string& name);
   Dim Work() const;
+  static int64_t CostOf(const std::vector<Expr>& roots);
+  static int64_t CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns);
+  int64_t CostOfPosition() const;
+  int64_t CostOfTurn(size_t axis) const;
   bool ReducesByColumns() const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
-  void EmitUnlessCancelled(llvm::function_ref<void()> body);
   void EmitPosition();
   void EmitColumns(Value* begin, Value* end);
   void Finish(const NestTensor& t, Value* value);
@@ -238,36 +195,63 @@ bool NestEmitter::ReducesByColumns() const {
   return by_column < by_inner || (short_inner && by_column == 0);
 }
 
+// About how many additions each value takes; a read that misses the caches is as long as some tens.
+int64_t NestEmitter::CostOf(const std::vector<Expr>& roots) {
+  int64_t cost = 1;
+  for (const ExprNode* node : te::Postorder(roots)) {
+    if (node->kind == ExprKind::kUnary) {
+      cost += node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh ? 10 : 1;
+    } else if (node->kind == ExprKind::kBinary) {
+      cost += node->binary >= BinaryOp::kDivide && node->binary <= BinaryOp::kPower ? 10 : 1;
+    } else if (node->kind == ExprKind::kRead) {
+      cost += 2;
+    }
+  }
+  return cost;
+}
+
+// One turn of a reduced axis, of `columns` side by side.
+int64_t NestEmitter::CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns) {
+  int64_t cost = CostOf({reduce.operands[0]});
+  for (size_t inner = axis + 1; inner < reduce.axes.size(); ++inner) {
+    cost = CostOfTurns(cost, reduce.axes[inner].extent);
+  }
+  return CostOfTurns(cost, columns);
+}
+
+int64_t NestEmitter::CostOfPosition() const {
+  std::vector<Expr> values;
+  for (const NestTensor& t : nest_.tensors) values.push_back(t.value);
+  const ExprNode* reduce = Reduction();
+  if (reduce == nullptr) return CostOf(values);
+  values.erase(values.begin());
+  int64_t cost = CostOf({reduce->operands[0]}) + CostOf(values);
+  for (const IndexVar& axis : reduce->axes) cost = CostOfTurns(cost, axis.extent);
+  return cost;
+}
+
+int64_t NestEmitter::CostOfTurn(size_t axis) const {
+  int64_t cost = CostOfPosition();
+  for (size_t inner = axis + 1; inner < nest_.axes.size(); ++inner) cost = CostOfTurns(cost, nest_.axes[inner].extent);
+  return cost;
+}
+
 void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body) {
   if (axis == count) return body();
   Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
   Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
   // Around EmitColumns positions share its accumulators.
   llvm::MDNode* independent = count == nest_.axes.size() ? group_ : nullptr;
-  EmitLoop(
-      b_, begin, end, 1, {},
+  EmitStoppableLoop(
+      b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
         e_.OpenScope();
         e_.Bind(nest_.axes[axis], at);
-        auto rest = [&] { EmitAxes(axis + 1, count, body); };
-        bool long_body = axis == 0 && (nest_.axes.size() > 1 || Reduction() != nullptr);
-        long_body ? EmitUnlessCancelled(rest) : rest();
+        EmitAxes(axis + 1, count, body);
         e_.CloseScope();
         return {};
       },
       independent);
-}
-
-void NestEmitter::EmitUnlessCancelled(llvm::function_ref<void()> body) {
-  llvm::Function* function = result_.function;
-  llvm::BasicBlock* run = llvm::BasicBlock::Create(b_.getContext(), "run", function);
-  llvm::BasicBlock* skip = llvm::BasicBlock::Create(b_.getContext(), "skip", function);
-  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), cancel_, /*isVolatile=*/true);
-  b_.CreateCondBr(b_.CreateICmpEQ(wanted, b_.getInt32(0)), run, skip);
-  b_.SetInsertPoint(run);
-  body();
-  b_.CreateBr(skip);
-  b_.SetInsertPoint(skip);
 }
 
 void NestEmitter::Finish(const NestTensor& t, Value* value) {
@@ -351,13 +335,15 @@ std::vector<Value*> NestEmitter::Combine(const ExprNode& reduce, const std::vect
 std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried) {
   if (axis == reduce.axes.size()) return Combine(reduce, carried);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
-  return EmitLoop(b_, b_.getInt64(0), end, 1, std::move(carried), [&](Value* at, const std::vector<Value*>& current) {
-    e_.OpenScope();
-    e_.Bind(reduce.axes[axis], at);
-    std::vector<Value*> next = EmitReduceStep(reduce, axis + 1, current);
-    e_.CloseScope();
-    return next;
-  });
+  LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
+  return EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, 1), std::move(carried),
+                           [&](Value* at, const std::vector<Value*>& current) {
+                             e_.OpenScope();
+                             e_.Bind(reduce.axes[axis], at);
+                             std::vector<Value*> next = EmitReduceStep(reduce, axis + 1, current);
+                             e_.CloseScope();
+                             return next;
+                           });
 }
 
 Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
@@ -369,13 +355,15 @@ Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
 void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::function_ref<void()> body) {
   if (axis == reduce.axes.size()) return body();
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
-  EmitLoop(b_, b_.getInt64(0), end, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-    e_.OpenScope();
-    e_.Bind(reduce.axes[axis], at);
-    EmitReduceLoops(reduce, axis + 1, body);
-    e_.CloseScope();
-    return {};
-  });
+  LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
+  EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, kBlock), {},
+                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+                      e_.OpenScope();
+                      e_.Bind(reduce.axes[axis], at);
+                      EmitReduceLoops(reduce, axis + 1, body);
+                      e_.CloseScope();
+                      return {};
+                    });
 }
 
 // A block of the last axis at a time, its accumulators in a local array.
@@ -394,7 +382,9 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   auto store = [&](Value* value, Value* i) {
     b_.CreateStore(memory == type ? value : b_.CreateZExt(value, memory), b_.CreateInBoundsGEP(memory, block, i));
   };
-  EmitLoop(b_, begin, end, kBlock, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
+  int64_t cost = CostOfTurns(CostOfPosition(), kBlock);
+  LoopRange range{begin, end, nest_.axes.back().extent, kBlock};
+  EmitStoppableLoop(b_, range, cancel_, cost, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
     Value* left = b_.CreateNSWSub(end, first);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(kBlock));
     auto each = [&](llvm::function_ref<void(Value*)> body) {
@@ -409,14 +399,12 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
           },
           group_);
     };
-    EmitUnlessCancelled([&] {
-      each([&](Value* i) { store(Initial(reduce), i); });
-      EmitReduceLoops(reduce, 0,
-                      [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
-      each([&](Value* i) {
-        Finish(nest_.tensors[0], load(i));
-        FinishRest();
-      });
+    each([&](Value* i) { store(Initial(reduce), i); });
+    EmitReduceLoops(reduce, 0,
+                    [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
+    each([&](Value* i) {
+      Finish(nest_.tensors[0], load(i));
+      FinishRest();
     });
     return {};
   });

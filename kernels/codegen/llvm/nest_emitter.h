@@ -26,15 +26,6 @@ EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::
 // Columns in a panel of a packed weight.
 int64_t PanelColumns(const TargetFacts& target, DataType dtype, const te::Contraction& contraction);
 
-using LoopBody =
-    llvm::function_ref<std::vector<llvm::Value*>(llvm::Value* at, const std::vector<llvm::Value*>& carried)>;
-
-// for (at = begin; at < end; at += step): values carried from turn to turn; gives the last. `independent`: an access
-// group whose accesses never meet between turns; null: no promise.
-std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
-                                   std::vector<llvm::Value*> carried, LoopBody body,
-                                   llvm::MDNode* independent = nullptr);
-
 }  // namespace rvm::codegen
 
 #endif  // RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
