@@ -12,11 +12,13 @@ constexpr int kValues = 256;  // of a digit
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 
+bool IsSet(const volatile int32_t* flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
+
 // body(begin, end) for pieces of [0, n), until *stop is not 0 or a body gives false; whether all have run.
 template <typename Body>
 bool ForChunks(int64_t n, const volatile int32_t* stop, const Body& body) {
   for (int64_t begin = 0; begin < n; begin += kChunk) {
-    if (__atomic_load_n(stop, __ATOMIC_RELAXED) != 0 || !body(begin, std::min(n, begin + kChunk))) return false;
+    if (IsSet(stop) || !body(begin, std::min(n, begin + kChunk))) return false;
   }
   return true;
 }
@@ -53,7 +55,7 @@ bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) {
   if (IsSorted(keys, n, stop)) return true;
   if (n <= kFew) {
     InsertionSort(keys, places, n);
-    return true;
+    return !IsSet(stop);
   }
   int64_t *to_keys = block + 2 * n, *to_places = block + 3 * n;
   int64_t begins[kDigits][kValues] = {};

@@ -7,7 +7,8 @@
 namespace rvm {
 
 // Sorts n keys, equal ones in the order they have. `block` is 4 * n numbers: the keys, the number that goes with
-// each, and scratch. Ends early if another thread makes *stop anything but 0; false if it did. REQUIRES: n >= 0. O(n).
+// each, and scratch. True if all is done; it ends early if another thread makes *stop anything but 0. REQUIRES: n >= 0.
+// O(n).
 bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop);
 
 }  // namespace rvm
