@@ -114,8 +114,10 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   std::string_view rest = text.substr(3);
   std::optional<DataType> dtype = TakeSuffix(rest);
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
-  double value = is_inf ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  return Literal::Scalar(*dtype, negative ? -value : value);
+  // All NaNs have one text, so a sign before it says nothing.
+  if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());
+  double infinity = std::numeric_limits<double>::infinity();
+  return Literal::Scalar(*dtype, negative ? -infinity : infinity);
 }
 
 // `Constant(1, (10, 10), float32)`: every element the number, or `Constant([1, 2], (2), int32)`:
