@@ -265,6 +265,12 @@ Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const D
   return replace(dim).value_or(dim);
 }
 
+bool IsArithmeticOf(const Dim& dim, const std::function<bool(const Dim& leaf)>& accepts) {
+  if (dim.is_const()) return true;
+  if (!dim.is_binary()) return accepts(dim);
+  return dim.kind() != DimKind::kBroadcast && IsArithmeticOf(dim.lhs(), accepts) && IsArithmeticOf(dim.rhs(), accepts);
+}
+
 std::optional<int64_t> EvaluateDim(const Dim& dim, const std::function<std::optional<int64_t>(const Dim&)>& value) {
   if (dim.is_const()) return dim.constant();
   if (!dim.is_binary()) return value(dim);

@@ -120,6 +120,9 @@ std::string FailureText(DimRelation relation, int64_t a, int64_t b);
 // Replaces variables and holes; `replace` returns nullopt to keep a leaf.
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim& leaf)>& replace);
 
+// Whether `dim` is made of leaves that `accepts` takes and constants by +, -, *, floordiv, floormod, min and max.
+bool IsArithmeticOf(const Dim& dim, const std::function<bool(const Dim& leaf)>& accepts);
+
 // Value under an assignment of the variables; nullopt if a leaf has none.
 std::optional<int64_t> EvaluateDim(const Dim& dim, const std::function<std::optional<int64_t>(const Dim& leaf)>& value);
 

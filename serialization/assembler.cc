@@ -523,11 +523,12 @@ class Assembler {
   void Statement(FunctionDesc& function) {
     auto pc = static_cast<uint32_t>(function.code.size());
     if (Accept("at")) {
-      SourceLine line{pc, U32(), 0, 0};
+      SourceLine line{pc, U32(), 0, 0, ""};
       Expect(":");
       line.line = U32();
       Expect(":");
       line.column = U32();
+      if (token_.kind == Kind::kString) line.what = String();
       function.lines.push_back(line);
       return;
     }

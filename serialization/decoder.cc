@@ -428,8 +428,11 @@ class Decoder {
 
   void ReadLines(ByteReader& in) {
     for (FunctionDesc& function : executable_.functions) {
-      function.lines.resize(in.Count(16));
-      for (SourceLine& line : function.lines) line = {in.U32(), in.U32(), in.U32(), in.U32()};
+      uint32_t count = in.Count(20);
+      function.lines.resize(count);
+      for (uint32_t i = 0; i < count && in.ok(); ++i) {
+        function.lines[i] = {in.U32(), in.U32(), in.U32(), in.U32(), Str(in)};
+      }
     }
   }
 

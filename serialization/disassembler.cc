@@ -317,6 +317,7 @@ class Disassembler {
 
   void PrintLine(const SourceLine& line) {
     absl::StrAppend(&out_, "  at ", line.file, ":", line.line, ":", line.column);
+    if (!line.what.empty()) absl::StrAppend(&out_, " ", Quoted(line.what));
     if (line.file < sources_.size() && line.line >= 1 && line.line <= sources_[line.file].size()) {
       absl::StrAppend(&out_, "  ; ", sources_[line.file][line.line - 1]);
     }

@@ -266,6 +266,7 @@ class Encoder {
         out.U32(line.file);
         out.U32(line.line);
         out.U32(line.column);
+        Str(line.what);
       }
     }
   }

@@ -146,6 +146,7 @@ struct SourceLine {
   uint32_t file = 0;  // index in Executable::files
   uint32_t line = 0;  // from 1; 0 unknown
   uint32_t column = 0;
+  std::string what;  // of the instruction at `pc`, where it is a check: what it compares; else ""
   bool operator==(const SourceLine&) const = default;
 };
 

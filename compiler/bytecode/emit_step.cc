@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"
 #include "compiler/ops/derive_type.h"
+#include "compiler/ops/extent.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::bytecode {
@@ -23,6 +24,13 @@ Opcode DimOpcode(DimKind kind) {
     case DimKind::kMax: return Opcode::kMaxInt;
     default: RVM_UNREACHABLE("a reshape's dims are not arithmetic of its input's");
   }
+}
+
+// The attribute `axis` of a call whose first argument is a tensor.
+uint16_t AxisOf(const ir::Call& call) {
+  const auto& data = *ir::DynCast<ir::TensorType>(call.args[0]->type);
+  int64_t axis = call.attrs.GetInt("axis");
+  return static_cast<uint16_t>(axis < 0 ? axis + static_cast<int64_t>(data.shape.dims.size()) : axis);
 }
 
 }  // namespace
@@ -159,6 +167,8 @@ absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var,
       if (std::optional<ScalarInstruction> selected = SelectScalar(call)) {
         return EmitScalar(call, *selected, var, target);
       }
+      if (ops::IsExtent(call)) return EmitExtent(call, var, target);
+      if (ops::IsCheckExtent(call)) return EmitCheckExtent(call, var, target);
       return EmitView(call, var, target);
     default: RVM_UNREACHABLE("a callee is not in A-normal form");
   }
@@ -313,7 +323,7 @@ absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var,
   for (const ops::DimCheck& check : derived.checks) {
     Reg a = EmitDim(check.a, dims);
     Reg b = EmitDim(check.b, dims);
-    code_.Op(Opcode::kCheckDims).R(a).R(b).Unit(static_cast<uint16_t>(check.relation));
+    EmitCheckDims(a, b, check.relation, check.what);
   }
   const auto& result = *ir::DynCast<ir::TensorType>(derived.result);
   std::vector<Reg> unknown;
@@ -324,6 +334,32 @@ absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var,
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kView).R(out).R(source).U32(type.value).Rs(unknown);
   for (Reg reg : dims.temporaries) registers_.Free(reg);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitExtent(const ir::Call& call, const ir::Var* var, const Target& target) {
+  Operands operands;
+  Reg data = Borrow(call.args[0], operands);
+  Reg out = Destination(var, target, TypeOf(&call));
+  code_.Op(Opcode::kGetDim).R(out).R(data).Unit(AxisOf(call));
+  Release(operands);
+  return Deliver(out, TypeOf(&call), var, target);
+}
+
+// Not by the operator's relation, which refuses extents that are known to differ: this may be code that never runs.
+absl::Status FunctionEmitter::EmitCheckExtent(const ir::Call& call, const ir::Var* var, const Target& target) {
+  Operands operands;
+  TypeId type = TypeOf(call.args[0]);
+  RVM_ASSIGN_OR_RETURN(Reg data, Consume(call.args[0], type, operands, call.args, 0));
+  Reg expected = Borrow(call.args[1], operands);
+  Reg seen = registers_.Allocate(tables_.types().Scalar(kInt64));
+  code_.Op(Opcode::kGetDim).R(seen).R(data).Unit(AxisOf(call));
+  std::string what = call.attrs.GetString("what");
+  EmitCheckDims(seen, expected, DimRelation::kEqual, what.empty() ? absl::StrCat("axis ", AxisOf(call)) : what);
+  registers_.Free(seen);
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kMove).R(out).R(data);
   Release(operands);
   return Deliver(out, type, var, target);
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "compiler/ops/extent.h"
 
 namespace rvm::bytecode {
 namespace {
@@ -66,34 +67,46 @@ absl::StatusOr<FunctionDesc> FunctionEmitter::Run() {
   return desc;
 }
 
-// A dim variable that occurs twice among the parameters promises equal dims.
+// A dim variable that occurs again among the parameters promises what its first place has.
 void FunctionEmitter::EmitEntryChecks() {
   struct Place {
     const ir::Var* param;
     uint16_t axis;
+    const Dim* declared;
   };
   absl::flat_hash_map<int64_t, Place> first;
-  TypeId int64 = tables_.types().Scalar(kInt64);
-  auto extent = [&](const Place& place) {
-    Reg reg = registers_.Allocate(int64);
-    code_.Op(Opcode::kGetDim).R(reg).R(vars_.at(place.param).reg).Unit(place.axis);
-    return reg;
-  };
+  std::vector<Place> others;
   for (const ir::Var* param : pending_.function->params) {
     const auto* tensor = ir::DynCast<ir::TensorType>(param->type);
     if (tensor == nullptr || !tensor->shape.is_dims()) continue;
     for (size_t axis = 0; axis < tensor->shape.dims.size(); ++axis) {
       const Dim& dim = tensor->shape.dims[axis];
-      if (dim.kind() != DimKind::kVar) continue;
-      Place here{param, static_cast<uint16_t>(axis)};
-      auto [it, is_first] = first.try_emplace(dim.id(), here);
-      if (is_first) continue;
-      Reg expected = extent(it->second), seen = extent(here);
-      code_.Op(Opcode::kCheckDims).R(expected).R(seen).Unit(0);
-      registers_.Free(expected);
-      registers_.Free(seen);
+      if (dim.is_const() || dim.is_any()) continue;
+      Place here{param, static_cast<uint16_t>(axis), &dim};
+      bool is_first = dim.kind() == DimKind::kVar && first.try_emplace(dim.id(), here).second;
+      if (!is_first) others.push_back(here);
     }
   }
+  ViewDims dims;
+  auto measure = [&](const Place& place) {
+    Reg reg = registers_.Allocate(tables_.types().Scalar(kInt64));
+    code_.Op(Opcode::kGetDim).R(reg).R(vars_.at(place.param).reg).Unit(place.axis);
+    dims.temporaries.push_back(reg);
+    return reg;
+  };
+  for (const Place& place : others) {
+    auto is_first_seen = [&](const Dim& leaf) { return leaf.kind() == DimKind::kVar && first.contains(leaf.id()); };
+    if (!IsArithmeticOf(*place.declared, is_first_seen)) continue;
+    SubstituteDim(*place.declared, [&](const Dim& leaf) -> std::optional<Dim> {
+      auto [it, is_new] = dims.symbols.try_emplace(leaf.id());
+      if (is_new) it->second = measure(first.at(leaf.id()));
+      return std::nullopt;
+    });
+    Reg expected = EmitDim(*place.declared, dims), seen = measure(place);
+    EmitCheckDims(seen, expected, DimRelation::kEqual,
+                  ops::DeclaredExtentText(place.axis, absl::StrCat("`%", place.param->name, "`"), *place.declared));
+  }
+  for (Reg reg : dims.temporaries) registers_.Free(reg);
 }
 
 absl::Status FunctionEmitter::EmitBlock(const ir::Expr* expr, Target target) {
@@ -435,6 +448,15 @@ void FunctionEmitter::Mark(ir::Span span) {
     }
   }
   lines_.push_back(line);
+}
+
+void FunctionEmitter::EmitCheckDims(Reg a, Reg b, DimRelation relation, std::string what) {
+  SourceLine line = lines_.empty() ? SourceLine{} : lines_.back();
+  line.pc = code_.pc();
+  line.what = std::move(what);
+  if (lines_.empty() || lines_.back().pc != line.pc) lines_.emplace_back();
+  lines_.back() = std::move(line);
+  code_.Op(Opcode::kCheckDims).R(a).R(b).Unit(static_cast<uint16_t>(relation));
 }
 
 }  // namespace rvm::bytecode

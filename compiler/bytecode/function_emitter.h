@@ -131,6 +131,10 @@ class FunctionEmitter {
   const ir::Type* MeasuredType(const ir::Expr* arg, Reg reg, ViewDims& dims);
   Dim ValueOf(const ir::Expr* arg, Reg reg, int64_t element, ViewDims& dims);
   Reg EmitDim(const Dim& dim, ViewDims& dims);
+  absl::Status EmitExtent(const ir::Call& call, const ir::Var* var, const Target& target);
+  absl::Status EmitCheckExtent(const ir::Call& call, const ir::Var* var, const Target& target);
+  // `what` is in front of the message if the check fails.
+  void EmitCheckDims(Reg a, Reg b, DimRelation relation, std::string what);
   absl::Status EmitCell(LayoutId layout, const std::vector<ir::Expr*>& fields, TypeId type, const ir::Var* var,
                         const Target& target);
   absl::Status EmitClosure(const ir::Function& function, const ir::Var* var, const Target& target);

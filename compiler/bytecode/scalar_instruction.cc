@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "compiler/ops/extent.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::bytecode {
@@ -115,7 +116,7 @@ std::optional<ScalarInstruction> SelectScalar(const ir::Call& call) {
 bool NeedsNoKernel(const ir::Call& call) {
   const auto* op = ir::DynCast<ir::OpExpr>(call.callee);
   if (op == nullptr) return false;
-  if (SelectScalar(call)) return true;
+  if (SelectScalar(call) || ops::IsExtent(call) || ops::IsCheckExtent(call)) return true;
   return op->op->is_reshape && !ir::IsScalar(call.type) && !ir::IsScalar(call.args[0]->type);
 }
 

@@ -13,6 +13,7 @@
 #include "compiler/driver/params.h"
 #include "compiler/driver/version.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "compiler/passes/check_extents.h"
 #include "compiler/passes/specialize.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
@@ -159,6 +160,7 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
 }
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+  passes::CheckExtents(module, diagnostics);
   return passes::Specialize(module, DefaultEntries(module), diagnostics).status();
 }
 

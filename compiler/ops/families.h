@@ -15,6 +15,7 @@ std::span<const OpDef> ReduceOps();
 std::span<const OpDef> TransformOps();  // shape changes
 std::span<const OpDef> IndexOps();      // take, slices, concatenation
 std::span<const OpDef> CreateOps();
+std::span<const OpDef> ExtentOps();  // extents measured and checked
 std::span<const OpDef> NeuralOps();  // dense, softmax
 std::span<const OpDef> NormOps();
 std::span<const OpDef> BlockOps();  // space to depth, space to batch, mirrored borders

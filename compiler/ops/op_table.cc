@@ -13,12 +13,37 @@ namespace {
 
 std::vector<const OpDef*> MakeTable() {
   std::vector<const OpDef*> table;
-  for (std::span<const OpDef> family :
-       {UnaryOps(),  BinaryOps(),  ReduceOps(),         TransformOps(),   IndexOps(),     CreateOps(),
-        NeuralOps(), GatherOps(),  SortOps(),           ConvolutionOps(), PoolingOps(),   LossOps(),
-        NormOps(),   BlockOps(),   WindowGradientOps(), ImageOps(),       LookupOps(),    PatchOps(),
-        EinsumOps(), RandomOps(),  AnnotationOps(),     FixedPointOps(),  QuantizedOps(), QuantizedContractionOps(),
-        PadOps(),    DynamicOps(), CountedOps(),        ScatterOps(),     VisionOps(),    BlockedConvolutionOps()}) {
+  for (std::span<const OpDef> family : {UnaryOps(),
+                                        BinaryOps(),
+                                        ReduceOps(),
+                                        TransformOps(),
+                                        IndexOps(),
+                                        CreateOps(),
+                                        ExtentOps(),
+                                        NeuralOps(),
+                                        GatherOps(),
+                                        SortOps(),
+                                        ConvolutionOps(),
+                                        PoolingOps(),
+                                        LossOps(),
+                                        NormOps(),
+                                        BlockOps(),
+                                        WindowGradientOps(),
+                                        ImageOps(),
+                                        LookupOps(),
+                                        PatchOps(),
+                                        EinsumOps(),
+                                        RandomOps(),
+                                        AnnotationOps(),
+                                        FixedPointOps(),
+                                        QuantizedOps(),
+                                        QuantizedContractionOps(),
+                                        PadOps(),
+                                        DynamicOps(),
+                                        CountedOps(),
+                                        ScatterOps(),
+                                        VisionOps(),
+                                        BlockedConvolutionOps()}) {
     for (const OpDef& op : family) table.push_back(&op);
   }
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });

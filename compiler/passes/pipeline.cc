@@ -1,6 +1,7 @@
 #include "compiler/passes/pipeline.h"
 
 #include "base/status_macros.h"
+#include "compiler/passes/check_extents.h"
 #include "compiler/passes/count_results.h"
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/fold_constant.h"
@@ -19,6 +20,11 @@ constexpr PassInfo kPasses[] = {
     {"specialize", "one copy of each function per list of type arguments", 0,
      [](const ir::Module& module, const PassContext& context) {
        return Specialize(module, context.entries, context.diagnostics);
+     }},
+    // Before bodies move, since it compares their types with those that were declared.
+    {"check_extents", "checks of declared extents that types do not prove", 0,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return CheckExtents(module, context.diagnostics);
      }},
     {"inline", "function bodies in place of calls", 1,
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {

@@ -99,12 +99,12 @@ def @main(%x: Tensor[(2), float32], %p: (Tensor[(2), float32], Tensor[(3), float
   (%t_3, %t_4, %t_7)
 }
 )"},
-    {"AnAliasThatChecksDimsStays", "to_anf", 0,
+    {"AnAliasOfAnotherTypeIsChecked", "to_anf", 0,
      R"(
 def @main(%x: Tensor[(?), float32]) { let %y: Tensor[(3), float32] = %x; add(%y, %y) }
 )",
      R"(def @main(%x: Tensor[(?), float32]) {
-  let %y: Tensor[(3), float32] = %x;
+  let %y: Tensor[(3), float32] = check_extent(%x, 3i64, axis=0, what="axis 0 of the value of `%y`, declared `3`");
   %y + %y
 }
 )"},

@@ -13,6 +13,11 @@ namespace {
 
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "data"; }
+// Words that begin a definition, so none of them names a type.
+bool IsDefinitionKeyword(std::string_view text) {
+  return text == "def" || IsAdtKeyword(text) || text == "extern" || text == "free_var";
+}
+bool IsTypeName(const Token& token) { return token.kind == TokenKind::kIdent && !IsDefinitionKeyword(token.text); }
 
 }  // namespace
 
@@ -52,7 +57,7 @@ void Parser::DeclareAll() {
     if (depth != 0 || token.kind != TokenKind::kIdent) continue;
     const Token& name = tokens_[i + 1];
     bool is_def = token.text == "def" && name.kind == TokenKind::kGlobal;
-    bool is_adt = IsAdtKeyword(token.text) && name.kind == TokenKind::kIdent;
+    bool is_adt = IsAdtKeyword(token.text) && IsTypeName(name);
     if (is_def) {
       auto [first, is_new] = globals_.emplace(std::string(name.text), name.span);
       if (!is_new) {
@@ -98,8 +103,7 @@ void Parser::SkipDefinition() {
     const Token& token = Peek();
     if (token.text == "{") ++depth;
     if (token.text == "}") --depth;
-    bool starts = token.kind == TokenKind::kIdent && (token.text == "def" || IsAdtKeyword(token.text) ||
-                                                      token.text == "extern" || token.text == "free_var");
+    bool starts = token.kind == TokenKind::kIdent && IsDefinitionKeyword(token.text);
     if (starts && (depth <= 0 || token.text == "def")) return;
     Take();
   }
@@ -125,7 +129,7 @@ void Parser::ParseVersion() {
 void Parser::ParseAdt() {
   bool is_extern = Accept("extern");
   Take();  // type, data
-  if (Peek().kind != TokenKind::kIdent) {
+  if (!IsTypeName(Peek())) {
     Unexpected("the name of a type", DiagnosticKind::kMissingName);
     return;
   }
@@ -235,9 +239,15 @@ void Parser::ParseAll() {
     at_ = start;
     while (Peek().kind != TokenKind::kEnd) {
       if (IsAdtKeyword(Peek().text) || PeekIs("extern")) {
-        adts ? ParseAdt() : (Take(), SkipDefinition());
+        if (adts) {
+          ParseAdt();
+        } else {
+          Take();
+          SkipDefinition();
+        }
       } else if (adts) {
-        PeekIs("def") ? (Take(), SkipDefinition()) : (Take(), SkipDefinition());
+        Take();
+        SkipDefinition();
       } else if (PeekIs("def")) {
         ParseDef();
       } else if (PeekIs("free_var")) {

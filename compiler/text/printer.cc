@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "base/value.h"
@@ -271,7 +272,9 @@ class Printer {
   void PrintConstant(const Literal& literal, int precedence) {
     if (literal.rank() == 0) {
       std::string text = ScalarToString(literal, 0);
-      bool parens = precedence == kPostfix && text[0] == '-';
+      // `-1.0` would be a number, and so would `1.0`.
+      bool parens =
+          precedence == kPostfix && (text[0] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(text[0])));
       absl::StrAppend(&out_, parens ? "(" : "", text, parens ? ")" : "");
       return;
     }

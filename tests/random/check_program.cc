@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "compiler/driver/compile.h"
+#include "compiler/passes/check_extents.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/reference/evaluator.h"
 #include "compiler/text/parser.h"
@@ -194,6 +195,7 @@ Verdict CheckProgram(const Program& program) {
   Source source(program.text);
   absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
   if (!module.ok()) return Rejected(source.diagnostics);
+  *module = passes::CheckExtents(*module, source.diagnostics);
   std::vector<absl::StatusOr<Value>> expected;
   for (const EntryCall& call : program.calls) {
     expected.push_back(reference::Evaluate(*module, call.entry, call.args, {.max_steps = kMaxSteps}));

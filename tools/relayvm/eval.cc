@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "compiler/bytecode/type_table.h"
 #include "compiler/driver/compile.h"
+#include "compiler/passes/check_extents.h"
 #include "compiler/reference/evaluator.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/verb.h"
@@ -68,6 +69,7 @@ absl::Status Run(std::span<const std::string> args) {
   }
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(options.positional()[0]));
   absl::StatusOr<ir::Module> module = driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"));
+  if (module.ok()) *module = passes::CheckExtents(*module, file.diagnostics());
   RVM_RETURN_IF_ERROR(file.Report(module.status()));
   std::string entry = options.Value("--entry", "main");
   std::vector<Value> values;

@@ -7,12 +7,6 @@
 namespace rvm::vm {
 namespace {
 
-SourceLine FindLine(const FunctionDesc& function, uint32_t pc) {
-  auto after = std::upper_bound(function.lines.begin(), function.lines.end(), pc,
-                                [](uint32_t at, const SourceLine& line) { return at < line.pc; });
-  return after == function.lines.begin() ? SourceLine{} : *(after - 1);
-}
-
 // 999990 as "999,990".
 std::string WithCommas(int64_t number) {
   std::string digits = absl::StrCat(number);
@@ -25,8 +19,14 @@ std::string WithCommas(int64_t number) {
 
 }  // namespace
 
+const SourceLine* FindLine(const FunctionDesc& function, uint32_t pc) {
+  auto after = std::upper_bound(function.lines.begin(), function.lines.end(), pc,
+                                [](uint32_t at, const SourceLine& line) { return at < line.pc; });
+  return after == function.lines.begin() ? nullptr : &*(after - 1);
+}
+
 void Backtrace::Add(FunctionId function, uint32_t pc) {
-  SourceLine line = FindLine(executable_.functions[function.value], pc);
+  const SourceLine* line = FindLine(executable_.functions[function.value], pc);
   Run* latest = nullptr;
   if (!outer_.empty()) {
     latest = &outer_[(next_outer_ + outer_.size() - 1) % outer_.size()];
@@ -52,8 +52,9 @@ void Backtrace::Add(FunctionId function, uint32_t pc) {
 void Backtrace::AppendRun(const Run& run, std::string& out) const {
   const std::string& name = executable_.functions[run.function.value].name;
   absl::StrAppend(&out, "\n  in `", name, "`");
-  if (run.line.line != 0 && run.line.file < executable_.files.size()) {
-    absl::StrAppend(&out, " at ", executable_.files[run.line.file], ":", run.line.line, ":", run.line.column);
+  const SourceLine* line = run.line;
+  if (line != nullptr && line->line != 0 && line->file < executable_.files.size()) {
+    absl::StrAppend(&out, " at ", executable_.files[line->file], ":", line->line, ":", line->column);
   }
   if (run.frames > 1) absl::StrAppend(&out, "\n  ... ", WithCommas(run.frames - 1), " more frames of `", name, "`");
 }

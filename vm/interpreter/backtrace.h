@@ -9,6 +9,9 @@
 
 namespace rvm::vm {
 
+// The entry that covers `pc`; null if there is none.
+const SourceLine* FindLine(const FunctionDesc& function, uint32_t pc);
+
 class Backtrace {
  public:
   explicit Backtrace(const Executable& executable) : executable_(executable) {}
@@ -23,7 +26,7 @@ class Backtrace {
  private:
   struct Run {
     FunctionId function;
-    SourceLine line;
+    const SourceLine* line;  // null: unknown
     int64_t frames;
   };
   static constexpr size_t kKeptInner = 24;

@@ -155,6 +155,12 @@ absl::Status Interpreter::RefillBudget(int64_t& budget) {
 
 void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status error) {
   Backtrace backtrace(executable_);
+  std::string what;
+  if (fn != &root_) {
+    auto at = static_cast<uint32_t>(pc - fn->code);
+    const SourceLine* line = FindLine(executable_.functions[static_cast<size_t>(fn - functions_)], at);
+    if (line != nullptr && line->pc == at && !line->what.empty()) what = line->what + ": ";
+  }
   while (fn != &root_) {
     backtrace.Add(FunctionId(static_cast<uint32_t>(fn - functions_)), static_cast<uint32_t>(pc - fn->code));
     // The address after the call; one unit before it is within the call.
@@ -162,7 +168,7 @@ void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
     r -= fn->frame_slots;
   }
-  error_ = absl::Status(error.code(), absl::StrCat(error.message(), backtrace.ToString()));
+  error_ = absl::Status(error.code(), absl::StrCat(what, error.message(), backtrace.ToString()));
 }
 
 void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {

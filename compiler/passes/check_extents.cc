@@ -1,0 +1,433 @@
+#include "compiler/passes/check_extents.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/stack_guard.h"
+#include "compiler/ops/extent.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+using ir::Type;
+
+// Where a value comes to. `before` and `name` say which place it is: "the value of `%" and "x".
+struct Place {
+  const Type* type = nullptr;  // null: any type will do
+  std::string_view before, name;
+
+  Place With(const Type* part) const { return {part, before, name}; }
+  std::string Text() const {
+    auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
+    return absl::StrCat(view(before), view(name), name.empty() ? "" : "`");
+  }
+};
+
+// Whether something declared to be `to` may turn out to be something else at run time.
+bool IsUnproven(const Dim& from, const Dim& to) { return !to.is_any() && CompareDims(from, to) != DimEquality::kEqual; }
+
+bool HaveUnproven(const ir::ShapeTerm& from, const ir::ShapeTerm& to) {
+  if (!from.is_dims() || !to.is_dims() || from.dims.size() != to.dims.size()) return false;
+  for (size_t i = 0; i < from.dims.size(); ++i) {
+    if (IsUnproven(from.dims[i], to.dims[i])) return true;
+  }
+  return false;
+}
+
+enum class Proof : uint8_t {
+  kProven,
+  kCheckable,  // a tensor, or a tuple with tensors
+  kHidden,     // inside of a data type, a function type, a reference
+};
+
+Proof Worse(Proof a, Proof b) { return std::max(a, b); }
+
+Proof Prove(const Type* from, const Type* to);
+
+Proof ProveOnThisStack(const Type* from, const Type* to) {
+  Proof proof = Proof::kProven;
+  auto inside = [&](const Type* a, const Type* b) {
+    if (Prove(a, b) != Proof::kProven) proof = Proof::kHidden;
+  };
+  switch (to->type_kind) {
+    case ir::TypeKind::kTensor:
+      if (HaveUnproven(DynCast<ir::TensorType>(from)->shape, DynCast<ir::TensorType>(to)->shape)) {
+        proof = Proof::kCheckable;
+      }
+      break;
+    case ir::TypeKind::kTuple: {
+      const auto &a = DynCast<ir::TupleType>(from)->fields, &b = DynCast<ir::TupleType>(to)->fields;
+      for (size_t i = 0; i < b.size(); ++i) proof = Worse(proof, Prove(a[i], b[i]));
+      break;
+    }
+    case ir::TypeKind::kRef: inside(DynCast<ir::RefType>(from)->contents, DynCast<ir::RefType>(to)->contents); break;
+    case ir::TypeKind::kFunc: {
+      const auto &a = *DynCast<ir::FuncType>(from), &b = *DynCast<ir::FuncType>(to);
+      if (!a.type_params.empty() || !b.type_params.empty()) break;
+      for (size_t i = 0; i < b.params.size(); ++i) inside(b.params[i], a.params[i]);
+      inside(a.result, b.result);
+      break;
+    }
+    case ir::TypeKind::kAdt: {
+      const auto &a = DynCast<ir::AdtType>(from)->args, &b = DynCast<ir::AdtType>(to)->args;
+      for (size_t i = 0; i < b.size(); ++i) {
+        if (b[i].kind == ir::Kind::kType) inside(a[i].type, b[i].type);
+        bool is_shape = b[i].kind == ir::Kind::kShape && HaveUnproven(a[i].shape, b[i].shape);
+        bool is_dim = b[i].kind == ir::Kind::kShapeVar && IsUnproven(a[i].dim, b[i].dim);
+        if (is_shape || is_dim) proof = Proof::kHidden;
+      }
+      break;
+    }
+    default: break;
+  }
+  return proof;
+}
+
+Proof Prove(const Type* from, const Type* to) {
+  if (from == to || from->type_kind != to->type_kind) return Proof::kProven;
+  return WithStack([&] { return ProveOnThisStack(from, to); });
+}
+
+class Checker : public Rewriter {
+ public:
+  Checker(ir::Arena& arena, diagnostics::Diagnostics& diagnostics) : Rewriter(arena), diagnostics_(diagnostics) {}
+
+  // Null if it needs no check.
+  ir::Function* Check(const ir::GlobalFunction& global) {
+    num_checks_ = 0;
+    ir::Function* checked = RewriteLiteral(*global.function, "the result of `@", global.name);
+    return num_checks_ == 0 ? nullptr : checked;
+  }
+
+ protected:
+  Expr* Rewrite(Expr* expr) override {
+    places_.push_back(std::exchange(next_, {}));
+    Expr* result = Rewriter::Rewrite(expr);
+    places_.pop_back();
+    return result;
+  }
+
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    const auto* function = DynCast<ir::Function>(let.value);
+    Expr* value = function != nullptr ? RewriteLiteral(*function, "the result of `%", let.var->name)
+                                      : RewriteAt({let.var->type, "the value of `%", let.var->name}, let.value);
+    chain.push_back({let.var, value, let.span});
+  }
+
+  Expr* RewriteNode(Expr* expr) override {
+    Place place = places_.back();
+    bool is_unproven = place.type != nullptr && Prove(expr->type, place.type) != Proof::kProven;
+    switch (expr->expr_kind) {
+      case ExprKind::kIf: {
+        const auto* branch = Cast<ir::If>(expr);
+        if (!is_unproven) place = {expr->type, "a branch", ""};
+        Expr* condition = Rewrite(branch->condition);
+        Expr* then_branch = RewriteAt(place, branch->then_branch);
+        return At(place, arena_.New<ir::If>(condition, then_branch, RewriteAt(place, branch->else_branch), expr->span));
+      }
+      case ExprKind::kMatch:
+        if (!is_unproven) place = {expr->type, "a branch", ""};
+        return At(place, RewriteMatch(*Cast<ir::Match>(expr), place));
+      case ExprKind::kTuple: {
+        const auto& tuple = *Cast<ir::Tuple>(expr);
+        if (!is_unproven) place = {};
+        std::vector<Expr*> fields;
+        for (size_t i = 0; i < tuple.fields.size(); ++i) {
+          bool is_wanted = place.type != nullptr;
+          Place field = place.With(is_wanted ? DynCast<ir::TupleType>(place.type)->fields[i] : nullptr);
+          fields.push_back(RewriteAt(field, tuple.fields[i]));
+        }
+        if (!is_unproven) return Typed(arena_.New<ir::Tuple>(std::move(fields), expr->span), expr);
+        return At(place, arena_.New<ir::Tuple>(std::move(fields), expr->span));
+      }
+      case ExprKind::kFunction: return RewriteLiteral(*Cast<ir::Function>(expr), "the result of a function", "");
+      case ExprKind::kCall: {
+        const auto& call = *Cast<ir::Call>(expr);
+        bool is_built_here = call.callee->expr_kind == ExprKind::kConstructor;
+        if (is_unproven && is_built_here) return RewriteConstruction(call, place);
+        return Checked(RewriteCall(call), place);
+      }
+      case ExprKind::kRefCreate: {
+        Place contents{DynCast<ir::RefType>(expr->type)->contents, "the contents of a reference", ""};
+        Expr* value = RewriteAt(contents, Cast<ir::RefCreate>(expr)->value);
+        return Checked(Typed(arena_.New<ir::RefCreate>(value, expr->span), expr), place);
+      }
+      case ExprKind::kRefWrite: {
+        const auto* write = Cast<ir::RefWrite>(expr);
+        Expr* ref = Rewrite(write->ref);
+        Place contents{DynCast<ir::RefType>(ref->type)->contents, "the contents of a reference", ""};
+        return Typed(arena_.New<ir::RefWrite>(ref, RewriteAt(contents, write->value), expr->span), expr);
+      }
+      default: return Checked(RewriteChildren(expr), place);
+    }
+  }
+
+  ir::Var* RewriteBinder(ir::Var* var) override {
+    auto found = renamed_.find(var);
+    return found == renamed_.end() ? var : found->second;
+  }
+
+ private:
+  // Where a name can be read off: `extent(var, axis) + offset`, or of the field of `var`.
+  struct Witness {
+    ir::Var* var;
+    std::optional<uint32_t> field;
+    int64_t axis;
+    Dim offset;
+  };
+
+  Expr* RewriteAt(const Place& place, Expr* expr) {
+    next_ = place;
+    return Rewrite(expr);
+  }
+
+  template <typename T>
+  T* At(const Place& place, T* node) {
+    node->type = place.type;
+    return node;
+  }
+
+  ir::Function* RewriteLiteral(const ir::Function& function, std::string_view before, std::string_view name) {
+    for (ir::Var* param : function.params) {
+      if (const auto* tuple = DynCast<ir::TupleType>(param->type)) {
+        for (uint32_t i = 0; i < tuple->fields.size(); ++i) NoteWitnesses(param, i, tuple->fields[i]);
+      } else {
+        NoteWitnesses(param, std::nullopt, param->type);
+      }
+    }
+    next_ = {TypeOf(function).result, before, name};
+    return RewriteFunction(function);
+  }
+
+  // Names have identity, so one that is known here is in scope wherever it occurs.
+  void NoteWitnesses(ir::Var* param, std::optional<uint32_t> field, const Type* type) {
+    const auto* tensor = DynCast<ir::TensorType>(type);
+    if (tensor == nullptr || !tensor->shape.is_dims()) return;
+    for (size_t axis = 0; axis < tensor->shape.dims.size(); ++axis) {
+      const Dim& dim = tensor->shape.dims[axis];
+      Witness witness{param, field, static_cast<int64_t>(axis), 0};
+      if (dim.kind() == DimKind::kVar) {
+        exact_.try_emplace(dim.id(), witness);
+      } else if ((dim.kind() == DimKind::kAdd || dim.kind() == DimKind::kSub) && dim.lhs().kind() == DimKind::kVar &&
+                 dim.rhs().is_const()) {
+        witness.offset = dim.kind() == DimKind::kAdd ? Dim(0) - dim.rhs() : dim.rhs();
+        shifted_.try_emplace(dim.lhs().id(), witness);
+      }
+    }
+  }
+
+  const Witness* FindWitness(int64_t name) const {
+    if (auto exact = exact_.find(name); exact != exact_.end()) return &exact->second;
+    auto shifted = shifted_.find(name);
+    return shifted == shifted_.end() ? nullptr : &shifted->second;
+  }
+
+  Expr* RewriteCall(const ir::Call& call) {
+    const auto* type = DynCast<ir::FuncType>(call.callee->type);
+    ExprKind kind = call.callee->expr_kind;
+    bool checks_itself = kind == ExprKind::kOp || kind == ExprKind::kGlobal || type == nullptr;
+    Expr* callee = Rewrite(call.callee);
+    std::vector<Expr*> args;
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      Place place;
+      if (kind == ExprKind::kConstructor) {
+        place = {type->params[i], "a field of `", Cast<ir::ConstructorExpr>(call.callee)->constructor->name};
+      } else if (kind == ExprKind::kVar) {
+        place = {type->params[i], "an argument of `%", Cast<ir::VarExpr>(call.callee)->var->name};
+      } else if (!checks_itself) {
+        place = {type->params[i], "an argument of a function", ""};
+      }
+      args.push_back(RewriteAt(place, call.args[i]));
+    }
+    auto* copy = arena_.New<ir::Call>(callee, std::move(args), call.attrs, call.span);
+    return Typed(copy, &call);
+  }
+
+  // Data that is built where other extents are declared is built at those, so that its fields can be checked.
+  Expr* RewriteConstruction(const ir::Call& call, const Place& place) {
+    const auto& data = *DynCast<ir::AdtType>(place.type);
+    ir::TypeSubstitution substitution;
+    for (size_t i = 0; i < data.args.size(); ++i) substitution.Add(data.adt->type_params[i], data.args[i]);
+    auto* constructor = arena_.New<ir::ConstructorExpr>(*Cast<ir::ConstructorExpr>(call.callee));
+    constructor->type_args = data.args;
+    std::vector<const Type*> fields;
+    std::vector<Expr*> args;
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      fields.push_back(substitution.Apply(arena_, constructor->constructor->fields[i]));
+      args.push_back(RewriteAt({fields.back(), "a field of `", constructor->constructor->name}, call.args[i]));
+    }
+    constructor->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(fields), place.type);
+    return At(place, arena_.New<ir::Call>(constructor, std::move(args), call.attrs, call.span));
+  }
+
+  ir::Match* RewriteMatch(const ir::Match& match, const Place& place) {
+    Expr* value = Rewrite(match.value);
+    std::vector<ir::Clause> clauses;
+    for (const ir::Clause& clause : match.clauses) {
+      std::vector<Binding> declared;
+      CheckPattern(*clause.pattern, match.value->type, declared);
+      ir::Pattern* pattern = RewritePattern(*clause.pattern);
+      Expr* body = RewriteAt(place, clause.body);
+      clauses.push_back({pattern, MakeLets(arena_, declared, body), clause.span});
+    }
+    return arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span);
+  }
+
+  // A variable whose annotation says more than the value that it matches is bound to what is checked.
+  void CheckPattern(const ir::Pattern& pattern, const Type* type, std::vector<Binding>& declared) {
+    WithStack([&] {
+      if (pattern.kind == ir::PatternKind::kVar) {
+        Place place{pattern.var->type, "the value of `%", pattern.var->name};
+        if (Prove(type, place.type) == Proof::kProven) return;
+        ir::Var* matched = NewVar(arena_, pattern.var->name, type, pattern.var->span);
+        renamed_[pattern.var] = matched;
+        declared.push_back({pattern.var, Checked(NewUse(arena_, matched, pattern.span), place), pattern.span});
+        return;
+      }
+      const auto* tuple = DynCast<ir::TupleType>(type);
+      const auto* data = DynCast<ir::AdtType>(type);
+      ir::TypeSubstitution substitution;
+      for (size_t i = 0; data != nullptr && i < data->args.size(); ++i) {
+        substitution.Add(data->adt->type_params[i], data->args[i]);
+      }
+      for (size_t i = 0; i < pattern.fields.size(); ++i) {
+        if (pattern.fields[i]->kind == ir::PatternKind::kWildcard) continue;
+        const Type* field =
+            tuple != nullptr ? tuple->fields[i] : substitution.Apply(arena_, pattern.constructor->fields[i]);
+        CheckPattern(*pattern.fields[i], field, declared);
+      }
+    });
+  }
+
+  // `value` at `place`.
+  Expr* Checked(Expr* value, const Place& place) {
+    if (place.type == nullptr) return value;
+    switch (Prove(value->type, place.type)) {
+      case Proof::kProven: return value;
+      case Proof::kHidden: Warn(value, place, "only tensors and tuples of them are"); return value;
+      case Proof::kCheckable: break;
+    }
+    if (const auto* tuple = DynCast<ir::TupleType>(place.type)) return CheckedTuple(value, *tuple, place);
+    const auto& to = *DynCast<ir::TensorType>(place.type);
+    for (size_t axis = 0; axis < to.shape.dims.size(); ++axis) {
+      const auto& from = *DynCast<ir::TensorType>(value->type);
+      const Dim& declared = to.shape.dims[axis];
+      if (!IsUnproven(from.shape.dims[axis], declared)) continue;
+      if (!IsArithmeticOf(declared, [&](const Dim& leaf) {
+            return leaf.kind() == DimKind::kVar && FindWitness(leaf.id()) != nullptr;
+          })) {
+        Warn(value, place, absl::StrCat("no parameter has an axis that says what `", declared.ToString(), "` is"));
+        continue;
+      }
+      Dims dims = from.shape.dims;
+      dims[axis] = declared;
+      ir::Attrs attrs;
+      attrs.Set("axis", ir::AttrValue(static_cast<int64_t>(axis)));
+      attrs.Set("what", ir::AttrValue(ops::DeclaredExtentText(axis, place.Text(), declared)));
+      const Type* type = arena_.New<ir::TensorType>(ir::ShapeTerm::Of(std::move(dims)), from.dtype);
+      value = CallOp("check_extent", {value, Extent(declared, value->span)}, std::move(attrs), type, value->span);
+      ++num_checks_;
+    }
+    return value;
+  }
+
+  Expr* CheckedTuple(Expr* value, const ir::TupleType& to, const Place& place) {
+    ir::Var* var = NewVar(arena_, "tuple", value->type, value->span);
+    std::vector<Expr*> fields;
+    for (uint32_t i = 0; i < to.fields.size(); ++i) {
+      auto* field = arena_.New<ir::Project>(NewUse(arena_, var, value->span), i, value->span);
+      field->type = DynCast<ir::TupleType>(value->type)->fields[i];
+      fields.push_back(Checked(field, place.With(to.fields[i])));
+    }
+    auto* tuple = At(place, arena_.New<ir::Tuple>(std::move(fields), value->span));
+    return MakeLets(arena_, {{var, value, value->span}}, tuple);
+  }
+
+  // An int64 scalar. REQUIRES: each name in `dim` has a witness.
+  Expr* Extent(const Dim& dim, ir::Span span) {
+    const Type* type = ir::MakeScalarType(arena_, kInt64);
+    if (dim.is_const()) {
+      auto* constant = arena_.New<ir::Constant>(Literal::ScalarInt(kInt64, dim.constant()), span);
+      constant->type = type;
+      return constant;
+    }
+    if (dim.is_binary()) {
+      return CallOp(OperatorOf(dim.kind()), {Extent(dim.lhs(), span), Extent(dim.rhs(), span)}, {}, type, span);
+    }
+    const Witness& witness = *FindWitness(dim.id());
+    Expr* data = NewUse(arena_, witness.var, span);
+    if (witness.field) {
+      const Type* field = DynCast<ir::TupleType>(data->type)->fields[*witness.field];
+      data = arena_.New<ir::Project>(data, *witness.field, span);
+      data->type = field;
+    }
+    ir::Attrs attrs;
+    attrs.Set("axis", ir::AttrValue(witness.axis));
+    Expr* extent = CallOp("extent", {data}, std::move(attrs), type, span);
+    if (witness.offset == Dim(0)) return extent;
+    return CallOp("add", {extent, Extent(witness.offset, span)}, {}, type, span);
+  }
+
+  static std::string_view OperatorOf(DimKind kind) {
+    switch (kind) {
+      case DimKind::kAdd: return "add";
+      case DimKind::kSub: return "subtract";
+      case DimKind::kMul: return "multiply";
+      case DimKind::kFloorDiv: return "floor_divide";
+      case DimKind::kFloorMod: return "floor_mod";
+      case DimKind::kMin: return "minimum";
+      case DimKind::kMax: return "maximum";
+      default: RVM_UNREACHABLE("an extent is declared by something else than arithmetic");
+    }
+  }
+
+  Expr* CallOp(std::string_view name, std::vector<Expr*> args, ir::Attrs attrs, const Type* type, ir::Span span) {
+    std::vector<const Type*> params;
+    for (const Expr* arg : args) params.push_back(arg->type);
+    auto* callee = arena_.New<ir::OpExpr>(ops::FindOp(name), span);
+    callee->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), type);
+    auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), span);
+    call->type = type;
+    return call;
+  }
+
+  // Once for all instances of a polymorphic function.
+  void Warn(const Expr* value, const Place& place, std::string_view why) {
+    if (!warned_.insert({value->span.source, value->span.begin}).second) return;
+    diagnostics_.Warning(value->span, diagnostics::DiagnosticKind::kUncheckedExtent,
+                         absl::StrCat(place.Text(), " has type `", ir::TypeToString(value->type), "` and is declared `",
+                                      ir::TypeToString(place.type),
+                                      "`, which is not checked: ", absl::string_view(why.data(), why.size())));
+  }
+
+  diagnostics::Diagnostics& diagnostics_;
+  Place next_;                 // of the expression that is rewritten next
+  std::vector<Place> places_;  // of those around it
+  absl::flat_hash_map<int64_t, Witness> exact_, shifted_;
+  absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;      // variables of patterns
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> warned_;  // by place
+  size_t num_checks_ = 0;
+};
+
+}  // namespace
+
+ir::Module CheckExtents(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  Checker checker(*module.arena, diagnostics);
+  for (ir::GlobalFunction& global : functions) {
+    if (ir::Function* checked = checker.Check(global)) global.function = checked;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace rvm::passes
