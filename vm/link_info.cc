@@ -1,7 +1,10 @@
 #include "vm/link_info.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/memory/heap.h"
@@ -92,8 +95,52 @@ absl::Status LinkBinds(const KernelDesc& desc, KernelInfo& info) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index,
-                                      const std::vector<RvmKernel>& kernels) {
+// Writes a kernel's shape_code.
+class ShapeCoder {
+ public:
+  explicit ShapeCoder(LinkInfo& link) : link_(link) {}
+
+  // Nothing if the kernel has no plain shapes.
+  std::vector<uint16_t> Write(const KernelDesc& desc) {
+    bound_.assign(desc.num_symbols, false);
+    code_.clear();
+    is_plain_ = true;
+    for (const KernelTensor& param : desc.params) Add(param.dims, /*binds=*/true);
+    for (const KernelTensor& result : desc.results) Add(result.dims, /*binds=*/false);
+    return is_plain_ ? std::move(code_) : std::vector<uint16_t>();
+  }
+
+ private:
+  void Add(const Dims& dims, bool binds) {
+    code_.push_back(static_cast<uint16_t>(dims.size()));
+    for (const Dim& dim : dims) {
+      bool is_symbol = dim.kind() == DimKind::kVar;
+      if (!is_symbol && (!dim.is_const() || dim.constant() < 0)) is_plain_ = false;
+      if (!is_plain_) return;
+      size_t place = is_symbol ? static_cast<size_t>(dim.id()) : PlaceOfConstant(dim.constant());
+      if (place >= kBindsSymbol) is_plain_ = false;
+      bool is_new = is_symbol && !bound_[place];
+      if (is_new) bound_[place] = true;
+      code_.push_back(static_cast<uint16_t>(place | (is_new && binds ? kBindsSymbol : 0)));
+    }
+  }
+
+  size_t PlaceOfConstant(int64_t value) {
+    std::vector<int64_t>& constants = link_.shape_constants;
+    auto [at, is_new] = places_.try_emplace(value, constants.size());
+    if (is_new) constants.push_back(value);
+    return link_.max_symbols + at->second;
+  }
+
+  LinkInfo& link_;
+  absl::flat_hash_map<int64_t, size_t> places_;
+  std::vector<bool> bound_;
+  std::vector<uint16_t> code_;
+  bool is_plain_ = true;
+};
+
+absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index, const std::vector<RvmKernel>& kernels,
+                                      ShapeCoder& shapes) {
   const KernelDesc& desc = executable.kernels[index];
   KernelInfo info;
   if (executable.recipes.empty()) {
@@ -128,6 +175,14 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   info.static_workspace = info.workspace.AsConst().value_or(0);
   if (info.is_static && !info.has_scalars && info.recipe == nullptr && info.results.size() == 1) {
     info.plain_workspace = info.static_workspace;
+  }
+  std::optional<int64_t> workspace = info.workspace.AsConst();
+  bool one_tensor = info.results.size() == 1 && !info.results[0].scalar;
+  if (info.recipe == nullptr && one_tensor && info.values.empty() && info.checks.empty() &&
+      workspace.value_or(-1) >= 0) {
+    info.shape_code = shapes.Write(desc);
+    if (!info.shape_code.empty()) info.shaped_workspace = *workspace;
+    info.shaped_header = Heap::HeaderWithDims(info.results[0].dtype, desc.results[0].dims.size());
   }
   return info;
 }
@@ -243,11 +298,12 @@ absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& e
     uint32_t window = function.arena_bytes > 0 ? 1 : 0;
     info->functions.push_back({function.code.data(), registers + window + kLinkSlots, registers, function.arena_bytes});
   }
+  for (const KernelDesc& desc : executable.kernels) info->max_symbols = std::max(info->max_symbols, desc.num_symbols);
+  ShapeCoder shapes(*info);
   for (size_t i = 0; i < executable.kernels.size(); ++i) {
-    RVM_ASSIGN_OR_RETURN(KernelInfo kernel, LinkKernel(executable, i, kernels));
+    RVM_ASSIGN_OR_RETURN(KernelInfo kernel, LinkKernel(executable, i, kernels, shapes));
     info->max_kernel_tensors =
         std::max(info->max_kernel_tensors, static_cast<uint32_t>(kernel.params.size() + kernel.results.size()));
-    info->max_symbols = std::max(info->max_symbols, executable.kernels[i].num_symbols);
     info->kernels.push_back(std::move(kernel));
   }
   return info;

@@ -72,7 +72,14 @@ struct KernelInfo {
   int64_t static_workspace = 0;
   // The same for machine code with static shapes, no scalars, one result; others have more than there ever is.
   int64_t plain_workspace = std::numeric_limits<int64_t>::max();
+  // The same for machine code that gives one tensor, whose every dim is a symbol or a constant, and computes no values
+  // of symbols, checks or workspace from them. `shape_code` has for each parameter, then for the result: the rank, and
+  // for each dim the place of its extent among the machine's symbols; with kBindsSymbol it is written there.
+  int64_t shaped_workspace = std::numeric_limits<int64_t>::max();
+  std::vector<uint16_t> shape_code;
+  Tensor shaped_header = {};  // of its result, for Heap::TryNewTensor
 };
+inline constexpr uint16_t kBindsSymbol = 0x8000;
 
 struct LinkInfo {
   std::vector<FunctionInfo> functions;
@@ -82,6 +89,7 @@ struct LinkInfo {
   std::vector<KernelInfo> kernels;
   uint32_t max_kernel_tensors = 0;  // parameters and results of one kernel
   uint32_t max_symbols = 0;
+  std::vector<int64_t> shape_constants;  // the machine has them behind the symbols, for shape_code
 };
 
 // `kernels`: one function per descriptor; none if the executable has recipes. kInvalidArgument for a descriptor that no

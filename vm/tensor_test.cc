@@ -83,38 +83,43 @@ TEST(TensorTest, StaticAndPlannedKernelCalls) {
 }
 
 // x + 1 three times: `shared` keeps the first sum, so the second must leave it alone.
+void CheckMemoryIsTaken(bool shared, const Dim& n, const Dim& workspace) {
+  ProgramBuilder b;
+  TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+  KernelDesc add = Desc("add", {{kFloat32, {n}}, {kFloat32, {n}}}, {{kFloat32, {n}}});
+  add.num_symbols = 1;
+  add.workspace = workspace;
+  add.reuses = {{0, 0}};
+  b.executable().kernels.push_back(add);
+  TypeId pair = b.TupleOf({x, x});
+  LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, x});
+  FunctionId main = b.Declare("main", {x, x}, pair);
+  Code c;
+  auto call = [&](int dst, int a) { c.CallKernel({dst}, 0, {kMovedArg | a, 1}, Opcode::kCallKernelDynamic); };
+  call(2, 0);  // the caller's memory is not taken
+  if (shared) {
+    c.Op(Opcode::kRetain, {3, 2});
+  } else {
+    c.CallKernel({3}, 0, {1, 1}, Opcode::kCallKernelDynamic);
+  }
+  call(4, 2);
+  call(4, 4);
+  c.Op(Opcode::kDrop, {1}).MakeCell(5, cell, {3, 4}).Return(5);
+  b.Define(main, {x, x, x, pair}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({AddDynamic}), {});
+  EXPECT_EQ(RunMain(*machine, {Floats({1, 2}), Floats({1, 1})}).ToString(),
+            shared ? "([2f, 3f], [4f, 5f])" : "([2f, 2f], [4f, 5f])");
+  // Two arguments, two tensors, a tuple, the workspace.
+  EXPECT_EQ(machine->stats().allocations, 6) << shared;
+  EXPECT_EQ(machine->stats().live_bytes, 0);
+}
+
 TEST(TensorTest, AResultTakesTheMemoryOfAnArgumentNobodyElseHas) {
+  Dim n = Dim::Var(0, "n");
   for (bool shared : {false, true}) {
-    ProgramBuilder b;
-    TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
-    Dim n = Dim::Var(0, "n");
-    KernelDesc add = Desc("add", {{kFloat32, {n}}, {kFloat32, {n}}}, {{kFloat32, {n}}});
-    add.num_symbols = 1;
-    add.workspace = n * Dim(8);
-    add.reuses = {{0, 0}};
-    b.executable().kernels.push_back(add);
-    TypeId pair = b.TupleOf({x, x});
-    LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, x});
-    FunctionId main = b.Declare("main", {x, x}, pair);
-    Code c;
-    auto call = [&](int dst, int a) { c.CallKernel({dst}, 0, {kMovedArg | a, 1}, Opcode::kCallKernelDynamic); };
-    call(2, 0);  // the caller's memory is not taken
-    if (shared) {
-      c.Op(Opcode::kRetain, {3, 2});
-    } else {
-      c.CallKernel({3}, 0, {1, 1}, Opcode::kCallKernelDynamic);
-    }
-    call(4, 2);
-    call(4, 4);
-    c.Op(Opcode::kDrop, {1}).MakeCell(5, cell, {3, 4}).Return(5);
-    b.Define(main, {x, x, x, pair}, c);
-    b.Export(main);
-    auto machine = *Machine::Create(b.Build({AddDynamic}), {});
-    EXPECT_EQ(RunMain(*machine, {Floats({1, 2}), Floats({1, 1})}).ToString(),
-              shared ? "([2f, 3f], [4f, 5f])" : "([2f, 2f], [4f, 5f])");
-    // Two arguments, two tensors, a tuple, the workspace.
-    EXPECT_EQ(machine->stats().allocations, 6) << shared;
-    EXPECT_EQ(machine->stats().live_bytes, 0);
+    CheckMemoryIsTaken(shared, n, n * Dim(8));
+    CheckMemoryIsTaken(shared, n, Dim(64));
   }
 }
 
@@ -140,6 +145,70 @@ TEST(TensorTest, DynamicKernelCallsBindAndCheckShapes) {
   auto error = machine->Invoke("main", std::vector<Value>{Floats({1, 2, 3}), Floats({1, 1})});
   EXPECT_EQ(error.status().message(), "argument 2 of kernel `add` has extent 2 on axis 0; expected 3\n  in `main`");
   EXPECT_EQ(machine->stats().live_objects, 0);
+}
+
+// scale * (a + weights), rows of three each with a weight of its own.
+int32_t AddToRows(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  auto* a = static_cast<const float*>(buffers[0]);
+  auto* weights = static_cast<const float*>(buffers[1]);
+  float scale = *static_cast<const float*>(buffers[2]);
+  auto* out = static_cast<float*>(buffers[3]);
+  for (int64_t i = 0; i < 3 * dims[0]; ++i) out[i] = scale * (a[i] + weights[i / 3]);
+  return kRvmOk;
+}
+
+Value Rows(int64_t rows, int64_t columns) {
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < rows * columns; ++i) numbers.push_back(static_cast<float>(i));
+  return Value::Tensor(Literal::FromValues<float>(kFloat32, {rows, columns}, numbers));
+}
+
+// The second call has what it needs: extents in the machine, workspace, blocks.
+TEST(TensorTest, KernelCallsThatOnlyCompareExtents) {
+  ProgramBuilder b;
+  TypeId matrix = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim, TypeDesc::kUnknownDim});
+  TypeId vector = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+  TypeId f32 = b.Scalar(kFloat32);
+  Dim n = Dim::Var(0, "n");
+  KernelDesc add = Desc("add", {{kFloat32, {n, Dim(3)}}, {kFloat32, {n}}, {kFloat32, {}}}, {{kFloat32, {n, Dim(3)}}});
+  add.num_symbols = 1;
+  add.workspace = 64;
+  b.executable().kernels.push_back(add);
+  TypeId pair = b.TupleOf({matrix, matrix});
+  LayoutId cell = b.Layout(CellKind::kTuple, pair, {matrix, matrix});
+  FunctionId main = b.Declare("main", {matrix, vector, f32}, pair);
+  Code c;
+  c.CallKernel({3}, 0, {0, 1, 2}, Opcode::kCallKernelDynamic).CallKernel({4}, 0, {3, 1, 2}, Opcode::kCallKernelDynamic);
+  c.Op(Opcode::kDrop, {0}).Op(Opcode::kDrop, {1}).MakeCell(5, cell, {3, 4}).Return(5);
+  b.Define(main, {matrix, matrix, pair}, c);
+  b.Export(main);
+  auto program = b.Build({AddToRows});
+  auto machine = *Machine::Create(program, {});
+  Value two = Value::Tensor(Literal::Scalar(kFloat32, 2));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(RunMain(*machine, {Rows(2, 3), Floats({1, 2}), two}).ToString(),
+              "([[2f, 4f, 6f], [10f, 12f, 14f]], [[6f, 10f, 14f], [24f, 28f, 32f]])");
+  }
+  for (int64_t rows : {0, 1, 300, 500, 100'000}) {  // small blocks, and some that are not
+    Value both = RunMain(*machine, {Rows(rows, 3), Floats(std::vector<float>(static_cast<size_t>(rows), 1)), two});
+    ASSERT_EQ(both.fields().size(), 2u);
+    EXPECT_EQ(both.fields()[1].tensor().shape(), (Shape{rows, 3}));
+    if (rows > 0) EXPECT_EQ(both.fields()[1].tensor().DoubleAt(3 * rows - 1), 2 * (2 * (3.0 * rows) + 1));
+  }
+  auto message = [&](Value a, Value weights) {
+    return std::string(machine->Invoke("main", std::vector<Value>{a, weights, two}).status().message());
+  };
+  EXPECT_EQ(message(Rows(2, 3), Floats({1})),
+            "argument 2 of kernel `add` has extent 1 on axis 0; expected 2\n  in `main`");
+  EXPECT_EQ(message(Rows(2, 4), Floats({1, 2})),
+            "argument 1 of kernel `add` has extent 4 on axis 1; expected 3\n  in `main`");
+  int64_t failed = 0;
+  for (int64_t allocation = 1; allocation < 20; ++allocation) {
+    auto failing = *Machine::Create(program, {.fail_allocation = allocation});
+    failed += !failing->Invoke("main", std::vector<Value>{Rows(2, 3), Floats({1, 2}), two}).ok();
+    EXPECT_EQ(failing->stats().live_objects, 0);
+  }
+  EXPECT_EQ(failed, 6);  // two arguments, two tensors, a tuple, the workspace
 }
 
 TEST(TensorTest, ViewsAndShapeChecks) {

@@ -1,5 +1,5 @@
-// Handlers of kernel calls. The common call is made here: machine code that takes and gives tensors of static shapes,
-// one of them its result. What else there is to do is in kernel_call.cc.
+// Handlers of kernel calls. The common calls are made here: machine code that gives one tensor, of a static shape or of
+// extents that its arguments have. What else there is to do is in kernel_call.cc.
 #ifndef RVM_VM_INTERPRETER_EXEC_KERNEL_H_
 #define RVM_VM_INTERPRETER_EXEC_KERNEL_H_
 
@@ -82,12 +82,86 @@ template <bool kIsPlanned>
   [[clang::musttail]] return ExecStaticKernel<true>(pc, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
-                                                           const FunctionInfo* fn) {
+inline const uint16_t* Interpreter::BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count,
+                                               Slot* r) {
+  const uint16_t* code = kernel.shape_code.data();
+  void** buffers = buffers_.data();
+  int64_t* symbols = symbols_.data();
+  uint32_t bits = 0;
+#pragma clang loop unroll(disable)  // a few arguments
+  for (uint32_t i = 0; i < count; ++i) {
+    uint16_t arg = args[i];
+    uint32_t rank = *code++;
+    if (rank == 0 && (arg & kConstantArg) == 0) {
+      buffers[i] = &r[arg];
+      continue;
+    }
+    const Tensor* tensor = ArgTensor(arg, r);
+    const int64_t* dims = tensor->dims;
+    bits |= arg;
+    buffers[i] = tensor->data;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few dims
+    for (uint32_t axis = 0; axis < rank; ++axis) {
+      uint16_t place = *code++;
+      int64_t extent = dims[axis];
+      if ((place & kBindsSymbol) != 0) {
+        symbols[place & ~kBindsSymbol] = extent;
+      } else if (extent != symbols[place]) [[unlikely]] {
+        return nullptr;
+      }
+    }
+  }
+  num_moved_ = 0;
+  if ((bits & kMovedArg) != 0) NoteMoved(args, count, r);
+  return code;
+}
+
+[[gnu::always_inline]] inline Tensor* Interpreter::NewShapedResult(const KernelInfo& kernel, const uint16_t* code) {
+  if (num_moved_ > 0) {
+    if (Tensor* taken = TakeArg(kernel.results[0]); taken != nullptr) return taken;
+  }
+  const int64_t* symbols = symbols_.data();
+  uint32_t rank = *code++;
+  int64_t bytes = kernel.shaped_header.dtype.bytes();
+  bool too_big = false;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few dims
+  for (uint32_t axis = 0; axis < rank; ++axis) too_big |= __builtin_mul_overflow(bytes, symbols[code[axis]], &bytes);
+  Tensor* tensor = too_big ? nullptr : heap_.TryNewTensor(kernel.shaped_header, bytes);
+  if (tensor == nullptr) [[unlikely]]
+    return nullptr;
+  int64_t* dims = tensor->dims_after_header();
+#pragma clang loop unroll(disable) vectorize(disable)
+  for (uint32_t axis = 0; axis < rank; ++axis) dims[axis] = symbols[code[axis]];
+  return tensor;
+}
+
+[[clang::preserve_none]] inline void ExecAnyDynamicKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                          const FunctionInfo* fn) {
   pc = vm->CallDynamicKernel(pc, r, fn);
   if (pc == nullptr) [[unlikely]]
     return;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecCallKernelDynamic(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                           const FunctionInfo* fn) {
+  const uint16_t* index = pc + 2 + pc[1];
+  const KernelInfo* kernel = vm->kernels_ + Read32(index);
+  const uint16_t* args = index + 3;
+  uint32_t num_args = index[2];
+  const uint16_t* shape =
+      kernel->shaped_workspace > vm->workspace_bytes_ ? nullptr : vm->BindShapes(*kernel, args, num_args, r);
+  Tensor* result = shape == nullptr ? nullptr : vm->NewShapedResult(*kernel, shape);
+  if (result == nullptr) [[unlikely]] {
+    [[clang::musttail]] return ExecAnyDynamicKernel(pc, r, vm, budget, fn);
+  }
+  vm->buffers_[num_args] = result->data;
+  r[pc[2]] = AsSlot(result);
+  int32_t code = kernel->function(vm->buffers_.data(), vm->symbols_.data(), &vm->context_);
+  if ((code | vm->stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+    return vm->StopInKernel(pc, r, fn, *kernel, code);
+  if (vm->num_moved_ > 0) vm->DropMoved();
+  [[clang::musttail]] return Next(args + num_args, r, vm, budget, fn);
 }
 
 }  // namespace rvm::vm

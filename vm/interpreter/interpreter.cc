@@ -65,7 +65,9 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
   buffers_.resize(link.max_kernel_tensors + 1);
   scalars_.resize(link.max_kernel_tensors + 1);
   moved_.resize(link.max_kernel_tensors + 1);
-  symbols_.resize(link.max_symbols + 1);
+  symbols_.resize(link.max_symbols);
+  symbols_.insert(symbols_.end(), link.shape_constants.begin(), link.shape_constants.end());
+  symbols_.push_back(0);
   if (limits.threads > 1) {
     pool_ = std::make_unique<ThreadPool>(limits.threads);
     context_.parallel_for = RunInPool;

@@ -90,6 +90,11 @@ class Interpreter {
   static Tensor* PlaceTensor(Slot window, uint32_t offset, const KernelInfo::TensorInfo& info);
   // Null: no memory.
   Tensor* NewStaticResult(const KernelInfo::TensorInfo& result);
+  // Of a kernel with shape_code: binds arguments and symbols; gives the code of the result, null where extents do not
+  // fit.
+  const uint16_t* BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count, Slot* r);
+  // Null: that takes more than a look.
+  Tensor* NewShapedResult(const KernelInfo& kernel, const uint16_t* code);
   bool MakeDynamicResults(const KernelCall& call, Slot* r);
   bool MakeDynamicResult(const KernelCall& call, size_t index, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);

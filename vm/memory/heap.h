@@ -71,6 +71,33 @@ class Heap {
     tensor->data = static_cast<std::byte*>(block) + kTensorHeaderBytes;
     return tensor;
   }
+  // As above, with dims of its own, which the caller writes; `header.block_bytes` is what is there before the elements.
+  Tensor* TryNewTensor(const Tensor& header, int64_t data_bytes) {
+    size_t bytes = static_cast<size_t>(header.block_bytes) + ((static_cast<size_t>(data_bytes) + 63) & ~size_t{63});
+    if (allocations_ + 1 == fail_at_ || data_bytes > int64_t{kMaxBlockBytes} || bytes > kMaxBlockBytes) [[unlikely]]
+      return nullptr;
+    void* block = blocks_.Take(bytes >> 6, bytes);
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    ++allocations_;
+    Count(static_cast<int64_t>(bytes));
+    auto* tensor = static_cast<Tensor*>(block);
+    *tensor = header;
+    tensor->data = static_cast<std::byte*>(block) + header.block_bytes;
+    tensor->block_bytes = static_cast<int64_t>(bytes);
+    tensor->dims = tensor->dims_after_header();
+    return tensor;
+  }
+  static Tensor HeaderWithDims(DataType dtype, size_t rank) {
+    Tensor header = {};
+    header.object = {1, 0, kTensorLayout};
+    header.dtype = dtype;
+    header.rank = static_cast<uint16_t>(rank);
+    header.storage = TensorStorage::kInline;
+    header.inline_dims = true;
+    header.block_bytes = static_cast<int64_t>((sizeof(Tensor) + rank * 8 + 63) & ~size_t{63});
+    return header;
+  }
   // A tensor over elements that outlive it.
   Tensor* NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data);
   // A tensor over the elements of `owner`, whose count passes to the view.
