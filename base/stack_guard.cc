@@ -14,6 +14,10 @@
 #include <sanitizer/common_interface_defs.h>
 #define RVM_ASAN 1
 #endif
+#if __has_feature(thread_sanitizer)
+#include <sanitizer/tsan_interface.h>
+#define RVM_TSAN 1
+#endif
 #endif
 
 namespace rvm {
@@ -43,6 +47,7 @@ struct Segment {
   ucontext_t outside;
   const void* outside_stack = nullptr;  // for AddressSanitizer
   size_t outside_bytes = 0;
+  void* outside_fiber = nullptr;  // for ThreadSanitizer
 };
 
 // makecontext passes ints: the pointer travels in two halves.
@@ -54,6 +59,9 @@ void Trampoline(unsigned high, unsigned low) {
   segment->body(segment->argument);
 #ifdef RVM_ASAN
   __sanitizer_start_switch_fiber(nullptr, segment->outside_stack, segment->outside_bytes);
+#endif
+#ifdef RVM_TSAN
+  __tsan_switch_to_fiber(segment->outside_fiber, 0);
 #endif
   setcontext(&segment->outside);
 }
@@ -85,7 +93,15 @@ void RunOnNewSegment(void (*body)(void*), void* argument) {
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, segment.inside.uc_stack.ss_sp, segment.inside.uc_stack.ss_size);
 #endif
+#ifdef RVM_TSAN
+  segment.outside_fiber = __tsan_get_current_fiber();
+  void* fiber = __tsan_create_fiber(0);
+  __tsan_switch_to_fiber(fiber, 0);
+#endif
   swapcontext(&segment.outside, &segment.inside);
+#ifdef RVM_TSAN
+  __tsan_destroy_fiber(fiber);
+#endif
 #ifdef RVM_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
