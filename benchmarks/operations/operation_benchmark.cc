@@ -46,6 +46,9 @@ entry "call_kernel" = F2 ("rounds")
 entry "get_tag" = F3 ("rounds")
 entry "call_kernel_dynamic" = F4 ("rounds")
 entry "call_kernel_in_place" = F5 ("rounds")
+entry "move" = F6 ("rounds")
+entry "load_int" = F7 ("rounds")
+entry "branch" = F8 ("rounds")
 
 function F0 "loop" params 1 result int32 {
   r0: int32
@@ -129,6 +132,44 @@ L1:
     jump L1
 L2:
     drop r1
+    return r0
+}
+
+function F6 "move" params 1 result int32 {
+  r0: int32
+  r1: int32
+code
+L1:
+    branch_eq_imm r0, 0, L2
+    add_imm_i32 r0, r0, -1
+    move r1, r0
+    jump L1
+L2:
+    return r0
+}
+
+function F7 "load_int" params 1 result int32 {
+  r0: int32
+  r1: int32
+code
+L1:
+    branch_eq_imm r0, 0, L2
+    add_imm_i32 r0, r0, -1
+    load_int r1, 7
+    jump L1
+L2:
+    return r0
+}
+
+function F8 "branch" params 1 result int32 {
+  r0: int32
+code
+L1:
+    branch_eq_imm r0, 0, L2
+    add_imm_i32 r0, r0, -1
+    branch_eq_imm r0, -1, L2
+    jump L1
+L2:
     return r0
 }
 )";
