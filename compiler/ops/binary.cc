@@ -45,9 +45,11 @@ Solve WhereRelation(TypeContext& context) {
     if (failed) return Solve::kFailed;
     if (tensors[i] == nullptr) return Solve::kStuck;
   }
-  if (!tensors[0]->dtype.dtype.is_bool()) {
-    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
-                        "the condition has dtype `" + tensors[0]->dtype.dtype.ToString() + "`; expected `bool`", 0);
+  DataType condition = tensors[0]->dtype.dtype, expected = BoolOf(tensors[1]->dtype.dtype);
+  if (condition != kBool && condition != expected) {
+    return context.Fail(
+        diagnostics::DiagnosticKind::kDTypeMismatch,
+        "the condition has dtype `" + condition.ToString() + "`; expected `" + expected.ToString() + "`", 0);
   }
   if (tensors[1]->dtype.dtype != tensors[2]->dtype.dtype) {
     return context.Fail(diagnostics::DiagnosticKind::kOperandDTypesDiffer,

@@ -150,7 +150,7 @@ Solve BroadcastShapes(TypeContext& context, const ir::ShapeTerm& x, const ir::Sh
 
 enum class Accepts : uint8_t { kAll, kBool, kIntegral };
 
-Solve BroadcastTo(TypeContext& context, std::optional<DataType> result, Accepts accepts) {
+Solve BroadcastTo(TypeContext& context, bool compares, Accepts accepts) {
   const ir::TensorType* args[2];
   for (size_t i = 0; i < 2; ++i) {
     bool failed = false;
@@ -179,16 +179,16 @@ Solve BroadcastTo(TypeContext& context, std::optional<DataType> result, Accepts 
                                      accepts == Accepts::kBool ? "`bool`" : "an integer dtype"),
                         0);
   }
-  ir::DTypeTerm of = result ? ir::DTypeTerm::Of(*result) : dtype;
+  ir::DTypeTerm of = compares ? ir::DTypeTerm::Of(BoolOf(dtype.dtype)) : dtype;
   return context.Result(context.arena().New<ir::TensorType>(std::move(shape), of));
 }
 
 }  // namespace
 
-Solve BroadcastRelation(TypeContext& context) { return BroadcastTo(context, std::nullopt, Accepts::kAll); }
-Solve BroadcastBitsRelation(TypeContext& context) { return BroadcastTo(context, std::nullopt, Accepts::kIntegral); }
-Solve BroadcastCompareRelation(TypeContext& context) { return BroadcastTo(context, kBool, Accepts::kAll); }
-Solve BroadcastLogicalRelation(TypeContext& context) { return BroadcastTo(context, kBool, Accepts::kBool); }
+Solve BroadcastRelation(TypeContext& context) { return BroadcastTo(context, false, Accepts::kAll); }
+Solve BroadcastBitsRelation(TypeContext& context) { return BroadcastTo(context, false, Accepts::kIntegral); }
+Solve BroadcastCompareRelation(TypeContext& context) { return BroadcastTo(context, true, Accepts::kAll); }
+Solve BroadcastLogicalRelation(TypeContext& context) { return BroadcastTo(context, true, Accepts::kBool); }
 
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what) {
   return context.RequireEqual(context.RequireBroadcast(small, big, what), big, what);

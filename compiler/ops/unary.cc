@@ -69,11 +69,21 @@ Solve WithDType(TypeContext& context, DataType dtype) {
   const ir::TensorType* tensor = TensorArg(context, 0, &failed);
   if (failed) return Solve::kFailed;
   if (tensor == nullptr) return Solve::kStuck;
+  DataType from = tensor->dtype.dtype;
+  if (from.lanes != dtype.lanes) {
+    return FailDType(context, 0, from, absl::StrCat("a dtype of as many lanes as `", dtype.ToString(), "`"));
+  }
   return ResultTensor(context, tensor->shape.dims, dtype);
 }
 
 Solve CastRelation(TypeContext& context) { return WithDType(context, DTypeAttr(context.attrs(), "dtype", kFloat32)); }
-Solve PredicateRelation(TypeContext& context) { return WithDType(context, kBool); }
+
+Solve PredicateRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* tensor = TensorArg(context, 0, &failed);
+  if (failed) return Solve::kFailed;
+  return tensor == nullptr ? Solve::kStuck : WithDType(context, BoolOf(tensor->dtype.dtype));
+}
 
 Solve ReinterpretRelation(TypeContext& context) {
   bool failed = false;
@@ -108,7 +118,7 @@ Solve LogicalNotRelation(TypeContext& context) {
     return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
                         "argument 1 has dtype `" + tensor->dtype.dtype.ToString() + "`; expected `bool`", 0);
   }
-  return ResultTensor(context, tensor->shape.dims, kBool);
+  return ResultTensor(context, tensor->shape.dims, tensor->dtype.dtype);
 }
 
 Solve IntegralIdentityRelation(TypeContext& context) {

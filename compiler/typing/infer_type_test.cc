@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn(std::initializer_list<Case>{
         {"def @main() { 1 }", "fn () -> int32"},
         {"def @main(%x: Tensor[(2), float32x4]) { (%x + %x, %x < %x) }",
-         "fn (Tensor[(2), float32x4]) -> (Tensor[(2), float32x4], Tensor[(2), bool])"},
+         "fn (Tensor[(2), float32x4]) -> (Tensor[(2), float32x4], Tensor[(2), boolx4])"},
         {"def @f[T: BaseType](%x: Tensor[(2), T]) { sum(%x) } def @main(%x: Tensor[(2), int8x16]) { @f(%x) }",
          "fn (Tensor[(2), int8x16]) -> int8x16"},
         {"def @main(%x: int32) { (%x, True) }", "fn (int32) -> (int32, bool)"},
