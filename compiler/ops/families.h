@@ -28,7 +28,9 @@ std::span<const OpDef> BlockedConvolutionOps();
 std::span<const OpDef> PoolingOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> WindowGradientOps();  // gradients of convolution and pooling
-std::span<const OpDef> ImageOps();
+std::span<const OpDef> ImageOps();           // resized
+std::span<const OpDef> UpsamplingOps();
+std::span<const OpDef> CropOps();
 std::span<const OpDef> LookupOps();  // search, inverse indices
 std::span<const OpDef> PatchOps();   // data with a part replaced, diagonals, grids
 std::span<const OpDef> EinsumOps();

@@ -30,6 +30,8 @@ std::vector<const OpDef*> MakeTable() {
                                         BlockOps(),
                                         WindowGradientOps(),
                                         ImageOps(),
+                                        UpsamplingOps(),
+                                        CropOps(),
                                         LookupOps(),
                                         PatchOps(),
                                         EinsumOps(),

@@ -1,0 +1,159 @@
+// Images larger by a factor.
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/relations.h"
+#include "compiler/ops/resample.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using diagnostics::DiagnosticKind;
+using te::Expr;
+using te::Tensor;
+using te::UnaryOp;
+using Types = std::vector<const ir::TensorType*>;
+
+constexpr Input kInputs[] = {{"data", "a batch of images"}};
+constexpr Input kScales[] = {{"data", "a batch of images"},
+                             {"scale_h", "how much higher, a floating-point scalar"},
+                             {"scale_w", "how much wider, a floating-point scalar"}};
+constexpr Input kScalesAndSize[] = {
+    kScales[0],
+    kScales[1],
+    kScales[2],
+    {.name = "size", .doc = "an integer vector, height and width of the result", .decides_shape = true}};
+
+constexpr AttrSpec kUpsamplingAttrs[] = {
+    {"scale_h", AttrType::kFloat, "", "how much higher"},
+    {"scale_w", AttrType::kFloat, "", "how much wider"},
+    {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
+    {"method", AttrType::kString, "\"nearest_neighbor\"", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""},
+    {"align_corners", AttrType::kBool, "False", "corners of both images are at the same place"}};
+constexpr AttrSpec kDynamicUpsamplingAttrs[] = {kUpsamplingAttrs[2], kUpsamplingAttrs[3], kUpsamplingAttrs[4]};
+
+// round(extent * scale); nullopt if that is no expression of the extent.
+std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
+  constexpr int64_t kFraction = 1024;
+  if (!(scale > 0) || scale > 1e6) return std::nullopt;
+  if (extent.is_const()) return Dim(std::llround(static_cast<double>(extent.constant()) * scale));
+  double numerator = scale * kFraction;
+  if (numerator != std::floor(numerator)) return std::nullopt;
+  return FloorDiv(extent * static_cast<int64_t>(numerator) + kFraction / 2, kFraction);
+}
+
+// What data and attributes of an upsampling operator must be.
+bool CheckUpsampling(TypeContext& context, const Dims& data) {
+  const ir::Attrs& attrs = context.attrs();
+  if (data.size() != 4) {
+    FailRank(context, 0, data.size(), "rank 4");
+    return false;
+  }
+  if (!CheckLayout(context, attrs.GetString("layout"), "NCHW", "layout")) return false;
+  if (MethodOf(attrs.GetString("method"))) return true;
+  context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`method` is \"", attrs.GetString("method"),
+                                                           "\"; expected nearest_neighbor, bilinear or bicubic"));
+  return false;
+}
+
+Solve UpsamplingRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const ir::Attrs& attrs = context.attrs();
+  Dims out = args[0]->shape.dims;
+  if (!CheckUpsampling(context, out)) return Solve::kFailed;
+  Layout layout(attrs.GetString("layout"));
+  double scales[] = {attrs.GetDouble("scale_h"), attrs.GetDouble("scale_w")};
+  for (size_t s = 0; s < 2; ++s) {
+    std::optional<Dim> scaled = ScaledExtent(out[layout.spatial[s]], scales[s]);
+    if (!scaled) {
+      return context.Fail(
+          DiagnosticKind::kBadAttribute,
+          absl::StrCat("a scale is ", scales[s], " for an extent of ", out[layout.spatial[s]].ToString(),
+                       "; expected a positive number, and a multiple of 1/1024 for an extent that is "
+                       "not known"));
+    }
+    out[layout.spatial[s]] = *scaled;
+  }
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// Data and scales are what dynamic upsampling takes.
+Solve ScaledArgs(TypeContext& context, Types& args) {
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (!CheckUpsampling(context, args[0]->shape.dims)) return Solve::kFailed;
+  for (int i : {1, 2}) {
+    const ir::TensorType& scale = *args[static_cast<size_t>(i)];
+    if (!scale.shape.dims.empty()) return FailRank(context, i, scale.shape.dims.size(), "a scalar");
+    if (!scale.dtype.dtype.is_float()) return FailDType(context, i, scale.dtype.dtype, "a floating-point dtype");
+  }
+  return Solve::kDone;
+}
+
+template <bool is_given>
+Solve DynamicUpsamplingRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  Layout layout(context.attrs().GetString("layout"));
+  for (size_t axis : layout.spatial) out[axis] = is_given ? Dim(0) : context.DataDependentDim();
+  if (is_given && !TakeSize(context, 3, out)) return Solve::kFailed;
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+Solve UpsampledSizeRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
+  return ResultTensor(context, {2}, kInt64);
+}
+
+std::vector<Tensor> ComputeUpsampledSize(const ComputeContext& context) {
+  Layout layout(context.attrs().GetString("layout"));
+  auto scaled = [&](size_t s) {
+    Expr extent = Real(te::DimValue(context.input(0).dims()[layout.spatial[s]]));
+    Expr size = extent * Real(context.input(s + 1)({}));
+    return te::Cast(kInt64, Round(UnaryOp::kFloor, size + Real(0.5)));
+  };
+  return {te::ComputeTensor("size", kInt64, {2}, [&](std::span<const Expr> i) {
+    return te::Select(Equal(i[0], te::Index(0)), scaled(0), scaled(1));
+  })};
+}
+
+std::vector<Tensor> ComputeUpsampling(const ComputeContext& context) {
+  Resize resize;
+  resize.method = *MethodOf(context.attrs().GetString("method"));
+  resize.rounding = Rounding::kFloor;
+  resize.coordinates = context.attrs().GetBool("align_corners") ? Coordinates::kAlignCorners
+                       : resize.method == Method::kNearest      ? Coordinates::kAsymmetric
+                                                                : Coordinates::kHalfPixel;
+  if (resize.coordinates == Coordinates::kAlignCorners) resize.rounding = Rounding::kRound;
+  return ComputeResized(context, resize);
+}
+
+constexpr OpDef Sized(OpDef op) {
+  op.count_op = "dyn.nn.upsampling_size";
+  op.fill_op = "dyn.nn.upsampling_fill";
+  op.num_counts = 2;
+  return op;
+}
+
+constexpr OpDef kOps[] = {
+    Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation,
+       FusionClass::kInjective, ComputeUpsampling),
+    Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
+             DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
+    Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
+       kDynamicUpsamplingAttrs, UpsampledSizeRelation, FusionClass::kOpaque, ComputeUpsampledSize),
+    Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
+       DynamicUpsamplingRelation<true>, FusionClass::kInjective, ComputeUpsampling),
+};
+
+}  // namespace
+
+std::span<const OpDef> UpsamplingOps() { return kOps; }
+
+}  // namespace rvm::ops
