@@ -189,6 +189,7 @@ ir::Function* Specializer::WithTypeParams(const ir::Function& function, std::vec
   ir::Function* copy = RewriteUntyped(function);
   copy->type_params = type_params;
   copy->constraints.clear();
+  copy->attrs = {};
   std::vector<const ir::Type*> params;
   for (const ir::Var* param : copy->params) params.push_back(param->type);
   copy->type =
@@ -508,7 +509,11 @@ Expr* Specializer::RewriteNode(Expr* expr) {
     }
     case ExprKind::kFunction: {
       const auto* function = Cast<ir::Function>(expr);
-      if (!IsPolymorphic(function->type_params)) return RewriteChildren(expr);
+      if (!IsPolymorphic(function->type_params)) {
+        Expr* copy = RewriteChildren(expr);
+        Cast<ir::Function>(copy)->attrs = {};
+        return copy;
+      }
       return TupleOfInstances(expr, [&](const PolymorphicInstance& instance, const ir::Type*) -> Expr* {
         Scope scope;
         scope.substitution = scope_->substitution;

@@ -17,6 +17,9 @@ namespace rvm::passes {
 // with non-constant dims has one instance for all of them. Operators, constructors and global
 // functions used as values become function literals, so they are only ever called.
 //
+// Attributes of functions are dropped: `Primitive=1` of a program says how the compiler that wrote it fused operators,
+// of ours that the body is a kernel.
+//
 // A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h).
 //
 // Operators on shapes and dtypes that were type parameters are checked for each instance, as type inference could
