@@ -120,29 +120,74 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   return Literal::Scalar(*dtype, negative ? -infinity : infinity);
 }
 
+std::optional<Literal> Parser::ParseElement() {
+  int errors = diagnostics_.errors();
+  bool negative = Accept("-");
+  std::optional<Literal> number;
+  if (Peek().kind == TokenKind::kNumber)
+    number = ScalarOf(Take(), negative);
+  else if (PeekIs("True") || PeekIs("False"))
+    number = Literal::ScalarInt(kBool, Take().text == "True");
+  else if (Peek().kind == TokenKind::kIdent)
+    number = SpecialFloat(Take().text, negative);
+  if (!number && diagnostics_.errors() == errors) Unexpected("a number", DiagnosticKind::kMissingExpression);
+  return number;
+}
+
+// The elements between brackets, and how many each list has at each depth. Lists of one depth are of one length, and
+// numbers stand in the innermost.
+bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
+  constexpr int64_t kUnknown = -1;
+  ir::Span list = Take().span;
+  std::vector<int64_t> open = {0};  // elements so far of the lists around
+  lengths = {kUnknown};
+  auto is_even = [&](int64_t& length, int64_t seen) {
+    if (length != kUnknown && length != seen) {
+      Error(list, DiagnosticKind::kElementCountMismatch,
+            absl::StrCat("lists of the constant have ", length, " and ", seen, " elements; expected equal numbers"));
+      return false;
+    }
+    length = seen;
+    return true;
+  };
+  for (;;) {
+    if (Accept("]")) {
+      if (!is_even(lengths[open.size() - 1], open.back())) return false;
+      open.pop_back();
+      if (open.empty()) return true;
+    } else if (PeekIs("[") && (values.empty() || open.size() < lengths.size())) {
+      list = Take().span;
+      open.push_back(0);
+      if (open.size() > lengths.size()) lengths.push_back(kUnknown);
+      continue;
+    } else {
+      if (open.size() < lengths.size()) {
+        Unexpected("a list", DiagnosticKind::kMissingExpression);
+        return false;
+      }
+      std::optional<Literal> number = ParseElement();
+      if (!number) return false;
+      values.push_back(*std::move(number));
+    }
+    ++open.back();
+    if (!Separator("]", list)) return false;
+  }
+}
+
 // `Constant(1, (10, 10), float32)`: every element the number, or `Constant([1, 2], (2), int32)`:
-// the elements in row-major order.
+// the elements in row-major order, or nested as the shape says.
 ir::Expr* Parser::ParseConstant() {
   ir::Span begin = Take().span;
   ir::Span open = Take().span;
   std::vector<Literal> values;
-  ir::Span list = Peek().span;
-  bool is_list = Accept("[");
-  while (!is_list || !Accept("]")) {
-    int errors = diagnostics_.errors();
-    bool negative = Accept("-");
-    std::optional<Literal> number;
-    if (Peek().kind == TokenKind::kNumber)
-      number = ScalarOf(Take(), negative);
-    else if (PeekIs("True") || PeekIs("False"))
-      number = Literal::ScalarInt(kBool, Take().text == "True");
-    else if (Peek().kind == TokenKind::kIdent)
-      number = SpecialFloat(Take().text, negative);
-    if (!number && diagnostics_.errors() == errors) return Unexpected("a number", DiagnosticKind::kMissingExpression);
+  Shape lengths;
+  bool is_list = PeekIs("[");
+  if (is_list) {
+    if (!ParseElements(values, lengths)) return nullptr;
+  } else {
+    std::optional<Literal> number = ParseElement();
     if (!number) return nullptr;
     values.push_back(*std::move(number));
-    if (!is_list) break;
-    if (!Separator("]", list)) return nullptr;
   }
   ir::ShapeTerm shape;
   ir::DTypeTerm dtype;
@@ -163,6 +208,12 @@ ir::Expr* Parser::ParseConstant() {
     Error(From(begin), DiagnosticKind::kElementCountMismatch,
           absl::StrCat("the constant lists ", values.size(), " element", values.size() == 1 ? "" : "s", "; its shape ",
                        ShapeToString(*extents), " has ", *count));
+    return ErrorExpr(From(begin));
+  }
+  if (lengths.size() > 1 && lengths != *extents) {
+    Error(From(begin), DiagnosticKind::kElementCountMismatch,
+          absl::StrCat("the constant's lists are nested as ", ShapeToString(lengths), "; its shape is ",
+                       ShapeToString(*extents)));
     return ErrorExpr(From(begin));
   }
   if (!is_list) return MakeConstant(Literal::Full(dtype.dtype, *extents, values[0].DoubleAt(0)), From(begin));

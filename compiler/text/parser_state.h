@@ -106,6 +106,8 @@ class Parser {
   // ---- parser_literal.cc
   ir::Expr* ParseNumber(const Token& token, bool negative);
   ir::Expr* ParseConstant();  // `Constant(...)`
+  bool ParseElements(std::vector<Literal>& values, Shape& lengths);
+  std::optional<Literal> ParseElement();
   ir::Expr* MakeConstant(Literal literal, ir::Span span) { return arena_.New<ir::Constant>(std::move(literal), span); }
   std::optional<Literal> ScalarOf(const Token& token, bool negative);
   std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
