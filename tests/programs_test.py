@@ -33,6 +33,8 @@ def cases(path):
     with open(path, encoding="utf-8") as file:
         for line in file:
             found = re.match(r"// (run|fails): (\w+)\((.*)\) => (.*)$", line)
+            if re.match("// (run|fails):", line) and not found:
+                raise ValueError(f"{path}: saw `{line.strip()}`; expected `// run: entry(ARG, ...) => VALUE`")
             if found:
                 kind, entry, arguments, expected = found.groups()
                 yield kind, entry, split_arguments(arguments), expected.strip()

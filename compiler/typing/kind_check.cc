@@ -49,10 +49,12 @@ class KindChecker {
   void Expect(const ir::TypeParam& param, Kind expected, ir::Span span) {
     if (param.kind == expected || !reported_.insert(&param).second) return;
     std::string_view saw = ir::KindName(param.kind), want = ir::KindName(expected);
+    bool is_scalar = param.kind == ir::Kind::kBaseType && expected == ir::Kind::kType;
     auto& diagnostic = diagnostics_.Error(
         span, DiagnosticKind::kKindMismatch,
         absl::StrCat("type parameter `", param.name, "` has kind `", absl::string_view(saw.data(), saw.size()),
-                     "`; expected `", absl::string_view(want.data(), want.size()), "` where it stands"));
+                     "`; expected `", absl::string_view(want.data(), want.size()), "` where it stands",
+                     is_scalar ? absl::StrCat("; a scalar is `Tensor[(), ", param.name, "]`") : ""));
     if (param.span.valid())
       diagnostic.notes.push_back({param.span, absl::StrCat("`", param.name, "` is declared here")});
   }
