@@ -127,7 +127,14 @@ void Parser::ParseVersion() {
 }
 
 void Parser::ParseAdt() {
+  ir::Span begin = Peek().span;
   bool is_extern = Accept("extern");
+  // Behind the program stands the Prelude, whose types are not to be taken for those of a program that ends here.
+  if (!IsAdtKeyword(Peek().text) || Peek().span.source != begin.source) {
+    Error(begin, DiagnosticKind::kMissingName,
+          "saw `extern` alone; expected the name of a type, as in `extern type T`");
+    return;
+  }
   Take();  // type, data
   if (!IsTypeName(Peek())) {
     Unexpected("the name of a type", DiagnosticKind::kMissingName);
