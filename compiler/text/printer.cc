@@ -310,7 +310,10 @@ class Printer {
       out_ += ">";
     }
     const auto* constructor = ir::DynCast<ir::ConstructorExpr>(call.callee);
-    if (constructor != nullptr && call.args.empty() && call.attrs.empty()) return;
+    // Where it is called itself, `Nil()` says that it is the value that is.
+    bool is_value = constructor != nullptr && constructor->constructor->fields.empty() && precedence < kPostfix &&
+                    call.explicit_type_args.empty();
+    if (is_value && call.args.empty() && call.attrs.empty()) return;
     out_ += "(";
     List(call.args, [&](const ir::Expr* arg) { PrintExpr(arg); });
     PrintAttrs(call.attrs, !call.args.empty());
