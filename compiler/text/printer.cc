@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -39,6 +40,15 @@ std::string DoubleToString(double value) {
   std::string result = text;
   if (result.find_first_of(".e") == std::string::npos) result += ".0";
   return result;
+}
+
+// Whether `literal` is so many times one number that it is better written as that.
+bool IsFilled(const Literal& literal) {
+  constexpr int64_t kListed = 16;
+  if (literal.num_elements() <= kListed) return false;
+  auto element = static_cast<size_t>(literal.bytes() / literal.num_elements());
+  const auto* data = static_cast<const std::byte*>(literal.data());
+  return std::memcmp(data, data + element, static_cast<size_t>(literal.bytes()) - element) == 0;
 }
 
 std::string AttrToString(const ir::AttrValue& value) {
@@ -276,6 +286,11 @@ class Printer {
       bool parens =
           precedence == kPostfix && (text[0] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(text[0])));
       absl::StrAppend(&out_, parens ? "(" : "", text, parens ? ")" : "");
+      return;
+    }
+    if (IsFilled(literal)) {
+      absl::StrAppend(&out_, "Constant(", ScalarToString(literal, 0), ", ", ShapeToString(literal.shape()), ", ",
+                      literal.dtype().ToString(), ")");
       return;
     }
     out_ += "Constant([";
