@@ -27,7 +27,7 @@ Tensor SlowMap(const Tensor& x) {
   return ComputeTensor("map", x.dtype(), x.dims(), [&](Indices i) { return Slow(x(i)); });
 }
 
-// Over all axes but the last `kept`.
+// Over all axes but the last `kept`, of what falls along them: a minimum or its place is settled by the last element.
 Tensor SlowReduce(ReduceOp op, const Tensor& x, size_t kept) {
   Dims reduced(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(kept));
   Dims dims(x.dims().end() - static_cast<std::ptrdiff_t>(kept), x.dims().end());
@@ -35,7 +35,9 @@ Tensor SlowReduce(ReduceOp op, const Tensor& x, size_t kept) {
     return te::Reduce(op, reduced, [&](Indices r) {
       std::vector<Expr> at(r.begin(), r.end());
       at.insert(at.end(), i.begin(), i.end());
-      return Slow(x(at));
+      Expr place = te::Index(0);
+      for (size_t a = 0; a < r.size(); ++a) place = place * te::Index(reduced[a].constant()) + r[a];
+      return te::Const(kFloat32, 1e-30) * Slow(x(at)) - te::Cast(kFloat32, place);
     });
   });
 }
@@ -64,7 +66,7 @@ TEST(StopTest, TransposedAndBroadcast) {
 }
 
 TEST(StopTest, Reductions) {
-  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMaximum, ReduceOp::kArgMin}) {
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMinimum, ReduceOp::kArgMin}) {
     Tensor x = Input(0, "x", kFloat32, {Dim(kMany)});
     CheckStops({"all", {x}, {SlowReduce(op, x, 0)}});
     Tensor y = Input(0, "y", kFloat32, {Dim(kMany / 2), Dim(2)});

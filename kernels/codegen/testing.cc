@@ -218,8 +218,8 @@ class Harness {
           [&](std::vector<void*>& buffers, RvmKernelContext& context) { return recipe.Run(buffers, context); });
   }
 
-  // Whether a run that is stopped on its way leaves the end of its outputs alone. It may be over before the other
-  // thread gets a CPU, or be stopped before it begins: one try in many must do.
+  // Whether a run that is stopped on its way leaves the end of its outputs alone. The other thread says so after a
+  // share of what a whole run takes; it may get a CPU too late: one try in many must do.
   void CheckStops(const std::vector<Literal>& inputs, int64_t workspace_bytes,
                   const std::function<int32_t(std::vector<void*>& buffers, RvmKernelContext& context)>& run) const {
     constexpr int kTries = 20;
@@ -235,7 +235,9 @@ class Harness {
     auto size = static_cast<size_t>(outputs.back().dtype().bytes());
     std::byte* last = static_cast<std::byte*>(buffers.back()) + outputs.back().bytes() - size;
     RvmKernelContext free{workspace->data(), nullptr, nullptr, nullptr};
+    auto start = std::chrono::steady_clock::now();
     ASSERT_EQ(run(buffers, free), kRvmOk);
+    auto time = std::chrono::steady_clock::now() - start;
     std::vector<std::byte> whole(last, last + size);
     bool stopped = false;
     for (int i = 0; i < kTries && !stopped; ++i) {
@@ -243,7 +245,7 @@ class Harness {
       std::atomic<int32_t> flag = 0;
       RvmKernelContext context{workspace->data(), nullptr, reinterpret_cast<const volatile int32_t*>(&flag), nullptr};
       std::thread other([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        std::this_thread::sleep_for(time / 8);
         flag = 1;
       });
       int32_t code = run(buffers, context);

@@ -1,6 +1,7 @@
 // Portable programs in the machine: what they compute, and that damaged recipes do no harm.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <random>
@@ -128,11 +129,16 @@ TEST(RunRecipeTest, StopsWhenCancelled) {
   ASSERT_TRUE(linked.ok()) << linked.status();
   absl::StatusOr<std::unique_ptr<Machine>> machine = Machine::Create(*linked, {});
   ASSERT_TRUE(machine.ok());
+  std::atomic<bool> done = false;
   std::thread stopper([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    (*machine)->Cancel();
+    // What comes before the run begins is for nothing.
+    while (!done) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      (*machine)->Cancel();
+    }
   });
   absl::Status status = (*machine)->Invoke("main", Args(2)).status();
+  done = true;
   stopper.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
