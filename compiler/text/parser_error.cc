@@ -43,6 +43,7 @@ void Parser::MeasureDepths() {
     if (IsClosing(token) && depth > 0) --depth;
     depths_.push_back(depth);
     if (IsOpening(token)) ++depth;
+    if (token.kind == TokenKind::kEnd) depth = 0;
   }
 }
 
@@ -92,7 +93,7 @@ bool Parser::Separator(std::string_view close, ir::Span open) {
 }
 
 void Parser::UnendedStatement() {
-  ir::Span last = tokens_[at_ == 0 ? 0 : at_ - 1].span;
+  ir::Span last = tokens_[at_ == source_.begin ? at_ : at_ - 1].span;
   Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
         absl::StrCat("saw ", Saw(), "; expected `;` before it"));
 }

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
@@ -155,12 +158,14 @@ ir::Expr* Parser::ParsePostfix() {
 
 // `<` opens type arguments if a `>` followed by `(` closes it and only types stand between.
 bool Parser::LooksLikeTypeArgs() const {
+  constexpr std::string_view kPuncts[] = {"(", ")", "[", "]", ",", "?", "->"};
   for (size_t i = 1;; ++i) {
     const Token& token = Peek(i);
-    if (token.text == ">" && token.kind == TokenKind::kPunct) return PeekIs("(", i + 1);
-    bool fits =
-        token.kind == TokenKind::kNumber || token.kind == TokenKind::kIdent ||
-        (token.kind == TokenKind::kPunct && std::string_view("()[],?").find(token.text) != std::string_view::npos);
+    if (depths_[at_ + i] < depths_[at_]) return false;
+    bool is_punct = token.kind == TokenKind::kPunct;
+    if (is_punct && token.text == ">") return depths_[at_ + i] == depths_[at_] && PeekIs("(", i + 1);
+    bool fits = token.kind == TokenKind::kNumber || token.kind == TokenKind::kIdent ||
+                (is_punct && std::find(std::begin(kPuncts), std::end(kPuncts), token.text) != std::end(kPuncts));
     if (!fits) return false;
   }
 }

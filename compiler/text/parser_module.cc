@@ -41,6 +41,20 @@ ir::Var* Parser::FindVar(std::string_view name) const {
   return found == locals_.end() || found->second.empty() ? nullptr : found->second.back();
 }
 
+void Parser::FindSources() {
+  size_t begin = 0;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].kind != TokenKind::kEnd) continue;
+    sources_.push_back({begin, i});
+    begin = i + 1;
+  }
+  Enter(sources_.front());
+}
+void Parser::Enter(const Source& source) {
+  source_ = source;
+  at_ = source.begin;
+}
+
 // Names first: definitions may refer to later ones.
 void Parser::DeclareAll() {
   for (const ir::AdtDef* adt : module_.adts) {
@@ -49,8 +63,15 @@ void Parser::DeclareAll() {
   }
   for (const ir::GlobalFunction& function : module_.functions) globals_.emplace(function.name, function.span);
   for (ir::Var* var : module_.free_vars) Push(var);
+  for (const Source& source : sources_) {
+    Enter(source);
+    DeclareSource();
+  }
+}
+
+void Parser::DeclareSource() {
   int depth = 0;
-  for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
+  for (size_t i = source_.begin; i < source_.end; ++i) {
     const Token& token = tokens_[i];
     if (token.text == "{") ++depth;
     if (token.text == "}") --depth;
@@ -129,8 +150,7 @@ void Parser::ParseVersion() {
 void Parser::ParseAdt() {
   ir::Span begin = Peek().span;
   bool is_extern = Accept("extern");
-  // Behind the program stands the Prelude, whose types are not to be taken for those of a program that ends here.
-  if (!IsAdtKeyword(Peek().text) || Peek().span.source != begin.source) {
+  if (!IsAdtKeyword(Peek().text)) {
     Error(begin, DiagnosticKind::kMissingName,
           "saw `extern` alone; expected the name of a type, as in `extern type T`");
     return;
@@ -240,29 +260,29 @@ void Parser::ParseDef() {
 
 void Parser::ParseAll() {
   while (PeekIs("#[")) ParseVersion();
+  sources_.front().begin = at_;
   DeclareAll();
-  size_t start = at_;
   for (bool adts : {true, false}) {  // types before the functions that match on them
-    at_ = start;
-    while (Peek().kind != TokenKind::kEnd) {
-      if (IsAdtKeyword(Peek().text) || PeekIs("extern")) {
-        if (adts) {
-          ParseAdt();
-        } else {
-          Take();
-          SkipDefinition();
-        }
-      } else if (adts) {
-        Take();
-        SkipDefinition();
-      } else if (PeekIs("def")) {
-        ParseDef();
-      } else if (PeekIs("free_var")) {
-        ParseFreeVar();
-      } else {
-        ParseMainExpression();
-      }
+    for (const Source& source : sources_) {
+      Enter(source);
+      while (Peek().kind != TokenKind::kEnd) ParseDefinition(adts);
     }
+  }
+}
+
+// The definition that begins here, if it is of a type as `adts` says; else goes behind it.
+void Parser::ParseDefinition(bool adts) {
+  if ((IsAdtKeyword(Peek().text) || PeekIs("extern")) != adts) {
+    Take();
+    SkipDefinition();
+  } else if (adts) {
+    ParseAdt();
+  } else if (PeekIs("def")) {
+    ParseDef();
+  } else if (PeekIs("free_var")) {
+    ParseFreeVar();
+  } else {
+    ParseMainExpression();
   }
 }
 
@@ -305,8 +325,6 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
     tokens.erase(tokens.end() - 2);
   }
   if (std::string prelude = NeededPrelude(tokens, module); !prelude.empty()) {
-    // Behind the program's own text, as one: each may mention the other.
-    tokens.pop_back();
     std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", std::move(prelude)), diagnostics);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }

@@ -1,4 +1,4 @@
-// Parser: recursive descent over the tokens of one source. Internal to this folder.
+// Parser: recursive descent over the tokens of one module. Internal to this folder.
 // A parse function returns null after it has reported an error; callers pass that on.
 #ifndef RVM_COMPILER_TEXT_PARSER_STATE_H_
 #define RVM_COMPILER_TEXT_PARSER_STATE_H_
@@ -22,6 +22,7 @@ std::vector<std::string_view> DTypeNames();
 
 class Parser {
  public:
+  // The tokens of one or more sources, each with its end: their definitions may mention each other.
   Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, ir::Module& module,
          diagnostics::Diagnostics& diagnostics)
       : tokens_(std::move(tokens)),
@@ -29,6 +30,7 @@ class Parser {
         module_(module),
         arena_(*module.arena),
         diagnostics_(diagnostics) {
+    FindSources();
     MeasureDepths();
   }
 
@@ -41,8 +43,18 @@ class Parser {
     ir::Span span;
   };
 
+  // Tokens of one source, from `begin`; that at `end` is its kEnd.
+  struct Source {
+    size_t begin;
+    size_t end;
+  };
+
   // ---- parser_module.cc
+  void FindSources();
+  void Enter(const Source& source);
   void DeclareAll();
+  void DeclareSource();
+  void ParseDefinition(bool adts);
   void DeclareAdt(const Token& name);
   void ParseMainExpression();
   void SkipDefinition();
@@ -146,12 +158,12 @@ class Parser {
   void MeasureDepths();
 
   // ---- tokens
-  const Token& Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+  const Token& Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, source_.end)]; }
   bool PeekIs(std::string_view text, size_t ahead = 0) const {
     const Token& token = Peek(ahead);
     return token.text == text && (token.kind == TokenKind::kPunct || token.kind == TokenKind::kIdent);
   }
-  Token Take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  Token Take() { return tokens_[at_ < source_.end ? at_++ : at_]; }
   bool Accept(std::string_view text) {
     if (!PeekIs(text)) return false;
     Take();
@@ -162,7 +174,7 @@ class Parser {
   // Behind what a bracket holds: the bracket's end.
   bool ExpectClose(std::string_view close, ir::Span open) { return Accept(close) || Unclosed(close, open) != nullptr; }
   ir::Span From(ir::Span begin) const {
-    uint32_t end = at_ == 0 ? begin.end : tokens_[at_ - 1].span.end;
+    uint32_t end = at_ == source_.begin ? begin.end : tokens_[at_ - 1].span.end;
     return {begin.source, begin.begin, std::max(end, begin.end)};
   }
 
@@ -178,6 +190,8 @@ class Parser {
   ir::Module& module_;
   ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
+  std::vector<Source> sources_;
+  Source source_ = {0, 0};  // that being read
   size_t at_ = 0;
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;

@@ -29,6 +29,12 @@ constexpr int kPostfix = 7;       // tighter than any operator
 constexpr size_t kMaxLine = 110;  // columns before parameters go on lines of their own
 
 // The shortest text that reads back as the same double.
+bool IsInfix(const ir::Expr* expr, std::string_view infix) {
+  const auto* call = ir::DynCast<ir::Call>(expr);
+  const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee);
+  return op != nullptr && op->op->infix == infix && call->args.size() == 2;
+}
+
 std::string DoubleToString(double value) {
   if (std::isnan(value)) return "nanf";
   if (std::isinf(value)) return value > 0 ? "inff" : "-inff";
@@ -312,7 +318,9 @@ class Printer {
         call.explicit_type_args.empty()) {
       int own = InfixPrecedence(op->op->infix);
       if (own < precedence) out_ += "(";
-      PrintExpr(call.args[0], own);
+      // `f < a > (b)` would read as a call with type arguments.
+      bool is_chain = op->op->infix == ">" && IsInfix(call.args[0], "<");
+      PrintExpr(call.args[0], is_chain ? own + 1 : own);
       absl::StrAppend(&out_, " ", Abseil(op->op->infix), " ");
       PrintExpr(call.args[1], own + 1);
       if (own < precedence) out_ += ")";

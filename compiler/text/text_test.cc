@@ -63,6 +63,7 @@ const char* const kPrograms[] = {
     "def @main(%x: (int32, int32)) -> int32 { match (%x) { (_, _) => ({ let %y = %x; %y }).0, (%a, %b) => ({ let %c = "
     "%a; %c }) + %b } }",
     "type A { X(B[int32]), Y(List[A]) }\ntype B[T] { Z(T, A) }\ndef @main() -> A { Y(Cons(X(Z(1, Y(Nil))), Nil)) }",
+    "def @main(%f: fn (int32) -> int32, %x: int32) { (Some<fn (int32) -> int32>(%f), (%x + 1 < %x) > (%x < 2)) }",
     "extern type Map[K, V]\ndef @main() { () }",
     "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
 };
@@ -153,6 +154,16 @@ TEST(Prelude, OwnDefinitionsComeFirst) {
 TEST(Prelude, IsNotPartOfAFormattedText) {
   Parsed parsed("def @main(%xs: List[int32]) -> int32 { @length(%xs) }");
   EXPECT_EQ(Format(parsed.source, parsed.diagnostics).find("type List"), std::string::npos);
+}
+
+// The Prelude's definitions stand beside the program, not behind its last word.
+TEST(Prelude, IsNotTheRestOfAnUnfinishedText) {
+  for (const char* text :
+       {"Nil <", "def @f() { Nil", "match (Nil) { Nil =>", "let %xs: List[int32] = Nil", "Nil; extern"}) {
+    Parsed parsed(text);
+    EXPECT_FALSE(parsed.ok) << text;
+    EXPECT_EQ(parsed.diagnostics.Render().find("<prelude>"), std::string::npos) << parsed.diagnostics.Render();
+  }
 }
 
 TEST(Parser, GoesOnBehindAnErroneousDefinition) {
