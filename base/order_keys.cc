@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stop_flag.h"
+
 namespace rvm {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr int kDigits = 8;
 constexpr int kValues = 256;  // of a digit
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
-
-bool IsSet(const volatile int32_t* flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
 
 // body(begin, end) for pieces of [0, n), until *stop is not 0 or a body gives false; whether all have run.
 template <typename Body>

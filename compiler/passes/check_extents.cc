@@ -235,7 +235,6 @@ class Checker : public Rewriter {
   Expr* RewriteCall(const ir::Call& call) {
     const auto* type = DynCast<ir::FuncType>(call.callee->type);
     ExprKind kind = call.callee->expr_kind;
-    bool checks_itself = kind == ExprKind::kOp || kind == ExprKind::kGlobal || type == nullptr;
     Expr* callee = Rewrite(call.callee);
     std::vector<Expr*> args;
     for (size_t i = 0; i < call.args.size(); ++i) {
@@ -244,7 +243,7 @@ class Checker : public Rewriter {
         place = {type->params[i], "a field of `", Cast<ir::ConstructorExpr>(call.callee)->constructor->name};
       } else if (kind == ExprKind::kVar) {
         place = {type->params[i], "an argument of `%", Cast<ir::VarExpr>(call.callee)->var->name};
-      } else if (!checks_itself) {
+      } else if (kind != ExprKind::kOp && kind != ExprKind::kGlobal) {
         place = {type->params[i], "an argument of a function", ""};
       }
       args.push_back(RewriteAt(place, call.args[i]));

@@ -33,6 +33,19 @@ inline Tensor* Interpreter::PlaceTensor(Slot window, uint32_t offset, const Kern
   return tensor;
 }
 
+[[gnu::always_inline]] inline bool Interpreter::RunKernel(const KernelInfo& kernel, uint32_t num_args, Tensor* result,
+                                                          const uint16_t* pc, Slot* r, const FunctionInfo* fn) {
+  buffers_[num_args] = result->data;
+  r[pc[2]] = AsSlot(result);
+  int32_t code = kernel.function(buffers_.data(), symbols_.data(), &context_);
+  if ((code | stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]] {
+    StopInKernel(pc, r, fn, kernel, code);
+    return false;
+  }
+  if (num_moved_ > 0) DropMoved();
+  return true;
+}
+
 template <bool kIsPlanned>
 [[clang::preserve_none]] void ExecAnyStaticKernel(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
@@ -63,12 +76,8 @@ template <bool kIsPlanned>
     result = vm->NewStaticResult(info);
   if (!kIsPlanned && result == nullptr) [[unlikely]]
     return vm->StopOutOfMemory(pc, r, fn);
-  vm->buffers_[num_args] = result->data;
-  r[pc[2]] = AsSlot(result);
-  int32_t code = kernel->function(vm->buffers_.data(), vm->symbols_.data(), &vm->context_);
-  if ((code | vm->stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
-    return vm->StopInKernel(pc, r, fn, *kernel, code);
-  if (vm->num_moved_ > 0) vm->DropMoved();
+  if (!vm->RunKernel(*kernel, num_args, result, pc, r, fn)) [[unlikely]]
+    return;
   [[clang::musttail]] return Next(args + num_args, r, vm, budget, fn);
 }
 
@@ -155,12 +164,8 @@ inline const uint16_t* Interpreter::BindShapes(const KernelInfo& kernel, const u
   if (result == nullptr) [[unlikely]] {
     [[clang::musttail]] return ExecAnyDynamicKernel(pc, r, vm, budget, fn);
   }
-  vm->buffers_[num_args] = result->data;
-  r[pc[2]] = AsSlot(result);
-  int32_t code = kernel->function(vm->buffers_.data(), vm->symbols_.data(), &vm->context_);
-  if ((code | vm->stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]]
-    return vm->StopInKernel(pc, r, fn, *kernel, code);
-  if (vm->num_moved_ > 0) vm->DropMoved();
+  if (!vm->RunKernel(*kernel, num_args, result, pc, r, fn)) [[unlikely]]
+    return;
   [[clang::musttail]] return Next(args + num_args, r, vm, budget, fn);
 }
 

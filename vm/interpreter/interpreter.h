@@ -95,6 +95,10 @@ class Interpreter {
   const uint16_t* BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count, Slot* r);
   // Null: that takes more than a look.
   Tensor* NewShapedResult(const KernelInfo& kernel, const uint16_t* code);
+  // Runs machine code that gives one tensor, into `result`, on the arguments that were bound, and drops those it used
+  // up. False: the program was stopped.
+  bool RunKernel(const KernelInfo& kernel, uint32_t num_args, Tensor* result, const uint16_t* pc, Slot* r,
+                 const FunctionInfo* fn);
   bool MakeDynamicResults(const KernelCall& call, Slot* r);
   bool MakeDynamicResult(const KernelCall& call, size_t index, Slot* r);
   bool BindSymbols(const KernelCall& call, Slot* r);

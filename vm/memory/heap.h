@@ -58,33 +58,24 @@ class Heap {
   }
   // A tensor that begins as `header`, but for `data`; null where that has more to do than take a block.
   Tensor* TryNewTensor(const Tensor& header) {
-    int64_t bytes = header.block_bytes;
-    if (allocations_ + 1 == fail_at_ || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
+    Tensor* tensor = TryBlock(header.block_bytes);
+    if (tensor == nullptr) [[unlikely]]
       return nullptr;
-    void* block = blocks_.Take(static_cast<size_t>(bytes) >> 6, static_cast<size_t>(bytes));
-    if (block == nullptr) [[unlikely]]
-      return nullptr;
-    ++allocations_;
-    Count(bytes);
-    auto* tensor = static_cast<Tensor*>(block);
     *tensor = header;
-    tensor->data = static_cast<std::byte*>(block) + kTensorHeaderBytes;
+    tensor->data = reinterpret_cast<std::byte*>(tensor) + kTensorHeaderBytes;
     return tensor;
   }
   // As above, with dims of its own, which the caller writes; `header.block_bytes` is what is there before the elements.
   Tensor* TryNewTensor(const Tensor& header, int64_t data_bytes) {
-    size_t bytes = static_cast<size_t>(header.block_bytes) + ((static_cast<size_t>(data_bytes) + 63) & ~size_t{63});
-    if (allocations_ + 1 == fail_at_ || data_bytes > int64_t{kMaxBlockBytes} || bytes > kMaxBlockBytes) [[unlikely]]
+    if (data_bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
       return nullptr;
-    void* block = blocks_.Take(bytes >> 6, bytes);
-    if (block == nullptr) [[unlikely]]
+    int64_t bytes = header.block_bytes + ((data_bytes + 63) & ~int64_t{63});
+    Tensor* tensor = TryBlock(bytes);
+    if (tensor == nullptr) [[unlikely]]
       return nullptr;
-    ++allocations_;
-    Count(static_cast<int64_t>(bytes));
-    auto* tensor = static_cast<Tensor*>(block);
     *tensor = header;
-    tensor->data = static_cast<std::byte*>(block) + header.block_bytes;
-    tensor->block_bytes = static_cast<int64_t>(bytes);
+    tensor->data = reinterpret_cast<std::byte*>(tensor) + header.block_bytes;
+    tensor->block_bytes = bytes;
     tensor->dims = tensor->dims_after_header();
     return tensor;
   }
@@ -160,6 +151,18 @@ class Heap {
   int64_t limit_bytes() const { return limit_bytes_; }
 
  private:
+  // A block of so many bytes, counted; null where that has more to do than take one.
+  Tensor* TryBlock(int64_t bytes) {
+    if (allocations_ + 1 == fail_at_ || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
+      return nullptr;
+    void* block = blocks_.Take(static_cast<size_t>(bytes) >> 6, static_cast<size_t>(bytes));
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    ++allocations_;
+    Count(bytes);
+    return static_cast<Tensor*>(block);
+  }
+
   // Fixed sizes: free lists by size and a region to cut from.
   struct Pool {
     std::byte* bump = nullptr;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/order_keys.h"
+#include "base/stop_flag.h"
 
 namespace rvm::vm {
 namespace {
@@ -28,8 +29,6 @@ struct Cell {
 int64_t Number(const DimProgram& program, std::span<const int64_t> symbols) {
   return program.Evaluate(symbols).value_or(0);
 }
-
-bool IsSet(const volatile int32_t* flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
 
 // False if the run is to stop.
 bool Clear(std::byte* data, int64_t bytes, const volatile int32_t* cancel) {

@@ -1,0 +1,13 @@
+// The flag with which another thread asks long work to end: RvmKernelContext::cancel, say.
+#ifndef RVM_BASE_STOP_FLAG_H_
+#define RVM_BASE_STOP_FLAG_H_
+
+#include <cstdint>
+
+namespace rvm {
+
+inline bool IsSet(const volatile int32_t* flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
+
+}  // namespace rvm
+
+#endif  // RVM_BASE_STOP_FLAG_H_
