@@ -1,5 +1,6 @@
 #include "compiler/ir/attrs.h"
 
+#include <bit>
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,11 @@ std::string QuoteString(std::string_view text) {
     }
   }
   return quoted + "\"";
+}
+
+bool AttrValue::operator==(const AttrValue& other) const {
+  if (AsDouble() == nullptr || other.AsDouble() == nullptr) return value == other.value;
+  return std::bit_cast<uint64_t>(*AsDouble()) == std::bit_cast<uint64_t>(*other.AsDouble());
 }
 
 std::string AttrValue::ToString() const {

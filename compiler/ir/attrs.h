@@ -38,7 +38,8 @@ struct AttrValue {
   const double* AsDouble() const { return std::get_if<double>(&value); }
   const std::string* AsString() const { return std::get_if<std::string>(&value); }
   const List* AsList() const { return std::get_if<List>(&value); }
-  bool operator==(const AttrValue&) const = default;
+  // Floats by their bits: a NaN is itself.
+  bool operator==(const AttrValue& other) const;
   // Relay text: `None`, `True`, `1`, `1.5f`, `"s"`, `[1, 2]`.
   std::string ToString() const;
 };
