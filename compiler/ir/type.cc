@@ -222,6 +222,18 @@ std::string TypeArgToString(const TypeArg& arg) {
   }
 }
 
+TypeArg OwnArg(Arena& arena, const TypeParam& param) {
+  TypeArg arg;
+  arg.kind = param.kind;
+  switch (param.kind) {
+    case Kind::kBaseType: arg.dtype = DTypeTerm::OfParam(&param); break;
+    case Kind::kShape: arg.shape = ShapeTerm::OfParam(&param); break;
+    case Kind::kShapeVar: arg.dim = Dim::Var(param.id, param.name); break;
+    default: arg.type = arena.New<ParamType>(&param); break;
+  }
+  return arg;
+}
+
 bool TypeArgsEqual(const TypeArg& a, const TypeArg& b) {
   Bound bound;
   return SameArg(a, b, bound);

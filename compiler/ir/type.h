@@ -18,6 +18,7 @@
 #include "base/data_type.h"
 #include "base/dim.h"
 #include "compiler/ir/arena.h"
+#include "compiler/ir/attrs.h"
 #include "compiler/ir/span.h"
 
 namespace rvm::ir {
@@ -86,11 +87,12 @@ struct TupleType : Type {
   std::vector<const Type*> fields;
 };
 
-// A relation over types that must hold at each use: `where Broadcast(a, b, c)`.
+// A relation over types that must hold at each use: `where Broadcast(a, b, c)`, `where mean(a, b, axis=[0])`.
 struct TypeConstraint {
   std::string relation;
   std::vector<const Type*> args;
   Span span;
+  Attrs attrs;  // of an operator's relation; as written
 };
 
 struct FuncType : Type {
@@ -185,6 +187,8 @@ class TypeSubstitution {
 };
 
 std::string TypeArgToString(const TypeArg& arg);
+// The argument that replaces a parameter by itself.
+TypeArg OwnArg(Arena& arena, const TypeParam& param);
 bool TypeArgsEqual(const TypeArg& a, const TypeArg& b);
 
 }  // namespace rvm::ir

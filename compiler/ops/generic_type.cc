@@ -115,6 +115,7 @@ std::optional<ir::ShapeTerm> CommonShape(const std::vector<const TypeParam*>& pa
   return ir::ShapeTerm::Of(std::move(dims));
 }
 
+// With a hole where they do not agree.
 const Type* CommonTensor(const std::vector<const TypeParam*>& params, const std::vector<Try>& tries,
                          const std::vector<const Type*>& results, ir::Arena& arena) {
   std::vector<const TensorType*> tensors;
@@ -122,9 +123,8 @@ const Type* CommonTensor(const std::vector<const TypeParam*>& params, const std:
     tensors.push_back(DynCast<TensorType>(result));
     if (tensors.back() == nullptr) return nullptr;
   }
-  std::optional<ir::ShapeTerm> shape = CommonShape(params, tries, tensors);
-  std::optional<ir::DTypeTerm> dtype = CommonDType(params, tries, tensors);
-  return shape && dtype ? arena.New<TensorType>(*std::move(shape), *dtype) : nullptr;
+  return arena.New<TensorType>(CommonShape(params, tries, tensors).value_or(ir::ShapeTerm::OfHole(0)),
+                               CommonDType(params, tries, tensors).value_or(ir::DTypeTerm::OfHole(0)));
 }
 
 const Type* CommonResult(const std::vector<const TypeParam*>& params, const std::vector<Try>& tries, ir::Arena& arena) {
@@ -145,6 +145,15 @@ const Type* CommonResult(const std::vector<const TypeParam*>& params, const std:
   return arena.New<TupleType>(std::move(fields));
 }
 
+// Of tensors and tuples of tensors, as CommonResult makes them.
+bool HasHole(const Type* type) {
+  if (const auto* tuple = DynCast<TupleType>(type)) {
+    return std::any_of(tuple->fields.begin(), tuple->fields.end(), HasHole);
+  }
+  const auto& tensor = *DynCast<TensorType>(type);
+  return tensor.shape.form == ir::ShapeTerm::Form::kHole || tensor.dtype.form == ir::DTypeTerm::Form::kHole;
+}
+
 }  // namespace
 
 std::vector<const TypeParam*> TensorParams(std::span<const Type* const> types) {
@@ -156,7 +165,7 @@ std::vector<const TypeParam*> TensorParams(std::span<const Type* const> types) {
 GenericResult DeriveGenericResult(TypeRelation relation, const ir::Attrs& attrs, std::span<const Type* const> args,
                                   std::span<const Literal* const> values, const std::vector<const TypeParam*>& params,
                                   ir::Arena& arena) {
-  if (params.size() > kMaxParams) return {GenericResult::Answer::kDepends};
+  if (params.size() > kMaxParams) return {GenericResult::Answer::kDepends, nullptr, {}};
   std::vector<std::vector<TypeArg>> choices;
   size_t count = 1;
   for (const TypeParam* param : params) {
@@ -185,8 +194,8 @@ GenericResult DeriveGenericResult(TypeRelation relation, const ir::Attrs& attrs,
   }
   if (tries.empty()) return none;
   const Type* type = CommonResult(params, tries, arena);
-  if (type == nullptr) return {GenericResult::Answer::kDepends};
-  return {GenericResult::Answer::kKnown, type, {}};
+  bool depends = type == nullptr || HasHole(type);
+  return {depends ? GenericResult::Answer::kDepends : GenericResult::Answer::kKnown, type, {}};
 }
 
 }  // namespace rvm::ops

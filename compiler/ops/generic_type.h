@@ -4,8 +4,9 @@
 // A relation computes with numbers of axes and with dtypes; it has no answer for a parameter. It is therefore
 // tried with shapes of each rank up to five and with a dtype of each class in its place. Where all results
 // that there are say the same in terms of the parameters (`sum` of a `Tensor[S, t]` is a `Tensor[(), t]`,
-// `nn.softmax` of it a `Tensor[S, t]`), that is the type. This is a guess that the uses check: each instance of
-// the function has the relation run on its own types (passes/specialize.h).
+// `nn.softmax` of it a `Tensor[S, t]`), that is the type. Where they differ, what they have in common is its form:
+// `mean(axis=[0])` of a `Tensor[S, float32]` is a `Tensor[_, float32]`. This is a guess that the uses check: each
+// instance of the function has the relation run on its own types (passes/specialize.h).
 #ifndef RVM_COMPILER_OPS_GENERIC_TYPE_H_
 #define RVM_COMPILER_OPS_GENERIC_TYPE_H_
 
@@ -23,7 +24,7 @@ std::vector<const ir::TypeParam*> TensorParams(std::span<const ir::Type* const> 
 struct GenericResult {
   enum class Answer : uint8_t {
     kKnown,    // `type`
-    kDepends,  // on what the parameters stand for
+    kDepends,  // on what the parameters stand for; `type` has holes, or is null if not even the form is known
     kNone,     // none of the tries held
   } answer;
   const ir::Type* type = nullptr;

@@ -321,10 +321,16 @@ bool Parser::ParseConstraints(std::vector<ir::TypeConstraint>& constraints) {
   do {
     if (Peek().kind != TokenKind::kIdent) return Unexpected("a relation", DiagnosticKind::kMissingName) != nullptr;
     Token name = Take();
-    ir::TypeConstraint constraint{std::string(name.text), {}, name.span};
+    ir::TypeConstraint constraint{std::string(name.text), {}, name.span, {}};
     if (PeekIs("(")) {
       ir::Span open = Take().span;
       while (!Accept(")")) {
+        if (AtAttr()) {
+          if (!ParseAttrs(constraint.attrs, open)) return false;
+          continue;
+        }
+        if (!constraint.attrs.empty())
+          return Unexpected("an attribute or `)`", DiagnosticKind::kPositionalAfterAttribute) != nullptr;
         const ir::Type* arg = ParseType();
         if (arg == nullptr) return false;
         constraint.args.push_back(arg);

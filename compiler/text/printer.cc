@@ -211,6 +211,7 @@ class Printer {
       const ir::TypeConstraint& constraint = function.constraints[i];
       absl::StrAppend(&out_, i == 0 ? " where " : ", ", constraint.relation, "(");
       List(constraint.args, [&](const ir::Type* arg) { out_ += ir::TypeToString(arg); });
+      PrintAttrs(constraint.attrs, !constraint.args.empty());
       out_ += ")";
     }
     out_ += " ";

@@ -64,6 +64,7 @@ const char* const kPrograms[] = {
     "%a; %c }) + %b } }",
     "type A { X(B[int32]), Y(List[A]) }\ntype B[T] { Z(T, A) }\ndef @main() -> A { Y(Cons(X(Z(1, Y(Nil))), Nil)) }",
     "def @main(%f: fn (int32) -> int32, %x: int32) { (Some<fn (int32) -> int32>(%f), (%x + 1 < %x) > (%x < 2)) }",
+    "def @f[A, B](%x: A) -> B where mean(A, B, axis=[0], keepdims=True), Identity(A, A) { @f(%x) }\ndef @main() { 1 }",
     "extern type Map[K, V]\ndef @main() { () }",
     "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
 };

@@ -29,6 +29,14 @@ class Checker {
   void CheckModule();
 
  private:
+  struct Global {
+    const ir::FuncType* type;
+    const ir::GlobalFunction* global;
+    bool is_checked = false;                  // the body was
+    std::vector<ir::GlobalExpr*> early_uses;  // before that
+    bool is_used_elsewhere = false;           // some of these are in other functions
+  };
+
   // What a value flows into, for the message if it does not fit: "argument 1 of `@f`".
   using Subject = absl::FunctionRef<std::string()>;
 
@@ -49,6 +57,11 @@ class Checker {
   void ReportUnsolved();
   void WriteBack();
   void CheckMatches();
+
+  // ---- derive_constraints.cc
+  class ConstraintDeriver;
+  void DeriveConstraints(Global& global);
+  bool IsUsedAtOwnParams(const Global& global);
 
   // ---- checker_expr.cc. `expected` is what the context asks for, or null; the result is the
   // expression's own type, which its caller makes flow there.
@@ -90,7 +103,7 @@ class Checker {
   const ir::FuncType* CalleeType(ir::Call* call);
   bool CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir::Call* call, std::vector<ir::TypeArg>* args);
   std::string CalleeName(const ir::Expr* callee);
-  Site ArgumentSite(const ir::Call* call, size_t i) const;
+  Site ArgumentSite(const ir::Call* call, size_t i);
 
   // ---- Flows and messages
   // `from` comes to `to`; reports "SUBJECT has type `..`; expected `..`" if it does not fit.
@@ -110,15 +123,10 @@ class Checker {
   int errors_before_;
   Solver solver_;
   RelationQueue relations_;
-  struct Global {
-    const ir::FuncType* type;
-    const ir::GlobalFunction* global;
-    bool is_checked = false;  // the body was
-  };
   absl::flat_hash_map<std::string_view, Global> globals_;
+  const Global* checking_ = nullptr;  // whose body is being checked
   absl::flat_hash_map<int, const ir::Type*> scalars_;
-  absl::flat_hash_map<std::string_view, ir::Attrs*> default_attrs_;  // of relations in constraints
-  std::vector<ir::TypeConstraint>* assumptions_ = nullptr;           // of the function being checked
+  std::vector<ir::TypeConstraint>* assumptions_ = nullptr;  // of the function being checked
 
   // What was typed, to write back.
   std::vector<ir::Expr*> exprs_;

@@ -5,6 +5,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
 #include "compiler/typing/checker.h"
+#include "compiler/typing/kind_check.h"
 
 namespace rvm::typing {
 
@@ -20,19 +21,6 @@ namespace {
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string Count(size_t n, std::string_view noun) { return absl::StrCat(n, " ", Abseil(noun), n == 1 ? "" : "s"); }
-
-// The argument that replaces a parameter by itself.
-TypeArg OwnArg(ir::Arena& arena, const ir::TypeParam& param) {
-  TypeArg arg;
-  arg.kind = param.kind;
-  switch (param.kind) {
-    case ir::Kind::kBaseType: arg.dtype = ir::DTypeTerm::OfParam(&param); break;
-    case ir::Kind::kShape: arg.shape = ir::ShapeTerm::OfParam(&param); break;
-    case ir::Kind::kShapeVar: arg.dim = Dim::Var(param.id, param.name); break;
-    default: arg.type = arena.New<ir::ParamType>(&param); break;
-  }
-  return arg;
-}
 
 // A name or a dtype between `<` and `>` is read as a type: what it is where `kind` is expected.
 TypeArg InKind(const TypeArg& arg, ir::Kind kind) {
@@ -94,19 +82,12 @@ bool Checker::CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir:
 }
 
 void Checker::QueueConstraints(const ir::FuncType& type, ir::Span span, const ir::Call* call) {
-  for (const ir::TypeConstraint& constraint : type.constraints) {
-    ops::TypeRelation holds = ops::FindRelation(constraint.relation);
-    if (holds == nullptr) continue;  // reported where it is declared
-    ir::Attrs*& attrs = default_attrs_[constraint.relation];
-    if (attrs == nullptr) {
-      attrs = solver_.arena().New<ir::Attrs>();
-      const ops::OpDef* op = ops::FindOp(constraint.relation);
-      if (op != nullptr) ops::CompleteAttrs(*op, constraint.span, *attrs, diagnostics_);
-    }
+  for (const ir::TypeConstraint& written : type.constraints) {
+    const auto& constraint = *solver_.arena().New<ir::TypeConstraint>(CompleteConstraint(written, diagnostics_));
     Relation relation;
     relation.name = constraint.relation;
-    relation.holds = holds;
-    relation.attrs = attrs;
+    relation.holds = ops::FindRelation(constraint.relation);
+    relation.attrs = &constraint.attrs;
     relation.args = constraint.args;
     relation.span = span;
     relation.is_constraint = true;
@@ -144,10 +125,14 @@ const ir::FuncType* Checker::GlobalType(ir::GlobalExpr* expr, std::vector<TypeAr
                        near.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(near), "`?")));
     return nullptr;
   }
-  const Global& global = found->second;
+  Global& global = found->second;
   // Polymorphic recursion needs a full signature: without, the function is used at its own parameters.
   if (!global.is_checked && args.empty() && solver_.HasHoles(global.type)) {
-    for (const ir::TypeParam* param : global.type->type_params) args.push_back(OwnArg(solver_.arena(), *param));
+    for (const ir::TypeParam* param : global.type->type_params) args.push_back(ir::OwnArg(solver_.arena(), *param));
+  }
+  if (!global.is_checked) {
+    global.early_uses.push_back(expr);
+    global.is_used_elsewhere |= checking_ != &global;
   }
   expr->type_args = std::move(args);
   return solver_.Instantiate(global.type, &expr->type_args);
@@ -261,7 +246,7 @@ const ir::FuncType* Checker::CalleeType(ir::Call* call) {
   return nullptr;
 }
 
-Checker::Site Checker::ArgumentSite(const ir::Call* call, size_t i) const {
+Checker::Site Checker::ArgumentSite(const ir::Call* call, size_t i) {
   const Expr* arg = call->args[i];
   Site site{DiagnosticKind::kArgumentTypeMismatch, arg->span, arg};
   if (const auto* constructor = DynCast<ir::ConstructorExpr>(call->callee)) {
@@ -273,7 +258,10 @@ Checker::Site Checker::ArgumentSite(const ir::Call* call, size_t i) const {
     auto found = globals_.find(global->name);
     if (found == globals_.end()) return site;
     site.declared = found->second.global->function->params[i]->span;
-    site.declared_what = "the parameter is declared here";
+    bool is_in_cycle = !found->second.is_checked && solver_.HasHoles(found->second.type);
+    site.declared_what = !is_in_cycle ? "the parameter is declared here"
+                                      : "the parameter is declared here; functions that call each other need result "
+                                        "types to be called at other type arguments than their own";
   }
   return site;
 }

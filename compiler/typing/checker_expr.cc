@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "compiler/typing/checker.h"
+#include "compiler/typing/kind_check.h"
 
 namespace rvm::typing {
 
@@ -284,7 +285,10 @@ void Checker::CheckBody(ir::Function* function, const ir::FuncType* type, const 
   auto* outer = assumptions_;
   if (!function->constraints.empty()) {
     // Relations keep a pointer to what may be assumed, so the list belongs to the arena.
-    auto* assumptions = solver_.arena().New<std::vector<ir::TypeConstraint>>(function->constraints);
+    auto* assumptions = solver_.arena().New<std::vector<ir::TypeConstraint>>();
+    for (const ir::TypeConstraint& constraint : function->constraints) {
+      assumptions->push_back(CompleteConstraint(constraint, diagnostics_));
+    }
     if (outer != nullptr) assumptions->insert(assumptions->end(), outer->begin(), outer->end());
     assumptions_ = assumptions;
   }

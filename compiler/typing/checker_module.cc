@@ -102,10 +102,13 @@ void Checker::DeclareFunction(const ir::GlobalFunction& global) {
 // Callees before callers, so that what a function without annotations returns is known.
 void Checker::CheckBodies() {
   for (size_t index : CalleesFirst(module_)) {
-    const ir::GlobalFunction& global = module_.functions[index];
-    CheckBody(global.function, static_cast<const ir::FuncType*>(global.function->type), nullptr, global.span,
-              [&] { return absl::StrCat("the body of `@", global.name, "`"); });
-    globals_.find(global.name)->second.is_checked = true;
+    const ir::GlobalFunction& function = module_.functions[index];
+    Global& global = globals_.find(function.name)->second;
+    checking_ = &global;
+    CheckBody(function.function, static_cast<const ir::FuncType*>(function.function->type), nullptr, function.span,
+              [&] { return absl::StrCat("the body of `@", function.name, "`"); });
+    DeriveConstraints(global);
+    global.is_checked = true;
   }
 }
 

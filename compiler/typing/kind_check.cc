@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::typing {
@@ -108,7 +109,10 @@ class KindChecker {
   void CheckConstraints(const std::vector<ir::TypeConstraint>& constraints) {
     for (const ir::TypeConstraint& constraint : constraints) {
       for (const Type* arg : constraint.args) CheckType(arg, constraint.span);
-      if (ops::FindRelation(constraint.relation) != nullptr) continue;
+      if (ops::FindRelation(constraint.relation) != nullptr) {
+        CompleteConstraint(constraint, diagnostics_);
+        continue;
+      }
       bool is_adt = std::any_of(module_.adts.begin(), module_.adts.end(),
                                 [&](const ir::AdtDef* adt) { return adt->name == constraint.relation; });
       if (is_adt) {
@@ -174,6 +178,18 @@ class KindChecker {
 };
 
 }  // namespace
+
+ir::TypeConstraint CompleteConstraint(ir::TypeConstraint constraint, diagnostics::Diagnostics& diagnostics) {
+  if (const ops::OpDef* op = ops::FindOp(constraint.relation)) {
+    ops::CompleteAttrs(*op, constraint.span, constraint.attrs, diagnostics);
+    return constraint;
+  }
+  for (const ir::Attr& attr : constraint.attrs.entries()) {
+    diagnostics.Error(attr.span, DiagnosticKind::kUnknownAttribute,
+                      absl::StrCat("`", constraint.relation, "` has no attribute `", attr.name, "`"));
+  }
+  return constraint;
+}
 
 bool CheckKinds(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   int before = diagnostics.errors();

@@ -189,7 +189,7 @@ void RelationQueue::Try(int32_t index, bool force) {
   Entry& entry = entries_[static_cast<size_t>(index)];
   std::vector<HoleUse> uses;
   bool is_project = entry.relation.project != nullptr;
-  Solve solve = is_project ? TryProject(entry, uses) : TryRelation(entry, uses, force);
+  Solve solve = is_project ? TryProject(entry, uses) : TryRelation(index, uses, force);
   for (const HoleUse& use : uses) solver_.Wait(use, index);
   switch (solve) {
     case Solve::kDone: entry.state = State::kDone; break;
@@ -228,15 +228,15 @@ bool RelationQueue::HoldsByAssumption(const Relation& relation, const std::vecto
   if (relation.assumptions == nullptr) return false;
   for (const ir::TypeConstraint& constraint : *relation.assumptions) {
     if (ops::FindRelation(constraint.relation) != relation.holds || constraint.args.size() != args.size() + 1) continue;
-    bool same = true;
+    bool same = constraint.attrs == *relation.attrs;
     for (size_t i = 0; i < args.size() && same; ++i) same = ir::TypesEqual(constraint.args[i], args[i]);
     if (same && solver_.Flow(constraint.args.back(), relation.result)) return true;
   }
   return false;
 }
 
-Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force) {
-  const Relation& relation = entry.relation;
+Solve RelationQueue::TryRelation(int32_t index, std::vector<HoleUse>& uses, bool force) {
+  const Relation& relation = entries_[static_cast<size_t>(index)].relation;
   std::vector<const Type*> args;
   bool open_dims = false;
   for (const Type* arg : relation.args) {
@@ -249,15 +249,16 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
   if (open_dims && !force) return Solve::kStuck;
   if (HoldsByAssumption(relation, args)) return Solve::kDone;
   std::vector<const ir::TypeParam*> params = ops::TensorParams(args);
-  if (!params.empty() && !HasOpenHole(args)) return TryGeneric(entry, uses, args, params);
+  if (!params.empty() && !HasOpenHole(args)) return TryGeneric(index, uses, args, params);
   Context context(solver_, diagnostics_, relation, std::move(args));
   Solve solve = relation.holds(context);
   return context.failed() ? Solve::kFailed : solve;
 }
 
 // The result of one instance may be what no other has; then it is known only if the program says what it is.
-Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
+Solve RelationQueue::TryGeneric(int32_t index, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
                                 const std::vector<const ir::TypeParam*>& params) {
+  Entry& entry = entries_[static_cast<size_t>(index)];
   const Relation& relation = entry.relation;
   std::vector<const Literal*> values;
   for (size_t i = 0; relation.call != nullptr && i < relation.call->args.size(); ++i) {
@@ -268,7 +269,10 @@ Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const 
       ops::DeriveGenericResult(relation.holds, *relation.attrs, args, values, params, solver_.arena());
   if (result.answer == ops::GenericResult::Answer::kDepends) {
     std::vector<const Type*> known = {solver_.Resolve(relation.result, &uses)};
-    return HasOpenHole(known) ? Solve::kStuck : Solve::kDone;
+    if (!HasOpenHole(known)) return Solve::kDone;
+    entry.form = result.type;
+    if (entry.form != nullptr) dependents_.push_back(index);
+    return Solve::kStuck;
   }
   if (result.answer == ops::GenericResult::Answer::kKnown) {
     Context context(solver_, diagnostics_, relation, args);
@@ -287,6 +291,28 @@ Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const 
   }
   Solve solve = relation.holds(context);
   return solve == Solve::kDone ? Solve::kStuck : Solve::kFailed;
+}
+
+std::optional<RelationQueue::Dependent> RelationQueue::TakeDependent() {
+  while (!dependents_.empty()) {
+    int32_t index = dependents_.front();
+    dependents_.pop_front();
+    const Entry& entry = entries_[static_cast<size_t>(index)];
+    if (entry.state != State::kStuck) continue;
+    Dependent dependent{index, &entry.relation, {}, entry.form};
+    for (const Type* arg : entry.relation.args) dependent.args.push_back(solver_.Resolve(arg));
+    return dependent;
+  }
+  return std::nullopt;
+}
+
+void RelationQueue::Determine(int32_t index, const Type* result) {
+  Entry& entry = entries_[static_cast<size_t>(index)];
+  Context context(solver_, diagnostics_, entry.relation, {});
+  bool fits = context.Unify(result, entry.relation.result);
+  entry.state = fits ? State::kDone : State::kFailed;
+  if (!fits) solver_.Poison(entry.relation.result);
+  Drain();
 }
 
 void RelationQueue::ReportStuck() {

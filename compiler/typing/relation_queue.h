@@ -7,6 +7,7 @@
 #define RVM_COMPILER_TYPING_RELATION_QUEUE_H_
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,17 @@ class RelationQueue {
   void Drain();
   // Tries relations that are held back only by open dims; returns whether one moved.
   bool Force();
+  // A relation whose result depends on what type parameters stand for and is not known from elsewhere.
+  struct Dependent {
+    int32_t index;
+    const Relation* relation;
+    std::vector<const ir::Type*> args;  // resolved
+    const ir::Type* form;               // of the result, with holes (ops/generic_type.h)
+  };
+  // The next that was found since the last call; none if all were given.
+  std::optional<Dependent> TakeDependent();
+  // Gives a dependent relation its result.
+  void Determine(int32_t index, const ir::Type* result);
   // Reports those that are still stuck, unless their types hold errors.
   void ReportStuck();
 
@@ -51,6 +63,7 @@ class RelationQueue {
     Relation relation;
     State state = State::kStuck;
     bool queued = false;
+    const ir::Type* form = nullptr;  // see Dependent
   };
   class Context;
 
@@ -58,9 +71,9 @@ class RelationQueue {
   void EnqueueWoken();
   void Try(int32_t index, bool force);
   ops::Solve TryProject(Entry& entry, std::vector<HoleUse>& uses);
-  ops::Solve TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force);
+  ops::Solve TryRelation(int32_t index, std::vector<HoleUse>& uses, bool force);
   // Where shapes or dtypes of `args` are the type parameters `params`.
-  ops::Solve TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const ir::Type*>& args,
+  ops::Solve TryGeneric(int32_t index, std::vector<HoleUse>& uses, const std::vector<const ir::Type*>& args,
                         const std::vector<const ir::TypeParam*>& params);
   bool HoldsByAssumption(const Relation& relation, const std::vector<const ir::Type*>& args);
 
@@ -68,6 +81,7 @@ class RelationQueue {
   diagnostics::Diagnostics& diagnostics_;
   std::deque<Entry> entries_;
   std::deque<int32_t> queue_;
+  std::deque<int32_t> dependents_;
 };
 
 }  // namespace rvm::typing
