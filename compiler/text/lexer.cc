@@ -19,6 +19,15 @@ constexpr std::array<std::string_view, 8> kTwoCharPuncts = {"->", "=>", "==", "!
 constexpr std::string_view kMetadataMark = "#[metadata]";
 constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
 
+// What stands for an operator of other languages.
+absl::string_view HintFor(char c) {
+  switch (c) {
+    case '%': return "; the remainder is `mod(%a, %b)`";
+    case '^': return "; expected `power(%a, %b)` or `bitwise_xor(%a, %b)`";
+    default: return "";
+  }
+}
+
 class Lexer {
  public:
   Lexer(uint32_t source, diagnostics::Diagnostics& diagnostics, std::vector<Comment>* comments)
@@ -112,7 +121,7 @@ class Lexer {
     while ((static_cast<unsigned char>(At(end)) & 0xc0) == 0x80) ++end;  // the rest of a UTF-8 character
     diagnostics_.Error(
         SpanOf(begin, end), DiagnosticKind::kBadCharacter,
-        absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`"));
+        absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`", HintFor(c)));
     at_ = end;
   }
 

@@ -4,6 +4,8 @@
 // statement may have several errors. After an error of the grammar reading goes on behind the
 // statement's `;`, or with the next definition.
 
+#include <span>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
@@ -27,6 +29,36 @@ bool IsClosing(const Token& token) {
   return token.kind == TokenKind::kPunct && (token.text == ")" || token.text == "]" || token.text == "}");
 }
 bool StartsDefinition(const Token& token) { return token.kind == TokenKind::kIdent && token.text == "def"; }
+
+// What other languages write, and what Relay has for it.
+struct Habit {
+  std::string_view text;
+  std::string_view hint;
+};
+constexpr Habit kHabitsBehindExpressions[] = {
+    {"[",
+     "brackets do not index: `take(%x, 0, axis=0)` is an element of a tensor, `strided_slice(%x, begin=[0], end=[2])` "
+     "a "
+     "range, `%t.0` a field of a tuple"},
+    {"=", "`let %x = 1;` binds a name, `%r := 1` writes to a reference, `==` compares"},
+    {"&", "`logical_and(%a, %b)` is true where both are, `bitwise_and(%a, %b)` is of integers"},
+    {"and", "`logical_and(%a, %b)` is true where both are"},
+    {"or", "`logical_or(%a, %b)` is true where one is"},
+};
+constexpr Habit kHabitsAsExpressions[] = {
+    {"[", "a list is `Cons(1, Cons(2, Nil))`, a tensor `Constant([1, 2], (2), int32)`, a tuple `(1, 2)`"},
+    {"for", "a loop is a function that calls itself"},
+    {"while", "a loop is a function that calls itself"},
+    {"return", "a block gives its last expression"},
+    {"not", "`logical_not(%a)` is true where the other is not"},
+    {"lambda", "`fn (%x) { %x + 1 }` is a function without a name"},
+};
+
+void AddHint(diagnostics::Diagnostic& diagnostic, std::span<const Habit> habits, std::string_view saw) {
+  for (const Habit& habit : habits) {
+    if (habit.text == saw) diagnostic.AddNote({}, std::string(habit.hint));
+  }
+}
 
 // Whether an expression may start with `token`.
 bool StartsExpression(const Token& token) {
@@ -67,7 +99,8 @@ std::string Parser::Saw() const {
 }
 
 std::nullptr_t Parser::Unexpected(std::string_view expected, DiagnosticKind kind) {
-  Error(Peek().span, kind, absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected)));
+  auto& diagnostic = Error(Peek().span, kind, absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected)));
+  if (expected == "an expression") AddHint(diagnostic, kHabitsAsExpressions, Peek().text);
   return nullptr;
 }
 
@@ -78,9 +111,10 @@ bool Parser::Expect(std::string_view text, DiagnosticKind kind) {
 }
 
 std::nullptr_t Parser::Unclosed(std::string_view close, ir::Span open) {
-  Error(Peek().span, DiagnosticKind::kMissingClosingBracket,
-        absl::StrCat("saw ", Saw(), "; expected `", Abseil(close), "`"))
-      .AddNote(open, "it closes this");
+  auto& diagnostic = Error(Peek().span, DiagnosticKind::kMissingClosingBracket,
+                           absl::StrCat("saw ", Saw(), "; expected `", Abseil(close), "`"));
+  diagnostic.AddNote(open, "it closes this");
+  if (close == "}") AddHint(diagnostic, kHabitsBehindExpressions, Peek().text);
   return nullptr;
 }
 
@@ -94,8 +128,9 @@ bool Parser::Separator(std::string_view close, ir::Span open) {
 
 void Parser::UnendedStatement() {
   ir::Span last = tokens_[at_ == source_.begin ? at_ : at_ - 1].span;
-  Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
-        absl::StrCat("saw ", Saw(), "; expected `;` before it"));
+  auto& diagnostic = Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
+                           absl::StrCat("saw ", Saw(), "; expected `;` before it"));
+  AddHint(diagnostic, kHabitsBehindExpressions, Peek().text);
 }
 
 void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what, ir::Span first) {
@@ -106,9 +141,10 @@ void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what
 void Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what, std::string_view name,
                      std::vector<std::string_view> known) {
   std::string_view near = NearestName(name, known);
-  Error(span, kind,
-        absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
-                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+  auto& diagnostic = Error(span, kind,
+                           absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
+                                        near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+  if (kind == DiagnosticKind::kUnknownOperator) AddHint(diagnostic, kHabitsAsExpressions, name);
 }
 
 void Parser::UnknownVariable(const Token& name) {
