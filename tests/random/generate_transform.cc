@@ -13,7 +13,8 @@ namespace {
 std::string ListText(const std::vector<int64_t>& items) { return absl::StrCat("[", absl::StrJoin(items, ", "), "]"); }
 
 // Polymorphic functions by number; the operators in them are typed for all shapes and dtypes at once. Those from
-// kFirstComparing on compare elements, which only exact ones bear.
+// kFirstComparing on compare elements, which only exact ones bear; those from kFirstDerived on have constraints that
+// inference finds.
 constexpr const char* kGenericBodies[] = {
     "[S: Shape, T: BaseType](%x: Tensor[S, T]) -> Tensor[S, T] { let %y = reshape_like(%x, %x); copy(%y) }",
     "[S: Shape, T: BaseType](%x: Tensor[S, T]) -> Tensor[S, T] { where(zeros_like(%x) == %x, %x, %x) }",
@@ -23,8 +24,13 @@ constexpr const char* kGenericBodies[] = {
     "[S: Shape, T: BaseType](%x: Tensor[S, T]) -> Tensor[S, T] { where(%x == max(%x), %x, zeros_like(%x)) }",
     "[S: Shape, T: BaseType](%x: Tensor[S, T]) -> Tensor[S, T] "
     "{ let %low = min(%x); let %f = fn [R: Shape](%y: Tensor[R, T]) -> Tensor[R, T] { maximum(%y, %low) }; %f(%x) }",
+    "[S: Shape, T: BaseType](%x: Tensor[S, T]) { squeeze(expand_dims(%x, axis=0), axis=[0]) }",
+    "[S: Shape, T: BaseType](%x: Tensor[S, T]) { let %two = stack((%x, %x), axis=0); take(%two, 1, axis=0) }",
+    "[S: Shape, T: BaseType](%n: int32, %x: Tensor[S, T]) -> Tensor[S, T] "
+    "{ let %p = split(stack((%x, %x), axis=-1), indices_or_sections=2, axis=-1); "
+    "if (%n <= 0) { squeeze(%p.1, axis=[-1]) } else { @NAME(%n - 1, %x) } }",
 };
-constexpr int kFirstComparing = 4;
+constexpr int kFirstComparing = 4, kFirstDerived = 6;
 
 }  // namespace
 
@@ -41,8 +47,10 @@ std::string Generator::GenericHelper(int number) {
 // A call of a function that takes any shape and dtype.
 std::string Generator::CallGeneric(const TypeRef& type, int depth) {
   bool is_exact = !smooth_ || !type->dtype.is_float();
-  int number = dice_.Pick(is_exact ? static_cast<int>(std::size(kGenericBodies)) : kFirstComparing);
-  std::string first = number == 2   ? absl::StrCat(dice_.Pick(3), ", ")
+  constexpr int kNumComparing = kFirstDerived - kFirstComparing;
+  int number = dice_.Pick(static_cast<int>(std::size(kGenericBodies)) - (is_exact ? 0 : kNumComparing));
+  if (!is_exact && number >= kFirstComparing) number += kNumComparing;
+  std::string first = number == 2 || number == 8 ? absl::StrCat(dice_.Pick(3), ", ")
                       : number == 3 ? absl::StrCat(FunctionLiteral(FunctionOf({type}, type), depth - 1), ", ")
                                     : "";
   return absl::StrCat(GenericHelper(number), "(", first, Expr(type, depth - 1), ")");
