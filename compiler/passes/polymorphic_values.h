@@ -72,13 +72,14 @@ class PolymorphicTypes {
 
   // Two lowered types have the same values: equal but for dims that are not constant.
   bool SameValues(const ir::Type* a, const ir::Type* b) { return a == b || KeyOf(a) == KeyOf(b); }
+  // The same for types with the same values.
+  std::string KeyOf(const ir::Type* type);
 
  private:
   const ir::Type* LowerOnThisStack(const ir::Type* type);
   const ir::Type* LowerFunction(const ir::FuncType& type);
   const ir::Type* LowerAdt(const ir::AdtType& type);
   const ir::AdtDef* LowerDefinition(const ir::AdtDef* adt);
-  std::string KeyOf(const ir::Type* type);
   void AppendKey(const ir::Type* type, std::string& key);
   void AppendFunctionKey(const ir::FuncType& type, std::string& key);
 
@@ -101,10 +102,6 @@ class PolymorphicTypes {
   std::vector<ir::AdtDef*> new_adts_;
   absl::flat_hash_set<const ir::TypeParam*> open_params_;  // of lowered definitions: they stay
 };
-
-// Puts an instance where a polymorphic value comes to a place of a function type. Refuses where a
-// value would have to be rebuilt: a list of polymorphic functions as a list of others.
-ir::Module FitValues(const ir::Module& module, PolymorphicTypes& types);
 
 }  // namespace rvm::passes
 

@@ -10,9 +10,11 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/fit_values.h"
 #include "compiler/passes/instance_operator.h"
 #include "compiler/passes/polymorphic_values.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/uniform_types.h"
 
 namespace rvm::passes {
 namespace {
@@ -542,12 +544,15 @@ Expr* Specializer::RewriteNode(Expr* expr) {
 
 absl::StatusOr<ir::Module> Specialize(const ir::Module& module, const std::vector<std::string>& entries,
                                       diagnostics::Diagnostics& diagnostics) {
+  UniformModule uniform = GiveUniformTypes(module, entries, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   PolymorphicTypes types(*module.arena, diagnostics);
   for (;;) {
     types.BeginRun();
-    RVM_ASSIGN_OR_RETURN(ir::Module result, Specializer(module, types, diagnostics).Run(entries));
-    if (types.used() && !types.grew()) {
-      result = FitValues(result, types);
+    if (uniform.universal != nullptr) uniform.universal->constructors.clear();
+    RVM_ASSIGN_OR_RETURN(ir::Module result, Specializer(uniform.module, types, diagnostics).Run(entries));
+    if ((types.used() || uniform.universal != nullptr) && !types.grew()) {
+      result = FitValues(result, types, uniform.universal);
       RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
     }
     if (!types.grew()) return result;

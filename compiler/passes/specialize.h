@@ -20,7 +20,8 @@ namespace rvm::passes {
 // Attributes of functions are dropped: `Primitive=1` of a program says how the compiler that wrote it fused operators,
 // of ours that the body is a kernel.
 //
-// A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h).
+// A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h). Type parameters that
+// come back to themselves larger are one type (uniform_types.h).
 //
 // Operators on shapes and dtypes that were type parameters are checked for each instance, as type inference could
 // only say what holds for most (ops/generic_type.h).

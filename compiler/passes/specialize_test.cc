@@ -166,6 +166,75 @@ def @use(%f: (fn (int32) -> int32, fn (bool) -> bool), %x_1: int32) -> (int32, b
   (%f.0(%x_1), %f.1(True))
 }
 )"},
+    {"TypesWithoutEndHaveOneForm", "specialize", 0,
+     R"(
+type Perfect[A] { Zero(A), Succ(Perfect[(A, A)]), }
+def @left[A](%t: Perfect[A]) -> A {
+  match (%t) { Zero(%a) => %a, Succ(%u) => match (@left(%u)) { (%a, _) => %a } }
+}
+def @main(%x: int32) -> int32 { @left(Succ(Zero((%x, 2)))) }
+)",
+     R"(def @main(%x: int32) -> int32 {
+  @convert 2(@left(Succ(Zero(@convert 1((%x, 2))))))
+}
+
+def @left(%t: Perfect) -> any type {
+  match (%t) {
+    Zero(%a) => %a,
+    Succ(%u) => match (@convert 3(@left(%u))) {
+      (%a_1, _) => %a_1,
+    },
+  }
+}
+
+def @convert 1(%x_1: (int32, int32)) -> any type {
+  any (any type, any type)(@convert 4(%x_1.0), @convert 4(%x_1.1))
+}
+
+def @convert 2(%x_2: any type) -> int32 {
+  match (%x_2) {
+    any int32(%x_3) => %x_3,
+  }
+}
+
+def @convert 3(%x_4: any type) -> (any type, any type) {
+  match (%x_4) {
+    any (any type, any type)(%x_5, %x_6) => (%x_5, %x_6),
+  }
+}
+
+def @convert 4(%x_7: int32) -> any type {
+  any int32(%x_7)
+}
+)"},
+    {"OtherTypeParametersAreCopiedBesideThem", "specialize", 0,
+     R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @grow[A, B](%x: A, %y: B, %n: int32) -> List[B] {
+  if (%n == 0) { Cons(%y, Nil) } else { @grow(Cons(%x, Nil), %y, %n - 1) }
+}
+def @main(%x: int32) -> List[bool] { @grow(%x, True, %x) }
+)",
+     R"(def @main(%x: int32) -> List[bool] {
+  @grow[bool](@convert 1(%x), True, %x)
+}
+
+def @grow[bool](%x_1: any type, %y: bool, %n: int32) -> List[bool] {
+  if (%n == 0) {
+    Cons(%y, Nil)
+  } else {
+    @grow[bool](@convert 2(Cons(%x_1, Nil)), %y, %n - 1)
+  }
+}
+
+def @convert 1(%x_2: int32) -> any type {
+  any int32(%x_2)
+}
+
+def @convert 2(%x_3: List[any type]) -> any type {
+  any List[any type](%x_3)
+}
+)"},
     {"OperatorsOnTypeParametersAreCheckedPerInstance", "specialize", 0,
      R"(
 def @f[S: Shape](%x: Tensor[S, float32]) -> Tensor[S, float32] { %x + Constant([1, 2], (2), float32) }
