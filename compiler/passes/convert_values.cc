@@ -133,7 +133,7 @@ const Type* ValueConverter::BoxedForm(const Type* type) {
 const ir::Constructor* ValueConverter::BoxOf(const Type* type) {
   const Type* form = BoxedForm(type);
   if (form == nullptr) return nullptr;
-  const ir::Constructor*& known = boxes_[types_.KeyOf(form)];
+  const ir::Constructor*& known = boxes_[absl::StrCat(types_.KeyOf(form), " ", ir::TypeToString(form))];
   if (known != nullptr) return known;
   auto* constructor = arena_.New<ir::Constructor>();
   constructor->name = absl::StrCat("any ", ir::TypeToString(form));

@@ -38,7 +38,8 @@ std::string Generator::Expr(const TypeRef& type, int depth) {
   if (choice < 44) text = CallGlobal(type, depth);
   if (choice >= 44 && choice < 49) return CallClosure(type, depth);
   if (choice >= 49 && choice < 52) return Project(type, depth);
-  if (choice >= 52 && choice < 55)
+  // (What stands for a parameter that grows is not in a reference.)
+  if (choice >= 52 && choice < 55 && !grows_)
     return absl::StrCat("ref_read(", Annotated(Expr(RefOf(type), depth - 1), RefOf(type)), ")");
   if (choice >= 55 && choice < 60) text = Effect(type, depth);
   if (choice >= 60 && choice < 74) text = CallRecursive(type, depth);
@@ -251,6 +252,13 @@ std::string Generator::CallRecursive(const TypeRef& type, int depth) {
   Bindings own;
   for (const std::string& param : callee.type_params) own.types[param] = Param(param);
   own.dims = {{"n", "n"}, {"m", "m"}};
+  // Or at larger types, if it counts its calls and its result does not tell.
+  if (grows_ && !callee.type_params.empty() && IsScalar(callee.params[0]) && dice_.Chance(80)) {
+    Bindings larger = own;
+    TypeRef& type_of_param = larger.types[dice_.Of(callee.type_params)];
+    if (!IsAnyTensor(type_of_param->text)) type_of_param = Larger(type_of_param);
+    if (Same(Substitute(callee.result, larger), type)) own = larger;
+  }
   // One call in a body is enough for most; more make trees of calls.
   std::vector<Signature> outer = recursive_;
   if (dice_.Chance(70)) recursive_.clear();

@@ -50,7 +50,7 @@ Generator::Signature Generator::RandomSignature(const std::string& name, bool is
     signature.name = name;
     return signature;
   }
-  if (!is_entry && dice_.Chance(35)) {
+  if (!is_entry && dice_.Chance(grows_ ? 70 : 35)) {
     signature.type_params = {"A"};
     if (dice_.Chance(30)) signature.type_params.push_back("B");
     // A value of each, so that a result can be made.
@@ -131,6 +131,8 @@ void Generator::MakeFunction() {
   // Half of the polymorphic ones keep their type, which others may have as well.
   bool keeps_type = !signature.type_params.empty() && dice_.Chance(50);
   int form = keeps_type ? 9 : dice_.Pick(10);
+  // Those that count may call themselves at larger types.
+  if (grows_ && !signature.type_params.empty()) form = 0;
   if (form < 3) signature.params.insert(signature.params.begin(), Scalar(kInt32));
   if (form >= 3 && form < 6) {
     TypeRef recursive = RandomAdtType(1);

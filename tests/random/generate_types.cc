@@ -11,10 +11,10 @@ namespace {
 const DataType kAllDTypes[] = {kInt8,   kInt16,   kInt64,   kUInt8,   kUInt16,  kUInt32,
                                kUInt64, kFloat32, kFloat64, kFloat16, kBFloat16};
 
-bool HoldsFunction(const TypeRef& type) {
-  if (type->form == TypeForm::kFunction || (type->adt != nullptr && type->adt->holds_functions)) return true;
+bool HasNoText(const TypeRef& type) {
+  if (type->form == TypeForm::kFunction || (type->adt != nullptr && type->adt->has_no_text)) return true;
   for (const TypeRef& part : type->parts) {
-    if (HoldsFunction(part)) return true;
+    if (HasNoText(part)) return true;
   }
   return false;
 }
@@ -24,6 +24,7 @@ bool HoldsFunction(const TypeRef& type) {
 Generator::Generator(uint64_t seed) : dice_(seed) {
   smooth_ = dice_.Chance(40);
   polymorphic_values_ = dice_.Chance(50);
+  grows_ = dice_.Chance(25);
   dtypes_ = {kInt32, kBool, kFloat32};
   for (int i = 0; i < 2; ++i) dtypes_.push_back(kAllDTypes[dice_.Pick(std::size(kAllDTypes))]);
 }
@@ -41,13 +42,14 @@ void Generator::MakeAdts() {
     Adt adt;
     adt.name = absl::StrCat("T", i);
     for (int p = dice_.Pick(3); p > 0; --p) adt.params.push_back(absl::StrCat("A", p));
+    adt.is_endless = adt.has_no_text = grows_ && !adt.params.empty() && dice_.Chance(60);
     adts_.push_back(adt);
     Adt& made = adts_.back();
     for (int c = 0, constructors = 1 + dice_.Pick(4); c < constructors; ++c) {
       Adt::Constructor constructor{absl::StrCat("C", i, "_", c), {}};
       for (int f = dice_.Pick(4); f > 0; --f) constructor.fields.push_back(FieldType(made, c > 0));
       for (const TypeRef& field : constructor.fields) {
-        made.holds_functions |= HoldsFunction(field);
+        made.has_no_text |= HasNoText(field);
         made.holds_polymorphic |= HoldsPolymorphic(field);
       }
       made.constructors.push_back(std::move(constructor));
@@ -70,9 +72,13 @@ TypeRef Generator::FieldType(const Adt& adt, bool may_recurse) {
   if (may_recurse && dice_.Chance(35)) {
     std::vector<TypeRef> args;
     for (const std::string& param : adt.params) args.push_back(Param(param));
+    if (adt.is_endless && dice_.Chance(70)) {
+      TypeRef& arg = args[static_cast<size_t>(dice_.Pick(static_cast<int>(args.size())))];
+      arg = Larger(arg);
+    }
     TypeRef self = AdtOf(&adt, args);
     if (dice_.Chance(15)) return AdtOf(&adts_[static_cast<size_t>(dice_.Pick(2))], {self});
-    if (dice_.Chance(8)) return RefOf(self);
+    if (!grows_ && dice_.Chance(8)) return RefOf(self);
     return self;
   }
   if (!adt.params.empty() && dice_.Chance(60)) {
@@ -89,6 +95,12 @@ TypeRef Generator::FieldType(const Adt& adt, bool may_recurse) {
   }
   if (polymorphic_values_ && adt.params.empty() && dice_.Chance(12)) return RandomPolymorphic();
   return dice_.Chance(70) ? RandomScalar() : RandomTensor();
+}
+
+// A type with `type` as a proper part.
+TypeRef Generator::Larger(const TypeRef& type) {
+  if (dice_.Chance(50)) return TupleOf({type, type});
+  return dice_.Chance(50) ? TupleOf({Scalar(kInt32), type}) : TupleOf({FunctionOf({Scalar(kInt32)}, type), type});
 }
 
 TypeRef Generator::RandomScalar() {

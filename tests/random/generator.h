@@ -59,6 +59,7 @@ class Generator {
 
   // ---- generate_types.cc
   void MakeAdts();
+  TypeRef Larger(const TypeRef& type);
   TypeRef RandomScalar();
   TypeRef RandomTensor();
   TypeRef RandomType(int depth);
@@ -146,6 +147,7 @@ class Generator {
   Dice dice_;
   bool smooth_ = false;              // floats are approximate
   bool polymorphic_values_ = false;  // functions with type parameters are values
+  bool grows_ = false;               // types hold themselves, and functions call themselves, at larger types
   std::vector<DataType> dtypes_;
   std::deque<Adt> adts_;
   std::vector<Signature> functions_;

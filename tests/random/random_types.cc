@@ -145,7 +145,7 @@ bool IsData(const TypeRef& type) {
   for (const TypeRef& part : type->parts) {
     if (!IsData(part)) return false;
   }
-  return type->adt == nullptr || !type->adt->holds_functions;
+  return type->adt == nullptr || !type->adt->has_no_text;
 }
 
 bool HoldsPolymorphic(const TypeRef& type) {

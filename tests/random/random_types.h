@@ -43,7 +43,8 @@ struct Adt {
   std::vector<std::string> params;
   std::vector<Constructor> constructors;  // values of the first need no value of the ADT itself
   bool is_prelude = false;
-  bool holds_functions = false;  // in some field, whatever the arguments
+  bool is_endless = false;   // holds itself at larger types
+  bool has_no_text = false;  // endless, or a function in some field, whatever the arguments
   bool holds_polymorphic = false;
 };
 
