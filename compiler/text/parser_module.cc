@@ -270,13 +270,18 @@ void Parser::ParseAll() {
   }
 }
 
-// The definition that begins here, if it is of a type as `adts` says; else goes behind it.
+// The definition that begins here, if it is of a type as `adts` says; else goes behind it. Types come first.
 void Parser::ParseDefinition(bool adts) {
-  if ((IsAdtKeyword(Peek().text) || PeekIs("extern")) != adts) {
+  size_t begin = at_;
+  bool is_adt = IsAdtKeyword(Peek().text) || PeekIs("extern");
+  if (auto adt = adt_ends_.find(begin); is_adt && adt != adt_ends_.end()) {
+    at_ = adt->second;
+  } else if (is_adt != adts) {
     Take();
     SkipDefinition();
   } else if (adts) {
     ParseAdt();
+    adt_ends_[begin] = at_;
   } else if (PeekIs("def")) {
     ParseDef();
   } else if (PeekIs("free_var")) {

@@ -207,6 +207,7 @@ class Parser {
     std::vector<ir::TypeParam*> params;
   };
   absl::flat_hash_map<const ir::AdtDef*, AdtHead> adt_heads_;
+  absl::flat_hash_map<size_t, size_t> adt_ends_;  // of those that were read, from their first token: that behind them
   absl::flat_hash_map<std::string, ir::Constructor*> constructors_;
 };
 

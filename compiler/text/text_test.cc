@@ -167,6 +167,15 @@ TEST(Prelude, IsNotTheRestOfAnUnfinishedText) {
   }
 }
 
+TEST(Parser, ReadsWhatStandsBehindATypeDefinition) {
+  Parsed parsed("type T { A, B } match (A) { A => 1, B => 2 }");
+  ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+  EXPECT_NE(parsed.module.FindFunction("main"), nullptr);
+  for (const char* text : {"type T { A } )", "type T { A } B", "type T[A] ( { A }", "extern type T A"}) {
+    EXPECT_FALSE(Parsed(text).ok) << text;
+  }
+}
+
 TEST(Parser, GoesOnBehindAnErroneousDefinition) {
   Parsed parsed("def @a() { %x } def @b() { %y } def @c() { 1 }");
   EXPECT_EQ(parsed.diagnostics.errors(), 2);
