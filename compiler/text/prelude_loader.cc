@@ -97,6 +97,22 @@ absl::flat_hash_set<std::string> DefinedNames(std::span<const Token> tokens, con
   return names;
 }
 
+// Of each token: does it stand for or in the value of an attribute, as in `axis=None` and `axes=[None, 1]`?
+std::vector<bool> AttributeValues(std::span<const Token> tokens) {
+  std::vector<bool> is_value(tokens.size());
+  std::vector<bool> brackets;  // open ones that are values
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    bool is_behind_name = i > 1 && tokens[i - 1].text == "=" && tokens[i - 2].kind == TokenKind::kIdent;
+    is_value[i] = is_behind_name || (!brackets.empty() && brackets.back());
+    if (token.kind != TokenKind::kPunct) continue;
+    if (token.text == "(" || token.text == "[" || token.text == "{") brackets.push_back(is_value[i]);
+    bool closes = token.text == ")" || token.text == "]" || token.text == "}";
+    if (closes && !brackets.empty()) brackets.pop_back();
+  }
+  return is_value;
+}
+
 }  // namespace
 
 std::string NeededPrelude(std::span<const Token> tokens, const ir::Module& module) {
@@ -112,6 +128,7 @@ std::string NeededPrelude(std::span<const Token> tokens, const ir::Module& modul
     known.insert(definition.defines.begin(), definition.defines.end());
     if (needed.insert(found->second).second) work.push_back(found->second);
   };
+  std::vector<bool> is_value = AttributeValues(tokens);
   // Types before constructors: `Optional` decides whose `Some` is meant.
   for (bool types : {true, false}) {
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -119,8 +136,8 @@ std::string NeededPrelude(std::span<const Token> tokens, const ir::Module& modul
       // `name=` is an attribute and `a.b` an operator, none of ours.
       bool is_other = i + 1 < tokens.size() && (tokens[i + 1].text == "=" || tokens[i + 1].text == ".");
       if (is_other || (i > 0 && tokens[i - 1].text == ".")) continue;
-      // `None` is an attribute's value, too: behind `=` it is no constructor.
-      if (i > 1 && tokens[i - 1].text == "=" && tokens[i - 2].kind == TokenKind::kIdent) continue;
+      // `None` is an attribute's value, too.
+      if (is_value[i]) continue;
       std::string name = NameOf(tokens[i]);
       auto found = index.by_name.find(name);
       if (found == index.by_name.end()) continue;

@@ -141,6 +141,12 @@ TEST(Prelude, OnlyWhatIsMentionedIsLoaded) {
   EXPECT_EQ(parsed.module.functions.size(), 3u);  // length, foldl, main
 }
 
+TEST(Prelude, AttributesMentionNothing) {
+  EXPECT_TRUE(Parsed("def @main(%x: int32) { f(%x, a=None, b=[1, None], c=((None,),)) }").module.adts.empty());
+  EXPECT_EQ(Parsed("def @main(%x: int32) { let %a = (None, 1); %a }").module.adts.size(), 1u);
+  EXPECT_EQ(Parsed("def @main(%x: int32) { copy((%x, None), a=[None]) }").module.adts.size(), 1u);
+}
+
 TEST(Prelude, OwnDefinitionsComeFirst) {
   Parsed parsed(
       "type List[A] { Nil, Cons(A, List[A]) } def @main() -> List[int32] { @map(fn (%x: int32) { %x }, Nil) }");
