@@ -103,7 +103,9 @@ std::vector<bool> AttributeValues(std::span<const Token> tokens) {
   std::vector<bool> brackets;  // open ones that are values
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
-    bool is_behind_name = i > 1 && tokens[i - 1].text == "=" && tokens[i - 2].kind == TokenKind::kIdent;
+    // A name behind anything but these is a type: `let %x: A = None`.
+    bool is_behind_name = i > 2 && tokens[i - 1].text == "=" && tokens[i - 2].kind == TokenKind::kIdent &&
+                          (tokens[i - 3].text == "(" || tokens[i - 3].text == ",");
     is_value[i] = is_behind_name || (!brackets.empty() && brackets.back());
     if (token.kind != TokenKind::kPunct) continue;
     if (token.text == "(" || token.text == "[" || token.text == "{") brackets.push_back(is_value[i]);

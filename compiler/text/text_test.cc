@@ -145,6 +145,7 @@ TEST(Prelude, AttributesMentionNothing) {
   EXPECT_TRUE(Parsed("def @main(%x: int32) { f(%x, a=None, b=[1, None], c=((None,),)) }").module.adts.empty());
   EXPECT_EQ(Parsed("def @main(%x: int32) { let %a = (None, 1); %a }").module.adts.size(), 1u);
   EXPECT_EQ(Parsed("def @main(%x: int32) { copy((%x, None), a=[None]) }").module.adts.size(), 1u);
+  EXPECT_EQ(Parsed("def @f[A](%x: A) { let %y: A = { let %z: A = None; (%z, Nil) }; %y }").module.adts.size(), 2u);
 }
 
 TEST(Prelude, OwnDefinitionsComeFirst) {

@@ -283,7 +283,11 @@ std::string Generator::CallWith(const Signature& signature, Bindings bindings, i
     if (args.empty() && !signature.first_args.empty()) {
       args.push_back(dice_.Of(signature.first_args));
     } else {
-      args.push_back(Expr(Substitute(param, bindings), depth - 1));
+      TypeRef type = Substitute(param, bindings);
+      std::string arg = Expr(type, depth - 1);
+      // In the place of a parameter nothing says at what type a polymorphic function is meant.
+      bool is_open = type->form == TypeForm::kFunction && param->form != TypeForm::kFunction;
+      args.push_back(is_open ? Annotated(arg, type) : arg);
     }
   }
   return absl::StrCat(signature.name, "(", absl::StrJoin(args, ", "), ")");
