@@ -11,7 +11,6 @@ namespace {
 
 // Ids that a u16 operand can name, and a bound on instances of polymorphic ADTs.
 constexpr size_t kMaxLayouts = 0xffff;
-constexpr int kMaxInstances = 10000;  // of one ADT
 constexpr size_t kMaxTypes = size_t{1} << 22;
 
 std::string KeyOf(const TypeDesc& desc) {
@@ -135,10 +134,6 @@ TypeId TypeTable::LowerAdt(const ir::AdtType& adt) {
   auto found = adt_by_key_.find(key);
   if (found != adt_by_key_.end()) return found->second;
 
-  if (++instances_of_[adt.adt] > kMaxInstances && status_.ok()) {
-    status_ = absl::ResourceExhaustedError(
-        absl::StrCat("the type `", adt.adt->name, "` holds itself at ever larger type arguments"));
-  }
   AdtId id(static_cast<uint32_t>(executable_.adts.size()));
   executable_.adts.push_back({std::move(name), {}});
   TypeDesc desc;

@@ -61,8 +61,7 @@ class TypeTable {
   ir::Arena& arena_;
   Executable& executable_;
   absl::Status status_;
-  absl::flat_hash_map<std::string, TypeId> by_key_;  // of a TypeDesc
-  absl::flat_hash_map<const ir::AdtDef*, int> instances_of_;
+  absl::flat_hash_map<std::string, TypeId> by_key_;         // of a TypeDesc
   absl::flat_hash_map<const ir::Type*, TypeId> by_type_;    // nodes lowered before
   absl::flat_hash_map<std::string, TypeId> adt_by_key_;     // of an AdtDef and its arguments
   absl::flat_hash_map<uint32_t, LayoutId> layout_of_type_;  // tuples and refs

@@ -30,6 +30,10 @@ using ir::TypeParam;
 // A function with more instances, or with longer type arguments, is taken to have no end of them.
 constexpr size_t kMaxInstances = 10000;
 constexpr size_t kMaxTypeText = size_t{16} << 10;
+// Of a function with more instances, or at larger extents, extents are known at run time only: it may call itself at
+// ever other ones.
+constexpr size_t kMaxStaticInstances = 16;
+constexpr int64_t kMaxStaticExtent = int64_t{1} << 20;
 
 // A function literal that is being copied: what its type parameters stand for.
 struct Scope {
@@ -83,6 +87,7 @@ class Specializer : public Rewriter {
  private:
   absl::Status DemandEntry(const std::string& name);
   std::string Demand(const ir::GlobalExpr& use);
+  bool IsStaticIn(const ir::GlobalFunction& global, const TypeParam& param, const Dim& extent);
   ir::Function* CopyInstance(const Instance& instance);
   ir::Function* WithTypeParams(const ir::Function& function, std::vector<const TypeParam*> type_params);
   ir::Function* CopyLiteral(const ir::Function& function, const std::vector<const TypeParam*>& dims = {});
@@ -145,6 +150,17 @@ absl::Status Specializer::DemandEntry(const std::string& name) {
   return absl::OkStatus();
 }
 
+// Whether the function is to be copied for this extent. One that its parameters do not tell must be written into it.
+bool Specializer::IsStaticIn(const ir::GlobalFunction& global, const TypeParam& param, const Dim& extent) {
+  if (!extent.is_const()) return false;
+  if (counts_[&global] < kMaxStaticInstances && extent.constant() <= kMaxStaticExtent) return true;
+  ir::TypeSubstitution probe;
+  probe.Add(&param, {.kind = ir::Kind::kShapeVar, .dim = extent});
+  const auto& params = TypeOf(*global.function).params;
+  return std::none_of(params.begin(), params.end(),
+                      [&](const ir::Type* type) { return probe.Apply(arena_, type) != type; });
+}
+
 std::string Specializer::Demand(const ir::GlobalExpr& use) {
   auto found = sources_.find(use.name);
   RVM_CHECK(found != sources_.end(), "a typed module calls a function that it does not have");
@@ -157,7 +173,7 @@ std::string Specializer::Demand(const ir::GlobalExpr& use) {
   for (size_t i = 0; i < function.type_params.size(); ++i) {
     const TypeParam* param = function.type_params[i];
     TypeArg arg = RewriteTypeArg(use.type_args[i]);
-    if (param->kind == ir::Kind::kShapeVar && !arg.dim.is_const()) {
+    if (param->kind == ir::Kind::kShapeVar && !IsStaticIn(*found->second, *param, arg.dim)) {
       instance.type_params.push_back(param);
       texts.push_back("_");
       continue;
