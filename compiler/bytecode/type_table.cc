@@ -9,7 +9,7 @@
 namespace rvm::bytecode {
 namespace {
 
-// Ids that a u16 operand can name, and a bound on instances of polymorphic ADTs.
+// Ids that a u16 operand can name, and a bound on types, of which polymorphic ADTs make many.
 constexpr size_t kMaxLayouts = 0xffff;
 constexpr size_t kMaxTypes = size_t{1} << 22;
 

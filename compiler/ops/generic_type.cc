@@ -145,21 +145,21 @@ const Type* CommonResult(const std::vector<const TypeParam*>& params, const std:
   return arena.New<TupleType>(std::move(fields));
 }
 
-// Of tensors and tuples of tensors, as CommonResult makes them.
-bool HasHole(const Type* type) {
-  if (const auto* tuple = DynCast<TupleType>(type)) {
-    return std::any_of(tuple->fields.begin(), tuple->fields.end(), HasHole);
-  }
-  const auto& tensor = *DynCast<TensorType>(type);
-  return tensor.shape.form == ir::ShapeTerm::Form::kHole || tensor.dtype.form == ir::DTypeTerm::Form::kHole;
-}
-
 }  // namespace
 
 std::vector<const TypeParam*> TensorParams(std::span<const Type* const> types) {
   std::vector<const TypeParam*> params;
   for (const Type* type : types) CollectParams(type, params);
   return params;
+}
+
+bool HasHole(std::span<const Type* const> types) {
+  return std::any_of(types.begin(), types.end(), [](const Type* type) {
+    if (const auto* tuple = DynCast<TupleType>(type)) return HasHole(tuple->fields);
+    const auto* tensor = DynCast<TensorType>(type);
+    if (tensor == nullptr) return type->type_kind == ir::TypeKind::kHole;
+    return tensor->shape.form == ir::ShapeTerm::Form::kHole || tensor->dtype.form == ir::DTypeTerm::Form::kHole;
+  });
 }
 
 GenericResult DeriveGenericResult(TypeRelation relation, const ir::Attrs& attrs, std::span<const Type* const> args,
@@ -194,7 +194,7 @@ GenericResult DeriveGenericResult(TypeRelation relation, const ir::Attrs& attrs,
   }
   if (tries.empty()) return none;
   const Type* type = CommonResult(params, tries, arena);
-  bool depends = type == nullptr || HasHole(type);
+  bool depends = type == nullptr || HasHole({&type, 1});
   return {depends ? GenericResult::Answer::kDepends : GenericResult::Answer::kKnown, type, {}};
 }
 

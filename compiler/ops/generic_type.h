@@ -21,6 +21,9 @@ namespace rvm::ops {
 // The parameters of kinds Shape and BaseType of tensors and of tuples of tensors, each once.
 std::vector<const ir::TypeParam*> TensorParams(std::span<const ir::Type* const> types);
 
+// Is a type, a shape or a dtype of `types`, tensors and tuples, a hole?
+bool HasHole(std::span<const ir::Type* const> types);
+
 struct GenericResult {
   enum class Answer : uint8_t {
     kKnown,    // `type`

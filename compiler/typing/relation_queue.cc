@@ -15,20 +15,6 @@ using ops::Solve;
 
 namespace {
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-// Is a type, a shape or a dtype of `types`, tensors and tuples, not known yet?
-bool HasOpenHole(const std::vector<const Type*>& types) {
-  for (const Type* type : types) {
-    if (type->type_kind == ir::TypeKind::kHole) return true;
-    if (const auto* tensor = ir::DynCast<ir::TensorType>(type)) {
-      if (tensor->shape.form == ir::ShapeTerm::Form::kHole || tensor->dtype.form == ir::DTypeTerm::Form::kHole)
-        return true;
-    }
-    const auto* tuple = ir::DynCast<ir::TupleType>(type);
-    if (tuple != nullptr && HasOpenHole(tuple->fields)) return true;
-  }
-  return false;
-}
 }  // namespace
 
 class RelationQueue::Context : public ops::TypeContext {
@@ -187,13 +173,16 @@ bool RelationQueue::Force() {
 
 void RelationQueue::Try(int32_t index, bool force) {
   Entry& entry = entries_[static_cast<size_t>(index)];
+  entry.form = nullptr;
   std::vector<HoleUse> uses;
   bool is_project = entry.relation.project != nullptr;
-  Solve solve = is_project ? TryProject(entry, uses) : TryRelation(index, uses, force);
+  Solve solve = is_project ? TryProject(entry, uses) : TryRelation(entry, uses, force);
   for (const HoleUse& use : uses) solver_.Wait(use, index);
   switch (solve) {
     case Solve::kDone: entry.state = State::kDone; break;
-    case Solve::kStuck: break;
+    case Solve::kStuck:
+      if (entry.form != nullptr) dependents_.push_back(index);
+      break;
     case Solve::kFailed:
       entry.state = State::kFailed;
       solver_.Poison(entry.relation.result);
@@ -235,8 +224,8 @@ bool RelationQueue::HoldsByAssumption(const Relation& relation, const std::vecto
   return false;
 }
 
-Solve RelationQueue::TryRelation(int32_t index, std::vector<HoleUse>& uses, bool force) {
-  const Relation& relation = entries_[static_cast<size_t>(index)].relation;
+Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force) {
+  const Relation& relation = entry.relation;
   std::vector<const Type*> args;
   bool open_dims = false;
   for (const Type* arg : relation.args) {
@@ -249,16 +238,15 @@ Solve RelationQueue::TryRelation(int32_t index, std::vector<HoleUse>& uses, bool
   if (open_dims && !force) return Solve::kStuck;
   if (HoldsByAssumption(relation, args)) return Solve::kDone;
   std::vector<const ir::TypeParam*> params = ops::TensorParams(args);
-  if (!params.empty() && !HasOpenHole(args)) return TryGeneric(index, uses, args, params);
+  if (!params.empty() && !ops::HasHole(args)) return TryGeneric(entry, uses, args, params);
   Context context(solver_, diagnostics_, relation, std::move(args));
   Solve solve = relation.holds(context);
   return context.failed() ? Solve::kFailed : solve;
 }
 
 // The result of one instance may be what no other has; then it is known only if the program says what it is.
-Solve RelationQueue::TryGeneric(int32_t index, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
+Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
                                 const std::vector<const ir::TypeParam*>& params) {
-  Entry& entry = entries_[static_cast<size_t>(index)];
   const Relation& relation = entry.relation;
   std::vector<const Literal*> values;
   for (size_t i = 0; relation.call != nullptr && i < relation.call->args.size(); ++i) {
@@ -269,9 +257,8 @@ Solve RelationQueue::TryGeneric(int32_t index, std::vector<HoleUse>& uses, const
       ops::DeriveGenericResult(relation.holds, *relation.attrs, args, values, params, solver_.arena());
   if (result.answer == ops::GenericResult::Answer::kDepends) {
     std::vector<const Type*> known = {solver_.Resolve(relation.result, &uses)};
-    if (!HasOpenHole(known)) return Solve::kDone;
+    if (!ops::HasHole(known)) return Solve::kDone;
     entry.form = result.type;
-    if (entry.form != nullptr) dependents_.push_back(index);
     return Solve::kStuck;
   }
   if (result.answer == ops::GenericResult::Answer::kKnown) {
@@ -298,7 +285,7 @@ std::optional<RelationQueue::Dependent> RelationQueue::TakeDependent() {
     int32_t index = dependents_.front();
     dependents_.pop_front();
     const Entry& entry = entries_[static_cast<size_t>(index)];
-    if (entry.state != State::kStuck) continue;
+    if (entry.state != State::kStuck || entry.form == nullptr) continue;
     Dependent dependent{index, &entry.relation, {}, entry.form};
     for (const Type* arg : entry.relation.args) dependent.args.push_back(solver_.Resolve(arg));
     return dependent;
@@ -330,7 +317,7 @@ void RelationQueue::ReportStuck() {
           relation.project != nullptr ? "a projection" : absl::StrCat("`", Abseil(relation.name), "`");
       std::vector<const Type*> args;
       for (const Type* arg : relation.args) args.push_back(solver_.Resolve(arg));
-      bool depends = relation.project == nullptr && !HasOpenHole(args);
+      bool depends = relation.project == nullptr && !ops::HasHole(args);
       diagnostics_.Error(relation.span, DiagnosticKind::kUnsolvedOperator,
                          absl::StrCat(subject, " is applied to ", types,
                                       depends ? ", where its result depends on what the type parameters stand for; "
