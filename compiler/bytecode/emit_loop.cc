@@ -51,7 +51,7 @@ bool TakesImmediate(Opcode opcode) {
 
 bool FunctionEmitter::IsSelfCall(const ir::Call& call) const {
   if (const auto* global = ir::DynCast<ir::GlobalExpr>(call.callee)) {
-    return !pending_.is_closure && global->name == pending_.name;
+    return pending_.global != nullptr && global->name == pending_.global->name;
   }
   const auto* var = ir::DynCast<ir::VarExpr>(call.callee);
   return var != nullptr && pending_.self != nullptr && var->var == pending_.self;

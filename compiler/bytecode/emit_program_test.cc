@@ -129,15 +129,28 @@ TEST(EmitProgram, ACellTakesTheMemoryOfOneThatDies) {
 TEST(EmitProgram, ATupleOfWhichOnlyFieldsAreWantedIsTakenApart) {
   Compiled compiled("swap.relay",
                     "type List[A] { Cons(A, List[A]), Nil, }\n"
-                    "def @main(%n: int32, %s: (List[int32], List[int32])) -> (List[int32], List[int32]) {\n"
-                    "  if (%n == 0) { %s } else { @main(%n - 1, (%s.1, %s.0)) }\n"
-                    "}",
+                    "def @main(%s: (List[int32], List[int32])) -> (List[int32], List[int32]) { (%s.1, %s.0) }",
                     {"main"}, 2);
   ASSERT_EQ(compiled.problem, "");
   std::string code = Disassemble(compiled.program.executable, {});
   EXPECT_EQ(code.find("get_field"), std::string::npos) << code;
   EXPECT_EQ(code.find("retain"), std::string::npos) << code;
   EXPECT_NE(code.find("make_cell_in"), std::string::npos) << code;
+}
+
+TEST(EmitProgram, TheStateOfALoopIsInRegisters) {
+  Compiled compiled("swap.relay",
+                    "def @main(%n: int32, %s: (int32, int32)) -> (int32, int32) {\n"
+                    "  if (%n == 0) { %s } else { @main(%n - 1, (%s.1, %s.0)) }\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  std::string loop = code.substr(code.find("function F1 \"main\""));
+  EXPECT_EQ(loop.find("unpack"), std::string::npos) << code;
+  EXPECT_EQ(loop.find("make_cell"), loop.rfind("make_cell")) << code;
+  EXPECT_LT(loop.find("make_cell"), loop.find("return")) << code;
+  EXPECT_LT(loop.find("return"), loop.find("jump")) << code;
 }
 
 TEST(EmitProgram, NoJumpGoesToWhatFollowsIt) {

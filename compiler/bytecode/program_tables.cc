@@ -41,7 +41,8 @@ FunctionId ProgramTables::GlobalFunction(const ir::GlobalFunction& global) {
   auto found = function_ids_.find(global.name);
   if (found != function_ids_.end()) return found->second;
   PendingFunction pending;
-  pending.name = global.name;
+  pending.name = std::string(global.ShownName());
+  pending.global = &global;
   pending.function = global.function;
   FunctionId id = Declare(std::move(pending));
   function_ids_.emplace(global.name, id);

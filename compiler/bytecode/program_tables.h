@@ -20,8 +20,9 @@ namespace rvm::bytecode {
 // A function whose code is still to be emitted.
 struct PendingFunction {
   FunctionId id;
-  std::string name;
+  std::string name;  // for people
   const ir::Function* function;
+  const ir::GlobalFunction* global = nullptr;  // null: local
   // Of a closure's code: register 0 is the closure; it holds the captures.
   bool is_closure = false;
   TypeId closure_type;

@@ -17,6 +17,9 @@ struct GlobalFunction {
   std::string name;  // without the `@`
   Function* function;
   Span span;
+  std::string shown_as = {};  // the function people know it as, where the compiler split one; else ""
+
+  std::string_view ShownName() const { return shown_as.empty() ? name : shown_as; }
 };
 
 // A value: cheap to copy; passes take one and return another. All modules of a

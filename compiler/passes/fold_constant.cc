@@ -1,5 +1,6 @@
 #include "compiler/passes/fold_constant.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/stack_guard.h"
@@ -215,7 +216,7 @@ class Folder : public Rewriter {
       if (Cast<ir::ConstructorExpr>(call->callee)->constructor != pattern.constructor) return false;
       fields = &call->args;
     }
-    if (fields == nullptr) return std::nullopt;
+    if (fields == nullptr) return IsFoldedOnTuple(pattern) ? std::optional<bool>(true) : std::nullopt;
     bool is_unknown = false;
     for (size_t i = 0; i < pattern.fields.size(); ++i) {
       std::optional<bool> matches = Matches(*pattern.fields[i], (*fields)[i]);
@@ -231,8 +232,23 @@ class Folder : public Rewriter {
     if (pattern.fields.empty()) return;
     const Expr* known = Known(value);
     const auto* tuple = DynCast<ir::Tuple>(known);
+    if (tuple == nullptr && pattern.kind == ir::PatternKind::kTuple) return BindFields(pattern, value, chain);
     const std::vector<Expr*>& fields = tuple != nullptr ? tuple->fields : Cast<ir::Call>(known)->args;
     for (size_t i = 0; i < fields.size(); ++i) BindPattern(*pattern.fields[i], RewriteChildren(fields[i]), chain);
+  }
+
+  // The same where `value` is a variable of which nothing is known.
+  void BindFields(const ir::Pattern& pattern, Expr* value, std::vector<Binding>& chain) {
+    ir::Var* whole = Cast<ir::VarExpr>(value)->var;
+    for (uint32_t i = 0; i < pattern.fields.size(); ++i) {
+      const ir::Pattern& field = *pattern.fields[i];
+      if (field.kind == ir::PatternKind::kWildcard) continue;
+      auto* project = arena_.New<ir::Project>(NewUse(arena_, whole, field.span), i, field.span);
+      project->type = DynCast<ir::TupleType>(whole->type)->fields[i];
+      ir::Var* var = NewVar(arena_, "t", project->type, field.span);
+      Bind(var, project, field.span, chain);
+      BindPattern(field, NewUse(arena_, var, field.span), chain);
+    }
   }
 
   // Gives the fields of a tuple or constructor call written in place names, so that they can be
@@ -290,6 +306,16 @@ class Folder : public Rewriter {
 };
 
 }  // namespace
+
+bool IsFoldedOnTuple(const ir::Pattern& pattern) {
+  return WithStack([&] {
+    if (pattern.kind != ir::PatternKind::kTuple) return false;
+    return std::all_of(pattern.fields.begin(), pattern.fields.end(), [](const ir::Pattern* field) {
+      bool is_name = field->kind == ir::PatternKind::kWildcard || field->kind == ir::PatternKind::kVar;
+      return is_name || IsFoldedOnTuple(*field);
+    });
+  });
+}
 
 ir::Module FoldConstant(const ir::Module& module) {
   std::vector<ir::GlobalFunction> functions = module.functions;

@@ -4,6 +4,7 @@
 #include "compiler/passes/check_extents.h"
 #include "compiler/passes/count_results.h"
 #include "compiler/passes/eliminate_dead_code.h"
+#include "compiler/passes/flatten_params.h"
 #include "compiler/passes/fold_constant.h"
 #include "compiler/passes/fuse_ops.h"
 #include "compiler/passes/inline.h"
@@ -11,6 +12,7 @@
 #include "compiler/passes/order_loop_steps.h"
 #include "compiler/passes/specialize.h"
 #include "compiler/passes/specialize_calls.h"
+#include "compiler/passes/split_entries.h"
 #include "compiler/passes/to_anf.h"
 
 namespace rvm::passes {
@@ -44,6 +46,15 @@ constexpr PassInfo kPasses[] = {
     // After dead code, whose captures would become parameters.
     {"lambda_lift", "local functions that are only called to global ones", 1,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return LambdaLift(module); }},
+    // After lifting, which makes loops of functions that are called directly, with captures as parameters.
+    {"split_entries", "a body of its own for what is an entry and called from inside", 1,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return SplitEntries(module, context.entries);
+     }},
+    {"flatten_params", "a parameter per field where a tuple is only taken apart", 1,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return FlattenParams(module, context.entries);
+     }},
     {"to_anf", "a name for every step of the computation", 0,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return ToAnf(module); }},
     {"count_results", "counting and filling in place of operators whose number of results depends on the data", 0,
