@@ -14,6 +14,8 @@
 namespace rvm::vm {
 namespace {
 
+constexpr int kStepsPerPoll = 4096;  // some tens of microseconds
+
 std::string DescribeValue(const Value& value) {
   switch (value.kind()) {
     case ValueKind::kTensor: {
@@ -35,10 +37,11 @@ class Importer {
   Importer(const Executable& executable, const LinkInfo& link, Heap& heap)
       : executable_(executable), link_(link), heap_(heap) {}
 
-  absl::StatusOr<Slot> Import(const Value& value, TypeId type) {
+  absl::StatusOr<Slot> Import(const Value& value, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     Slot result = 0;
     tasks_.push_back({&value, type, &result});
-    while (!tasks_.empty()) {
+    for (int64_t steps = 1; !tasks_.empty(); ++steps) {
+      if (steps % kStepsPerPoll == 0) RVM_RETURN_IF_ERROR(poll());
       Task task = tasks_.back();
       tasks_.pop_back();
       RVM_RETURN_IF_ERROR(ImportOne(task));
@@ -135,9 +138,10 @@ class Exporter {
   Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, Profiler* profiler)
       : executable_(executable), link_(link), heap_(heap), profiler_(profiler) {}
 
-  absl::StatusOr<Value> Export(Slot slot, TypeId type) {
+  absl::StatusOr<Value> Export(Slot slot, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     tasks_.push_back({slot, type, false});
-    while (!tasks_.empty()) {
+    for (int64_t steps = 1; !tasks_.empty(); ++steps) {
+      if (steps % kStepsPerPoll == 0) RVM_RETURN_IF_ERROR(poll());
       Task task = tasks_.back();
       tasks_.pop_back();
       if (task.build) {
@@ -249,13 +253,13 @@ class Exporter {
 }  // namespace
 
 absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
-                                 TypeId type) {
-  return Importer(executable, link, heap).Import(value, type);
+                                 TypeId type, absl::FunctionRef<absl::Status()> poll) {
+  return Importer(executable, link, heap).Import(value, type, poll);
 }
 
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, Profiler* profiler) {
-  return Exporter(executable, link, heap, profiler).Export(slot, type);
+                                  TypeId type, absl::FunctionRef<absl::Status()> poll, Profiler* profiler) {
+  return Exporter(executable, link, heap, profiler).Export(slot, type, poll);
 }
 
 }  // namespace rvm::vm

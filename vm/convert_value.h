@@ -1,7 +1,9 @@
-// Values in and out of a machine.
+// Values in and out of a machine. Both ways `poll` is asked now and then, and its error ends the work.
 #ifndef RVM_VM_CONVERT_VALUE_H_
 #define RVM_VM_CONVERT_VALUE_H_
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/value.h"
 #include "serialization/executable.h"
@@ -14,14 +16,14 @@ namespace rvm::vm {
 // The value as a register of `type` holds it. Tensors point to the value's elements, so the
 // value must outlive them. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
 absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
-                                 TypeId type);
+                                 TypeId type, absl::FunctionRef<absl::Status()> poll);
 
 // The value in a register of `type`. Big tensors leave the heap with their memory, others are
 // copied. The slot still owns what it owned and must be dropped. What is shared stays
 // shared. kInvalidArgument for a cycle of references, which no Value can be.
 // `profiler`, if there is one, is told of each tensor.
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, Profiler* profiler = nullptr);
+                                  TypeId type, absl::FunctionRef<absl::Status()> poll, Profiler* profiler = nullptr);
 
 }  // namespace rvm::vm
 

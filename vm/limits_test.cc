@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "serialization/encoder.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
@@ -337,6 +338,55 @@ TEST(LimitsTest, TrimGivesEverythingBack) {
     EXPECT_EQ(machine->stats().reserved_bytes, 0);
     EXPECT_EQ(machine->stats().pooled_bytes, 0);
     EXPECT_EQ(result->tensor().DoubleAt(3), 9.0);
+  }
+}
+
+// A list that is an argument and the result: the time that it takes to come in and go out counts.
+TEST(LimitsTest, TimeEndsValuesOnTheirWay) {
+  ProgramBuilder b;
+  auto [list, cons] = b.IntList();
+  FunctionId main = b.Declare("main", {list}, list);
+  Code c;
+  c.Return(0);
+  b.Define(main, {}, c);
+  b.Export(main);
+  auto program = b.Build();
+  Value value = Value::Adt("Nil", {});
+  for (int i = 0; i < 100'000; ++i) value = Value::Adt("Cons", {Int(i), std::move(value)});
+  const std::vector<Value> args = {std::move(value)};
+  bool is_argument = false, is_result = false;
+  for (int64_t ms = 0; ms < 2000 && !(is_argument && is_result); ms += 1 + ms / 20) {
+    auto machine = *Machine::Create(program, {.time_limit_ms = ms});
+    absl::Status status = machine->Invoke("main", args).status();
+    EXPECT_EQ(machine->stats().live_objects, 0);
+    if (status.ok()) continue;  // this much time is enough, where nobody else wants the processor
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    is_argument |= absl::StrContains(status.message(), "argument 1 (`%p0`) of `main`: the time limit of ");
+    is_result |= absl::StrContains(status.message(), "the result of `main`: the time limit of ");
+  }
+  EXPECT_TRUE(is_argument);
+  EXPECT_TRUE(is_result);
+}
+
+// main(n) = if n = 0 then 0 else main(n - 1) + 1
+TEST(LimitsTest, TrimGivesTheStackBack) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  FunctionId main = b.Declare("main", {i32}, i32);
+  Code c;
+  int more = c.NewLabel();
+  c.Branch(Opcode::kBranchNeImm, {0, 0}, more).Return(0);
+  c.Place(more).Op(Opcode::kAddImmI32, {0, 0, 0xffff}).Call(0, main, {0}).Op(Opcode::kAddImmI32, {0, 0, 1}).Return(0);
+  b.Define(main, {}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build(), {});
+  constexpr int kDepth = 1'000'000;
+  int64_t before = ResidentBytes();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(machine->Invoke("main", std::vector<Value>{Int(kDepth)})->ToString(), std::to_string(kDepth));
+    EXPECT_GT(ResidentBytes() - before, kDepth * int64_t{sizeof(int64_t)});
+    machine->Trim();
+    EXPECT_LT(ResidentBytes() - before, 4 << 20);
   }
 }
 

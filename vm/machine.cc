@@ -66,8 +66,8 @@ absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, 
   }
   std::vector<Slot> slots;
   for (size_t i = 0; i < args.size(); ++i) {
-    absl::StatusOr<Slot> slot =
-        ImportValue(executable, program->link_info(), interpreter.heap(), args[i], function.registers[i].type);
+    absl::StatusOr<Slot> slot = ImportValue(executable, program->link_info(), interpreter.heap(), args[i],
+                                            function.registers[i].type, [this] { return interpreter.Poll(); });
     if (!slot.ok()) {
       std::string name = i < entry.param_names.size() ? absl::StrCat(" (`%", entry.param_names[i], "`)") : "";
       return absl::Status(slot.status().code(),
@@ -83,9 +83,14 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
   RVM_ASSIGN_OR_RETURN(Slot result, During(ProfilePhase::kRun, [&] { return interpreter.Run(entry.function, slots); }));
   const Executable& executable = program->executable();
   TypeId type = executable.functions[entry.function.value].result;
+  auto poll = [&] {
+    absl::Status status = interpreter.Poll();
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat("the result of `", entry.name, "`: ", status.message()));
+  };
   return During(ProfilePhase::kExport, [&] {
     Heap& heap = interpreter.heap();
-    absl::StatusOr<Value> value = ExportValue(executable, program->link_info(), heap, result, type, profiler);
+    absl::StatusOr<Value> value = ExportValue(executable, program->link_info(), heap, result, type, poll, profiler);
     if (value.ok() && IsPointerType(executable, type)) heap.Drop(result);
     return value;
   });
@@ -106,20 +111,19 @@ absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<con
     return absl::NotFoundError(
         absl::StrCat("no entry `", std::string(entry_name), "`; the executable has ", names.empty() ? "none" : names));
   }
+  RVM_RETURN_IF_ERROR(impl_->interpreter.Begin());
   absl::StatusOr<Value> result = impl_->Run(*entry, args);
   impl_->During(ProfilePhase::kCleanup, [&] {
     impl_->CleanUp(result.ok());
     return true;
   });
+  impl_->interpreter.End();
   return result;
 }
 
 void Machine::Cancel() { impl_->interpreter.Cancel(); }
 
-void Machine::Trim() {
-  impl_->interpreter.heap().Trim();
-  impl_->interpreter.Reset();
-}
+void Machine::Trim() { impl_->interpreter.Trim(); }
 
 MachineStats Machine::stats() const {
   const Heap& heap = impl_->interpreter.heap();

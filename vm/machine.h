@@ -72,7 +72,7 @@ struct MachineOptions {
   int64_t memory_limit_bytes = int64_t{8} << 30;  // heap cells and tensors
   int64_t stack_limit_bytes = int64_t{4} << 30;   // frames of Relay calls
   int64_t fuel = -1;                              // calls and back-edges of one Invoke; -1: no limit
-  int64_t time_limit_ms = -1;                     // of one Invoke; -1: none
+  int64_t time_limit_ms = -1;                     // of one Invoke, values in and out included; -1: none
   int threads = 1;                                // that share the work of one kernel; results do not depend on it
   int64_t fail_allocation = 0;                    // for tests: the allocation with this number fails; 0: none
   Profiler* profiler = nullptr;                   // watches every instruction: vm/profiler; outlives the machine
@@ -106,7 +106,7 @@ class Machine {
   // Stops a running Invoke soon. Callable from any thread.
   void Cancel();
 
-  // Gives all memory between runs back to the system. REQUIRES: no Invoke is running.
+  // Gives all memory between runs back to the system, that of deep calls as well. REQUIRES: no Invoke is running.
   void Trim();
 
   MachineStats stats() const;

@@ -95,6 +95,15 @@ TEST(MachineTest, StackLimitIsAnErrorWithBacktrace) {
   EXPECT_EQ(RunMain(*machine, {Int(10)}).ToString(), "10");
 }
 
+TEST(MachineTest, ABacktraceEndsAfterAMillionFrames) {
+  auto machine = NewMachine(DeepProgram(), {.stack_limit_bytes = 256 << 20});
+  absl::Status status = machine->Invoke("main", std::vector<Value>{Int(10'000'000)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "calls are nested too deeply: the stack limit is reached\n  in `main` at deep.relay:3:7\n"
+            "  ... 1,048,575 more frames of `main`\n  ... and more frames, which are not counted");
+}
+
 TEST(MachineTest, FuelIsExact) {
   auto program = DeepProgram();
   auto enough = NewMachine(program, {.fuel = 10});

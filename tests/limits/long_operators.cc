@@ -80,12 +80,17 @@ std::vector<LongOperator> LongOperators() {
 
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongOperator(const LongOperator& op,
                                                                        const std::string& target) {
+  return CompileText(ProgramText(op), target, {"main", "one"});
+}
+
+absl::StatusOr<std::shared_ptr<const vm::Program>> CompileText(const std::string& text, const std::string& target,
+                                                               const std::vector<std::string>& entries) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
-  uint32_t source = sources.Add("long.relay", ProgramText(op));
+  uint32_t source = sources.Add("long.relay", text);
   driver::CompileOptions options;
   options.target = target;
-  options.entries = {"main", "one"};
+  options.entries = entries;
   auto compiled = driver::Compile(source, diagnostics, options);
   if (!compiled.ok()) return absl::InvalidArgumentError(diagnostics.Render());
   return vm::Program::Link(compiled->executable, {.allow_native = true});

@@ -32,6 +32,9 @@ std::vector<LongOperator> LongOperators();
 // Entries `main`, which computes the expression, and `one`, which gives its argument. `target` as for the compiler.
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongOperator(const LongOperator& op,
                                                                        const std::string& target);
+// Any program, with these entries.
+absl::StatusOr<std::shared_ptr<const vm::Program>> CompileText(const std::string& text, const std::string& target,
+                                                               const std::vector<std::string>& entries);
 std::vector<Value> MakeArguments(const LongOperator& op);
 
 }  // namespace rvm::limits

@@ -25,17 +25,27 @@ const SourceLine* FindLine(const FunctionDesc& function, uint32_t pc) {
   return after == function.lines.begin() ? nullptr : &*(after - 1);
 }
 
-void Backtrace::Add(FunctionId function, uint32_t pc) {
-  const SourceLine* line = FindLine(executable_.functions[function.value], pc);
+bool Backtrace::Add(FunctionId function, uint32_t pc) {
+  is_cut_ = frames_ == kMaxFrames;
+  if (is_cut_) return false;
+  bool is_same = frames_ > 0 && function == last_function_ && pc == last_pc_;
+  ++frames_;
+  last_function_ = function;
+  last_pc_ = pc;
   Run* latest = nullptr;
   if (!outer_.empty()) {
     latest = &outer_[(next_outer_ + outer_.size() - 1) % outer_.size()];
   } else if (!inner_.empty()) {
     latest = &inner_.back();
   }
+  if (is_same) {
+    ++latest->frames;
+    return true;
+  }
+  const SourceLine* line = FindLine(executable_.functions[function.value], pc);
   if (latest != nullptr && latest->function == function && latest->line == line) {
     ++latest->frames;
-    return;
+    return true;
   }
   Run run = {function, line, 1};
   if (inner_.size() < kKeptInner) {
@@ -47,6 +57,7 @@ void Backtrace::Add(FunctionId function, uint32_t pc) {
     outer_[next_outer_] = run;
     next_outer_ = (next_outer_ + 1) % kKeptOuter;
   }
+  return true;
 }
 
 void Backtrace::AppendRun(const Run& run, std::string& out) const {
@@ -64,6 +75,7 @@ std::string Backtrace::ToString() const {
   for (const Run& run : inner_) AppendRun(run, out);
   if (skipped_frames_ > 0) absl::StrAppend(&out, "\n  ... ", WithCommas(skipped_frames_), " more frames");
   for (size_t i = 0; i < outer_.size(); ++i) AppendRun(outer_[(next_outer_ + i) % outer_.size()], out);
+  if (is_cut_) absl::StrAppend(&out, "\n  ... and more frames, which are not counted");
   return out;
 }
 

@@ -17,8 +17,9 @@ class Backtrace {
   explicit Backtrace(const Executable& executable) : executable_(executable) {}
 
   // Frames from the innermost out. Runs of one function at one place collapse as they come, and
-  // only the first and last few runs are kept, so a million frames cost no memory.
-  void Add(FunctionId function, uint32_t pc);
+  // only the first and last few runs are kept, so a million frames cost no memory. False: there are so many of them
+  // that those further out are left out, for an error shall not take long.
+  bool Add(FunctionId function, uint32_t pc);
 
   // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry.
   std::string ToString() const;
@@ -31,9 +32,14 @@ class Backtrace {
   };
   static constexpr size_t kKeptInner = 24;
   static constexpr size_t kKeptOuter = 6;
+  static constexpr int64_t kMaxFrames = 1 << 20;  // some milliseconds
   void AppendRun(const Run& run, std::string& out) const;
 
   const Executable& executable_;
+  int64_t frames_ = 0;
+  bool is_cut_ = false;
+  FunctionId last_function_;
+  uint32_t last_pc_ = 0;
   std::vector<Run> inner_;
   std::vector<Run> outer_;  // a ring of the last runs
   size_t next_outer_ = 0;

@@ -201,7 +201,8 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   Slot old = ref->fields()[0];
   ref->fields()[0] = r[pc[2]];
   vm->heap_.Drop(old);
-  vm->heap_.RefWritten(ref);
+  if (!vm->heap_.RefWritten(ref)) [[unlikely]]
+    return vm->StopOutOfMemory(pc, r, fn);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 

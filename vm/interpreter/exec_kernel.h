@@ -38,7 +38,7 @@ inline Tensor* Interpreter::PlaceTensor(Slot window, uint32_t offset, const Kern
   buffers_[num_args] = result->data;
   r[pc[2]] = AsSlot(result);
   int32_t code = kernel.function(buffers_.data(), symbols_.data(), &context_);
-  if ((code | stop_.load(std::memory_order_relaxed)) != 0) [[unlikely]] {
+  if ((code | stop_.reason()) != 0) [[unlikely]] {
     StopInKernel(pc, r, fn, kernel, code);
     return false;
   }

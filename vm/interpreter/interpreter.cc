@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
@@ -49,7 +50,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
                          Profiler* profiler)
     : executable_(executable),
       link_(profiler == nullptr ? link : profiler->Attach(executable, link, ProbeKernel)),
-      heap_(link.layouts, limits.memory_bytes, limits.fail_allocation),
+      heap_(link.layouts, stop_, limits.memory_bytes, limits.fail_allocation),
       arena_(heap_),
       // A frame at the soft end, the frame it may call, and arguments on their way.
       stack_(limits.stack_bytes, 4 * int64_t{MaxFrameSlots(link)}),
@@ -72,8 +73,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
     pool_ = std::make_unique<ThreadPool>(limits.threads);
     context_.parallel_for = RunInPool;
   }
-  static_assert(sizeof(stop_) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
-  context_.cancel = reinterpret_cast<const volatile int32_t*>(&stop_);
+  context_.cancel = stop_.word();
   context_.runtime = this;
 
   size_t slots = 0;
@@ -96,9 +96,20 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
   }
 }
 
+absl::Status Interpreter::Begin() {
+  stop_.Clear();
+  if (time_limit_ms_ >= 0 && !watchdog_.Arm(Watchdog::Clock::now() + std::chrono::milliseconds(time_limit_ms_))) {
+    return absl::ResourceExhaustedError("no thread to watch the time limit");
+  }
+  return absl::OkStatus();
+}
+
+void Interpreter::End() {
+  if (time_limit_ms_ >= 0) watchdog_.Disarm();
+}
+
 absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot> args) {
   error_ = absl::OkStatus();
-  stop_.store(0, std::memory_order_relaxed);
   fuel_ = fuel_limit_;
   if (stack_.begin() == nullptr && !stack_.Grow()) {
     return absl::ResourceExhaustedError("no memory for the stack of calls");
@@ -112,11 +123,7 @@ absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot>
   r[-2] = AsSlot(&root_);
   r[-1] = 0;
   std::copy(args.begin(), args.end(), r);
-  if (time_limit_ms_ >= 0 && !watchdog_.Arm(Watchdog::Clock::now() + std::chrono::milliseconds(time_limit_ms_))) {
-    return absl::ResourceExhaustedError("no thread to watch the time limit");
-  }
   Enter(entry->code, r, this, 0, entry);
-  if (time_limit_ms_ >= 0) watchdog_.Disarm();
   if (!error_.ok()) return std::move(error_);
   return result_;
 }
@@ -145,7 +152,7 @@ int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo*
 }
 
 absl::Status Interpreter::RefillBudget(int64_t& budget) {
-  if (stop_.load(std::memory_order_relaxed) != 0) return Stopped();
+  RVM_RETURN_IF_ERROR(Poll());
   if (fuel_ == 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("out of fuel: more than ", fuel_limit_, " calls and backward jumps"));
@@ -164,7 +171,7 @@ void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn
     if (line != nullptr && line->pc == at && !line->what.empty()) what = line->what + ": ";
   }
   while (fn != &root_) {
-    backtrace.Add(FunctionId(static_cast<uint32_t>(fn - functions_)), static_cast<uint32_t>(pc - fn->code));
+    if (!backtrace.Add(FunctionId(static_cast<uint32_t>(fn - functions_)), static_cast<uint32_t>(pc - fn->code))) break;
     // The address after the call; one unit before it is within the call.
     pc = reinterpret_cast<const uint16_t*>(r[-3]) - 1;
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
@@ -178,13 +185,18 @@ void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const Funct
 }
 
 absl::Status Interpreter::OutOfMemory() const {
+  RVM_RETURN_IF_ERROR(Poll());
   return absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", heap_.live_bytes(), " bytes are in use; the limit is ", heap_.limit_bytes()));
 }
 
-absl::Status Interpreter::Stopped() const {
-  if (stop_.load(std::memory_order_relaxed) == kCancelled) return absl::CancelledError("cancelled");
-  return absl::DeadlineExceededError(absl::StrCat("the time limit of ", time_limit_ms_, " ms is over"));
+absl::Status Interpreter::Poll() const {
+  switch (stop_.reason()) {
+    case StopSignal::kNone: return absl::OkStatus();
+    case StopSignal::kCancelled: return absl::CancelledError("cancelled");
+    case StopSignal::kTimeIsUp:
+      return absl::DeadlineExceededError(absl::StrCat("the time limit of ", time_limit_ms_, " ms is over"));
+  }
 }
 
 void Interpreter::Reset() {
@@ -193,6 +205,11 @@ void Interpreter::Reset() {
   workspace_ = nullptr;
   workspace_bytes_ = 0;
   context_.workspace = nullptr;
+}
+
+void Interpreter::Trim() {
+  Reset();
+  stack_.Release();
 }
 
 }  // namespace rvm::vm

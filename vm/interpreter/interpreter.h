@@ -11,7 +11,6 @@
 #ifndef RVM_VM_INTERPRETER_INTERPRETER_H_
 #define RVM_VM_INTERPRETER_INTERPRETER_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +29,7 @@
 #include "vm/memory/arena.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profiler.h"
+#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 
@@ -51,9 +51,16 @@ class Interpreter {
   // Runs `function` with arguments that it comes to own. An error has a backtrace, and leaves
   // objects behind: the caller resets.
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
-  // Gives up everything on the heap and the stack.
+  // Gives up everything on the heap.
   void Reset();
-  void Cancel() { stop_.store(kCancelled, std::memory_order_relaxed); }
+  // And all memory that waits for its next use. No run is under way.
+  void Trim();
+  // Between the two, the time that a run has goes by and it may be cancelled. Begin fails without a thread to watch.
+  absl::Status Begin();
+  void End();
+  void Cancel() { stop_.Raise(StopSignal::kCancelled); }
+  // Looks whether the run shall stop: the error that says why.
+  absl::Status Poll() const;
 
   Heap& heap() { return heap_; }
 
@@ -121,12 +128,12 @@ class Interpreter {
   bool MakeView(const uint16_t* pc, Slot* r);
   bool CheckShape(const Tensor& tensor, TypeId type);
   bool CheckDims(int64_t a, int64_t b, DimRelation relation);
+  // Why an allocation failed.
   absl::Status OutOfMemory() const;
-  // Why somebody wants the run to stop.
-  absl::Status Stopped() const;
 
   const Executable& executable_;
   const LinkInfo& link_;
+  StopSignal stop_;
   Heap heap_;
   Arena arena_;
   RegisterStack stack_;
@@ -141,11 +148,8 @@ class Interpreter {
   const FunctionInfo root_;  // what called the entry: its code halts
   int64_t fuel_limit_;
   int64_t fuel_ = -1;  // not yet handed out as budget
-  static constexpr int32_t kCancelled = 1;
-  static constexpr int32_t kTimeIsUp = 2;
-  std::atomic<int32_t> stop_ = 0;  // kernels read it too
   int64_t time_limit_ms_;
-  Watchdog watchdog_{stop_, kTimeIsUp};
+  Watchdog watchdog_{stop_};
   std::unique_ptr<ThreadPool> pool_;  // null: kernels run on this thread only
 
   std::vector<Tensor*> constants_;  // immortal headers over the executable's literals

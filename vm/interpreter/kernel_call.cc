@@ -95,13 +95,13 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
   int32_t code = kernel.recipe == nullptr ? kernel.function(buffers_.data(), symbols_.data(), &context_)
                                           : RunRecipeOf(kernel, workspace_bytes);
   // Calls of kernels are too few and too long for the budget of jumps and calls.
-  return (code | stop_.load(std::memory_order_relaxed)) == 0 || KernelFailed(kernel, code);
+  return (code | stop_.reason()) == 0 || KernelFailed(kernel, code);
 }
 
 bool Interpreter::KernelFailed(const KernelInfo& kernel, int32_t code) {
   switch (code) {
     case kRvmOk:
-    case kRvmCancelled: return SetError(Stopped());
+    case kRvmCancelled: return SetError(Poll());
     case kRvmIndexOutOfRange:
       return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
     case kRecipeStoresOutside:

@@ -13,8 +13,12 @@ constexpr int64_t kPageBytes = 4096;
 RegisterStack::RegisterStack(int64_t limit_bytes, int64_t headroom_slots)
     : limit_bytes_(limit_bytes), headroom_slots_(headroom_slots) {}
 
-RegisterStack::~RegisterStack() {
+RegisterStack::~RegisterStack() { Release(); }
+
+void RegisterStack::Release() {
   if (begin_ != nullptr) munmap(begin_, static_cast<size_t>(bytes_));
+  begin_ = soft_end_ = nullptr;
+  bytes_ = 0;
 }
 
 bool RegisterStack::Grow() {
@@ -36,6 +40,7 @@ bool RegisterStack::Resize(int64_t bytes) {
                      ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                      : mremap(begin_, static_cast<size_t>(bytes_), size, MREMAP_MAYMOVE);
   if (memory == MAP_FAILED) return false;
+  madvise(memory, size, MADV_HUGEPAGE);  // as TakeFromSystem
   begin_ = static_cast<Slot*>(memory);
   bytes_ = bytes;
   soft_end_ = begin_ + bytes / int64_t{sizeof(Slot)} - headroom_slots_;

@@ -22,6 +22,8 @@ class RegisterStack {
   Slot* soft_end() const { return soft_end_; }
   // Doubles the stack; begin() changes. False at the limit.
   bool Grow();
+  // Gives the memory back, until the next Grow.
+  void Release();
 
  private:
   bool Resize(int64_t bytes);

@@ -46,7 +46,7 @@ void Watchdog::Loop() {
       wakes_at_ = Clock::time_point::max();
       changed_.wait(lock);
     } else if (Clock::now() >= deadline_) {
-      flag_.store(value_, std::memory_order_relaxed);
+      signal_.Raise(StopSignal::kTimeIsUp);
       is_armed_ = false;
     } else {
       wakes_at_ = deadline_;

@@ -1,7 +1,6 @@
 #include "vm/memory/cycle_collector.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "vm/memory/heap.h"
 
@@ -13,6 +12,8 @@ constexpr uint32_t kGray = 0x40000000u;   // seen: edges from gray objects are s
 constexpr uint32_t kBlack = 0x80000000u;  // held from outside: its edges are counted again
 constexpr uint32_t kColours = kGray | kBlack;
 static_assert(kImmortal < kGray);
+
+constexpr int64_t kCopiedPerLook = 1 << 15;  // at the signal to stop
 
 }  // namespace
 
@@ -27,14 +28,14 @@ void CycleCollector::ForEachChild(Object* object, F&& f) const {
   }
 }
 
-void CycleCollector::Written(Object* ref) {
+bool CycleCollector::Written(Object* ref) {
   Slot value = ref->fields()[0];
-  if (IsImmediate(value) || !layouts_[AsObject(value)->layout].may_reach_cycle || IsRoot(ref)) return;
-  if (roots_.size >= next_size_ || heap_.live_bytes() > next_bytes_) Collect();
-  // Without memory for the list a cycle through this reference lives until the run ends; the run
+  if (IsImmediate(value) || !layouts_[AsObject(value)->layout].may_reach_cycle || IsRoot(ref)) return true;
+  if ((roots_.size >= next_size_ || heap_.live_bytes() > next_bytes_) && !Collect()) return false;
+  // Without memory for the list (or time) a cycle through this reference lives until the run ends; the run
   // is about to end, because the next allocation finds no memory either.
-  if (!Append(roots_, ref)) return;
-  IndexOf(ref) = static_cast<Slot>(roots_.size - 1);
+  if (Append(roots_, ref)) IndexOf(ref) = static_cast<Slot>(roots_.size - 1);
+  return !is_forgone_;
 }
 
 void CycleCollector::Remove(Object* ref) {
@@ -48,9 +49,16 @@ bool CycleCollector::Append(List& list, Object* object) {
     int64_t capacity = std::max<int64_t>(2 * list.capacity, 512);
     void* data = heap_.TakeRaw(capacity * int64_t{sizeof(Object*)});
     if (data == nullptr) return false;
-    if (list.size > 0) std::memcpy(data, list.data, static_cast<size_t>(list.size) * sizeof(Object*));
+    auto** objects = static_cast<Object**>(data);
+    for (int64_t i = 0; i < list.size; i += kCopiedPerLook) {
+      if (stop_.is_raised()) {
+        heap_.GiveRaw(data);
+        return false;
+      }
+      std::copy_n(list.data + i, std::min(kCopiedPerLook, list.size - i), objects + i);
+    }
     Free(list);
-    list.data = static_cast<Object**>(data);
+    list.data = objects;
     list.capacity = capacity;
   }
   list.data[list.size++] = object;
@@ -61,78 +69,102 @@ void CycleCollector::Free(List& list) {
   if (list.data != nullptr) heap_.GiveRaw(list.data);
 }
 
-void CycleCollector::Collect() {
-  if (is_collecting_ || roots_.size == 0) return;
+bool CycleCollector::Collect() {
+  if (is_forgone_) return false;
+  if (is_collecting_ || roots_.size == 0) return true;
   is_collecting_ = true;
   List visited;
-  if (MarkAll(visited)) {
-    // Each live object is on the stack at most once.
-    if (void* stack = heap_.TakeRaw(visited.size * int64_t{sizeof(Object*)}); stack != nullptr) {
-      RestoreLive(visited, static_cast<Object**>(stack));
-      heap_.GiveRaw(stack);
-      int64_t before = collected_;
-      FreeDead(visited);
-      // The next collection may visit what survived this one again: that many writes pay for it.
-      next_size_ = roots_.size + std::max(kLeastRoots, (visited.size - (collected_ - before)) / 2);
-    } else {
-      Undo(visited, visited.size);
-    }
-  }
+  Step step = CollectWith(visited);
   Free(visited);
   next_bytes_ = std::max(kLeastBytes, 2 * heap_.live_bytes());
   is_collecting_ = false;
+  if (step == Step::kStopped) Forgo();
+  return !is_forgone_;
+}
+
+CycleCollector::Step CycleCollector::CollectWith(List& visited) {
+  if (Step step = MarkAll(visited); step != Step::kDone) return step;
+  // Each live object is on the stack at most once.
+  void* stack = heap_.TakeRaw(visited.size * int64_t{sizeof(Object*)});
+  if (stack == nullptr) return Undo(visited, visited.size);
+  Step step = RestoreLive(visited, static_cast<Object**>(stack));
+  heap_.GiveRaw(stack);
+  if (step != Step::kDone) return step;
+  int64_t before = collected_;
+  step = FreeDead(visited);
+  // The next collection may visit what survived this one again: that many writes pay for it.
+  next_size_ = roots_.size + std::max(kLeastRoots, (visited.size - (collected_ - before)) / 2);
+  return step;
 }
 
 // Every object that a root leads to, breadth first; takes the edges between them off their counts.
-bool CycleCollector::MarkAll(List& visited) {
+CycleCollector::Step CycleCollector::MarkAll(List& visited) {
   auto mark = [&](Object* object) {
     if ((object->count & kGray) != 0) return true;
     if (!Append(visited, object)) return false;
     object->count |= kGray;
     return true;
   };
+  StopWatcher watcher(stop_);
   bool ok = true;
-  for (int64_t i = 0; ok && i < roots_.size; ++i) ok = roots_.data[i]->count >= kImmortal || mark(roots_.data[i]);
+  for (int64_t i = 0; ok && i < roots_.size; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
+    ok = roots_.data[i]->count >= kImmortal || mark(roots_.data[i]);
+  }
   int64_t done = 0;
   for (; ok && done < visited.size; ++done) {
+    if (watcher.MustStop()) return Step::kStopped;
     ForEachChild(visited.data[done], [&](Object* child) {
       --child->count;
       ok = ok && mark(child);
     });
   }
-  if (!ok) Undo(visited, done);
-  return ok;
+  if (ok) return Step::kDone;
+  return stop_.is_raised() ? Step::kStopped : Undo(visited, done);
 }
 
-void CycleCollector::Undo(const List& visited, int64_t done) {
-  for (int64_t i = 0; i < visited.size; ++i) visited.data[i]->count &= ~kColours;
+// Makes what MarkAll did to the first `done` objects undone, for want of memory.
+CycleCollector::Step CycleCollector::Undo(const List& visited, int64_t done) {
+  StopWatcher watcher(stop_);
+  for (int64_t i = 0; i < visited.size; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
+    visited.data[i]->count &= ~kColours;
+  }
   for (int64_t i = 0; i < done; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
     ForEachChild(visited.data[i], [](Object* child) { ++child->count; });
   }
+  return Step::kNoMemory;
 }
 
 // What somebody outside holds lives, and so does what it leads to.
-void CycleCollector::RestoreLive(const List& visited, Object** stack) {
+CycleCollector::Step CycleCollector::RestoreLive(const List& visited, Object** stack) {
   int64_t depth = 0;
   auto restore = [&](Object* object) {
     if ((object->count & kBlack) != 0) return;
     object->count |= kBlack;
     stack[depth++] = object;
   };
+  StopWatcher watcher(stop_);
   for (int64_t i = 0; i < visited.size; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
     if ((visited.data[i]->count & ~kColours) > 0) restore(visited.data[i]);
     while (depth > 0) {
+      if (watcher.MustStop()) return Step::kStopped;
       ForEachChild(stack[--depth], [&](Object* child) {
         ++child->count;
         restore(child);
       });
     }
   }
+  return Step::kDone;
 }
 
 // Their edges to live objects are off the counts already; what they hold besides goes the usual way.
-void CycleCollector::FreeDead(const List& visited) {
+CycleCollector::Step CycleCollector::FreeDead(const List& visited) {
+  StopWatcher watcher(stop_);
   for (int64_t i = 0; i < visited.size; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
     Object* object = visited.data[i];
     if ((object->count & kBlack) != 0) continue;
     for (uint16_t field : layouts_[object->layout].pointer_fields) {
@@ -143,6 +175,7 @@ void CycleCollector::FreeDead(const List& visited) {
     if (layouts_[object->layout].is_tracked) Forget(object);
   }
   for (int64_t i = 0; i < visited.size; ++i) {
+    if (watcher.MustStop()) return Step::kStopped;
     Object* object = visited.data[i];
     bool lives = (object->count & kBlack) != 0;
     object->count &= ~kColours;
@@ -150,6 +183,7 @@ void CycleCollector::FreeDead(const List& visited) {
     heap_.FreeShell(object);
     ++collected_;
   }
+  return Step::kDone;
 }
 
 }  // namespace rvm::vm

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "vm/memory/object.h"
+#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 
@@ -18,19 +19,24 @@ class Heap;
 
 class CycleCollector {
  public:
-  CycleCollector(Heap& heap, std::span<const HeapLayout> layouts) : heap_(heap), layouts_(layouts) {}
+  CycleCollector(Heap& heap, std::span<const HeapLayout> layouts, const StopSignal& stop)
+      : heap_(heap), layouts_(layouts), stop_(stop) {}
 
-  // `ref`, a tracked reference, was written. Collects when that is due.
-  void Written(Object* ref);
+  // `ref`, a tracked reference, was written. Collects when that is due. False: as Collect.
+  bool Written(Object* ref);
   // A tracked reference is freed.
   void Forget(Object* ref) {
     if (IsRoot(ref)) Remove(ref);
   }
-  // Frees what only cycles hold; gives up, without effect, if there is no memory to look.
-  void Collect();
+  // Frees what only cycles hold; gives up, without effect, if there is no memory to look. False: the run is to stop,
+  // and the collection has stopped midway: counts are wrong until Heap::Reset, so nothing may run any more.
+  bool Collect();
+  // No more collections until Heap::Reset.
+  void Forgo() { is_forgone_ = true; }
   // After Heap::Reset, which took the memory of the lists as well.
   void Reset() {
     roots_ = {};
+    is_forgone_ = false;
     next_size_ = kLeastRoots;
     next_bytes_ = kLeastBytes;
   }
@@ -56,19 +62,24 @@ class CycleCollector {
 
   bool Append(List& list, Object* object);
   void Free(List& list);
-  bool MarkAll(List& visited);
-  void Undo(const List& visited, int64_t done);
-  void RestoreLive(const List& visited, Object** stack);
-  void FreeDead(const List& visited);
+  // The steps of a collection.
+  enum class Step { kDone, kNoMemory, kStopped };
+  Step CollectWith(List& visited);
+  Step MarkAll(List& visited);
+  Step Undo(const List& visited, int64_t done);
+  Step RestoreLive(const List& visited, Object** stack);
+  Step FreeDead(const List& visited);
   template <typename F>
   void ForEachChild(Object* object, F&& f) const;
 
   Heap& heap_;
   std::span<const HeapLayout> layouts_;
+  const StopSignal& stop_;
   List roots_;
   int64_t next_size_ = kLeastRoots;
   int64_t next_bytes_ = kLeastBytes;
   bool is_collecting_ = false;
+  bool is_forgone_ = false;
   int64_t collected_ = 0;
 
   static constexpr int64_t kLeastRoots = 256;

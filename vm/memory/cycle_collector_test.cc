@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "vm/memory/heap.h"
+#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 namespace {
@@ -25,7 +26,7 @@ std::vector<HeapLayout> Layouts() {
 // A program's registers, which write and drop at random.
 class Mutator {
  public:
-  Mutator(int64_t limit_bytes, uint32_t seed) : heap_(layouts_, limit_bytes, 0), random_(seed) {
+  Mutator(int64_t limit_bytes, uint32_t seed) : heap_(layouts_, stop_, limit_bytes, 0), random_(seed) {
     registers_.assign(kRegisters, ImmediateOf(0));
   }
 
@@ -91,10 +92,11 @@ class Mutator {
     if (IsImmediate(ref) || AsObject(ref)->layout != kRef) return;
     Slot old = std::exchange(AsObject(ref)->fields()[0], Copy());
     heap_.Drop(old);
-    heap_.RefWritten(AsObject(ref));
+    EXPECT_TRUE(heap_.RefWritten(AsObject(ref)));
   }
 
   std::vector<HeapLayout> layouts_ = Layouts();
+  StopSignal stop_;
   Heap heap_;
   std::mt19937 random_;
   std::vector<Slot> registers_;
@@ -106,7 +108,7 @@ TEST(CycleCollectorTest, FreesWhatAWalkDoesNotReach) {
     Mutator mutator(64 << 20, seed);
     for (int round = 0; round < 50; ++round) {
       for (int i = 0; i < 400; ++i) mutator.Step();
-      mutator.heap().CollectCycles();
+      EXPECT_TRUE(mutator.heap().CollectCycles());
       auto reachable = mutator.Reachable();
       ASSERT_EQ(mutator.heap().live_objects(), static_cast<int64_t>(reachable.size())) << seed << " " << round;
       for (const auto& [object, count] : reachable) ASSERT_EQ(object->count, count);
@@ -129,29 +131,75 @@ TEST(CycleCollectorTest, AtTheLimitNothingReachableIsLost) {
   }
 }
 
-// A chain of references to references, closed to a ring: nothing here recurses.
-TEST(CycleCollectorTest, ALongRingEndsWithoutStack) {
-  std::vector<HeapLayout> layouts = Layouts();
-  Heap heap(layouts, int64_t{1} << 30, 0);
+// Pairs that hold each other, the first of them held by a reference that the last one leads to.
+Object* MakeRing(Heap& heap, int pairs) {
   Object* first = heap.NewCell(kRef);
   first->fields()[0] = ImmediateOf(0);
   Slot last = AsSlot(first);
   Retain(last);
-  for (int i = 0; i < 1'000'000; ++i) {
+  for (int i = 0; i < pairs; ++i) {
     Object* next = heap.NewCell(kPair);
     next->fields()[0] = last;
     next->fields()[1] = ImmediateOf(0);
     last = AsSlot(next);
   }
   first->fields()[0] = last;
-  heap.RefWritten(first);
-  heap.CollectCycles();
+  return first;
+}
+
+// A chain of references to references, closed to a ring: nothing here recurses.
+TEST(CycleCollectorTest, ALongRingEndsWithoutStack) {
+  std::vector<HeapLayout> layouts = Layouts();
+  StopSignal stop;
+  Heap heap(layouts, stop, int64_t{1} << 30, 0);
+  Object* first = MakeRing(heap, 1'000'000);
+  EXPECT_TRUE(heap.RefWritten(first));
+  EXPECT_TRUE(heap.CollectCycles());
   EXPECT_EQ(heap.live_objects(), 1'000'001);
   heap.Drop(AsSlot(first));
   EXPECT_EQ(heap.live_objects(), 1'000'001);
-  heap.CollectCycles();
+  EXPECT_TRUE(heap.CollectCycles());
   EXPECT_EQ(heap.live_objects(), 0);
   EXPECT_EQ(heap.live_bytes(), 0);
+}
+
+TEST(CycleCollectorTest, AStopEndsACollection) {
+  std::vector<HeapLayout> layouts = Layouts();
+  StopSignal stop;
+  Heap heap(layouts, stop, int64_t{1} << 30, 0);
+  for (bool is_held : {false, true}) {
+    stop.Clear();
+    Object* ring = MakeRing(heap, 100'000);
+    EXPECT_TRUE(heap.RefWritten(ring));
+    if (!is_held) heap.Drop(AsSlot(ring));
+    stop.Raise(StopSignal::kCancelled);
+    EXPECT_FALSE(heap.CollectCycles());
+    EXPECT_EQ(heap.live_objects(), 100'001);
+    // Counts are wrong now, so nobody may go on, even if nobody stopped it.
+    stop.Clear();
+    EXPECT_FALSE(heap.CollectCycles());
+    heap.Reset();
+    EXPECT_EQ(heap.live_objects(), 0);
+    EXPECT_TRUE(heap.CollectCycles());
+  }
+  Object* ring = MakeRing(heap, 100'000);
+  EXPECT_TRUE(heap.RefWritten(ring));
+  heap.Drop(AsSlot(ring));
+  EXPECT_TRUE(heap.CollectCycles());
+  EXPECT_EQ(heap.live_objects(), 0);
+}
+
+// Few steps need no look at the signal.
+TEST(CycleCollectorTest, ASmallCollectionEndsInSpiteOfAStop) {
+  std::vector<HeapLayout> layouts = Layouts();
+  StopSignal stop;
+  Heap heap(layouts, stop, int64_t{1} << 30, 0);
+  Object* ring = MakeRing(heap, 100);
+  stop.Raise(StopSignal::kTimeIsUp);
+  EXPECT_TRUE(heap.RefWritten(ring));
+  heap.Drop(AsSlot(ring));
+  EXPECT_TRUE(heap.CollectCycles());
+  EXPECT_EQ(heap.live_objects(), 0);
 }
 
 }  // namespace

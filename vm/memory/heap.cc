@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "vm/memory/system_memory.h"
+
 namespace rvm::vm {
 namespace {
 
@@ -12,6 +14,7 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMinChunkBytes = 64 << 10;
 constexpr size_t kMaxChunkBytes = 4 << 20;
 constexpr int64_t kMaxCachedBytes = 256 << 20;
+constexpr int64_t kFreesPerLook = 4096;  // at the signal to stop: some tens of microseconds
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -74,8 +77,8 @@ struct Heap::LargeBlock {
   }
 };
 
-Heap::Heap(std::span<const HeapLayout> layouts, int64_t limit_bytes, int64_t fail_at)
-    : layouts_(layouts), limit_bytes_(limit_bytes), fail_at_(fail_at), cycles_(*this, layouts) {}
+Heap::Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t limit_bytes, int64_t fail_at)
+    : layouts_(layouts), stop_(stop), limit_bytes_(limit_bytes), fail_at_(fail_at), cycles_(*this, layouts, stop) {}
 
 Heap::~Heap() { ReleaseLists(); }
 
@@ -140,6 +143,9 @@ void Heap::Free(Object* object) {
   Object* dying = nullptr;
   LinkDying(object, dying);
   while (dying != nullptr) {
+    // What is dying has no header any more, which a collection might look at.
+    if (frees_ % kFreesPerLook == 0 && stop_.is_raised()) [[unlikely]]
+      return cycles_.Forgo();
     Object* next = dying;
     dying = NextDying(next);
     uint16_t layout = DyingLayout(next);
@@ -202,7 +208,7 @@ void* Heap::NewLargeCounted(size_t bytes) {
 
 bool Heap::Reserve(size_t bytes) {
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) {
-    cycles_.Collect();
+    if (!cycles_.Collect()) return false;
     Trim();
   }
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) return false;
@@ -220,7 +226,7 @@ void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
     if (wanted == least) return nullptr;
     wanted = std::max(least, RoundUp(wanted / 2, kAlignment));
   }
-  auto* chunk = static_cast<Chunk*>(std::aligned_alloc(kAlignment, wanted));
+  auto* chunk = static_cast<Chunk*>(TakeFromSystem(wanted));
   if (chunk == nullptr) {
     reserved_bytes_ -= static_cast<int64_t>(wanted);
     return nullptr;
@@ -241,7 +247,7 @@ void* Heap::NewLarge(size_t bytes) {
   } else {
     size_t total = RoundUp(large_class.bytes, kAlignment);
     if (!Reserve(total)) return nullptr;
-    block = static_cast<LargeBlock*>(std::aligned_alloc(kAlignment, total));
+    block = static_cast<LargeBlock*>(TakeFromSystem(total));
     if (block == nullptr) {
       reserved_bytes_ -= static_cast<int64_t>(total);
       return nullptr;

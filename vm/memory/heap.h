@@ -1,8 +1,8 @@
 // Heap: the memory of one machine. Cells and small tensors come from free lists
 // over chunks, big tensors from the system through a cache.
 //
-// Every allocation may fail: null is the answer at the memory limit, and the
-// caller stops the run. Nothing is lost then: Reset gives back everything at
+// Every allocation may fail: null is the answer at the memory limit, or when the run
+// is to stop, and the caller stops it. Nothing is lost then: Reset gives back everything at
 // once. Cells in cycles of references are found by the CycleCollector.
 // One thread at a time.
 #ifndef RVM_VM_MEMORY_HEAP_H_
@@ -15,14 +15,15 @@
 
 #include "vm/memory/cycle_collector.h"
 #include "vm/memory/object.h"
+#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 
 class Heap {
  public:
   // `layouts` by layout id, must outlive the heap. `fail_at`: the allocation with this number
-  // (from 1) fails, for tests; 0: none.
-  Heap(std::span<const HeapLayout> layouts, int64_t limit_bytes, int64_t fail_at);
+  // (from 1) fails, for tests; 0: none. `stop`, which outlives the heap too, ends early what takes long.
+  Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t limit_bytes, int64_t fail_at);
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -94,7 +95,8 @@ class Heap {
   // A tensor over the elements of `owner`, whose count passes to the view.
   Tensor* NewView(Tensor* owner, std::span<const int64_t> dims);
 
-  // Gives up one count of a pointer slot. Frees without recursion, whatever hangs on it.
+  // Gives up one count of a pointer slot. Frees without recursion, whatever hangs on it; when the run is to stop,
+  // what is left of that is left to Reset.
   void Drop(Slot slot) {
     if (IsImmediate(slot)) return;
     Object* object = AsObject(slot);
@@ -118,10 +120,10 @@ class Heap {
   // Gives back a cell whose fields have been moved out.
   void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }
 
-  // `ref`, a tracked reference, was written.
-  void RefWritten(Object* ref) { cycles_.Written(ref); }
-  // Frees what only cycles hold.
-  void CollectCycles() { cycles_.Collect(); }
+  // `ref`, a tracked reference, was written. False: the run was to stop meanwhile, and must: only Reset is left.
+  bool RefWritten(Object* ref) { return cycles_.Written(ref); }
+  // Frees what only cycles hold. False: as above.
+  bool CollectCycles() { return cycles_.Collect(); }
 
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
   // dies, the tensor itself until it is dropped. Null if the tensor has no block of its own.
@@ -230,6 +232,7 @@ class Heap {
   void ReleaseLists();
 
   std::span<const HeapLayout> layouts_;
+  const StopSignal& stop_;
   int64_t limit_bytes_;
   int64_t fail_at_;
   int64_t allocations_ = 0;
