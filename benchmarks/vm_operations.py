@@ -33,6 +33,21 @@ def @even(%n: int64) -> int64 { if (%n == 0i64) { 1i64 } else { @odd(%n - 1i64) 
 def @odd(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @even(%n - 1i64) } }
 def @main(%n: int64) -> int64 { @even(%n) }
 """
+STATE = """
+def @loop(%n: int64, %pair: (int64, int64)) -> int64 {
+  if (%n == 0i64) { %pair.0 + %pair.1 } else { @loop(%n - 1i64, (%pair.1, %n)) }
+}
+def @main(%n: int64) -> int64 { @loop(%n, (1i64, 2i64)) }
+"""
+RESULT = """
+def @called(%x: int64) -> (int64, int64) {
+  if (%x == -1i64) { let %pair = @called(%x * 2i64); (%pair.1, %pair.0) } else { (%x, %x) }
+}
+def @loop(%n: int64, %a: int64) -> int64 {
+  if (%n == 0i64) { %a } else { let %pair = @called(%n); @loop(%n - 1i64, %pair.0 + %pair.1) }
+}
+def @main(%n: int64) -> int64 { @loop(%n, 1i64) }
+"""
 EMPTY = LOOP.replace("STEP", "%a")
 # Operation, program of n rounds, and what the operation took in the predecessor (TVM 0.14's Relay VM, in nanoseconds, as
 # it was measured once on two cores of a Zen 3; the machine here may be another), if it had it alone.
@@ -43,6 +58,8 @@ OPERATIONS = (
     ("tail call, beside a jump", TAIL, None),
     ("call of a closure, its captures, return", CLOSURE, None),
     ("make a cell of two fields and drop it", CELL, 168),
+    ("hand a pair on to the next round", STATE, None),
+    ("call, compare, return a pair, add its fields", RESULT, None),
 )
 # Operation, loop of operations/operation_benchmark.cc and the one whose time is taken off, and the predecessor's time.
 LOOPS = (

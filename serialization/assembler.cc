@@ -488,6 +488,7 @@ class Assembler {
     Expect("params");
     function.num_params = static_cast<uint16_t>(Integer(0, UINT16_MAX));
     Expect("result");
+    function.returns_fields = Accept("fields");
     function.result = Type();
     if (Accept("arena")) function.arena_bytes = U32();
     Expect("{");

@@ -346,12 +346,13 @@ class Decoder {
   }
 
   void ReadFunctions(ByteReader& in) {
-    uint32_t count = in.Count(22);
+    uint32_t count = in.Count(23);
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       FunctionDesc& function = executable_.functions.emplace_back();
       function.name = Str(in);
       function.num_params = in.U16();
       function.result = TypeId(in.U32());
+      function.returns_fields = in.Bool("fields flag");
       function.arena_bytes = in.U32();
       function.registers.resize(in.Count(5));
       for (RegisterDesc& reg : function.registers) {

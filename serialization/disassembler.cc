@@ -264,7 +264,7 @@ class Disassembler {
   void PrintFunction(uint32_t index) {
     const FunctionDesc& function = executable_.functions[index];
     absl::StrAppend(&out_, "\nfunction F", index, " ", Quoted(function.name), " params ", function.num_params,
-                    " result T", function.result.value);
+                    function.returns_fields ? " result fields T" : " result T", function.result.value);
     if (function.arena_bytes != 0) absl::StrAppend(&out_, " arena ", function.arena_bytes);
     out_ += " {\n";
     for (size_t r = 0; r < function.registers.size(); ++r) {

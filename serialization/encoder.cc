@@ -215,6 +215,7 @@ class Encoder {
       Str(function.name);
       out.U16(function.num_params);
       out.U32(function.result.value);
+      out.U8(function.returns_fields ? 1 : 0);
       out.U32(function.arena_bytes);
       out.Count(function.registers.size());
       for (const RegisterDesc& reg : function.registers) {

@@ -154,6 +154,8 @@ struct FunctionDesc {
   std::string name;         // "main", "main.fn1"
   uint16_t num_params = 0;  // registers 0..num_params-1
   TypeId result;
+  // The result is a tuple that no cell holds: its fields go to registers of the caller.
+  bool returns_fields = false;
   std::vector<RegisterDesc> registers;
   uint32_t arena_bytes = 0;       // of planned tensors; a multiple of 64
   std::vector<uint16_t> code;     // isa/isa.def

@@ -12,7 +12,7 @@ namespace rvm::format {
 
 // Not text, and broken by transports that touch line ends or the eighth bit.
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'R', 'V', 'M', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint16_t kMajor = 4;
+inline constexpr uint16_t kMajor = 5;
 inline constexpr uint16_t kMinor = 0;
 
 enum class FileClass : uint8_t { kPortable = 0, kNative = 1 };

@@ -61,6 +61,9 @@ class FunctionVerifier {
   absl::Status CheckLoadConst(const Instruction& i);
   absl::Status CheckTag(uint16_t adt, uint16_t tag, bool no_fields);
   absl::Status CheckCall(FunctionId callee, const Operand& args, TypeId destination, std::string_view destination_name);
+  absl::Status ExpectConvention(const FunctionDesc& function, bool returns_fields);
+  absl::Status CheckReturnFields(const Operand& fields);
+  absl::Status CheckCallFields(const Operand& dsts, FunctionId callee, const Operand& args);
   absl::Status CheckCallClosure(uint16_t closure, const Operand& args, TypeId destination, std::string_view name);
   absl::Status CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields);
   absl::Status CheckGetField(const Instruction& i);

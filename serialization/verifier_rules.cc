@@ -38,12 +38,20 @@ absl::Status FunctionVerifier::CheckRules(const Instruction& i) {
           absl::StrCat(i[1].count, " targets; ", Text(type_id(i[0].u16())), " has ", constructors, " constructors"));
     }
     case Opcode::kFatal: return Expect(i[0].u16() == 0, absl::StrCat("unknown reason ", i[0].u16()));
-    case Opcode::kReturn: return ExpectAssignable(type_id(i[0].u16()), function_.result, "the result");
-    case Opcode::kCall: return CheckCall(FunctionId(i[1].u32()), i[2], type_id(i[0].u16()), "the destination");
+    case Opcode::kReturn:
+      RVM_RETURN_IF_ERROR(ExpectConvention(function_, false));
+      return ExpectAssignable(type_id(i[0].u16()), function_.result, "the result");
+    case Opcode::kReturnFields: return CheckReturnFields(i[0]);
+    case Opcode::kCall:
+      RVM_RETURN_IF_ERROR(ExpectConvention(executable_.functions[i[1].u32()], false));
+      return CheckCall(FunctionId(i[1].u32()), i[2], type_id(i[0].u16()), "the destination");
+    case Opcode::kCallFields: return CheckCallFields(i[0], FunctionId(i[1].u32()), i[2]);
     case Opcode::kTailCall:
+      RVM_RETURN_IF_ERROR(ExpectConvention(executable_.functions[i[0].u32()], function_.returns_fields));
       return CheckCall(FunctionId(i[0].u32()), i[1], function_.result, "the result of this function");
     case Opcode::kCallClosure: return CheckCallClosure(i[1].u16(), i[2], type_id(i[0].u16()), "the destination");
     case Opcode::kTailCallClosure:
+      RVM_RETURN_IF_ERROR(ExpectConvention(function_, false));
       return CheckCallClosure(i[0].u16(), i[1], function_.result, "the result of this function");
     case Opcode::kMakeCell: return CheckMakeCell(i[0].u16(), LayoutId(i[1].u16()), i[2]);
     case Opcode::kMakeCellIn:
@@ -123,6 +131,34 @@ absl::Status FunctionVerifier::CheckCall(FunctionId callee, const Operand& args,
   if (IsAssignable(executable_, function.result, destination)) return absl::OkStatus();
   return Error(absl::StrCat(ToView(destination_name), " is ", Text(destination), "; `", function.name, "` gives ",
                             Text(function.result)));
+}
+
+absl::Status FunctionVerifier::ExpectConvention(const FunctionDesc& function, bool returns_fields) {
+  if (function.returns_fields == returns_fields) return absl::OkStatus();
+  std::string_view seen = function.returns_fields ? "fields" : "a value";
+  return Error(absl::StrCat("`", function.name, "` returns ", ToView(seen), "; expected ",
+                            returns_fields ? "fields" : "a value"));
+}
+
+absl::Status FunctionVerifier::CheckReturnFields(const Operand& fields) {
+  RVM_RETURN_IF_ERROR(ExpectConvention(function_, true));
+  const std::vector<TypeId>& types = executable_.types[function_.result.value].fields;
+  if (fields.count != types.size()) return Error(absl::StrCat(fields.count, " fields; the result has ", types.size()));
+  for (uint32_t f = 0; f < fields.count; ++f)
+    RVM_RETURN_IF_ERROR(ExpectAssignable(type_id(fields.u16(f)), types[f], absl::StrCat("field ", f)));
+  return absl::OkStatus();
+}
+
+absl::Status FunctionVerifier::CheckCallFields(const Operand& dsts, FunctionId callee, const Operand& args) {
+  const FunctionDesc& function = executable_.functions[callee.value];
+  RVM_RETURN_IF_ERROR(ExpectConvention(function, true));
+  RVM_RETURN_IF_ERROR(CheckCall(callee, args, function.result, "the destination"));
+  const std::vector<TypeId>& types = executable_.types[function.result.value].fields;
+  if (dsts.count != types.size())
+    return Error(absl::StrCat(dsts.count, " destinations; the result has ", types.size(), " fields"));
+  for (uint32_t f = 0; f < dsts.count; ++f)
+    RVM_RETURN_IF_ERROR(ExpectAssignable(types[f], type_id(dsts.u16(f)), absl::StrCat("field ", f)));
+  return absl::OkStatus();
 }
 
 absl::Status FunctionVerifier::CheckCallClosure(uint16_t closure, const Operand& args, TypeId destination,

@@ -35,6 +35,9 @@ kernel N3 "inc" "inc" () { param float32 (4) param float32 (4) result float32 (4
 constexpr char kOtherFunctions[] = R"(
 function F1 "closure" params 2 result int32 { r0: fn (int32,) -> int32  r1: int32 code drop r0 return r1 }
 function F2 "id" params 1 result int32 { r0: int32 code return r0 }
+function F3 "pair" params 1 result fields (int32, Tensor[(4), float32]) {
+  r0: int32  r1: Tensor[(4), float32] code load_const r1, K0 return_fields [r0, r1]
+}
 )";
 
 constexpr char kFrame[] = R"(function F0 "f" params 2 result int32 arena 256 {
@@ -166,7 +169,7 @@ constexpr CodeCase kLoads[] = {
 
 constexpr CodeCase kCalls[] = {
     {"call r2, F2, [r0] drop r1 return r2", ""},
-    {"call r2, F9, [r0] fatal 0", "function 9 out of range; there are 3"},
+    {"call r2, F9, [r0] fatal 0", "function 9 out of range; there are 4"},
     {"call r2, F2, [] fatal 0", "0 arguments; expected 1"},
     {"call r2, F2, [r1] fatal 0", "argument 0 is `Tensor[(4), float32]`; expected `int32`"},
     {"call r9, F2, [r0] fatal 0", "the destination is `float32`; `id` gives `int32`"},
@@ -178,6 +181,16 @@ constexpr CodeCase kCalls[] = {
      "the destination is `float32`; the closure gives `int32`"},
     {"drop r1 make_cell r7, C2, [r0] tail_call_closure r7, [r0]", ""},
     {"drop r1 tail_call F2, [r0]", ""},
+    {"call_fields [r2, r3], F3, [r0] drop r1 drop r3 return r2", ""},
+    {"call_fields [r2], F3, [r0] fatal 0", "1 destinations; the result has 2 fields"},
+    {"call_fields [r2, r9], F3, [r0] fatal 0", "field 1 is `Tensor[(4), float32]`; expected `float32`"},
+    {"call_fields [r2, r3], F3, [r1] fatal 0", "argument 0 is `Tensor[(4), float32]`; expected `int32`"},
+    {"call_fields [r2, r1], F3, [r0] fatal 0", "register r1 for `dsts` still owns a value"},
+    {"call_fields [r2, r11], F3, [r0] fatal 0", "planned register r11 for `dsts`; expected one that is not planned"},
+    {"call_fields [r2], F2, [r0] fatal 0", "`id` returns a value; expected fields"},
+    {"call r6, F3, [r0] fatal 0", "`pair` returns fields; expected a value"},
+    {"drop r1 tail_call F3, [r0]", "`pair` returns fields; expected a value"},
+    {"return_fields [r0, r1]", "`f` returns a value; expected fields"},
     {"return r1", "the result is `Tensor[(4), float32]`; expected `int32`"},
     {"load_tag r5, 0 switch r5, [L1] L1: fatal 0", "1 targets; `List` has 2 constructors"},
     {"load_tag r5, 0 branch_tag r5, 7, L1 L1: fatal 0", "tag 7 out of range"},
@@ -388,6 +401,25 @@ constexpr CodeCase kTableCases[] = {
     {"cell C0 = closure fn () -> int32 F0 () entry \"e\" = F0 (\"c\") "
      "function F0 \"f\" params 1 result int32 { r0: fn () -> int32 code fatal 0 }",
      "is the code of a closure"},
+    {"entry \"e\" = F0 () function F0 \"f\" params 0 result fields (int32,) { code fatal 0 }",
+     "returns fields; expected a value"},
+    {"cell C0 = closure fn () -> (int32,) F0 () "
+     "function F0 \"f\" params 1 result fields (int32,) { r0: fn () -> (int32,) code fatal 0 }",
+     "`f` returns fields; expected a value"},
+    {"function F0 \"f\" params 0 result fields int32 { code fatal 0 }", "returns fields; the result is `int32`"},
+    {"function F0 \"f\" params 1 result fields (int32, int32) { r0: int32 r1: (int32, int32) code return r1 }",
+     "`f` returns fields; expected a value"},
+    {"function F0 \"f\" params 1 result fields (int32, int32) { r0: int32 code return_fields [r0] }",
+     "1 fields; the result has 2"},
+    {"function F0 \"f\" params 1 result fields (int32, int32) { r0: int64 code return_fields [r0, r0] }",
+     "field 0 is `int64`; expected `int32`"},
+    {"function F0 \"f\" params 2 result fields (int32, int32) { r0: int32 r1: ref(int32) code return_fields [r0, r0] }",
+     "register r1 still owns a value"},
+    {"function F0 \"f\" params 1 result fields (int32,) { r0: int32 code tail_call F1, [r0] } "
+     "function F1 \"g\" params 1 result (int32,) { r0: int32 code fatal 0 }",
+     "`g` returns a value; expected fields"},
+    {"function F0 \"f\" params 1 result fields (int32,) { r0: fn () -> (int32,) code tail_call_closure r0, [] }",
+     "`f` returns fields; expected a value"},
     {"metadata \"b\" \"\" metadata \"a\" \"\"", "keys are not sorted and unique"},
     {"function F0 \"f\" params 3 result int32 { code fatal 0 }", "3 parameters; frame has 0 registers"},
     {"function F0 \"f\" params 0 result T9 { code fatal 0 }", "result type 9 out of range"},

@@ -209,6 +209,7 @@ class TableVerifier {
       return error(
           absl::StrCat("`", function.name, "` gives ", Text(function.result), "; expected ", Text(type.result)));
     }
+    if (function.returns_fields) return error(absl::StrCat("`", function.name, "` returns fields; expected a value"));
     if (!closure_functions_.insert(layout.function).second) {
       return error(absl::StrCat("`", function.name, "` is the code of another layout already"));
     }
@@ -339,6 +340,8 @@ class TableVerifier {
             absl::StrCat(function.num_params, " parameters; frame has ", function.registers.size(), " registers"));
       }
       if (!IsValue(function.result)) return error(absl::StrCat("result type ", function.result.value, " out of range"));
+      if (function.returns_fields && executable_.types[function.result.value].kind != TypeDescKind::kTuple)
+        return error(absl::StrCat("returns fields; the result is ", Text(function.result)));
       if (function.arena_bytes % kArenaAlignment != 0)
         return error(absl::StrCat("an arena of ", function.arena_bytes, " bytes, not a multiple of 64"));
       for (size_t r = 0; r < function.registers.size(); ++r) {
@@ -372,6 +375,7 @@ class TableVerifier {
       if (entry.function.value >= executable_.functions.size())
         return error(absl::StrCat("function ", entry.function.value, " out of range"));
       if (closure_functions_.contains(entry.function)) return error("is the code of a closure");
+      if (executable_.functions[entry.function.value].returns_fields) return error("returns fields; expected a value");
       size_t params = executable_.functions[entry.function.value].num_params;
       if (entry.param_names.size() != params)
         return error(absl::StrCat(entry.param_names.size(), " parameter names; expected ", params));

@@ -104,6 +104,25 @@ TEST(MachineTest, ABacktraceEndsAfterAMillionFrames) {
             "  ... 1,048,575 more frames of `main`\n  ... and more frames, which are not counted");
 }
 
+// The body of `main` is a function of its own, with the name that people know.
+TEST(MachineTest, ABacktraceHasASplitEntryOnce) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  FunctionId main = b.Declare("main", {i32}, i32), body = b.Declare("main", {i32}, i32);
+  FunctionId other = b.Declare("other", {i32}, i32);
+  Code c, d, e;
+  b.Define(main, {i32}, c.Call(0, body, {0}).Return(0));
+  b.Define(body, {i32}, d.Op(Opcode::kFatal, {0}));
+  b.Define(other, {i32}, e.Call(0, body, {0}).Return(0));
+  b.Export(main);
+  b.Export(other);
+  auto machine = NewMachine(b.Build());
+  std::vector<Value> args = {Int(1)};
+  EXPECT_EQ(machine->Invoke("main", args).status().message(), "no clause of this match fits the value\n  in `main`");
+  EXPECT_EQ(machine->Invoke("other", args).status().message(),
+            "no clause of this match fits the value\n  in `main`\n  in `other`");
+}
+
 TEST(MachineTest, FuelIsExact) {
   auto program = DeepProgram();
   auto enough = NewMachine(program, {.fuel = 10});

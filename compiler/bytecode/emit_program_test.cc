@@ -153,6 +153,38 @@ TEST(EmitProgram, TheStateOfALoopIsInRegisters) {
   EXPECT_LT(loop.find("return"), loop.find("jump")) << code;
 }
 
+TEST(EmitProgram, ResultsThatAreTakenApartAreNoCells) {
+  Compiled compiled("sums.relay",
+                    "type List[A] { Cons(A, List[A]), Nil, }\n"
+                    "def @sums(%list: List[(int32, int32)]) -> (int32, int32) {\n"
+                    "  match (%list) {\n"
+                    "    Nil => (0, 0),\n"
+                    "    Cons((%a, %b), %rest) => { let %s = @sums(%rest); (%s.0 + %a, %s.1 + %b) },\n"
+                    "  }\n"
+                    "}\n"
+                    "def @main(%list: List[(int32, int32)]) -> int32 { let %s = @sums(%list); %s.0 * %s.1 }",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("make_cell"), std::string::npos) << code;
+  // No cell waits for the memory of those that were taken apart.
+  EXPECT_EQ(code.find("shell"), std::string::npos) << code;
+  EXPECT_NE(code.find("call_fields"), std::string::npos) << code;
+  EXPECT_NE(code.find("return_fields"), std::string::npos) << code;
+}
+
+TEST(EmitProgram, ATailCallOfAFunctionThatReturnsFieldsIsOne) {
+  Compiled compiled("loop.relay",
+                    "def @even(%n: int32) -> (int32, int32) { if (%n == 0) { (1, 0) } else { @odd(%n - 1) } }\n"
+                    "def @odd(%n: int32) -> (int32, int32) { if (%n == 0) { (0, 1) } else { @even(%n - 1) } }\n"
+                    "def @main(%n: int32) -> (int32, (int32, int32)) { let %p = @even(%n); (%p.0, %p) }",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_NE(code.find("tail_call"), code.rfind("tail_call")) << code;
+  EXPECT_EQ(code.find("call_fields"), code.rfind("call_fields")) << code;
+}
+
 TEST(EmitProgram, NoJumpGoesToWhatFollowsIt) {
   Compiled compiled("energy.relay",
                     "type Body { Body(float64, float64), }\n"

@@ -41,6 +41,7 @@ absl::Status FunctionEmitter::EmitStep(const ir::Expr* expr, const ir::Var* var,
     case ir::ExprKind::kConstant:
     case ir::ExprKind::kVar: return EmitAtom(expr, var, target);
     case ir::ExprKind::kTuple: {
+      if (returns_fields_ && var == nullptr && target.is_tail) return ReturnTuple(*ir::Cast<ir::Tuple>(expr));
       TypeId type = WantedType(expr, var, target);
       return EmitCell(tables_.types().TupleLayout(type), ir::Cast<ir::Tuple>(expr)->fields, type, var, target);
     }
@@ -80,9 +81,10 @@ absl::Status FunctionEmitter::EmitAtom(const ir::Expr* atom, const ir::Var* var,
   RVM_ASSIGN_OR_RETURN(Reg reg, Consume(atom, wanted, operands, atoms, 0));
   TypeId type = registers_.desc(reg).type;
   if (var == nullptr && target.is_tail) {
-    code_.Op(Opcode::kReturn).R(reg);
+    if (!returns_fields_) code_.Op(Opcode::kReturn).R(reg);
+    absl::Status status = returns_fields_ ? ReturnFieldsOf(reg) : absl::OkStatus();
     Release(operands);
-    return absl::OkStatus();
+    return status;
   }
   Reg out = var == nullptr ? target.reg : registers_.Allocate(type);
   code_.Op(Opcode::kMove).R(out).R(reg);
@@ -190,22 +192,30 @@ absl::Status FunctionEmitter::EmitFunctionCall(FunctionId callee, const std::vec
   bool is_tail = var == nullptr && target.is_tail;
   if (is_tail && callee == pending_.id) return EmitSelfTailCall(args);
   Operands operands;
+  RVM_ASSIGN_OR_RETURN(std::vector<Reg> regs, TakeArgs(callee, args, operands));
+  TypeId type = tables_.function(callee).result;
+  const bool gives_fields = tables_.function(callee).returns_fields;
+  if (is_tail && gives_fields == returns_fields_ && tables_.IsAssignable(type, result_type_)) {
+    code_.Op(Opcode::kTailCall).U32(callee.value).Rs(regs);
+    Release(operands);
+    return absl::OkStatus();
+  }
+  Release(operands);
+  if (gives_fields) return DeliverFields(CallForFields(callee, regs, {}), type, var, target);
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kCall).R(out).U32(callee.value).Rs(regs);
+  return Deliver(out, type, var, target);
+}
+
+absl::StatusOr<std::vector<Reg>> FunctionEmitter::TakeArgs(FunctionId callee, const std::vector<ir::Expr*>& args,
+                                                           Operands& operands) {
   std::vector<Reg> regs;
   for (size_t i = 0; i < args.size(); ++i) {
     TypeId expected = tables_.function(callee).registers[i].type;
     RVM_ASSIGN_OR_RETURN(Reg reg, Consume(args[i], expected, operands, args, i));
     regs.push_back(reg);
   }
-  TypeId type = tables_.function(callee).result;
-  if (is_tail && tables_.IsAssignable(type, result_type_)) {
-    code_.Op(Opcode::kTailCall).U32(callee.value).Rs(regs);
-    Release(operands);
-    return absl::OkStatus();
-  }
-  Release(operands);
-  Reg out = Destination(var, target, type);
-  code_.Op(Opcode::kCall).R(out).U32(callee.value).Rs(regs);
-  return Deliver(out, type, var, target);
+  return regs;
 }
 
 // A closure that calls itself knows its code: a direct call with itself in front, where this is the
@@ -231,7 +241,7 @@ absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Va
     regs.push_back(reg);
   }
   RVM_ASSIGN_OR_RETURN(Reg closure, Consume(call.callee, closure_type, operands, atoms, call.args.size()));
-  if (is_tail && tables_.IsAssignable(type, result_type_)) {
+  if (is_tail && !returns_fields_ && tables_.IsAssignable(type, result_type_)) {
     code_.Op(Opcode::kTailCallClosure).R(closure).Rs(regs);
     Release(operands);
     return absl::OkStatus();

@@ -135,6 +135,7 @@ absl::Status FunctionEmitter::EmitLet(const ir::Let& let, const ir::Expr** next)
       call != nullptr && IsPrimitive(call->callee) && ir::DynCast<ir::TupleType>(call->type) != nullptr) {
     return EmitKernelWithProjections(let, next);
   }
+  if (IsCallForFields(let.value)) return EmitCallWithProjections(let, next);
   Mark(let.value->span);
   RVM_RETURN_IF_ERROR(EmitStep(let.value, let.var, Target{}));
   return absl::OkStatus();
@@ -422,6 +423,7 @@ absl::Status FunctionEmitter::Deliver(Reg reg, TypeId type, const ir::Var* var, 
   }
   if (target.is_tail) {
     RVM_ASSIGN_OR_RETURN(Reg coerced, Coerce(reg, type, result_type_));
+    if (returns_fields_) return ReturnFieldsOf(coerced);
     code_.Op(Opcode::kReturn).R(coerced);
     if (coerced.value != reg.value) registers_.Free(coerced);
     registers_.Free(reg);

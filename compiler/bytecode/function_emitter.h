@@ -29,7 +29,10 @@ namespace rvm::bytecode {
 class FunctionEmitter {
  public:
   FunctionEmitter(ProgramTables& tables, const PendingFunction& pending)
-      : tables_(tables), pending_(pending), liveness_(pending.function->body) {}
+      : tables_(tables),
+        pending_(pending),
+        returns_fields_(pending.global != nullptr && pending.global->returns_fields),
+        liveness_(pending.function->body, returns_fields_) {}
 
   absl::StatusOr<FunctionDesc> Run();
 
@@ -116,6 +119,7 @@ class FunctionEmitter {
   absl::Status EmitCall(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitFunctionCall(FunctionId callee, const std::vector<ir::Expr*>& args, const ir::Var* var,
                                 const Target& target);
+  absl::StatusOr<std::vector<Reg>> TakeArgs(FunctionId callee, const std::vector<ir::Expr*>& args, Operands& operands);
   absl::Status EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitConstructor(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
@@ -140,6 +144,16 @@ class FunctionEmitter {
   absl::Status EmitClosure(const ir::Function& function, const ir::Var* var, const Target& target);
   absl::Status EmitRefRead(const ir::RefRead& read, const ir::Var* var, const Target& target);
   absl::Status EmitRefWrite(const ir::RefWrite& write, const ir::Var* var, const Target& target);
+  // ---- results that go to callers as fields (emit_fields.cc)
+  bool IsCallForFields(const ir::Expr* expr);
+  absl::Status EmitCallWithProjections(const ir::Let& let, const ir::Expr** next);
+  std::vector<Reg> CallForFields(FunctionId callee, const std::vector<Reg>& args,
+                                 const std::vector<const ir::Var*>& vars);
+  // Of values that a call gave as fields.
+  absl::Status DeliverFields(const std::vector<Reg>& fields, TypeId tuple, const ir::Var* var, const Target& target);
+  absl::Status ReturnFields(std::vector<Reg> fields);
+  absl::Status ReturnTuple(const ir::Tuple& tuple);
+  absl::Status ReturnFieldsOf(Reg tuple);
   // ---- fields of tuples (emit_project.cc)
   absl::Status EmitProject(const ir::Project& project, const ir::Var* var, const Target& target);
   bool CanTakeApart(const ir::Var* tuple);
@@ -203,6 +217,7 @@ class FunctionEmitter {
 
   ProgramTables& tables_;
   const PendingFunction& pending_;
+  const bool returns_fields_;
   Liveness liveness_;
   CodeBuffer code_;
   RegisterAllocator registers_;

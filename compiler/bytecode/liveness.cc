@@ -13,7 +13,9 @@ bool IsPrimitive(const ir::Expr* expr) {
   return function != nullptr && function->attrs.Find("Primitive") != nullptr;
 }
 
-Liveness::Liveness(const ir::Expr* body) { VisitBlock(body); }
+Liveness::Liveness(const ir::Expr* body, bool returns_fields) : returns_fields_(returns_fields) {
+  VisitBlock(body, true);
+}
 
 void Liveness::UseVar(const ir::Var* var, bool escapes) {
   std::vector<uint32_t>& uses = uses_[var];
@@ -26,35 +28,35 @@ void Liveness::Use(const ir::Expr* atom, bool escapes) {
   if (const auto* var = ir::DynCast<ir::VarExpr>(atom)) UseVar(var->var, escapes);
 }
 
-void Liveness::VisitBlock(const ir::Expr* expr) {
+void Liveness::VisitBlock(const ir::Expr* expr, bool is_tail) {
   uint32_t block = static_cast<uint32_t>(block_ends_.size());
   uint32_t outer = std::exchange(block_, block);
   block_ends_.push_back(0);
   while (const auto* let = ir::DynCast<ir::Let>(expr)) {
-    VisitStep(let->value, let->var);
+    VisitStep(let->value, let->var, false);
     expr = let->body;
   }
-  VisitStep(expr, nullptr);
+  VisitStep(expr, nullptr, is_tail);
   block_ends_[block] = next_;
   block_ = outer;
 }
 
-void Liveness::VisitStep(const ir::Expr* expr, const ir::Var* self) {
+void Liveness::VisitStep(const ir::Expr* expr, const ir::Var* self, bool is_tail) {
   uint32_t position = next_++;
   step_ends_.push_back(0);
   blocks_after_.push_back(0);
-  VisitOperands(expr, self);
-  VisitNested(expr, position);
+  VisitOperands(expr, self, is_tail);
+  VisitNested(expr, position, is_tail);
   step_ends_[position] = next_;
   blocks_after_[position] = static_cast<uint32_t>(block_ends_.size());
 }
 
-void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
+void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_tail) {
   switch (expr->expr_kind) {
     case ir::ExprKind::kVar: Use(expr); return;
     case ir::ExprKind::kTuple:
       for (const ir::Expr* field : ir::Cast<ir::Tuple>(expr)->fields) Use(field);
-      MakesCell(ir::Cast<ir::Tuple>(expr)->fields.size());
+      if (!is_tail || !returns_fields_) MakesCell(ir::Cast<ir::Tuple>(expr)->fields.size());
       return;
     case ir::ExprKind::kProject: {
       const auto* project = ir::Cast<ir::Project>(expr);
@@ -99,17 +101,17 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self) {
   }
 }
 
-void Liveness::VisitNested(const ir::Expr* expr, uint32_t position) {
+void Liveness::VisitNested(const ir::Expr* expr, uint32_t position, bool is_tail) {
   if (const auto* branch = ir::DynCast<ir::If>(expr)) {
     WithStack([&] {
-      VisitBlock(branch->then_branch);
-      VisitBlock(branch->else_branch);
+      VisitBlock(branch->then_branch, is_tail);
+      VisitBlock(branch->else_branch, is_tail);
     });
   } else if (const auto* match = ir::DynCast<ir::Match>(expr)) {
     std::vector<Start> starts;
     for (const ir::Clause& clause : match->clauses) {
       starts.push_back({next_, static_cast<uint32_t>(block_ends_.size())});
-      WithStack([&] { VisitBlock(clause.body); });
+      WithStack([&] { VisitBlock(clause.body, is_tail); });
     }
     clause_starts_[position] = std::move(starts);
   }

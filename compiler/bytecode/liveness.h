@@ -20,8 +20,8 @@ namespace rvm::bytecode {
 
 class Liveness {
  public:
-  // `body`: in A-normal form.
-  explicit Liveness(const ir::Expr* body);
+  // `body`: in A-normal form. The tuples that a function gives which returns fields are no cells.
+  Liveness(const ir::Expr* body, bool returns_fields);
 
   // End (exclusive) of the positions of the step at `position`, nested blocks included.
   uint32_t step_end(uint32_t position) const { return step_ends_[position]; }
@@ -55,15 +55,17 @@ class Liveness {
   const std::vector<ir::Var*>& captures(const ir::Function* function) const { return captures_.at(function); }
 
  private:
-  void VisitBlock(const ir::Expr* expr);
+  // `is_tail`: the block, or the step, gives the result of the function.
+  void VisitBlock(const ir::Expr* expr, bool is_tail);
   // `self`: the variable the step defines; a function literal that mentions it does not capture it.
-  void VisitStep(const ir::Expr* expr, const ir::Var* self);
-  void VisitOperands(const ir::Expr* expr, const ir::Var* self);
-  void VisitNested(const ir::Expr* expr, uint32_t position);
+  void VisitStep(const ir::Expr* expr, const ir::Var* self, bool is_tail);
+  void VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_tail);
+  void VisitNested(const ir::Expr* expr, uint32_t position, bool is_tail);
   void Use(const ir::Expr* atom, bool escapes = true);
   void UseVar(const ir::Var* var, bool escapes);
   void MakesCell(size_t fields);
 
+  bool returns_fields_;
   uint32_t next_ = 0;
   uint32_t block_ = 0;                                               // the current one
   std::vector<uint32_t> step_ends_;                                  // by position

@@ -26,6 +26,7 @@ FunctionId ProgramTables::Declare(PendingFunction pending) {
   for (const ir::Var* param : pending.function->params) desc.registers.push_back({types_.Lower(param->type), false});
   desc.num_params = static_cast<uint16_t>(desc.registers.size());
   desc.result = types_.Lower(ir::DynCast<ir::FuncType>(pending.function->type)->result);
+  desc.returns_fields = pending.global != nullptr && pending.global->returns_fields;
   program_.executable.functions.push_back(std::move(desc));
   pending_.push_back(std::move(pending));
   return id;

@@ -18,6 +18,8 @@ struct GlobalFunction {
   Function* function;
   Span span;
   std::string shown_as = {};  // the function people know it as, where the compiler split one; else ""
+  // The result is a tuple that no cell holds: callers get its fields.
+  bool returns_fields = false;
 
   std::string_view ShownName() const { return shown_as.empty() ? name : shown_as; }
 };

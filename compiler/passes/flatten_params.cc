@@ -55,8 +55,9 @@ class Plan {
  public:
   Plan(const ir::Module& module, const std::vector<std::string>& entries) {
     CallGraph graph(module);
-    for (size_t i = 0; i < module.functions.size(); ++i) {
+    for (size_t i : graph.callees_first()) {
       const ir::GlobalFunction& global = module.functions[i];
+      order_.push_back(global.name);
       bool is_entry = std::find(entries.begin(), entries.end(), global.name) != entries.end();
       AddFunction(global, !is_entry, graph.is_recursive(i));
     }
@@ -85,6 +86,7 @@ class Plan {
   bool Shrink();
 
   absl::flat_hash_map<std::string_view, std::vector<Param>> functions_;
+  std::vector<std::string_view> order_;  // callees first: from there the news come
 };
 
 void Plan::AddFunction(const ir::GlobalFunction& global, bool may_change, bool is_recursive) {
@@ -149,8 +151,8 @@ void Plan::CountUses(const ir::Function& function, bool is_recursive, std::vecto
 void Plan::FindWanted() {
   for (bool changed = true; changed;) {
     changed = false;
-    for (auto& [name, params] : functions_) {
-      for (Param& param : params) {
+    for (std::string_view name : order_) {
+      for (Param& param : functions_.at(name)) {
         if (param.is_wanted) continue;
         param.is_wanted = std::any_of(param.passed_on.begin(), param.passed_on.end(), [&](const auto& place) {
           return functions_.at(place.first)[place.second].is_wanted;
@@ -163,8 +165,8 @@ void Plan::FindWanted() {
 
 bool Plan::Shrink() {
   bool changed = false;
-  for (auto& [name, params] : functions_) {
-    for (Param& param : params) {
+  for (std::string_view name : order_) {
+    for (Param& param : functions_.at(name)) {
       if (!param.is_flat) continue;
       auto flat = std::count_if(param.passed_on.begin(), param.passed_on.end(),
                                 [&](const auto& place) { return IsFlat(place.first, place.second); });

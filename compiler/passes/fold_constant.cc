@@ -178,10 +178,21 @@ class Folder : public Rewriter {
 
   Expr* FoldProject(const ir::Project& project) {
     Expr* tuple = Rewrite(project.tuple);
+    if (tuple->expr_kind == ExprKind::kLet) {
+      std::vector<Binding> chain;
+      tuple = NameFields(tuple, chain);
+      auto* inner = Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
+      return MakeLets(arena_, chain, FieldOf(inner));
+    }
+    return FieldOf(Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project));
+  }
+
+  // The field itself, if it is known.
+  Expr* FieldOf(ir::Project* project) {
     // Fields that are computed in place are left alone: the others' effects must stay.
-    const auto* known = DynCast<ir::Tuple>(Known(tuple));
-    if (known != nullptr && AreAtoms(known->fields)) return RewriteChildren(known->fields[project.index]);
-    return Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
+    const auto* known = DynCast<ir::Tuple>(Known(project->tuple));
+    if (known != nullptr && AreAtoms(known->fields)) return RewriteChildren(known->fields[project->index]);
+    return project;
   }
 
   // `body` in a place of type `type`: dims that it must still be checked for are checked there.

@@ -10,6 +10,7 @@
 #include "compiler/passes/inline.h"
 #include "compiler/passes/lambda_lift.h"
 #include "compiler/passes/order_loop_steps.h"
+#include "compiler/passes/return_fields.h"
 #include "compiler/passes/specialize.h"
 #include "compiler/passes/specialize_calls.h"
 #include "compiler/passes/split_entries.h"
@@ -54,6 +55,11 @@ constexpr PassInfo kPasses[] = {
     {"flatten_params", "a parameter per field where a tuple is only taken apart", 1,
      [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
        return FlattenParams(module, context.entries);
+     }},
+    // After parameters: what is passed on field by field is taken apart before.
+    {"return_fields", "results field by field where a tuple is only made to be taken apart", 1,
+     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
+       return ReturnFields(module, context.entries);
      }},
     {"to_anf", "a name for every step of the computation", 0,
      [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return ToAnf(module); }},

@@ -72,11 +72,12 @@ class Mutator {
   }
 
   void ChangeFunction(FunctionDesc& function) {
-    switch (dice_.Pick(6)) {
+    switch (dice_.Pick(7)) {
       case 0: function.num_params = static_cast<uint16_t>(dice_.Pick(function.registers.size() + 1)); break;
       case 1: function.result = Type(); break;
       case 2: function.arena_bytes = static_cast<uint32_t>(64 * dice_.Pick(64)); break;
       case 3: function.registers.push_back({Type(), dice_.Chance(20)}); break;
+      case 4: function.returns_fields = !function.returns_fields; break;
       default:
         if (auto* reg = Of(function.registers)) {
           reg->type = dice_.Chance(80) ? Type() : reg->type;

@@ -69,6 +69,12 @@ std::vector<Shadow> Path::Values(const Operand& regs) {
   return values;
 }
 
+std::vector<uint16_t> Path::Registers(const Operand& regs) {
+  std::vector<uint16_t> registers;
+  for (uint32_t i = 0; i < regs.count; ++i) registers.push_back(regs.u16(i));
+  return registers;
+}
+
 bool Path::Do(const Instruction& i, std::vector<Path>& others) {
   switch (i.opcode()) {
     case Opcode::kMove:
@@ -96,9 +102,11 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     case Opcode::kSwitch:
     case Opcode::kBranchTag: return Switch(i, others);
     case Opcode::kFatal: return false;
-    case Opcode::kReturn: return Return(reg(i[0].u16()));
-    case Opcode::kCall: return Call(FunctionId(i[1].u32()), Values(i[2]), i[0].u16(), false);
-    case Opcode::kTailCall: return Call(FunctionId(i[0].u32()), Values(i[1]), 0, true);
+    case Opcode::kReturn:
+    case Opcode::kReturnFields: return Return(Values(i[0]));
+    case Opcode::kCall:
+    case Opcode::kCallFields: return Call(FunctionId(i[1].u32()), Values(i[2]), Registers(i[0]), false);
+    case Opcode::kTailCall: return Call(FunctionId(i[0].u32()), Values(i[1]), {}, true);
     case Opcode::kCallClosure:
     case Opcode::kTailCallClosure: return CallClosure(i);
     case Opcode::kMakeCell: {
@@ -224,7 +232,7 @@ bool Path::Switch(const Instruction& i, std::vector<Path>& others) {
   return true;
 }
 
-bool Path::Call(FunctionId callee, std::vector<Shadow> args, uint16_t dst, bool is_tail) {
+bool Path::Call(FunctionId callee, std::vector<Shadow> args, std::vector<uint16_t> dsts, bool is_tail) {
   bool forked = false;
   for (size_t f = frames_.size(); f-- > 0 && !is_tail;) {
     forked = forked || frames_[f].has_forked;
@@ -233,14 +241,13 @@ bool Path::Call(FunctionId callee, std::vector<Shadow> args, uint16_t dst, bool 
                                   "` is called inside itself"));
   }
   if (size() > kMaxSize) return Unbounded("calls are nested deeper than is followed");
-  uint16_t result = dst;
   if (is_tail) {
-    result = frame().result;
+    dsts = std::move(frame().results);
     forked = frame().has_forked;
     Leave();
   }
   Enter(callee, std::move(args));
-  frame().result = result;
+  frame().results = std::move(dsts);
   frame().has_forked = is_tail && forked;
   return true;
 }
@@ -253,17 +260,17 @@ bool Path::CallClosure(const Instruction& i) {
   if (object == nullptr) return Unbounded("data decides which function is called");
   std::vector<Shadow> args = Values(i[at + 1]);
   args.insert(args.begin(), closure);
-  return Call(FunctionId(survey_->link.layouts[object->layout].function), std::move(args), i[0].u16(), is_tail);
+  return Call(FunctionId(survey_->link.layouts[object->layout].function), std::move(args), Registers(i[0]), is_tail);
 }
 
-bool Path::Return(Shadow result) {
+bool Path::Return(std::vector<Shadow> results) {
   if (frames_.size() == 1) {
-    survey_->forecast.result_bytes = std::max(survey_->forecast.result_bytes, ReachableBytes(result));
+    survey_->forecast.result_bytes = std::max(survey_->forecast.result_bytes, ReachableBytes(results[0]));
     return false;
   }
-  uint16_t dst = frame().result;
+  std::vector<uint16_t> dsts = std::move(frame().results);
   Leave();
-  reg(dst) = result;
+  for (size_t i = 0; i < dsts.size(); ++i) reg(dsts[i]) = results[i];
   return true;
 }
 

@@ -91,7 +91,7 @@ void Path::Enter(FunctionId function, std::vector<Shadow> args) {
   const FunctionDesc& desc = survey_->executable.functions[function.value];
   args.resize(desc.registers.size());
   num_registers_ += args.size();
-  frames_.push_back({function, 0, 0, false, std::move(args)});
+  frames_.push_back({function, 0, {}, false, std::move(args)});
   arena_bytes_ += desc.arena_bytes;
   survey_->forecast.arena_bytes = std::max(survey_->forecast.arena_bytes, arena_bytes_);
 }

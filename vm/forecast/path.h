@@ -44,9 +44,9 @@ struct ShadowObject {
 
 struct ShadowFrame {
   FunctionId function;
-  uint32_t pc = 0;          // of the instruction to do next
-  uint16_t result = 0;      // the caller's register for the result
-  bool has_forked = false;  // data decided something in this activation
+  uint32_t pc = 0;                // of the instruction to do next
+  std::vector<uint16_t> results;  // the caller's registers for the result, or for its fields
+  bool has_forked = false;        // data decided something in this activation
   std::vector<Shadow> registers;
 };
 
@@ -107,9 +107,9 @@ class Path {
   bool Branch(const Instruction& i, std::vector<Path>& others);
   bool Switch(const Instruction& i, std::vector<Path>& others);
   bool Fork(const Operand& targets, uint32_t next, std::vector<Path>& others);
-  bool Call(FunctionId callee, std::vector<Shadow> args, uint16_t dst, bool is_tail);
+  bool Call(FunctionId callee, std::vector<Shadow> args, std::vector<uint16_t> dsts, bool is_tail);
   bool CallClosure(const Instruction& i);
-  bool Return(Shadow result);
+  bool Return(std::vector<Shadow> results);
   void Leave();
   void Unpack(const Operand& outs, Shadow cell);
   bool CallKernel(const Instruction& i);
@@ -117,6 +117,7 @@ class Path {
                    const Operand& args);
   bool View(const Instruction& i);
   std::vector<Shadow> Values(const Operand& regs);
+  static std::vector<uint16_t> Registers(const Operand& regs);
 
   Survey* survey_;
   std::vector<ShadowFrame> frames_;

@@ -25,6 +25,19 @@ const SourceLine* FindLine(const FunctionDesc& function, uint32_t pc) {
   return after == function.lines.begin() ? nullptr : &*(after - 1);
 }
 
+Backtrace::Run* Backtrace::Latest() {
+  if (!outer_.empty()) return &outer_[(next_outer_ + outer_.size() - 1) % outer_.size()];
+  return inner_.empty() ? nullptr : &inner_.back();
+}
+
+void Backtrace::AddEntry(FunctionId function, uint32_t pc) {
+  const std::vector<FunctionDesc>& functions = executable_.functions;
+  const Run* latest = Latest();
+  bool is_shown = latest != nullptr && latest->function != function &&
+                  functions[latest->function.value].name == functions[function.value].name;
+  if (!is_shown) Add(function, pc);
+}
+
 bool Backtrace::Add(FunctionId function, uint32_t pc) {
   is_cut_ = frames_ == kMaxFrames;
   if (is_cut_) return false;
@@ -32,12 +45,7 @@ bool Backtrace::Add(FunctionId function, uint32_t pc) {
   ++frames_;
   last_function_ = function;
   last_pc_ = pc;
-  Run* latest = nullptr;
-  if (!outer_.empty()) {
-    latest = &outer_[(next_outer_ + outer_.size() - 1) % outer_.size()];
-  } else if (!inner_.empty()) {
-    latest = &inner_.back();
-  }
+  Run* latest = Latest();
   if (is_same) {
     ++latest->frames;
     return true;

@@ -20,6 +20,9 @@ class Backtrace {
   // only the first and last few runs are kept, so a million frames cost no memory. False: there are so many of them
   // that those further out are left out, for an error shall not take long.
   bool Add(FunctionId function, uint32_t pc);
+  // Of the entry. Where the compiler split it, the function with its body, of the same name, stands for it, if that
+  // was added last.
+  void AddEntry(FunctionId function, uint32_t pc);
 
   // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry.
   std::string ToString() const;
@@ -33,6 +36,7 @@ class Backtrace {
   static constexpr size_t kKeptInner = 24;
   static constexpr size_t kKeptOuter = 6;
   static constexpr int64_t kMaxFrames = 1 << 20;  // some milliseconds
+  Run* Latest();
   void AppendRun(const Run& run, std::string& out) const;
 
   const Executable& executable_;

@@ -145,6 +145,24 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
+// As ExecCall; the link has the address of the registers for the fields.
+[[clang::preserve_none]] inline void ExecCallFields(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                    const FunctionInfo* fn) {
+  Slot* base = r + fn->frame_slots;
+  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+    [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
+  }
+  base[-1] = AsSlot(pc + 2);
+  pc += 2 + pc[1];
+  const FunctionInfo* callee = vm->functions_ + Read32(pc);
+  uint32_t count = pc[2];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[3 + i]];
+  base[-3] = AsSlot(pc + 3 + count);
+  base[-2] = AsSlot(fn);
+  [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
+}
+
 [[clang::preserve_none]] inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
                                                      const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
@@ -237,6 +255,33 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   base[r[-1]] = r[pc[1]];
   pc = reinterpret_cast<const uint16_t*>(r[-3]);
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
+}
+
+[[gnu::always_inline, clang::preserve_none]] inline void ReturnFieldsToCaller(const uint16_t* pc, Slot* r,
+                                                                              Interpreter* vm, int64_t budget,
+                                                                              const FunctionInfo*) {
+  const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
+  Slot* base = r - caller->frame_slots;
+  const auto* dsts = reinterpret_cast<const uint16_t*>(r[-1]);
+  uint32_t count = pc[1];
+#pragma clang loop unroll(disable) vectorize(disable)  // a few registers
+  for (uint32_t i = 0; i < count; ++i) base[dsts[i]] = r[pc[2 + i]];
+  pc = reinterpret_cast<const uint16_t*>(r[-3]);
+  [[clang::musttail]] return Next(pc, base, vm, budget, caller);
+}
+
+[[gnu::noinline, clang::preserve_none]] inline void ReturnFieldsFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+                                                                           int64_t budget, const FunctionInfo* fn) {
+  vm->arena_.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
+  [[clang::musttail]] return ReturnFieldsToCaller(pc, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecReturnFields(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+                                                      const FunctionInfo* fn) {
+  if (fn->arena_bytes != 0) [[unlikely]] {
+    [[clang::musttail]] return ReturnFieldsFromWindow(pc, r, vm, budget, fn);
+  }
+  [[clang::musttail]] return ReturnFieldsToCaller(pc, r, vm, budget, fn);
 }
 
 // The code of the frame under the entry's.

@@ -171,7 +171,11 @@ void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn
     if (line != nullptr && line->pc == at && !line->what.empty()) what = line->what + ": ";
   }
   while (fn != &root_) {
-    if (!backtrace.Add(FunctionId(static_cast<uint32_t>(fn - functions_)), static_cast<uint32_t>(pc - fn->code))) break;
+    FunctionId function(static_cast<uint32_t>(fn - functions_));
+    auto at = static_cast<uint32_t>(pc - fn->code);
+    bool is_entry = reinterpret_cast<const FunctionInfo*>(r[-2]) == &root_;
+    if (is_entry) backtrace.AddEntry(function, at);
+    if (is_entry || !backtrace.Add(function, at)) break;
     // The address after the call; one unit before it is within the call.
     pc = reinterpret_cast<const uint16_t*>(r[-3]) - 1;
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);

@@ -4,7 +4,8 @@
 //
 // Frames. A function's registers are a window of the register stack; under it lies its link:
 //
-//   r[-3]  where the caller goes on        r[-1]  the caller's register for the result
+//   r[-3]  where the caller goes on        r[-1]  the caller's register for the result, or the address of those for
+//                                                 its fields, in the caller's code
 //   r[-2]  the caller's FunctionInfo       r[0..] registers, arena window, next link
 //
 // The window of a callee begins right after its caller's frame (frame_slots).

@@ -240,8 +240,10 @@ void Profiler::FollowFlow(uint32_t function, Ticks now) {
   if (!now_.has_value()) return Enter(function, now);
   switch (now_->opcode()) {
     case Opcode::kCall:
+    case Opcode::kCallFields:
     case Opcode::kCallClosure: return Enter(function, now);
-    case Opcode::kReturn: return Leave(function_now_, now);
+    case Opcode::kReturn:
+    case Opcode::kReturnFields: return Leave(function_now_, now);
     case Opcode::kTailCall:
     case Opcode::kTailCallClosure: Leave(function_now_, now); return Enter(function, now);
     default: return;
