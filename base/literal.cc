@@ -55,8 +55,6 @@ Buffer::~Buffer() {
   if (owner_ == nullptr) ::operator delete(data_, std::align_val_t(kAlignment));
 }
 
-Literal::Literal() : Literal(ScalarInt(kInt32, 0)) {}
-
 Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer)
     : dtype_(dtype), shape_(std::move(shape)), buffer_(std::move(buffer)) {
   std::optional<int64_t> count = NumElements(shape_);
@@ -65,7 +63,18 @@ Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buff
   RVM_CHECK(bytes() <= buffer_->bytes(), "a literal's buffer is too small");
 }
 
+template <typename F>
+Literal Literal::FromScalar(DataType dtype, F&& store) {
+  RVM_CHECK(IsStorable(dtype) && dtype.bytes() <= int64_t{sizeof(scalar_)}, "a literal's dtype is not storable");
+  Literal literal;
+  literal.dtype_ = dtype;
+  store(literal.scalar_);
+  return literal;
+}
+
 Literal Literal::FromBytes(DataType dtype, Shape shape, std::span<const std::byte> bytes) {
+  RVM_CHECK(!shape.empty() || static_cast<int64_t>(bytes.size()) == dtype.bytes(), "a scalar of so many bytes");
+  if (shape.empty()) return FromScalar(dtype, [&](std::byte* to) { std::memcpy(to, bytes.data(), bytes.size()); });
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(static_cast<int64_t>(bytes.size()));
   if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
   return Literal(dtype, std::move(shape), std::move(buffer));
@@ -74,12 +83,11 @@ Literal Literal::FromBytes(DataType dtype, Shape shape, std::span<const std::byt
 Literal Literal::Scalar(DataType dtype, double value) { return Full(dtype, {}, value); }
 
 Literal Literal::ScalarInt(DataType dtype, int64_t value) {
-  std::shared_ptr<Buffer> buffer = Buffer::Allocate(dtype.bytes());
-  StoreInt(dtype, buffer->data(), value);
-  return Literal(dtype, {}, std::move(buffer));
+  return FromScalar(dtype, [&](std::byte* to) { StoreInt(dtype, to, value); });
 }
 
 Literal Literal::Full(DataType dtype, Shape shape, double value) {
+  if (shape.empty()) return FromScalar(dtype, [&](std::byte* to) { StoreDouble(dtype, to, value); });
   int64_t count = NumElements(shape).value_or(0);
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * dtype.bytes());
   for (int64_t i = 0; i < count; ++i) StoreDouble(dtype, buffer->data() + i * dtype.bytes(), value);

@@ -39,7 +39,7 @@ class Buffer {
 class Literal {
  public:
   // A rank-0 int32 zero.
-  Literal();
+  Literal() = default;
   // REQUIRES: IsStorable(dtype); the buffer holds at least the elements.
   Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer);
   // Copies `bytes`, which must be exactly the elements.
@@ -59,8 +59,8 @@ class Literal {
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
   int64_t num_elements() const { return num_elements_; }
   int64_t bytes() const { return num_elements_ * dtype_.bytes(); }
-  const std::byte* data() const { return buffer_->data(); }
-  const std::shared_ptr<const Buffer>& buffer() const { return buffer_; }
+  // Lives as long as the literal and every copy of its buffer; a scalar's with the literal alone.
+  const std::byte* data() const { return buffer_ == nullptr ? scalar_ : buffer_->data(); }
   template <typename T>
   std::span<const T> values() const {
     return {reinterpret_cast<const T*>(data()), static_cast<size_t>(num_elements_)};
@@ -74,10 +74,15 @@ class Literal {
   bool operator==(const Literal& other) const;
 
  private:
-  DataType dtype_;
+  // `store` writes the element.
+  template <typename F>
+  static Literal FromScalar(DataType dtype, F&& store);
+
+  DataType dtype_ = kInt32;
   Shape shape_;
-  int64_t num_elements_;
-  std::shared_ptr<const Buffer> buffer_;
+  int64_t num_elements_ = 1;
+  std::shared_ptr<const Buffer> buffer_;  // null: a scalar, which is here
+  alignas(8) std::byte scalar_[8] = {};
 };
 
 // Reads or writes one element of `dtype` at `address`; the writers convert.

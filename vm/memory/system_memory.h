@@ -14,8 +14,9 @@ namespace rvm::vm {
 inline void* TakeFromSystem(size_t bytes) {
   constexpr size_t kHugePageBytes = 2 << 20;
   if (bytes < kHugePageBytes) return std::aligned_alloc(64, bytes);
-  void* memory = std::aligned_alloc(kHugePageBytes, bytes);
-  if (memory != nullptr) madvise(memory, bytes, MADV_HUGEPAGE);  // of no effect where there are none
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kHugePageBytes, bytes) != 0) return nullptr;  // takes sizes that are no multiple, too
+  madvise(memory, bytes, MADV_HUGEPAGE);                                    // of no effect where there are none
   return memory;
 }
 
