@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
 import load_time  # noqa: E402
+import peak_memory  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
@@ -99,6 +100,17 @@ def tree_lstm(folder):
     yield "tree_lstm", "us/node", ours / nodes * 1e6, f"PyTorch {torch.__version__}", theirs / nodes * 1e6
 
 
+def char_rnn(folder):
+    reference = load("examples/char_rnn/reference.py")
+    w, n = reference.make_weights(), 1000
+    np.savez(f"{folder}/char.npz", **w)
+    model = relayvm.compile_file(os.path.join(ROOT, "examples/char_rnn/char_rnn.relay"), f"{folder}/char.rvm", 3,
+                                 [f"{folder}/char.npz"])
+    ours = run_vm(model, 1, n, repeat=20)
+    theirs = least(lambda: reference.predict(w, 1, n))
+    yield "char_rnn", "us/character", ours / n * 1e6, "numpy", theirs / n * 1e6
+
+
 def lstm(folder):
     peers = load("benchmarks/lstm/peers.py")
     w, tokens = peers.make_weights(), peers.make_tokens()
@@ -143,15 +155,19 @@ def programs(folder):
 
 
 def models(folder):
-    return table([row for benchmark in (g2p, tree_lstm, lstm) for row in benchmark(folder)])
+    return table([row for benchmark in (g2p, tree_lstm, char_rnn, lstm) for row in benchmark(folder)])
 
 
 def share(folder):
     return vm_share.table(folder, load)
 
 
+def memory(folder):
+    return peak_memory.table(folder, load)
+
+
 # By the name that chooses it on the command line.
-TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table}
+TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory}
 
 
 def main():

@@ -47,6 +47,14 @@ def lstm(folder, peers):
     return profile(model, f"@{folder}/tokens.npy", entry="list"), peers.TOKENS
 
 
+def char_rnn(folder, reference):
+    characters = 100
+    np.savez(f"{folder}/char.npz", **reference.make_weights())
+    model = relayvm.compile_file(os.path.join(relayvm.ROOT, "examples/char_rnn/char_rnn.relay"), f"{folder}/char.rvm", 3,
+                                 [f"{folder}/char.npz"])
+    return profile(model, 1, characters), characters
+
+
 def g2p(folder, spell):
     weights = os.path.join(relayvm.G2P, "checkpoint20.npz")
     if not os.path.exists(weights):
@@ -73,6 +81,8 @@ def table(folder, load):
     reports = (
         (f"Tree-LSTM {INPUTS}->{UNITS}, {NODES} nodes", "node", *tree_lstm(folder, load("examples/tree_lstm/reference.py"))),
         ("LSTM 300->512, cell over a List", "step", *lstm(folder, load("benchmarks/lstm/peers.py"))),
+        ("char-RNN, 64 units, 100 characters", "character",
+         *char_rnn(folder, load("examples/char_rnn/reference.py"))),
         ("g2p, four words", "word", *g2p(folder, load("examples/g2p/spell.py"))),
     )
     for name, step, report, steps in reports:

@@ -41,7 +41,7 @@ def onnx_session(w):
     biases = np.concatenate([reordered(w["bias"]), np.zeros((1, 4 * UNITS), np.float32)], axis=1)
     graph = helper.make_graph(
         [helper.make_node("LSTM", ["x", "W", "R", "B"], ["", "h"], hidden_size=UNITS)], "lstm",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [TOKENS, 1, INPUTS])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["tokens", 1, INPUTS])],
         [helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 1, UNITS])],
         [numpy_helper.from_array(reordered(w["w_ih"]), "W"), numpy_helper.from_array(reordered(w["w_hh"]), "R"),
          numpy_helper.from_array(biases, "B")])
