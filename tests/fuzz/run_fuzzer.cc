@@ -1,8 +1,11 @@
 // Any executable that the verifier accepts runs: to a value or an error within its limits, with no error
 // of memory and nothing left behind. Mutations change tables and instructions, not bytes.
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,10 +23,40 @@
 namespace rvm::fuzz {
 namespace {
 
+// Cancels runs that take long: kernels of many elements. One thread for all machines, since making one for each takes
+// longer than most runs do.
+class Canceller {
+ public:
+  Canceller() {
+    std::thread([this] {
+      for (;; std::this_thread::sleep_for(kTime / 5)) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (machine_ != nullptr && std::chrono::steady_clock::now() > end_) machine_->Cancel();
+      }
+    }).detach();
+  }
+
+  // From now on `machine` runs, or nothing if null.
+  void Watch(vm::Machine* machine) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    machine_ = machine;
+    end_ = std::chrono::steady_clock::now() + kTime;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kTime{50};
+  std::mutex mutex_;
+  vm::Machine* machine_ = nullptr;
+  std::chrono::steady_clock::time_point end_;
+};
+
 void RunEntry(vm::Machine& machine, const Executable& executable, const Entry& entry, Dice& dice) {
+  static Canceller* const canceller = new Canceller;
   std::optional<std::vector<Value>> args = RandomArguments(executable, entry, dice);
   if (!args) return;
+  canceller->Watch(&machine);
   absl::StatusOr<Value> result = machine.Invoke(entry.name, *args);
+  canceller->Watch(nullptr);
   if (result.ok()) result->ToString();
   RVM_CHECK(result.status().code() != absl::StatusCode::kInternal, result.status().ToString().c_str());
   RVM_CHECK(machine.stats().live_objects == 0, "objects are left behind");
@@ -34,8 +67,7 @@ bool RunBytes(const uint8_t* data, size_t size) {
   // Machine code is not for any bytes to bring.
   auto program = vm::Program::Load({data, size}, {});
   if (!program.ok()) return false;
-  vm::MachineOptions limits{
-      .memory_limit_bytes = 16 << 20, .stack_limit_bytes = 1 << 20, .fuel = 2000, .time_limit_ms = 50};
+  vm::MachineOptions limits{.memory_limit_bytes = 16 << 20, .stack_limit_bytes = 1 << 20, .fuel = 2000};
   auto machine = vm::Machine::Create(*program, limits);
   if (!machine.ok()) return true;
   Dice dice(size);
