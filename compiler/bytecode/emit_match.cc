@@ -43,6 +43,7 @@ class MatchEmitter {
     std::vector<std::pair<const ir::Var*, Reg>> bindings;
   };
 
+  Place Take(const ir::Expr* atom);
   TypeId TypeOfVar(const ir::Var* var) { return emitter_.tables_.types().Lower(var->type); }
   absl::Status EmitNode(const DecisionNode& node);
   absl::Status EmitSwitch(const DecisionNode& node);
@@ -69,6 +70,8 @@ class MatchEmitter {
   absl::flat_hash_map<Part, Place> places_;
   std::vector<Reg> shells_;  // of the cells taken apart on the current path
   std::vector<const ir::Var*> dying_;
+  std::vector<const ir::Var*> taken_;  // that the tree owns, or their parts
+  std::vector<Reg> constants_;         // that it is on
   absl::flat_hash_map<size_t, SharedClause> shared_;
 };
 
@@ -85,23 +88,26 @@ absl::Status FunctionEmitter::EmitMatch(const ir::Match& match, const ir::Var* v
 absl::Status MatchEmitter::Run() {
   position_ = emitter_.position_;
   end_ = code_.NewLabel();
-  const auto* subject = ir::DynCast<ir::VarExpr>(match_.value);
+  auto is_used = [&](const ir::Var* var) { return emitter_.liveness_.num_uses(var) > 0; };
+  TypeTable& types = emitter_.tables_.types();
+  const auto* tuple = ir::DynCast<ir::Tuple>(match_.value);
   Place root;
-  if (subject == nullptr) {
-    root.reg = emitter_.LoadConstant(*ir::Cast<ir::Constant>(match_.value));
-    root.is_owned = true;
+  if (tuple == nullptr) root = Take(match_.value);
+  TypeId type = tuple == nullptr ? registers_.desc(root.reg).type : types.Lower(tuple->type);
+  RVM_ASSIGN_OR_RETURN(tree_, BuildDecisionTree(match_, type, types, is_used));
+  const DecisionNode* start = tree_.root.get();
+  if (tuple == nullptr) {
+    places_[0] = root;
   } else {
-    root.reg = emitter_.vars_.at(subject->var).reg;
-    root.is_owned = emitter_.DiesHere(subject->var);
+    // There is no tuple: its fields are where they are.
+    const DecisionCase& fields = start->cases[0];
+    for (size_t i = 0; i < tuple->fields.size(); ++i) places_[fields.fields[i]] = Take(tuple->fields[i]);
+    start = fields.node.get();
   }
-  RVM_ASSIGN_OR_RETURN(tree_,
-                       BuildDecisionTree(match_, registers_.desc(root.reg).type, emitter_.tables_.types(),
-                                         [&](const ir::Var* var) { return emitter_.liveness_.num_uses(var) > 0; }));
-  places_[0] = root;
   dying_ = emitter_.DyingIn(position_, emitter_.liveness_.step_end(position_));
-  if (subject != nullptr && root.is_owned) std::erase(dying_, subject->var);
-  PrepareSharedClauses(*tree_.root);
-  RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitNode(*tree_.root); }));
+  for (const ir::Var* var : taken_) std::erase(dying_, var);
+  PrepareSharedClauses(*start);
+  RVM_RETURN_IF_ERROR(EmitIsolated([&] { return EmitNode(*start); }));
   for (size_t clause = 0; clause < match_.clauses.size(); ++clause) {
     auto found = shared_.find(clause);
     if (found == shared_.end()) continue;
@@ -113,12 +119,21 @@ absl::Status MatchEmitter::Run() {
     for (auto& [var, reg] : shared.bindings) registers_.Free(reg);
   }
   emitter_.Forget(dying_);
-  if (subject == nullptr) {
-    registers_.Free(root.reg);
-  } else if (root.is_owned) {
-    emitter_.GiveUp(subject->var);
-  }
+  for (Reg reg : constants_) registers_.Free(reg);
+  for (const ir::Var* var : taken_) emitter_.GiveUp(var);
   return absl::OkStatus();
+}
+
+// The place of an atom, which is the tree's if this is its last use.
+MatchEmitter::Place MatchEmitter::Take(const ir::Expr* atom) {
+  if (const auto* constant = ir::DynCast<ir::Constant>(atom)) {
+    constants_.push_back(emitter_.LoadConstant(*constant));
+    return {constants_.back(), true, false};
+  }
+  const ir::Var* var = ir::Cast<ir::VarExpr>(atom)->var;
+  const bool is_owned = emitter_.DiesHere(var);
+  if (is_owned) taken_.push_back(var);
+  return {emitter_.vars_.at(var).reg, is_owned, false};
 }
 
 // Emits on a path of its own: registers and places are as before afterwards.

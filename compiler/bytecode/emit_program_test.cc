@@ -185,6 +185,23 @@ TEST(EmitProgram, ATailCallOfAFunctionThatReturnsFieldsIsOne) {
   EXPECT_EQ(code.find("call_fields"), code.rfind("call_fields")) << code;
 }
 
+TEST(EmitProgram, AMatchOnATupleWrittenThereMakesNone) {
+  Compiled compiled("merge.relay",
+                    "type List[A] { Cons(A, List[A]), Nil, }\n"
+                    "def @common(%p: (List[int32], List[int32]), %n: int32) -> int32 {\n"
+                    "  match (%p) {\n"
+                    "    (Cons(%x, %xs), Cons(%y, %ys)) => if (%x == %y) { @common((%xs, %ys), %n + 1) } else { %n },\n"
+                    "    (_, _) => %n,\n"
+                    "  }\n"
+                    "}\n"
+                    "def @main(%a: List[int32], %b: List[int32]) -> int32 { @common((%a, %b), 0) }",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("make_cell"), std::string::npos) << code;
+  EXPECT_EQ(code.find("retain"), std::string::npos) << code;
+}
+
 TEST(EmitProgram, NoJumpGoesToWhatFollowsIt) {
   Compiled compiled("energy.relay",
                     "type Body { Body(float64, float64), }\n"

@@ -86,7 +86,13 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_
       return;
     }
     case ir::ExprKind::kIf: Use(ir::Cast<ir::If>(expr)->condition); return;
-    case ir::ExprKind::kMatch: Use(ir::Cast<ir::Match>(expr)->value); return;
+    case ir::ExprKind::kMatch: {
+      const ir::Expr* value = ir::Cast<ir::Match>(expr)->value;
+      const auto* tuple = ir::DynCast<ir::Tuple>(value);
+      if (tuple == nullptr) return Use(value);
+      for (const ir::Expr* field : tuple->fields) Use(field);
+      return;
+    }
     case ir::ExprKind::kRefCreate: Use(ir::Cast<ir::RefCreate>(expr)->value); return;
     case ir::ExprKind::kRefRead: Use(ir::Cast<ir::RefRead>(expr)->ref); return;
     case ir::ExprKind::kRefWrite:

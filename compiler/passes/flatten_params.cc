@@ -122,7 +122,7 @@ void Plan::CountUses(const ir::Function& function, bool is_recursive, std::vecto
     if (Param* param = param_of(expr)) ++param->uses;
     if (const auto* project = DynCast<ir::Project>(expr)) take_apart(project->tuple);
     const auto* match = DynCast<ir::Match>(expr);
-    if (match != nullptr && IsFoldedOnTuple(*match->clauses[0].pattern)) take_apart(match->value);
+    if (match != nullptr && LooksAtFieldsOnly(*match)) take_apart(match->value);
     const auto* call = DynCast<ir::Call>(expr);
     if (call == nullptr) return true;
     const auto* op = DynCast<ir::OpExpr>(call->callee);

@@ -21,6 +21,17 @@ constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 
 bool IsAtom(const Expr* expr) { return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant; }
 
+// Tuples of names, at any depth: they match all that there is.
+bool IsTupleOfNames(const ir::Pattern& pattern) {
+  return WithStack([&] {
+    if (pattern.kind != ir::PatternKind::kTuple) return false;
+    return std::all_of(pattern.fields.begin(), pattern.fields.end(), [](const ir::Pattern* field) {
+      bool is_name = field->kind == ir::PatternKind::kWildcard || field->kind == ir::PatternKind::kVar;
+      return is_name || IsTupleOfNames(*field);
+    });
+  });
+}
+
 bool AreAtoms(const std::vector<Expr*>& exprs) {
   for (const Expr* expr : exprs) {
     if (!IsAtom(expr)) return false;
@@ -227,7 +238,7 @@ class Folder : public Rewriter {
       if (Cast<ir::ConstructorExpr>(call->callee)->constructor != pattern.constructor) return false;
       fields = &call->args;
     }
-    if (fields == nullptr) return IsFoldedOnTuple(pattern) ? std::optional<bool>(true) : std::nullopt;
+    if (fields == nullptr) return IsTupleOfNames(pattern) ? std::optional<bool>(true) : std::nullopt;
     bool is_unknown = false;
     for (size_t i = 0; i < pattern.fields.size(); ++i) {
       std::optional<bool> matches = Matches(*pattern.fields[i], (*fields)[i]);
@@ -306,6 +317,8 @@ class Folder : public Rewriter {
         return As(match.type, Rewrite(clause.body), chain);
       }
     }
+    // The tuple itself may then have no use left.
+    if (LooksAtFieldsOnly(match)) value = InPlace(value);
     std::vector<ir::Clause> clauses = match.clauses;
     for (ir::Clause& clause : clauses) clause.body = Rewrite(clause.body);
     Expr* result = Typed(arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span), &match);
@@ -317,16 +330,6 @@ class Folder : public Rewriter {
 };
 
 }  // namespace
-
-bool IsFoldedOnTuple(const ir::Pattern& pattern) {
-  return WithStack([&] {
-    if (pattern.kind != ir::PatternKind::kTuple) return false;
-    return std::all_of(pattern.fields.begin(), pattern.fields.end(), [](const ir::Pattern* field) {
-      bool is_name = field->kind == ir::PatternKind::kWildcard || field->kind == ir::PatternKind::kVar;
-      return is_name || IsFoldedOnTuple(*field);
-    });
-  });
-}
 
 ir::Module FoldConstant(const ir::Module& module) {
   std::vector<ir::GlobalFunction> functions = module.functions;

@@ -12,9 +12,6 @@ namespace rvm::passes {
 // that is taken. Variables bound to constants or to other variables are replaced by these.
 ir::Module FoldConstant(const ir::Module& module);
 
-// Whether a match on a known tuple whose first pattern this is goes away: tuples of names, at any depth.
-bool IsFoldedOnTuple(const ir::Pattern& pattern);
-
 }  // namespace rvm::passes
 
 #endif  // RVM_COMPILER_PASSES_FOLD_CONSTANT_H_

@@ -110,7 +110,7 @@ void Plan::FindWanted(const Expr* body) {
     if (callee != nullptr) results[let->var] = callee->name;
     if (const auto* project = DynCast<ir::Project>(expr)) Want(project->tuple, results);
     const auto* match = DynCast<ir::Match>(expr);
-    if (match != nullptr && IsFoldedOnTuple(*match->clauses[0].pattern)) Want(match->value, results);
+    if (match != nullptr && LooksAtFieldsOnly(*match)) Want(match->value, results);
     const auto* call = DynCast<ir::Call>(expr);
     const auto* op = call == nullptr ? nullptr : DynCast<ir::OpExpr>(call->callee);
     for (size_t i = 0; op != nullptr && i < call->args.size(); ++i) {

@@ -1,5 +1,7 @@
 #include "compiler/passes/rewriter.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
@@ -34,6 +36,12 @@ size_t CountNodes(const ir::Expr* expr, size_t limit) {
   size_t count = 0;
   ir::ForEachExpr(expr, [&](const ir::Expr*) { return ++count <= limit; });
   return count;
+}
+
+bool LooksAtFieldsOnly(const ir::Match& match) {
+  if (match.clauses.empty() || match.clauses[0].pattern->kind != ir::PatternKind::kTuple) return false;
+  return std::none_of(match.clauses.begin(), match.clauses.end(),
+                      [](const ir::Clause& clause) { return clause.pattern->kind == ir::PatternKind::kVar; });
 }
 
 const ir::FuncType& TypeOf(const ir::Function& function) {

@@ -26,6 +26,8 @@ ir::VarExpr* NewUse(ir::Arena& arena, ir::Var* var, ir::Span span = {});
 const ir::FuncType& TypeOf(const ir::Function& function);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
+// Whether no clause wants a tuple that the match is on as a whole: its fields will do.
+bool LooksAtFieldsOnly(const ir::Match& match);
 // The module with other functions.
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);
 

@@ -134,7 +134,7 @@ class Normalizer {
       }
       case ExprKind::kMatch: {
         const auto* match = Cast<ir::Match>(expr);
-        Expr* value = Atom(match->value);
+        Expr* value = MatchedValue(*match);
         std::vector<ir::Clause> clauses = match->clauses;
         for (ir::Clause& clause : clauses) clause.body = Block(clause.body);
         return Typed(arena_.New<ir::Match>(value, std::move(clauses), match->is_complete, expr->span), expr);
@@ -154,6 +154,30 @@ class Normalizer {
       case ExprKind::kLet: break;
     }
     RVM_UNREACHABLE("a function that is not a literal is used as a value");
+  }
+
+  // A tuple of different variables and constants, if only its fields are looked at.
+  Expr* MatchedValue(const ir::Match& match) {
+    Expr* step = Step(match.value);
+    const auto* tuple = DynCast<ir::Tuple>(step);
+    if (tuple == nullptr || !LooksAtFieldsOnly(match) || !HasFieldsOfItsType(*tuple)) {
+      return IsAtom(step) ? step : Name(step, "t");
+    }
+    for (size_t i = 0; i < tuple->fields.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const auto *a = DynCast<ir::VarExpr>(tuple->fields[i]), *b = DynCast<ir::VarExpr>(tuple->fields[j]);
+        if (a != nullptr && b != nullptr && a->var == b->var) return Name(step, "t");
+      }
+    }
+    return step;
+  }
+
+  static bool HasFieldsOfItsType(const ir::Tuple& tuple) {
+    const std::vector<const ir::Type*>& types = DynCast<ir::TupleType>(tuple.type)->fields;
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (!ir::TypesEqual(tuple.fields[i]->type, types[i])) return false;
+    }
+    return true;
   }
 
   Expr* Project(const ir::Project& project) {

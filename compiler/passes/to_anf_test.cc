@@ -25,6 +25,34 @@ def @f(%x_1: int32) -> int32 {
   %x_1
 }
 )"},
+    {"MatchesLookAtFieldsInPlace", "to_anf", 0,
+     R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @main(%x: int32, %l: List[int32]) {
+  (match ((%x + 1, %l)) { (%a, Nil) => %a, (_, Cons(%b, _)) => %b, },
+   match ((%l, %l)) { (Nil, Nil) => 0, _ => 1, },
+   match ((%x, %l)) { (_, Nil) => (%x, %l), %p => %p, })
+}
+)",
+     R"(def @main(%x: int32, %l: List[int32]) {
+  let %t = %x + 1;
+  let %t_1 = match ((%t, %l)) {
+    (%a, Nil) => %a,
+    (_, Cons(%b, _)) => %b,
+  };
+  let %t_2 = (%l, %l);
+  let %t_3 = match (%t_2) {
+    (Nil, Nil) => 0,
+    _ => 1,
+  };
+  let %t_4 = (%x, %l);
+  let %t_5 = match (%t_4) {
+    (_, Nil) => (%x, %l),
+    %p => %p,
+  };
+  (%t_1, %t_3, %t_5)
+}
+)"},
     {"BranchesAreBlocks", "to_anf", 0,
      R"(
 def @main(%x: int32) {
