@@ -88,6 +88,17 @@ class TypePrinter {
 
 }  // namespace
 
+bool IsTooLarge(DataType dtype, std::span<const int64_t> dims) {
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return false;
+  int64_t bytes = dtype.bytes();
+  for (int64_t dim : dims) {
+    if (dim == TypeDesc::kUnknownDim) continue;
+    if (dim > kMaxTensorBytes / bytes) return true;
+    bytes *= dim;
+  }
+  return false;
+}
+
 bool KernelDesc::MayReuse(size_t result, size_t param) const {
   return std::binary_search(reuses.begin(), reuses.end(),
                             Reuse{static_cast<uint32_t>(result), static_cast<uint32_t>(param)});

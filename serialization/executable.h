@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ struct TypeDesc {
   AdtId adt;                   // kAdt
   bool operator==(const TypeDesc&) const = default;
 };
+
+// Most bytes of a tensor, which keeps every size computed from a static shape far from overflow; the verifier refuses
+// more.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
+// Whether a tensor has more bytes than that for its known `dims` alone (kUnknownDim: not known).
+bool IsTooLarge(DataType dtype, std::span<const int64_t> dims);
 
 // A monomorphic instance of an ADT.
 struct AdtDesc {

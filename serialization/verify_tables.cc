@@ -17,8 +17,6 @@ constexpr size_t kMaxConstructors = 0xffff;
 constexpr size_t kMaxFields = 0xffff;
 constexpr size_t kMaxRegisters = 0xffff;
 constexpr uint32_t kArenaAlignment = 64;
-// Keeps every size computed from a static shape far from overflow.
-constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
 
 struct TypeKey {
   const TypeDesc* type;
@@ -29,19 +27,6 @@ struct TypeKey {
     return H::combine(std::move(h), static_cast<int>(t.kind), t.dtype, t.dims, t.fields, t.result, t.adt);
   }
 };
-
-// Product of the dims that are known; false if the bytes are beyond the limit.
-bool HasSaneSize(DataType dtype, const std::vector<int64_t>& dims) {
-  int64_t bytes = dtype.bytes();
-  bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
-  if (empty) return true;
-  for (int64_t dim : dims) {
-    if (dim == TypeDesc::kUnknownDim) continue;
-    if (dim > kMaxTensorBytes / bytes) return false;
-    bytes *= dim;
-  }
-  return true;
-}
 
 class TableVerifier {
  public:
@@ -106,7 +91,7 @@ class TableVerifier {
         for (int64_t dim : type.dims) {
           if (dim < TypeDesc::kUnknownDim) return error(absl::StrCat("a tensor with the dim ", dim));
         }
-        if (!HasSaneSize(type.dtype, type.dims)) return error("a tensor of more than 2^48 bytes");
+        if (IsTooLarge(type.dtype, type.dims)) return error("a tensor of more than 2^48 bytes");
         break;
       case TypeDescKind::kTuple: break;
       case TypeDescKind::kAdt:
@@ -227,7 +212,7 @@ class TableVerifier {
       if (dim.is_const() && dim.constant() < 0)
         return absl::InvalidArgumentError(absl::StrCat("the dim ", dim.constant()));
     }
-    if (!HasSaneSize(tensor.dtype, known)) return absl::InvalidArgumentError("a tensor of more than 2^48 bytes");
+    if (IsTooLarge(tensor.dtype, known)) return absl::InvalidArgumentError("a tensor of more than 2^48 bytes");
     return absl::OkStatus();
   }
 

@@ -8,7 +8,7 @@
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/emit_program.h"
-#include "compiler/driver/check_dtypes.h"
+#include "compiler/driver/check_tensors.h"
 #include "compiler/driver/constant_packing.h"
 #include "compiler/driver/params.h"
 #include "compiler/driver/version.h"
@@ -170,10 +170,13 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
   RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &unused));
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
-  CheckDTypes(module, diagnostics);
+  CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, diagnostics, options.observer));
+  // What instances made of the types of polymorphic functions.
+  CheckTensors(module, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(
       bytecode::EmittedProgram program,
       bytecode::EmitProgram(module, entries, diagnostics.sources(),
