@@ -68,11 +68,11 @@ class Decoder {
     if (major > format::kMajor || (major == format::kMajor && minor > format::kMinor)) {
       return absl::UnimplementedError(absl::StrCat("at offset 0x8 (header): saw format version ", major, ".", minor,
                                                    ", expected at most ", format::kMajor, ".", format::kMinor,
-                                                   ": the file is newer than this program"));
+                                                   ": the file is newer than this program; use a newer one"));
     }
     if (major != format::kMajor) {
       return FormatError(8, "header", absl::StrCat("format version ", major, ".", minor),
-                         absl::StrCat(format::kMajor, ".x"));
+                         absl::StrCat(format::kMajor, ".x; compile the program anew"));
     }
     file_class_ = header.U32();
     if (file_class_ > static_cast<uint32_t>(FileClass::kNative)) {

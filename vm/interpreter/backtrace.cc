@@ -75,7 +75,9 @@ void Backtrace::AppendRun(const Run& run, std::string& out) const {
   if (line != nullptr && line->line != 0 && line->file < executable_.files.size()) {
     absl::StrAppend(&out, " at ", executable_.files[line->file], ":", line->line, ":", line->column);
   }
-  if (run.frames > 1) absl::StrAppend(&out, "\n  ... ", WithCommas(run.frames - 1), " more frames of `", name, "`");
+  if (run.frames == 1) return;
+  absl::StrAppend(&out, "\n  ... ", WithCommas(run.frames - 1),
+                  run.frames == 2 ? " more frame of `" : " more frames of `", name, "`");
 }
 
 std::string Backtrace::ToString() const {
