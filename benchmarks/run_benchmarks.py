@@ -106,6 +106,9 @@ def char_rnn(folder):
     np.savez(f"{folder}/char.npz", **w)
     model = relayvm.compile_file(os.path.join(ROOT, "examples/char_rnn/char_rnn.relay"), f"{folder}/char.rvm", 3,
                                  [f"{folder}/char.npz"])
+    written = relayvm.must(relayvm.RUNTIME, model, 1, n)
+    if [int(char) for char in re.findall(r"\d+", written)] != reference.predict(w, 1, n):
+        sys.exit("char_rnn writes other characters than numpy")
     ours = run_vm(model, 1, n, repeat=20)
     theirs = least(lambda: reference.predict(w, 1, n))
     yield "char_rnn", "us/character", ours / n * 1e6, "numpy", theirs / n * 1e6

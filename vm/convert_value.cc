@@ -10,11 +10,10 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "vm/interpreter/scalar_cast.h"
+#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 namespace {
-
-constexpr int kStepsPerPoll = 4096;  // some tens of microseconds
 
 std::string DescribeValue(const Value& value) {
   switch (value.kind()) {
@@ -41,7 +40,7 @@ class Importer {
     Slot result = 0;
     tasks_.push_back({&value, type, &result});
     for (int64_t steps = 1; !tasks_.empty(); ++steps) {
-      if (steps % kStepsPerPoll == 0) RVM_RETURN_IF_ERROR(poll());
+      if (steps % kStepsPerLook == 0) RVM_RETURN_IF_ERROR(poll());
       Task task = tasks_.back();
       tasks_.pop_back();
       RVM_RETURN_IF_ERROR(ImportOne(task));
@@ -141,7 +140,7 @@ class Exporter {
   absl::StatusOr<Value> Export(Slot slot, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     tasks_.push_back({slot, type, false});
     for (int64_t steps = 1; !tasks_.empty(); ++steps) {
-      if (steps % kStepsPerPoll == 0) RVM_RETURN_IF_ERROR(poll());
+      if (steps % kStepsPerLook == 0) RVM_RETURN_IF_ERROR(poll());
       Task task = tasks_.back();
       tasks_.pop_back();
       if (task.build) {

@@ -200,6 +200,24 @@ TEST(LimitsTest, AnotherThreadStopsEverythingWithinTenMilliseconds) {
   }
 }
 
+TEST(LimitsTest, AKernelThatStopsUnaskedHasFailed) {
+  ProgramBuilder b;
+  TypeId i32 = b.Scalar(kInt32);
+  KernelDesc desc;
+  desc.name = desc.symbol = "quit";
+  desc.params = desc.results = {{kInt32, {}}};
+  b.executable().kernels.push_back(desc);
+  FunctionId main = b.Declare("main", {i32}, i32);
+  Code c;
+  c.CallKernel({0}, 0, {0}).Return(0);
+  b.Define(main, {}, c);
+  b.Export(main);
+  RvmKernel quit = [](void* const*, const int64_t*, RvmKernelContext*) -> int32_t { return kRvmCancelled; };
+  auto machine = *Machine::Create(b.Build({quit}), {});
+  absl::Status status = machine->Invoke("main", std::vector<Value>{Int(1)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+}
+
 TEST(LimitsTest, FuelEndsAnythingThatJumpsOrCalls) {
   auto machine = *Machine::Create(EndlessProgram(), {.fuel = 100});
   for (const char* entry : kEndless) {

@@ -26,24 +26,25 @@ class StopSignal {
   std::atomic<int32_t> reason_ = kNone;
 };
 
-// Looks at a signal once in many steps.
+// What takes many steps of some nanoseconds each looks at the signal once in so many: some tens of microseconds.
+inline constexpr int64_t kStepsPerLook = 4096;
+
+// Counts them.
 class StopWatcher {
  public:
   explicit StopWatcher(const StopSignal& signal) : signal_(signal) {}
 
-  // Called once per step, which takes some nanoseconds: whether the work shall stop.
+  // Called once per step: whether the work shall stop.
   bool MustStop() {
     if (--steps_ > 0) [[likely]]
       return false;
-    steps_ = kSteps;
+    steps_ = kStepsPerLook;
     return signal_.is_raised();
   }
 
  private:
-  static constexpr int kSteps = 4096;
-
   const StopSignal& signal_;
-  int steps_ = kSteps;
+  int64_t steps_ = kStepsPerLook;
 };
 
 }  // namespace rvm::vm

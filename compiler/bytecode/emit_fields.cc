@@ -19,16 +19,8 @@ absl::Status FunctionEmitter::EmitCallWithProjections(const ir::Let& let, const 
   TypeId tuple = tables_.function(callee).result;
   const std::vector<TypeId> types = tables_.types().desc(tuple).fields;
   std::vector<const ir::Var*> vars(types.size(), nullptr);
-  uint32_t projections = 0;
   const ir::Expr* rest = let.body;
-  while (const auto* field = ir::DynCast<ir::Let>(rest)) {
-    const auto* project = ir::DynCast<ir::Project>(field->value);
-    const auto* source = project == nullptr ? nullptr : ir::DynCast<ir::VarExpr>(project->tuple);
-    if (source == nullptr || source->var != let.var || vars[project->index] != nullptr) break;
-    vars[project->index] = field->var;
-    ++projections;
-    rest = field->body;
-  }
+  uint32_t projections = FollowProjections(let.var, &rest, vars);
   Mark(call.span);
   if (liveness_.num_uses(let.var) != projections) return EmitStep(let.value, let.var, Target{});
   *next = rest;

@@ -153,24 +153,30 @@ bool FunctionEmitter::CanFuseCompare(const ir::Let& let, const ir::If& branch) c
 
 // `let %t = kernel(...); let %a = %t.0; let %b = %t.1; ...`: the outputs go straight to
 // the variables that project them; the tuple never exists.
+uint32_t FunctionEmitter::FollowProjections(const ir::Var* tuple, const ir::Expr** rest,
+                                            std::vector<const ir::Var*>& fields) {
+  uint32_t projections = 0;
+  while (const auto* field = ir::DynCast<ir::Let>(*rest)) {
+    const auto* project = ir::DynCast<ir::Project>(field->value);
+    const auto* source = project == nullptr ? nullptr : ir::DynCast<ir::VarExpr>(project->tuple);
+    if (source == nullptr || source->var != tuple || fields[project->index] != nullptr) break;
+    fields[project->index] = field->var;
+    ++projections;
+    *rest = field->body;
+  }
+  return projections;
+}
+
 absl::Status FunctionEmitter::EmitKernelWithProjections(const ir::Let& let, const ir::Expr** next) {
   const auto& call = *ir::Cast<ir::Call>(let.value);
   const auto& tuple = *ir::DynCast<ir::TupleType>(call.type);
   std::vector<const ir::Var*> results(tuple.fields.size(), nullptr);
-  size_t projections = 0;
   const ir::Expr* rest = let.body;
-  while (const auto* projection_let = ir::DynCast<ir::Let>(rest)) {
-    const auto* project = ir::DynCast<ir::Project>(projection_let->value);
-    const auto* source = project == nullptr ? nullptr : ir::DynCast<ir::VarExpr>(project->tuple);
-    if (source == nullptr || source->var != let.var) break;
-    RVM_CHECK(results[project->index] == nullptr, "an output of a fused function is projected twice");
-    results[project->index] = projection_let->var;
-    ++projections;
-    rest = projection_let->body;
-  }
-  RVM_CHECK(liveness_.num_uses(let.var) == projections, "the outputs of a fused function are used as a tuple");
+  uint32_t projections = FollowProjections(let.var, &rest, results);
+  RVM_CHECK(liveness_.num_uses(let.var) == projections,
+            "the outputs of a fused function are used as a tuple, or one of them twice");
   position_ = next_position_++;
-  next_position_ += static_cast<uint32_t>(projections);
+  next_position_ += projections;
   Mark(call.span);
   RVM_RETURN_IF_ERROR(EmitKernelCall(call, results, Target{}));
   *next = rest;

@@ -73,6 +73,8 @@ class FunctionEmitter {
   absl::Status EmitLet(const ir::Let& let, const ir::Expr** next);
   absl::Status EmitTail(const ir::Expr* expr, Target target);
   absl::Status EmitKernelWithProjections(const ir::Let& let, const ir::Expr** next);
+  // Skips the lets at the front of `rest` that name fields of `tuple`, each once, into `fields`. How many they are.
+  static uint32_t FollowProjections(const ir::Var* tuple, const ir::Expr** rest, std::vector<const ir::Var*>& fields);
   absl::Status EmitIf(const ir::If& expr, const ir::Var* var, const Target& target);
   absl::Status EmitMatch(const ir::Match& match, const ir::Var* var, const Target& target);  // emit_match.cc
   void EmitEntryChecks();

@@ -99,9 +99,11 @@ bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
 }
 
 bool Interpreter::KernelFailed(const KernelInfo& kernel, int32_t code) {
+  // A kernel that says it was told to stop, and was not, has failed like any other.
+  if (absl::Status stopped = Poll(); !stopped.ok() && (code == kRvmOk || code == kRvmCancelled)) {
+    return SetError(std::move(stopped));
+  }
   switch (code) {
-    case kRvmOk:
-    case kRvmCancelled: return SetError(Poll());
     case kRvmIndexOutOfRange:
       return SetError(absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel))));
     case kRecipeStoresOutside:

@@ -14,7 +14,6 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMinChunkBytes = 64 << 10;
 constexpr size_t kMaxChunkBytes = 4 << 20;
 constexpr int64_t kMaxCachedBytes = 256 << 20;
-constexpr int64_t kFreesPerLook = 4096;  // at the signal to stop: some tens of microseconds
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -144,7 +143,7 @@ void Heap::Free(Object* object) {
   LinkDying(object, dying);
   while (dying != nullptr) {
     // What is dying has no header any more, which a collection might look at.
-    if (frees_ % kFreesPerLook == 0 && stop_.is_raised()) [[unlikely]]
+    if (frees_ % kStepsPerLook == 0 && stop_.is_raised()) [[unlikely]]
       return cycles_.Forgo();
     Object* next = dying;
     dying = NextDying(next);
