@@ -17,9 +17,14 @@ TEST(DataTypeTest, TextRoundTrips) {
     ASSERT_TRUE(ParseDataType(name).has_value()) << name;
     EXPECT_EQ(ParseDataType(name)->ToString(), name);
   }
-  for (const char* name : {"int", "int7", "float8", "int32x", "int32x1", "uintx", "int032", "bool8"}) {
+  for (const char* name : {"int7", "float8", "int32x", "int32x1", "uintx", "int032", "bool8"}) {
     EXPECT_FALSE(ParseDataType(name).has_value()) << name;
   }
+}
+
+TEST(DataTypeTest, NamesWithoutAWidth) {
+  EXPECT_EQ(ParseDataType("int")->ToString(), "int32");
+  EXPECT_EQ(ParseDataType("float")->ToString(), "float32");
 }
 
 TEST(DataTypeTest, EveryHalfRoundTrips) {

@@ -19,6 +19,9 @@ struct Prefix {
 constexpr std::array<Prefix, 4> kPrefixes = {
     {{"uint", TypeCode::kUInt}, {"int", TypeCode::kInt}, {"bfloat", TypeCode::kBFloat}, {"float", TypeCode::kFloat}}};
 
+// The predecessor also writes `int`, `uint` and `float` for 32 bits, and `uint1` for bool.
+constexpr int kDefaultWidth = 32;
+
 bool WidthExists(TypeCode code, int bits) {
   switch (code) {
     case TypeCode::kBool: return bits == 1;
@@ -72,7 +75,14 @@ std::optional<DataType> ParseDataType(std::string_view text) {
   }
   for (const Prefix& prefix : kPrefixes) {
     if (!base.starts_with(prefix.text)) continue;
-    std::optional<int> bits = ParseWidth(base.substr(prefix.text.size()));
+    std::string_view width = base.substr(prefix.text.size());
+    std::optional<int> bits = ParseWidth(width);
+    if (width.empty() && WidthExists(prefix.code, kDefaultWidth)) bits = kDefaultWidth;
+    if (prefix.code == TypeCode::kUInt && bits == 1) {
+      dtype.code = TypeCode::kBool;
+      dtype.bits = 1;
+      return dtype;
+    }
     if (!bits || !WidthExists(prefix.code, *bits)) return std::nullopt;
     dtype.code = prefix.code;
     dtype.bits = static_cast<uint8_t>(*bits);

@@ -2,7 +2,15 @@
 // buffers must hold before it runs: proven here for static shapes, checked by the VM for
 // dynamic ones, whose results must still be what their registers' types promise.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"

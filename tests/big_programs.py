@@ -59,3 +59,10 @@ def mutual_value(count, n):
     for _ in range(n):
         i = (7 * i + 1) % count
     return i
+
+
+def chain(count):
+    """Functions that each call the one before."""
+    text = "def @f0(%x: int32) -> int32 { %x + 0 }\n"
+    text += "".join(f"def @f{i}(%x: int32) -> int32 {{ @f{i - 1}(%x) + {i % 7} }}\n" for i in range(1, count))
+    return text + f"def @main(%x: int32) -> int32 {{ @f{count - 1}(%x) }}\n"

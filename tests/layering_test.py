@@ -11,19 +11,21 @@ import unittest
 
 import relayvm
 
-EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/codegen", "kernels/runtime", "vm",
-              "compiler", "tools"}
+EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
+              "kernels/runtime", "vm", "compiler", "tools"}
 # The layers, from the one that stands on nothing to those that stand on all.
 MAY_USE = {
     "base": set(),
     "serialization": {"base"},
     "kernels/abi": set(),
     "kernels/te": {"base"},
-    "kernels/codegen": {"base", "kernels/abi", "kernels/te"},
+    "kernels/schedule": {"base", "kernels/te"},
+    "kernels/codegen": {"base", "kernels/abi", "kernels/te", "kernels/schedule"},
     "kernels/runtime": {"base", "kernels/abi"},
     "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
-    "compiler": {"base", "serialization", "kernels/te"},
-    "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/codegen", "compiler"},
+    "compiler": {"base", "serialization", "kernels/te", "kernels/schedule"},
+    "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
+                        "compiler"},
     "tools": EVERYTHING,
     "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
     "tests": EVERYTHING,

@@ -1,6 +1,8 @@
-// Prints docs/operators.md: every operator of the table, with its inputs and attributes.
+// Prints docs/operators.md: every operator of the table, with its inputs, attributes and examples.
+// With --examples only these, a line each: operator, call, result; tabs between them.
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "compiler/ops/op_def.h"
 
@@ -17,7 +19,7 @@ std::string Inputs(const rvm::ops::OpDef& op) {
   std::string cell;
   for (const rvm::ops::Input& input : op.inputs) {
     if (!cell.empty()) cell += "<br>";
-    cell += "`" + std::string(input.name) + "` " + Cell(input.doc);
+    cell += "`" + std::string(input.name) + "` " + Cell(input.doc) + (input.is_optional ? "; may be left out" : "");
   }
   return cell;
 }
@@ -33,20 +35,44 @@ std::string Attributes(const rvm::ops::OpDef& op) {
   return cell;
 }
 
+std::string Examples(const rvm::ops::OpDef& op) {
+  std::string cell;
+  for (const rvm::ops::Example& example : op.examples) {
+    cell += "<br>`" + Cell(example.call) + "` is `" + Cell(example.result) + "`";
+  }
+  return cell;
+}
+
+void PrintExamples() {
+  for (const rvm::ops::OpDef* op : rvm::ops::AllOps()) {
+    for (const rvm::ops::Example& example : op->examples) {
+      std::cout << op->name << '\t' << example.call << '\t' << example.result << '\n';
+    }
+  }
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--examples") {
+    PrintExamples();
+    return 0;
+  }
   std::cout
       << "# The operators\n\n"
          "Generated from the tables in `compiler/ops`; a test compares the two (`tests/documents_test.py` says how\n"
          "to rewrite this page). An attribute without `=` must be given. Shapes may be symbolic everywhere unless\n"
          "a description says otherwise; indices out of range are clamped, nothing reads outside a tensor.\n\n"
+         "Sums: the error of `sum`, `mean`, `variance` and `nn.global_avg_pool2d` of n <= 1024 floats is at most\n"
+         "n * 2^-24 of the sum of the magnitudes. More floats, or a number that is not known at compile time, are\n"
+         "summed in float64: the error is at most 2^-23 of it (and one rounding, for float16). This holds at each\n"
+         "level, for portable files and for the reference evaluator.\n\n"
          "The predecessor's `vm.`, `memory.` and device operators have no counterpart: they were its compiler's\n"
          "own, and here what they did is instructions (docs/isa.md).\n\n"
          "| operator | value | inputs | attributes |\n|---|---|---|---|\n";
   for (const rvm::ops::OpDef* op : rvm::ops::AllOps()) {
     std::cout << "| `" << op->name << "`" << (op->infix.empty() ? "" : ", infix `" + Cell(op->infix) + "`") << " | "
-              << Cell(op->summary) << " | " << Inputs(*op) << " | " << Attributes(*op) << " |\n";
+              << Cell(op->summary) << Examples(*op) << " | " << Inputs(*op) << " | " << Attributes(*op) << " |\n";
   }
   return 0;
 }

@@ -1,5 +1,5 @@
 // Prints every word of the tables that tests must cover, one per line: `opcode Move move`,
-// `operator nn.dense`, `diagnostic TypeMismatch type-mismatch`.
+// `operator nn.dense`, `diagnostic TypeMismatch type-mismatch`, with `has-example` behind it where its row has one.
 #include <iostream>
 
 #include "compiler/diagnostics/diagnostics.h"
@@ -8,9 +8,10 @@
 int main() {
 #define RVM_OP(code, Name, mnemonic, operands, flow, semantics) std::cout << "opcode " #Name " " << mnemonic << "\n";
 #include "serialization/isa/isa.def"
-#define RVM_DIAGNOSTIC(Name, summary) \
-  std::cout << "diagnostic " #Name " " << DiagnosticTag(rvm::diagnostics::DiagnosticKind::k##Name) << "\n";
-#include "compiler/diagnostics/diagnostic_kind.def"
+  for (rvm::diagnostics::DiagnosticKind kind : rvm::diagnostics::AllDiagnosticKinds()) {
+    std::cout << "diagnostic " << DiagnosticName(kind) << " " << DiagnosticTag(kind)
+              << (DiagnosticExample(kind).empty() ? "" : " has-example") << "\n";
+  }
   for (const rvm::ops::OpDef* op : rvm::ops::AllOps()) std::cout << "operator " << op->name << "\n";
   return 0;
 }

@@ -39,7 +39,7 @@ def keeps_meaning(case, form):
 # Operators whose result's rank or number of parts hangs on an extent.
 NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
                 "nn.conv3d_transpose", "nn.contrib_conv2d_NCHWc",
-                "qnn.conv2d"}
+                "qnn.conv2d", "qnn.conv2d_transpose", "nn.deformable_conv2d", "image.dilation2d"}
 
 
 def difference(case, seen):
@@ -54,6 +54,12 @@ def difference(case, seen):
     if same:
         return ""
     return f"saw {seen.ravel()[:8]}; expected {expected.ravel()[:8]}"
+
+
+def same_text(seen, expected):
+    """Equal numbers of equal dtypes in the same tuples and lists."""
+    seen, expected = (operator_cases.examples.leaves(text) for text in (seen, expected))
+    return len(seen) == len(expected) and all(difference(operator_cases.Case("", "", [], b, 1e-5), a) == "" for a, b in zip(seen, expected))
 
 
 def run_case(folder, model, index, case):
@@ -98,6 +104,30 @@ class Operators(unittest.TestCase):
 
     def test_portable(self):
         self.check("erased", "--target", "portable")
+
+    def test_examples_at_each_level(self):
+        """The higher levels are compared as cases."""
+        examples = operator_cases.examples.all_examples()
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "examples.relay")
+            with open(source, "w", encoding="utf-8") as file:
+                for index, example in enumerate(examples):
+                    inputs = [operator_cases.examples.array(text) for text in example.arguments]
+                    file.write(signature(index, operator_cases.Case(example.op, example.expression, inputs, 0), "static"))
+            entries = [flag for index in range(len(examples)) for flag in ("--entry", f"case{index}")]
+            runs = {"eval": lambda *args: relayvm.run(relayvm.COMPILER, "eval", source, *args)}
+            for level in (0, 1):
+                model = os.path.join(folder, f"O{level}.rvm")
+                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, f"-O{level}", *entries)
+                runs[f"-O{level}"] = lambda *args, model=model: relayvm.run(relayvm.RUNTIME, model, *args)
+            wrong = []
+            for index, example in enumerate(examples):
+                for how, run in runs.items():
+                    done = run("--entry", f"case{index}", *example.arguments)
+                    if done.returncode != 0 or not same_text(done.stdout, example.result):
+                        wrong.append(f"{how}: {example.call}\n    saw {(done.stdout or done.stderr).strip()}; expected {example.result}")
+        self.assertEqual(len(wrong), 0, f"{len(wrong)} examples of operators differ:\n" + "\n".join(wrong[:40]))
+        print(f"        {len(examples)} examples of operators, {' '.join(runs)}")
 
     def test_there_are_many_cases(self):
         total = sum(keeps_meaning(case, form) for case in operator_cases.all_cases() for form in ("static", "erased", "named"))

@@ -120,7 +120,7 @@ class Profile(relayvm.TestCase):
 
     def test_errors(self):
         source = self.path("fib.relay", FIB)
-        self.assertIn("no file given; expected a .rvm or .relay file", self.error("profile"))
+        self.assertIn("no file given; expected a .rvm, .relay or .json file", self.error("profile"))
         self.assertIn("saw 0 arguments; expected `main(%n: int64)`", self.error("profile", source))
         self.assertIn("saw `no` for --trace-events; expected a whole number from 1",
                       self.error("profile", source, "--trace-events", "no", "3"))
@@ -154,10 +154,12 @@ class Profile(relayvm.TestCase):
         self.assertIn("line 3 of values", text)
 
     def test_bench_for_seconds(self):
-        self.tool("bench", self.path("fib.relay", FIB), "5", "--seconds", "1", "--json", self.path("b.json"))
+        self.tool("bench", self.path("fib.relay", FIB), "5", "--seconds", "0.25", "--json", self.path("b.json"))
         report = self.read_json("b.json")
-        self.assertGreaterEqual(report["seconds"], 1)
-        self.assertGreater(report["latency"]["runs"], 1)
+        self.assertGreaterEqual(report["seconds"], 0.25)
+        self.assertGreaterEqual(report["latency"]["runs"], 1)
+        self.assertIn("saw `0` for --seconds; expected a number above 0, such as 10 or 0.5",
+                      self.error("bench", self.path("fib.relay"), "5", "--seconds", "0"))
 
     def test_bench_errors(self):
         source = self.path("fib.relay", FIB)

@@ -21,8 +21,8 @@ class TestCase(unittest.TestCase):
             self.fail("\n  ".join([f"{why} ({len(offenders)}):" if why else f"{len(offenders)}:", *map(str, offenders)]))
 
 
-def run(*command, timeout=120, **options):
-    """Runs a command; the result has returncode, stdout, stderr."""
+def run(*command, timeout=3600, **options):
+    """Runs a command; the result has returncode, stdout, stderr. `timeout`: in seconds, only against hanging for ever."""
     return subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=timeout, check=False, **options)
 
@@ -48,9 +48,11 @@ def built(target):
     return path
 
 
-def compile_file(source, output, level=2, params=(), extra=()):
+def compile_file(source, output, level=2, params=(), extra=(), verify=True):
+    """`verify`: check the program after each pass."""
     options = [option for file in params for option in ("--params", file)]
-    must(COMPILER, "compile", source, "-o", output, f"-O{level}", *options, *extra)
+    must(COMPILER, "compile", source, "-o", output, f"-O{level}", *options, *extra,
+         *(["--verify-passes"] if verify else []))
     return output
 
 

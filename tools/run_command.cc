@@ -3,39 +3,47 @@
 #include <time.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "tools/key_file.h"
-#include "vm/value_text.h"
+#include "vm/limit.h"
 
 namespace rvm::tools {
 namespace {
 
-absl::StatusOr<int64_t> ReadBytes(const std::string& flag, const std::string& text) {
-  size_t unit = std::string("KMG").find(text.empty() ? '?' : text.back());
-  int shift = unit == std::string::npos ? 0 : 10 * static_cast<int>(unit + 1);
-  absl::StatusOr<int64_t> value = ReadInteger(flag, shift == 0 ? text : text.substr(0, text.size() - 1), 0);
-  if (value.ok() && *value <= std::numeric_limits<int64_t>::max() >> shift) return *value << shift;
-  return absl::InvalidArgumentError(
-      absl::StrCat("saw `", text, "` for ", flag, "; expected a number of bytes, such as 4096, 64M or 2G"));
-}
+constexpr OptionSpec kRunOptions[] = {
+    {"--entry", "NAME", "the function to call (main)"},
+    kArgsOption,
+    {"--out", "FILE.npy", "write the result, a tensor, to a file instead of printing it"},
+    {"--repeat", "N", "run N times and report the times on standard error"},
+    {"--stats", "", "report the memory of the run on standard error"},
+    {"--memory-limit", "BYTES", "heap of the program (8G); K, M and G stand for 2^10, 2^20 and 2^30"},
+    {"--stack-limit", "BYTES", "nesting of calls (512M: some ten million)"},
+    {"--fuel", "N", "stop after N calls and backward jumps (no limit)"},
+    {"--time-limit", "MS", "stop after so many milliseconds (no limit)"},
+    {"--threads", "N", "threads for big kernels (1); the result does not depend on it"},
+    {"--allow-native", "", "run machine code of the executable; this is the default"},
+    {"--no-allow-native", "", "refuse executables with machine code: they could do anything you may do"},
+    {"--key", "FILE.pub", "refuse machine code unless this key signed it; may be repeated: one of them"},
+};
 
-absl::StatusOr<Value> ReadNpyFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot open `", path, "`"));
-  std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  RVM_ASSIGN_OR_RETURN(Literal literal, DecodeNpy(bytes));
-  return Value::Tensor(std::move(literal));
+std::string_view OptionOf(vm::Limit limit) {
+  switch (limit) {
+    case vm::Limit::kMemory: return "--memory-limit";
+    case vm::Limit::kStack: return "--stack-limit";
+    case vm::Limit::kFuel: return "--fuel";
+    case vm::Limit::kTime: return "--time-limit";
+  }
+  RVM_UNREACHABLE("no such limit");
 }
 
 // Of this process, all threads. On a busy machine it says more than the time on the clock.
@@ -60,155 +68,66 @@ std::string StatsText(const vm::MachineStats& stats) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("saw `", text, "` for ", flag, "; expected a whole number from ", least));
-  }
-  return value;
-}
-
-absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const std::string& entry_name,
-                                            const std::vector<std::string>& texts) {
-  const Entry* found = executable.FindEntry(entry_name);
-  if (found == nullptr) return std::vector<Value>();
-  const Entry& entry = *found;
-  const FunctionDesc& function = executable.functions[entry.function.value];
-  if (texts.size() != function.num_params) {
-    std::string params;
-    for (size_t i = 0; i < function.num_params; ++i) {
-      absl::StrAppend(&params, i > 0 ? ", " : "", i < entry.param_names.size() ? "%" + entry.param_names[i] + ": " : "",
-                      TypeToString(executable, function.registers[i].type));
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("saw ", texts.size(), " arguments; expected `", entry.name, "(", params, ")`"));
-  }
-  std::vector<Value> values;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    absl::StatusOr<Value> value = texts[i].starts_with("@")
-                                      ? ReadNpyFile(texts[i].substr(1))
-                                      : vm::ParseValueText(executable, function.registers[i].type, texts[i]);
-    if (!value.ok()) {
-      return absl::Status(value.status().code(), absl::StrCat("argument ", i + 1, ", ", value.status().message()));
-    }
-    values.push_back(*std::move(value));
-  }
-  return values;
-}
-
 absl::Status WriteNpy(const Value& value, const std::string& path) {
   if (value.kind() != ValueKind::kTensor) {
     return absl::InvalidArgumentError("--out needs a result that is one tensor; without it the value is printed");
   }
-  std::vector<uint8_t> bytes = EncodeNpy(value.tensor());
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write `", path, "`"));
-  return absl::OkStatus();
+  return ReplaceFile(path, EncodeNpy(value.tensor()));
 }
 
-std::string_view RunOptionsHelp() {
-  return R"(  --entry NAME          the function to call (main)
-  --out FILE.npy        write the result, a tensor, to a file instead of printing it
-  --repeat N            run N times and report the times on standard error
-  --stats               report the memory of the run on standard error
-  --memory-limit BYTES  heap of the program (8G); K, M and G stand for 2^10, 2^20 and 2^30
-  --stack-limit BYTES   nesting of calls (4G)
-  --fuel N              stop after N calls and backward jumps (no limit)
-  --time-limit MS       stop after so many milliseconds (no limit)
-  --threads N           threads for big kernels (1); the result does not depend on it
-  --allow-native        run machine code of the executable; this is the default
-  --no-allow-native     refuse executables with machine code: they could do anything you may do
-  --key FILE.pub        refuse machine code unless this key signed it; may be repeated: one of them
+std::span<const OptionSpec> RunOptionSpecs() { return kRunOptions; }
 
-A VALUE is written as in Relay, or is @FILE.npy:
-  1   -2.5   1i64   True      scalars; a number without suffix takes the parameter's dtype
-  '[[1, 2], [3, 4]]'          a tensor
-  '(1, True)'                 a tuple
-  'Cons(1, Nil)'  '[1, 2]'    a constructor; brackets make a List
-  'ref(3)'                    a reference
-)";
-}
-
-absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, std::vector<std::string>& rest) {
-  RunOptions options;
-  bool only_values = false;
-  for (size_t i = 0; i < args.size(); ++i) {
-    std::string flag = args[i];
-    bool is_flag = flag.size() > 1 && flag[0] == '-' && !(flag[1] >= '0' && flag[1] <= '9') && flag[1] != '.' &&
-                   !flag.starts_with("-inf") && !flag.starts_with("-nan");
-    if (only_values || !is_flag) {
-      rest.push_back(flag);
-      continue;
-    }
-    if (flag == "--") {
-      only_values = true;
-      continue;
-    }
-    if (flag == "--stats") {
-      options.stats = true;
-      continue;
-    }
-    if (flag == "--allow-native" || flag == "--no-allow-native") {
-      options.load.allow_native = flag == "--allow-native";
-      continue;
-    }
-    // "--flag value" or "--flag=value"
-    std::string value;
-    size_t equals = flag.find('=');
-    bool known = false;
-    for (std::string_view name : {"--entry", "--out", "--repeat", "--memory-limit", "--stack-limit", "--fuel",
-                                  "--time-limit", "--threads", "--key"}) {
-      known |= flag.substr(0, equals) == name;
-    }
-    if (!known) return absl::InvalidArgumentError(absl::StrCat("unknown flag `", flag, "`; --help lists the flags"));
-    if (equals != std::string::npos) {
-      value = flag.substr(equals + 1);
-      flag.resize(equals);
-    } else if (++i < args.size()) {
-      value = args[i];
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat("flag `", flag, "` needs a value"));
-    }
-    if (flag == "--entry") {
-      options.entry = value;
-    } else if (flag == "--key") {
-      RVM_ASSIGN_OR_RETURN(PublicKey key, ReadPublicKey(value));
-      options.load.trusted_keys.push_back(key);
-      options.load.allow_native = false;
-    } else if (flag == "--out") {
-      options.out = value;
-    } else if (flag == "--repeat") {
-      RVM_ASSIGN_OR_RETURN(options.repeat, ReadInteger(flag, value, 1));
-    } else if (flag == "--memory-limit") {
-      RVM_ASSIGN_OR_RETURN(options.machine.memory_limit_bytes, ReadBytes(flag, value));
-    } else if (flag == "--stack-limit") {
-      RVM_ASSIGN_OR_RETURN(options.machine.stack_limit_bytes, ReadBytes(flag, value));
-    } else if (flag == "--time-limit") {
-      RVM_ASSIGN_OR_RETURN(options.machine.time_limit_ms, ReadInteger(flag, value, 1));
-    } else if (flag == "--threads") {
-      RVM_ASSIGN_OR_RETURN(int64_t threads, ReadInteger(flag, value, 1));
-      options.machine.threads = static_cast<int>(std::min<int64_t>(threads, std::numeric_limits<int>::max()));
-    } else {
-      RVM_ASSIGN_OR_RETURN(options.machine.fuel, ReadInteger(flag, value, 0));
-    }
+absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
+  RunOptions run;
+  run.entry = options.Value("--entry", run.entry);
+  if (options.positional().size() > 1) {
+    run.args.values.assign(options.positional().begin() + 1, options.positional().end());
   }
-  return options;
+  run.args.file = options.Value("--args");
+  run.out = options.Value("--out");
+  run.stats = options.Has("--stats");
+  RVM_ASSIGN_OR_RETURN(run.repeat, options.Integer("--repeat", 1, run.repeat));
+  vm::MachineOptions& machine = run.machine;
+  RVM_ASSIGN_OR_RETURN(machine.memory_limit_bytes, options.Bytes("--memory-limit", machine.memory_limit_bytes));
+  RVM_ASSIGN_OR_RETURN(machine.stack_limit_bytes, options.Bytes("--stack-limit", machine.stack_limit_bytes));
+  RVM_ASSIGN_OR_RETURN(machine.fuel, options.Integer("--fuel", 0, machine.fuel));
+  RVM_ASSIGN_OR_RETURN(machine.time_limit_ms, options.PositiveNumber("--time-limit", machine.time_limit_ms));
+  RVM_ASSIGN_OR_RETURN(int64_t threads, options.Integer("--threads", 1, machine.threads));
+  machine.threads = static_cast<int>(std::min<int64_t>(threads, std::numeric_limits<int>::max()));
+  for (const std::string& path : options.Values("--key")) {
+    RVM_ASSIGN_OR_RETURN(PublicKey key, ReadPublicKey(path));
+    run.load.trusted_keys.push_back(key);
+  }
+  bool refuses = options.Has("--no-allow-native") || options.Has("--key");
+  if (refuses && options.Has("--allow-native")) {
+    return absl::InvalidArgumentError("`--allow-native` excludes `--no-allow-native` and `--key`");
+  }
+  run.load.allow_native = !refuses;
+  return run;
+}
+
+absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std::span<const Value> args) {
+  absl::StatusOr<Value> result = machine.Invoke(entry, args);
+  if (result.ok()) return result;
+  std::optional<vm::Limit> limit = vm::ReachedLimit(result.status());
+  if (!limit) return result;
+  // The first line says what happened; the backtrace follows.
+  std::string message(result.status().message());
+  message.insert(std::min(message.find('\n'), message.size()),
+                 absl::StrCat(" (", std::string(OptionOf(*limit)), " sets another)"));
+  return absl::Status(result.status().code(), message);
 }
 
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out) {
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
-  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArgs(program->executable(), options.entry, options.args));
+  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArguments(program->executable(), options.entry, options.args));
   Value result;
   std::vector<double> times;
   double least_of_processor = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < options.repeat; ++i) {
     auto start = std::chrono::steady_clock::now();
     double processor = ProcessorMilliseconds();
-    RVM_ASSIGN_OR_RETURN(result, machine->Invoke(options.entry, args));
+    RVM_ASSIGN_OR_RETURN(result, Invoke(*machine, options.entry, args));
     std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     times.push_back(elapsed.count());
     least_of_processor = std::min(least_of_processor, ProcessorMilliseconds() - processor);

@@ -12,37 +12,33 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/value.h"
+#include "tools/arguments.h"
+#include "tools/options.h"
 #include "vm/machine.h"
 
 namespace rvm::tools {
 
 struct RunOptions {
   std::string entry = "main";
-  std::vector<std::string> args;  // Relay values, or @file.npy
-  std::string out;                // .npy file for a tensor result; empty: print the value
-  int64_t repeat = 1;             // more than 1: also report times
-  bool stats = false;             // report the memory of the run
+  ArgumentTexts args;
+  std::string out;     // .npy file for a tensor result; empty: print the value
+  int64_t repeat = 1;  // more than 1: also report times
+  bool stats = false;  // report the memory of the run
   vm::LoadOptions load = {.allow_native = true};
   vm::MachineOptions machine;
 };
 
-// Takes the flags that RunOptions has from `args`; what is left, in order, goes to `rest`:
-// the path of the executable first, then the values. A value may begin with `-`
-// if a digit follows; after `--` all are values.
-absl::StatusOr<RunOptions> ParseRunOptions(std::span<const std::string> args, std::vector<std::string>& rest);
+// The options that every tool has that runs a program.
+std::span<const OptionSpec> RunOptionSpecs();
+// From those options. The first positional argument is for the caller; the others are values.
+absl::StatusOr<RunOptions> ReadRunOptions(const Options& options);
 
-// A whole number that is at least `least`; `flag` is for the message.
-absl::StatusOr<int64_t> ReadInteger(const std::string& flag, const std::string& text, int64_t least);
-
-// The values that `texts` are for the parameters of `entry`. None if there is no such entry: Machine::Invoke says so.
-absl::StatusOr<std::vector<Value>> ReadArgs(const Executable& executable, const std::string& entry,
-                                            const std::vector<std::string>& texts);
+// Of Machine::Invoke: the same, and where a limit was reached, which option changes it.
+absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std::span<const Value> args);
 
 // Of a result that is one tensor.
 absl::Status WriteNpy(const Value& value, const std::string& path);
-
-// The part of --help on those flags and on how values are written.
-std::string_view RunOptionsHelp();
 
 // Reads the arguments, invokes, prints or writes the result.
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out);

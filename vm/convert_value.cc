@@ -59,7 +59,6 @@ class Importer {
     return absl::InvalidArgumentError(
         absl::StrCat("saw ", DescribeValue(*task.value), "; expected ", TypeToString(executable_, task.type)));
   }
-  static absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory for the arguments"); }
 
   absl::Status ImportOne(const Task& task) {
     const TypeDesc& type = executable_.types[task.type.value];
@@ -93,7 +92,7 @@ class Importer {
       return absl::OkStatus();
     }
     Tensor* object = heap_.NewBorrowed(type.dtype, {tensor.shape().data(), tensor.shape().size()}, tensor.data());
-    if (object == nullptr) return OutOfMemory();
+    if (object == nullptr) return heap_.OutOfMemory();
     *task.where = AsSlot(object);
     return absl::OkStatus();
   }
@@ -102,7 +101,7 @@ class Importer {
     const std::vector<Value>& fields = task.value->fields();
     if (fields.size() != types.size()) return Mismatch(task);
     Object* cell = heap_.NewCell(layout);
-    if (cell == nullptr) return OutOfMemory();
+    if (cell == nullptr) return heap_.OutOfMemory();
     *task.where = AsSlot(cell);
     // The first field is last on the stack: long lists hang on the last one, whose task comes and goes.
     for (size_t i = 0; i < fields.size(); ++i) tasks_.push_back({&fields[i], types[i], &cell->fields()[i]});

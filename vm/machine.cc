@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "vm/convert_value.h"
 #include "vm/interpreter/interpreter.h"
+#include "vm/limit.h"
 #include "vm/link_info.h"
 #include "vm/profiler/profiler.h"
 
@@ -70,8 +71,8 @@ absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, 
                                             function.registers[i].type, [this] { return interpreter.Poll(); });
     if (!slot.ok()) {
       std::string name = i < entry.param_names.size() ? absl::StrCat(" (`%", entry.param_names[i], "`)") : "";
-      return absl::Status(slot.status().code(),
-                          absl::StrCat("argument ", i + 1, name, " of `", entry.name, "`: ", slot.status().message()));
+      return WithMessage(slot.status(),
+                         absl::StrCat("argument ", i + 1, name, " of `", entry.name, "`: ", slot.status().message()));
     }
     slots.push_back(*slot);
   }
@@ -86,7 +87,7 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
   auto poll = [&] {
     absl::Status status = interpreter.Poll();
     if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat("the result of `", entry.name, "`: ", status.message()));
+    return WithMessage(status, absl::StrCat("the result of `", entry.name, "`: ", status.message()));
   };
   return During(ProfilePhase::kExport, [&] {
     Heap& heap = interpreter.heap();

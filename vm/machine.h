@@ -69,13 +69,13 @@ class Program {
 };
 
 struct MachineOptions {
-  int64_t memory_limit_bytes = int64_t{8} << 30;  // heap cells and tensors
-  int64_t stack_limit_bytes = int64_t{4} << 30;   // frames of Relay calls
-  int64_t fuel = -1;                              // calls and back-edges of one Invoke; -1: no limit
-  int64_t time_limit_ms = -1;                     // of one Invoke, values in and out included; -1: none
-  int threads = 1;                                // that share the work of one kernel; results do not depend on it
-  int64_t fail_allocation = 0;                    // for tests: the allocation with this number fails; 0: none
-  Profiler* profiler = nullptr;                   // watches every instruction: vm/profiler; outlives the machine
+  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors
+  int64_t stack_limit_bytes = int64_t{512} << 20;  // frames of Relay calls: some ten million of them
+  int64_t fuel = -1;                               // calls and back-edges of one Invoke; -1: no limit
+  double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
+  int threads = 1;                                 // that share the work of one kernel; results do not depend on it
+  int64_t fail_allocation = 0;                     // for tests: the allocation with this number fails; 0: none
+  Profiler* profiler = nullptr;                    // watches every instruction: vm/profiler; outlives the machine
 };
 
 struct MachineStats {
@@ -99,8 +99,8 @@ class Machine {
   // Runs an entry to its value. Arguments are checked against the entry's types:
   // kInvalidArgument says which argument, what was seen and what is expected. Errors of the
   // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits of
-  // memory, stack and fuel, kDeadlineExceeded for time, kCancelled after Cancel. After any error the machine is empty
-  // and may be used again.
+  // memory, stack and fuel, kDeadlineExceeded for time (vm/limit.h tells which), kCancelled after Cancel. After any
+  // error the machine is empty and may be used again.
   absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args);
 
   // Stops a running Invoke soon. Callable from any thread.

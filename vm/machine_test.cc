@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "vm/limit.h"
 #include "vm/testing/program_builder.h"
 
 namespace rvm::vm {
@@ -88,6 +89,9 @@ TEST(MachineTest, StackLimitIsAnErrorWithBacktrace) {
   auto machine = NewMachine(DeepProgram(), {.stack_limit_bytes = 1 << 20});
   auto result = machine->Invoke("main", std::vector<Value>{Int(1'000'000)});
   ASSERT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(result.status().message().find("calls are nested too deeply: the stack limit is 1 MiB\n"), 0u)
+      << result.status();
+  EXPECT_EQ(ReachedLimit(result.status()), Limit::kStack);
   EXPECT_NE(result.status().message().find("\n  in `main` at deep.relay:3:7\n  ... "), std::string::npos)
       << result.status();
   EXPECT_NE(result.status().message().find(" more frames of `main`"), std::string::npos);
@@ -100,7 +104,7 @@ TEST(MachineTest, ABacktraceEndsAfterAMillionFrames) {
   absl::Status status = machine->Invoke("main", std::vector<Value>{Int(10'000'000)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "calls are nested too deeply: the stack limit is reached\n  in `main` at deep.relay:3:7\n"
+            "calls are nested too deeply: the stack limit is 256 MiB\n  in `main` at deep.relay:3:7\n"
             "  ... 1,048,575 more frames of `main`\n  ... and more frames, which are not counted");
 }
 
@@ -130,6 +134,7 @@ TEST(MachineTest, FuelIsExact) {
   EXPECT_EQ(RunMain(*enough, {Int(10)}).ToString(), "10");
   auto result = enough->Invoke("main", std::vector<Value>{Int(11)});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReachedLimit(result.status()), Limit::kFuel);
 }
 
 TEST(MachineTest, CancelStopsALoopFromAnotherThread) {
@@ -242,6 +247,10 @@ TEST(MachineTest, MemoryLimitIsAnError) {
   auto machine = NewMachine(ListProgram(), {.memory_limit_bytes = 1 << 20});
   auto result = machine->Invoke("main", std::vector<Value>{Int(5'000'000)});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+  EXPECT_EQ(ReachedLimit(result.status()), Limit::kMemory);
+  EXPECT_NE(result.status().message().find("out of memory: "), std::string::npos) << result.status();
+  EXPECT_NE(result.status().message().find(" bytes were asked for, "), std::string::npos) << result.status();
+  EXPECT_NE(result.status().message().find("; the memory limit is 1 MiB"), std::string::npos) << result.status();
   EXPECT_EQ(machine->stats().live_objects, 0);
   EXPECT_EQ(RunMain(*machine, {Int(1000)}).ToString(), "500500i64");
 }

@@ -49,7 +49,9 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Load(std::span<const uin
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LoadFile(const std::string& path, const LoadOptions& options) {
   RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
-  return LoadMapped(file, options);
+  absl::StatusOr<std::shared_ptr<const Program>> program = LoadMapped(file, options);
+  if (program.ok()) return program;
+  return absl::Status(program.status().code(), absl::StrCat(path, ": ", program.status().message()));
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<const VerifiedExecutable> executable,

@@ -36,6 +36,22 @@ class Reader {
     return value;
   }
 
+  absl::StatusOr<std::vector<Value>> ReadSequence(std::span<const TypeId> types) {
+    std::vector<Value> values;
+    for (TypeId type : types) {
+      absl::StatusOr<Value> value = Read(type);
+      if (!value.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("value ", values.size() + 1, " of ", types.size(), ", ", value.status().message()));
+      }
+      values.push_back(*std::move(value));
+      Take(',');
+    }
+    SkipSpace();
+    if (at_ != text_.size()) return Unexpected(absl::StrCat("the end: there are ", types.size(), " parameters"));
+    return values;
+  }
+
  private:
   // Nesting in the text is nesting here, however deep.
   absl::StatusOr<Value> Read(TypeId type) {
@@ -85,7 +101,10 @@ class Reader {
 
   absl::StatusOr<Value> ReadAdt(TypeId id, const AdtDesc& adt) {
     SkipSpace();
-    if (Peek() == '[' && (adt.name == "List" || adt.name.starts_with("List["))) return ReadList(id, adt);
+    std::string_view name = adt.name;
+    // The Prelude's list is called so beside a `List` of the program's own.
+    if (constexpr std::string_view kPrefix = "prelude."; name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+    if (Peek() == '[' && (name == "List" || name.starts_with("List["))) return ReadList(id, adt);
     size_t start = at_;
     std::string word(ReadWord());
     for (const AdtDesc::Constructor& constructor : adt.constructors) {
@@ -259,7 +278,18 @@ class Reader {
   }
 
   void SkipSpace() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+    while (at_ < text_.size()) {
+      std::string_view rest = text_.substr(at_);
+      if (std::isspace(static_cast<unsigned char>(rest[0]))) {
+        ++at_;
+      } else if (rest.starts_with("//")) {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (size_t end = rest.find("*/", 2); rest.starts_with("/*") && end != std::string_view::npos) {
+        at_ += end + 2;
+      } else {
+        return;
+      }
+    }
   }
   char Peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool Take(char c) {
@@ -285,22 +315,29 @@ class Reader {
 
   absl::Status Unexpected(const std::string& expected) {
     SkipSpace();
+    if (at_ == text_.size()) {
+      // The place of a missing value is behind the last one, not on an empty line below it.
+      while (at_ > 0 && std::isspace(static_cast<unsigned char>(text_[at_ - 1]))) --at_;
+      return Fail(absl::StrCat("saw the end; expected ", expected));
+    }
     size_t end = at_;
     while (end < text_.size() && std::isalnum(static_cast<unsigned char>(text_[end]))) ++end;
-    std::string saw = at_ == text_.size()
-                          ? "the end"
-                          : absl::StrCat("`", std::string(text_.substr(at_, std::max<size_t>(1, end - at_))), "`");
-    return Fail(absl::StrCat("saw ", saw, "; expected ", expected));
+    std::string_view saw = text_.substr(at_, std::max<size_t>(1, end - at_));
+    return Fail(absl::StrCat("saw `", saw, "`; expected ", expected));
   }
 
-  // The text around the place, with a caret under it.
+  // The line around the place, with a caret under it.
   absl::Status Fail(const std::string& what) const {
     constexpr size_t kAround = 40;
-    size_t begin = at_ > kAround ? at_ - kAround : 0;
-    std::string excerpt(text_.substr(begin, 2 * kAround));
-    std::replace_if(excerpt.begin(), excerpt.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-    return absl::InvalidArgumentError(
-        absl::StrCat("at column ", at_ + 1, ": ", what, "\n  ", excerpt, "\n  ", std::string(at_ - begin, ' '), "^"));
+    std::string_view before = text_.substr(0, at_);
+    size_t line_begin = before.rfind('\n') + 1;  // 0 if there is none
+    size_t begin = std::max(line_begin, at_ > kAround ? at_ - kAround : 0);
+    std::string excerpt(text_.substr(begin, std::min(text_.find('\n', at_), begin + 2 * kAround) - begin));
+    std::replace(excerpt.begin(), excerpt.end(), '\t', ' ');
+    int64_t line = 1 + std::count(before.begin(), before.end(), '\n');
+    std::string place = text_.find('\n') < text_.size() - 1 ? absl::StrCat("line ", line, ", ") : "";
+    return absl::InvalidArgumentError(absl::StrCat("at ", place, "column ", at_ - line_begin + 1, ": ", what, "\n  ",
+                                                   excerpt, "\n  ", std::string(at_ - begin, ' '), "^"));
   }
 
   const Executable& executable_;
@@ -312,6 +349,11 @@ class Reader {
 
 absl::StatusOr<Value> ParseValueText(const Executable& executable, TypeId type, std::string_view text) {
   return Reader(executable, text).ReadAll(type);
+}
+
+absl::StatusOr<std::vector<Value>> ParseValueTexts(const Executable& executable, std::span<const TypeId> types,
+                                                   std::string_view text) {
+  return Reader(executable, text).ReadSequence(types);
 }
 
 }  // namespace rvm::vm

@@ -2,7 +2,9 @@
 #ifndef RVM_VM_VALUE_TEXT_H_
 #define RVM_VM_VALUE_TEXT_H_
 
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/value.h"
@@ -12,9 +14,13 @@ namespace rvm::vm {
 
 // `1`, `-2.5`, `1i64`, `True`; `[[1, 2], [3, 4]]`; `(1, True)`; `Cons(1, Nil)`, and `[1, 2]` for an ADT
 // named List; `ref(3)`; `Constant([], (0, 3), float32)` for a tensor without elements. A number without a suffix takes
-// the dtype that the type asks for. kInvalidArgument with the place: "at column 6: saw `x`; expected int32", then the
-// text and a caret.
+// the dtype that the type asks for. Comments are skipped. kInvalidArgument with the place: "at column 6: saw `x`;
+// expected int32" ("at line 2, column 6" in a text of several lines), then that line and a caret.
 absl::StatusOr<Value> ParseValueText(const Executable& executable, TypeId type, std::string_view text);
+
+// As many values as `types`, one after the other, separated by blanks, line ends or a comma.
+absl::StatusOr<std::vector<Value>> ParseValueTexts(const Executable& executable, std::span<const TypeId> types,
+                                                   std::string_view text);
 
 }  // namespace rvm::vm
 

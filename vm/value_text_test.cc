@@ -73,5 +73,31 @@ TEST_F(ValueTextTest, NestsAsDeepAsTheText) {
   EXPECT_EQ(Read(list, text), text);
 }
 
+TEST_F(ValueTextTest, LinesAndComments) {
+  TypeId i32 = b_.Scalar(kInt32), row = b_.TensorOf(kInt32, {TypeDesc::kUnknownDim});
+  EXPECT_EQ(Read(row, "// primes\n[2, 3, /* odd */\n 5]\n"), "[2, 3, 5]");
+  EXPECT_EQ(Read(row, "[2,\n 3,\n x]"), "at line 3, column 2: saw `x`; expected int32");
+  EXPECT_EQ(Read(i32, "x\n"), "at column 1: saw `x`; expected int32");
+  EXPECT_EQ(Read(i32, "/* 1"), "at column 1: saw `/`; expected int32");
+  EXPECT_EQ(ParseValueText(b_.executable(), row, "[2,\n 3\t, x]").status().message(),
+            "at line 2, column 6: saw `x`; expected int32\n   3 , x]\n       ^");
+}
+
+TEST_F(ValueTextTest, Sequences) {
+  std::vector<TypeId> types = {b_.Scalar(kInt32), b_.TensorOf(kFloat32, {2}), b_.Scalar(kBool)};
+  auto read = [&](std::string_view text) {
+    auto values = ParseValueTexts(b_.executable(), types, text);
+    if (!values.ok()) return std::string(values.status().message().substr(0, values.status().message().find('\n')));
+    std::string all;
+    for (const Value& value : *values) all += value.ToString() + ";";
+    return all;
+  };
+  EXPECT_EQ(read("1\n[2, 3]\nTrue\n"), "1;[2f, 3f];True;");
+  EXPECT_EQ(read("1, [2, 3], True"), "1;[2f, 3f];True;");
+  EXPECT_EQ(read("1 [2, 3]"), "value 3 of 3, at column 9: saw the end; expected `True` or `False`");
+  EXPECT_EQ(read("1 [2, 3]\n\n"), "value 3 of 3, at line 1, column 9: saw the end; expected `True` or `False`");
+  EXPECT_EQ(read("1 [2, 3] True 4"), "at column 15: saw `4`; expected the end: there are 3 parameters");
+}
+
 }  // namespace
 }  // namespace rvm::vm

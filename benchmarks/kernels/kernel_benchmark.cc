@@ -19,25 +19,26 @@ class Runner {
  public:
   explicit Runner(const te::Computation& computation, std::vector<bool> constants) {
     auto target = codegen::ParseHostTarget("host");
-    auto object = codegen::CompileKernels(*target, {{"kernel", computation, std::move(constants)}}, {});
+    auto schedule = schedule::MakeSchedule(computation, std::move(constants), codegen::ScheduleTarget(*target));
+    auto object = codegen::CompileKernels(*target, {{"kernel", *schedule}}, {});
     if (!object.ok()) {
       std::cerr << object.status() << "\n";
       std::abort();
     }
     library_ = *runtime::KernelLibrary::Load(object->object);
     kernel_ = library_->Find("kernel");
-    const codegen::CompiledKernel& compiled = object->kernels[0];
     for (size_t i = 0; i < computation.inputs.size(); ++i) {
       const Tensor& input = computation.inputs[i];
       Literal literal = Literal::Full(input.dtype(), *StaticShape(input.dims()), 0.25);
-      literals_.push_back(compiled.input_layouts[i] ? codegen::Pack(*compiled.input_layouts[i], literal) : literal);
+      const schedule::PackedLayout* layout = schedule->Layout(i);
+      literals_.push_back(layout != nullptr ? schedule::Pack(*layout, literal) : literal);
       buffers_.push_back(const_cast<std::byte*>(literals_.back().data()));
     }
     for (const Tensor& output : computation.outputs) {
       literals_.push_back(Literal::Full(output.dtype(), *StaticShape(output.dims()), 0));
       buffers_.push_back(const_cast<std::byte*>(literals_.back().data()));
     }
-    workspace_ = Buffer::Allocate(compiled.workspace_bytes + 64);
+    workspace_ = Buffer::Allocate(schedule->workspace.constant() + 64);
   }
 
   void Run() {
@@ -108,7 +109,8 @@ void BM_CompileDense(benchmark::State& state) {
       });
       computation = {"dense", {x, w}, {y}};
     }
-    benchmark::DoNotOptimize(codegen::CompileKernels(*target, {{"kernel", computation, {false, true}}}, {}));
+    auto schedule = schedule::MakeSchedule(computation, {false, true}, codegen::ScheduleTarget(*target));
+    benchmark::DoNotOptimize(codegen::CompileKernels(*target, {{"kernel", *schedule}}, {}));
   }
 }
 BENCHMARK(BM_CompileDense)->ArgName("symbolic")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/stack_guard.h"
+#include "base/value.h"
 
 namespace rvm::analysis {
 namespace {
@@ -29,7 +30,7 @@ using Matrix = std::vector<Row>;
 using Witness = std::vector<std::string>;
 
 bool IsRefutable(const Pattern* pattern) {
-  return pattern != nullptr && (pattern->kind == PatternKind::kConstructor || pattern->kind == PatternKind::kTuple);
+  return pattern != nullptr && pattern->kind != PatternKind::kWildcard && pattern->kind != PatternKind::kVar;
 }
 
 std::string ConstructorText(const Constructor& constructor, const std::vector<std::string>& fields) {
@@ -61,8 +62,9 @@ class CoverageSearch {
       return {};
     }
     --column;
-    return first[column]->kind == PatternKind::kTuple ? SplitTuple(rows, columns, column)
-                                                      : SplitConstructors(rows, columns, column);
+    if (first[column]->kind == PatternKind::kTuple) return SplitTuple(rows, columns, column);
+    if (first[column]->kind == PatternKind::kLiteral) return SplitLiterals(rows, columns, column);
+    return SplitConstructors(rows, columns, column);
   }
 
   // The rows with the pattern of `column` replaced by `arity` patterns at the end.
@@ -130,6 +132,41 @@ class CoverageSearch {
     if (std::find(present.begin(), present.end(), false) != present.end()) {
       AppendAbsent(missing, Walk(wildcards, columns - 1), column, adt, present);
     }
+    return missing;
+  }
+
+  // Integers are never exhausted; `True` and `False` are all bools.
+  std::vector<Witness> SplitLiterals(const Matrix& rows, size_t columns, size_t column) {
+    std::vector<const Literal*> literals;
+    for (const Row& row : rows) {
+      const Pattern* pattern = row.patterns[column];
+      auto is_same = [&](const Literal* literal) { return literal->IntAt(0) == pattern->literal->IntAt(0); };
+      if (IsRefutable(pattern) && std::none_of(literals.begin(), literals.end(), is_same)) {
+        literals.push_back(pattern->literal);
+      }
+    }
+    std::vector<Witness> missing;
+    for (const Literal* literal : literals) {
+      Matrix next;
+      for (const Row& row : rows) {
+        const Pattern* pattern = row.patterns[column];
+        if (IsRefutable(pattern) && pattern->literal->IntAt(0) != literal->IntAt(0)) continue;
+        next.push_back(Specialise(row, column, 0));
+      }
+      std::vector<Witness> found = Walk(next, columns - 1);
+      Fold(found, column, 0, [&](const std::vector<std::string>&) { return ScalarToString(*literal, 0); });
+      Append(missing, std::move(found));
+    }
+    bool is_bool = literals[0]->dtype().is_bool();
+    if (is_bool && literals.size() == 2) return missing;
+    Matrix wildcards;
+    for (const Row& row : rows) {
+      if (!IsRefutable(row.patterns[column])) wildcards.push_back(Specialise(row, column, 0));
+    }
+    std::vector<Witness> found = Walk(wildcards, columns - 1);
+    std::string other = !is_bool ? "_" : literals[0]->IntAt(0) != 0 ? "False" : "True";
+    Fold(found, column, 0, [&](const std::vector<std::string>&) { return other; });
+    Append(missing, std::move(found));
     return missing;
   }
 

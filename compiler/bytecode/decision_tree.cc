@@ -1,6 +1,7 @@
 #include "compiler/bytecode/decision_tree.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/stack_guard.h"
@@ -12,7 +13,7 @@ constexpr size_t kMaxNodes = 200'000;
 
 struct Test {
   Part part;
-  const ir::Pattern* pattern;  // a constructor or a tuple
+  const ir::Pattern* pattern;  // a constructor, a tuple or a literal
 };
 
 // A clause with what is still to be tested for it.
@@ -56,15 +57,15 @@ class TreeBuilder {
     }
     node->kind = DecisionNode::Kind::kSwitch;
     node->part = rows[0].tests[0].part;
-    node->is_tuple = rows[0].tests[0].pattern->kind == ir::PatternKind::kTuple;
-    TypeId type = tree_.part_types[node->part];
-    size_t num_tags = node->is_tuple ? 1 : types_.num_constructors(type);
-    for (uint32_t tag : TagsTested(rows, node->part)) {
-      absl::StatusOr<DecisionCase> result = BuildCase(rows, node->part, type, node->is_tuple, tag);
+    const ir::Pattern& first = *rows[0].tests[0].pattern;
+    node->is_tuple = first.kind == ir::PatternKind::kTuple;
+    size_t num_values = NumValues(first, tree_.part_types[node->part]);
+    for (const ir::Pattern* pattern : ValuesTested(rows, node->part)) {
+      absl::StatusOr<DecisionCase> result = BuildCase(rows, node->part, *pattern);
       if (!result.ok()) return result.status();
       node->cases.push_back(*std::move(result));
     }
-    if (node->cases.size() < num_tags) {
+    if (node->cases.size() < num_values) {
       std::vector<Row> rest;
       for (const Row& row : rows) {
         if (FindTest(row, node->part) == row.tests.end()) rest.push_back(row);
@@ -80,36 +81,59 @@ class TreeBuilder {
     return std::find_if(row.tests.begin(), row.tests.end(), [&](const Test& test) { return test.part == part; });
   }
 
-  static uint32_t TagOf(const ir::Pattern& pattern) {
-    return pattern.kind == ir::PatternKind::kTuple ? 0 : pattern.constructor->tag;
+  // Tells apart what patterns of one part look for.
+  static int64_t KeyOf(const ir::Pattern& pattern) {
+    switch (pattern.kind) {
+      case ir::PatternKind::kConstructor: return pattern.constructor->tag;
+      case ir::PatternKind::kLiteral: return pattern.literal->IntAt(0);
+      case ir::PatternKind::kTuple:
+      case ir::PatternKind::kWildcard:
+      case ir::PatternKind::kVar: break;
+    }
+    return 0;
   }
 
-  static std::vector<uint32_t> TagsTested(const std::vector<Row>& rows, Part part) {
-    std::vector<uint32_t> tags;
+  // How many keys there are. Integers are never exhausted.
+  size_t NumValues(const ir::Pattern& pattern, TypeId type) {
+    if (pattern.kind == ir::PatternKind::kTuple) return 1;
+    if (pattern.kind == ir::PatternKind::kConstructor) return types_.num_constructors(type);
+    return pattern.literal->dtype().is_bool() ? 2 : std::numeric_limits<size_t>::max();
+  }
+
+  // One pattern for each key that the rows look for, in their order.
+  static std::vector<const ir::Pattern*> ValuesTested(const std::vector<Row>& rows, Part part) {
+    std::vector<const ir::Pattern*> values;
+    absl::flat_hash_set<int64_t> seen;
     for (const Row& row : rows) {
       auto test = FindTest(row, part);
-      if (test == row.tests.end()) continue;
-      uint32_t tag = TagOf(*test->pattern);
-      if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
+      if (test != row.tests.end() && seen.insert(KeyOf(*test->pattern)).second) values.push_back(test->pattern);
     }
-    return tags;
+    return values;
   }
 
-  absl::StatusOr<DecisionCase> BuildCase(const std::vector<Row>& rows, Part part, TypeId type, bool is_tuple,
-                                         uint32_t tag) {
+  DecisionCase MakeCase(const ir::Pattern& pattern, TypeId type) {
     DecisionCase result;
-    result.tag = tag;
-    result.layout = is_tuple ? types_.TupleLayout(type) : types_.ConstructorLayout(type, tag);
-    std::vector<TypeId> field_types = is_tuple ? types_.desc(type).fields : types_.ConstructorFields(type, tag);
-    for (TypeId field : field_types) {
+    if (pattern.kind == ir::PatternKind::kLiteral) {
+      result.literal = pattern.literal;
+      return result;
+    }
+    bool is_tuple = pattern.kind == ir::PatternKind::kTuple;
+    result.tag = is_tuple ? 0 : pattern.constructor->tag;
+    result.layout = is_tuple ? types_.TupleLayout(type) : types_.ConstructorLayout(type, result.tag);
+    for (TypeId field : is_tuple ? types_.desc(type).fields : types_.ConstructorFields(type, result.tag)) {
       result.fields.push_back(static_cast<Part>(tree_.part_types.size()));
       tree_.part_types.push_back(field);
     }
-    result.is_needed.assign(field_types.size(), false);
+    return result;
+  }
+
+  absl::StatusOr<DecisionCase> BuildCase(const std::vector<Row>& rows, Part part, const ir::Pattern& pattern) {
+    DecisionCase result = MakeCase(pattern, tree_.part_types[part]);
+    result.is_needed.assign(result.fields.size(), false);
     std::vector<Row> fitting;
     for (const Row& row : rows) {
       auto test = FindTest(row, part);
-      if (test != row.tests.end() && TagOf(*test->pattern) != tag) continue;
+      if (test != row.tests.end() && KeyOf(*test->pattern) != KeyOf(pattern)) continue;
       Row next{row.clause, {}, row.bindings};
       for (const Test& other : row.tests) {
         if (other.part != part) {

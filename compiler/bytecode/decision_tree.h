@@ -24,9 +24,10 @@ using Part = uint32_t;
 
 struct DecisionNode;
 
-// What a part is taken to hold on a branch: constructor `tag` (of a tuple: 0), its fields by part.
+// What a part is taken to hold on a branch: a literal, or constructor `tag` (of a tuple: 0) with its fields by part.
 struct DecisionCase {
   uint32_t tag = 0;
+  const Literal* literal = nullptr;
   LayoutId layout;  // invalid without fields
   std::vector<Part> fields;
   std::vector<bool> is_needed;   // by field: looked at or bound below
@@ -44,6 +45,8 @@ struct DecisionNode {
   bool is_tuple = false;  // one case, nothing to test
   std::vector<DecisionCase> cases;
   std::unique_ptr<DecisionNode> otherwise;
+
+  bool tests_literals() const { return !cases.empty() && cases[0].literal != nullptr; }
 };
 
 struct DecisionTree {

@@ -3,14 +3,21 @@
 // The tree owns the parts it takes out of the value (and the value itself, if this match is
 // its last use): each is moved to the variable a clause binds, taken apart further, or
 // dropped at the leaf.
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/decision_tree.h"
 #include "compiler/bytecode/function_emitter.h"
+#include "compiler/bytecode/scalar_instruction.h"
 
 namespace rvm::bytecode {
 namespace {
@@ -47,6 +54,7 @@ class MatchEmitter {
   TypeId TypeOfVar(const ir::Var* var) { return emitter_.tables_.types().Lower(var->type); }
   absl::Status EmitNode(const DecisionNode& node);
   absl::Status EmitSwitch(const DecisionNode& node);
+  void BranchOnLiteral(Reg reg, const Literal& literal, Label target);
   absl::Status EmitCase(const DecisionNode& node, const DecisionCase& decision);
   absl::Status EmitIsolated(absl::FunctionRef<absl::Status()> body);
   absl::Status EmitLeaf(const DecisionNode& node);
@@ -180,7 +188,9 @@ absl::Status MatchEmitter::EmitSwitch(const DecisionNode& node) {
   if (num_targets == 1) return EmitCase(node, node.cases[0]);
   std::vector<Label> labels;
   for (size_t i = 0; i < num_targets; ++i) labels.push_back(code_.NewLabel());
-  if (num_targets >= kMinSwitchCases) {
+  if (node.tests_literals()) {
+    for (size_t i = 0; i + 1 < num_targets; ++i) BranchOnLiteral(reg, *node.cases[i].literal, labels[i]);
+  } else if (num_targets >= kMinSwitchCases) {
     size_t num_tags = emitter_.tables_.types().num_constructors(registers_.desc(reg).type);
     code_.Op(Opcode::kSwitch).R(reg).Unit(static_cast<uint16_t>(num_tags));
     for (uint32_t tag = 0; tag < num_tags; ++tag) {
@@ -191,13 +201,26 @@ absl::Status MatchEmitter::EmitSwitch(const DecisionNode& node) {
   } else {
     code_.Op(Opcode::kBranchTag).R(reg).Unit(static_cast<uint16_t>(node.cases[0].tag)).L(labels[0]);
   }
-  // The first case last: of two, the other one follows its test.
+  // The first case last: the one without a test of its own follows the tests.
   for (size_t i = num_targets; i-- > 0;) {
     code_.Bind(labels[i]);
     RVM_RETURN_IF_ERROR(EmitIsolated(
         [&] { return i < node.cases.size() ? EmitCase(node, node.cases[i]) : EmitNode(*node.otherwise); }));
   }
   return absl::OkStatus();
+}
+
+void MatchEmitter::BranchOnLiteral(Reg reg, const Literal& literal, Label target) {
+  ir::Constant constant(literal, {});
+  if (literal.dtype().is_bool()) {
+    code_.Op(literal.IntAt(0) != 0 ? Opcode::kBranchIf : Opcode::kBranchUnless).R(reg).L(target);
+  } else if (std::optional<int16_t> value = SmallInt(&constant)) {
+    code_.Op(Opcode::kBranchEqImm).R(reg).Unit(static_cast<uint16_t>(*value)).L(target);
+  } else {
+    Reg expected = emitter_.LoadConstant(constant);
+    code_.Op(Opcode::kBranchEqInt).R(reg).R(expected).L(target);
+    registers_.Free(expected);
+  }
 }
 
 absl::Status MatchEmitter::EmitCase(const DecisionNode& node, const DecisionCase& decision) {

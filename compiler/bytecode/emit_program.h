@@ -12,25 +12,20 @@
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
-#include "kernels/te/tensor.h"
+#include "kernels/schedule/schedule.h"
 #include "serialization/executable.h"
 
 namespace rvm::bytecode {
 
-// What a kernel of the executable computes; code generation is the driver's part.
-struct KernelSource {
-  te::Computation computation;
-  std::vector<bool> constant_inputs;  // inputs that are constants at every call
-};
-
 struct EmittedProgram {
-  Executable executable;              // native_objects, symbols and workspaces are missing
-  std::vector<KernelSource> kernels;  // by KernelId
+  Executable executable;                    // native_objects and recipes are missing
+  std::vector<schedule::Schedule> kernels;  // by KernelId; code generation is the driver's part
 };
 
 struct EmitOptions {
   bool plan_memory = true;   // tensors that stay in an activation live in its arena
   bool reuse_inputs = true;  // results of kernels may lie where their inputs lay
+  schedule::Target target;   // of the kernels' schedules
 };
 
 // REQUIRES: `module` is monomorphic, typed, in A-normal form, fused; entries name functions.

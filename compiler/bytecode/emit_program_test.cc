@@ -52,7 +52,8 @@ struct Compiled {
       problem = diagnostics.Render();
       return;
     }
-    absl::StatusOr<ir::Module> passed = passes::RunPasses(module, entries, level, diagnostics);
+    absl::StatusOr<ir::Module> passed =
+        passes::RunPasses(module, entries, diagnostics, {.opt_level = level, .verify = true});
     if (!passed.ok()) {
       problem = std::string(passed.status().message());
       return;

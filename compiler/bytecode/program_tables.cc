@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/fused_function.h"
-#include "kernels/te/schedule.h"
+#include "kernels/schedule/schedule.h"
 
 namespace rvm::bytecode {
 
@@ -86,15 +86,18 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   }
   auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
   if (added) {
+    RVM_ASSIGN_OR_RETURN(
+        schedule::Schedule schedule,
+        schedule::MakeSchedule(std::move(lowered.computation), std::move(constant_inputs), options_.target));
     if (options_.reuse_inputs) {
-      RVM_ASSIGN_OR_RETURN(te::Schedule schedule, te::MakeSchedule(lowered.computation, constant_inputs));
-      for (const te::Reuse& reuse : schedule.reuses) {
+      for (const schedule::Reuse& reuse : schedule.reuses) {
         lowered.desc.reuses.push_back({static_cast<uint32_t>(reuse.output), static_cast<uint32_t>(reuse.input)});
       }
     }
+    lowered.desc.workspace = schedule.workspace;
     lowered.desc.symbol = absl::StrCat("rvm_k", it->second.value, "_", lowered.desc.name);
     program_.executable.kernels.push_back(std::move(lowered.desc));
-    program_.kernels.push_back({std::move(lowered.computation), std::move(constant_inputs)});
+    program_.kernels.push_back(std::move(schedule));
   }
   return KernelUse{it->second, lowered.is_static};
 }

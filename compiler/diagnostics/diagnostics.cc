@@ -9,10 +9,23 @@
 namespace rvm::diagnostics {
 namespace {
 
-constexpr std::array kNames = {
-#define RVM_DIAGNOSTIC(Name, summary) std::string_view(#Name),
+struct Row {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view example;
+};
+constexpr std::array kRows = {
+#define RVM_DIAGNOSTIC(Name, summary, ...) Row{#Name, summary, "" __VA_ARGS__},
 #include "compiler/diagnostics/diagnostic_kind.def"
 };
+constexpr std::array kKinds = {
+#define RVM_DIAGNOSTIC(Name, ...) DiagnosticKind::k##Name,
+#include "compiler/diagnostics/diagnostic_kind.def"
+};
+
+const Row& RowOf(DiagnosticKind kind) { return kRows[static_cast<size_t>(kind)]; }
+
+bool IsInsideCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }  // of UTF-8
 
 std::string_view Abbreviate(std::string_view line) { return line.substr(0, 160); }
 
@@ -36,7 +49,7 @@ void AppendExcerpt(const SourceMap& sources, ir::Span span, std::string& out) {
     }
     if (c == '\r') continue;
     shown += c;
-    if ((static_cast<unsigned char>(c) & 0xc0) == 0x80) continue;  // inside a UTF-8 character
+    if (IsInsideCharacter(c)) continue;
     carets += marked ? '^' : ' ';
   }
   if (begin >= line_begin + line.size()) carets += '^';
@@ -53,7 +66,10 @@ void AppendPlace(const SourceMap& sources, ir::Span span, std::string& out) {
 
 }  // namespace
 
-std::string_view DiagnosticName(DiagnosticKind kind) { return kNames[static_cast<size_t>(kind)]; }
+std::span<const DiagnosticKind> AllDiagnosticKinds() { return kKinds; }
+std::string_view DiagnosticName(DiagnosticKind kind) { return RowOf(kind).name; }
+std::string_view DiagnosticSummary(DiagnosticKind kind) { return RowOf(kind).summary; }
+std::string_view DiagnosticExample(DiagnosticKind kind) { return RowOf(kind).example; }
 
 std::string DiagnosticTag(DiagnosticKind kind) {
   std::string text;
@@ -68,6 +84,8 @@ std::string DiagnosticTag(DiagnosticKind kind) {
 }
 
 uint32_t SourceMap::Add(std::string name, std::string text) {
+  // Some editors begin a file with a byte order mark.
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark)) text.erase(0, kMark.size());
   std::vector<uint32_t> starts = {0};
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') starts.push_back(static_cast<uint32_t>(i + 1));
@@ -83,7 +101,10 @@ SourceMap::Position SourceMap::Locate(uint32_t source, uint32_t offset) const {
   const std::vector<uint32_t>& starts = sources_[source - 1].line_starts;
   auto it = std::upper_bound(starts.begin(), starts.end(), offset);
   uint32_t line = static_cast<uint32_t>(it - starts.begin());
-  return {line, offset - starts[line - 1] + 1};
+  std::string_view text = sources_[source - 1].text;
+  std::string_view before = text.substr(starts[line - 1], std::min<size_t>(offset, text.size()) - starts[line - 1]);
+  auto characters = before.size() - static_cast<size_t>(std::count_if(before.begin(), before.end(), IsInsideCharacter));
+  return {line, static_cast<uint32_t>(characters) + 1};
 }
 
 Diagnostic& Diagnostics::Error(ir::Span span, DiagnosticKind kind, std::string message) {

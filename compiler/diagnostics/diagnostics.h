@@ -7,6 +7,7 @@
 #define RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_
 
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,10 +19,16 @@
 namespace rvm::diagnostics {
 
 enum class DiagnosticKind : uint16_t {
-#define RVM_DIAGNOSTIC(Name, summary) k##Name,
+#define RVM_DIAGNOSTIC(Name, ...) k##Name,
 #include "compiler/diagnostics/diagnostic_kind.def"
 };
 
+// In the order of the table.
+std::span<const DiagnosticKind> AllDiagnosticKinds();
+// "an operand of another dtype than the operator takes".
+std::string_view DiagnosticSummary(DiagnosticKind kind);
+// A program that causes it; empty where the table has none.
+std::string_view DiagnosticExample(DiagnosticKind kind);
 // "DTypeMismatch".
 std::string_view DiagnosticName(DiagnosticKind kind);
 // "dtype-mismatch", as messages end.
@@ -56,9 +63,9 @@ class SourceMap {
   std::string_view text(uint32_t source) const;
   struct Position {
     uint32_t line;    // from 1
-    uint32_t column;  // from 1, in bytes
+    uint32_t column;  // from 1, in characters (UTF-8)
   };
-  // O(log lines).
+  // O(log lines), and the length of the line.
   Position Locate(uint32_t source, uint32_t offset) const;
 
  private:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -41,17 +42,20 @@ class Binder {
     }
   }
 
+  bool HasCandidate(const ir::Var* var) const { return by_identifier_.contains(AsIdentifier(var->name)); }
+
   // The tensor for `var`; null after an error was reported.
   const Literal* Find(const ir::Var* var) {
-    std::vector<Candidate> found;
-    for (const Candidate& candidate : by_identifier_[AsIdentifier(var->name)]) {
-      if (candidate.name == var->name) found.push_back(candidate);
-    }
-    if (found.empty()) found = by_identifier_[AsIdentifier(var->name)];
-    if (found.empty()) {
+    auto similar = by_identifier_.find(AsIdentifier(var->name));
+    if (similar == by_identifier_.end()) {
       ReportUnbound(var);
       return nullptr;
     }
+    std::vector<Candidate> found;
+    for (const Candidate& candidate : similar->second) {
+      if (candidate.name == var->name) found.push_back(candidate);
+    }
+    if (found.empty()) found = similar->second;
     if (found.size() > 1) {
       diagnostics_.Error(var->span, DiagnosticKind::kAmbiguousWeight,
                          absl::StrCat("`%", var->name, "` may be `", Text(found[0].name), "` of ", found[0].file->path,
@@ -157,18 +161,141 @@ void Replace(ir::Arena& arena, ir::Function* function, const Bindings& bindings)
   }
 }
 
+// What types of parameters of `@main` name and the tensors bound to them decide.
+class SolvedDims {
+ public:
+  SolvedDims(const ir::Function& function, diagnostics::Diagnostics& diagnostics)
+      : function_(function), diagnostics_(diagnostics) {}
+
+  // Extents that `var` names are those of `tensor`. False after an error was reported: another tensor says otherwise.
+  bool Add(const ir::Var& var, const Literal& tensor) {
+    const auto* type = ir::DynCast<ir::TensorType>(var.annotation);
+    if (type == nullptr || !type->shape.is_dims()) return true;
+    for (size_t i = 0; i < type->shape.dims.size(); ++i) {
+      const Dim& dim = type->shape.dims[i];
+      for (const ir::TypeParam* param : function_.type_params) {
+        if (dim != Dim::Var(param->id, param->name)) continue;
+        auto [first, is_new] = found_.try_emplace(param, &var, tensor.shape()[i]);
+        if (is_new || first->second.second == tensor.shape()[i]) continue;
+        diagnostics_
+            .Error(var.span, DiagnosticKind::kWeightShapeMismatch,
+                   absl::StrCat("the tensor for `%", var.name, "` makes the extent `", param->name, "` ",
+                                tensor.shape()[i], "; that for `%", first->second.first->name, "` makes it ",
+                                first->second.second))
+            .AddNote(first->second.first->span, "it is bound here");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Puts them in the place of their names, in every annotation of `function`.
+  void Replace(ir::Arena& arena, ir::Function& function) const {
+    if (found_.empty()) return;
+    ir::TypeSubstitution substitution;
+    for (const auto& [param, solved] : found_) {
+      ir::TypeArg arg;
+      arg.kind = ir::Kind::kShapeVar;
+      arg.dim = Dim(solved.second);
+      substitution.Add(param, arg);
+    }
+    std::erase_if(function.type_params, [&](const ir::TypeParam* param) { return found_.contains(param); });
+    auto apply = [&](const ir::Type*& type) {
+      if (type != nullptr) type = substitution.Apply(arena, type);
+    };
+    std::vector<ir::Expr*> open = {&function};
+    while (!open.empty()) {
+      ir::Expr* expr = open.back();
+      open.pop_back();
+      ForEachAnnotation(expr, apply);
+      if (auto* call = ir::DynCast<ir::Call>(expr)) {
+        for (ir::TypeArg& arg : call->explicit_type_args) arg = substitution.Apply(arena, arg);
+      }
+      ir::ForEachChild(expr, [&](ir::Expr*& child) { open.push_back(child); });
+    }
+  }
+
+ private:
+  template <typename F>
+  static void ForEachAnnotation(ir::Expr* expr, F&& visit) {
+    if (auto* function = ir::DynCast<ir::Function>(expr)) {
+      for (ir::Var* param : function->params) visit(param->annotation);
+      visit(function->result_annotation);
+      for (ir::TypeConstraint& constraint : function->constraints) {
+        for (const ir::Type*& arg : constraint.args) visit(arg);
+      }
+    } else if (auto* let = ir::DynCast<ir::Let>(expr)) {
+      visit(let->var->annotation);
+    } else if (auto* match = ir::DynCast<ir::Match>(expr)) {
+      std::vector<const ir::Pattern*> open;
+      for (const ir::Clause& clause : match->clauses) open.push_back(clause.pattern);
+      while (!open.empty()) {
+        const ir::Pattern* pattern = open.back();
+        open.pop_back();
+        if (pattern->var != nullptr) visit(pattern->var->annotation);
+        open.insert(open.end(), pattern->fields.begin(), pattern->fields.end());
+      }
+    }
+  }
+
+  const ir::Function& function_;
+  diagnostics::Diagnostics& diagnostics_;
+  // The parameter whose tensor said it first, and the extent.
+  absl::flat_hash_map<const ir::TypeParam*, std::pair<const ir::Var*, int64_t>> found_;
+};
+
+bool MentionsMain(const ir::Module& module) {
+  bool mentions = false;
+  for (const ir::GlobalFunction& global : module.functions) {
+    ir::ForEachExpr(global.function->body, [&](const ir::Expr* expr) {
+      const auto* callee = ir::DynCast<ir::GlobalExpr>(expr);
+      mentions |= callee != nullptr && callee->name == "main";
+      return !mentions;
+    });
+  }
+  return mentions;
+}
+
+// Binds the parameters of `@main` that tensors are named like, and drops them.
+void BindMain(ir::Module& module, Binder& binder, Bindings& bindings, diagnostics::Diagnostics& diagnostics,
+              BoundWeights& weights) {
+  const ir::GlobalFunction* global = module.FindFunction("main");
+  if (global == nullptr) return;
+  ir::Function& main = *global->function;
+  auto is_named = [&](const ir::Var* param) { return binder.HasCandidate(param); };
+  if (std::none_of(main.params.begin(), main.params.end(), is_named)) return;
+  if (weights.main_is_called = MentionsMain(module); weights.main_is_called) return;
+  SolvedDims solved(main, diagnostics);
+  for (ir::Var* param : main.params) {
+    if (!is_named(param)) {
+      weights.arguments.push_back(param->name);
+      continue;
+    }
+    const Literal* tensor = binder.Find(param);
+    if (tensor == nullptr || !solved.Add(*param, *tensor)) continue;
+    bindings.emplace(param, tensor);
+    weights.bound.push_back(param->name);
+  }
+  std::erase_if(main.params, [&](const ir::Var* param) { return bindings.contains(param); });
+  solved.Replace(*module.arena, main);
+}
+
 }  // namespace
 
 bool BindParams(ir::Module& module, std::span<const ParamFile> files, diagnostics::Diagnostics& diagnostics,
-                std::vector<std::string>* unused) {
+                BoundWeights* weights) {
   int errors = diagnostics.errors();
   Binder binder(files, diagnostics);
   Bindings bindings;
+  BoundWeights bound;
   for (const ir::Var* var : module.free_vars) {
     const Literal* tensor = binder.Find(var);
     if (tensor != nullptr) bindings.emplace(var, tensor);
   }
-  if (unused != nullptr) *unused = binder.Unused();
+  BindMain(module, binder, bindings, diagnostics, bound);
+  bound.unused = binder.Unused();
+  bound.any_used = !bindings.empty();
+  if (weights != nullptr) *weights = std::move(bound);
   if (diagnostics.errors() != errors) return false;
   if (!bindings.empty()) {
     for (ir::GlobalFunction& global : module.functions) Replace(*module.arena, global.function, bindings);

@@ -1,6 +1,7 @@
 #include "compiler/driver/compile.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -10,11 +11,8 @@
 #include "compiler/bytecode/emit_program.h"
 #include "compiler/driver/check_tensors.h"
 #include "compiler/driver/constant_packing.h"
-#include "compiler/driver/params.h"
 #include "compiler/driver/version.h"
 #include "compiler/lowering/kernel_recipe.h"
-#include "compiler/passes/check_extents.h"
-#include "compiler/passes/specialize.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
@@ -63,8 +61,8 @@ void NameKernels(Executable& executable) {
   }
 }
 
-void NoteSchedule(Executable& executable, const KernelDesc& kernel, const std::string& schedule) {
-  executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule);
+void NoteSchedule(Executable& executable, const KernelDesc& kernel, const schedule::Schedule& schedule) {
+  executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule::Describe(schedule));
 }
 
 // How the program names the dims of its parameters that it leaves open: the types of an executable forget it.
@@ -85,10 +83,10 @@ void NoteShapes(const ir::Module& module, Executable& executable) {
 absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
-    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel kernel, lowering::MakePortableKernel(program.kernels[i].computation));
+    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel kernel, lowering::MakePortableKernel(program.kernels[i]));
     executable.kernels[i].workspace = kernel.workspace;
     executable.recipes.push_back(std::move(kernel.recipe));
-    NoteSchedule(executable, executable.kernels[i], kernel.schedule);
+    NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
   }
   return absl::OkStatus();
 }
@@ -98,18 +96,14 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
                             const CompileOptions& options, CompiledProgram& result) {
   Executable& executable = program.executable;
   if (program.kernels.empty()) return absl::OkStatus();
+  RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable));
   std::vector<codegen::KernelRequest> requests;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
-    requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i].computation),
-                        std::move(program.kernels[i].constant_inputs)});
+    NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
+    requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i])});
   }
   RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
                        codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
-  for (size_t i = 0; i < object.kernels.size(); ++i) {
-    executable.kernels[i].workspace = object.kernels[i].workspace;
-    NoteSchedule(executable, executable.kernels[i], object.kernels[i].schedule);
-  }
-  RVM_RETURN_IF_ERROR(PackConstants(object.kernels, executable));
   executable.native_objects.push_back(
       {target.triple, target.cpu, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
   result.llvm_ir = std::move(object.llvm_ir);
@@ -117,16 +111,13 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
   return absl::OkStatus();
 }
 
-absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const CompileOptions& options) {
+// `target`: null for a portable executable.
+absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const codegen::HostTarget* target,
+                                       const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
-  if (options.target == "portable") {
-    RVM_RETURN_IF_ERROR(MakeRecipes(program));
-  } else {
-    RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(options.target));
-    RVM_RETURN_IF_ERROR(CompileKernels(program, target, options, result));
-  }
+  RVM_RETURN_IF_ERROR(target == nullptr ? MakeRecipes(program) : CompileKernels(program, *target, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
@@ -143,8 +134,7 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const C
 }  // namespace
 
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const std::vector<std::string>& params_files,
-                                        std::vector<std::string>* unused_tensors) {
+                                        const std::vector<std::string>& params_files, BoundWeights* weights) {
   ir::Module module;
   if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
   if (!params_files.empty()) {
@@ -153,37 +143,46 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
       RVM_ASSIGN_OR_RETURN(ParamFile file, LoadParams(path));
       files.push_back(std::move(file));
     }
-    if (!BindParams(module, files, diagnostics, unused_tensors)) return diagnostics.ToStatus();
+    if (!BindParams(module, files, diagnostics, weights)) return diagnostics.ToStatus();
   }
   if (!typing::InferTypes(module, diagnostics)) return diagnostics.ToStatus();
   return module;
 }
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  passes::CheckExtents(module, diagnostics);
-  return passes::Specialize(module, DefaultEntries(module), diagnostics).status();
+  std::vector<std::string> entries = DefaultEntries(module);
+  passes::PassContext context{entries, 0, diagnostics};
+  RVM_ASSIGN_OR_RETURN(ir::Module instances, passes::kSpecialize.run(module, context));
+  return passes::kCheckExtents.run(instances, context).status();
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options) {
-  std::vector<std::string> unused;
-  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &unused));
+  BoundWeights weights;
+  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &weights));
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
-  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, options.opt_level, diagnostics, options.observer));
+  RVM_ASSIGN_OR_RETURN(
+      module, passes::RunPasses(module, entries, diagnostics,
+                                {options.opt_level, options.extra_passes, options.verify_passes, options.observer}));
   // What instances made of the types of polymorphic functions.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  RVM_ASSIGN_OR_RETURN(
-      bytecode::EmittedProgram program,
-      bytecode::EmitProgram(module, entries, diagnostics.sources(),
-                            {options.opt_level > 0, options.opt_level > 0 && options.target != "portable"}));
+  std::optional<codegen::HostTarget> target;
+  bytecode::EmitOptions emit{.plan_memory = options.opt_level > 0, .reuse_inputs = false};
+  if (options.target != "portable") {
+    RVM_ASSIGN_OR_RETURN(target, codegen::ParseHostTarget(options.target));
+    emit.reuse_inputs = options.opt_level > 0;
+    emit.target = codegen::ScheduleTarget(*target);
+  }
+  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
+                       bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
-  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), options));
-  result.unused_tensors = std::move(unused);
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), target ? &*target : nullptr, options));
+  result.weights = std::move(weights);
   return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
+#include "compiler/driver/params.h"
 #include "compiler/ir/module.h"
 #include "compiler/passes/pipeline.h"
 #include "serialization/verifier.h"
@@ -19,15 +20,17 @@ struct CompileOptions {
   int opt_level = 2;                      // 0..3
   std::string target = "host";            // codegen::ParseHostTarget, or "portable": recipes, no machine code
   std::vector<std::string> entries;       // empty: DefaultEntries
-  std::vector<std::string> params_files;  // weights for the free variables
+  std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
+  std::vector<std::string> extra_passes;  // see passes::PipelineOptions
+  bool verify_passes = false;             // check the program after each pass, for bugs of the compiler
 };
 
 struct CompiledProgram {
   std::shared_ptr<const VerifiedExecutable> executable;
-  std::vector<std::string> unused_tensors;  // of params_files
-  std::string llvm_ir, assembly;            // of the kernels, if kept
+  BoundWeights weights;           // of params_files
+  std::string llvm_ir, assembly;  // of the kernels, if kept
 };
 
 // `source`: its id in the diagnostics' source map. Where the program is wrong the errors are in
@@ -39,7 +42,7 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files = {},
-                                        std::vector<std::string>* unused_tensors = nullptr);
+                                        BoundWeights* weights = nullptr);
 
 // Makes the instances of polymorphic functions that the default entries reach, for what is wrong with one of them.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);

@@ -120,7 +120,7 @@ TEST(Compile, ObserverSeesEachPass) {
   std::vector<std::string> seen;
   CompileOptions options;
   options.opt_level = 0;
-  options.observer = [&](const passes::PassInfo& pass, const ir::Module&) { seen.emplace_back(pass.name); };
+  options.observer = [&](const passes::Pass& pass, const ir::Module&) { seen.emplace_back(pass.name); };
   ASSERT_TRUE(CompileText("def @main() { 1 }", options).program.ok());
   EXPECT_EQ(seen.front(), "specialize");
   EXPECT_EQ(seen.back(), "fuse_ops");

@@ -1,7 +1,7 @@
 #include "compiler/driver/constant_packing.h"
 
 #include <optional>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -54,7 +54,7 @@ void RenumberConstants(FunctionDesc& function, const F& renumber) {
 
 class Packer {
  public:
-  Packer(std::span<const codegen::CompiledKernel> kernels, Executable& executable)
+  Packer(std::span<const schedule::Schedule> kernels, Executable& executable)
       : kernels_(kernels), executable_(executable) {}
 
   absl::Status Run() {
@@ -74,12 +74,13 @@ class Packer {
 
  private:
   absl::Status PackCall(uint32_t kernel, const Operand& args, FunctionDesc& function) {
-    const codegen::CompiledKernel& compiled = kernels_[kernel];
-    for (uint32_t i = 0; i < args.count && i < compiled.input_layouts.size(); ++i) {
-      if (!compiled.input_layouts[i]) continue;
+    const schedule::Schedule& schedule = kernels_[kernel];
+    for (uint32_t i = 0; i < args.count && i < schedule.computation.inputs.size(); ++i) {
+      const schedule::PackedLayout* layout = schedule.Layout(i);
+      if (layout == nullptr) continue;
       uint16_t arg = args.u16(i);
       RVM_CHECK((arg & kConstantArg) != 0, "a kernel with a packed input is called with a variable");
-      uint32_t packed = Packed(arg & ~kConstantArg, *compiled.input_layouts[i]);
+      uint32_t packed = Packed(arg & ~kConstantArg, *layout);
       if (packed >= kConstantArg) {
         return absl::ResourceExhaustedError(
             "the program has more than 32768 constants after packing them for its kernels");
@@ -91,21 +92,20 @@ class Packer {
     return absl::OkStatus();
   }
 
-  uint32_t Packed(uint32_t constant, const codegen::PackedLayout& layout) {
-    auto [it, is_new] = packed_.try_emplace({constant, layout.panel, layout.transposed},
-                                            static_cast<uint32_t>(executable_.constants.size()));
-    if (is_new) executable_.constants.push_back(codegen::Pack(layout, executable_.constants[constant]));
+  uint32_t Packed(uint32_t constant, const schedule::PackedLayout& layout) {
+    auto [it, is_new] = packed_.try_emplace({constant, layout}, static_cast<uint32_t>(executable_.constants.size()));
+    if (is_new) executable_.constants.push_back(schedule::Pack(layout, executable_.constants[constant]));
     return it->second;
   }
 
-  std::span<const codegen::CompiledKernel> kernels_;
+  std::span<const schedule::Schedule> kernels_;
   Executable& executable_;
-  absl::flat_hash_map<std::tuple<uint32_t, int64_t, bool>, uint32_t> packed_;
+  absl::flat_hash_map<std::pair<uint32_t, schedule::PackedLayout>, uint32_t> packed_;
 };
 
 }  // namespace
 
-absl::Status PackConstants(std::span<const codegen::CompiledKernel> kernels, Executable& executable) {
+absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable) {
   return Packer(kernels, executable).Run();
 }
 

@@ -1,19 +1,19 @@
-// Constants as the compiled kernels want them.
+// Constants in the layouts that the schedules of the kernels state.
 #ifndef RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
 #define RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
 
 #include <span>
 
 #include "absl/status/status.h"
-#include "kernels/codegen/kernel_compiler.h"
+#include "kernels/schedule/schedule.h"
 #include "serialization/executable.h"
 
 namespace rvm::driver {
 
-// Repacks the constants of kernel calls whose kernel asks for a layout, each once per layout, and
+// Repacks the constants of kernel calls whose schedule states a layout, each once per layout, and
 // gives the kernels' descriptors the packed shapes. `kernels`: by KernelId. kResourceExhausted where there
 // are more constants than an argument can name.
-absl::Status PackConstants(std::span<const codegen::CompiledKernel> kernels, Executable& executable);
+absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable);
 
 // Drops the constants that no instruction names and renumbers the rest.
 void DropUnusedConstants(Executable& executable);

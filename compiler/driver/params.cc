@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "base/tensor_blob.h"
 #include "compiler/driver/zip.h"
 
 namespace rvm::driver {
@@ -125,12 +126,20 @@ absl::Status ReadSafetensors(std::span<const uint8_t> bytes, ParamFile& file) {
   return absl::OkStatus();
 }
 
+absl::Status ReadTensorList(std::span<const std::byte> bytes, ParamFile& file) {
+  RVM_ASSIGN_OR_RETURN(TensorList list, DecodeTensorList(bytes));
+  file.tensors = std::move(list.tensors);
+  file.unreadable = std::move(list.unreadable);
+  return absl::OkStatus();
+}
+
 absl::Status ReadAny(std::span<const uint8_t> bytes, ParamFile& file) {
   std::string_view text = TextOf(bytes);
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) return ReadNpz(bytes, file);
   if (text.starts_with("\x93NUMPY")) return AddNpy(Stem(file.path), bytes, file);
+  if (StartsTensorList(std::as_bytes(bytes))) return ReadTensorList(std::as_bytes(bytes), file);
   if (text.size() > 8 && text[8] == '{') return ReadSafetensors(bytes, file);
-  return absl::InvalidArgumentError("this is no file of weights; expected .npz, .safetensors or .npy");
+  return absl::InvalidArgumentError("this is no file of weights; expected .npz, .safetensors, .npy or .params");
 }
 
 }  // namespace

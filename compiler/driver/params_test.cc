@@ -60,6 +60,20 @@ Bytes TestNpz() {
                 {"notes.txt", {1, 2, 3}},
                 {"layer.0.bias.npy", EncodeNpy(Floats({2}, {5, 6}))}});
 }
+// The predecessor's `.params`: "w", two floats, and "n.b", an int64.
+Bytes TestTensorList() {
+  Bytes out;
+  Put(out, 0xF7E58D4F05049CB7, 8), Put(out, 0, 8), Put(out, 2, 8);
+  Put(out, 1, 8), Append(out, "w"), Put(out, 3, 8), Append(out, "n.b");
+  Put(out, 2, 8);
+  auto put_header = [&](uint64_t rank, uint64_t code, uint64_t bits) {
+    Put(out, 0xDD5E40F096B4A13F, 8), Put(out, 0, 8), Put(out, 1, 4), Put(out, 0, 4);
+    Put(out, rank, 4), Put(out, code, 1), Put(out, bits, 1), Put(out, 1, 2);
+  };
+  put_header(1, 2, 32), Put(out, 2, 8), Put(out, 8, 8), Put(out, 0x3f800000, 4), Put(out, 0x40000000, 4);
+  put_header(0, 0, 64), Put(out, 8, 8), Put(out, 7, 8);
+  return out;
+}
 std::string ErrorOf(const Bytes& bytes) { return std::string(DecodeParams("f", bytes).status().message()); }
 
 TEST(LoadParams, ReadsStoredNpz) {
@@ -100,8 +114,21 @@ TEST(LoadParams, ReadsOneNpy) {
   EXPECT_EQ(file->tensors.count("w"), 1u);
 }
 
+TEST(LoadParams, ReadsParams) {
+  absl::StatusOr<ParamFile> file = DecodeParams("f.params", TestTensorList());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors.at("w") == Floats({2}, {1, 2}));
+  EXPECT_TRUE(file->tensors.at("n.b") == Literal::ScalarInt(kInt64, 7));
+  Bytes longer = TestTensorList();
+  longer.push_back(0);
+  EXPECT_EQ(ErrorOf(longer), "f: malformed .params: 1 bytes follow its tensors; expected none");
+  Bytes fewer = TestTensorList();
+  fewer[16 + 8 + 8 + 1 + 8 + 3] = 1;  // the count of tensors
+  EXPECT_EQ(ErrorOf(fewer), "f: malformed .params: it has 2 names and 1 tensors");
+}
+
 TEST(LoadParams, SaysWhatIsWrong) {
-  EXPECT_EQ(ErrorOf({1, 2, 3}), "f: this is no file of weights; expected .npz, .safetensors or .npy");
+  EXPECT_EQ(ErrorOf({1, 2, 3}), "f: this is no file of weights; expected .npz, .safetensors, .npy or .params");
   EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
             "f: tensor `a`: it holds 4 bytes, which is not (2) of float32");
   EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
@@ -125,6 +152,7 @@ void Damage(const Bytes& good) {
     (void)DecodeParams("f", bad);
   }
 }
+TEST(LoadParams, SurvivesDamagedParams) { Damage(TestTensorList()); }
 TEST(LoadParams, SurvivesDamagedNpz) { Damage(TestNpz()); }
 TEST(LoadParams, SurvivesDamagedSafetensors) {
   Damage(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24));
@@ -155,29 +183,28 @@ TEST(LoadParams, SurvivesDamagedDeflatedNpz) {
 }
 
 // Binds, then types: the printed module, or the diagnostics.
-std::string Bind(std::string_view program, const std::vector<Bytes>& files,
-                 std::vector<std::string>* unused = nullptr) {
+std::string Bind(std::string_view program, const std::vector<Bytes>& files, BoundWeights* weights = nullptr) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   ir::Module module;
   std::vector<ParamFile> params;
   for (const Bytes& bytes : files) params.push_back(*DecodeParams(absl::StrCat("f", params.size()), bytes));
   if (!text::ParseModule(sources.Add("t", std::string(program)), module, diagnostics) ||
-      !BindParams(module, params, diagnostics, unused) || !typing::InferTypes(module, diagnostics)) {
+      !BindParams(module, params, diagnostics, weights) || !typing::InferTypes(module, diagnostics)) {
     return diagnostics.Render();
   }
   return text::PrintExpr(module.FindFunction("main")->function->body);
 }
 
 TEST(BindParams, ReplacesVariablesEverywhere) {
-  std::vector<std::string> unused;
+  BoundWeights weights;
   std::string text = Bind(
       "free_var %layer_0_bias: Tensor[(2), float32]; def @main() { let %f = fn () { %layer_0_bias }; (%layer_0_bias, "
       "%f()) }",
-      {TestNpz()}, &unused);
+      {TestNpz()}, &weights);
   EXPECT_EQ(text.find("layer_0_bias"), std::string::npos) << text;
   EXPECT_NE(text.find("Constant([5"), std::string::npos) << text;
-  EXPECT_EQ(unused, std::vector<std::string>{"w"});
+  EXPECT_EQ(weights.unused, std::vector<std::string>{"w"});
 }
 
 TEST(BindParams, ReportsWhatDoesNotFit) {
@@ -195,6 +222,35 @@ TEST(BindParams, ReportsWhatDoesNotFit) {
          "`%w` has no weight; give a file that holds it with `--params`");
   expect("free_var %w: Tensor[(2, 2), float32]; def @main() { %w }", {TestNpz(), TestNpz()},
          "`%w` may be `w` of f0 or `w` of f1");
+}
+
+TEST(BindParams, BindsParametersOfMain) {
+  BoundWeights weights;
+  std::string text = Bind(
+      "def @main(%x: Tensor[(2), float32], %layer.0.bias: Tensor[(2), float32]) { add(%x, "
+      "%layer.0.bias) }",
+      {TestNpz()}, &weights);
+  EXPECT_EQ(text, "%x + Constant([5f, 6f], (2), float32)");
+  EXPECT_EQ(weights.bound, std::vector<std::string>{"layer.0.bias"});
+  EXPECT_EQ(weights.arguments, std::vector<std::string>{"x"});
+  EXPECT_EQ(weights.unused, std::vector<std::string>{"w"});
+}
+
+TEST(BindParams, ExtentsOfParametersOfMainAreThoseOfTheTensor) {
+  std::string text = Bind(
+      "def @main(%x: Tensor[(n, 2), float32], %w: Tensor[(n, k), float32]) -> Tensor[(n, k), "
+      "float32] { let %y: Tensor[(n, k), float32] = add(%x, %w); %y }",
+      {TestNpz()});
+  EXPECT_NE(text.find("let %y: Tensor[(2, 2), float32]"), std::string::npos) << text;
+  text = Bind("def @main(%w: Tensor[(n, n), float32], %layer_0_bias: Tensor[(n), float32]) { %w }", {TestNpz()});
+  EXPECT_NE(text.find("Constant("), std::string::npos) << text;
+}
+
+TEST(BindParams, ParametersOfACalledMainStay) {
+  BoundWeights weights;
+  Bind("def @main(%w: Tensor[(2, 2), float32]) -> Tensor[(2, 2), float32] { @main(%w) }", {TestNpz()}, &weights);
+  EXPECT_TRUE(weights.main_is_called);
+  EXPECT_TRUE(weights.bound.empty());
 }
 
 TEST(BindParams, LeavesOpenDimsToTheTensor) {

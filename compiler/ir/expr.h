@@ -134,6 +134,7 @@ struct Call : Expr {
   std::vector<Expr*> args;
   Attrs attrs;                              // operator attributes
   std::vector<TypeArg> explicit_type_args;  // `f<(10, 10)>(x)`, empty if none were written
+  bool is_list = false;                     // of constructors, written `[a, b]`
 };
 
 // `let %v = value; body`. If `value` is a Function the variable is bound in it (recursion).
@@ -153,14 +154,17 @@ struct If : Expr {
   Expr* else_branch;
 };
 
-enum class PatternKind : uint8_t { kWildcard, kVar, kConstructor, kTuple };
+// A literal is an integer or a bool.
+enum class PatternKind : uint8_t { kWildcard, kVar, kConstructor, kTuple, kLiteral };
 
 struct Pattern {
   PatternKind kind = PatternKind::kWildcard;
   Span span;
   Var* var = nullptr;                        // kVar
   const Constructor* constructor = nullptr;  // kConstructor
+  const Literal* literal = nullptr;          // kLiteral: rank 0, owned by the arena
   std::vector<Pattern*> fields;              // kConstructor, kTuple
+  bool is_list = false;                      // written `[p, q]`
 };
 
 struct Clause {
@@ -175,7 +179,8 @@ struct Match : Expr {
       : Expr(kKind, s), value(v), clauses(std::move(c)), is_complete(complete) {}
   Expr* value;
   std::vector<Clause> clauses;
-  bool is_complete;  // `match`: must be exhaustive; `match?`: may fail at run time
+  bool is_complete;     // `match`: must be exhaustive; `match?`: may fail at run time
+  bool is_let = false;  // of one clause, written `let pattern = value; body`
 };
 
 struct RefCreate : Expr {

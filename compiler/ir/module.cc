@@ -72,10 +72,15 @@ class Comparison {
     return true;
   }
 
+  static bool SameConstructor(const Constructor& a, const Constructor& b) {
+    return a.name == b.name && a.adt->name == b.adt->name;
+  }
+
   bool Patterns(const Pattern* a, const Pattern* b) {
     if (a->kind != b->kind || a->fields.size() != b->fields.size()) return false;
     if (a->kind == PatternKind::kVar && !Bind(a->var, b->var)) return false;
-    if (a->kind == PatternKind::kConstructor && a->constructor->name != b->constructor->name) return false;
+    if (a->kind == PatternKind::kConstructor && !SameConstructor(*a->constructor, *b->constructor)) return false;
+    if (a->kind == PatternKind::kLiteral && !(*a->literal == *b->literal)) return false;
     for (size_t i = 0; i < a->fields.size(); ++i) {
       if (!WithStack([&] { return Patterns(a->fields[i], b->fields[i]); })) return false;
     }
@@ -93,7 +98,7 @@ class Comparison {
       case ExprKind::kGlobal: return Cast<GlobalExpr>(a)->name == Cast<GlobalExpr>(b)->name;
       case ExprKind::kOp: return Cast<OpExpr>(a)->op == Cast<OpExpr>(b)->op;
       case ExprKind::kConstructor:
-        return Cast<ConstructorExpr>(a)->constructor->name == Cast<ConstructorExpr>(b)->constructor->name;
+        return SameConstructor(*Cast<ConstructorExpr>(a)->constructor, *Cast<ConstructorExpr>(b)->constructor);
       case ExprKind::kTuple: return All(Cast<Tuple>(a)->fields, Cast<Tuple>(b)->fields);
       case ExprKind::kProject:
         return Cast<Project>(a)->index == Cast<Project>(b)->index &&

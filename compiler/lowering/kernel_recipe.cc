@@ -8,25 +8,24 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "kernels/te/schedule.h"
+#include "kernels/schedule/schedule.h"
 
 namespace rvm::lowering {
 namespace {
 
+using schedule::LoopNest;
+using schedule::NestTensor;
 using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
-using te::LoopNest;
-using te::NestTensor;
 using te::Tensor;
 using te::TensorNode;
 
 // What all nests of a kernel share: its symbols and its buffers.
 class KernelScope {
  public:
-  KernelScope(const te::Computation& computation, const te::Schedule& schedule)
-      : computation_(computation), schedule_(schedule) {
+  explicit KernelScope(const schedule::Schedule& schedule) : schedule_(schedule) {
     for (size_t i = 0; i < schedule.symbols.size(); ++i) {
       symbols_.emplace(schedule.symbols[i].id(), static_cast<int64_t>(i));
     }
@@ -42,8 +41,8 @@ class KernelScope {
   uint32_t Buffer(const Tensor& tensor) {
     RVM_CHECK(tensor->kind != te::TensorKind::kSelf, "a scan has no buffer beside its tensor's");
     if (tensor->kind == te::TensorKind::kInput) return static_cast<uint32_t>(tensor->input_index);
-    const te::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
-    size_t first_result = computation_.inputs.size();
+    const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+    size_t first_result = schedule_.computation.inputs.size();
     if (buffer.is_output) return static_cast<uint32_t>(first_result + static_cast<size_t>(buffer.output));
     auto [it, added] = workspaces_.try_emplace(tensor.get(), made_.size());
     if (added) {
@@ -51,14 +50,13 @@ class KernelScope {
       for (const Dim& dim : tensor.dims()) elements = elements * dim;
       made_.push_back({tensor.dtype(), Numbered(buffer.offset), Numbered(elements)});
     }
-    return static_cast<uint32_t>(first_result + computation_.outputs.size() + it->second);
+    return static_cast<uint32_t>(first_result + schedule_.computation.outputs.size() + it->second);
   }
 
   std::vector<RecipeWorkspace> TakeWorkspaces() { return std::move(made_); }
 
  private:
-  const te::Computation& computation_;
-  const te::Schedule& schedule_;
+  const schedule::Schedule& schedule_;
   absl::flat_hash_map<int64_t, int64_t> symbols_;
   absl::flat_hash_map<const TensorNode*, size_t> workspaces_;
   std::vector<RecipeWorkspace> made_;
@@ -193,17 +191,14 @@ RecipeNest OrderNest(KernelScope& scope, const Tensor& tensor) {
 
 }  // namespace
 
-absl::StatusOr<PortableKernel> MakePortableKernel(const te::Computation& computation) {
-  // No input counts as constant: those would be packed for machine code.
-  std::vector<bool> constant_inputs(computation.inputs.size(), false);
-  RVM_ASSIGN_OR_RETURN(te::Schedule schedule, te::MakeSchedule(computation, constant_inputs));
-  KernelScope scope(computation, schedule);
+absl::StatusOr<PortableKernel> MakePortableKernel(const schedule::Schedule& schedule) {
+  KernelScope scope(schedule);
   PortableKernel kernel;
   for (const LoopNest& nest : schedule.nests) {
     RecipeNest recipe = NestBuilder(scope, nest).Run();
     size_t axes = recipe.axes.size() + recipe.reduce_axes.size();
     if (axes > kMaxRecipeAxes) {
-      return absl::UnimplementedError(absl::StrCat("kernel `", computation.name, "` loops over ", axes,
+      return absl::UnimplementedError(absl::StrCat("kernel `", schedule.computation.name, "` loops over ", axes,
                                                    " axes; portable executables handle ", kMaxRecipeAxes));
     }
     kernel.recipe.nests.push_back(std::move(recipe));
@@ -212,7 +207,6 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const te::Computation& computa
   }
   kernel.recipe.workspaces = scope.TakeWorkspaces();
   kernel.workspace = scope.Numbered(schedule.workspace);
-  kernel.schedule = std::move(schedule.description);
   return kernel;
 }
 

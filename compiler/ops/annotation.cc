@@ -20,9 +20,10 @@ constexpr Input kSimulatedInputs[] = {{"data", "a floating-point tensor"},
                                       {"clip_max", "greatest number of steps, a scalar"}};
 constexpr AttrSpec kHintAttrs[] = {{"dtype", AttrType::kDType, "", "what the tensor may be cast to"}};
 constexpr AttrSpec kCompilerAttrs[] = {{"compiler", AttrType::kString, "", "the name of a back-end"}};
-constexpr AttrSpec kSimulatedAttrs[] = {{"kind", AttrType::kInt, "", "0: the identity"},
-                                        {"sign", AttrType::kBool, "True", "unused, for compatibility"},
-                                        {"rounding", AttrType::kString, "\"round\"", "only \"round\": half to even"}};
+constexpr AttrSpec kSimulatedAttrs[] = {
+    {"kind", AttrType::kInt, "", "0: the identity"},
+    {"sign", AttrType::kBool, "True", "unused, for compatibility"},
+    {"rounding", AttrType::kString, "\"round\"", "only \"round\": halves away from 0"}};
 
 std::vector<Tensor> ComputeIdentity(const ComputeContext& context) {
   const Tensor& data = context.input(0);
@@ -54,7 +55,7 @@ std::vector<Tensor> ComputeSimulated(const ComputeContext& context) {
   Tensor result = te::ComputeTensor("simulated_quantize", wide, data.dims(), [&](std::span<const Expr> i) {
     Expr steps = te::Binary(BinaryOp::kDivide, te::Cast(wide, data(i)), scalar(1));
     steps = te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, steps, scalar(3)), scalar(2));
-    return te::Unary(te::UnaryOp::kRound, steps) * scalar(1);
+    return RoundHalfAway(steps) * scalar(1);
   });
   return {CastTensor(result, data.dtype())};
 }

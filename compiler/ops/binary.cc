@@ -46,10 +46,12 @@ Solve WhereRelation(TypeContext& context) {
     if (tensors[i] == nullptr) return Solve::kStuck;
   }
   DataType condition = tensors[0]->dtype.dtype, expected = BoolOf(tensors[1]->dtype.dtype);
-  if (condition != kBool && condition != expected) {
-    return context.Fail(
-        diagnostics::DiagnosticKind::kDTypeMismatch,
-        "the condition has dtype `" + condition.ToString() + "`; expected `" + expected.ToString() + "`", 0);
+  bool is_scalar_type = condition.lanes == 1 && condition.is_integral();
+  if (!is_scalar_type && condition != expected) {
+    return context.Fail(diagnostics::DiagnosticKind::kDTypeMismatch,
+                        "the condition has dtype `" + condition.ToString() + "`; expected `" + expected.ToString() +
+                            "`, or integers of which 0 is false",
+                        0);
   }
   if (tensors[1]->dtype.dtype != tensors[2]->dtype.dtype) {
     return context.Fail(diagnostics::DiagnosticKind::kOperandDTypesDiffer,
@@ -75,7 +77,11 @@ std::vector<Tensor> ComputeWhere(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   return {te::ComputeTensor("where", out.dtype, out.dims, [&](std::span<const Expr> i) {
     auto read = [&](size_t n) { return context.input(n)(BroadcastIndices(i, context.input(n).dims(), out.dims)); };
-    return te::Select(read(0), read(1), read(2));
+    Expr condition = read(0);
+    if (!condition.dtype().is_bool()) {
+      condition = te::Binary(BinaryOp::kNotEqual, condition, te::IntConst(condition.dtype(), 0));
+    }
+    return te::Select(condition, read(1), read(2));
   })};
 }
 
@@ -150,7 +156,7 @@ constexpr OpDef kOps[] = {
     Broadcast<BinaryOp::kOr>(BroadcastLogicalRelation, "logical_or", "lhs or rhs"),
     Broadcast<BinaryOp::kXor>(BroadcastLogicalRelation, "logical_xor", "lhs xor rhs"),
     {.name = "where",
-     .summary = "x where condition, else y; all three broadcast",
+     .summary = "x where condition is true or not 0, else y; all three broadcast",
      .inputs = kWhereInputs,
      .type_relation = WhereRelation,
      .fusion = FusionClass::kBroadcast,

@@ -23,7 +23,7 @@ constexpr AttrSpec kDepthAttrs[] = {
     {"block_size", AttrType::kInt, "1", "extent of the blocks"},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"mode", AttrType::kString, "\"DCR\"",
-     "which part of a channel's number is the place in the block: \"DCR\" the first, \"CDR\" the last"}};
+     "which part of a channel's number is the place in the block: \"DCR\" the first, \"CDR\" (also \"CRD\") the last"}};
 constexpr AttrSpec kToBatchAttrs[] = {
     {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
     {"paddings", AttrType::kAny, "", "for each spatial axis [before, after]"},
@@ -50,10 +50,10 @@ Solve DepthRelation(TypeContext& context) {
   if (!CheckLayout(context, text, "NCHW", "layout")) return Solve::kFailed;
   const std::string& mode = context.attrs().GetString("mode");
   int64_t block = context.attrs().GetInt("block_size");
-  if (block < 1 || block > 4096 || (mode != "DCR" && mode != "CDR")) {
+  if (block < 1 || block > 4096 || (mode != "DCR" && mode != "CDR" && mode != "CRD")) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`block_size` is ", block, " and `mode` is \"", mode,
-                                     "\"; expected 1 to 4096, and \"DCR\" or \"CDR\""));
+                                     "\"; expected 1 to 4096, and \"DCR\", \"CDR\" or \"CRD\""));
   }
   Layout layout(text);
   Dim& channels = dims[layout.axis('C')];

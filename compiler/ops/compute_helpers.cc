@@ -15,6 +15,12 @@ size_t Normal(int64_t axis, size_t rank) {
 
 DataType Accumulator(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
 
+DataType SumAccumulator(DataType dtype, const Dim& count) {
+  constexpr int64_t kMostInFloat32 = 1024;
+  bool is_short = count.is_const() && count.constant() <= kMostInFloat32;
+  return dtype.is_float() && !is_short ? kFloat64 : Accumulator(dtype);
+}
+
 Tensor CastTensor(const Tensor& tensor, DataType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   return te::ComputeTensor("cast", dtype, tensor.dims(),
@@ -86,6 +92,18 @@ Expr UnlessEmpty(const Dim& extent, Expr value) {
   if (extent.is_const() && extent.constant() > 0) return value;
   DataType dtype = value.dtype();
   return te::Select(Less(te::Index(0), te::DimValue(extent)), std::move(value), te::Const(dtype, 0));
+}
+
+// What is added is the greatest number below one half: halves reach the next integer, and nothing below them does. A
+// result of zero has the sign of x.
+Expr RoundHalfAway(const Expr& x) {
+  DataType dtype = x.dtype();
+  if (!dtype.is_float()) return x;
+  DataType wide = Accumulator(dtype);
+  Expr value = te::Cast(wide, x), zero = te::Const(wide, 0);
+  Expr half = te::FloatConst(wide, wide == kFloat64 ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2);
+  Expr rounded = te::Unary(te::UnaryOp::kTrunc, te::Select(Less(value, zero), value - half, value + half));
+  return te::Cast(dtype, te::Select(Equal(rounded, zero), value * zero, rounded));
 }
 
 Expr Lowest(DataType dtype) {

@@ -16,6 +16,9 @@ size_t Normal(int64_t axis, size_t rank);
 
 // The dtype sums of `dtype` are made in: float32 for the half types.
 DataType Accumulator(DataType dtype);
+// The dtype in which `count` elements of `dtype`, or a number of them that is not known, are summed: float64 for floats
+// that are more than 1024. Then the error of a float32 sum does not grow with its length.
+DataType SumAccumulator(DataType dtype, const Dim& count);
 te::Tensor CastTensor(const te::Tensor& tensor, DataType dtype);
 
 // Row-major: the number of an element, and the element of a number.
@@ -54,6 +57,9 @@ te::Expr Clamp(const te::Expr& index, const Dim& extent);
 te::Expr Mirrored(const te::Expr& index, const Dim& extent, int64_t edge);
 // `value`, whose reads are in bounds unless `extent` is 0; then zero. No test where the extent is known.
 te::Expr UnlessEmpty(const Dim& extent, te::Expr value);
+
+// The nearest integer, halves away from zero; the scalar operation kRound takes them to even numbers.
+te::Expr RoundHalfAway(const te::Expr& x);
 
 // The least and the greatest value of a dtype (infinities for floats).
 te::Expr Lowest(DataType dtype);

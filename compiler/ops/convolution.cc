@@ -16,7 +16,8 @@ using te::Expr;
 using te::Tensor;
 using Types = std::vector<const ir::TensorType*>;
 
-constexpr Input kInputs[] = {{"data", "a batch of images"}, {"weight", "the filters"}};
+constexpr Input kInputs[] = {{"data", "a batch of images"},
+                             {"weight", "the filters; (C, M, ...) if each of C groups is one channel"}};
 constexpr Input kDilateInputs[] = {{"data", "a tensor"}};
 
 #define RVM_CONV_ATTRS(ones, zeros, data_layout, kernel_layout)                                                        \
@@ -98,14 +99,21 @@ std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, 
   return conv;
 }
 
+// Whether filters (C, M, ...) are those of a convolution of C groups that makes M channels of each channel. The usual
+// form of it is (C * M, 1, ...).
+bool IsDepthwise(const Convolution& conv, const Dims& data, const Dims& weight) {
+  Dim groups = conv.groups;
+  return conv.groups > 1 && data[conv.data.axis('C')] == groups && weight[conv.kernel.axis('O')] == groups &&
+         weight[conv.kernel.axis('I')] != Dim(1);
+}
+
 // transposed: weight is (I, O / groups, ...), and the windows write where a convolution's read.
 template <bool transposed>
 Solve ConvolutionRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const Dims &data = args[0]->shape.dims, &weight = args[1]->shape.dims;
-  if (args[0]->dtype.dtype != args[1]->dtype.dtype)
-    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+  if (!RequireFactors(context, args[0]->dtype.dtype, args[1]->dtype.dtype)) return Solve::kFailed;
   size_t rank = context.attrs().GetString("data_layout").size();
   if (data.size() != rank) return FailRank(context, 0, data.size(), absl::StrCat("rank ", rank));
   if (weight.size() != rank) return FailRank(context, 1, weight.size(), absl::StrCat("rank ", rank));
@@ -114,6 +122,10 @@ Solve ConvolutionRelation(TypeContext& context) {
   Dim per_group = weight[conv->kernel.axis(transposed ? 'O' : 'I')];
   Dim inputs = transposed ? weight[conv->kernel.axis('I')] : per_group * conv->groups;
   Dim outputs = transposed ? per_group * conv->groups : weight[conv->kernel.axis('O')];
+  if (!transposed && IsDepthwise(*conv, data, weight)) {
+    inputs = weight[conv->kernel.axis('O')];
+    outputs = per_group * conv->groups;
+  }
   if (!context.RequireEqual(data[conv->data.axis('C')], inputs, "channels of data and filters")) return Solve::kFailed;
   if (!context.attrs().IsNone("channels") &&
       !context.RequireEqual(outputs, context.attrs().GetInt("channels"), "`channels` and the filters"))
@@ -140,9 +152,10 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr);
   DataType wide = Accumulator(out.dtype);
+  bool is_depthwise = !transposed && IsDepthwise(conv, data.dims(), weight.dims());
   Dims extents;  // channels of a group, then taps
-  Dim in_channels =
-      transposed ? FloorDiv(weight.dims()[conv.kernel.axis('I')], conv.groups) : weight.dims()[conv.kernel.axis('I')];
+  Dim in_channels = is_depthwise ? Dim(1) : weight.dims()[conv.kernel.axis('I')];
+  if (transposed) in_channels = FloorDiv(in_channels, conv.groups);
   Dim out_channels = FloorDiv(out.dims[conv.out.axis('C')], conv.groups);
   extents.push_back(in_channels);
   for (const Window& window : conv.windows) extents.push_back(window.extent);
@@ -158,6 +171,9 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
           tap[conv.kernel.axis('I')] = at[conv.data.axis('C')];
           tap[conv.kernel.axis('O')] =
               conv.groups == 1 ? channel : te::Binary(BinaryOp::kFloorMod, channel, te::DimValue(out_channels));
+        } else if (is_depthwise) {
+          tap[conv.kernel.axis('O')] = group;
+          tap[conv.kernel.axis('I')] = te::Binary(BinaryOp::kFloorMod, channel, te::DimValue(out_channels));
         } else {
           tap[conv.kernel.axis('O')] = channel;
           tap[conv.kernel.axis('I')] = r[0];

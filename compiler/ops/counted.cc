@@ -42,7 +42,7 @@ Solve CountRelation(TypeContext& context) {
 }
 
 // The number of results: the last argument if `is_given`, else to be counted.
-bool CountDim(TypeContext& context, bool is_given, Dim& count) {
+bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view what = "the number of results") {
   if (!is_given) {
     count = context.DataDependentDim();
     return true;
@@ -50,7 +50,7 @@ bool CountDim(TypeContext& context, bool is_given, Dim& count) {
   Dims values;
   if (!ValueDims(context, context.num_args() - 1, 0, values)) return false;
   count = values[0];
-  return context.RequireAtLeast(count, 0, "the number of results");
+  return context.RequireAtLeast(count, 0, what);
 }
 
 // ---- arange -------------------------------------------------------------------------
@@ -78,11 +78,15 @@ Solve ArangeRelation(TypeContext& context) {
   std::optional<double> known = is_given ? std::nullopt : KnownRange(context);
   Dim count;
   if (!known) {
-    if (!CountDim(context, is_given, count)) return Solve::kFailed;
+    constexpr std::string_view kWhat = "`arange`: the number of elements, which there is none of if `step` is 0,";
+    if (!CountDim(context, is_given, count, kWhat)) return Solve::kFailed;
   } else if (*known < 1e12) {
     count = static_cast<int64_t>(*known);
   } else {
-    return context.Fail(DiagnosticKind::kBadAttribute, "`step` is 0 or the range has no end; expected a finite range",
+    bool is_zero = context.arg_value(2)->DoubleAt(0) == 0;
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        is_zero ? "`step` is 0; expected a positive step, or a negative one to count down"
+                                : "the range has no end; expected a finite range",
                         2);
   }
   return ResultTensor(context, {count}, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));

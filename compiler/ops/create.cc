@@ -1,5 +1,6 @@
 // Operators that make tensors from nothing, and that ask for shapes.
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
@@ -83,7 +84,78 @@ std::vector<Tensor> ComputeSize(const ComputeContext& context) {
                             [&](std::span<const Expr>) { return te::Cast(out.dtype, te::DimValue(size)); })};
 }
 
+// ---- diagonals -------------------------------------------------------------------
+
+constexpr AttrSpec kEyeAttrs[] = {
+    {"rows", AttrType::kInt, "", "the rows of the matrix"},
+    {"columns", AttrType::kInt, "None", "its columns; None: as many as rows", true},
+    {"k", AttrType::kInt, "0", "the diagonal; 0 is the main one, negative ones are below"},
+    {"dtype", AttrType::kDType, "\"\"", "the dtype of the result (float32)"}};
+constexpr Input kDiagInputs[] = {{"data", "a vector, or a tensor of matrices (..., m, n)"}};
+constexpr AttrSpec kDiagAttrs[] = {
+    {"k", AttrType::kInt, "0", "the diagonal; 0 is the main one, negative ones are below"}};
+constexpr Example kEyeExamples[] = {{"eye(rows=2)", "[[1f, 0f], [0f, 1f]]"},
+                                    {"eye(rows=2, columns=3, k=1, dtype=\"int32\")", "[[0, 1, 0], [0, 0, 1]]"}};
+constexpr Example kDiagExamples[] = {{"diag([1, 2])", "[[1, 0], [0, 2]]"},
+                                     {"diag([5], k=-1)", "[[0, 0], [5, 0]]"},
+                                     {"diag([[1, 2, 3], [4, 5, 6]], k=1)", "[2, 6]"}};
+
+Solve EyeRelation(TypeContext& context) {
+  int64_t rows = context.attrs().GetInt("rows");
+  int64_t columns = context.attrs().IsNone("columns") ? rows : context.attrs().GetInt("columns");
+  if (rows < 0 || columns < 0) {
+    return context.Fail(diagnostics::DiagnosticKind::kNegativeExtent,
+                        absl::StrCat("the matrix would have ", rows, " rows and ", columns, " columns; expected >= 0"));
+  }
+  return ResultTensor(context, {rows, columns}, DTypeAttr(context.attrs(), "dtype", kFloat32));
+}
+
+std::vector<Tensor> ComputeEye(const ComputeContext& context) {
+  const te::TensorSpec& out = context.output();
+  Expr k = te::Index(context.attrs().GetInt("k"));
+  return {te::ComputeTensor("eye", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    return te::Select(Equal(i[1] - i[0], k), te::Const(out.dtype, 1), te::Const(out.dtype, 0));
+  })};
+}
+
+Solve DiagRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  if (data == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
+  Dims dims = data->shape.dims;
+  int64_t k = context.attrs().GetInt("k");
+  if (dims.empty()) return FailRank(context, 0, 0, "1 or more");
+  if (dims.size() == 1) {
+    Dim side = dims[0] + (k < 0 ? -k : k);
+    return ResultTensor(context, {side, side}, data->dtype.dtype);
+  }
+  Dim rows = dims[dims.size() - 2] + (k < 0 ? k : 0), columns = dims[dims.size() - 1] - (k > 0 ? k : 0);
+  dims.pop_back();
+  dims.back() = Max(Min(rows, columns), 0);
+  return ResultTensor(context, dims, data->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeDiag(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  int64_t k = context.attrs().GetInt("k");
+  Expr down = te::Index(k < 0 ? -k : 0), right = te::Index(k > 0 ? k : 0);
+  return {te::ComputeTensor("diag", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    if (data.rank() == 1) {
+      return te::Select(Equal(i[1] - i[0], te::Index(k)), data({i[0] - down}), te::Const(out.dtype, 0));
+    }
+    std::vector<Expr> at(i.begin(), i.end());
+    at.back() = i.back() + down;
+    at.push_back(i.back() + right);
+    return data(at);
+  })};
+}
+
 constexpr OpDef kOps[] = {
+    Op("eye", "a matrix that is 1 on a diagonal and 0 elsewhere", {}, kEyeAttrs, EyeRelation, FusionClass::kElementwise,
+       ComputeEye, kEyeExamples),
+    Op("diag", "a matrix that has a vector on a diagonal, or the diagonals of matrices", kDiagInputs, kDiagAttrs,
+       DiagRelation, FusionClass::kInjective, ComputeDiag, kDiagExamples),
     {.name = "zeros",
      .summary = "zeros of a shape",
      .attrs = kShapeAttrs,

@@ -90,7 +90,7 @@ std::vector<Tensor> ComputeCrop(const ComputeContext& context) {
       const Dim& extent = data.dims()[layout.spatial[s]];
       Expr x = coordinate(i, s);
       if (nearest) {
-        at[layout.spatial[s]] = Clamp(te::Cast(kInt64, Round(UnaryOp::kRound, x)), extent);
+        at[layout.spatial[s]] = Clamp(te::Cast(kInt64, RoundHalfAway(x)), extent);
         return fold(s + 1);
       }
       Expr below = Round(UnaryOp::kFloor, x);

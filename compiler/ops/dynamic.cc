@@ -42,7 +42,7 @@ constexpr Input kSliceInputs[] = {
     kData,
     {.name = "begin", .doc = "an integer vector; negative: from the end", .decides_shape = true},
     {.name = "end", .doc = "an integer vector; negative: from the end", .decides_shape = true},
-    {.name = "strides", .doc = "an integer vector, 1 or more", .decides_shape = true}};
+    {.name = "strides", .doc = "an integer vector; negative: backwards", .decides_shape = true}};
 constexpr AttrSpec kUnusedShape = {"shape", AttrType::kAny, "None", "unused, for compatibility", true};
 constexpr AttrSpec kShapeAttrs[] = {
     kUnusedShape, {"dtype", AttrType::kDType, "\"\"", "the dtype of the result (float32; `dyn.full`: of fill_value)"}};
@@ -266,15 +266,20 @@ Solve StridedSliceRelation(TypeContext& context) {
   if (!axes) return Solve::kFailed;
   bool by_size = context.attrs().GetString("slice_mode") == "size";
   for (size_t k = 0; k < begin.size(); ++k) {
-    if (!context.RequireAtLeast(strides[k], 1, "an element of `strides`")) return Solve::kFailed;
+    Dim stride = by_size ? Dim(1) : strides[k];
+    Dim step = Max(stride, Dim(0) - stride);
+    if (!context.RequireAtLeast(step, 1, "the size of an element of `strides`")) return Solve::kFailed;
     Dim& extent = out[(*axes)[k]];
-    auto clamp = [&](const Dim& at) { return Min(Max(at + IsNegative(at) * extent, 0), extent); };
+    // Backwards the last element comes first, and -1 is behind the first one.
+    Dim behind = Dim(0) - IsNegative(stride);
+    auto clamp = [&](const Dim& at) { return Min(Max(at + IsNegative(at) * extent, behind), extent + behind); };
     Dim from = clamp(begin[k]);
     if (by_size) {
       Dim rest = extent - from;
       extent = Min(Max(end[k], 0) + IsNegative(end[k]) * rest, rest);
     } else {
-      extent = Max(FloorDiv(clamp(end[k]) - from + (strides[k] - 1), strides[k]), 0);
+      Dim distance = (clamp(end[k]) - from) * (behind * 2 + 1);
+      extent = Max(FloorDiv(distance + (step - 1), step), 0);
     }
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
@@ -291,9 +296,10 @@ std::vector<Tensor> ComputeStridedSlice(const ComputeContext& context) {
       size_t axis = named.empty() ? static_cast<size_t>(k) : Normal(named[static_cast<size_t>(k)], data.rank());
       Expr extent = te::DimValue(data.dims()[axis]), zero = te::Index(0);
       Expr from = te::Cast(kInt64, begin({te::Index(k)}));
-      from = te::Select(Less(from, zero), te::Binary(BinaryOp::kMaximum, from + extent, zero),
-                        te::Binary(BinaryOp::kMinimum, from, extent));
       Expr stride = by_size ? te::Index(1) : te::Cast(kInt64, strides({te::Index(k)}));
+      Expr behind = te::Select(Less(stride, zero), te::Index(-1), zero);
+      from = te::Select(Less(from, zero), te::Binary(BinaryOp::kMaximum, from + extent, behind),
+                        te::Binary(BinaryOp::kMinimum, from, extent + behind));
       at[axis] = from + i[axis] * stride;
     }
     return data(at);

@@ -1,5 +1,12 @@
 #include "compiler/ops/evaluate_op.h"
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "compiler/ops/derive_type.h"
 #include "kernels/te/evaluate.h"

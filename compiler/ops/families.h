@@ -23,12 +23,20 @@ std::span<const OpDef> ScatterOps();
 std::span<const OpDef> VisionOps();  // boxes
 std::span<const OpDef> GatherOps();  // gather, masks, scans
 std::span<const OpDef> SortOps();
+std::span<const OpDef> LayoutOps();
 std::span<const OpDef> ConvolutionOps();
 std::span<const OpDef> BlockedConvolutionOps();
 std::span<const OpDef> PoolingOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> WindowGradientOps();  // gradients of convolution and pooling
 std::span<const OpDef> ImageOps();           // resized
+std::span<const OpDef> SamplingOps();        // grids, deformed filters
+std::span<const OpDef> RegionOps();
+std::span<const OpDef> SparseOps();
+std::span<const OpDef> DetectionOps();
+std::span<const OpDef> NeighbourhoodOps();  // dilation, correlation, sliding windows
+std::span<const OpDef> SpectrumOps();       // Fourier transforms
+std::span<const OpDef> ActivationOps();
 std::span<const OpDef> UpsamplingOps();
 std::span<const OpDef> CropOps();
 std::span<const OpDef> LookupOps();  // search, inverse indices

@@ -48,7 +48,7 @@ FixedPointFactors ToFixedPoint(const Tensor& factors) {
   FixedPointFactors result;
   result.significand = te::ComputeTensor("significand", kInt64, factors.dims(), [&](std::span<const Expr> i) {
     Expr fraction = te::Binary(BinaryOp::kDivide, factor(i), power(exponent(i)));
-    return te::Cast(kInt64, te::Unary(UnaryOp::kRound, fraction * real(static_cast<double>(int64_t{1} << 31))));
+    return te::Cast(kInt64, RoundHalfAway(fraction * real(static_cast<double>(int64_t{1} << 31))));
   });
   result.right_shift = te::ComputeTensor("right_shift", kInt64, factors.dims(),
                                          [&](std::span<const Expr> i) { return te::Index(31) - exponent(i); });

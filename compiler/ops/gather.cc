@@ -40,8 +40,6 @@ constexpr AttrSpec kScanAttrs[] = {
     {"axis", AttrType::kInt, "None", "the axis scanned; None: the flattened tensor", true},
     {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"},
     {"exclusive", AttrType::kBool, "False", "leave out the element itself"}};
-constexpr AttrSpec kLayoutAttrs[] = {{"src_layout", AttrType::kString, "", "the axes of data, a letter each: \"NCHW\""},
-                                     {"dst_layout", AttrType::kString, "", "the same letters in the order wanted"}};
 
 Solve GatherRelation(TypeContext& context) {
   Types args;
@@ -141,7 +139,8 @@ Solve SliceLikeRelation(TypeContext& context) {
           absl::StrCat("`like` has extent ", wanted.ToString(), "; expected at most that of `data`, ", dim.ToString()),
           1);
     }
-    dim = Min(dim, wanted);
+    if (!context.RequireAtLeast(dim, wanted, "extents of `data` and `like`")) return Solve::kFailed;
+    dim = wanted;
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
@@ -242,7 +241,7 @@ std::vector<Tensor> ComputeScan(const ComputeContext& context) {
   return {CastTensor(scan, out.dtype)};
 }
 
-// ---- sums and layouts --------------------------------------------------------------
+// ---- sums --------------------------------------------------------------
 
 // Data summed to `out`, which broadcasts to its shape.
 Solve CollapseSum(TypeContext& context, const ir::TensorType& data, const Dims& out) {
@@ -313,34 +312,6 @@ std::vector<Tensor> ComputeCollapseSum(const ComputeContext& context) {
   return {CastTensor(sum, data.dtype())};
 }
 
-Solve LayoutTransformRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims& data = args[0]->shape.dims;
-  const std::string &from = context.attrs().GetString("src_layout"), &to = context.attrs().GetString("dst_layout");
-  bool is_permutation = from.size() == to.size() && std::is_permutation(from.begin(), from.end(), to.begin());
-  if (!is_permutation) {
-    return context.Fail(DiagnosticKind::kLayoutMismatch,
-                        absl::StrCat("`dst_layout` \"", to, "\" does not rearrange the letters of \"", from,
-                                     "\"; expected a permutation"));
-  }
-  if (from.size() != data.size())
-    return FailRank(context, 0, data.size(), absl::StrCat("one axis per letter of \"", from, "\""));
-  Dims out;
-  for (char letter : to) out.push_back(data[from.find(letter)]);
-  return ResultTensor(context, out, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeLayoutTransform(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const std::string &from = context.attrs().GetString("src_layout"), &to = context.attrs().GetString("dst_layout");
-  return {te::ComputeTensor("layout_transform", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(from.size());
-    for (size_t k = 0; k < to.size(); ++k) at[from.find(to[k])] = i[k];
-    return data(at);
-  })};
-}
-
 constexpr OpDef kOps[] = {
     Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs, GatherRelation,
        FusionClass::kInjective, ComputeGather),
@@ -361,8 +332,6 @@ constexpr OpDef kOps[] = {
        CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
     Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse, {},
        CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
-    Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,
-       FusionClass::kInjective, ComputeLayoutTransform),
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr Input kDynamicInputs[] = {
        "\"half_pixel\", \"align_corners\", \"asymmetric\", \"pytorch_half_pixel\", \"tf_half_pixel_for_nn\" or " \
        "\"tf_crop_and_resize\""},                                                                                \
       {"rounding_method", AttrType::kString, "\"round\"",                                                        \
-       "of nearest_neighbor: \"round\" (half to even), \"floor\", \"ceil\", \"round_prefer_floor\" or "          \
+       "of nearest_neighbor: \"round\" (halves away from 0), \"floor\", \"ceil\", \"round_prefer_floor\" or "    \
        "\"round_prefer_ceil\""},                                                                                 \
       {"cubic_alpha", AttrType::kFloat, "-0.5f", "the spline's coefficient"},                                    \
       {"cubic_exclude", AttrType::kInt, "0", "1: taps outside the image do not count"},                          \

@@ -25,7 +25,7 @@ constexpr AttrSpec kSplitAttrs[] = {
 constexpr AttrSpec kSliceAttrs[] = {
     {"begin", AttrType::kInts, "", "first index of each axis; negative counts from the end"},
     {"end", AttrType::kInts, "", "index behind the last; with slice_mode \"size\" the extent (-1: the rest)"},
-    {"strides", AttrType::kInts, "[1]", "step of each axis, 1 or more"},
+    {"strides", AttrType::kInts, "[1]", "step of each axis; negative goes backwards"},
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\" or \"size\""},
     {"axes", AttrType::kInts, "None", "the axes that begin, end and strides name; None: the first ones", true}};
 constexpr AttrSpec kTakeAttrs[] = {
@@ -80,6 +80,10 @@ Solve ConcatenateRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> fields;
   if (Solve solve = TupleFields(context, fields); solve != Solve::kDone) return solve;
   Dims out = fields[0]->shape.dims;
+  if (out.empty()) {
+    return context.Fail(DiagnosticKind::kRankMismatch,
+                        "the tuple holds scalars; expected tensors of one or more axes (`stack` joins scalars)", 0);
+  }
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
   if (!axis) return Solve::kFailed;
   size_t at = static_cast<size_t>(*axis);
@@ -241,17 +245,21 @@ std::optional<std::vector<Slice>> Slices(const ir::Attrs& attrs, const Dims& in,
     Slice& slice = slices[Normal(named, in.size())];
     Dim extent = slice.extent;
     int64_t stride = k < strides.size() && !by_size ? strides[k] : 1;
-    if (stride < 1) {
+    if (stride == 0) {
       if (context != nullptr) {
         context->Fail(DiagnosticKind::kBadAttribute,
-                      absl::StrCat("`strides` has ", stride, "; expected 1 or more (use `reverse` to go backwards)"));
+                      "`strides` has 0; expected a positive step, or a negative one to go backwards");
       }
       return std::nullopt;
     }
-    auto clamp = [&](int64_t at) { return at < 0 ? Max(extent + at, 0) : Min(Dim(at), extent); };
+    // Backwards the last element comes first, and -1 is behind the first one.
+    Dim behind = stride < 0 ? Dim(-1) : Dim(0);
+    auto clamp = [&](int64_t at) { return at < 0 ? Max(extent + at, behind) : Min(Dim(at), extent + behind); };
     Dim from = clamp(begin[k]);
     Dim to = by_size ? (end[k] < 0 ? extent : Min(from + end[k], extent)) : clamp(end[k]);
-    slice = {from, Max(FloorDiv(to - from + (stride - 1), stride), 0), stride};
+    Dim distance = stride < 0 ? from - to : to - from;
+    int64_t step = stride < 0 ? -stride : stride;
+    slice = {from, Max(FloorDiv(distance + (step - 1), step), 0), stride};
   }
   return slices;
 }
@@ -351,7 +359,11 @@ Solve OneHotRelation(TypeContext& context) {
   std::optional<int64_t> axis =
       NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()) + 1);
   if (!axis) return Solve::kFailed;
-  out.insert(out.begin() + *axis, Dim(context.attrs().GetInt("depth")));
+  int64_t depth = context.attrs().GetInt("depth");
+  if (depth < 0) {
+    return context.Fail(DiagnosticKind::kNegativeExtent, absl::StrCat("`depth` is ", depth, "; expected 0 or more"));
+  }
+  out.insert(out.begin() + *axis, Dim(depth));
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", kFloat32));
 }
 

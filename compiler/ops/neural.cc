@@ -15,7 +15,7 @@ using te::Expr;
 using te::Tensor;
 
 constexpr Input kDenseInputs[] = {{"data", "a tensor (..., k)"}, {"weight", "a matrix (units, k)"}};
-constexpr Input kMatmulInputs[] = {{"a", "a tensor (..., m, k)"}, {"b", "a matrix (k, n)"}};
+constexpr Input kMatmulInputs[] = {{"a", "a tensor (..., m, k)"}, {"b", "a matrix (k, n), or a tensor (..., k, n)"}};
 constexpr Input kBatchInputs[] = {{"x", "a tensor (b, m, k)"}, {"y", "a tensor (b, k, n); b may be 1 on either side"}};
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr AttrSpec kDenseAttrs[] = {{"units", AttrType::kInt, "None", "rows of weight, checked", true},
@@ -24,6 +24,9 @@ constexpr AttrSpec kMatmulAttrs[] = {{"units", AttrType::kInt, "None", "columns 
                                      {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of a)"},
                                      {"transpose_a", AttrType::kBool, "False", "a is (k, m)"},
                                      {"transpose_b", AttrType::kBool, "False", "b is (n, k)"}};
+constexpr Example kMatmulExamples[] = {
+    {"nn.matmul([[[1f, 2f]], [[3f, 4f]]], [[[1f], [1f]], [[0f], [2f]]])", "[[[3f]], [[8f]]]"},
+    {"nn.matmul([[1f, 2f]], [[[[1f], [1f]], [[0f], [2f]]]])", "[[[[3f]], [[4f]]]]"}};
 constexpr AttrSpec kBatchAttrs[] = {{"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of x)"},
                                     {"transpose_a", AttrType::kBool, "False", "x is (b, k, m)"},
                                     {"transpose_b", AttrType::kBool, "False", "y is (b, n, k)"}};
@@ -56,13 +59,7 @@ Solve TwoArgs(TypeContext& context, TwoTensors& args) {
   args.b = failed ? nullptr : TensorArg(context, 1, &failed);
   if (failed) return Solve::kFailed;
   if (args.a == nullptr || args.b == nullptr) return Solve::kStuck;
-  if (args.a->dtype.dtype != args.b->dtype.dtype) {
-    return context.Fail(DiagnosticKind::kOperandDTypesDiffer,
-                        absl::StrCat("operands have dtypes `", args.a->dtype.dtype.ToString(), "` and `",
-                                     args.b->dtype.dtype.ToString(), "`; expected equal dtypes (use `cast`)"),
-                        1);
-  }
-  return Solve::kDone;
+  return RequireFactors(context, args.a->dtype.dtype, args.b->dtype.dtype) ? Solve::kDone : Solve::kFailed;
 }
 
 Solve RankFail(TypeContext& context, int arg, size_t rank, std::string_view expected) {
@@ -98,9 +95,33 @@ Solve DenseRelation(TypeContext& context) {
   return DenseShape(context, args, false, true, "nn.dense");
 }
 
+// The leading axes broadcast.
+Solve BatchedMatmulShape(TypeContext& context, const TwoTensors& args) {
+  Dims a = args.a->shape.dims, b = args.b->shape.dims;
+  if (a.size() < 2) return RankFail(context, 0, a.size(), "2 or more");
+  if (context.attrs().GetBool("transpose_a")) std::swap(a[a.size() - 1], a[a.size() - 2]);
+  if (context.attrs().GetBool("transpose_b")) std::swap(b[b.size() - 1], b[b.size() - 2]);
+  if (!context.RequireEqual(a.back(), b[b.size() - 2], "`nn.matmul`: reduction extents of argument 1 and argument 2",
+                            DiagnosticKind::kReductionExtentMismatch))
+    return Solve::kFailed;
+  if (!context.attrs().IsNone("units") &&
+      !context.RequireEqual(b.back(), context.attrs().GetInt("units"), "`units` and the columns of the result"))
+    return Solve::kFailed;
+  Dims out = a.size() >= b.size() ? a : b;
+  for (size_t i = 3; i <= out.size(); ++i) {
+    if (i > a.size() || i > b.size()) continue;
+    out[out.size() - i] =
+        context.RequireBroadcast(a[a.size() - i], b[b.size() - i], "`nn.matmul`: leading extents broadcast");
+  }
+  out[out.size() - 2] = a[a.size() - 2];
+  out[out.size() - 1] = b[b.size() - 1];
+  return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args.a->dtype.dtype));
+}
+
 Solve MatmulRelation(TypeContext& context) {
   TwoTensors args;
   if (Solve solve = TwoArgs(context, args); solve != Solve::kDone) return solve;
+  if (args.b->shape.dims.size() > 2) return BatchedMatmulShape(context, args);
   return DenseShape(context, args, context.attrs().GetBool("transpose_a"), context.attrs().GetBool("transpose_b"),
                     "nn.matmul");
 }
@@ -126,7 +147,33 @@ std::vector<Tensor> Contract(const ComputeContext& context, bool transpose_a, bo
 }
 
 std::vector<Tensor> ComputeDense(const ComputeContext& context) { return Contract(context, false, true); }
+// The element (..., row, column) of a factor of a product whose batches are `leading`, of the extents `out`.
+Expr FactorAt(const Tensor& factor, std::span<const Expr> leading, const Dims& out, Expr row, Expr column,
+              bool transposed) {
+  if (transposed) std::swap(row, column);
+  Dims batches(factor.dims().begin(), factor.dims().end() - 2);
+  std::vector<Expr> at = BroadcastIndices(leading, batches, Dims(out.begin(), out.end() - 2));
+  at.push_back(std::move(row));
+  at.push_back(std::move(column));
+  return factor(at);
+}
+
 std::vector<Tensor> ComputeMatmul(const ComputeContext& context) {
+  const Tensor &a = context.input(0), &b = context.input(1);
+  bool ta = context.attrs().GetBool("transpose_a"), tb = context.attrs().GetBool("transpose_b");
+  if (b.rank() > 2) {
+    const te::TensorSpec& out = context.output();
+    size_t lead = out.dims.size() - 2;
+    const Dim& k = a.dims()[a.rank() - (ta ? 2 : 1)];
+    return Narrow(te::ComputeTensor(
+                      "matmul", Accumulator(out.dtype), out.dims,
+                      [&](std::span<const Expr> i) {
+                        return Dot(
+                            k, out.dtype, [&](Expr r) { return FactorAt(a, i.first(lead), out.dims, i[lead], r, ta); },
+                            [&](Expr r) { return FactorAt(b, i.first(lead), out.dims, r, i[lead + 1], tb); });
+                      }),
+                  out.dtype);
+  }
   return Contract(context, context.attrs().GetBool("transpose_a"), context.attrs().GetBool("transpose_b"));
 }
 
@@ -218,12 +265,13 @@ constexpr OpDef kOps[] = {
      .fusion = FusionClass::kContraction,
      .compute = ComputeDense},
     {.name = "nn.matmul",
-     .summary = "matrix product",
+     .summary = "matrix product; leading axes broadcast",
      .inputs = kMatmulInputs,
      .attrs = kMatmulAttrs,
      .type_relation = MatmulRelation,
      .fusion = FusionClass::kContraction,
-     .compute = ComputeMatmul},
+     .compute = ComputeMatmul,
+     .examples = kMatmulExamples},
     {.name = "nn.batch_matmul",
      .summary = "matrix product of each batch",
      .inputs = kBatchInputs,

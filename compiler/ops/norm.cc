@@ -1,4 +1,4 @@
-// Normalisation by statistics of the data itself.
+// Normalisation, by statistics of the data itself or by given ones.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +31,15 @@ constexpr AttrSpec kGroupAttrs[] = {{"num_groups", AttrType::kInt, "0", "channel
                                     {"axis", AttrType::kInt, "1", "the axis of channels"},
                                     RVM_SCALE_ATTRS};
 #undef RVM_SCALE_ATTRS
+constexpr Input kMomentsInputs[] = {{"data", "a tensor"},
+                                    {"gamma", "scale along `axis`"},
+                                    {"beta", "shift along `axis`"},
+                                    {"moving_mean", "mean along `axis`"},
+                                    {"moving_var", "variance along `axis`"}};
+constexpr AttrSpec kBatchNormAttrs[] = {{"axis", AttrType::kInt, "1", "the axis of channels"},
+                                        {"epsilon", AttrType::kFloat, "1e-5f", "added to the variance"},
+                                        {"center", AttrType::kBool, "True", "add beta"},
+                                        {"scale", AttrType::kBool, "True", "multiply by gamma"}};
 constexpr AttrSpec kL2Attrs[] = {{"eps", AttrType::kFloat, "", "least sum of squares"},
                                  {"axis", AttrType::kInts, "", "the axes normalised over"}};
 constexpr AttrSpec kLrnAttrs[] = {{"size", AttrType::kInt, "5", "neighbours in the sum, odd"},
@@ -227,7 +236,51 @@ std::vector<Tensor> ComputeLrn(const ComputeContext& context) {
   return {CastTensor(result, data.dtype())};
 }
 
+// ---- by given statistics ------------------------------------------------------------
+
+Solve BatchNormRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const Dims& data = args[0]->shape.dims;
+  if (!args[0]->dtype.dtype.is_float()) return FailDType(context, 0, args[0]->dtype.dtype, "a floating-point dtype");
+  std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(data.size()));
+  if (!axis) return Solve::kFailed;
+  if (!RequireChannelVectors(context, args, 1, *axis, "nn.batch_norm")) return Solve::kFailed;
+  const Dim& channels = data[static_cast<size_t>(*axis)];
+  const ir::Type* vector = ir::MakeTensorType(context.arena(), {channels}, args[0]->dtype.dtype);
+  return context.Result(
+      context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{context.arg(0), vector, vector}));
+}
+
+std::vector<Tensor> ComputeBatchNorm(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
+  DataType wide = Accumulator(data.dtype());
+  auto along = [&](size_t input, const Expr& index) { return te::Cast(wide, context.input(input)({index})); };
+  Tensor out = te::ComputeTensor("batch_norm", wide, data.dims(), [&](std::span<const Expr> i) {
+    Expr spread =
+        te::Unary(te::UnaryOp::kSqrt, along(4, i[axis]) + te::Const(wide, context.attrs().GetDouble("epsilon")));
+    Expr value = te::Binary(BinaryOp::kDivide, te::Cast(wide, data(i)) - along(3, i[axis]), spread);
+    if (context.attrs().GetBool("scale")) value = value * along(1, i[axis]);
+    if (context.attrs().GetBool("center")) value = value + along(2, i[axis]);
+    return value;
+  });
+  auto copy = [&](size_t input) {
+    const Tensor& tensor = context.input(input);
+    return te::ComputeTensor("copy", tensor.dtype(), context.output(1).dims,
+                             [&](std::span<const Expr> i) { return tensor(i); });
+  };
+  return {CastTensor(out, data.dtype()), copy(3), copy(4)};
+}
+
 constexpr OpDef kOps[] = {
+    {.name = "nn.batch_norm",
+     .summary = "data normalised by the moving statistics; also those",
+     .inputs = kMomentsInputs,
+     .attrs = kBatchNormAttrs,
+     .type_relation = BatchNormRelation,
+     .fusion = FusionClass::kBroadcast,
+     .compute = ComputeBatchNorm},
     Op("nn.layer_norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`", kScaled, kLayerAttrs,
        LayerNormRelation, FusionClass::kReduction, ComputeLayerNorm),
     Op("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch, kInstanceAttrs,

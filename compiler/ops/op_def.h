@@ -38,6 +38,8 @@ struct Input {
   // The values of this small integer tensor decide the result's shape (TypeContext::ValueDim): fusion
   // leaves it an input of the kernel.
   bool decides_shape = false;
+  // A call may leave it out, and with it all inputs behind it.
+  bool is_optional = false;
 };
 
 enum class AttrType : uint8_t {
@@ -131,6 +133,13 @@ class ComputeContext {
 // One te tensor per output, dtype and extents as ComputeContext::output(i).
 using Compute = std::vector<te::Tensor> (*)(const ComputeContext&);
 
+// A call of an operator and its value, as Relay texts: "nn.relu([-1f, 2f])" and "[0f, 2f]". The documents show
+// them, and a test runs them with the evaluator and at each level. Arguments are literals, or tuples of literals.
+struct Example {
+  std::string_view call;
+  std::string_view result;
+};
+
 struct OpDef {
   std::string_view name;     // "nn.dense"
   std::string_view summary;  // one line
@@ -149,21 +158,31 @@ struct OpDef {
   std::string_view fill_op = "";
   // Binary operator text ("+"), if it has one; used by parser and printer.
   std::string_view infix = "";
+  std::span<const Example> examples = {};
 };
 
 // A row of a family's table: what most operators say of themselves.
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute) {
+                   std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute,
+                   std::span<const Example> examples = {}) {
   return {.name = name,
           .summary = summary,
           .inputs = inputs,
           .attrs = attrs,
           .type_relation = relation,
           .fusion = fusion,
-          .compute = compute};
+          .compute = compute,
+          .examples = examples};
 }
 
 // Whether the values of argument `arg` decide the shape of the result.
+// The fewest arguments that a call must have.
+inline size_t NumRequiredInputs(const OpDef& op) {
+  size_t count = op.inputs.size();
+  while (count > 0 && op.inputs[count - 1].is_optional) --count;
+  return count;
+}
+
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 
 // All operators, sorted by name. An explicit table: link order cannot matter.

@@ -16,35 +16,47 @@ using te::Tensor;
 using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
-constexpr Input kDynamicPadInputs[] = {
-    {"data", "a tensor"},
-    {.name = "pad_width", .doc = "an integer matrix, for each axis [before, after]", .decides_shape = true},
-    {"pad_value", "a scalar"}};
-constexpr AttrSpec kPadMode = {"pad_mode", AttrType::kString, "\"constant\"", "\"constant\", \"edge\" or \"reflect\""};
-constexpr AttrSpec kPadAttrs[] = {{"pad_width", AttrType::kAny, "", "for each axis [before, after]"}, kPadMode};
+constexpr Input kDynamicPadInputs[] = {{"data", "a tensor"},
+                                       {.name = "pad_width",
+                                        .doc = "an integer matrix, for each axis [before, after]; negative crops",
+                                        .decides_shape = true},
+                                       {"pad_value", "a scalar"}};
+constexpr AttrSpec kPadMode = {"pad_mode", AttrType::kString, "\"constant\"",
+                               "\"constant\", \"edge\", \"reflect\" or \"wrap\""};
+constexpr AttrSpec kPadAttrs[] = {{"pad_width", AttrType::kAny, "", "for each axis [before, after]; negative crops"},
+                                  kPadMode};
 constexpr AttrSpec kDynamicPadAttrs[] = {{"pad_width", AttrType::kAny, "None", "unused, for compatibility", true},
                                          kPadMode};
 
+constexpr std::string_view kPaddedExtent = "an extent with `pad_width`, which crops where it is negative,";
+
 Solve CheckMode(TypeContext& context) {
   const std::string& mode = context.attrs().GetString("pad_mode");
-  if (mode == "constant" || mode == "edge" || mode == "reflect") return Solve::kDone;
+  if (mode == "constant" || mode == "edge" || mode == "reflect" || mode == "wrap") return Solve::kDone;
   return context.Fail(DiagnosticKind::kBadAttribute,
-                      absl::StrCat("`pad_mode` is \"", mode, "\"; expected constant, edge or reflect"));
+                      absl::StrCat("`pad_mode` is \"", mode, "\"; expected constant, edge, reflect or wrap"));
 }
+
+constexpr Example kPadExamples[] = {
+    {"nn.pad([1, 2, 3], 0, pad_width=[[2, -1]])", "[0, 0, 1, 2]"},
+    {"nn.pad([1, 2, 3], 0, pad_width=[[4, 1]], pad_mode=\"wrap\")", "[3, 1, 2, 3, 1, 2, 3, 1]"}};
 
 Solve PadRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   Dims out = args[0]->shape.dims;
   if (!args[1]->shape.dims.empty()) return FailRank(context, 1, args[1]->shape.dims.size(), "a scalar");
-  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
+  auto widths = PadWidths(context.attrs(), "pad_width", out.size(), true);
   if (!widths) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`pad_width` does not fit rank ", out.size(),
-                                     "; expected a pair [before, after] per axis, not negative"));
+    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`pad_width` does not fit rank ", out.size(),
+                                                                    "; expected a pair [before, after] per axis"));
   }
   if (Solve solve = CheckMode(context); solve != Solve::kDone) return solve;
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+    bool crops = (*widths)[i].first < 0 || (*widths)[i].second < 0;
+    if (crops && !context.RequireAtLeast(out[i], 0, kPaddedExtent)) return Solve::kFailed;
+  }
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
@@ -62,9 +74,9 @@ Solve DynamicPadRelation(TypeContext& context) {
         1);
   }
   if (Solve solve = CheckMode(context); solve != Solve::kDone) return solve;
-  for (size_t i = 0; i < widths.size(); ++i) {
-    if (!context.RequireAtLeast(widths[i], 0, "an element of `pad_width`")) return Solve::kFailed;
-    out[i / 2] = out[i / 2] + widths[i];
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = out[i] + widths[2 * i] + widths[2 * i + 1];
+    if (!context.RequireAtLeast(out[i], 0, kPaddedExtent)) return Solve::kFailed;
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
@@ -89,6 +101,8 @@ std::vector<Tensor> Pad(const ComputeContext& context, const Tensor& fill,
         inside = inside ? And(inside, InRange(index, extent)) : InRange(index, extent);
       } else if (mode == "reflect") {
         index = Mirrored(index, extent, 0);
+      } else if (mode == "wrap") {
+        index = te::Binary(te::BinaryOp::kFloorMod, index, te::DimValue(extent));
       } else {
         index = Clamp(index, extent);
       }
@@ -101,7 +115,7 @@ std::vector<Tensor> Pad(const ComputeContext& context, const Tensor& fill,
 }
 
 std::vector<Tensor> ComputePad(const ComputeContext& context) {
-  auto widths = *PadWidths(context.attrs(), "pad_width", context.input(0).rank());
+  auto widths = *PadWidths(context.attrs(), "pad_width", context.input(0).rank(), true);
   return Pad(context, context.input(1), [&](size_t axis) {
     bool is_padded = widths[axis].first != 0 || widths[axis].second != 0;
     return is_padded ? te::Index(widths[axis].first) : Expr();
@@ -117,14 +131,15 @@ std::vector<Tensor> ComputeDynamicPad(const ComputeContext& context) {
 
 constexpr OpDef kOps[] = {
     {.name = "nn.pad",
-     .summary = "data with a border",
+     .summary = "data with a border, or cropped",
      .inputs = kPadInputs,
      .attrs = kPadAttrs,
      .type_relation = PadRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputePad},
+     .compute = ComputePad,
+     .examples = kPadExamples},
     {.name = "dyn.nn.pad",
-     .summary = "data with a border",
+     .summary = "data with a border, or cropped",
      .inputs = kDynamicPadInputs,
      .attrs = kDynamicPadAttrs,
      .type_relation = DynamicPadRelation,

@@ -37,11 +37,30 @@ constexpr AttrSpec kAvg2dAttrs[] = {RVM_POOL_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"
 constexpr AttrSpec kAvg3dAttrs[] = {RVM_POOL_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\""), RVM_COUNT_ATTR};
 #undef RVM_POOL_ATTRS
 #undef RVM_COUNT_ATTR
+constexpr Example kMax1dExamples[] = {
+    {"nn.max_pool1d([[[1f, 2f, 3f]]], pool_size=[2], strides=[2], ceil_mode=True)", "[[[2f, 3f]]]"},
+    {"nn.max_pool1d([[[1f, 2f, 3f]]], pool_size=[2], strides=[3], padding=[1], ceil_mode=True)", "[[[1f, 3f]]]"},
+    {"nn.max_pool1d([[[1f, 2f]]], pool_size=[1], strides=[3], padding=[0, 1], ceil_mode=True)", "[[[1f]]]"}};
 constexpr AttrSpec kGlobalAttrs[] = {{"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
                                      {"out_layout", AttrType::kString, "\"\"", "must be that of data"}};
-constexpr AttrSpec kAdaptiveAttrs[] = {{"output_size", AttrType::kInts, "[]", "bins per axis; empty: 1"},
-                                       {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
-                                       {"out_layout", AttrType::kString, "\"\"", "must be that of data"}};
+#define RVM_ADAPTIVE_ATTRS(data_layout)                                                                     \
+  {{"output_size", AttrType::kInts, "[]", "bins: one number, or one per axis; empty: as many as elements"}, \
+   {"layout", AttrType::kString, data_layout, "axes of data"},                                              \
+   {"out_layout", AttrType::kString, "\"\"", "must be that of data"}}
+constexpr AttrSpec kAdaptive1dAttrs[] = RVM_ADAPTIVE_ATTRS("\"NCW\"");
+constexpr AttrSpec kAdaptive2dAttrs[] = RVM_ADAPTIVE_ATTRS("\"NCHW\"");
+constexpr AttrSpec kAdaptive3dAttrs[] = RVM_ADAPTIVE_ATTRS("\"NCDHW\"");
+#undef RVM_ADAPTIVE_ATTRS
+
+constexpr Example kAdaptive1dExamples[] = {
+    {"nn.adaptive_avg_pool1d([[[1f, 2f, 3f, 4f]]], output_size=[2])", "[[[1.5f, 3.5f]]]"}};
+constexpr Example kAdaptiveMax1dExamples[] = {
+    {"nn.adaptive_max_pool1d([[[1f, 5f, 3f, 4f, 2f]]], output_size=[2])", "[[[5f, 4f]]]"}};
+constexpr Example kAdaptive3dExamples[] = {
+    {"nn.adaptive_avg_pool3d([[[[[1f, 2f], [3f, 4f]], [[5f, 6f], [7f, 8f]]]]], output_size=[2, 1, 1])",
+     "[[[[[2.5f]], [[6.5f]]]]]"}};
+constexpr Example kAdaptiveMax3dExamples[] = {
+    {"nn.adaptive_max_pool3d([[[[[1f, 2f], [3f, 4f]], [[5f, 6f], [7f, 8f]]]]], output_size=[1])", "[[[[[8f]]]]]"}};
 
 // Checks rank and layout; the layout.
 std::optional<Layout> PoolLayout(TypeContext& context, const ir::TensorType& data, size_t rank) {
@@ -148,7 +167,7 @@ std::vector<Tensor> ComputeGlobal(const ComputeContext& context) {
   Layout layout(context.attrs().GetString("layout"));
   Dims extents;
   for (size_t axis : layout.spatial) extents.push_back(data.dims()[axis]);
-  DataType wide = average ? Accumulator(data.dtype()) : data.dtype();
+  DataType wide = average ? SumAccumulator(data.dtype(), Volume(extents)) : data.dtype();
   Tensor folded = ReduceOver(average ? ReduceOp::kSum : ReduceOp::kMaximum, wide, context.output().dims, extents,
                              [&](std::span<const Expr> o, std::span<const Expr> r) {
                                std::vector<Expr> at(o.begin(), o.end());
@@ -164,23 +183,29 @@ std::vector<Tensor> ComputeGlobal(const ComputeContext& context) {
                      data.dtype())};
 }
 
-std::vector<int64_t> Bins(const ir::Attrs& attrs) {
-  std::vector<int64_t> bins = attrs.GetInts("output_size");
-  if (bins.empty()) bins = {1};
-  return PerAxis(bins, 2);
+// How many bins each axis of space has, for data of that shape.
+Dims Bins(const ir::Attrs& attrs, const Layout& layout, const Dims& data) {
+  Dims bins;
+  for (int64_t count : PerAxis(attrs.GetInts("output_size"), layout.spatial.size())) bins.push_back(count);
+  for (size_t s = 0; bins.size() < layout.spatial.size(); ++s) bins.push_back(data[layout.spatial[s]]);
+  return bins;
 }
 
+template <size_t rank>
 Solve AdaptiveRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  std::optional<Layout> layout = PoolLayout(context, *args[0], 4);
+  std::optional<Layout> layout = PoolLayout(context, *args[0], rank);
   if (!layout) return Solve::kFailed;
-  std::vector<int64_t> bins = Bins(context.attrs());
-  if (bins.size() != 2 || bins[0] < 1 || bins[1] < 1) {
-    return context.Fail(DiagnosticKind::kBadAttribute, "`output_size` is not one or two positive numbers");
+  std::vector<int64_t> size = context.attrs().GetInts("output_size");
+  bool is_positive = std::all_of(size.begin(), size.end(), [](int64_t count) { return count >= 1; });
+  if (!is_positive || (size.size() > 1 && size.size() != rank - 2)) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`output_size` is not one or ", rank - 2, " positive numbers"));
   }
   Dims out = args[0]->shape.dims;
-  for (size_t s = 0; s < 2; ++s) out[layout->spatial[s]] = bins[s];
+  Dims bins = Bins(context.attrs(), *layout, out);
+  for (size_t s = 0; s < bins.size(); ++s) out[layout->spatial[s]] = bins[s];
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
@@ -189,15 +214,15 @@ template <bool average>
 std::vector<Tensor> ComputeAdaptive(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   Layout layout(context.attrs().GetString("layout"));
-  std::vector<int64_t> bins = Bins(context.attrs());
+  Dims bins = Bins(context.attrs(), layout, data.dims());
   Dims extents;
   for (size_t axis : layout.spatial) extents.push_back(data.dims()[axis]);
   auto from = [&](Expr bin, size_t s) {
-    return te::Binary(BinaryOp::kFloorDivide, bin * te::DimValue(extents[s]), te::Index(bins[s]));
+    return te::Binary(BinaryOp::kFloorDivide, bin * te::DimValue(extents[s]), te::DimValue(bins[s]));
   };
   auto to = [&](Expr bin, size_t s) {
-    Expr scaled = (bin + te::Index(1)) * te::DimValue(extents[s]) + te::Index(bins[s] - 1);
-    return te::Binary(BinaryOp::kFloorDivide, scaled, te::Index(bins[s]));
+    Expr scaled = (bin + te::Index(1)) * te::DimValue(extents[s]) + te::DimValue(bins[s] - 1);
+    return te::Binary(BinaryOp::kFloorDivide, scaled, te::DimValue(bins[s]));
   };
   DataType wide = average ? Accumulator(data.dtype()) : data.dtype();
   Expr neutral = average ? te::Const(wide, 0) : Lowest(wide);
@@ -218,7 +243,7 @@ std::vector<Tensor> ComputeAdaptive(const ComputeContext& context) {
   return {CastTensor(te::ComputeTensor("mean", wide, context.output().dims,
                                        [&](std::span<const Expr> o) {
                                          Expr count = te::Index(1);
-                                         for (size_t s = 0; s < 2; ++s) {
+                                         for (size_t s = 0; s < bins.size(); ++s) {
                                            Expr bin = o[layout.spatial[s]];
                                            count = count * (to(bin, s) - from(bin, s));
                                          }
@@ -228,18 +253,20 @@ std::vector<Tensor> ComputeAdaptive(const ComputeContext& context) {
 }
 
 constexpr OpDef Pool(std::string_view name, std::string_view summary, std::span<const AttrSpec> attrs,
-                     TypeRelation relation, Compute compute) {
+                     TypeRelation relation, Compute compute, std::span<const Example> examples = {}) {
   return {.name = name,
           .summary = summary,
           .inputs = kInputs,
           .attrs = attrs,
           .type_relation = relation,
           .fusion = FusionClass::kReduction,
-          .compute = compute};
+          .compute = compute,
+          .examples = examples};
 }
 
 constexpr OpDef kOps[] = {
-    Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>, ComputePool<false>),
+    Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>, ComputePool<false>,
+         kMax1dExamples),
     Pool("nn.max_pool2d", "greatest element of each window", kMax2dAttrs, PoolRelation<4>, ComputePool<false>),
     Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
     Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
@@ -248,10 +275,18 @@ constexpr OpDef kOps[] = {
     Pool("nn.global_max_pool2d", "greatest element of each channel", kGlobalAttrs, GlobalRelation,
          ComputeGlobal<false>),
     Pool("nn.global_avg_pool2d", "mean of each channel", kGlobalAttrs, GlobalRelation, ComputeGlobal<true>),
-    Pool("nn.adaptive_max_pool2d", "greatest element of each of a number of bins", kAdaptiveAttrs, AdaptiveRelation,
-         ComputeAdaptive<false>),
-    Pool("nn.adaptive_avg_pool2d", "mean of each of a number of bins", kAdaptiveAttrs, AdaptiveRelation,
-         ComputeAdaptive<true>),
+    Op("nn.adaptive_max_pool1d", "greatest element of each of a number of bins", kInputs, kAdaptive1dAttrs,
+       AdaptiveRelation<3>, FusionClass::kReduction, ComputeAdaptive<false>, kAdaptiveMax1dExamples),
+    Op("nn.adaptive_max_pool2d", "greatest element of each of a number of bins", kInputs, kAdaptive2dAttrs,
+       AdaptiveRelation<4>, FusionClass::kReduction, ComputeAdaptive<false>),
+    Op("nn.adaptive_max_pool3d", "greatest element of each of a number of bins", kInputs, kAdaptive3dAttrs,
+       AdaptiveRelation<5>, FusionClass::kReduction, ComputeAdaptive<false>, kAdaptiveMax3dExamples),
+    Op("nn.adaptive_avg_pool1d", "mean of each of a number of bins", kInputs, kAdaptive1dAttrs, AdaptiveRelation<3>,
+       FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive1dExamples),
+    Op("nn.adaptive_avg_pool2d", "mean of each of a number of bins", kInputs, kAdaptive2dAttrs, AdaptiveRelation<4>,
+       FusionClass::kReduction, ComputeAdaptive<true>),
+    Op("nn.adaptive_avg_pool3d", "mean of each of a number of bins", kInputs, kAdaptive3dAttrs, AdaptiveRelation<5>,
+       FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive3dExamples),
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Operators on quantised tensors, but for contractions.
 //
 // Those whose value is linear in their arguments compute in integers with fixed-point factors, as deployed networks
-// expect to the last bit; the others compute with the real numbers and round once, half to even.
+// expect to the last bit; the others compute with the real numbers and round once, halves away from 0.
 #include "compiler/ops/quantized.h"
 
 #include "absl/strings/str_cat.h"
@@ -26,33 +26,37 @@ bool IsQuantized(TypeContext& context, const Types& args, size_t data) {
   return false;
 }
 
+bool IsOne(const Dims& dims) { return dims.empty() || (dims.size() == 1 && dims[0] == Dim(1)); }
+
 bool AreParameters(TypeContext& context, const Types& args, size_t scale, size_t zero_point,
                    const std::optional<Dim>& channels) {
   for (size_t i : {scale, zero_point}) {
     const Dims& dims = args[i]->shape.dims;
     DataType dtype = args[i]->dtype.dtype;
     int arg = static_cast<int>(i);
-    if (dims.size() > (channels ? 1 : 0)) {
-      FailRank(context, arg, dims.size(), channels ? "a scalar or a vector" : "a scalar");
+    bool is_one = IsOne(dims);
+    if (!is_one && dims.size() != (channels ? 1u : 0u)) {
+      FailRank(context, arg, dims.size(), channels ? "a scalar or a vector" : "a scalar or a vector of one");
       return false;
     }
     if (i == scale ? !dtype.is_float() : dtype != kInt32) {
       FailDType(context, arg, dtype, i == scale ? "a floating-point dtype" : "`int32`");
       return false;
     }
-    if (!dims.empty() && !context.RequireEqual(dims[0], *channels, "elements of a scale or zero point and channels"))
+    if (!is_one && !context.RequireEqual(dims[0], *channels, "elements of a scale or zero point and channels"))
       return false;
   }
   return true;
 }
 
 Expr ParameterAt(const Tensor& parameter, const Expr& channel) {
-  return parameter.rank() == 0 ? parameter({}) : parameter({channel});
+  if (parameter.rank() == 0) return parameter({});
+  return parameter({IsOne(parameter.dims()) ? te::Index(0) : channel});
 }
 
 Tensor Centred(const Tensor& data, const Tensor& zero_point, size_t axis) {
   return te::ComputeTensor("centred", kInt32, data.dims(), [&](std::span<const Expr> i) {
-    return te::Cast(kInt32, data(i)) - ParameterAt(zero_point, zero_point.rank() == 0 ? Expr() : i[axis]);
+    return te::Cast(kInt32, data(i)) - ParameterAt(zero_point, IsOne(zero_point.dims()) ? Expr() : i[axis]);
   });
 }
 
@@ -120,7 +124,7 @@ constexpr AttrSpec kPoolAttrs[] = {
 
 // numerator / denominator as float64: a scalar, or a vector if either is one.
 Tensor Ratio(const Tensor& numerator, const Tensor& denominator, double by = 1) {
-  const Dims& dims = numerator.rank() != 0 ? numerator.dims() : denominator.dims();
+  const Dims& dims = IsOne(denominator.dims()) ? numerator.dims() : denominator.dims();
   return te::ComputeTensor("ratio", kFloat64, dims, [&](std::span<const Expr> i) {
     Expr channel = i.empty() ? Expr() : i[0];
     Expr value = te::Binary(BinaryOp::kDivide, te::Cast(kFloat64, ParameterAt(numerator, channel)),
@@ -209,7 +213,7 @@ std::vector<Tensor> ComputeRequantize(const ComputeContext& context) {
 
 // round(real / scale) + zero_point, saturated.
 Expr Quantized(const Expr& real, const Expr& scale, const Expr& zero_point, DataType dtype) {
-  Expr steps = te::Unary(UnaryOp::kRound, te::Binary(BinaryOp::kDivide, real, te::Cast(real.dtype(), scale)));
+  Expr steps = RoundHalfAway(te::Binary(BinaryOp::kDivide, real, te::Cast(real.dtype(), scale)));
   return Saturated(te::Cast(kInt64, te::Cast(kInt32, steps)) + te::Cast(kInt64, zero_point), dtype);
 }
 
@@ -283,7 +287,7 @@ Solve RescaleRelation(TypeContext& context) {
 Tensor Quantized(const ComputeContext& context, const Tensor& real) {
   const te::TensorSpec& out = context.output();
   return te::ComputeTensor("quantize", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    return Quantized(real(i), context.input(3)({}), context.input(4)({}), out.dtype);
+    return Quantized(real(i), ParameterAt(context.input(3), Expr()), ParameterAt(context.input(4), Expr()), out.dtype);
   });
 }
 
@@ -393,7 +397,8 @@ std::vector<Tensor> ComputeProduct(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Tensor lhs = Centred(context.input(0), context.input(3), 0), rhs = Centred(context.input(1), context.input(5), 0);
   Tensor scale = te::ComputeTensor("scale", kFloat64, {}, [&](std::span<const Expr>) {
-    return te::Cast(kFloat64, context.input(2)({})) * te::Cast(kFloat64, context.input(4)({}));
+    return te::Cast(kFloat64, ParameterAt(context.input(2), Expr())) *
+           te::Cast(kFloat64, ParameterAt(context.input(4), Expr()));
   });
   FixedPointFactors factors = ToFixedPoint(Ratio(scale, context.input(6)));
   return {te::ComputeTensor("product", out.dtype, out.dims, [&](std::span<const Expr> i) {
@@ -412,7 +417,7 @@ Solve ScalarFields(TypeContext& context, int arg, size_t count, bool scales) {
     if (tuple->fields[i]->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
     const auto* field = ir::DynCast<ir::TensorType>(tuple->fields[i]);
     if (field != nullptr && (!field->shape.is_dims() || !field->dtype.is_concrete())) return Solve::kStuck;
-    fits = field != nullptr && field->shape.dims.empty() &&
+    fits = field != nullptr && IsOne(field->shape.dims) &&
            (scales ? field->dtype.dtype.is_float() : field->dtype.dtype == kInt32);
   }
   if (fits) return Solve::kDone;
@@ -482,7 +487,7 @@ std::vector<Tensor> ComputeSimulated(const ComputeContext& context) {
     for (int code = 1; code <= 3; ++code) {
       Expr coded = (x - zero) * scale;
       if (quantize) {
-        Expr steps = te::Unary(UnaryOp::kRound, te::Binary(BinaryOp::kDivide, x, scale)) + zero;
+        Expr steps = RoundHalfAway(te::Binary(BinaryOp::kDivide, x, scale)) + zero;
         Expr low = te::Cast(wide, Lowest(kCodes[code - 1])), high = te::Cast(wide, Highest(kCodes[code - 1]));
         coded = te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, steps, high), low);
       }

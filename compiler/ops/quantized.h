@@ -14,12 +14,14 @@ namespace rvm::ops {
 
 // Whether argument `data` is an integer tensor (not bool); an error was reported if not.
 bool IsQuantized(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t data);
-// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor: scalars, or vectors of
+// Whether a scale or zero point of that shape is one for all channels: a scalar, or a vector known to have one element.
+bool IsOne(const Dims& dims);
+// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor: one for all, or vectors of
 // `channels` elements if that is given.
 bool AreParameters(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t scale,
                    size_t zero_point, const std::optional<Dim>& channels = std::nullopt);
 
-// A scalar, or the element of a vector for index `channel`.
+// The one for all, or the element of a vector for index `channel`.
 te::Expr ParameterAt(const te::Tensor& parameter, const te::Expr& channel);
 
 // data - zero_point as int32; the zero point may vary along `axis`.

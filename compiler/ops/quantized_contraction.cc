@@ -35,6 +35,22 @@ constexpr AttrSpec kConvAttrs[] = {
     {"out_layout", AttrType::kString, "\"\"", "axes of the result (those of data)"},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (int32)"}};
 
+constexpr AttrSpec kTransposeAttrs[] = {
+    {"channels", AttrType::kInt, "None", "output channels, checked", true},
+    {"kernel_size", AttrType::kInts, "None", "extents of the filters, checked", true},
+    {"strides", AttrType::kInts, "[1, 1]", "step of the windows"},
+    {"padding", AttrType::kInts, "[0, 0]",
+     "dropped around each axis: one number, one per axis, or befores then afters"},
+    {"output_padding", AttrType::kInts, "[0, 0]", "added to the result's extents"},
+    {"dilation", AttrType::kInts, "[1, 1]", "distance of the taps"},
+    {"groups", AttrType::kInt, "1", "channels are split in as many groups"},
+    {"data_layout", AttrType::kString, "\"NCHW\"", "axes of data"},
+    {"kernel_layout", AttrType::kString, "\"IOHW\"", "axes of weight"},
+    {"out_layout", AttrType::kString, "\"\"", "axes of the result (those of data)"},
+    {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (int32)"}};
+constexpr Example kTransposeExamples[] = {
+    {"qnn.conv2d_transpose([[[[1i8, 2i8]]]], [[[[3i8, 4i8]]]], 1, 2, 1f, 1f)", "[[[[0, 1, 2]]]]"}};
+
 // A call of the contraction of integers, whose first two arguments are int32.
 class IntegerCall : public TypeContext {
  public:
@@ -83,6 +99,12 @@ struct Conv2d {
   static size_t OutputAxis(const ir::Attrs& attrs) { return attrs.GetString("kernel_layout").find('O'); }
 };
 
+struct Conv2dTranspose {
+  static constexpr std::string_view kPlain = "nn.conv2d_transpose";
+  static constexpr bool kByOutputs = true;
+  static size_t OutputAxis(const ir::Attrs& attrs) { return attrs.GetString("kernel_layout").find('O'); }
+};
+
 template <typename Contraction>
 Solve ContractionRelation(TypeContext& context) {
   Types args;
@@ -108,20 +130,23 @@ std::vector<Tensor> ComputeContraction(const ComputeContext& context) {
 
 template <typename Contraction>
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
-                   std::span<const AttrSpec> attrs) {
+                   std::span<const AttrSpec> attrs, std::span<const Example> examples = {}) {
   return {.name = name,
           .summary = summary,
           .inputs = inputs,
           .attrs = attrs,
           .type_relation = ContractionRelation<Contraction>,
           .fusion = FusionClass::kContraction,
-          .compute = ComputeContraction<Contraction>};
+          .compute = ComputeContraction<Contraction>,
+          .examples = examples};
 }
 
 constexpr OpDef kOps[] = {
     Op<Dense>("qnn.dense", "data times the transpose of weight, in int32", kInputs, kDenseAttrs),
     Op<BatchMatmul>("qnn.batch_matmul", "matrix product of each batch, in int32", kBatchInputs, kBatchAttrs),
     Op<Conv2d>("qnn.conv2d", "convolution along two axes, in int32; padding is the zero point", kInputs, kConvAttrs),
+    Op<Conv2dTranspose>("qnn.conv2d_transpose", "the transposed convolution along two axes, in int32", kInputs,
+                        kTransposeAttrs, kTransposeExamples),
 };
 
 }  // namespace

@@ -4,12 +4,15 @@
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011. It maps a key and a counter of 256 bits each
 // to 256 random bits, so every element is computed on its own.
 //
-// A key is uint64[10]: words 0-3 are Threefry's key, words 4-6 its counter; the others are carried along. Block j
-// of a draw has the counter (w4 + j, w5, w6, 0), and the key returned has w4 moved on. Splitting takes the blocks
-// (w4, w5, w6, 1) and (w4, w5, w6, 2), which no draw uses, as keys whose counters are 0.
+// A key is uint64[10]: words 0-3 are Threefry's key, 4-5 the path of the splits that led to it, 6-7 the counter, 8-9
+// the bit of the path that the next split decides (K. Claessen, M. H. Palka, "Splittable pseudorandom number generators
+// using cryptographic hashing", Haskell 2013). Keys, words and uniform numbers are those of the predecessor, bit for
+// bit: its Threefry leaves out the last key injection and adds the second word of a pair twice before the exclusive or,
+// and block j of a draw adds j to each of the words 4-7.
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -23,9 +26,11 @@ using te::UnaryOp;
 using Types = std::vector<const ir::TensorType*>;
 
 constexpr int64_t kKeyWords = 10;
-constexpr int64_t kCounterWord = 4;
+constexpr int64_t kPathWord = 4;
+constexpr int64_t kCounterWord = 7;
+constexpr int64_t kBitWord = 8;
 
-constexpr Input kKeyInputs[] = {{"key", "uint64[10]: four words of seed, then zeros"}};
+constexpr Input kKeyInputs[] = {{"key", "uint64[10]: the seed, then seven zeros, 1 << 63, 0"}};
 constexpr Input kUniformInputs[] = {{"key", "uint64[10]"}, {"low", "a scalar"}, {"high", "a scalar"}};
 constexpr Input kNormalInputs[] = {
     {"key", "uint64[10]"}, {"mean", "a scalar"}, {"scale", "standard deviation, a scalar"}};
@@ -51,9 +56,8 @@ Tensor OverBlocks(const Dims& blocks, const std::function<Expr(std::span<const E
   return te::ComputeTensor("threefry", kUInt64, blocks, body);
 }
 
-// The blocks of the counters (first(i), w5, w6, last(i)).
-Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(const Expr& i)>& first,
-               const std::function<Expr(const Expr& i)>& last) {
+// The blocks whose counters have counter(k, i) as word k of block i.
+Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(int k, const Expr& i)>& counter) {
   constexpr int kRounds = 20;
   constexpr unsigned kRotations[8][2] = {{14, 16}, {52, 57}, {23, 40}, {5, 37}, {25, 33}, {46, 12}, {58, 22}, {32, 32}};
   auto word = [&](int64_t k) { return key({te::Index(k)}); };
@@ -63,10 +67,7 @@ Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(c
   auto schedule = [&](int k) { return k % 5 == 4 ? parity({}) : word(k % 5); };
   Words x;
   for (int k = 0; k < 4; ++k) {
-    x.push_back(OverBlocks(blocks, [&](std::span<const Expr> i) {
-      Expr counter = k == 0 ? first(i[0]) : k == 3 ? last(i[0]) : word(kCounterWord + k);
-      return counter + schedule(k);
-    }));
+    x.push_back(OverBlocks(blocks, [&](std::span<const Expr> i) { return counter(k, i[0]) + schedule(k); }));
   }
   for (int round = 0; round < kRounds; ++round) {
     for (size_t half = 0; half < 2; ++half) {
@@ -75,9 +76,10 @@ Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(c
       Tensor left = x[a], right = x[b];
       Tensor sum = OverBlocks(blocks, [&](std::span<const Expr> i) { return left(i) + right(i); });
       x[a] = sum;
-      x[b] = OverBlocks(blocks, [&](std::span<const Expr> i) { return Xor(RotateLeft(right(i), bits), sum(i)); });
+      x[b] = OverBlocks(blocks,
+                        [&](std::span<const Expr> i) { return Xor(RotateLeft(right(i), bits), sum(i) + right(i)); });
     }
-    if (round % 4 != 3) continue;
+    if (round % 4 != 3 || round == kRounds - 1) continue;
     int injection = round / 4 + 1;
     for (int k = 0; k < 4; ++k) {
       Tensor mixed = x[static_cast<size_t>(k)];
@@ -98,33 +100,67 @@ Expr PickWord(const Words& words, const Expr& block, const Expr& k) {
   return value;
 }
 
-// `count` random words, a vector.
+// Word `word` of a key whose path is one step longer, to the right or to the left; its counter is `counter`.
+Expr Extended(const Tensor& key, const Expr& word, bool to_right, const Expr& counter) {
+  auto is = [&](int64_t k) { return Equal(word, te::Index(k)); };
+  auto at = [&](int64_t k) { return key({te::Index(k)}); };
+  Expr result = key({word}), one = Word(1);
+  if (to_right) {
+    for (int64_t k : {0, 1}) {
+      result = te::Select(is(kPathWord + k), te::Binary(BinaryOp::kOr, at(kPathWord + k), at(kBitWord + k)), result);
+    }
+  }
+  if (counter) {
+    result = te::Select(is(kCounterWord - 1), Word(0), te::Select(is(kCounterWord), counter, result));
+  }
+  // The bit moves right through both words.
+  Expr high = te::Binary(BinaryOp::kShiftRight, at(kBitWord), one);
+  Expr low = te::Binary(BinaryOp::kShiftRight, at(kBitWord + 1), one);
+  low = te::Select(Equal(at(kBitWord), one), Word(uint64_t{1} << 63), low);
+  return te::Select(is(kBitWord), high, te::Select(is(kBitWord + 1), low, result));
+}
+
+// The key from which `count` words are drawn: another path if the counter has no room for them.
+Tensor WithRoom(const Tensor& key, const Dim& count) {
+  return te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
+    Expr most = Word(~uint64_t{0}) - te::Cast(kUInt64, te::DimValue(count));
+    return te::Select(Less(key({te::Index(kCounterWord)}), most), key(i), Extended(key, i[0], true, Word(0)));
+  });
+}
+
+// `count` random words of a key with room for them, a vector. A last block of fewer than four has its own counter.
 Tensor Draw(const Tensor& key, const Dim& count) {
-  Words words = Threefry(
-      key, {FloorDiv(count + 3, 4)},
-      [&](const Expr& i) { return key({te::Index(kCounterWord)}) + te::Cast(kUInt64, i); },
-      [](const Expr&) { return Word(0); });
+  Dim full = FloorDiv(count, 4);
+  Words words = Threefry(key, {FloorDiv(count + 3, 4)}, [&](int k, const Expr& i) {
+    Expr word = key({te::Index(kPathWord + k)}), whole = te::Cast(kUInt64, te::DimValue(full));
+    Expr rest = kPathWord + k == kCounterWord ? word + whole * Word(4) : word;
+    return te::Select(Less(i, te::DimValue(full)), word + te::Cast(kUInt64, i), rest);
+  });
   return te::ComputeTensor("bits", kUInt64, {count}, [&](std::span<const Expr> i) {
     return PickWord(words, te::Binary(BinaryOp::kFloorDivide, i[0], te::Index(4)),
                     te::Binary(BinaryOp::kFloorMod, i[0], te::Index(4)));
   });
 }
 
-// `key` moved on by what Draw(key, count) took.
+// `key` behind what Draw(key, count) took.
 Tensor After(const Tensor& key, const Dim& count) {
   return te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
     Expr blocks = te::Cast(kUInt64, te::DimValue(FloorDiv(count + 3, 4)));
-    return te::Select(Equal(i[0], te::Index(kCounterWord)), key(i) + blocks, key(i));
+    Expr word = te::Select(Equal(i[0], te::Index(kCounterWord)), key(i) + blocks * Word(4), key(i));
+    return te::Select(Equal(i[0], te::Index(kCounterWord - 1)), Word(0), word);
   });
 }
 
 // ---- distributions ---------------------------------------------------------------------
 
-// Uniform in [0, 1), a multiple of 2^-p where p is the dtype's precision.
+// Uniform in [0, 1), a multiple of 2^-p where p is the number of bits of the dtype's fraction. float64 takes the
+// upper bits of a word, the others those of its lower half.
 Expr UnitInterval(const Expr& bits, DataType dtype) {
   DataType wide = Accumulator(dtype);
-  int precision = dtype == kFloat64 ? 53 : dtype == kFloat32 ? 24 : dtype == kFloat16 ? 11 : 8;
-  Expr integer = te::Binary(BinaryOp::kShiftRight, bits, Word(static_cast<uint64_t>(64 - precision)));
+  int precision = dtype == kFloat64 ? 52 : dtype == kFloat32 ? 23 : dtype == kFloat16 ? 10 : 7;
+  int below = dtype == kFloat64 ? 64 - precision : 32 - precision;
+  Expr word = dtype == kFloat64 ? bits : te::Binary(BinaryOp::kAnd, bits, Word(0xFFFFFFFF));
+  Expr integer = te::Binary(BinaryOp::kShiftRight, word, Word(static_cast<uint64_t>(below)));
   // Signed integers convert to floats in one instruction.
   return te::Cast(wide, te::Cast(kInt64, integer)) *
          te::FloatConst(wide, 1.0 / static_cast<double>(int64_t{1} << precision));
@@ -133,85 +169,88 @@ Expr UnitInterval(const Expr& bits, DataType dtype) {
 Expr ScalarOf(const Tensor& tensor, DataType wide) { return te::Cast(wide, tensor({})); }
 
 std::vector<Tensor> ComputeGenerate(const ComputeContext& context) {
-  const Tensor& key = context.input(0);
   const te::TensorSpec& out = context.output(1);
   Dim count = Volume(out.dims);
+  Tensor key = WithRoom(context.input(0), count);
   Tensor bits = Draw(key, count);
   return {After(key, count), te::ComputeTensor("random", kUInt64, out.dims, [&](std::span<const Expr> i) {
             return bits({FlatIndex(i, out.dims)});
           })};
 }
 
+// To the left the path gets a 0, to the right a 1. A path that is full goes into the key, with the counter.
 std::vector<Tensor> ComputeSplit(const ComputeContext& context) {
   const Tensor& key = context.input(0);
-  Words words = Threefry(
-      key, {2}, [&](const Expr&) { return key({te::Index(kCounterWord)}); },
-      [](const Expr& i) { return te::Cast(kUInt64, i + te::Index(1)); });
+  Words hash = Threefry(key, {1}, [&](int k, const Expr&) { return key({te::Index(kPathWord + k)}); });
+  auto word = [&](int64_t k) { return key({te::Index(k)}); };
   std::vector<Tensor> halves;
-  for (int64_t half = 0; half < 2; ++half) {
+  for (bool to_right : {false, true}) {
     halves.push_back(te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
-      Expr carried = te::Select(Less(i[0], te::Index(kCounterWord + 4)), Word(0), key(i));
-      return te::Select(Less(i[0], te::Index(4)), PickWord(words, te::Index(half), i[0]), carried);
+      Expr is_full = And(Equal(word(kBitWord), Word(0)), Equal(word(kBitWord + 1), Word(0)));
+      Expr fresh = te::Select(Equal(i[0], te::Index(kBitWord)), Word(uint64_t{1} << 62), Word(0));
+      if (to_right) fresh = te::Select(Equal(i[0], te::Index(kPathWord)), Word(uint64_t{1} << 63), fresh);
+      fresh = te::Select(Less(i[0], te::Index(kPathWord)), PickWord(hash, te::Index(0), i[0]), fresh);
+      return te::Select(is_full, fresh, Extended(key, i[0], to_right, Expr()));
     }));
   }
   return halves;
 }
 
 std::vector<Tensor> ComputeUniform(const ComputeContext& context) {
-  const Tensor& key = context.input(0);
   const te::TensorSpec& out = context.output(1);
   DataType wide = Accumulator(out.dtype);
   Dim count = Volume(out.dims);
+  Tensor key = WithRoom(context.input(0), count);
   Tensor bits = Draw(key, count);
   Tensor uniform = te::ComputeTensor("uniform", wide, out.dims, [&](std::span<const Expr> i) {
     Expr low = ScalarOf(context.input(1), wide), high = ScalarOf(context.input(2), wide);
-    return low + (high - low) * UnitInterval(bits({FlatIndex(i, out.dims)}), out.dtype);
+    return UnitInterval(bits({FlatIndex(i, out.dims)}), out.dtype) * (high - low) + low;
   });
   return {After(key, count), CastTensor(uniform, out.dtype)};
 }
 
-// Box and Muller 1958: two words for each number. float64 throughout for float64, else float32.
+// Box and Muller 1958: two words for each number, the second of all of them behind the first.
 std::vector<Tensor> ComputeNormal(const ComputeContext& context) {
-  const Tensor& key = context.input(0);
   const te::TensorSpec& out = context.output(1);
   DataType wide = Accumulator(out.dtype);
-  Dim count = Volume(out.dims) * 2;
+  Dim size = Volume(out.dims), count = size * 2;
+  Tensor key = WithRoom(context.input(0), count);
   Tensor bits = Draw(key, count);
   Tensor normal = te::ComputeTensor("normal", wide, out.dims, [&](std::span<const Expr> i) {
-    Expr flat = FlatIndex(i, out.dims) * te::Index(2);
+    Expr flat = FlatIndex(i, out.dims);
     // In (0, 1], so that the logarithm is finite.
     Expr u = te::Const(wide, 1) - UnitInterval(bits({flat}), wide);
-    Expr angle = te::FloatConst(wide, 6.283185307179586) * UnitInterval(bits({flat + te::Index(1)}), wide);
+    Expr angle = te::FloatConst(wide, 6.283185307179586) * UnitInterval(bits({flat + te::DimValue(size)}), wide);
     Expr radius = te::Unary(UnaryOp::kSqrt, te::Const(wide, -2) * te::Unary(UnaryOp::kLog, u));
     Expr mean = ScalarOf(context.input(1), wide), scale = ScalarOf(context.input(2), wide);
-    return mean + scale * radius * te::Unary(UnaryOp::kCos, angle);
+    return radius * te::Unary(UnaryOp::kSin, angle) * scale + mean;
   });
   return {After(key, count), CastTensor(normal, out.dtype)};
 }
 
-// The class below which the running sum of weights exceeds a uniform part of their total.
+// The first class at which the running sum of weights, as parts of their total, exceeds a uniform number.
 std::vector<Tensor> ComputeMultinomial(const ComputeContext& context) {
-  const Tensor &key = context.input(0), &probs = context.input(1);
+  const Tensor& probs = context.input(1);
   const te::TensorSpec& out = context.output(1);
   size_t last = probs.rank() - 1;
   const Dim& classes = probs.dims()[last];
-  DataType wide = Accumulator(probs.dtype());
   Dim count = Volume(out.dims);
+  Tensor key = WithRoom(context.input(0), count);
   Tensor bits = Draw(key, count);
-  Tensor running = ReduceOver(te::ReduceOp::kSum, wide, probs.dims(), {classes},
-                              [&](std::span<const Expr> o, std::span<const Expr> r) {
-                                Expr counts = te::Binary(BinaryOp::kLessEqual, r[0], o[last]);
-                                Expr weight = te::Cast(wide, probs(With(o, last, r[0])));
-                                return te::Select(counts, weight, te::Const(wide, 0));
-                              });
-  Tensor target = te::ComputeTensor("target", wide, out.dims, [&](std::span<const Expr> i) {
-    Expr total = running(With(i, last, te::DimValue(classes) - te::Index(1)));
-    return UnlessEmpty(classes, total * UnitInterval(bits({FlatIndex(i, out.dims)}), wide));
+  Tensor weight = te::ComputeTensor("weight", kFloat32, probs.dims(), [&](std::span<const Expr> i) {
+    return te::Binary(BinaryOp::kMaximum, te::Cast(kFloat32, probs(i)), te::Const(kFloat32, 0));
   });
+  Tensor total =
+      ReduceAxis(te::ReduceOp::kSum, kFloat32, probs.dims(), last, [&](std::span<const Expr> i) { return weight(i); });
+  Tensor running =
+      Running(probs.dims(), last, te::Const(kFloat32, 0), [&](std::span<const Expr> i, const Expr& before) {
+        return before + te::Binary(BinaryOp::kDivide, weight(i), AtZero(total, i, last));
+      });
   Tensor below = ReduceOver(te::ReduceOp::kSum, kInt64, out.dims, {classes},
                             [&](std::span<const Expr> o, std::span<const Expr> r) {
                               Expr sum = running(With(o, last, r[0]));
-                              return te::Cast(kInt64, te::Binary(BinaryOp::kLessEqual, sum, target(o)));
+                              Expr target = UnitInterval(bits({FlatIndex(o, out.dims)}), kFloat32);
+                              return te::Cast(kInt64, te::Binary(BinaryOp::kLessEqual, sum, target));
                             });
   return {After(key, count), te::ComputeTensor("multinomial", kInt64, out.dims,
                                                [&](std::span<const Expr> i) { return Clamp(below(i), classes); })};

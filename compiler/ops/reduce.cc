@@ -14,6 +14,8 @@ using te::ReduceOp;
 using te::Tensor;
 
 constexpr Input kInputs[] = {{"data", "a tensor"}};
+constexpr Input kVarianceInputs[] = {
+    {"data", "a tensor"}, {.name = "mean", .doc = "its mean, with reduced axes of extent 1", .is_optional = true}};
 constexpr AttrSpec kAttrs[] = {
     {"axis", AttrType::kInts, "None", "the axes reduced; None: all", true},
     {"keepdims", AttrType::kBool, "False", "keep reduced axes with extent 1"},
@@ -31,6 +33,10 @@ constexpr AttrSpec kVarianceAttrs[] = {
     {"exclude", AttrType::kBool, "False", "reduce all axes but `axis`"},
     {"unbiased", AttrType::kBool, "False", "divide by n - 1 instead of n"},
 };
+
+constexpr Example kLogSumExpExamples[] = {
+    {"logsumexp([[0f, 0f], [1000f, 1000f]], axis=[1])", "[0.6931472f, 1000.6931472f]"},
+    {"logsumexp([1f64, 2f64, 3f64], keepdims=True)", "[3.4076059644443806f64]"}};
 
 // Which axes are reduced; the attributes have passed the relation.
 std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
@@ -103,60 +109,113 @@ Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool k
   });
 }
 
-template <ReduceOp op>
-std::vector<Tensor> ComputeReduce(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  DataType wide = Accumulator(data.dtype());
-  Tensor out = ReduceTensor(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"), op,
-                            wide, [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
-  return {CastTensor(out, data.dtype())};
-}
-
-// Product of the reduced extents, in `dtype`.
-Expr Count(const Tensor& data, const std::vector<bool>& reduced, DataType dtype) {
+// How many elements are reduced to one.
+Dim Count(const Tensor& data, const std::vector<bool>& reduced) {
   Dim count = 1;
   for (size_t i = 0; i < reduced.size(); ++i) {
     if (reduced[i]) count = count * data.dims()[i];
   }
-  return te::Cast(dtype, te::DimValue(count));
+  return count;
+}
+
+Expr CountValue(const Tensor& data, const std::vector<bool>& reduced, DataType dtype) {
+  return te::Cast(dtype, te::DimValue(Count(data, reduced)));
+}
+
+template <ReduceOp op>
+std::vector<Tensor> ComputeReduce(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
+  DataType wide = op == ReduceOp::kSum ? SumAccumulator(data.dtype(), Count(data, reduced)) : Accumulator(data.dtype());
+  Tensor out = ReduceTensor(data, reduced, context.attrs().GetBool("keepdims"), op, wide,
+                            [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
+  return {CastTensor(out, data.dtype())};
 }
 
 Tensor Mean(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, DataType wide) {
   Tensor sum = ReduceTensor(data, reduced, keepdims, ReduceOp::kSum, wide,
                             [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); });
   return te::ComputeTensor("mean", wide, sum.dims(), [&](std::span<const Expr> i) {
-    return te::Binary(te::BinaryOp::kDivide, sum(i), Count(data, reduced, wide));
+    return te::Binary(te::BinaryOp::kDivide, sum(i), CountValue(data, reduced, wide));
   });
 }
 
 std::vector<Tensor> ComputeMean(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  Tensor mean = Mean(data, ReducedAxes(context.attrs(), data.rank()), context.attrs().GetBool("keepdims"),
-                     Accumulator(data.dtype()));
+  std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
+  Tensor mean =
+      Mean(data, reduced, context.attrs().GetBool("keepdims"), SumAccumulator(data.dtype(), Count(data, reduced)));
   return {CastTensor(mean, data.dtype())};
 }
 
-// Two passes: the mean, then the mean square of the deviations.
+// The result has the type of data, reduced; a mean that is given has its axes.
+Solve VarianceRelation(TypeContext& context) {
+  if (context.num_args() == 2) {
+    std::vector<const ir::TensorType*> args;
+    if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+    const Dims &data = args[0]->shape.dims, &mean = args[1]->shape.dims;
+    if (mean.size() != data.size()) return FailRank(context, 1, mean.size(), "that of `data`");
+    if (args[1]->dtype.dtype != args[0]->dtype.dtype)
+      return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+    for (size_t i = 0; i < data.size(); ++i) {
+      if (!RequireRepeatable(context, mean[i], data[i], "`variance`: extents of `mean` and `data`"))
+        return Solve::kFailed;
+    }
+  }
+  return ReduceRelation<Same>(context);
+}
+
+// Two passes: the mean, unless it is given, then the mean square of the deviations.
 std::vector<Tensor> ComputeVariance(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
-  DataType wide = Accumulator(data.dtype());
-  Tensor mean = Mean(data, reduced, true, wide);
-  Tensor squares = ReduceTensor(data, reduced, context.attrs().GetBool("keepdims"), ReduceOp::kSum, wide,
-                                [&](std::span<const Expr> i) {
-                                  std::vector<Expr> at(i.begin(), i.end());
-                                  for (size_t axis = 0; axis < at.size(); ++axis) {
-                                    if (reduced[axis]) at[axis] = te::Index(0);
-                                  }
-                                  Expr deviation = te::Cast(wide, data(i)) - mean(at);
-                                  return deviation * deviation;
-                                });
-  Expr count = Count(data, reduced, wide);
+  DataType wide = SumAccumulator(data.dtype(), Count(data, reduced));
+  Tensor mean = context.num_inputs() == 2 ? CastTensor(context.input(1), wide) : Mean(data, reduced, true, wide);
+  Tensor squares = ReduceTensor(
+      data, reduced, context.attrs().GetBool("keepdims"), ReduceOp::kSum, wide, [&](std::span<const Expr> i) {
+        Expr deviation = te::Cast(wide, data(i)) - mean(BroadcastIndices(i, mean.dims(), data.dims()));
+        return deviation * deviation;
+      });
+  Expr count = CountValue(data, reduced, wide);
   if (context.attrs().GetBool("unbiased")) count = count - te::Const(wide, 1);
   Tensor variance = te::ComputeTensor("variance", wide, squares.dims(), [&](std::span<const Expr> i) {
     return te::Binary(te::BinaryOp::kDivide, squares(i), count);
   });
   return {CastTensor(variance, data.dtype())};
+}
+
+Solve FloatReduceRelation(TypeContext& context) {
+  bool failed = false;
+  const ir::TensorType* data = TensorArg(context, 0, &failed);
+  if (data == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
+  if (!data->dtype.dtype.is_float()) return FailDType(context, 0, data->dtype.dtype, "a floating-point dtype");
+  return ReduceRelation<Same>(context);
+}
+
+// The greatest element is taken out, so that no power overflows; an infinite one is what is left.
+std::vector<Tensor> ComputeLogSumExp(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());
+  DataType wide = SumAccumulator(data.dtype(), Count(data, reduced));
+  auto element = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
+  Tensor raw = ReduceTensor(data, reduced, true, ReduceOp::kMaximum, wide, element);
+  Tensor greatest = te::ComputeTensor("greatest", wide, raw.dims(), [&](std::span<const Expr> i) {
+    return te::Select(te::Unary(te::UnaryOp::kIsFinite, raw(i)), raw(i), te::Const(wide, 0));
+  });
+  bool keepdims = context.attrs().GetBool("keepdims");
+  Tensor sum = ReduceTensor(data, reduced, keepdims, ReduceOp::kSum, wide, [&](std::span<const Expr> i) {
+    return te::Unary(te::UnaryOp::kExp, element(i) - greatest(BroadcastIndices(i, greatest.dims(), data.dims())));
+  });
+  Tensor result = te::ComputeTensor("logsumexp", wide, sum.dims(), [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    size_t next = 0;
+    for (size_t axis = 0; axis < reduced.size(); ++axis) {
+      at.push_back(reduced[axis] ? te::Index(0) : i[next]);
+      if (!reduced[axis] || keepdims) ++next;
+    }
+    return te::Unary(te::UnaryOp::kLog, sum(i)) + greatest(at);
+  });
+  return {CastTensor(result, data.dtype())};
 }
 
 template <ReduceOp first, ReduceOp last>
@@ -205,11 +264,13 @@ constexpr OpDef kOps[] = {
      .compute = ComputeMean},
     {.name = "variance",
      .summary = "mean square deviation from the mean",
-     .inputs = kInputs,
+     .inputs = kVarianceInputs,
      .attrs = kVarianceAttrs,
-     .type_relation = ReduceRelation<Same>,
+     .type_relation = VarianceRelation,
      .fusion = FusionClass::kReduction,
      .compute = ComputeVariance},
+    Op("logsumexp", "log(sum(exp(x))) without overflow", kInputs, kAttrs, FloatReduceRelation, FusionClass::kReduction,
+       ComputeLogSumExp, kLogSumExpExamples),
     {.name = "argmax",
      .summary = "index (int32) of the greatest element",
      .inputs = kInputs,

@@ -54,6 +54,17 @@ Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_
                       arg);
 }
 
+bool RequireFactors(TypeContext& context, DataType a, DataType b) {
+  bool are_integers = IsIndexType(a) && IsIndexType(b);
+  bool has_result = are_integers && !context.attrs().GetString("out_dtype").empty();
+  if (a == b || has_result) return true;
+  context.Fail(DiagnosticKind::kOperandDTypesDiffer,
+               absl::StrCat("operands have dtypes `", a.ToString(), "` and `", b.ToString(),
+                            "`; expected equal dtypes (", are_integers ? "or give `out_dtype`" : "use `cast`", ")"),
+               1);
+  return false;
+}
+
 bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims) {
   // Results of more axes are refused anyway.
   constexpr int64_t kMaxElements = 64;

@@ -22,6 +22,10 @@ Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view 
 // It must have the dtype of another operand, which `expected` names.
 Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
 
+// The operands of a product must have one dtype, or be integers if the attribute `out_dtype` says what they are
+// multiplied in. Where they are not, an error was reported.
+bool RequireFactors(TypeContext& context, DataType a, DataType b);
+
 // out = in, any tensor.
 Solve IdentityRelation(TypeContext& context);
 // out = in, which must be floating point.

@@ -52,7 +52,7 @@ Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& o
 
 Expr Nearest(Rounding rounding, const Expr& x) {
   switch (rounding) {
-    case Rounding::kRound: return Round(UnaryOp::kRound, x);
+    case Rounding::kRound: return RoundHalfAway(x);
     case Rounding::kFloor: return Round(UnaryOp::kFloor, x);
     case Rounding::kCeil: return Round(UnaryOp::kCeil, x);
     case Rounding::kPreferFloor: return Round(UnaryOp::kCeil, x - Real(0.5));

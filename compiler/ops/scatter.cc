@@ -1,6 +1,7 @@
 // Operators that write at computed places.
 //
 // Updates are sorted by the row of data that they are for: then each row finds its own ones side by side.
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -336,7 +337,120 @@ std::vector<Tensor> ComputeSparse(const ComputeContext& context) {
   return {Scatter("update", data, all, [&](Indices o) { return PlaceOf(out.dims, o); })};
 }
 
+// ---- segments --------------------------------------------------------------------
+
+constexpr Input kSegmentInputs[] = {
+    {"data", "a tensor (count, ...)"},
+    {"segment_ids", "for each row of data the segment that it is of; others are left out"}};
+constexpr AttrSpec kSegmentAttrs[] = {{"num_segments", AttrType::kInt, "", "how many segments there are"}};
+constexpr Example kSegmentExamples[] = {
+    {"segment_sum([1f, 2f, 3f, 4f], [0, 2, 0, -1], num_segments=3)", "[4f, 0f, 2f]"},
+    {"segment_sum([[1, 2], [3, 4], [5, 6]], [1, 1, 0], num_segments=2)", "[[5, 6], [4, 6]]"}};
+constexpr Input kBincountInputs[] = {{"data", "integers, a vector"}};
+constexpr Input kBincountCounted[] = {
+    {"data", "integers, a vector"},
+    {.name = "count", .doc = "an int64 scalar, how many numbers are counted", .decides_shape = true}};
+constexpr AttrSpec kBincountAttrs[] = {{"minlength", AttrType::kInt, "0", "count at least so many numbers"}};
+constexpr Example kBincountExamples[] = {{"bincount([1, 3, 1, 0])", "[1i64, 2i64, 0i64, 1i64]"},
+                                         {"bincount([1], minlength=3)", "[0i64, 1i64, 0i64]"}};
+
+Solve SegmentRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  const Dims& ids = args[1]->shape.dims;
+  int64_t segments = context.attrs().GetInt("num_segments");
+  if (out.empty()) return FailRank(context, 0, 0, "1 or more");
+  if (ids.size() != 1) return FailRank(context, 1, ids.size(), "1");
+  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (segments < 0) {
+    return context.Fail(DiagnosticKind::kNegativeExtent,
+                        absl::StrCat("`num_segments` is ", segments, "; expected 0 or more"));
+  }
+  if (!context.RequireEqual(out[0], ids[0], "`segment_sum`: rows of data and of `segment_ids`")) return Solve::kFailed;
+  out[0] = segments;
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+// `ids` says in which row of the result, of zeros, the rows of `value` are added.
+Tensor SumRows(const te::TensorSpec& out, const Tensor& ids,
+               const std::function<Expr(const Expr& row, Indices rest)>& value) {
+  Tensor zeros =
+      te::ComputeTensor("zeros", out.dtype, out.dims, [&](std::span<const Expr>) { return te::Const(out.dtype, 0); });
+  Updates all{.rows = out.dims[0], .count = ids.dims()[0]};
+  all.rest = Dims(out.dims.begin() + 1, out.dims.end());
+  all.row = [&](Indices, const Expr& update) { return te::Cast(kInt64, ids({update})); };
+  all.value = [&](Indices, const Expr& update, Indices rest) { return value(update, rest); };
+  return Scatter("add", zeros, all, [&](Indices o) { return PlaceOf({out.dims[0]}, o); });
+}
+
+std::vector<Tensor> ComputeSegmentSum(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  return {SumRows(context.output(), context.input(1), [&](const Expr& row, Indices rest) {
+    std::vector<Expr> at = {row};
+    at.insert(at.end(), rest.begin(), rest.end());
+    return data(at);
+  })};
+}
+
+Solve BincountArgs(TypeContext& context, Types& args) {
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (args[0]->shape.dims.size() != 1) return FailRank(context, 0, args[0]->shape.dims.size(), "1");
+  if (!IsIndexType(args[0]->dtype.dtype)) return FailDType(context, 0, args[0]->dtype.dtype, "an integer dtype");
+  return Solve::kDone;
+}
+
+template <bool is_given>
+Solve BincountRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = BincountArgs(context, args); solve != Solve::kDone) return solve;
+  Dims count = {context.DataDependentDim()};
+  if (is_given) {
+    count.clear();
+    if (!ValueDims(context, 1, 0, count)) return Solve::kFailed;
+    if (!context.RequireAtLeast(count[0], 0, "how many numbers are counted")) return Solve::kFailed;
+  }
+  return ResultTensor(context, count, kInt64);
+}
+
+Solve BincountCountRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = BincountArgs(context, args); solve != Solve::kDone) return solve;
+  return ResultTensor(context, {}, kInt64);
+}
+
+// One more than the greatest number.
+std::vector<Tensor> ComputeBincountCount(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  Tensor greatest = ReduceOver(te::ReduceOp::kMaximum, kInt64, {}, data.dims(),
+                               [&](Indices, Indices k) { return te::Cast(kInt64, data(k)); });
+  return {te::ComputeTensor("count", kInt64, {}, [&](Indices) {
+    Expr least = te::Index(std::max<int64_t>(context.attrs().GetInt("minlength"), 0) - 1);
+    return te::Binary(BinaryOp::kMaximum, greatest({}), least) + te::Index(1);
+  })};
+}
+
+std::vector<Tensor> ComputeBincount(const ComputeContext& context) {
+  return {SumRows(context.output(), context.input(0), [](const Expr&, Indices) { return te::Index(1); })};
+}
+
+constexpr OpDef Bincount() {
+  OpDef op =
+      Op("bincount", "how often each number from 0 to the greatest occurs; negative ones are left out", kBincountInputs,
+         kBincountAttrs, BincountRelation<false>, FusionClass::kOpaque, nullptr, kBincountExamples);
+  op.count_op = "bincount_count";
+  op.fill_op = "bincount_fill";
+  return op;
+}
+
 constexpr OpDef kOps[] = {
+    Op("segment_sum", "sums of the rows of each segment", kSegmentInputs, kSegmentAttrs, SegmentRelation,
+       FusionClass::kOpaque, ComputeSegmentSum, kSegmentExamples),
+    Bincount(),
+    Op("bincount_count", "how many numbers `bincount` counts", kBincountInputs, kBincountAttrs, BincountCountRelation,
+       FusionClass::kOpaque, ComputeBincountCount),
+    Op("bincount_fill", "`bincount`, of so many numbers", kBincountCounted, kBincountAttrs, BincountRelation<true>,
+       FusionClass::kOpaque, ComputeBincount),
     Op("scatter_elements", "data with updates written or folded in along an axis", kScattered, kScatterAttrs,
        ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
     Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,

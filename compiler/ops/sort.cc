@@ -17,7 +17,7 @@ using te::Tensor;
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kDynamicTopkInputs[] = {
     {.name = "data", .doc = "a tensor"},
-    {.name = "k", .doc = "an integer scalar, how many; below 1: all", .decides_shape = true}};
+    {.name = "k", .doc = "an integer scalar, or a vector of one, how many; below 1: all", .decides_shape = true}};
 constexpr AttrSpec kSortAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis sorted"},
                                    {"is_ascend", AttrType::kBool, "True", "least first"},
                                    {"dtype", AttrType::kDType, "\"\"", "dtype of indices (int32); unused by `sort`"}};
@@ -78,8 +78,13 @@ Solve TopkRelation(TypeContext& context) {
   Dims k;
   if (!is_dynamic) {
     k = {context.attrs().GetInt("k")};
-  } else if (!ValueDims(context, 1, 0, k)) {
-    return Solve::kFailed;
+  } else {
+    size_t rank = std::min<size_t>(args[1]->shape.dims.size(), 1);
+    if (!ValueDims(context, 1, rank, k)) return Solve::kFailed;
+    if (k.size() != 1) {
+      return context.Fail(DiagnosticKind::kShapeMismatch,
+                          absl::StrCat("argument 2 has ", k.size(), " elements; expected one"), 1);
+    }
   }
   Dim& dim = dims[static_cast<size_t>(*axis)];
   dim = TopkExtent(dim, k[0]);

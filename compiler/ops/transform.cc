@@ -29,7 +29,8 @@ constexpr AttrSpec kReshapeAttrs[] = {
 constexpr AttrSpec kTransposeAttrs[] = {{"axes", AttrType::kInts, "None", "the permutation; None: reversed", true}};
 constexpr AttrSpec kExpandAttrs[] = {{"axis", AttrType::kInt, "", "where the new axes stand"},
                                      {"num_newaxis", AttrType::kInt, "1", "how many axes of extent 1"}};
-constexpr AttrSpec kSqueezeAttrs[] = {{"axis", AttrType::kInts, "None", "axes of extent 1 to drop; None: all", true}};
+constexpr AttrSpec kSqueezeAttrs[] = {
+    {"axis", AttrType::kInts, "None", "axes of extent 1 to drop; None: all, of known extents", true}};
 constexpr AttrSpec kBroadcastAttrs[] = {{"shape", AttrType::kInts, "", "the shape of the result"},
                                         {"dtype", AttrType::kDType, "\"\"", "unused, for compatibility"}};
 constexpr AttrSpec kRepeatAttrs[] = {
@@ -218,7 +219,16 @@ Solve SqueezeRelation(TypeContext& context) {
   const Dims& in = data->shape.dims;
   std::vector<bool> drop(in.size());
   if (context.attrs().IsNone("axis")) {
-    for (size_t i = 0; i < in.size(); ++i) drop[i] = in[i] == Dim(1);
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].is_const()) {
+        return context.Fail(DiagnosticKind::kRankDependsOnExtent,
+                            absl::StrCat("extent ", in[i].ToString(), " of axis ", i,
+                                         " decides whether the axis is dropped; expected known extents, or `axis` "
+                                         "naming the axes to drop"),
+                            0);
+      }
+      drop[i] = in[i] == Dim(1);
+    }
   } else {
     for (int64_t a : context.attrs().GetInts("axis")) {
       std::optional<int64_t> axis = NormalAxis(context, a, static_cast<int64_t>(in.size()));

@@ -1,4 +1,10 @@
 // Elementwise operators of one tensor.
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 
@@ -14,6 +20,9 @@ constexpr Input kLikeInputs[] = {{"data", "a tensor of any shape"}, {"like", "a 
 constexpr AttrSpec kClipAttrs[] = {{"a_min", AttrType::kFloat, "", "the least value"},
                                    {"a_max", AttrType::kFloat, "", "the greatest value"}};
 constexpr AttrSpec kCastAttrs[] = {{"dtype", AttrType::kDType, "", "the dtype of the result"}};
+constexpr Example kReinterpretExamples[] = {{"reinterpret([1f, -0f], dtype=\"int32\")", "[1065353216, -2147483648]"},
+                                            {"reinterpret([True, False], dtype=\"uint8\")", "[1u8, 0u8]"},
+                                            {"reinterpret([0i8, 1i8], dtype=\"bool\")", "[False, True]"}};
 constexpr AttrSpec kLeakyAttrs[] = {{"alpha", AttrType::kFloat, "0.25f", "the slope for negative values"}};
 
 template <typename F>
@@ -26,6 +35,10 @@ std::vector<Tensor> Map(const ComputeContext& context, F&& f) {
 template <UnaryOp op>
 std::vector<Tensor> ComputeUnary(const ComputeContext& context) {
   return Map(context, [](Expr x) { return te::Unary(op, x); });
+}
+
+std::vector<Tensor> ComputeRound(const ComputeContext& context) {
+  return Map(context, [](const Expr& x) { return RoundHalfAway(x); });
 }
 
 std::vector<Tensor> ComputeCopy(const ComputeContext& context) {
@@ -91,15 +104,18 @@ Solve ReinterpretRelation(TypeContext& context) {
   if (failed) return Solve::kFailed;
   if (tensor == nullptr) return Solve::kStuck;
   DataType to = DTypeAttr(context.attrs(), "dtype", tensor->dtype.dtype);
-  if (to.bits == tensor->dtype.dtype.bits) return WithDType(context, to);
-  return FailDType(context, 0, tensor->dtype.dtype, absl::StrCat("a dtype of as many bits as ", to.ToString()));
+  if (to.bytes() == tensor->dtype.dtype.bytes()) return WithDType(context, to);
+  return FailDType(context, 0, tensor->dtype.dtype, absl::StrCat("a dtype of as many bytes as ", to.ToString()));
 }
 
 std::vector<Tensor> ComputeReinterpret(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   DataType dtype = context.output().dtype;
-  return {te::ComputeTensor("reinterpret", dtype, data.dims(),
-                            [&](std::span<const Expr> i) { return te::Bitcast(dtype, data(i)); })};
+  // A bool is a byte that is 0 or 1.
+  bool has_bool = dtype.is_bool() || data.dtype().is_bool();
+  return {te::ComputeTensor("reinterpret", dtype, data.dims(), [&](std::span<const Expr> i) {
+    return has_bool ? te::Cast(dtype, data(i)) : te::Bitcast(dtype, data(i));
+  })};
 }
 
 Solve CastLikeRelation(TypeContext& context) {
@@ -186,7 +202,9 @@ constexpr OpDef kOps[] = {
     Float<UnaryOp::kErf>("fast_erf", "erf, for compatibility"),
     Number<UnaryOp::kFloor>("floor", "greatest integer <= x"),
     Number<UnaryOp::kCeil>("ceil", "least integer >= x"),
-    Number<UnaryOp::kRound>("round", "nearest integer, halves to even"),
+    Op("round", "nearest integer, halves away from 0", kInputs, {}, IdentityRelation, FusionClass::kElementwise,
+       ComputeRound),
+    Number<UnaryOp::kRound>("round_half_even", "nearest integer, halves to even"),
     Number<UnaryOp::kTrunc>("trunc", "integer part"),
     Number<UnaryOp::kSign>("sign", "-1, 0 or 1"),
     Number<UnaryOp::kAbs>("abs", "absolute value"),
@@ -232,7 +250,8 @@ constexpr OpDef kOps[] = {
      .attrs = kCastAttrs,
      .type_relation = ReinterpretRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeReinterpret},
+     .compute = ComputeReinterpret,
+     .examples = kReinterpretExamples},
     {.name = "cast_like",
      .summary = "x converted to the dtype of `like`",
      .inputs = kLikeInputs,

@@ -34,7 +34,24 @@ constexpr AttrSpec kUpsamplingAttrs[] = {
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"method", AttrType::kString, "\"nearest_neighbor\"", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""},
     {"align_corners", AttrType::kBool, "False", "corners of both images are at the same place"}};
-constexpr AttrSpec kDynamicUpsamplingAttrs[] = {kUpsamplingAttrs[2], kUpsamplingAttrs[3], kUpsamplingAttrs[4]};
+constexpr AttrSpec kDynamicUpsamplingAttrs[] = {{"scale_h", AttrType::kAny, "None", "unused, for compatibility", true},
+                                                {"scale_w", AttrType::kAny, "None", "unused, for compatibility", true},
+                                                kUpsamplingAttrs[2],
+                                                kUpsamplingAttrs[3],
+                                                kUpsamplingAttrs[4]};
+
+constexpr AttrSpec kUpsampling3dAttrs[] = {
+    {"scale_d", AttrType::kFloat, "", "how much deeper"},
+    {"scale_h", AttrType::kFloat, "", "how much higher"},
+    {"scale_w", AttrType::kFloat, "", "how much wider"},
+    {"layout", AttrType::kString, "\"NCDHW\"", "axes of data"},
+    {"method", AttrType::kString, "\"nearest_neighbor\"", "\"nearest_neighbor\" or \"trilinear\""},
+    {"coordinate_transformation_mode", AttrType::kString, "\"half_pixel\"",
+     "\"half_pixel\", \"align_corners\" or \"asymmetric\""}};
+constexpr Example kUpsampling3dExamples[] = {
+    {"nn.upsampling3d([[[[[1f, 3f]]]]], scale_d=2f, scale_h=1f, scale_w=1.5f, method=\"trilinear\", "
+     "coordinate_transformation_mode=\"align_corners\")",
+     "[[[[[1f, 2f, 3f]], [[1f, 2f, 3f]]]]]"}};
 
 // round(extent * scale); nullopt if that is no expression of the extent.
 std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
@@ -44,6 +61,19 @@ std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
   double numerator = scale * kFraction;
   if (numerator != std::floor(numerator)) return std::nullopt;
   return FloorDiv(extent * static_cast<int64_t>(numerator) + kFraction / 2, kFraction);
+}
+
+// Multiplies the extent `axis` of `dims` by `scale`; false after an error was reported.
+bool ScaleExtent(TypeContext& context, Dims& dims, size_t axis, double scale) {
+  std::optional<Dim> scaled = ScaledExtent(dims[axis], scale);
+  if (scaled) {
+    dims[axis] = *scaled;
+    return true;
+  }
+  context.Fail(DiagnosticKind::kBadAttribute,
+               absl::StrCat("a scale is ", scale, " for an extent of ", dims[axis].ToString(),
+                            "; expected a positive number, and a multiple of 1/1024 for an extent that is not known"));
+  return false;
 }
 
 // What data and attributes of an upsampling operator must be.
@@ -69,17 +99,45 @@ Solve UpsamplingRelation(TypeContext& context) {
   Layout layout(attrs.GetString("layout"));
   double scales[] = {attrs.GetDouble("scale_h"), attrs.GetDouble("scale_w")};
   for (size_t s = 0; s < 2; ++s) {
-    std::optional<Dim> scaled = ScaledExtent(out[layout.spatial[s]], scales[s]);
-    if (!scaled) {
-      return context.Fail(
-          DiagnosticKind::kBadAttribute,
-          absl::StrCat("a scale is ", scales[s], " for an extent of ", out[layout.spatial[s]].ToString(),
-                       "; expected a positive number, and a multiple of 1/1024 for an extent that is "
-                       "not known"));
-    }
-    out[layout.spatial[s]] = *scaled;
+    if (!ScaleExtent(context, out, layout.spatial[s], scales[s])) return Solve::kFailed;
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::optional<Resize> Upsampling3d(const ir::Attrs& attrs) {
+  const std::string &method = attrs.GetString("method"), &mode = attrs.GetString("coordinate_transformation_mode");
+  Resize resize;
+  resize.coordinates = mode == "align_corners" ? Coordinates::kAlignCorners
+                       : mode == "asymmetric"  ? Coordinates::kAsymmetric
+                                               : Coordinates::kHalfPixel;
+  resize.rounding = mode == "align_corners" ? Rounding::kRound : Rounding::kFloor;
+  resize.method = method == "trilinear" ? Method::kLinear : Method::kNearest;
+  bool has_mode = resize.coordinates != Coordinates::kHalfPixel || mode == "half_pixel";
+  bool has_method = resize.method != Method::kNearest || method == "nearest_neighbor";
+  return has_mode && has_method ? std::optional(resize) : std::nullopt;
+}
+
+Solve Upsampling3dRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  const ir::Attrs& attrs = context.attrs();
+  Dims out = args[0]->shape.dims;
+  if (out.size() != 5) return FailRank(context, 0, out.size(), "rank 5");
+  if (!CheckLayout(context, attrs.GetString("layout"), "NCDHW", "layout")) return Solve::kFailed;
+  if (!Upsampling3d(attrs)) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        "`method` or `coordinate_transformation_mode` is none that exists; see docs/operators.md");
+  }
+  Layout layout(attrs.GetString("layout"));
+  size_t axis = 0;
+  for (std::string_view scale : {"scale_d", "scale_h", "scale_w"}) {
+    if (!ScaleExtent(context, out, layout.spatial[axis++], attrs.GetDouble(scale))) return Solve::kFailed;
+  }
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeUpsampling3d(const ComputeContext& context) {
+  return ComputeResized(context, *Upsampling3d(context.attrs()));
 }
 
 // Data and scales are what dynamic upsampling takes.
@@ -127,9 +185,8 @@ std::vector<Tensor> ComputeUpsampling(const ComputeContext& context) {
   Resize resize;
   resize.method = *MethodOf(context.attrs().GetString("method"));
   resize.rounding = Rounding::kFloor;
-  resize.coordinates = context.attrs().GetBool("align_corners") ? Coordinates::kAlignCorners
-                       : resize.method == Method::kNearest      ? Coordinates::kAsymmetric
-                                                                : Coordinates::kHalfPixel;
+  // Without aligned corners, position i of the result reads position i / scale: as the predecessor.
+  resize.coordinates = context.attrs().GetBool("align_corners") ? Coordinates::kAlignCorners : Coordinates::kAsymmetric;
   if (resize.coordinates == Coordinates::kAlignCorners) resize.rounding = Rounding::kRound;
   return ComputeResized(context, resize);
 }
@@ -144,6 +201,8 @@ constexpr OpDef Sized(OpDef op) {
 constexpr OpDef kOps[] = {
     Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation,
        FusionClass::kInjective, ComputeUpsampling),
+    Op("nn.upsampling3d", "volumes larger by a factor", kInputs, kUpsampling3dAttrs, Upsampling3dRelation,
+       FusionClass::kInjective, ComputeUpsampling3d, kUpsampling3dExamples),
     Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
              DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
     Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,

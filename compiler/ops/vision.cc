@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/boxes.h"
 #include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
@@ -73,26 +74,11 @@ Solve ValidCountsRelation(TypeContext& context) {
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
-using Condition = std::function<Expr(const Expr& batch, const Expr& box)>;
-
-// For each batch, of `dims[0]`, how many of its `dims[1]` boxes a condition holds for.
-Tensor CountWhere(const Dims& dims, const Condition& holds) {
-  return ReduceOver(
-      ReduceOp::kSum, kInt64, {dims[0]}, {dims[1]},
-      [&](std::span<const Expr> i, std::span<const Expr> k) { return te::Cast(kInt64, holds(i[0], k[0])); });
-}
-
-// The boxes for which a condition holds before the others.
-Order OrderWhere(const Dims& dims, const Condition& holds) {
-  return Order({dims[0], dims[1]}, 1,
-               [&](std::span<const Expr> i) { return te::Select(holds(i[0], i[1]), te::Index(0), te::Index(1)); });
-}
-
 std::vector<Tensor> ComputeValidCounts(const ComputeContext& context) {
   const Tensor &data = context.input(0), &threshold = context.input(1);
   DataType wide = Accumulator(data.dtype());
   int64_t id = context.attrs().GetInt("id_index"), score = context.attrs().GetInt("score_index");
-  Condition is_valid = [&](const Expr& batch, const Expr& box) {
+  BoxCondition is_valid = [&](const Expr& batch, const Expr& box) {
     Expr above = Less(te::Cast(wide, threshold({})), te::Cast(wide, data({batch, box, te::Index(score)})));
     if (id < 0) return above;
     Expr zero = te::Const(data.dtype(), 0);
@@ -154,7 +140,7 @@ class Suppression {
   Expr IsCandidate(const Expr& batch, const Expr& place) const {
     return Less(te::Const(wide_, 0), score_({batch, place}));
   }
-  Expr Overlap(const Expr& batch, const Expr& a, const Expr& b) const;
+  Expr OverlapOf(const Expr& batch, const Expr& a, const Expr& b) const;
   Expr Conflict(const Expr& batch, const Expr& place, const Expr& better) const;
 
   const Tensor& data_;
@@ -213,27 +199,14 @@ Suppression::Suppression(const ComputeContext& context)
   }
 }
 
-// The area that two boxes share beside that which they cover.
-Expr Suppression::Overlap(const Expr& batch, const Expr& a, const Expr& b) const {
-  Expr zero = te::Const(wide_, 0);
-  auto corner = [&](const Expr& box, size_t which) { return corners_[which]({batch, box}); };
-  Expr shared, area_a, area_b;
-  for (size_t axis = 0; axis < 2; ++axis) {
-    Expr from = te::Binary(BinaryOp::kMaximum, corner(a, axis), corner(b, axis));
-    Expr to = te::Binary(BinaryOp::kMinimum, corner(a, axis + 2), corner(b, axis + 2));
-    Expr length = te::Binary(BinaryOp::kMaximum, zero, to - from);
-    Expr length_a = corner(a, axis + 2) - corner(a, axis), length_b = corner(b, axis + 2) - corner(b, axis);
-    shared = axis == 0 ? length : shared * length;
-    area_a = axis == 0 ? length_a : area_a * length_a;
-    area_b = axis == 0 ? length_b : area_b * length_b;
-  }
-  Expr covered = area_a + area_b - shared;
-  return te::Select(Less(zero, covered), te::Binary(BinaryOp::kDivide, shared, covered), zero);
+Expr Suppression::OverlapOf(const Expr& batch, const Expr& a, const Expr& b) const {
+  auto corners = [&](const Expr& box) { return [&, box](size_t which) { return corners_[which]({batch, box}); }; };
+  return Overlap(corners(a), corners(b), te::Const(wide_, 0));
 }
 
 // Whether the box at `place` goes because of a better one that stays.
 Expr Suppression::Conflict(const Expr& batch, const Expr& place, const Expr& better) const {
-  Expr overlaps = te::Binary(BinaryOp::kGreaterEqual, Overlap(batch, place, better), threshold_);
+  Expr overlaps = te::Binary(BinaryOp::kGreaterEqual, OverlapOf(batch, place, better), threshold_);
   if (id_index_ < 0) return overlaps;
   Expr id = id_({batch, better});
   overlaps = And(overlaps, te::Binary(BinaryOp::kGreaterEqual, id, te::Const(wide_, 0)));
@@ -262,7 +235,7 @@ Tensor Suppression::Run() const {
 }
 
 // `rows` of (batch, boxes, ...), those for which a condition holds first, then -1.
-Tensor HoldingFirst(const Tensor& rows, const Condition& holds, const Tensor& count) {
+Tensor HoldingFirst(const Tensor& rows, const BoxCondition& holds, const Tensor& count) {
   Order order = OrderWhere(rows.dims(), holds);
   return te::ComputeTensor("first", rows.dtype(), rows.dims(), [&](std::span<const Expr> i) {
     std::vector<Expr> at = With(i, 1, order.PlaceAt(i.first(2)));
@@ -278,7 +251,7 @@ std::vector<Tensor> ComputeSuppress(const ComputeContext& context) {
       Expr value = te::Cast(kInt64, indices({i[0], box(i)}));
       return te::Select(Less(box(i), te::Index(0)), te::Index(-1), value);
     });
-    Condition is_kept = [&](const Expr& batch, const Expr& place) {
+    BoxCondition is_kept = [&](const Expr& batch, const Expr& place) {
       return te::Binary(BinaryOp::kGreaterEqual, number({batch, place}), te::Index(0));
     };
     Tensor count = CountWhere(box.dims(), is_kept);
@@ -291,7 +264,7 @@ std::vector<Tensor> ComputeSuppress(const ComputeContext& context) {
     return te::Select(Less(from, te::Index(0)), te::Const(data.dtype(), -1), data({i[0], from, i[2]}));
   });
   if (!context.attrs().GetBool("invalid_to_bottom")) return {boxes};
-  Condition is_kept = [&](const Expr& batch, const Expr& place) {
+  BoxCondition is_kept = [&](const Expr& batch, const Expr& place) {
     Expr first = boxes({batch, place, te::Index(0)});
     return te::Binary(BinaryOp::kGreaterEqual, first, te::Const(data.dtype(), 0));
   };

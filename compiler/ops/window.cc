@@ -17,7 +17,9 @@ Layout::Layout(std::string text) : letters(std::move(text)) {
 Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode) {
   Dim room = input + (window.pad_before + window.pad_after - window.span());
   if (ceil_mode) room = room + (window.stride - 1);
-  return Max(FloorDiv(room, window.stride) + 1, 0);
+  Dim count = FloorDiv(room, window.stride) + 1;
+  if (ceil_mode) count = Min(count, FloorDiv(input + (window.pad_before - 1), window.stride) + 1);
+  return Max(count, 0);
 }
 
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes) {
@@ -57,7 +59,7 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
 }
 
 std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
-                                                                  size_t count) {
+                                                                  size_t count, bool may_be_negative) {
   std::vector<std::pair<int64_t, int64_t>> widths;
   const ir::AttrValue::List* list = attrs.Find(name)->AsList();
   if (list == nullptr || list->size() != count) return std::nullopt;
@@ -65,7 +67,7 @@ std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attr
     const ir::AttrValue::List* pair = entry.AsList();
     if (pair == nullptr || pair->size() != 2 || !(*pair)[0].AsInt() || !(*pair)[1].AsInt()) return std::nullopt;
     widths.push_back({*(*pair)[0].AsInt(), *(*pair)[1].AsInt()});
-    if (widths.back().first < 0 || widths.back().second < 0) return std::nullopt;
+    if (!may_be_negative && (widths.back().first < 0 || widths.back().second < 0)) return std::nullopt;
   }
   return widths;
 }

@@ -30,7 +30,7 @@ struct Window {
   int64_t span() const { return (extent - 1) * dilation + 1; }
 };
 
-// How many windows fit `input`; with `ceil_mode` the last one may hang over.
+// How many windows fit `input`; with `ceil_mode` the last one may hang over, but not begin in the padding behind it.
 Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode = false);
 
 // Windows from the attributes `strides`, `dilation`, `padding` (one number, one per axis, or all
@@ -41,9 +41,10 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
 // `values` as one per axis: a list of one is repeated.
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes);
 
-// The attribute `name`, a pair [before, after], not negative, for each of `count` axes; nullopt if it is none.
+// The attribute `name`, a pair [before, after] for each of `count` axes, not negative unless that is allowed; nullopt
+// if it is none.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
-                                                                  size_t count);
+                                                                  size_t count, bool may_be_negative = false);
 
 // Checks that `layout` has exactly the letters of `expected` (an order of them).
 bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr);

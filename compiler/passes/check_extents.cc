@@ -1,15 +1,31 @@
-#include "compiler/passes/check_extents.h"
-
+// Checks of the extents that types could not prove.
+//
+// Takes a module as typed. Where a tensor comes to a place declared with an extent that is not provably its own (the
+// result of a function, a let, a field, an argument of a function value, the contents of a reference), calls
+// `check_extent` on it: `extent`s of the parameters say what a name stands for. What no parameter says, and what
+// stands inside of a data type or a function type, stays unchecked, with a warning. Arguments of named functions
+// are not its business: the functions check them when they are entered.
+//
+// The evaluator and the compiler run what this gives, so that they agree on which extents are checked.
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/extent.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/pass.h"
+#include "compiler/passes/repeated_extents.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -178,10 +194,10 @@ class Checker : public Rewriter {
   }
 
  private:
-  // Where a name can be read off: `extent(var, axis) + offset`, or of the field of `var`.
+  // Where a name can be read off: `extent(var, axis) + offset`, or of the field of `var` at the end of `path`.
   struct Witness {
     ir::Var* var;
-    std::optional<uint32_t> field;
+    std::vector<uint32_t> path;
     int64_t axis;
     Dim offset;
   };
@@ -198,24 +214,48 @@ class Checker : public Rewriter {
   }
 
   ir::Function* RewriteLiteral(const ir::Function& function, std::string_view before, std::string_view name) {
-    for (ir::Var* param : function.params) {
-      if (const auto* tuple = DynCast<ir::TupleType>(param->type)) {
-        for (uint32_t i = 0; i < tuple->fields.size(); ++i) NoteWitnesses(param, i, tuple->fields[i]);
-      } else {
-        NoteWitnesses(param, std::nullopt, param->type);
+    std::vector<const Type*> unchecked = UncheckedParamTypes(arena_, function.params);
+    for (size_t i = 0; i < function.params.size(); ++i) {
+      ir::Var* param = function.params[i];
+      ir::Var* passed = param;
+      if (unchecked[i] != nullptr) {
+        passed = NewVar(arena_, param->name, param->type, param->span);
+        renamed_[param] = passed;
       }
+      NoteWitnesses(passed, {}, param->type);
+    }
+    std::vector<Binding> checked;
+    for (size_t i = 0; i < function.params.size(); ++i) {
+      if (unchecked[i] == nullptr) continue;
+      ir::Var* param = function.params[i];
+      ir::Var* known = NewVar(arena_, param->name, unchecked[i], param->span);
+      checked.push_back({known, NewUse(arena_, renamed_.at(param), param->span), param->span});
+      Expr* use = NewUse(arena_, known, param->span);
+      bool is_tuple = param->type->type_kind == ir::TypeKind::kTuple;
+      Place place{param->type, is_tuple ? "a field of `%" : "`%", param->name};
+      checked.push_back({param, Checked(use, place), param->span});
     }
     next_ = {TypeOf(function).result, before, name};
-    return RewriteFunction(function);
+    ir::Function* result = RewriteFunction(function);
+    if (!checked.empty()) result->body = MakeLets(arena_, checked, result->body);
+    return result;
   }
 
   // Names have identity, so one that is known here is in scope wherever it occurs.
-  void NoteWitnesses(ir::Var* param, std::optional<uint32_t> field, const Type* type) {
+  void NoteWitnesses(ir::Var* param, const std::vector<uint32_t>& path, const Type* type) {
+    if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+      for (uint32_t i = 0; i < tuple->fields.size(); ++i) {
+        std::vector<uint32_t> inner = path;
+        inner.push_back(i);
+        WithStack([&] { NoteWitnesses(param, inner, tuple->fields[i]); });
+      }
+      return;
+    }
     const auto* tensor = DynCast<ir::TensorType>(type);
     if (tensor == nullptr || !tensor->shape.is_dims()) return;
     for (size_t axis = 0; axis < tensor->shape.dims.size(); ++axis) {
       const Dim& dim = tensor->shape.dims[axis];
-      Witness witness{param, field, static_cast<int64_t>(axis), 0};
+      Witness witness{param, path, static_cast<int64_t>(axis), 0};
       if (dim.kind() == DimKind::kVar) {
         exact_.try_emplace(dim.id(), witness);
       } else if ((dim.kind() == DimKind::kAdd || dim.kind() == DimKind::kSub) && dim.lhs().kind() == DimKind::kVar &&
@@ -365,9 +405,9 @@ class Checker : public Rewriter {
     }
     const Witness& witness = *FindWitness(dim.id());
     Expr* data = NewUse(arena_, witness.var, span);
-    if (witness.field) {
-      const Type* field = DynCast<ir::TupleType>(data->type)->fields[*witness.field];
-      data = arena_.New<ir::Project>(data, *witness.field, span);
+    for (uint32_t index : witness.path) {
+      const Type* field = DynCast<ir::TupleType>(data->type)->fields[index];
+      data = arena_.New<ir::Project>(data, index, span);
       data->type = field;
     }
     ir::Attrs attrs;
@@ -418,15 +458,35 @@ class Checker : public Rewriter {
   size_t num_checks_ = 0;
 };
 
-}  // namespace
+// What comes from outside is not proven by any caller.
+void WarnOfHiddenExtents(const ir::GlobalFunction& entry, PassContext& context) {
+  for (const ir::Var* param : entry.function->params) {
+    if (!HidesNamedExtents(param->type)) continue;
+    context.diagnostics.Warning(
+        param->span, diagnostics::DiagnosticKind::kUncheckedExtent,
+        absl::StrCat(
+            "`%", param->name, "` of an entry is declared `", ir::TypeToString(param->type),
+            "`, which is not checked: only tensors and tuples of them are; write `?` and check what is inside"));
+  }
+}
 
-ir::Module CheckExtents(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+absl::StatusOr<ir::Module> CheckExtents(const ir::Module& module, PassContext& context) {
   std::vector<ir::GlobalFunction> functions = module.functions;
-  Checker checker(*module.arena, diagnostics);
+  Checker checker(*module.arena, context.diagnostics);
   for (ir::GlobalFunction& global : functions) {
     if (ir::Function* checked = checker.Check(global)) global.function = checked;
   }
+  for (const std::string& entry : context.entries) {
+    if (const ir::GlobalFunction* global = module.FindFunction(entry)) WarnOfHiddenExtents(*global, context);
+  }
   return WithFunctions(module, std::move(functions));
 }
+
+}  // namespace
+
+const Pass kCheckExtents = {.name = "check_extents",
+                            .summary = "checks of declared extents that types do not prove",
+                            .run = CheckExtents,
+                            .keeps_effect_order = true};
 
 }  // namespace rvm::passes

@@ -1,9 +1,15 @@
-#include "compiler/passes/eliminate_dead_code.h"
-
+// Removes what no result depends on.
+//
+// Takes a specialised module, in A-normal form or not. Gives it without the lets whose variable
+// is unused and whose value is pure, and without functions that the entries do not reach. Pure is
+// all but a write to a reference, a `match?`, a check of a declared extent, and a call of a function, which may not
+// return. Another operator that would have failed on its arguments' dims does not fail any more.
 #include "absl/container/flat_hash_set.h"
 #include "base/stack_guard.h"
 #include "compiler/bytecode/liveness.h"
+#include "compiler/ops/extent.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -19,6 +25,7 @@ bool IsEffect(const Expr* expr) {
   if (const auto* match = DynCast<ir::Match>(expr)) return !match->is_complete;
   const auto* call = DynCast<ir::Call>(expr);
   if (call == nullptr) return false;
+  if (ops::IsCheckExtent(*call)) return true;
   ExprKind callee = call->callee->expr_kind;
   return callee != ExprKind::kOp && callee != ExprKind::kConstructor && !bytecode::IsPrimitive(call->callee);
 }
@@ -94,9 +101,7 @@ class DeadCode : public Rewriter {
   absl::flat_hash_set<const ir::Var*> used_;
 };
 
-}  // namespace
-
-ir::Module EliminateDeadCode(const ir::Module& module, const std::vector<std::string>& entries) {
+absl::StatusOr<ir::Module> EliminateDeadCode(const ir::Module& module, PassContext& context) {
   std::vector<ir::GlobalFunction> functions = module.functions;
   for (ir::GlobalFunction& global : functions) {
     EffectAnalysis effects(global.function->body);
@@ -104,7 +109,14 @@ ir::Module EliminateDeadCode(const ir::Module& module, const std::vector<std::st
     function->body = DeadCode(*module.arena, effects).Rewrite(function->body);
     global.function = function;
   }
-  return DropUnreachable(WithFunctions(module, std::move(functions)), entries);
+  return DropUnreachable(WithFunctions(module, std::move(functions)), context.entries);
 }
+
+}  // namespace
+
+const Pass kEliminateDeadCode = {.name = "eliminate_dead_code",
+                                 .summary = "nothing that no result depends on",
+                                 .run = EliminateDeadCode,
+                                 .keeps_effect_order = true};
 
 }  // namespace rvm::passes

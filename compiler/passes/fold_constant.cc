@@ -1,10 +1,20 @@
-#include "compiler/passes/fold_constant.h"
-
+// Evaluates at compile time what is known then.
+//
+// Takes a specialised module. Gives it with operator calls on constants replaced by their
+// results (those that are small and cheap to compute), an `if` on a constant by its branch, a
+// projection of a known tuple by the field, and a `match` on a known constructor by the clause
+// that is taken. Variables bound to constants or to other variables are replaced by these.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/evaluate_op.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -232,6 +242,10 @@ class Folder : public Rewriter {
   std::optional<bool> Matches(const ir::Pattern& pattern, const Expr* value) const {
     if (pattern.kind == ir::PatternKind::kWildcard || pattern.kind == ir::PatternKind::kVar) return true;
     const Expr* known = Known(value);
+    if (pattern.kind == ir::PatternKind::kLiteral) {
+      const auto* constant = DynCast<ir::Constant>(known);
+      return constant == nullptr ? std::nullopt : std::optional<bool>(constant->literal == *pattern.literal);
+    }
     const std::vector<Expr*>* fields = nullptr;
     if (const auto* tuple = DynCast<ir::Tuple>(known)) fields = &tuple->fields;
     if (const ir::Call* call = ConstructorCall(known)) {
@@ -329,9 +343,7 @@ class Folder : public Rewriter {
   absl::flat_hash_map<const ir::Var*, const Expr*> known_;  // tuples and constructor calls of atoms
 };
 
-}  // namespace
-
-ir::Module FoldConstant(const ir::Module& module) {
+absl::StatusOr<ir::Module> FoldConstant(const ir::Module& module, PassContext&) {
   std::vector<ir::GlobalFunction> functions = module.functions;
   for (ir::GlobalFunction& global : functions) {
     auto* function = module.arena->New<ir::Function>(*global.function);
@@ -340,5 +352,12 @@ ir::Module FoldConstant(const ir::Module& module) {
   }
   return WithFunctions(module, std::move(functions));
 }
+
+}  // namespace
+
+const Pass kFoldConstant = {.name = "fold_constant",
+                            .summary = "what is known at compile time is computed then",
+                            .run = FoldConstant,
+                            .keeps_effect_order = true};
 
 }  // namespace rvm::passes

@@ -1,8 +1,22 @@
+// Puts function bodies where they are called.
+//
+// Takes a specialised module. Replaces by lets of their parameters and their body: calls of small
+// global functions that do not call themselves, calls of larger ones if there is no other, calls
+// of function literals where they stand, and the one call of a let-bound function literal that
+// has no other use. A call whose arguments do not prove what the function's dims promise is
+// left alone, so that it is still checked. Drops functions that the entries do not reach any more.
 #include "compiler/passes/inline.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "compiler/bytecode/liveness.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -34,6 +48,16 @@ bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir:
   return true;
 }
 
+// Code of the Prelude that becomes part of a function of the program has the place of the call, which is what the
+// program's author can look at. REQUIRES: nothing else uses the nodes.
+void MoveToCaller(const ir::Function& function, const Expr* body, ir::Span call) {
+  if (!call.valid() || function.span.source == call.source) return;
+  ForEachExpr(body, [&](const Expr* expr) {
+    if (expr->span.source == function.span.source) const_cast<Expr*>(expr)->span = call;
+    return true;
+  });
+}
+
 // `let params = args; body`, or null. Consumes `function` where it has no shape variables and
 // `is_only_use`, else copies it.
 Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<Expr*>& args, bool is_only_use,
@@ -42,6 +66,7 @@ Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<E
   if (!function.type_params.empty() && !SolveDims(function, args, substitution)) return nullptr;
   const ir::Function* own = &function;
   if (!is_only_use || !substitution.empty()) own = Copier(arena, std::move(substitution)).Copy(function);
+  MoveToCaller(function, own->body, span);
   std::vector<Binding> chain;
   for (size_t i = 0; i < args.size(); ++i) chain.push_back({own->params[i], args[i], span});
   const ir::Type* result = TypeOf(*own).result;
@@ -57,8 +82,10 @@ Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<E
 
 class GlobalInliner : public Rewriter {
  public:
-  GlobalInliner(ir::Arena& arena, const CallGraph& graph, const std::vector<ir::GlobalFunction>& functions)
-      : Rewriter(arena), graph_(graph), functions_(functions) {}
+  // `is_moved[i]`: the one use of function i, which is not recursive and no entry, takes its body without a copy.
+  GlobalInliner(ir::Arena& arena, const CallGraph& graph, const std::vector<ir::GlobalFunction>& functions,
+                const std::vector<bool>& is_moved)
+      : Rewriter(arena), graph_(graph), functions_(functions), is_moved_(is_moved) {}
 
  protected:
   Expr* RewriteNode(Expr* expr) override {
@@ -68,15 +95,17 @@ class GlobalInliner : public Rewriter {
     const size_t* index = global == nullptr ? nullptr : graph_.Find(global->name);
     if (index == nullptr || graph_.is_recursive(*index)) return expr;
     const ir::Function& callee = *functions_[*index].function;
+    bool is_moved = is_moved_[*index];
     size_t limit = graph_.num_calls(*index) == 1 ? kOnlyCallBody : kSmallBody;
-    if (CountNodes(callee.body, limit) > limit) return expr;
-    Expr* expanded = Expand(arena_, callee, call->args, false, call->span);
+    if (!is_moved && CountNodes(callee.body, limit) > limit) return expr;
+    Expr* expanded = Expand(arena_, callee, call->args, is_moved, call->span);
     return expanded != nullptr ? expanded : expr;
   }
 
  private:
   const CallGraph& graph_;
   const std::vector<ir::GlobalFunction>& functions_;
+  const std::vector<bool>& is_moved_;
 };
 
 class LocalInliner : public Rewriter {
@@ -164,16 +193,39 @@ Expr* InlineLocals(ir::Arena& arena, Expr* body) {
   return body;
 }
 
-ir::Module Inline(const ir::Module& module, const std::vector<std::string>& entries) {
+namespace {
+
+absl::StatusOr<ir::Module> Inline(const ir::Module& module, PassContext& context) {
   CallGraph graph(module);
   std::vector<ir::GlobalFunction> functions = module.functions;
+  std::vector<bool> is_moved(functions.size(), false);
+  absl::flat_hash_set<std::string> entries(context.entries.begin(), context.entries.end());
+  absl::flat_hash_set<const ir::Function*> unfinished;
   for (size_t index : graph.callees_first()) {
     auto* function = module.arena->New<ir::Function>(*functions[index].function);
-    function->body = GlobalInliner(*module.arena, graph, functions).Rewrite(function->body);
-    function->body = InlineLocals(*module.arena, function->body);
+    function->body = GlobalInliner(*module.arena, graph, functions, is_moved).Rewrite(function->body);
+    // The locals of a body that moves are inlined where it comes to rest: each time it moves on would be quadratic.
+    is_moved[index] = graph.num_calls(index) == 1 && !graph.is_recursive(index) &&
+                      !entries.contains(functions[index].name) &&
+                      CountNodes(function->body, kOnlyCallBody) <= kOnlyCallBody;
+    if (is_moved[index]) {
+      unfinished.insert(function);
+    } else {
+      function->body = InlineLocals(*module.arena, function->body);
+    }
     functions[index].function = function;
   }
-  return DropUnreachable(WithFunctions(module, std::move(functions)), entries);
+  ir::Module result = DropUnreachable(WithFunctions(module, std::move(functions)), context.entries);
+  // Those whose call was left alone.
+  for (ir::GlobalFunction& global : result.functions) {
+    if (unfinished.contains(global.function))
+      global.function->body = InlineLocals(*module.arena, global.function->body);
+  }
+  return result;
 }
+
+}  // namespace
+
+const Pass kInline = {.name = "inline", .summary = "function bodies in place of calls", .run = Inline};
 
 }  // namespace rvm::passes

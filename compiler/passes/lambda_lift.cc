@@ -1,12 +1,20 @@
-#include "compiler/passes/lambda_lift.h"
-
+// Makes global functions of local ones.
+//
+// Takes a specialised module. A function literal bound by a let that is only ever called becomes
+// a global function, with the variables it captured as parameters in front of its own, and its
+// calls pass them. So local loops need no closure and call themselves directly.
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/analysis/free_vars.h"
 #include "compiler/bytecode/liveness.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -124,9 +132,7 @@ class Lifter : public Rewriter {
   absl::flat_hash_map<const ir::Var*, Lifted> lifted_;
 };
 
-}  // namespace
-
-ir::Module LambdaLift(const ir::Module& module) {
+absl::StatusOr<ir::Module> LambdaLift(const ir::Module& module, PassContext&) {
   absl::flat_hash_set<std::string> names;
   for (const ir::GlobalFunction& global : module.functions) names.insert(global.name);
   std::vector<ir::GlobalFunction> functions, lifted;
@@ -141,5 +147,12 @@ ir::Module LambdaLift(const ir::Module& module) {
   functions.insert(functions.end(), lifted.begin(), lifted.end());
   return WithFunctions(module, std::move(functions));
 }
+
+}  // namespace
+
+const Pass kLambdaLift = {.name = "lambda_lift",
+                          .summary = "local functions that are only called become global functions",
+                          .run = LambdaLift,
+                          .keeps_effect_order = true};
 
 }  // namespace rvm::passes

@@ -1,9 +1,19 @@
-#include "compiler/passes/order_loop_steps.h"
-
+// OrderLoopSteps: in front of a call of a function by itself, the scalar operations that give its
+// arguments, in an order in which each can overwrite the parameter that it is the next value of.
+//
+//   let %a = %i + 1; let %b = %sum + %i; @loop(%a, %b)    becomes
+//   let %b = %sum + %i; let %a = %i + 1; @loop(%a, %b)
+//
+// Takes and gives A-normal form. Only the emitter makes use of it (compiler/bytecode/emit_loop.cc).
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -81,9 +91,7 @@ class LoopOrderer : public Rewriter {
   absl::flat_hash_map<const ir::Var*, size_t> uses_;
 };
 
-}  // namespace
-
-ir::Module OrderLoopSteps(const ir::Module& module) {
+absl::StatusOr<ir::Module> OrderLoopSteps(const ir::Module& module, PassContext&) {
   std::vector<ir::GlobalFunction> functions = module.functions;
   for (ir::GlobalFunction& global : functions) {
     auto* function = module.arena->New<ir::Function>(*global.function);
@@ -92,5 +100,13 @@ ir::Module OrderLoopSteps(const ir::Module& module) {
   }
   return WithFunctions(module, std::move(functions));
 }
+
+}  // namespace
+
+const Pass kOrderLoopSteps = {.name = "order_loop_steps",
+                              .summary = "the next values of a loop computed last, in an order that needs no moves",
+                              .run = OrderLoopSteps,
+                              .needs = Forms(Form::kANormal) | Form::kKernels,
+                              .keeps_effect_order = true};
 
 }  // namespace rvm::passes

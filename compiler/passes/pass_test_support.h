@@ -15,8 +15,8 @@
 
 namespace rvm::passes {
 
-// The functions of the module after the pass `name` at `opt_level`, printed, or the first error.
-// Type definitions are left out. The entry is `@main`.
+// The functions of the module after the first run of the pass `name` (the last one if it is repeated) at `opt_level`,
+// printed, or the first error. Type definitions are left out. The entry is `@main`.
 inline std::string After(std::string_view name, std::string source, int opt_level) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
@@ -26,10 +26,13 @@ inline std::string After(std::string_view name, std::string source, int opt_leve
     return diagnostics.Render();
   }
   std::optional<ir::Module> seen;
-  absl::StatusOr<ir::Module> result =
-      RunPasses(module, {"main"}, opt_level, diagnostics, [&](const PassInfo& pass, const ir::Module& after) {
-        if (pass.name == name) seen = after;
-      });
+  bool is_repeated = false;
+  for (const Step& step : Pipeline()) is_repeated |= step.pass.name == name && step.max_rounds > 0;
+  PipelineOptions options{.opt_level = opt_level, .verify = true};
+  options.observer = [&](const Pass& pass, const ir::Module& after) {
+    if (pass.name == name && (!seen || is_repeated)) seen = after;
+  };
+  absl::StatusOr<ir::Module> result = RunPasses(module, {"main"}, diagnostics, options);
   if (!diagnostics.ok()) return diagnostics.Render();
   if (!result.ok()) return result.status().ToString();
   if (!seen) return absl::StrCat("no such pass at level ", opt_level);

@@ -1,90 +1,82 @@
 #include "compiler/passes/pipeline.h"
 
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "compiler/passes/check_extents.h"
-#include "compiler/passes/count_results.h"
-#include "compiler/passes/eliminate_dead_code.h"
-#include "compiler/passes/flatten_params.h"
-#include "compiler/passes/fold_constant.h"
-#include "compiler/passes/fuse_ops.h"
-#include "compiler/passes/inline.h"
-#include "compiler/passes/lambda_lift.h"
-#include "compiler/passes/order_loop_steps.h"
-#include "compiler/passes/return_fields.h"
-#include "compiler/passes/specialize.h"
-#include "compiler/passes/specialize_calls.h"
-#include "compiler/passes/split_entries.h"
-#include "compiler/passes/to_anf.h"
+#include "compiler/passes/verify/verify_module.h"
 
 namespace rvm::passes {
 namespace {
 
-constexpr PassInfo kPasses[] = {
-    {"specialize", "one copy of each function per list of type arguments", 0,
-     [](const ir::Module& module, const PassContext& context) {
-       return Specialize(module, context.entries, context.diagnostics);
-     }},
-    // Before bodies move, since it compares their types with those that were declared.
-    {"check_extents", "checks of declared extents that types do not prove", 0,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return CheckExtents(module, context.diagnostics);
-     }},
-    {"inline", "function bodies in place of calls", 1,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return Inline(module, context.entries);
-     }},
-    // After inlining, which brings literals to the functions that call them.
-    {"specialize_calls", "a copy of each higher-order function per function it is called with", 2,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return SpecializeCalls(module, context.entries);
-     }},
-    {"fold_constant", "what is known at compile time is computed then", 1,
-     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return FoldConstant(module); }},
-    {"eliminate_dead_code", "nothing that no result depends on", 1,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return EliminateDeadCode(module, context.entries);
-     }},
-    // After dead code, whose captures would become parameters.
-    {"lambda_lift", "local functions that are only called to global ones", 1,
-     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return LambdaLift(module); }},
-    // After lifting, which makes loops of functions that are called directly, with captures as parameters.
-    {"split_entries", "a body of its own for what is an entry and called from inside", 1,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return SplitEntries(module, context.entries);
-     }},
-    {"flatten_params", "a parameter per field where a tuple is only taken apart", 1,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return FlattenParams(module, context.entries);
-     }},
-    // After parameters: what is passed on field by field is taken apart before.
-    {"return_fields", "results field by field where a tuple is only made to be taken apart", 1,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return ReturnFields(module, context.entries);
-     }},
-    {"to_anf", "a name for every step of the computation", 0,
-     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return ToAnf(module); }},
-    {"count_results", "counting and filling in place of operators whose number of results depends on the data", 0,
-     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return CountResults(module); }},
-    {"fuse_ops", "operator calls to calls of kernels", 0,
-     [](const ir::Module& module, const PassContext& context) -> absl::StatusOr<ir::Module> {
-       return FuseOps(module, context.opt_level);
-     }},
-    {"order_loop_steps", "the next round's numbers computed where it looks for them", 1,
-     [](const ir::Module& module, const PassContext&) -> absl::StatusOr<ir::Module> { return OrderLoopSteps(module); }},
+constexpr Step kPipeline[] = {
+#define RVM_PASS(Name, min_opt_level) {k##Name, min_opt_level},
+#define RVM_REPEAT(Name, max_rounds) {k##Name, 0, max_rounds},
+#include "compiler/passes/pipeline.def"
+#undef RVM_PASS
 };
+
+absl::Status Verify(const Pass& pass, Forms forms, const ir::Module& before, const ir::Module& after,
+                    const diagnostics::SourceMap& sources) {
+  std::vector<Finding> findings = VerifyModule(after, forms);
+  if (findings.empty() && pass.keeps_effect_order) findings = VerifyEffectOrder(before, after);
+  if (findings.empty()) return absl::OkStatus();
+  std::string more = findings.size() == 1 ? "" : absl::StrCat(" (and ", findings.size() - 1, " more)");
+  return absl::InternalError(absl::StrCat("internal error: the program is malformed after the pass `",
+                                          absl::string_view(pass.name.data(), pass.name.size()), "`, ",
+                                          FindingToString(findings[0], sources), more,
+                                          "; this is a bug of the compiler, not of the program"));
+}
+
+bool HaveSameFunctions(const ir::Module& a, const ir::Module& b) {
+  return std::equal(a.functions.begin(), a.functions.end(), b.functions.begin(), b.functions.end(),
+                    [](const ir::GlobalFunction& x, const ir::GlobalFunction& y) { return x.function == y.function; });
+}
 
 }  // namespace
 
-std::span<const PassInfo> AllPasses() { return kPasses; }
+std::span<const Step> Pipeline() { return kPipeline; }
 
-absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries, int opt_level,
-                                     diagnostics::Diagnostics& diagnostics, const PassObserver& observer) {
-  PassContext context{entries, opt_level, diagnostics};
+const Pass* FindPass(std::string_view name) {
+  for (const Step& step : kPipeline) {
+    if (step.pass.name == name) return &step.pass;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries,
+                                     diagnostics::Diagnostics& diagnostics, const PipelineOptions& options) {
+  PassContext context{entries, options.opt_level, diagnostics};
   ir::Module current = module;
-  for (const PassInfo& pass : AllPasses()) {
-    if (opt_level < pass.min_opt_level) continue;
-    RVM_ASSIGN_OR_RETURN(current, pass.run(current, context));
-    if (observer) observer(pass, current);
+  Forms forms;
+  struct LastRun {
+    size_t step;
+    bool changed;
+  };
+  absl::flat_hash_map<const Pass*, LastRun> last_runs;
+  int rounds = 1;
+  for (size_t i = 0; i < Pipeline().size(); ++i) {
+    const Step& step = Pipeline()[i];
+    if (step.max_rounds > 0) {
+      auto last = last_runs.find(&step.pass);
+      bool again = last != last_runs.end() && last->second.changed && rounds < step.max_rounds;
+      rounds = again ? rounds + 1 : 1;
+      if (again) i = last->second.step - 1;
+      continue;
+    }
+    const std::vector<std::string>& extra = options.extra_passes;
+    bool is_extra = std::find(extra.begin(), extra.end(), step.pass.name) != extra.end();
+    if (options.opt_level < step.min_opt_level && !is_extra) continue;
+    RVM_ASSIGN_OR_RETURN(ir::Module after, step.pass.run(current, context));
+    last_runs[&step.pass] = {i, !HaveSameFunctions(current, after)};
+    forms = forms | step.pass.gives;
+    // A program with mistakes may be malformed; it goes no further than the diagnostics.
+    if (options.verify && diagnostics.ok()) {
+      RVM_RETURN_IF_ERROR(Verify(step.pass, forms, current, after, diagnostics.sources()));
+    }
+    current = std::move(after);
+    if (options.observer) options.observer(step.pass, current);
   }
   return current;
 }

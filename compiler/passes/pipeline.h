@@ -1,4 +1,4 @@
-// The passes between type inference and bytecode, in their order.
+// The pipeline: the passes between type inference and bytecode, in their order.
 #ifndef RVM_COMPILER_PASSES_PIPELINE_H_
 #define RVM_COMPILER_PASSES_PIPELINE_H_
 
@@ -8,36 +8,36 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "compiler/diagnostics/diagnostics.h"
-#include "compiler/ir/module.h"
+#include "compiler/passes/pass.h"
 
 namespace rvm::passes {
 
-struct PassContext {
-  const std::vector<std::string>& entries;  // the functions that can be called from outside
-  int opt_level;
-  diagnostics::Diagnostics& diagnostics;
+struct Step {
+  const Pass& pass;
+  int min_opt_level;   // runs at this level and above
+  int max_rounds = 0;  // not 0: a RVM_REPEAT of the last step of `pass`
 };
 
-struct PassInfo {
-  std::string_view name;
-  std::string_view summary;  // one line
-  int min_opt_level;         // runs at this level and above
-  absl::StatusOr<ir::Module> (*run)(const ir::Module&, const PassContext&);
-};
+// pipeline.def as a table. A step may rely on what the steps before it establish.
+std::span<const Step> Pipeline();
 
-// In the order in which they run. Each needs what those before it give.
-std::span<const PassInfo> AllPasses();
+// Null if no step has a pass of that name.
+const Pass* FindPass(std::string_view name);
 
 // Called after each pass that ran.
-using PassObserver = std::function<void(const PassInfo&, const ir::Module&)>;
+using PassObserver = std::function<void(const Pass&, const ir::Module&)>;
 
-// Takes a typed module without free variables; gives what bytecode::EmitProgram takes. Nodes
-// of `module` are not changed, its arena grows. Statuses are those of the passes; what a pass refuses
-// of the program is among the diagnostics, too.
-absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries, int opt_level,
-                                     diagnostics::Diagnostics& diagnostics, const PassObserver& observer = nullptr);
+struct PipelineOptions {
+  int opt_level = 2;
+  std::vector<std::string> extra_passes;  // also run, in their places, where the level would leave them out
+  bool verify = false;                    // check the module after each pass (verify/verify_module.h)
+  PassObserver observer;
+};
+
+// Takes a typed module without free variables; returns what bytecode::EmitProgram takes. The first error of a pass
+// ends the run. kInternal if a check of the module fails: a bug of the pass that the message names.
+absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries,
+                                     diagnostics::Diagnostics& diagnostics, const PipelineOptions& options);
 
 }  // namespace rvm::passes
 

@@ -1,6 +1,6 @@
 #include "compiler/passes/pipeline.h"
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -11,10 +11,22 @@ namespace rvm::passes {
 namespace {
 
 TEST(PipelineTest, NamesAreUnique) {
-  std::set<std::string_view> names;
-  for (const PassInfo& pass : AllPasses()) {
-    EXPECT_TRUE(names.insert(pass.name).second) << pass.name;
-    EXPECT_FALSE(pass.summary.empty()) << pass.name;
+  std::map<std::string_view, const Pass*> passes;
+  for (const Step& step : Pipeline()) {
+    EXPECT_EQ(passes.try_emplace(step.pass.name, &step.pass).first->second, &step.pass) << step.pass.name;
+    EXPECT_FALSE(step.pass.summary.empty()) << step.pass.name;
+  }
+}
+
+TEST(PipelineTest, EachPassFindsTheFormsItNeeds) {
+  for (int level = 0; level <= 3; ++level) {
+    Forms forms;
+    for (const Step& step : Pipeline()) {
+      if (level < step.min_opt_level || step.max_rounds > 0) continue;
+      EXPECT_TRUE(forms.Has(step.pass.needs)) << step.pass.name << " at level " << level;
+      forms = forms | step.pass.gives;
+    }
+    EXPECT_TRUE(forms.Has(Forms(Form::kANormal) | Form::kCountedResults | Form::kKernels)) << level;
   }
 }
 
@@ -37,7 +49,7 @@ def @main(%x: Tensor[(4), float32]) { let %l = fn (%i: int32) -> int32 { %i + @f
 )");
   ASSERT_TRUE(text::ParseModule(id, module, diagnostics) && typing::InferTypes(module, diagnostics));
   std::string before = text::PrintModule(module);
-  ASSERT_TRUE(RunPasses(module, {"main"}, 2, diagnostics).ok());
+  ASSERT_TRUE(RunPasses(module, {"main"}, diagnostics, {.verify = true}).ok());
   EXPECT_EQ(text::PrintModule(module), before);
 }
 

@@ -199,6 +199,37 @@ ir::TypeArg Copier::RewriteTypeArg(const ir::TypeArg& arg) {
   return substitution_.empty() ? arg : substitution_.Apply(arena_, arg);
 }
 
+// ---- WithTypesShown
+
+namespace {
+
+class TypeShower : public Copier {
+ public:
+  using Copier::Copier;
+
+ protected:
+  ir::Var* RewriteBinder(ir::Var* var) override {
+    ir::Var* copy = Copier::RewriteBinder(var);
+    copy->annotation = var->type;
+    return copy;
+  }
+  Expr* RewriteNode(Expr* expr) override {
+    Expr* copy = Copier::RewriteNode(expr);
+    if (auto* function = DynCast<ir::Function>(copy)) function->result_annotation = TypeOf(*function).result;
+    return copy;
+  }
+};
+
+}  // namespace
+
+ir::Module WithTypesShown(const ir::Module& module) {
+  ir::Module result = module;
+  for (ir::GlobalFunction& global : result.functions) {
+    global.function = Cast<ir::Function>(TypeShower(*module.arena).Rewrite(global.function));
+  }
+  return result;
+}
+
 // ---- MatchTypes
 
 namespace {

@@ -93,6 +93,9 @@ class Copier : public Rewriter {
   absl::flat_hash_map<const ir::Type*, const ir::Type*> types_;
 };
 
+// A copy to read: every variable is declared with its type, every function with its result.
+ir::Module WithTypesShown(const ir::Module& module);
+
 // Finds what type parameters stand for: `pattern`, over `params`, against `type`, an instance.
 // Adds to `found`. False if `type` is no instance, or a parameter would be two things.
 bool MatchTypes(const ir::Type* pattern, const ir::Type* type, const std::vector<const ir::TypeParam*>& params,

@@ -97,12 +97,12 @@ def @main(%x: int32) {
   let %t = Nil;
   let %t_1 = Cons(2, %t);
   let %l = Cons(%x, %t_1);
-  ({
+  (({
     let %t_2 = %x + 1;
     let %t_3 = (%t_2, %x);
     let %t_4 = Nil;
     %t_2 * %x
-  }, %x)
+  }), %x)
 }
 )"},
     {"FoldNotWhatIsUnknown", "fold_constant", 1,

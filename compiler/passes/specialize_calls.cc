@@ -1,13 +1,25 @@
-#include "compiler/passes/specialize_calls.h"
-
+// Copies of higher-order functions for the functions they are called with.
+//
+// Takes a specialised module. A call `@f(..., literal, ...)` of a global function that does nothing
+// with this parameter but call it and pass it to itself, in the same place, becomes a call of a copy
+// of the function that contains the literal; what the literal captures becomes parameters. So
+// `@foldl(fn ..., z, xs)` is a loop without closures. Drops functions that the entries do not reach
+// any more. Functions with shape variables are left alone.
 #include <deque>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/analysis/free_vars.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/inline.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -260,10 +272,14 @@ std::vector<ir::GlobalFunction> CallSpecializer::Run() {
   return functions;
 }
 
+absl::StatusOr<ir::Module> SpecializeCalls(const ir::Module& module, PassContext& context) {
+  return DropUnreachable(WithFunctions(module, CallSpecializer(module).Run()), context.entries);
+}
+
 }  // namespace
 
-ir::Module SpecializeCalls(const ir::Module& module, const std::vector<std::string>& entries) {
-  return DropUnreachable(WithFunctions(module, CallSpecializer(module).Run()), entries);
-}
+const Pass kSpecializeCalls = {.name = "specialize_calls",
+                               .summary = "a copy of each higher-order function per function it is called with",
+                               .run = SpecializeCalls};
 
 }  // namespace rvm::passes

@@ -1,8 +1,24 @@
-#include "compiler/passes/to_anf.h"
+// A-normal form: every step of the computation has a name.
+//
+// Takes a specialised module (specialize/specialize.cc). Gives blocks: a function body, a branch of an `if`
+// and a clause of a `match` is a chain of lets that ends in a tail. The value of a let and a tail
+// is one step, whose operands are atoms: variables and constants. Exceptions: the callee of a
+// call may be an operator, a constructor, a global function or a primitive function literal, and
+// the argument of an operator on a tuple (`concatenate`) is a tuple of atoms written in place, and so
+// may be the value of a match that only looks at its fields.
+// No let renames a variable, unless to another type; no tail is the variable bound just before.
+// Evaluation stays left to right.
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -235,12 +251,18 @@ class Normalizer {
   absl::flat_hash_map<const ir::Var*, const ir::Tuple*> tuples_;  // variables bound to tuples of atoms
 };
 
-}  // namespace
-
-ir::Module ToAnf(const ir::Module& module) {
+absl::StatusOr<ir::Module> ToAnf(const ir::Module& module, PassContext&) {
   std::vector<ir::GlobalFunction> functions = module.functions;
   for (ir::GlobalFunction& global : functions) global.function = Normalizer(*module.arena).Function(*global.function);
   return WithFunctions(module, std::move(functions));
 }
+
+}  // namespace
+
+const Pass kToAnf = {.name = "to_anf",
+                     .summary = "a name for every step of the computation",
+                     .run = ToAnf,
+                     .gives = Form::kANormal,
+                     .keeps_effect_order = true};
 
 }  // namespace rvm::passes

@@ -36,20 +36,20 @@ def @main(%x: int32, %l: List[int32]) {
 )",
      R"(def @main(%x: int32, %l: List[int32]) {
   let %t = %x + 1;
-  let %t_1 = match ((%t, %l)) {
+  let %t_1 = (match ((%t, %l)) {
     (%a, Nil) => %a,
     (_, Cons(%b, _)) => %b,
-  };
+  });
   let %t_2 = (%l, %l);
-  let %t_3 = match (%t_2) {
+  let %t_3 = (match (%t_2) {
     (Nil, Nil) => 0,
     _ => 1,
-  };
+  });
   let %t_4 = (%x, %l);
-  let %t_5 = match (%t_4) {
+  let %t_5 = (match (%t_4) {
     (_, Nil) => (%x, %l),
     %p => %p,
-  };
+  });
   (%t_1, %t_3, %t_5)
 }
 )"},

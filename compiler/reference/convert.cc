@@ -70,7 +70,8 @@ absl::StatusOr<Handle> ArgumentReader::Read(const Value& root, const ir::Type* r
   const ir::Type* type = root_type;
   while (true) {
     std::vector<const ir::Type*> field_types;
-    RVM_ASSIGN_OR_RETURN(Handle handle, ReadNode(*value, type, field_types));
+    // Extents inside of tuples are checked by the program itself (compiler/passes/check_extents.cc).
+    RVM_ASSIGN_OR_RETURN(Handle handle, ReadNode(*value, type, stack.empty() ? &dims_ : nullptr, field_types));
     bool has_fields = value->kind() != ValueKind::kTensor && !value->fields().empty();
     if (has_fields) stack.push_back({value, std::move(handle), std::move(field_types)});
     // Complete nodes go to their parents.
@@ -90,6 +91,7 @@ absl::StatusOr<Handle> ArgumentReader::Read(const Value& root, const ir::Type* r
 }
 
 absl::StatusOr<Handle> ArgumentReader::ReadNode(const Value& value, const ir::Type* type,
+                                                absl::flat_hash_map<int64_t, int64_t>* dims,
                                                 std::vector<const ir::Type*>& field_types) {
   bool anything = type == nullptr || type->type_kind == ir::TypeKind::kParam || type->type_kind == ir::TypeKind::kHole;
   switch (value.kind()) {
@@ -97,7 +99,7 @@ absl::StatusOr<Handle> ArgumentReader::ReadNode(const Value& value, const ir::Ty
       const auto* tensor_type = ir::DynCast<ir::TensorType>(type);
       if (tensor_type == nullptr && !anything) return Mismatch(value, type);
       if (tensor_type != nullptr) {
-        std::string mismatch = TensorMismatch(value.tensor(), *tensor_type, &dims_);
+        std::string mismatch = TensorMismatch(value.tensor(), *tensor_type, dims);
         if (!mismatch.empty()) return absl::InvalidArgumentError(mismatch);
       }
       Handle handle(new Object(ObjectKind::kTensor));

@@ -25,7 +25,9 @@ class ArgumentReader {
   absl::StatusOr<Handle> Read(const Value& value, const ir::Type* type);
 
  private:
-  absl::StatusOr<Handle> ReadNode(const Value& value, const ir::Type* type, std::vector<const ir::Type*>& field_types);
+  // `dims`: what names of extents stand for, to compare with; null: names are not compared.
+  absl::StatusOr<Handle> ReadNode(const Value& value, const ir::Type* type, absl::flat_hash_map<int64_t, int64_t>* dims,
+                                  std::vector<const ir::Type*>& field_types);
   absl::StatusOr<const ir::Constructor*> FindConstructor(const Value& value, const ir::Type* type);
   const std::vector<const ir::Type*>& FieldTypes(const ir::Constructor* constructor, const ir::AdtType* type);
   const ir::Type* Unique(const ir::Type* type);

@@ -1,17 +1,25 @@
 #include "compiler/reference/evaluator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 #include "compiler/analysis/free_vars.h"
+#include "compiler/ir/walk.h"
 #include "compiler/ops/evaluate_op.h"
 #include "compiler/reference/convert.h"
+#include "compiler/reference/op_call.h"
 
 namespace rvm::reference {
 namespace {
@@ -36,15 +44,10 @@ struct Continuation {
   size_t index = 0;
 };
 
-// One call in progress. Every variable is bound once per activation, so a map will do.
+// One call in progress. Its variables have their slots from `base` on.
 struct Activation {
   std::string_view function;
-  absl::flat_hash_map<const ir::Var*, Handle> vars;
-};
-
-struct FunctionFacts {
-  std::vector<ir::Var*> captured;
-  bool check_result = false;
+  size_t base = 0;
 };
 
 // The operands of `expr` that are evaluated: not a callee that is an operator or a constructor.
@@ -89,10 +92,34 @@ Handle NewTuple(std::vector<Handle> fields) {
   return handle;
 }
 
+std::vector<Handle> MoveOut(std::span<Handle> handles) {
+  return {std::make_move_iterator(handles.begin()), std::make_move_iterator(handles.end())};
+}
+Handle NewAdt(const ir::Constructor* constructor, std::span<Handle> fields) {
+  Handle handle(new Object(ObjectKind::kAdt));
+  handle->constructor = constructor;
+  handle->fields = MoveOut(fields);
+  return handle;
+}
+
+template <typename F>
+void ForEachPatternVar(const ir::Pattern* root, F&& visit) {
+  std::vector<const ir::Pattern*> patterns = {root};
+  while (!patterns.empty()) {
+    const ir::Pattern* pattern = patterns.back();
+    patterns.pop_back();
+    if (pattern->kind == ir::PatternKind::kVar) visit(pattern->var);
+    patterns.insert(patterns.end(), pattern->fields.begin(), pattern->fields.end());
+  }
+}
+
 class Evaluator {
  public:
   Evaluator(const ir::Module& module, const EvaluateOptions& options) : module_(module), options_(options) {
-    for (const ir::GlobalFunction& global : module.functions) globals_.emplace(global.name, &global);
+    for (const ir::GlobalFunction& global : module.functions) {
+      globals_.emplace(global.name, &global);
+      AssignSlots(global.function);
+    }
   }
 
   absl::StatusOr<Value> Run(std::string_view entry, std::span<const Value> args) {
@@ -108,7 +135,7 @@ class Evaluator {
       }
       handles.push_back(*std::move(arg));
     }
-    absl::Status status = Apply(callee, std::move(handles), nullptr);
+    absl::Status status = Apply(callee, handles, nullptr);
     if (status.ok()) status = Loop();
     if (status.ok()) return ToValue(value_);
     std::string where = activations_.empty() ? "" : absl::StrCat(" (in `", Abseil(activations_.back().function), "`)");
@@ -133,6 +160,26 @@ class Evaluator {
                                                      expected));
     }
     return Closure(it->second->function, it->second->name, nullptr, /*is_global=*/true);
+  }
+
+  // Every variable has a slot in the activations of the function that binds it, and the same one in those of the
+  // functions inside it, which may capture it.
+  void AssignSlots(const ir::Function* global) {
+    uint32_t next = 0;
+    auto assign = [&](const ir::Var* var) { slots_.emplace(var, next++); };
+    std::vector<const ir::Function*> functions;
+    ir::ForEachExpr(global, [&](const Expr* expr) {
+      if (const auto* function = ir::DynCast<ir::Function>(expr)) {
+        functions.push_back(function);
+        for (const ir::Var* param : function->params) assign(param);
+      } else if (const auto* let = ir::DynCast<ir::Let>(expr)) {
+        assign(let->var);
+      } else if (const auto* match = ir::DynCast<ir::Match>(expr)) {
+        for (const ir::Clause& clause : match->clauses) ForEachPatternVar(clause.pattern, assign);
+      }
+      return true;
+    });
+    for (const ir::Function* function : functions) facts_[function].frame_slots = next;
   }
 
   absl::Status Loop() {
@@ -160,12 +207,21 @@ class Evaluator {
   // Sets value_, or expr_ to what comes first and pushes what comes then.
   absl::Status Enter(const Expr* expr) {
     switch (expr->expr_kind) {
-      case ExprKind::kConstant: value_ = NewTensor(ir::Cast<ir::Constant>(expr)->literal); return absl::OkStatus();
+      case ExprKind::kConstant: {
+        Handle& constant = constants_[expr];
+        if (!constant) constant = NewTensor(ir::Cast<ir::Constant>(expr)->literal);
+        value_ = constant;
+        return absl::OkStatus();
+      }
       case ExprKind::kVar: return Lookup(ir::Cast<ir::VarExpr>(expr)->var);
       case ExprKind::kGlobal: {
-        auto it = globals_.find(ir::Cast<ir::GlobalExpr>(expr)->name);
-        RVM_CHECK(it != globals_.end(), "a typed module refers to a function it does not have");
-        value_ = Closure(it->second->function, it->second->name, nullptr, /*is_global=*/true);
+        Handle& closure = constants_[expr];
+        if (!closure) {
+          auto it = globals_.find(ir::Cast<ir::GlobalExpr>(expr)->name);
+          RVM_CHECK(it != globals_.end(), "a typed module refers to a function it does not have");
+          closure = Closure(it->second->function, it->second->name, nullptr, /*is_global=*/true);
+        }
+        value_ = closure;
         return absl::OkStatus();
       }
       case ExprKind::kOp: {
@@ -208,7 +264,7 @@ class Evaluator {
 
   void EnterLet(const ir::Let* let) {
     if (const auto* function = ir::DynCast<ir::Function>(let->value)) {
-      activations_.back().vars[let->var] = Closure(function, let->var->name, let->var, /*is_global=*/false);
+      Slot(let->var) = Closure(function, let->var->name, let->var, /*is_global=*/false);
       expr_ = let->body;
       return;
     }
@@ -236,7 +292,10 @@ class Evaluator {
         return absl::OkStatus();
       }
       case ContinuationKind::kMatch: return Match(ir::Cast<ir::Match>(next.expr));
-      case ContinuationKind::kReturn: activations_.pop_back(); return absl::OkStatus();
+      case ContinuationKind::kReturn:
+        frames_.resize(activations_.back().base);
+        activations_.pop_back();
+        return absl::OkStatus();
       case ContinuationKind::kCheckResult: {
         const auto* type = ir::DynCast<ir::FuncType>(next.expr->type);
         return CheckShape(type->result, "the result");
@@ -247,12 +306,15 @@ class Evaluator {
 
   // All operands of `expr` are on top of operands_.
   absl::Status Complete(const Expr* expr) {
-    size_t count = NumOperands(expr);
-    std::vector<Handle> operands(std::make_move_iterator(operands_.end() - static_cast<ptrdiff_t>(count)),
-                                 std::make_move_iterator(operands_.end()));
-    operands_.resize(operands_.size() - count);
+    size_t rest = operands_.size() - NumOperands(expr);
+    absl::Status status = CompleteWith(expr, std::span(operands_).subspan(rest));
+    operands_.resize(rest);
+    return status;
+  }
+
+  absl::Status CompleteWith(const Expr* expr, std::span<Handle> operands) {
     switch (expr->expr_kind) {
-      case ExprKind::kTuple: value_ = NewTuple(std::move(operands)); return absl::OkStatus();
+      case ExprKind::kTuple: value_ = NewTuple(MoveOut(operands)); return absl::OkStatus();
       case ExprKind::kProject:
         value_ = operands[0]->fields[ir::Cast<ir::Project>(expr)->index];
         return absl::OkStatus();
@@ -262,30 +324,24 @@ class Evaluator {
         operands[0]->fields[0] = std::move(operands[1]);
         value_ = NewTuple({});
         return absl::OkStatus();
-      default: return CompleteCall(ir::Cast<ir::Call>(expr), std::move(operands));
+      default: return CompleteCall(ir::Cast<ir::Call>(expr), operands);
     }
   }
 
-  absl::Status CompleteCall(const ir::Call* call, std::vector<Handle> operands) {
+  absl::Status CompleteCall(const ir::Call* call, std::span<Handle> operands) {
     if (const auto* op = ir::DynCast<ir::OpExpr>(call->callee)) return CallOp(*op->op, call->attrs, operands);
     if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(call->callee)) {
-      value_ = Handle(new Object(ObjectKind::kAdt));
-      value_->constructor = constructor->constructor;
-      value_->fields = std::move(operands);
+      value_ = NewAdt(constructor->constructor, operands);
       return absl::OkStatus();
     }
-    Handle callee = std::move(operands.front());
-    operands.erase(operands.begin());
-    return Apply(callee, std::move(operands), call);
+    return Apply(operands[0], operands.subspan(1), call);
   }
 
   // `call`: for its place; null for the call from outside.
-  absl::Status Apply(const Handle& callee, std::vector<Handle> args, const ir::Call* call) {
+  absl::Status Apply(const Handle& callee, std::span<Handle> args, const ir::Call* call) {
     if (callee->kind == ObjectKind::kOp) return CallOpValue(*callee->op, args);
     if (callee->kind == ObjectKind::kConstructor || callee->kind == ObjectKind::kAdt) {
-      value_ = Handle(new Object(ObjectKind::kAdt));
-      value_->constructor = callee->constructor;
-      value_->fields = std::move(args);
+      value_ = NewAdt(callee->constructor, args);
       return absl::OkStatus();
     }
     const ir::Function* function = callee->function;
@@ -293,42 +349,62 @@ class Evaluator {
     bool is_tail =
         call != nullptr && !continuations_.empty() && continuations_.back().kind == ContinuationKind::kReturn;
     if (is_tail) {
-      activations_.back().vars = {};
+      frames_.resize(activations_.back().base);
     } else {
       continuations_.push_back({ContinuationKind::kReturn, nullptr});
-      activations_.emplace_back();
+      activations_.push_back({"", frames_.size()});
     }
-    Activation& activation = activations_.back();
-    activation.function = callee->name;
-    for (size_t i = 0; i < callee->fields.size(); ++i) activation.vars[(*callee->captured)[i]] = callee->fields[i];
-    if (callee->self != nullptr) activation.vars[callee->self] = callee;
+    const FunctionFacts& facts = *callee->facts;
+    frames_.resize(frames_.size() + facts.frame_slots);
+    activations_.back().function = callee->name;
+    for (size_t i = 0; i < callee->fields.size(); ++i) Slot(facts.captured[i]) = callee->fields[i];
+    if (callee->self != nullptr) Slot(callee->self) = callee;
     absl::flat_hash_map<int64_t, int64_t> dims;
     for (size_t i = 0; i < args.size(); ++i) RVM_RETURN_IF_ERROR(Bind(function->params[i], std::move(args[i]), &dims));
-    if (Facts(function).check_result) continuations_.push_back({ContinuationKind::kCheckResult, function});
+    if (facts.check_result) continuations_.push_back({ContinuationKind::kCheckResult, function});
     expr_ = function->body;
     return absl::OkStatus();
   }
 
-  absl::Status CallOp(const ops::OpDef& op, const ir::Attrs& attrs, const std::vector<Handle>& operands) {
+  // `attrs` belong to the place of the call, and so does what is prepared for it.
+  absl::Status CallOp(const ops::OpDef& op, const ir::Attrs& attrs, std::span<Handle> operands) {
+    bool all_tensors = std::all_of(operands.begin(), operands.end(),
+                                   [](const Handle& operand) { return operand->kind == ObjectKind::kTensor; });
+    if (!all_tensors) return CallOpOnValues(op, attrs, operands);
+    absl::InlinedVector<Literal, 3> args;
+    for (const Handle& operand : operands) args.push_back(operand->tensor);
+    OpCall& place = op_calls_.try_emplace(&attrs, op, attrs).first->second;
+    RVM_ASSIGN_OR_RETURN(std::optional<std::vector<Literal>> results, place.Call(args));
+    if (!results) return CallOpOnValues(op, attrs, operands);
+    if (!place.has_tuple_result()) {
+      value_ = NewTensor(std::move((*results)[0]));
+      return absl::OkStatus();
+    }
+    std::vector<Handle> fields;
+    for (Literal& tensor : *results) fields.push_back(NewTensor(std::move(tensor)));
+    value_ = NewTuple(std::move(fields));
+    return absl::OkStatus();
+  }
+
+  absl::Status CallOpOnValues(const ops::OpDef& op, const ir::Attrs& attrs, std::span<Handle> operands) {
     std::vector<Value> args;
     for (const Handle& operand : operands) {
       RVM_ASSIGN_OR_RETURN(Value arg, ToValue(operand));
       args.push_back(std::move(arg));
     }
-    absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, args);
-    if (!result.ok()) return std::move(result).status();
-    if (result->kind() == ValueKind::kTensor) {
-      value_ = NewTensor(result->tensor());
+    RVM_ASSIGN_OR_RETURN(Value result, ops::EvaluateOp(op, attrs, args));
+    if (result.kind() == ValueKind::kTensor) {
+      value_ = NewTensor(result.tensor());
       return absl::OkStatus();
     }
     std::vector<Handle> fields;
-    for (const Value& field : result->fields()) fields.push_back(NewTensor(field.tensor()));
+    for (const Value& field : result.fields()) fields.push_back(NewTensor(field.tensor()));
     value_ = NewTuple(std::move(fields));
     return absl::OkStatus();
   }
 
   // An operator that went through a variable has its default attributes.
-  absl::Status CallOpValue(const ops::OpDef& op, const std::vector<Handle>& operands) {
+  absl::Status CallOpValue(const ops::OpDef& op, std::span<Handle> operands) {
     auto [it, is_new] = default_attrs_.try_emplace(&op);
     if (is_new) {
       diagnostics::SourceMap sources;
@@ -366,17 +442,18 @@ class Evaluator {
         continue;
       }
       if (pattern->kind == ir::PatternKind::kConstructor && handle->constructor != pattern->constructor) return false;
+      if (pattern->kind == ir::PatternKind::kLiteral && !(handle->tensor == *pattern->literal)) return false;
       for (size_t i = 0; i < pattern->fields.size(); ++i) stack.emplace_back(pattern->fields[i], handle->fields[i]);
     }
     return true;
   }
 
   absl::Status Lookup(const ir::Var* var) {
-    auto it = activations_.back().vars.find(var);
-    if (it == activations_.back().vars.end()) {
+    auto it = slots_.find(var);
+    if (it == slots_.end()) {
       return absl::FailedPreconditionError(absl::StrCat("the free variable `%", var->name, "` has no value"));
     }
-    value_ = it->second;
+    value_ = frames_[activations_.back().base + it->second];
     return absl::OkStatus();
   }
 
@@ -386,7 +463,7 @@ class Evaluator {
       std::string mismatch = TensorMismatch(handle->tensor, *type, dims);
       if (!mismatch.empty()) return absl::InvalidArgumentError(absl::StrCat("`%", var->name, "`: ", mismatch));
     }
-    activations_.back().vars[var] = std::move(handle);
+    Slot(var) = std::move(handle);
     return absl::OkStatus();
   }
 
@@ -403,37 +480,43 @@ class Evaluator {
     closure->function = function;
     closure->name = name;
     closure->self = self;
-    if (is_global) return closure;
-    const FunctionFacts& facts = Facts(function);
-    closure->captured = &facts.captured;
-    auto& vars = activations_.back().vars;
-    for (const ir::Var* var : facts.captured) {
+    closure->facts = &Facts(function, is_global);
+    for (const ir::Var* var : closure->facts->captured) {
       // A let variable is not bound yet where its own function captures it.
-      auto it = vars.find(var);
-      closure->fields.push_back(it == vars.end() || var == self ? Handle() : it->second);
+      closure->fields.push_back(var == self ? Handle() : Slot(var));
     }
     return closure;
   }
 
-  const FunctionFacts& Facts(const ir::Function* function) {
-    std::unique_ptr<FunctionFacts>& facts = facts_[function];
-    if (facts != nullptr) return *facts;
-    facts = std::make_unique<FunctionFacts>();
-    facts->captured = analysis::FreeVars(function);
+  const FunctionFacts& Facts(const ir::Function* function, bool is_global) {
+    FunctionFacts& facts = facts_.at(function);
+    if (!known_.insert(function).second) return facts;
+    if (!is_global) {
+      facts.captured = analysis::FreeVars(function);
+      std::erase_if(facts.captured, [&](const ir::Var* var) { return !slots_.contains(var); });
+    }
     const auto* type = ir::DynCast<ir::FuncType>(function->type);
-    facts->check_result = type != nullptr && type->result->type_kind == ir::TypeKind::kTensor &&
-                          !ir::TypesEqual(type->result, function->body->type);
-    return *facts;
+    facts.check_result = type != nullptr && type->result->type_kind == ir::TypeKind::kTensor &&
+                         !ir::TypesEqual(type->result, function->body->type);
+    return facts;
   }
+
+  // Of a variable that the program binds, in the latest activation.
+  Handle& Slot(const ir::Var* var) { return frames_[activations_.back().base + slots_.at(var)]; }
 
   const ir::Module& module_;
   const EvaluateOptions& options_;
   RefCells refs_;  // dies after all that holds references
   absl::flat_hash_map<std::string_view, const ir::GlobalFunction*> globals_;
-  absl::flat_hash_map<const ir::Function*, std::unique_ptr<FunctionFacts>> facts_;
+  absl::flat_hash_map<const ir::Var*, uint32_t> slots_;
+  absl::node_hash_map<const ir::Function*, FunctionFacts> facts_;
+  absl::flat_hash_set<const ir::Function*> known_;  // whose facts are complete
   absl::flat_hash_map<const ops::OpDef*, std::unique_ptr<ir::Attrs>> default_attrs_;
+  absl::flat_hash_map<const ir::Attrs*, OpCall> op_calls_;  // by the attributes of the place
+  absl::flat_hash_map<const Expr*, Handle> constants_;      // of constants and global functions
   std::vector<Continuation> continuations_;
   std::vector<Activation> activations_;
+  std::vector<Handle> frames_;  // the slots of all activations
   std::vector<Handle> operands_;
   const Expr* expr_ = nullptr;
   Handle value_;

@@ -16,6 +16,13 @@ enum class ObjectKind : uint8_t { kTensor, kTuple, kAdt, kRef, kClosure, kOp, kC
 
 struct Object;
 
+// What calls of a function need to know of it.
+struct FunctionFacts {
+  uint32_t frame_slots = 0;        // of an activation
+  std::vector<ir::Var*> captured;  // by a closure of it
+  bool check_result = false;
+};
+
 // One count of an object, or null.
 class Handle {
  public:
@@ -48,14 +55,14 @@ struct Object {
 
   ObjectKind kind;
   int64_t count = 1;
-  Literal tensor;                                   // kTensor
-  std::vector<Handle> fields;                       // kTuple, kAdt; kRef: one; kClosure: captured values
-  const ir::Constructor* constructor = nullptr;     // kAdt, kConstructor
-  const ir::Function* function = nullptr;           // kClosure
-  const std::vector<ir::Var*>* captured = nullptr;  // kClosure: what `fields` are the values of
-  const ir::Var* self = nullptr;                    // kClosure: the let variable it is bound to, if any
-  std::string_view name;                            // kClosure
-  const ops::OpDef* op = nullptr;                   // kOp
+  Literal tensor;                                // kTensor
+  std::vector<Handle> fields;                    // kTuple, kAdt; kRef: one; kClosure: captured values
+  const ir::Constructor* constructor = nullptr;  // kAdt, kConstructor
+  const ir::Function* function = nullptr;        // kClosure
+  const FunctionFacts* facts = nullptr;          // kClosure: `fields` are the values of `facts->captured`
+  const ir::Var* self = nullptr;                 // kClosure: the let variable it is bound to, if any
+  std::string_view name;                         // kClosure
+  const ops::OpDef* op = nullptr;                // kOp
   // kRef: neighbours in the list of all reference cells, through which cycles are cut.
   Object* next = nullptr;
   Object* previous = nullptr;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/text/names.h"
 
 namespace rvm::text {
 namespace {
@@ -93,14 +94,9 @@ class Lexer {
   void Next() {
     size_t begin = at_;
     char c = text_[at_];
-    if (IsIdentStart(c)) {
-      size_t end = at_;
-      while (IsIdent(At(end))) ++end;
-      return Add(TokenKind::kIdent, begin, end);
-    }
+    if (IsIdentStart(c)) return Add(TokenKind::kIdent, begin, EndOfName(begin));
     if ((c == '%' || c == '@') && IsIdent(At(at_ + 1))) {
-      size_t end = at_ + 1;
-      while (IsIdent(At(end))) ++end;
+      size_t end = EndOfName(at_ + 1);
       Add(c == '%' ? TokenKind::kLocal : TokenKind::kGlobal, begin, end);
       tokens_.back().text.remove_prefix(1);
       return;
@@ -123,6 +119,15 @@ class Lexer {
         SpanOf(begin, end), DiagnosticKind::kBadCharacter,
         absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`", HintFor(c)));
     at_ = end;
+  }
+
+  // A name of the Prelude with its prefix, as in `prelude.List`, is one word.
+  size_t EndOfName(size_t at) const {
+    if (text_.substr(at).starts_with(kPreludePrefix) && IsIdent(At(at + kPreludePrefix.size()))) {
+      at += kPreludePrefix.size();
+    }
+    while (IsIdent(At(at))) ++at;
+    return at;
   }
 
   void Number() {

@@ -1,47 +1,47 @@
-// The metadata section that ends a text of the predecessor: `#[metadata]`, then a JSON graph of
-// nodes, with tensors in base64 (MetadataConstant names one).
-//
-//   {"root": 1,
-//    "nodes": [{"type_key": ""},
-//              {"type_key": "Map", "keys": ["relay.Constant"], "data": [2]},
-//              {"type_key": "Array", "data": [3]},
-//              {"type_key": "relay.Constant", "attrs": {"data": "0", ...}}],
-//    "b64ndarrays": ["..."], ...}
-//
-// A tensor is, little-endian: u64 0xDD5E40F096B4A13F, u64 0, i32 device type (1: host), i32 device, i32 rank,
-// u8 code, u8 bits, u16 lanes, i64 extents[rank], i64 bytes, the elements.
+// The metadata section that ends a text of the predecessor: `#[metadata]`, then an object graph (object_graph.h) whose
+// root maps kinds of objects to arrays of them. The text refers to one as `meta[kind][index]`.
 #ifndef RVM_COMPILER_TEXT_METADATA_H_
 #define RVM_COMPILER_TEXT_METADATA_H_
 
 #include <optional>
-#include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "base/json.h"
 #include "base/literal.h"
 #include "compiler/diagnostics/diagnostics.h"
+#include "compiler/text/attribute_node.h"
+#include "compiler/text/object_graph.h"
 
 namespace rvm::text {
 
-class Metadata {
- public:
-  // The section's JSON. kInvalidArgument says what of the above it is not.
-  static absl::StatusOr<Metadata> Parse(std::string_view json);
+// `meta[relay.Constant][0]`
+struct MetaReference {
+  std::string kind;
+  int64_t index = 0;
+  ir::Span span;
 
-  // The tensor of `meta[key][index]`, at `span`; nullopt after an error was reported.
-  std::optional<Literal> Constant(std::string_view key, int64_t index, ir::Span span,
-                                  diagnostics::Diagnostics& diagnostics) const;
-
- private:
-  // The node that `value` (a number, or a number in a string) is the index of; null if none.
-  const JsonValue* Node(const JsonValue* value) const;
-
-  JsonValue root_;
+  std::string ToString() const;
 };
 
-// The tensor that `bytes` are, in the form above.
-absl::StatusOr<Literal> DecodeTensor(std::span<const std::byte> bytes);
+// Each function gives nullopt after it has reported an error.
+class Metadata {
+ public:
+  // The section's JSON. kInvalidArgument says what is wrong with it.
+  static absl::StatusOr<Metadata> Parse(std::string_view json);
+
+  std::optional<Literal> Constant(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;
+  // The value of one attribute.
+  std::optional<ir::AttrValue> Value(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;
+  // All attributes of a call of `op`.
+  std::optional<ir::Attrs> Attributes(const MetaReference& reference, const ops::OpDef& op,
+                                      diagnostics::Diagnostics& diagnostics) const;
+
+ private:
+  std::optional<NodeId> Find(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;
+
+  ObjectGraph graph_;
+};
 
 }  // namespace rvm::text
 

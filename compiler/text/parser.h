@@ -7,9 +7,9 @@
 
 namespace rvm::text {
 
-// Adds the definitions of `source` to `module`, and those of the Prelude (compiler/prelude) that it
-// mentions and does not define. A source without `def` is an expression and
-// becomes `@main`. False if errors were reported; several are, one per definition.
+// The source is Relay text or a module in the predecessor's JSON (saved_module.h). Adds the definitions of `source` to
+// `module`, and those of the Prelude (compiler/prelude) that it mentions and does not define. A source without `def` is
+// an expression and becomes `@main`. False if errors were reported; several are, one per definition.
 bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::text

@@ -4,6 +4,7 @@
 // statement may have several errors. After an error of the grammar reading goes on behind the
 // statement's `;`, or with the next definition.
 
+#include <algorithm>
 #include <span>
 
 #include "absl/strings/ascii.h"
@@ -35,6 +36,9 @@ struct Habit {
   std::string_view text;
   std::string_view hint;
 };
+constexpr std::string_view kGradients =
+    "gradients are not there yet: `grad(@f)`, a function that returns the result of `@f` and its derivatives, is "
+    "planned";
 constexpr Habit kHabitsBehindExpressions[] = {
     {"[",
      "brackets do not index: `take(%x, 0, axis=0)` is an element of a tensor, `strided_slice(%x, begin=[0], end=[2])` "
@@ -46,13 +50,59 @@ constexpr Habit kHabitsBehindExpressions[] = {
     {"or", "`logical_or(%a, %b)` is true where one is"},
 };
 constexpr Habit kHabitsAsExpressions[] = {
-    {"[", "a list is `Cons(1, Cons(2, Nil))`, a tensor `Constant([1, 2], (2), int32)`, a tuple `(1, 2)`"},
     {"for", "a loop is a function that calls itself"},
     {"while", "a loop is a function that calls itself"},
     {"return", "a block gives its last expression"},
     {"not", "`logical_not(%a)` is true where the other is not"},
     {"lambda", "`fn (%x) { %x + 1 }` is a function without a name"},
+    {"grad", kGradients},
+    {"gradient", kGradients},
+    {"gradients", kGradients},
 };
+
+// Names of other languages, and the same here.
+struct Synonym {
+  std::string_view other;
+  std::string_view name;
+};
+constexpr Synonym kOperatorSynonyms[] = {
+    {"true", "True"},
+    {"false", "False"},
+    {"pow", "power"},
+    {"matmul", "nn.matmul"},
+    {"max_pool", "nn.max_pool2d"},
+    {"neg", "negative"},
+    {"arange_like", "arange"},
+    {"conv", "nn.conv2d"},
+    {"linear", "nn.dense"},
+    {"len", "@length"},
+};
+constexpr Synonym kTypeSynonyms[] = {
+    {"float", "float32"}, {"double", "float64"}, {"half", "float16"},  {"int", "int32"},    {"long", "int64"},
+    {"short", "int16"},   {"char", "int8"},      {"byte", "uint8"},    {"uint", "uint32"},  {"boolean", "bool"},
+    {"Int", "int32"},     {"Bool", "bool"},      {"Float", "float32"}, {"Maybe", "Option"},
+};
+
+std::string_view FindSynonym(std::span<const Synonym> synonyms, std::string_view name,
+                             std::span<const std::string_view> known) {
+  for (const Synonym& synonym : synonyms) {
+    bool exists = synonym.other == name && std::find(known.begin(), known.end(), synonym.name) != known.end();
+    if (exists) return synonym.name;
+  }
+  return "";
+}
+
+std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+// `nn.relu` for `relu` and `vision.relu`: a name that differs in its namespace alone. Of several the first.
+std::string_view FindInOtherNamespace(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view found;
+  for (std::string_view candidate : known) {
+    bool fits = candidate != name && LastPart(candidate) == LastPart(name);
+    if (fits && (found.empty() || candidate < found)) found = candidate;
+  }
+  return found;
+}
 
 void AddHint(diagnostics::Diagnostic& diagnostic, std::span<const Habit> habits, std::string_view saw) {
   for (const Habit& habit : habits) {
@@ -131,6 +181,10 @@ void Parser::UnendedStatement() {
   auto& diagnostic = Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
                            absl::StrCat("saw ", Saw(), "; expected `;` before it"));
   AddHint(diagnostic, kHabitsBehindExpressions, Peek().text);
+  // `%x %2`
+  bool is_remainder =
+      Peek().kind == TokenKind::kLocal && absl::ascii_isdigit(static_cast<unsigned char>(Peek().text[0]));
+  if (is_remainder) diagnostic.AddNote({}, "the remainder is `mod(%a, %b)`");
 }
 
 void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what, ir::Span first) {
@@ -140,7 +194,15 @@ void Parser::Duplicate(ir::Span span, DiagnosticKind kind, std::string_view what
 
 void Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what, std::string_view name,
                      std::vector<std::string_view> known) {
-  std::string_view near = NearestName(name, known);
+  std::string_view bare = name.starts_with('%') || name.starts_with('@') ? name.substr(1) : name;
+  std::string_view near;
+  if (kind == DiagnosticKind::kUnknownOperator) near = FindSynonym(kOperatorSynonyms, name, known);
+  if (kind == DiagnosticKind::kUnknownType || kind == DiagnosticKind::kUnknownDType) {
+    near = FindSynonym(kTypeSynonyms, name, known);
+  }
+  if (near.empty()) near = FindInOtherNamespace(name, known);
+  // Every other name of one letter is as near.
+  if (near.empty() && bare.size() > 1) near = NearestName(name, known);
   auto& diagnostic = Error(span, kind,
                            absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
                                         near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
@@ -156,23 +218,21 @@ void Parser::UnknownVariable(const Token& name) {
   }
   std::vector<std::string> shown;
   for (const ir::Var* var : scope_) shown.push_back("%" + var->name);
-  for (const auto& [global, span] : globals_) {
-    if (global == text) shown.push_back("@" + global);
-  }
+  if (names_.FindFunction(name.text) != nullptr) shown.push_back(absl::StrCat("@", text));
   std::vector<std::string_view> known(shown.begin(), shown.end());
   Unknown(name.span, DiagnosticKind::kUnknownVariable, "variable", absl::StrCat("%", text), std::move(known));
 }
 
 void Parser::UnknownFunction(const Token& name) {
   std::vector<std::string> shown;
-  for (const auto& [global, span] : globals_) shown.push_back("@" + global);
+  for (std::string_view function : names_.Functions()) shown.push_back(absl::StrCat("@", Abseil(function)));
   std::vector<std::string_view> known(shown.begin(), shown.end());
   Unknown(name.span, DiagnosticKind::kUnknownFunction, "function", absl::StrCat("@", Abseil(name.text)),
           std::move(known));
 }
 
 bool Parser::ReportKind(const Token& name, ir::Kind expected) {
-  bool is_adt = adts_.contains(Abseil(name.text));
+  bool is_adt = names_.FindType(name.text) != nullptr;
   bool is_relation = !is_adt && ops::FindOp(name.text) == nullptr && ops::FindRelation(name.text) != nullptr;
   if (!is_adt && !is_relation) return false;
   Error(name.span, DiagnosticKind::kKindMismatch,
@@ -185,23 +245,44 @@ bool Parser::ReportKind(const Token& name, ir::Kind expected) {
 void Parser::UnknownType(const Token& name) {
   if (ReportKind(name, ir::Kind::kType)) return;
   std::vector<std::string_view> known = DTypeNames();
-  for (const auto& [adt, def] : adts_) known.push_back(adt);
+  for (std::string_view type : names_.Types()) known.push_back(type);
   for (const ir::TypeParam* param : type_params_) known.push_back(param->name);
   known.push_back("Tensor");
   Unknown(name.span, DiagnosticKind::kUnknownType, "type", name.text, std::move(known));
+  // What it is applied to says nothing without it.
+  if (!PeekIs("[") && !PeekIs("<")) return;
+  uint32_t depth = depths_[at_];
+  bool is_bracket = PeekIs("[");
+  do Take();
+  while (Peek().kind != TokenKind::kEnd && (is_bracket ? depths_[at_] > depth : !PeekIs(">")));
+  Take();
 }
 
 void Parser::UnknownConstructor(ir::Span span, std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const auto& [constructor, def] : constructors_) known.push_back(constructor);
-  Unknown(span, DiagnosticKind::kUnknownConstructor, "constructor", name, std::move(known));
+  Unknown(span, DiagnosticKind::kUnknownConstructor, "constructor", name, names_.Constructors());
+}
+
+void Parser::AmbiguousConstructor(const Token& name, const std::vector<ir::Constructor*>& candidates) {
+  std::string types, spellings;
+  for (const ir::Constructor* constructor : candidates) {
+    absl::StrAppend(&types, types.empty() ? "`" : " and of `", constructor->adt->name, "`");
+    absl::StrAppend(&spellings, spellings.empty() ? "`" : " or `", constructor->adt->name, ".", constructor->name, "`");
+  }
+  auto& diagnostic =
+      Error(name.span, DiagnosticKind::kAmbiguousConstructor,
+            absl::StrCat("`", Abseil(name.text), "` is a constructor of ", types, "; write ", spellings));
+  for (const ir::Constructor* constructor : candidates) {
+    diagnostic.AddNote(constructor->span, absl::StrCat("it is a constructor of `", constructor->adt->name, "` here"));
+  }
 }
 
 void Parser::UnknownWord(ir::Span span, std::string_view name) {
   if (absl::ascii_isupper(static_cast<unsigned char>(name[0]))) return UnknownConstructor(span, name);
   std::vector<std::string_view> known;
   for (const ops::OpDef* op : ops::AllOps()) known.push_back(op->name);
-  for (const auto& [global, at] : globals_) known.push_back(global);
+  known.push_back("True");
+  known.push_back("False");
+  for (std::string_view function : names_.Functions()) known.push_back(function);
   Unknown(span, DiagnosticKind::kUnknownOperator, "operator", name, std::move(known));
 }
 

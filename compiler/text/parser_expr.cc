@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/text/graph_bindings.h"
 #include "compiler/text/parser_state.h"
 
 namespace rvm::text {
@@ -50,7 +51,15 @@ ir::Expr* Parser::ParseSequence() {
   PopTo(depth);
   if (!ok) return nullptr;
   for (size_t i = bindings.size(); i-- > 0;) {
-    result = arena_.New<ir::Let>(bindings[i].var, bindings[i].value, result, bindings[i].span);
+    const Binding& binding = bindings[i];
+    if (binding.pattern == nullptr) {
+      result = arena_.New<ir::Let>(binding.var, binding.value, result, binding.span);
+      continue;
+    }
+    std::vector<ir::Clause> clauses = {{binding.pattern, result, binding.span}};
+    auto* match = arena_.New<ir::Match>(binding.value, std::move(clauses), true, binding.span);
+    match->is_let = true;
+    result = match;
   }
   return result;
 }
@@ -76,10 +85,14 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
     return true;
   }
   bool is_wildcard = PeekIs("_");
+  bool is_constructor = Peek().kind == TokenKind::kIdent && !is_wildcard &&
+                        (PeekIs("(", 1) || PeekIs(".", 1) || !names_.FindConstructors(Peek().text).empty());
+  bool is_pattern = PeekIs("(") || PeekIs("[") || is_constructor;
+  if (is_pattern) return ParseLetPattern(begin, bindings);
   if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
     return Unexpected("a variable like `%x`", DiagnosticKind::kMissingName) != nullptr;
   }
-  Token name = Take();
+  Token name = TakeName(/*is_bound_here=*/is_let);
   ir::Var* var = NewVar(name, nullptr);
   bool has_type = !is_let || !Accept(":") || (var->annotation = ParseType()) != nullptr;
   bool is_recursive = IsFunctionKeyword(Peek(PeekIs("=") ? 1 : 0)) && !is_wildcard;
@@ -87,7 +100,29 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
   ir::Expr* value = has_type && Expect("=") ? ParseExpr() : nullptr;
   if (!is_recursive && !is_wildcard) Push(var);
   if (value == nullptr) return false;
+  if (IsGraphVar(var)) graph_vars_[var->name] = var;
   bindings.push_back({var, value, From(begin)});
+  return EndStatement(is_let);
+}
+
+// `let (%a, %b) = e`, behind its `let`.
+bool Parser::ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings) {
+  ir::Pattern* pattern = ParsePattern();
+  if (pattern == nullptr || !Expect("=")) return false;
+  ir::Expr* value = ParseExpr();
+  if (!BindPattern(*pattern) || value == nullptr) return false;
+  // `(%x)` is `%x`.
+  bool is_var = pattern->kind == ir::PatternKind::kVar;
+  if (pattern->kind == ir::PatternKind::kWildcard) {
+    bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), value, From(begin)});
+    return EndStatement(true);
+  }
+  bindings.push_back({is_var ? pattern->var : nullptr, value, From(begin), is_var ? nullptr : pattern});
+  return EndStatement(true);
+}
+
+// The `;` behind a binding; false if an error was reported.
+bool Parser::EndStatement(bool is_let) {
   if (Accept(";")) {
     if (!AtSequenceEnd()) return true;
     Unexpected("an expression behind `;`, the value of the sequence", DiagnosticKind::kMissingResult);
@@ -192,6 +227,10 @@ ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_
       if (!ParseAttrs(attrs, open)) return nullptr;
       continue;
     }
+    if (AtMetaAttrs()) {
+      if (!ParseMetaAttrs(*callee, attrs) || !Separator(")", open)) return nullptr;
+      continue;
+    }
     if (!attrs.empty()) return Unexpected("an attribute or `)`", DiagnosticKind::kPositionalAfterAttribute);
     ir::Expr* arg = ParseExpr();
     if (arg == nullptr) return nullptr;
@@ -203,73 +242,62 @@ ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_
   return call;
 }
 
-// `name=value, name=value`, as far as they go.
-bool Parser::ParseAttrs(ir::Attrs& attrs, ir::Span open) {
-  while (AtAttr()) {
-    Token name = Take();
-    Take();
-    ir::AttrValue value;
-    if (!ParseAttrValue(value)) return false;
-    for (const ir::Attr& other : attrs.entries()) {
-      if (other.name != name.text) continue;
-      Error(name.span, DiagnosticKind::kDuplicateAttribute, absl::StrCat("attribute `", other.name, "` is given twice"))
-          .AddNote(other.span, "it is given here first");
-    }
-    attrs.Set(std::string(name.text), std::move(value), From(name.span));
-    if (!Separator(")", open)) return false;
-  }
-  return true;
-}
-
 ir::Expr* Parser::ParseAtom() {
   const Token& token = Peek();
   switch (token.kind) {
     case TokenKind::kNumber: return ParseNumber(Take(), false);
-    case TokenKind::kLocal: {
-      Token name = Take();
-      ir::Var* var = FindVar(name.text);
-      if (var == nullptr) {
-        UnknownVariable(name);
-        return ErrorExpr(name.span);
-      }
-      return arena_.New<ir::VarExpr>(var, name.span);
-    }
+    case TokenKind::kLocal: return MarkedVar(TakeName(/*is_bound_here=*/false));
     case TokenKind::kGlobal: {
       Token name = Take();
-      if (!globals_.contains(Abseil(name.text))) {
+      const Names::Function* function = names_.FindFunction(name.text);
+      if (function == nullptr) {
         UnknownFunction(name);
         return ErrorExpr(name.span);
       }
-      return arena_.New<ir::GlobalExpr>(std::string(name.text), name.span);
+      return arena_.New<ir::GlobalExpr>(function->name, name.span);
     }
     case TokenKind::kIdent: break;
     default:
       if (PeekIs("(")) return ParseParenthesised();
       if (PeekIs("{")) return ParseBlock();
+      if (PeekIs("[")) return ParseList();
       return Unexpected("an expression", DiagnosticKind::kMissingExpression);
   }
   if (IsFunctionKeyword(token)) return ParseFunctionRest(Take().span);
   if (token.text == "if") return ParseIf();
   if (token.text == "match") return ParseMatch();
-  if (token.text == "meta" && PeekIs("[", 1)) return ParseMeta();
+  if (AtMeta()) return ParseMetaConstant();
   bool is_call = PeekIs("(", 1);
   if (is_call && (token.text == "ref" || token.text == "ref_read" || token.text == "read" || token.text == "ref_write"))
     return ParseRefCall();
-  if (is_call && token.text == "Constant" && !constructors_.contains("Constant")) return ParseConstant();
+  if (is_call && token.text == "Constant" && names_.FindConstructors("Constant").empty()) return ParseConstant();
   return ParseName();
+}
+
+// The use of a variable written with its sign, `%x`.
+ir::Expr* Parser::MarkedVar(const Token& name) {
+  ir::Var* var = FindVar(name.text);
+  if (auto graph = graph_vars_.find(Abseil(name.text)); var == nullptr && graph != graph_vars_.end()) {
+    var = graph->second;
+    used_out_of_scope_.push_back(var);
+  }
+  if (var != nullptr) return arena_.New<ir::VarExpr>(var, name.span);
+  UnknownVariable(name);
+  return ErrorExpr(name.span);
 }
 
 // A constant, constructor or operator.
 ir::Expr* Parser::ParseName() {
+  ir::Span begin = Peek().span;
+  if (const ir::Constructor* constructor = AcceptConstructor()) {
+    return arena_.New<ir::ConstructorExpr>(constructor, From(begin));
+  }
   Token first = Take();
   if (first.text == "True" || first.text == "False") {
     return MakeConstant(Literal::ScalarInt(kBool, first.text == "True"), first.span);
   }
   if (std::optional<Literal> special = SpecialFloat(first.text, false))
     return MakeConstant(*std::move(special), first.span);
-  if (auto found = constructors_.find(Abseil(first.text)); found != constructors_.end()) {
-    return arena_.New<ir::ConstructorExpr>(found->second, first.span);
-  }
   std::string name(first.text);
   while (PeekIs(".") && Peek(1).kind == TokenKind::kIdent) {
     Take();
@@ -278,9 +306,34 @@ ir::Expr* Parser::ParseName() {
   if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
   // The papers write variables and functions without their signs.
   if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
-  if (globals_.contains(name)) return arena_.New<ir::GlobalExpr>(std::move(name), first.span);
+  if (const Names::Function* function = names_.FindFunction(name)) {
+    return arena_.New<ir::GlobalExpr>(function->name, first.span);
+  }
   UnknownWord(From(first.span), name);
   return ErrorExpr(From(first.span));
+}
+
+// `List.Nil`.
+ir::Constructor* Parser::AcceptQualifiedConstructor() {
+  if (!PeekIs(".", 1) || Peek(2).kind != TokenKind::kIdent) return nullptr;
+  const ir::AdtDef* adt = names_.FindType(Peek().text);
+  if (adt == nullptr) return nullptr;
+  for (ir::Constructor* constructor : adt->constructors) {
+    if (constructor->name != Peek(2).text) continue;
+    at_ += 3;
+    return constructor;
+  }
+  return nullptr;
+}
+
+ir::Constructor* Parser::AcceptConstructor() {
+  if (Peek().kind != TokenKind::kIdent) return nullptr;
+  if (ir::Constructor* qualified = AcceptQualifiedConstructor()) return qualified;
+  std::vector<ir::Constructor*> candidates = names_.FindConstructors(Peek().text);
+  if (candidates.empty()) return nullptr;
+  Token name = Take();
+  if (candidates.size() > 1) AmbiguousConstructor(name, candidates);
+  return candidates.front();
 }
 
 // `(e)`, `()`, `(e,)`, `(e, e)`.
@@ -342,113 +395,6 @@ ir::Expr* Parser::ParseIf() {
   return result;
 }
 
-ir::Expr* Parser::ParseMatch() {
-  ir::Span begin = Take().span;
-  bool is_complete = !Accept("?");
-  ir::Expr* value = ParsePostfix();
-  ir::Span open = Peek().span;
-  if (value == nullptr || !Expect("{")) return nullptr;
-  std::vector<ir::Clause> clauses;
-  while (!Accept("}")) {
-    if (Peek().kind == TokenKind::kEnd) return Unclosed("}", open);
-    if (!ParseClause(clauses, open)) return nullptr;
-  }
-  return arena_.New<ir::Match>(value, std::move(clauses), is_complete, From(begin));
-}
-
-// `p => e,`, `case p { e }` or `| p -> e`.
-bool Parser::ParseClause(std::vector<ir::Clause>& clauses, ir::Span open) {
-  ir::Span begin = Peek().span;
-  bool is_case = Accept("case");
-  bool is_bar = !is_case && Accept("|");
-  size_t depth = scope_.size();
-  ir::Pattern* pattern = ParsePattern();
-  if (pattern == nullptr) return false;
-  if (!BindPattern(*pattern)) return false;
-  if (!is_case && !Expect(is_bar ? "->" : "=>", DiagnosticKind::kMissingArrow)) return false;
-  ir::Expr* body = is_case || PeekIs("{") ? ParseBlock() : ParseExpr();
-  PopTo(depth);
-  if (body == nullptr) return false;
-  clauses.push_back({pattern, body, From(begin)});
-  bool ends = Accept(",") || is_case || PeekIs("}") || PeekIs("|") || tokens_[at_ - 1].text == "}";
-  return ends || Separator("}", open);
-}
-
-ir::Pattern* Parser::ParsePattern() {
-  return WithStack([&] { return ParsePatternOnThisStack(); });
-}
-
-ir::Pattern* Parser::ParsePatternOnThisStack() {
-  auto* pattern = arena_.New<ir::Pattern>();
-  pattern->span = Peek().span;
-  if (Accept("_")) return pattern;
-  if (PeekIs("(")) {
-    pattern->kind = ir::PatternKind::kTuple;
-    if (!ParsePatternFields(*pattern)) return nullptr;
-    // `(p)` is p.
-    bool comma = tokens_[at_ - 2].text == ",";
-    return pattern->fields.size() == 1 && !comma ? pattern->fields[0] : pattern;
-  }
-  if (Peek().kind != TokenKind::kLocal && Peek().kind != TokenKind::kIdent) {
-    return Unexpected("a pattern", DiagnosticKind::kMissingPattern);
-  }
-  Token name = Take();
-  auto found = constructors_.find(Abseil(name.text));
-  if (name.kind == TokenKind::kIdent && found != constructors_.end()) {
-    pattern->kind = ir::PatternKind::kConstructor;
-    pattern->constructor = found->second;
-    if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
-    pattern->span = From(name.span);
-    return pattern;
-  }
-  bool names_variable = name.kind == TokenKind::kLocal || (name.text[0] >= 'a' && name.text[0] <= 'z' && !PeekIs("("));
-  if (!names_variable) {
-    UnknownConstructor(name.span, name.text);
-    // Its fields bind variables all the same.
-    if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
-    pattern->kind = ir::PatternKind::kTuple;
-    return pattern;
-  }
-  const ir::Type* annotation = nullptr;
-  if (Accept(":") && (annotation = ParseType()) == nullptr) return nullptr;
-  if (name.text == "_") return pattern;
-  pattern->kind = ir::PatternKind::kVar;
-  pattern->var = NewVar(name, annotation);
-  return pattern;
-}
-
-// The variables of a pattern come into scope, in its order.
-bool Parser::BindPattern(const ir::Pattern& root) {
-  std::vector<const ir::Pattern*> pending = {&root};
-  absl::flat_hash_map<std::string_view, const ir::Var*> bound;
-  while (!pending.empty()) {
-    const ir::Pattern* pattern = pending.back();
-    pending.pop_back();
-    if (ir::Var* var = pattern->var) {
-      auto [first, is_new] = bound.emplace(var->name, var);
-      if (!is_new) {
-        std::string what = absl::StrCat("`%", var->name, "` of this pattern");
-        Duplicate(var->span, DiagnosticKind::kDuplicatePatternVariable, what, first->second->span);
-      }
-      Push(var);
-    }
-    pending.insert(pending.end(), pattern->fields.rbegin(), pattern->fields.rend());
-  }
-  return true;
-}
-
-bool Parser::ParsePatternFields(ir::Pattern& pattern) {
-  ir::Span open = Take().span;
-  while (!Accept(")")) {
-    ir::Pattern* field = ParsePattern();
-    if (field == nullptr) return false;
-    pattern.fields.push_back(field);
-    if (!Separator(")", open)) return false;
-  }
-  pattern.span = From(pattern.span);
-  return true;
-}
-
 // Parameters, then attributes, up to `)`.
 bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
   ir::Span open = Peek().span;
@@ -462,7 +408,8 @@ bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
     if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
       return Unexpected("a parameter like `%x` or `)`", DiagnosticKind::kMissingName) != nullptr;
     }
-    Token name = Take();
+    Token name = TakeName(/*is_bound_here=*/true);
+    if (PeekIs("{") && !SkipParamAttrs()) return false;
     const ir::Type* annotation = nullptr;
     if (Accept(":") && (annotation = ParseType()) == nullptr) return false;
     for (const ir::Var* other : params) {
@@ -522,32 +469,6 @@ ir::Expr* Parser::ParseRefCall() {
   if (name.text == "ref") return arena_.New<ir::RefCreate>(args[0], span);
   if (name.text == "ref_read" || name.text == "read") return arena_.New<ir::RefRead>(args[0], span);
   return arena_.New<ir::RefWrite>(args[0], args[1], span);
-}
-
-// `meta[relay.Constant][0]` is a constant of the metadata section.
-ir::Expr* Parser::ParseMeta() {
-  ir::Span begin = Take().span;
-  ir::Span open = Take().span;
-  std::string key;
-  while (Peek().kind == TokenKind::kIdent || PeekIs(".")) absl::StrAppend(&key, Abseil(Take().text));
-  if (!ExpectClose("]", open)) return nullptr;
-  open = Peek().span;
-  if (!Expect("[")) return nullptr;
-  int64_t index = 0;
-  if (Peek().kind != TokenKind::kNumber || !absl::SimpleAtoi(Abseil(Peek().text), &index)) {
-    return Unexpected("an index", DiagnosticKind::kMissingExpression);
-  }
-  Take();
-  if (!ExpectClose("]", open)) return nullptr;
-  ir::Span span = From(begin);
-  if (!metadata_) {
-    Error(span, DiagnosticKind::kMissingMetadata,
-          "the text has no metadata section that holds this constant; declare the weight with "
-          "`free_var %name: type;` and bind it with `--params`");
-    return ErrorExpr(span);
-  }
-  std::optional<Literal> literal = metadata_->Constant(key, index, span, diagnostics_);
-  return literal ? MakeConstant(*std::move(literal), span) : ErrorExpr(span);
 }
 
 }  // namespace rvm::text

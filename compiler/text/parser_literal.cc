@@ -20,7 +20,7 @@ struct Suffix {
   DataType dtype;
 };
 // Longest first, so that the first that ends a number is its suffix.
-constexpr std::array<Suffix, 14> kSuffixes = {{{"bf16", kBFloat16},
+constexpr std::array<Suffix, 15> kSuffixes = {{{"bf16", kBFloat16},
                                                {"f16", kFloat16},
                                                {"f32", kFloat32},
                                                {"f64", kFloat64},
@@ -32,10 +32,11 @@ constexpr std::array<Suffix, 14> kSuffixes = {{{"bf16", kBFloat16},
                                                {"u64", kUInt64},
                                                {"i8", kInt8},
                                                {"u8", kUInt8},
+                                               {"i", kInt32},
                                                {"f", kFloat32},
                                                {"bf", kBFloat16}}};
 
-std::optional<DataType> TakeSuffix(std::string_view& text) {
+std::optional<DataType> SplitSuffix(std::string_view& text) {
   for (const Suffix& suffix : kSuffixes) {
     if (text.ends_with(suffix.text)) {
       text.remove_suffix(suffix.text.size());
@@ -58,14 +59,14 @@ std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataTyp
 // `1`, `-2i64`, `1.5`, `1e-3f16`. Without a suffix: int32 (int64 where it needs that), float32.
 std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
   std::string_view digits = token.text;
-  std::optional<DataType> suffix = TakeSuffix(digits);
+  std::optional<DataType> suffix = SplitSuffix(digits);
   std::string shown = absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "`");
   size_t letter = digits.find_first_not_of("0123456789.eE+-");
   if (letter == std::string_view::npos && std::isalpha(digits.back())) letter = digits.size() - 1;  // `1e`
   if (letter != std::string_view::npos) {
     Error(token.span, DiagnosticKind::kBadLiteralSuffix,
           absl::StrCat("saw the suffix `", Abseil(token.text.substr(letter)), "` in ", shown,
-                       "; expected none or one of i8 i16 i32 i64 u8 u16 u32 u64 f f16 f32 f64 bf16"));
+                       "; expected none or one of i i8 i16 i32 i64 u8 u16 u32 u64 f f16 f32 f64 bf16"));
     return std::nullopt;
   }
   bool has_fraction = digits.find_first_of(".eE") != std::string_view::npos;
@@ -107,12 +108,48 @@ ir::Expr* Parser::ParseNumber(const Token& token, bool negative) {
   return MakeConstant(*std::move(literal), span);
 }
 
+Parser::ListConstructors Parser::FindListConstructors() const {
+  ListConstructors found;
+  const ir::AdtDef* list = names_.FindType("prelude.List");
+  if (list == nullptr) return found;
+  for (ir::Constructor* constructor : list->constructors) {
+    (constructor->fields.empty() ? found.nil : found.cons) = constructor;
+  }
+  return found;
+}
+
+// `[a, b]` is `Cons(a, Cons(b, Nil))` of the Prelude.
+ir::Expr* Parser::ParseList() {
+  ir::Span begin = Peek().span;
+  auto [cons, nil] = FindListConstructors();
+  if (nil == nullptr) return Unexpected("an expression", DiagnosticKind::kMissingExpression);
+  ir::Span open = Take().span;
+  std::vector<ir::Expr*> elements;
+  while (!Accept("]")) {
+    ir::Expr* element = ParseExpr();
+    if (element == nullptr) return nullptr;
+    elements.push_back(element);
+    if (!Separator("]", open)) return nullptr;
+  }
+  ir::Span whole = From(begin);
+  auto make = [&](const ir::Constructor* constructor, std::vector<ir::Expr*> args, ir::Span span) {
+    return arena_.New<ir::Call>(arena_.New<ir::ConstructorExpr>(constructor, span), std::move(args), ir::Attrs{}, span);
+  };
+  ir::Call* list = make(nil, {}, whole);
+  for (size_t i = elements.size(); i-- > 0;) {
+    ir::Span rest{whole.source, elements[i]->span.begin, whole.end};
+    list = make(cons, {elements[i], list}, i == 0 ? whole : rest);
+  }
+  list->is_list = true;
+  return list;
+}
+
 // `inff`, `nanf64`, `infbf16`.
 std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative) {
   bool is_inf = text.starts_with("inf"), is_nan = text.starts_with("nan");
   if (!is_inf && !is_nan) return std::nullopt;
   std::string_view rest = text.substr(3);
-  std::optional<DataType> dtype = TakeSuffix(rest);
+  std::optional<DataType> dtype = SplitSuffix(rest);
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
   // All NaNs have one text, so a sign before it says nothing.
   if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());
@@ -230,6 +267,7 @@ ir::Expr* Parser::ParseConstant() {
 }
 
 bool Parser::ParseAttrValue(ir::AttrValue& value) {
+  if (AtMeta()) return ParseMetaValue(value);
   if (PeekIs("[") || PeekIs("(")) {
     Token open = Take();
     std::string_view close = open.text == "[" ? "]" : ")";

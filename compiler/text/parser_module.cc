@@ -1,9 +1,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/text/graph_bindings.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
 #include "compiler/text/prelude_loader.h"
+#include "compiler/text/saved_module.h"
 
 namespace rvm::text {
 
@@ -16,6 +18,10 @@ bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "dat
 // Words that begin a definition, so none of them names a type.
 bool IsDefinitionKeyword(std::string_view text) {
   return text == "def" || IsAdtKeyword(text) || text == "extern" || text == "free_var";
+}
+// `int32`, `float32x4`, `Tensor`, ...
+bool IsBuiltInType(std::string_view name) {
+  return ParseDataType(name).has_value() || name == "Tensor" || name == "fn" || name == "fun" || name == "ref";
 }
 bool IsTypeName(const Token& token) { return token.kind == TokenKind::kIdent && !IsDefinitionKeyword(token.text); }
 
@@ -36,6 +42,32 @@ void Parser::PopTo(size_t depth) {
     scope_.pop_back();
   }
 }
+Token Parser::TakeName(bool is_bound_here) {
+  Token name = Take();
+  if (!is_bound_here && !has_marked_names_) return name;
+  size_t longest = 0;  // tokens behind the first
+  const Token* last = &tokens_[at_ - 1];
+  auto text_to = [&](const Token& end) {
+    return std::string_view(name.text.data(),
+                            static_cast<size_t>(end.text.data() + end.text.size() - name.text.data()));
+  };
+  for (size_t length = 0;;) {
+    const Token &mark = Peek(length), &rest = Peek(length + 1);
+    bool joins = mark.span.begin == last->span.end && rest.span.begin == mark.span.end;
+    bool is_number = rest.kind == TokenKind::kNumber;
+    bool is_mark = mark.text == "/" || mark.text == "-" || mark.text == "." || (mark.text == ":" && is_number);
+    if (!joins || !is_mark || (!is_number && rest.kind != TokenKind::kIdent)) break;
+    length += 2;
+    last = &rest;
+    if (is_bound_here || FindVar(text_to(rest)) != nullptr) longest = length;
+  }
+  if (longest == 0) return name;
+  has_marked_names_ = true;
+  at_ += longest;
+  name.text = text_to(tokens_[at_ - 1]);
+  name.span.end = tokens_[at_ - 1].span.end;
+  return name;
+}
 ir::Var* Parser::FindVar(std::string_view name) const {
   auto found = locals_.find(absl::string_view(name.data(), name.size()));
   return found == locals_.end() || found->second.empty() ? nullptr : found->second.back();
@@ -53,19 +85,23 @@ void Parser::FindSources() {
 void Parser::Enter(const Source& source) {
   source_ = source;
   at_ = source.begin;
+  names_.set_in_prelude(source.begin != sources_.front().begin);
 }
 
 // Names first: definitions may refer to later ones.
 void Parser::DeclareAll() {
-  for (const ir::AdtDef* adt : module_.adts) {
-    adts_[adt->name] = const_cast<ir::AdtDef*>(adt);
-    for (ir::Constructor* constructor : adt->constructors) constructors_[constructor->name] = constructor;
+  for (ir::AdtDef* adt : module_.adts) {
+    names_.DefineType(adt->name, adt);
+    for (ir::Constructor* constructor : adt->constructors) names_.DefineConstructor(constructor);
   }
-  for (const ir::GlobalFunction& function : module_.functions) globals_.emplace(function.name, function.span);
+  for (const ir::GlobalFunction& function : module_.functions) names_.DefineFunction(function.name, function.span);
   for (ir::Var* var : module_.free_vars) Push(var);
   for (const Source& source : sources_) {
     Enter(source);
     DeclareSource();
+    if (&source != &sources_.front()) continue;
+    for (const std::string& type : prelude_.shared_types) names_.ShareWithPrelude(type);
+    names_.set_mentioned(std::move(prelude_.mentioned_types));
   }
 }
 
@@ -79,27 +115,30 @@ void Parser::DeclareSource() {
     const Token& name = tokens_[i + 1];
     bool is_def = token.text == "def" && name.kind == TokenKind::kGlobal;
     bool is_adt = IsAdtKeyword(token.text) && IsTypeName(name);
-    if (is_def) {
-      auto [first, is_new] = globals_.emplace(std::string(name.text), name.span);
-      if (!is_new) {
-        std::string what = absl::StrCat("function `@", Abseil(name.text), "`");
-        Duplicate(name.span, DiagnosticKind::kDuplicateFunction, what, first->second);
-      }
-    }
+    if (is_def) DeclareFunction(name);
     if (is_adt) DeclareAdt(name);
   }
 }
 
+void Parser::DeclareFunction(const Token& name) {
+  const Names::Function* first = names_.DefineFunction(name.text, name.span);
+  if (first == nullptr) return;
+  std::string what = absl::StrCat("function `@", Abseil(name.text), "`");
+  Duplicate(name.span, DiagnosticKind::kDuplicateFunction, what, first->span);
+}
+
 void Parser::DeclareAdt(const Token& name) {
-  auto [entry, is_new] = adts_.try_emplace(std::string(name.text), nullptr);
-  if (!is_new) {
-    std::string what = absl::StrCat("type `", Abseil(name.text), "`");
-    return Duplicate(name.span, DiagnosticKind::kDuplicateType, what, entry->second->span);
+  if (IsBuiltInType(name.text)) {
+    Error(name.span, DiagnosticKind::kReservedName,
+          absl::StrCat("`", Abseil(name.text), "` is a type of the language; expected another name"));
   }
   ir::AdtDef* adt = arena_.New<ir::AdtDef>();
-  adt->name = std::string(name.text);
+  adt->name = names_.TypeNameInModule(name.text);
   adt->span = name.span;
-  entry->second = adt;
+  if (const ir::AdtDef* first = names_.DefineType(name.text, adt)) {
+    std::string what = absl::StrCat("type `", Abseil(name.text), "`");
+    return Duplicate(name.span, DiagnosticKind::kDuplicateType, what, first->span);
+  }
   module_.adts.push_back(adt);
   ReadAdtParams(*adt, static_cast<size_t>(&name - tokens_.data()) + 1);
 }
@@ -161,11 +200,11 @@ void Parser::ParseAdt() {
     return;
   }
   Token name = Take();
-  auto found = adts_.find(absl::string_view(name.text.data(), name.text.size()));
+  ir::AdtDef* found = names_.FindType(name.text);
   // Not declared where braces before it do not match, or a duplicate: reported before.
-  auto head = found == adts_.end() ? adt_heads_.end() : adt_heads_.find(found->second);
-  if (head == adt_heads_.end() || found->second->span != name.span) return SkipDefinition();
-  ir::AdtDef& adt = *found->second;
+  auto head = found == nullptr ? adt_heads_.end() : adt_heads_.find(found);
+  if (head == adt_heads_.end() || found->span != name.span) return SkipDefinition();
+  ir::AdtDef& adt = *found;
   adt.is_extern = is_extern;
   at_ = head->second.behind_params;
   size_t outer = type_params_.size();
@@ -184,6 +223,12 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
       return Unexpected("a constructor or `}`", DiagnosticKind::kMissingName) != nullptr;
     }
     Token name = Take();
+    if (IsBuiltInType(name.text)) {
+      Error(name.span, DiagnosticKind::kReservedName,
+            absl::StrCat("`", Abseil(name.text),
+                         "` is a type and no name for a constructor; the fields of a constructor ",
+                         "stand in parentheses, as in `Cons(int32, List[int32])`"));
+    }
     auto* constructor = arena_.New<ir::Constructor>();
     constructor->name = std::string(name.text);
     constructor->span = name.span;
@@ -201,18 +246,19 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
     }
     if (seed) {
       if (!Expect("->", DiagnosticKind::kMissingArrow)) return false;
-      if (Peek().text != adt.name) return Unexpected(absl::StrCat("`", adt.name, "`")) != nullptr;
+      if (names_.FindType(Peek().text) != &adt) return Unexpected(absl::StrCat("`", adt.name, "`")) != nullptr;
       Take();
       if (Accept("[")) {
         while (Peek().kind != TokenKind::kEnd && !Accept("]")) Take();
       }
     }
     Accept(",");
-    auto [first, is_new] = constructors_.try_emplace(constructor->name, constructor);
-    if (!is_new) {
+    for (const ir::Constructor* other : adt.constructors) {
+      if (other->name != constructor->name) continue;
       std::string what = absl::StrCat("constructor `", constructor->name, "`");
-      Duplicate(name.span, DiagnosticKind::kDuplicateConstructor, what, first->second->span);
+      Duplicate(name.span, DiagnosticKind::kDuplicateConstructor, what, other->span);
     }
+    names_.DefineConstructor(constructor);
     adt.constructors.push_back(constructor);
   }
   return true;
@@ -224,7 +270,7 @@ void Parser::ParseFreeVar() {
     Unexpected("a variable like `%w`", DiagnosticKind::kMissingName);
     return SkipDefinition();
   }
-  Token name = Take();
+  Token name = TakeName(/*is_bound_here=*/true);
   const ir::Type* annotation = nullptr;
   if (Accept(":") && (annotation = ParseType()) == nullptr) return SkipDefinition();
   Accept(";");
@@ -247,15 +293,24 @@ void Parser::ParseDef() {
   std::vector<ir::TypeParam*> dims;
   implicit_dims_ = &dims;
   left_.clear();
+  graph_vars_.clear();
   size_t outer = type_params_.size();
   ir::Function* function = ParseFunctionRest(begin);
   type_params_.resize(outer);
   implicit_dims_ = nullptr;
   if (function == nullptr) return SkipDefinition();
+  PlaceGraphVars(*function);
   function->type_params.insert(function->type_params.end(), dims.begin(), dims.end());
   Accept(";");
-  if (module_.FindFunction(name.text) == nullptr)
-    module_.functions.push_back({std::string(name.text), function, name.span});
+  // Of several definitions of a name, which is an error, the first one.
+  const Names::Function* first = names_.FindFunction(name.text);
+  if (first != nullptr && first->span == name.span) module_.functions.push_back({first->name, function, name.span});
+}
+
+// Graph variables that the definition uses outside of the block that binds them get a scope that holds their uses.
+void Parser::PlaceGraphVars(ir::Function& function) {
+  std::vector<ir::Var*> vars = std::exchange(used_out_of_scope_, {});
+  if (!vars.empty()) PlaceGraphBindings(function, vars, diagnostics_);
 }
 
 void Parser::ParseAll() {
@@ -301,20 +356,22 @@ void Parser::ParseMainExpression() {
   }
   ir::Expr* body = ParseSequence();
   if (body == nullptr) return SkipDefinition();
-  if (auto main = globals_.find("main"); main != globals_.end()) {
+  if (const Names::Function* main = names_.FindFunction("main")) {
     Error(From(begin), DiagnosticKind::kExpressionBesideMain,
           "an expression stands beside a definition of `@main`; expected one of them")
-        .AddNote(main->second, "`@main` is defined here");
+        .AddNote(main->span, "`@main` is defined here");
     return;
   }
   auto* main = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::vector<ir::Var*>{}, nullptr, body,
                                         From(begin));
-  globals_.emplace("main", From(begin));
+  PlaceGraphVars(*main);
+  names_.DefineFunction("main", From(begin));
   module_.functions.push_back({"main", main, From(begin)});
 }
 
 bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   int before = diagnostics.errors();
+  if (IsSavedModule(diagnostics.sources().text(source))) return ReadSavedModule(source, module, diagnostics);
   std::vector<Token> tokens = Lex(source, diagnostics);
   std::optional<Metadata> metadata;
   if (tokens.size() > 1 && tokens[tokens.size() - 2].kind == TokenKind::kMetadata) {
@@ -329,11 +386,12 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
     }
     tokens.erase(tokens.end() - 2);
   }
-  if (std::string prelude = NeededPrelude(tokens, module); !prelude.empty()) {
-    std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", std::move(prelude)), diagnostics);
+  NeededPrelude prelude = FindNeededPrelude(tokens, module);
+  if (!prelude.text.empty()) {
+    std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", prelude.text), diagnostics);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  Parser(std::move(tokens), std::move(metadata), module, diagnostics).ParseAll();
+  Parser(std::move(tokens), std::move(metadata), std::move(prelude), module, diagnostics).ParseAll();
   return diagnostics.errors() == before;
 }
 

@@ -14,6 +14,8 @@
 #include "compiler/ir/module.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/metadata.h"
+#include "compiler/text/names.h"
+#include "compiler/text/prelude_loader.h"
 
 namespace rvm::text {
 
@@ -22,11 +24,13 @@ std::vector<std::string_view> DTypeNames();
 
 class Parser {
  public:
-  // The tokens of one or more sources, each with its end: their definitions may mention each other.
-  Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, ir::Module& module,
+  // The tokens of one or more sources, each with its end: their definitions may mention each other. The first is the
+  // program, the others are the Prelude.
+  Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, NeededPrelude prelude, ir::Module& module,
          diagnostics::Diagnostics& diagnostics)
       : tokens_(std::move(tokens)),
         metadata_(std::move(metadata)),
+        prelude_(std::move(prelude)),
         module_(module),
         arena_(*module.arena),
         diagnostics_(diagnostics) {
@@ -41,6 +45,7 @@ class Parser {
     ir::Var* var;
     ir::Expr* value;
     ir::Span span;
+    ir::Pattern* pattern = nullptr;  // of `let (%a, %b) = e`; then `var` is null
   };
 
   // Tokens of one source, from `begin`; that at `end` is its kEnd.
@@ -54,6 +59,7 @@ class Parser {
   void Enter(const Source& source);
   void DeclareAll();
   void DeclareSource();
+  void DeclareFunction(const Token& name);
   void ParseDefinition(bool adts);
   void DeclareAdt(const Token& name);
   void ParseMainExpression();
@@ -63,6 +69,7 @@ class Parser {
   void ParseAdt();
   void ParseDef();
   void ParseFreeVar();
+  void PlaceGraphVars(ir::Function& function);
   bool ParseConstructors(ir::AdtDef& adt);
 
   // ---- parser_type.cc
@@ -75,6 +82,7 @@ class Parser {
   std::optional<Dim> ParseDim();
   std::optional<Dim> ParseDimProduct();
   std::optional<Dim> ParseDimAtom();
+  Dim NamedDim(const std::string& name, ir::Span span);
   bool ParseDType(ir::DTypeTerm& dtype);
   bool ParseTypeArg(ir::Kind expected, ir::TypeArg& arg);
   bool ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam* const> params,
@@ -93,13 +101,13 @@ class Parser {
   ir::Expr* ParsePostfix();
   ir::Expr* ParseAtom();
   ir::Expr* ParseName();
+  // The constructor that `Nil` or `List.Nil` refers to, its tokens taken; null if the next tokens name none. Reports a
+  // name that several types have, and takes the first.
+  ir::Constructor* AcceptConstructor();
+  ir::Constructor* AcceptQualifiedConstructor();
   ir::Expr* ParseIf();
-  ir::Expr* ParseMatch();
-  bool ParseClause(std::vector<ir::Clause>& clauses, ir::Span open);
-  bool BindPattern(const ir::Pattern& root);
-  ir::Pattern* ParsePattern();
-  ir::Pattern* ParsePatternOnThisStack();
-  bool ParsePatternFields(ir::Pattern& pattern);
+  bool ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings);
+  bool EndStatement(bool is_let);
   bool ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs);
   ir::Function* ParseFunctionRest(ir::Span begin);  // behind `fn` or `def @f`
   ir::Expr* ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args);
@@ -110,19 +118,49 @@ class Parser {
   ir::Expr* ParseParenthesised();
   ir::Expr* ParseBlock();  // `{ ... }`
   ir::Expr* ParseRefCall();
-  ir::Expr* ParseMeta();
+  ir::Expr* MarkedVar(const Token& name);
   bool LooksLikeTypeArgs() const;
+
+  // ---- parser_meta.cc: attributes and references to the metadata section
+  bool AtMeta() const { return PeekIs("meta") && PeekIs("[", 1); }
+  std::optional<MetaReference> ParseMetaReference();
+  ir::Expr* ParseMetaConstant();
+  const Metadata* MetadataFor(const MetaReference& reference);
+  bool AtMetaAttrs() const;
+  bool ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs);
+  bool ParseMetaValue(ir::AttrValue& value);
+  // Tokens of the name, `relay.reshape_only`, of the attribute that begins here; 0 if none does.
+  size_t AttrNameLength() const;
+  bool AtAttr() const { return AttrNameLength() > 0; }
   bool ParseAttrs(ir::Attrs& attrs, ir::Span open);
-  bool AtAttr() const { return Peek().kind == TokenKind::kIdent && PeekIs("=", 1); }
+  bool SkipParamAttrs();  // `{virtual_device=meta[VirtualDevice][0]}`
+
+  // ---- parser_pattern.cc
+  ir::Expr* ParseMatch();
+  bool ParseClause(std::vector<ir::Clause>& clauses, ir::Span open);
+  bool BindPattern(const ir::Pattern& root);
+  ir::Pattern* ParsePattern();
+  ir::Pattern* ParsePatternOnThisStack();
+  ir::Pattern* ParseListPattern();
+  bool ParsePatternFields(ir::Pattern& pattern);
+  bool AtLiteralPattern() const;
+  ir::Pattern* ParseLiteralPattern();
 
   // ---- parser_literal.cc
   ir::Expr* ParseNumber(const Token& token, bool negative);
+  ir::Expr* ParseList();  // `[a, b]`
+  // The constructors of the Prelude's list; null if it was not read.
+  struct ListConstructors {
+    ir::Constructor* cons = nullptr;
+    ir::Constructor* nil = nullptr;
+  };
+  ListConstructors FindListConstructors() const;
   ir::Expr* ParseConstant();  // `Constant(...)`
   bool ParseElements(std::vector<Literal>& values, Shape& lengths);
   std::optional<Literal> ParseElement();
   ir::Expr* MakeConstant(Literal literal, ir::Span span) { return arena_.New<ir::Constant>(std::move(literal), span); }
   std::optional<Literal> ScalarOf(const Token& token, bool negative);
-  std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
+  static std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
   bool ParseAttrValue(ir::AttrValue& value);
   std::optional<std::string> Unquote(const Token& token);
 
@@ -146,6 +184,7 @@ class Parser {
   void UnknownFunction(const Token& name);
   void UnknownWord(ir::Span span, std::string_view name);  // an operator or constructor
   void UnknownConstructor(ir::Span span, std::string_view name);
+  void AmbiguousConstructor(const Token& name, const std::vector<ir::Constructor*>& candidates);
   // Reports a name that is known, but of a kind that no type parameter has: of a type definition or of a relation.
   bool ReportKind(const Token& name, ir::Kind expected);
   void UnknownType(const Token& name);
@@ -179,6 +218,9 @@ class Parser {
   }
 
   // ---- names
+  // The variable name at this position. Names may contain marks, as in `%block1/conv-1/bias:0`. At a binding the
+  // longest possible name is taken; at a use, the longest that is in scope.
+  Token TakeName(bool is_bound_here);
   ir::Var* NewVar(const Token& token, const ir::Type* annotation);
   void Push(ir::Var* var);
   void PopTo(size_t depth);
@@ -187,6 +229,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::vector<uint32_t> depths_;  // of brackets, around each token
   std::optional<Metadata> metadata_;
+  NeededPrelude prelude_;
   ir::Module& module_;
   ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
@@ -196,19 +239,20 @@ class Parser {
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;
   absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope
+  absl::flat_hash_map<std::string, ir::Var*> graph_vars_;  // the same, those of graph bindings
+  std::vector<ir::Var*> used_out_of_scope_;                // among them
+  bool has_marked_names_ = false;
   std::vector<ir::TypeParam*> type_params_;
   absl::flat_hash_set<const ir::TypeParam*> declared_types_;  // those declared as `A: Type`
   // Dim names not in scope become parameters of the definition being read.
   std::vector<ir::TypeParam*>* implicit_dims_ = nullptr;
-  absl::flat_hash_map<std::string, ir::Span> globals_;
-  absl::flat_hash_map<std::string, ir::AdtDef*> adts_;
+  Names names_;
   struct AdtHead {
     size_t behind_params = 0;  // the token there
     std::vector<ir::TypeParam*> params;
   };
   absl::flat_hash_map<const ir::AdtDef*, AdtHead> adt_heads_;
   absl::flat_hash_map<size_t, size_t> adt_ends_;  // of those that were read, from their first token: that behind them
-  absl::flat_hash_map<std::string, ir::Constructor*> constructors_;
 };
 
 }  // namespace rvm::text

@@ -215,31 +215,44 @@ std::optional<Dim> Parser::ParseDimAtom() {
   if (negative || Peek().kind == TokenKind::kNumber) {
     if (negative) Take();
     Token token = Take();
-    std::string digits = absl::StrCat(negative ? "-" : "", absl::string_view(token.text.data(), token.text.size()));
+    std::string_view number = token.text;
+    for (std::string_view suffix : {"i64", "i32", "i"}) {  // the predecessor prints the dtype of an extent
+      if (number.ends_with(suffix)) number.remove_suffix(suffix.size());
+    }
+    std::string digits = absl::StrCat(negative ? "-" : "", absl::string_view(number.data(), number.size()));
     int64_t value = 0;
     if (absl::SimpleAtoi(digits, &value)) return Dim(value);
     Error(token.span, DiagnosticKind::kBadExtent,
           absl::StrCat("saw the extent `", digits, "`; expected an integer from 0 to 2^63 - 1"));
     return Dim::Hole(0);
   }
+  if (AtMeta()) {
+    std::optional<MetaReference> reference = ParseMetaReference();
+    if (!reference) return std::nullopt;
+    // One object is one extent, whatever it is called. An expression of them is an extent that nothing names.
+    bool is_var = reference->kind == "tir.Var" || reference->kind == "tir.SizeVar";
+    return is_var ? NamedDim(reference->ToString(), reference->span) : Dim::Any();
+  }
   if (Peek().kind == TokenKind::kIdent) {
     Token name = Take();
-    ir::TypeParam* param = FindTypeParam(name.text);
-    if (param == nullptr && implicit_dims_ != nullptr) {
-      param = arena_.New<ir::TypeParam>(arena_.NextId(), std::string(name.text), ir::Kind::kShapeVar, name.span);
-      implicit_dims_->push_back(param);
-    }
-    if (param == nullptr) {
-      Error(name.span, DiagnosticKind::kUnknownDim,
-            absl::StrCat("no dim is named `", absl::string_view(name.text.data(), name.text.size()),
-                         "` here; use `?` or declare it"));
-      return Dim::Hole(0);
-    }
-    UseAs(param, ir::Kind::kShapeVar);
-    return Dim::Var(param->id, param->name);
+    return NamedDim(std::string(name.text), name.span);
   }
   Unexpected("an extent: a number, a name or `?`");
   return std::nullopt;
+}
+
+Dim Parser::NamedDim(const std::string& name, ir::Span span) {
+  ir::TypeParam* param = FindTypeParam(name);
+  if (param == nullptr && implicit_dims_ != nullptr) {
+    param = arena_.New<ir::TypeParam>(arena_.NextId(), name, ir::Kind::kShapeVar, span);
+    implicit_dims_->push_back(param);
+  }
+  if (param == nullptr) {
+    Error(span, DiagnosticKind::kUnknownDim, absl::StrCat("no dim is named `", name, "` here; use `?` or declare it"));
+    return Dim::Hole(0);
+  }
+  UseAs(param, ir::Kind::kShapeVar);
+  return Dim::Var(param->id, param->name);
 }
 
 bool Parser::ParseDType(ir::DTypeTerm& dtype) {
@@ -298,18 +311,18 @@ bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam
 const ir::Type* Parser::ParseNamedType() {
   Token name = Take();
   if (ir::TypeParam* param = FindTypeParam(name.text)) return arena_.New<ir::ParamType>(param);
-  if (auto found = adts_.find(absl::string_view(name.text.data(), name.text.size())); found != adts_.end()) {
+  if (const ir::AdtDef* adt = names_.FindType(name.text)) {
     std::vector<ir::TypeArg> args;
     std::string_view close = PeekIs("[") ? "]" : PeekIs("<") ? ">" : "";
-    if (!close.empty() && !ParseTypeArgs(close, found->second->type_params, args)) return nullptr;
-    if (args.size() != found->second->type_params.size()) {
+    if (!close.empty() && !ParseTypeArgs(close, adt->type_params, args)) return nullptr;
+    if (args.size() != adt->type_params.size()) {
       Error(From(name.span), DiagnosticKind::kWrongNumberOfTypeArguments,
-            absl::StrCat("type `", found->second->name, "` is given ", args.size(), " type argument",
-                         args.size() == 1 ? "" : "s", "; expected ", found->second->type_params.size()))
-          .AddNote(found->second->span, absl::StrCat("`", found->second->name, "` is defined here"));
+            absl::StrCat("type `", adt->name, "` is given ", args.size(), " type argument", args.size() == 1 ? "" : "s",
+                         "; expected ", adt->type_params.size()))
+          .AddNote(adt->span, absl::StrCat("`", adt->name, "` is defined here"));
       return arena_.New<ir::HoleType>(int64_t{0});
     }
-    return arena_.New<ir::AdtType>(found->second, std::move(args));
+    return arena_.New<ir::AdtType>(adt, std::move(args));
   }
   if (std::optional<DataType> dtype = ParseDataType(name.text)) return ir::MakeScalarType(arena_, *dtype);
   UnknownType(name);
@@ -322,6 +335,12 @@ bool Parser::ParseConstraints(std::vector<ir::TypeConstraint>& constraints) {
     if (Peek().kind != TokenKind::kIdent) return Unexpected("a relation", DiagnosticKind::kMissingName) != nullptr;
     Token name = Take();
     ir::TypeConstraint constraint{std::string(name.text), {}, name.span, {}};
+    while (PeekIs(".") && Peek(1).kind == TokenKind::kIdent) {
+      Take();
+      absl::StrAppend(&constraint.relation, ".", absl::string_view(Peek().text.data(), Peek().text.size()));
+      Take();
+    }
+    constraint.span = From(name.span);
     if (PeekIs("(")) {
       ir::Span open = Take().span;
       while (!Accept(")")) {

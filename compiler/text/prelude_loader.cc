@@ -1,12 +1,15 @@
 #include "compiler/text/prelude_loader.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/prelude/prelude.h"
+#include "compiler/text/names.h"
 
 namespace rvm::text {
 namespace {
@@ -16,13 +19,22 @@ std::string NameOf(const Token& token) {
   return absl::StrCat(token.kind == TokenKind::kGlobal ? "@" : "",
                       absl::string_view(token.text.data(), token.text.size()));
 }
+// Whether `name` had the prefix of the Prelude's names.
+bool StripPreludePrefix(std::string& name) {
+  size_t at = name.starts_with("@") ? 1 : 0;
+  bool has_prefix = name.compare(at, kPreludePrefix.size(), kPreludePrefix) == 0;
+  if (has_prefix) name.erase(at, kPreludePrefix.size());
+  return has_prefix;
+}
 bool IsName(const Token& token) { return token.kind == TokenKind::kGlobal || token.kind == TokenKind::kIdent; }
 
 // A definition of the Prelude: its text, what it defines and what it mentions.
 struct Definition {
   std::string_view text;
+  uint32_t line = 0;  // of prelude.relay
   std::vector<std::string> defines;
   std::vector<std::string> mentions;
+  std::string shape;  // of a type: ShapeOfType
 };
 
 struct Index {
@@ -31,8 +43,39 @@ struct Index {
   absl::flat_hash_map<std::string, size_t> by_name;
 };
 
+bool IsClosing(const Token& token) {
+  return token.kind == TokenKind::kPunct && (token.text == "}" || token.text == ")" || token.text == "]");
+}
 bool StartsDefinition(const Token& token) {
   return token.kind == TokenKind::kIdent && (token.text == "def" || token.text == "type");
+}
+
+// The definition of a type behind its name, from `at` on, as text in which parameters are numbered and constructors
+// sorted: equal for two definitions of one name that define the same.
+std::string ShapeOfType(std::span<const Token> tokens, size_t at) {
+  absl::flat_hash_map<std::string_view, int> params;
+  std::vector<std::string> parts = {""};  // the parameters, then the constructors
+  bool in_params = tokens[at].text == "[";
+  int depth = 0;
+  for (; tokens[at].kind != TokenKind::kEnd; ++at) {
+    std::string_view text = tokens[at].text;
+    if (text == "{" || text == "(" || text == "[") ++depth;
+    if (IsClosing(tokens[at])) --depth;
+    if (depth == 0 && text == "}") break;
+    bool is_name = tokens[at].kind == TokenKind::kIdent;
+    if (in_params && is_name) params.try_emplace(text, params.size());
+    if (text == "]") in_params = false;
+    bool is_constructor = depth == 1 && is_name && !in_params;
+    if (is_constructor) parts.emplace_back();
+    bool is_needless = text == "," && (depth == 1 || IsClosing(tokens[at + 1]));
+    auto param = params.find(text);
+    if (param != params.end() && !is_constructor)
+      absl::StrAppend(&parts.back(), "#", param->second, " ");
+    else if (!is_needless)
+      absl::StrAppend(&parts.back(), absl::string_view(text.data(), text.size()), " ");
+  }
+  std::sort(parts.begin() + 1, parts.end());
+  return absl::StrJoin(parts, "; ");
 }
 
 Index MakeIndex() {
@@ -48,6 +91,7 @@ Index MakeIndex() {
     bool is_type = tokens[at].text == "type";
     size_t begin = at++;
     definition.defines.push_back(NameOf(tokens[at]));
+    if (is_type) definition.shape = ShapeOfType(tokens, at + 1);
     int depth = 0;
     for (; tokens[at].kind != TokenKind::kEnd && !StartsDefinition(tokens[at]); ++at) {
       const Token& token = tokens[at];
@@ -61,6 +105,7 @@ Index MakeIndex() {
     }
     size_t from = tokens[begin].span.begin, to = tokens[at - 1].span.end;
     definition.text = text.substr(from, to - from);
+    definition.line = sources.Locate(tokens[begin].span.source, tokens[begin].span.begin).line;
     for (const std::string& name : definition.defines) index.by_name.try_emplace(name, index.definitions.size());
     index.definitions.push_back(std::move(definition));
   }
@@ -72,13 +117,19 @@ const Index& PreludeIndex() {
   return index;
 }
 
-// Names that the tokens define: behind `def`, `type` and `data`, and constructors.
-absl::flat_hash_set<std::string> DefinedNames(std::span<const Token> tokens, const ir::Module& module) {
-  absl::flat_hash_set<std::string> names;
-  for (const ir::GlobalFunction& function : module.functions) names.insert("@" + function.name);
+// What a program defines itself.
+struct OwnDefinitions {
+  absl::flat_hash_set<std::string> names;  // of functions and types
+  absl::flat_hash_set<std::string> constructors;
+  absl::flat_hash_map<std::string, std::string> shapes;  // of types
+};
+
+OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const ir::Module& module) {
+  OwnDefinitions own;
+  for (const ir::GlobalFunction& function : module.functions) own.names.insert("@" + function.name);
   for (const ir::AdtDef* adt : module.adts) {
-    names.insert(adt->name);
-    for (const ir::Constructor* constructor : adt->constructors) names.insert(constructor->name);
+    own.names.insert(adt->name);
+    for (const ir::Constructor* constructor : adt->constructors) own.constructors.insert(constructor->name);
   }
   int depth = 0;
   bool in_type = false;
@@ -89,12 +140,26 @@ absl::flat_hash_set<std::string> DefinedNames(std::span<const Token> tokens, con
     bool is_keyword = depth == 0 && token.kind == TokenKind::kIdent;
     if (is_keyword && (token.text == "def" || token.text == "type" || token.text == "data")) {
       in_type = token.text != "def";
-      names.insert(NameOf(tokens[i + 1]));
+      own.names.insert(NameOf(tokens[i + 1]));
+      if (in_type && i + 2 < tokens.size()) own.shapes.try_emplace(NameOf(tokens[i + 1]), ShapeOfType(tokens, i + 2));
     } else if (in_type && depth == 1 && token.kind == TokenKind::kIdent) {
-      names.insert(NameOf(token));
+      own.constructors.insert(NameOf(token));
     }
   }
-  return names;
+  return own;
+}
+
+// Whether the program's type `name` is the Prelude's: defined alike, of types that are the Prelude's, too.
+bool IsShared(const Index& index, const OwnDefinitions& own, const std::string& name) {
+  auto found = index.by_name.find(name);
+  auto shape = own.shapes.find(name);
+  if (found == index.by_name.end() || shape == own.shapes.end()) return false;
+  const Definition& definition = index.definitions[found->second];
+  if (definition.defines.front() != name || definition.shape != shape->second) return false;
+  for (const std::string& mention : definition.mentions) {
+    if (mention != name && own.names.contains(mention) && !IsShared(index, own, mention)) return false;
+  }
+  return true;
 }
 
 // Of each token: does it stand for or in the value of an attribute, as in `axis=None` and `axes=[None, 1]`?
@@ -108,55 +173,88 @@ std::vector<bool> AttributeValues(std::span<const Token> tokens) {
                           (tokens[i - 3].text == "(" || tokens[i - 3].text == ",");
     is_value[i] = is_behind_name || (!brackets.empty() && brackets.back());
     if (token.kind != TokenKind::kPunct) continue;
-    if (token.text == "(" || token.text == "[" || token.text == "{") brackets.push_back(is_value[i]);
+    // `Constant([1, 2], ..)` lists numbers as attributes do.
+    bool is_constant = token.text == "(" && i > 0 && tokens[i - 1].text == "Constant";
+    if (token.text == "(" || token.text == "[" || token.text == "{") brackets.push_back(is_value[i] || is_constant);
     bool closes = token.text == ")" || token.text == "]" || token.text == "}";
     if (closes && !brackets.empty()) brackets.pop_back();
   }
   return is_value;
 }
 
+// Whether a `[` behind `before` begins a list, not type parameters or arguments.
+bool MayBeginList(const Token& before) {
+  if (before.kind == TokenKind::kIdent) return before.text == "match" || before.text == "case" || before.text == "let";
+  return before.kind == TokenKind::kPunct && !IsClosing(before);
+}
+
 }  // namespace
 
-std::string NeededPrelude(std::span<const Token> tokens, const ir::Module& module) {
+NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module& module) {
   const Index& index = PreludeIndex();
-  absl::flat_hash_set<std::string> known = DefinedNames(tokens, module);
+  OwnDefinitions own = FindOwnDefinitions(tokens, module);
+  NeededPrelude result;
+  absl::flat_hash_set<std::string> provided;  // definitions of the Prelude that the program has
+  for (const std::string& name : own.names) {
+    if (IsShared(index, own, name)) result.shared_types.push_back(name);
+    std::string qualified = name.starts_with("@") ? "@" : "";
+    absl::StrAppend(&qualified, absl::string_view(kPreludePrefix.data(), kPreludePrefix.size()),
+                    name.substr(qualified.size()));
+    if (own.names.contains(qualified)) provided.insert(name);
+  }
+  provided.insert(result.shared_types.begin(), result.shared_types.end());
+
   std::set<size_t> needed;  // in the Prelude's order
   std::vector<size_t> work;
-  auto need = [&](const std::string& name) {
-    auto found = index.by_name.find(name);
-    if (found == index.by_name.end() || known.contains(name)) return;
-    const Definition& definition = index.definitions[found->second];
-    // What it defines is known from here on, so a second type with these constructors stays out.
-    known.insert(definition.defines.begin(), definition.defines.end());
-    if (needed.insert(found->second).second) work.push_back(found->second);
+  auto need = [&](size_t definition) {
+    if (provided.contains(index.definitions[definition].defines.front())) return;
+    if (needed.insert(definition).second) work.push_back(definition);
   };
+  absl::flat_hash_set<std::string> constructors = own.constructors;
   std::vector<bool> is_value = AttributeValues(tokens);
   // Types before constructors: `Optional` decides whose `Some` is meant.
   for (bool types : {true, false}) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (!IsName(tokens[i])) continue;
-      // `name=` is an attribute and `a.b` an operator, none of ours.
-      bool is_other = i + 1 < tokens.size() && (tokens[i + 1].text == "=" || tokens[i + 1].text == ".");
-      if (is_other || (i > 0 && tokens[i - 1].text == ".")) continue;
-      // `None` is an attribute's value, too.
-      if (is_value[i]) continue;
       std::string name = NameOf(tokens[i]);
+      bool is_qualified = StripPreludePrefix(name);
       auto found = index.by_name.find(name);
       if (found == index.by_name.end()) continue;
-      if (!types || index.definitions[found->second].defines.front() == name) need(name);
+      const Definition& definition = index.definitions[found->second];
+      bool is_constructor = definition.defines.front() != name;
+      bool is_own = !is_constructor && !is_qualified && own.names.contains(name);
+      if (is_constructor == types || is_own) continue;
+      // `name=` is an attribute, `a.b` an operator, and `None` may be the value of an attribute.
+      bool is_attribute = i + 1 < tokens.size() && tokens[i + 1].text == "=";
+      bool is_behind_dot = i > 0 && tokens[i - 1].text == ".";
+      if (is_attribute || is_behind_dot || is_value[i]) continue;
+      if (is_constructor && constructors.contains(name)) continue;
+      if (types) constructors.insert(definition.defines.begin() + 1, definition.defines.end());
+      if (types && tokens[i].kind == TokenKind::kIdent) result.mentioned_types.insert(name);
+      need(found->second);
     }
   }
-  while (!work.empty()) {
-    size_t definition = work.back();
-    work.pop_back();
-    for (const std::string& name : index.definitions[definition].mentions) need(name);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    bool is_list = tokens[i].kind == TokenKind::kPunct && tokens[i].text == "[" && !is_value[i] &&
+                   (i == 0 || MayBeginList(tokens[i - 1]));
+    if (is_list) need(index.by_name.at("List"));
   }
-  std::string text;
+  while (!work.empty()) {
+    const Definition& definition = index.definitions[work.back()];
+    work.pop_back();
+    for (const std::string& name : definition.mentions) {
+      if (auto found = index.by_name.find(name); found != index.by_name.end()) need(found->second);
+    }
+  }
+  // Each on its own line of prelude.relay, for messages.
+  uint32_t line = 1;
   for (size_t definition : needed) {
     std::string_view part = index.definitions[definition].text;
-    absl::StrAppend(&text, absl::string_view(part.data(), part.size()), "\n");
+    result.text.append(index.definitions[definition].line - line, '\n');
+    absl::StrAppend(&result.text, absl::string_view(part.data(), part.size()));
+    line = index.definitions[definition].line + static_cast<uint32_t>(std::count(part.begin(), part.end(), '\n'));
   }
-  return text;
+  return result;
 }
 
 }  // namespace rvm::text

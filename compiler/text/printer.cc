@@ -1,8 +1,6 @@
 #include "compiler/text/printer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,6 +12,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/parser.h"
+#include "compiler/text/saved_module.h"
 
 namespace rvm::text {
 namespace {
@@ -27,25 +26,13 @@ int InfixPrecedence(std::string_view infix) {
 }
 constexpr int kPostfix = 7;       // tighter than any operator
 constexpr size_t kMaxLine = 110;  // columns before parameters go on lines of their own
+constexpr int kMaxIndent = 40;    // deeper blocks stay there: the text is linear in the program
+constexpr std::string_view kMetadataMark = "#[metadata]";
 
-// The shortest text that reads back as the same double.
 bool IsInfix(const ir::Expr* expr, std::string_view infix) {
   const auto* call = ir::DynCast<ir::Call>(expr);
   const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee);
   return op != nullptr && op->op->infix == infix && call->args.size() == 2;
-}
-
-std::string DoubleToString(double value) {
-  if (std::isnan(value)) return "nanf";
-  if (std::isinf(value)) return value > 0 ? "inff" : "-inff";
-  char text[32];
-  for (int precision = 1; precision <= 17; ++precision) {
-    std::snprintf(text, sizeof text, "%.*g", precision, value);
-    if (std::strtod(text, nullptr) == value) break;
-  }
-  std::string result = text;
-  if (result.find_first_of(".e") == std::string::npos) result += ".0";
-  return result;
 }
 
 // Whether `literal` is so many times one number that it is better written as that.
@@ -57,25 +44,20 @@ bool IsFilled(const Literal& literal) {
   return std::memcmp(data, data + element, static_cast<size_t>(literal.bytes()) - element) == 0;
 }
 
-std::string AttrToString(const ir::AttrValue& value) {
-  if (value.is_none()) return "None";
-  if (const bool* b = value.AsBool()) return *b ? "True" : "False";
-  if (const int64_t* i = value.AsInt()) return absl::StrCat(*i);
-  if (const double* d = value.AsDouble()) return DoubleToString(*d);
-  if (const std::string* s = value.AsString()) return ir::QuoteString(*s);
-  std::string result = "[";
-  for (const ir::AttrValue& element : *value.AsList()) {
-    absl::StrAppend(&result, result.size() > 1 ? ", " : "", AttrToString(element));
-  }
-  return result + "]";
-}
+// The predecessor's comments with inferred types and source locations.
+bool IsTypeNote(std::string_view comment) { return comment.starts_with("/* ty=") || comment.starts_with("/* span="); }
 
 class Printer {
  public:
-  // `source`: prints only what stands in it; 0: everything.
-  explicit Printer(uint32_t source, std::vector<Comment> comments) : source_(source), comments_(std::move(comments)) {}
+  Printer() = default;
+  // Prints only the definitions of `source`, whose text is `text`.
+  Printer(uint32_t source, std::string_view text, std::vector<Comment> comments)
+      : source_(source), text_(text), comments_(std::move(comments)) {
+    std::erase_if(comments_, [](const Comment& comment) { return IsTypeNote(comment.text); });
+  }
 
   std::string Print(const ir::Module& module) {
+    FindSharedNames(module);
     out_ = "#[version = \"0.0.5\"]\n";
     for (const ir::AdtDef* adt : module.adts) {
       if (IsWanted(adt->span)) PrintAdt(*adt);
@@ -94,6 +76,7 @@ class Printer {
       out_ += "\n";
     }
     FlushComments({0, UINT32_MAX, UINT32_MAX});
+    if (prints_metadata_) absl::StrAppend(&out_, "\n", Abseil(text_.substr(text_.find(kMetadataMark))));
     return std::move(out_);
   }
 
@@ -106,11 +89,15 @@ class Printer {
   bool IsWanted(ir::Span span) const { return source_ == 0 || span.source == source_; }
 
   // ---- layout
-  void NewLine() { absl::StrAppend(&out_, "\n", std::string(static_cast<size_t>(indent_) * 2, ' ')); }
-  // Comments that stand before `span` go on lines of their own here.
+  void NewLine() {
+    absl::StrAppend(&out_, "\n", std::string(static_cast<size_t>(std::min(indent_, kMaxIndent)) * 2, ' '));
+  }
+  // Prints the comments that precede `span`, each on a line of its own.
   void FlushComments(ir::Span span) {
     while (next_comment_ < comments_.size() && comments_[next_comment_].span.begin < span.begin) {
-      absl::StrAppend(&out_, Abseil(comments_[next_comment_++].text));
+      std::string_view text = comments_[next_comment_++].text;
+      // The predecessor knows no `# ...`.
+      absl::StrAppend(&out_, text[0] == '#' ? "//" : "", Abseil(text[0] == '#' ? text.substr(1) : text));
       NewLine();
     }
   }
@@ -134,12 +121,34 @@ class Printer {
     }
     return it->second;
   }
+  // Constructor names that need their type's name before them: several types have one of that name, and it is not that
+  // of the only such type of the text itself, which comes first.
+  void FindSharedNames(const ir::Module& module) {
+    absl::flat_hash_map<std::string_view, std::vector<const ir::Constructor*>> by_name;
+    for (const ir::AdtDef* adt : module.adts) {
+      for (const ir::Constructor* constructor : adt->constructors) by_name[constructor->name].push_back(constructor);
+    }
+    for (auto& [name, all] : by_name) {
+      if (all.size() == 1) continue;
+      auto is_own = [&](const ir::Constructor* constructor) { return IsWanted(constructor->adt->span); };
+      bool own_comes_first = std::count_if(all.begin(), all.end(), is_own) == 1;
+      for (const ir::Constructor* constructor : all) {
+        if (!own_comes_first || !is_own(constructor)) qualified_.insert(constructor);
+      }
+    }
+  }
+  std::string NameOf(const ir::Constructor& constructor) const {
+    return qualified_.contains(&constructor) ? absl::StrCat(constructor.adt->name, ".", constructor.name)
+                                             : constructor.name;
+  }
+
   static std::string Annotation(const ir::Type* type) {
     return type == nullptr ? "" : absl::StrCat(": ", ir::TypeToString(type));
   }
   static std::string TypeParams(const std::vector<const ir::TypeParam*>& params) {
     std::string result;
     for (const ir::TypeParam* param : params) {
+      if (IsMeta(param->name)) continue;  // declared by its uses
       absl::StrAppend(&result, result.empty() ? "[" : ", ", param->name);
       if (param->kind != ir::Kind::kType) absl::StrAppend(&result, ": ", Abseil(ir::KindName(param->kind)));
     }
@@ -170,9 +179,27 @@ class Printer {
     out_ += "\n";
   }
 
+  // References to the metadata section are printed as they were written.
+  static bool IsMeta(std::string_view text) { return text.starts_with("meta["); }
+  // The text at `span` where it refers to the metadata section, else "".
+  std::string_view MetaText(ir::Span span) {
+    if (source_ == 0 || span.source != source_ || span.end > text_.size() || span.begin >= span.end) return "";
+    std::string_view text = text_.substr(span.begin, span.end - span.begin);
+    if (text.find("meta[") == std::string_view::npos) return "";
+    prints_metadata_ |= text_.find(kMetadataMark) != std::string_view::npos;
+    return text;
+  }
+
   void PrintAttrs(const ir::Attrs& attrs, bool after_items) {
+    ir::Span last;
     for (const ir::Attr& attr : attrs.entries()) {
-      absl::StrAppend(&out_, after_items ? ", " : "", attr.name, "=", AttrToString(attr.value));
+      std::string_view meta = MetaText(attr.span);
+      // Attributes of one object of the metadata section have one place.
+      if (!meta.empty() && attr.span.begin == last.begin && attr.span.end == last.end) continue;
+      last = attr.span;
+      absl::StrAppend(&out_, after_items ? ", " : "");
+      meta.empty() ? absl::StrAppend(&out_, attr.name, "=", attr.value.ToString())
+                   : absl::StrAppend(&out_, Abseil(meta));
       after_items = true;
     }
   }
@@ -228,15 +255,32 @@ class Printer {
     out_ += "}";
   }
 
+  // `let %x = e; ..` or `let (%a, %b) = e; ..`.
+  static bool IsStatement(const ir::Expr* expr) {
+    const auto* match = ir::DynCast<ir::Match>(expr);
+    return expr->expr_kind == ir::ExprKind::kLet || (match != nullptr && match->is_let);
+  }
+
   void PrintSequence(const ir::Expr* expr) {
-    while (const auto* let = ir::DynCast<ir::Let>(expr)) {
-      FlushComments(let->span);
+    while (IsStatement(expr)) {
+      FlushComments(expr->span);
+      const auto* let = ir::DynCast<ir::Let>(expr);
+      if (let == nullptr) {
+        const auto& match = *ir::Cast<ir::Match>(expr);
+        out_ += "let ";
+        PrintPattern(*match.clauses[0].pattern);
+        out_ += " = ";
+        PrintExpr(match.value);
+        out_ += ";";
+        NewLine();
+        expr = match.clauses[0].body;
+        continue;
+      }
       bool is_graph = !let->var->name.empty() && let->var->name[0] >= '0' && let->var->name[0] <= '9';
-      bool is_function = let->value->expr_kind == ir::ExprKind::kFunction;
       if (let->var->name == "_" && let->var->annotation == nullptr) {
-        PrintExpr(let->value);
+        PrintStatement(let->value);
       } else {
-        bool bare = is_graph && let->var->annotation == nullptr && !is_function;
+        bool bare = is_graph && let->var->annotation == nullptr;
         absl::StrAppend(&out_, bare ? "" : "let ", "%", NameOf(let->var), Annotation(let->var->annotation), " = ");
         PrintExpr(let->value);
       }
@@ -245,32 +289,50 @@ class Printer {
       expr = let->body;
     }
     FlushComments(expr->span);
-    PrintExpr(expr);
+    PrintStatement(expr);
+  }
+
+  // At a place where a block or a `match` needs no parentheses.
+  void PrintStatement(const ir::Expr* expr) {
+    WithStack([&] { PrintExprHere(expr, 0); });
   }
 
   void PrintExpr(const ir::Expr* expr, int precedence = 0) {
+    bool parens = expr->expr_kind == ir::ExprKind::kLet || expr->expr_kind == ir::ExprKind::kMatch;
+    out_ += parens ? "(" : "";
     WithStack([&] { PrintExprHere(expr, precedence); });
+    out_ += parens ? ")" : "";
   }
 
   void PrintExprHere(const ir::Expr* expr, int precedence) {
     switch (expr->expr_kind) {
-      case ir::ExprKind::kConstant: return PrintConstant(ir::Cast<ir::Constant>(expr)->literal, precedence);
+      case ir::ExprKind::kConstant:
+        if (std::string_view meta = MetaText(expr->span); !meta.empty()) {
+          out_ += meta;
+          return;
+        }
+        return PrintConstant(ir::Cast<ir::Constant>(expr)->literal, precedence);
       case ir::ExprKind::kVar: absl::StrAppend(&out_, "%", NameOf(ir::Cast<ir::VarExpr>(expr)->var)); return;
       case ir::ExprKind::kGlobal: absl::StrAppend(&out_, "@", ir::Cast<ir::GlobalExpr>(expr)->name); return;
       case ir::ExprKind::kOp: out_ += ir::Cast<ir::OpExpr>(expr)->op->name; return;
-      case ir::ExprKind::kConstructor: out_ += ir::Cast<ir::ConstructorExpr>(expr)->constructor->name; return;
+      case ir::ExprKind::kConstructor: out_ += NameOf(*ir::Cast<ir::ConstructorExpr>(expr)->constructor); return;
       case ir::ExprKind::kTuple: return PrintTuple(ir::Cast<ir::Tuple>(expr)->fields);
       case ir::ExprKind::kProject: {
         const auto* project = ir::Cast<ir::Project>(expr);
-        PrintExpr(project->tuple, kPostfix);
-        absl::StrAppend(&out_, ".", project->index);
+        // The predecessor projects from a variable or from parentheses, once.
+        bool parens = project->tuple->expr_kind != ir::ExprKind::kVar;
+        out_ += parens ? "(" : "";
+        PrintStatement(project->tuple);
+        absl::StrAppend(&out_, parens ? ")." : ".", project->index);
         return;
       }
       case ir::ExprKind::kFunction: out_ += "fn "; return PrintSignatureAndBody(*ir::Cast<ir::Function>(expr));
       case ir::ExprKind::kCall: return PrintCall(*ir::Cast<ir::Call>(expr), precedence);
       case ir::ExprKind::kLet: return PrintBlock(expr);
-      case ir::ExprKind::kIf: return PrintIf(expr);
-      case ir::ExprKind::kMatch: return PrintMatch(*ir::Cast<ir::Match>(expr));
+      case ir::ExprKind::kIf: return PrintIf(*ir::Cast<ir::If>(expr));
+      case ir::ExprKind::kMatch:
+        if (IsStatement(expr)) return PrintBlock(expr);
+        return PrintMatch(*ir::Cast<ir::Match>(expr));
       case ir::ExprKind::kRefCreate: return PrintKeywordCall("ref", {ir::Cast<ir::RefCreate>(expr)->value});
       case ir::ExprKind::kRefRead: return PrintKeywordCall("ref_read", {ir::Cast<ir::RefRead>(expr)->ref});
       case ir::ExprKind::kRefWrite: {
@@ -327,6 +389,7 @@ class Printer {
       if (own < precedence) out_ += ")";
       return;
     }
+    if (call.is_list && PrintList(call)) return;
     PrintExpr(call.callee, kPostfix);
     if (!call.explicit_type_args.empty()) {
       out_ += "<";
@@ -344,16 +407,27 @@ class Printer {
     out_ += ")";
   }
 
-  void PrintIf(const ir::Expr* expr) {
-    while (const auto* branch = ir::DynCast<ir::If>(expr)) {
-      out_ += "if (";
-      PrintExpr(branch->condition);
-      out_ += ") ";
-      PrintBlock(branch->then_branch);
-      out_ += " else ";
-      expr = branch->else_branch;
+  // `[a, b]`, of constructors; false where passes made something else of it.
+  bool PrintList(const ir::Call& list) {
+    std::vector<const ir::Expr*> elements;
+    const ir::Call* rest = &list;
+    for (; rest != nullptr && rest->args.size() == 2; rest = ir::DynCast<ir::Call>(rest->args[1])) {
+      elements.push_back(rest->args[0]);
     }
-    PrintBlock(expr);
+    if (rest == nullptr || !rest->args.empty()) return false;
+    out_ += "[";
+    List(elements, [&](const ir::Expr* element) { PrintExpr(element); });
+    out_ += "]";
+    return true;
+  }
+
+  void PrintIf(const ir::If& branch) {
+    out_ += "if (";
+    PrintExpr(branch.condition);
+    out_ += ") ";
+    PrintBlock(branch.then_branch);
+    out_ += " else ";
+    PrintBlock(branch.else_branch);
   }
 
   void PrintMatch(const ir::Match& match) {
@@ -366,35 +440,12 @@ class Printer {
       FlushComments(clause.span);
       PrintPattern(*clause.pattern);
       out_ += " => ";
-      PrintClauseBody(clause.body);
+      PrintStatement(clause.body);
       out_ += ",";
     }
     --indent_;
     NewLine();
     out_ += "}";
-  }
-
-  // A block there is the whole body, so what only begins with one stands in parentheses.
-  void PrintClauseBody(const ir::Expr* body) {
-    if (body->expr_kind == ir::ExprKind::kLet) return PrintBlock(body);
-    bool parens = BeginsWithBlock(body);
-    absl::StrAppend(&out_, parens ? "(" : "");
-    PrintExpr(body);
-    absl::StrAppend(&out_, parens ? ")" : "");
-  }
-
-  static bool BeginsWithBlock(const ir::Expr* expr) {
-    while (true) {
-      if (const auto* project = ir::DynCast<ir::Project>(expr)) {
-        expr = project->tuple;
-      } else if (const auto* call = ir::DynCast<ir::Call>(expr)) {
-        const auto* op = ir::DynCast<ir::OpExpr>(call->callee);
-        bool infix = op != nullptr && !op->op->infix.empty() && call->args.size() == 2;
-        expr = infix ? call->args[0] : call->callee;
-      } else {
-        return expr->expr_kind == ir::ExprKind::kLet;
-      }
-    }
   }
 
   void PrintPattern(const ir::Pattern& pattern) {
@@ -404,8 +455,10 @@ class Printer {
         case ir::PatternKind::kVar:
           absl::StrAppend(&out_, "%", NameOf(pattern.var), Annotation(pattern.var->annotation));
           return;
+        case ir::PatternKind::kLiteral: out_ += ScalarToString(*pattern.literal, 0); return;
         case ir::PatternKind::kConstructor:
-          out_ += pattern.constructor->name;
+          if (pattern.is_list && PrintListPattern(pattern)) return;
+          out_ += NameOf(*pattern.constructor);
           if (pattern.fields.empty()) return;
           [[fallthrough]];
         case ir::PatternKind::kTuple:
@@ -416,27 +469,42 @@ class Printer {
     });
   }
 
-  uint32_t source_;
+  bool PrintListPattern(const ir::Pattern& list) {
+    std::vector<const ir::Pattern*> elements;
+    const ir::Pattern* rest = &list;
+    for (; rest->fields.size() == 2; rest = rest->fields[1]) elements.push_back(rest->fields[0]);
+    if (rest->kind != ir::PatternKind::kConstructor || !rest->fields.empty()) return false;
+    out_ += "[";
+    List(elements, [&](const ir::Pattern* element) { PrintPattern(*element); });
+    out_ += "]";
+    return true;
+  }
+
+  uint32_t source_ = 0;  // 0: prints everything
+  std::string_view text_;
+  bool prints_metadata_ = false;
   std::vector<Comment> comments_;
   size_t next_comment_ = 0;
   std::string out_;
   int indent_ = 0;
   absl::flat_hash_map<const ir::Var*, std::string> names_;
   absl::flat_hash_set<std::string> used_;
+  absl::flat_hash_set<const ir::Constructor*> qualified_;  // FindSharedNames
   absl::flat_hash_map<std::string, int> next_suffix_;
 };
 
 }  // namespace
 
-std::string PrintModule(const ir::Module& module) { return Printer(0, {}).Print(module); }
-std::string PrintExpr(const ir::Expr* expr) { return Printer(0, {}).Print(expr); }
+std::string PrintModule(const ir::Module& module) { return Printer().Print(module); }
+std::string PrintExpr(const ir::Expr* expr) { return Printer().Print(expr); }
 
 std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics) {
   ir::Module module;
   if (!ParseModule(source, module, diagnostics)) return "";
+  if (IsSavedModule(diagnostics.sources().text(source))) return PrintModule(module);
   std::vector<Comment> comments;
   Lex(source, diagnostics, &comments);
-  return Printer(source, std::move(comments)).Print(module);
+  return Printer(source, diagnostics.sources().text(source), std::move(comments)).Print(module);
 }
 
 }  // namespace rvm::text

@@ -1,4 +1,5 @@
-// Writes a module as Relay text, in one canonical form that reads back to an equal module.
+// Writes a module as Relay text, in one canonical form that reads back to an equal module. Where the predecessor's
+// grammar can say the same, the form is in that grammar: projections and blocks in parentheses, no `else if`.
 #ifndef RVM_COMPILER_TEXT_PRINTER_H_
 #define RVM_COMPILER_TEXT_PRINTER_H_
 
@@ -12,7 +13,8 @@ namespace rvm::text {
 std::string PrintModule(const ir::Module& module);
 std::string PrintExpr(const ir::Expr* expr);
 
-// Parses `source` and prints it with its comments, each on a line above what it preceded.
+// Parses `source` and prints it with its comments, each on a line above what it preceded. The predecessor's comments on
+// types (`/* ty=... */`) are left out; references to the metadata section stay, and so does that section.
 // Empty if errors were reported.
 std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics);
 

@@ -66,6 +66,17 @@ const char* const kPrograms[] = {
     "def @main(%f: fn (int32) -> int32, %x: int32) { (Some<fn (int32) -> int32>(%f), (%x + 1 < %x) > (%x < 2)) }",
     "def @f[A, B](%x: A) -> B where mean(A, B, axis=[0], keepdims=True), Identity(A, A) { @f(%x) }\ndef @main() { 1 }",
     "extern type Map[K, V]\ndef @main() { () }",
+    "def @main(%p: (int32, (bool, int32))) { let (%a, (%b, _)) = %p; let (%c: int32, %d) = (%a, %b); { let (%e,) = "
+    "(%c,); "
+    "%e } + %c }",
+    "def @main(%x: int32, %b: bool) { match ((%x, %b)) { (0, True) => [], (-1, _) => [%x, 2], _ => [-1] } }",
+    "def @main(%l: List[int64]) { match (%l) { [] => 0i64, [5i64, %x] => %x, Cons(%x, _) => %x } }",
+    "def @rev(%x: int32) { %x }\ndef @main(%l: List[int32]) { (@map(fn (%x: int32) { @rev(%x) }, @prelude.rev(%l))) }",
+    "type List { Nil, More(List) }\ntype Option { None }\ndef @main(%l: prelude.List[int32], %m: List) -> "
+    "prelude.Option[int32] { "
+    "match (%l) { prelude.List.Nil => prelude.Option.None, Cons(%x, _) => match (%m) { Nil => Some(%x), More(_) => "
+    "@nth([Some(1)], 0) } } }",
+    "type A { X, Y }\ntype B { X(A) }\ndef @main() { B.X(A.X) }",
     "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
 };
 INSTANTIATE_TEST_SUITE_P(Programs, RoundTrip, testing::ValuesIn(kPrograms));
@@ -76,7 +87,7 @@ TEST(Format, KeepsCommentsAndIsIdempotent) {
       "end";
   Parsed parsed(text);
   std::string formatted = Format(parsed.source, parsed.diagnostics);
-  for (const char* comment : {"// on top", "# a type", "/* of f */", "// first", "/* then */", "// end"}) {
+  for (const char* comment : {"// on top", "// a type", "/* of f */", "// first", "/* then */", "// end"}) {
     EXPECT_NE(formatted.find(comment), std::string::npos) << comment << "\n" << formatted;
   }
   Parsed again(formatted);
@@ -90,6 +101,79 @@ TEST(Format, KeepsNamesAndBreaksLongParameterLists) {
   std::string formatted = Format(parsed.source, parsed.diagnostics);
   EXPECT_EQ(formatted.find("%x_1"), std::string::npos) << formatted;
   EXPECT_NE(formatted.find("@g(\n    %x: Tensor[(10, 20, 30), float32],\n"), std::string::npos) << formatted;
+}
+
+TEST(Format, WritesWhatThePredecessorReads) {
+  struct Case {
+    const char* text;
+    const char* formatted;
+  };
+  const Case cases[] = {
+      {"def @main(%x: int32 /* ty=int32 */) { add(%x, 1 /* ty=int32 span=a:1:2 */) /* ty=int32 */ }", "%x + 1\n"},
+      {"def @main(%x: ((int32, int32), int32)) { %x.0.1 }", "(%x.0).1\n"},
+      {"def @main(%x: Tensor[(4), float32]) { split(%x, indices_or_sections=2).0 }",
+       "(split(%x, indices_or_sections=2)).0\n"},
+      {"def @main(%x: float32) { nn.leaky_relu(%x, alpha=0.25) }", "alpha=0.25f"},
+      {"def @main(%x: int32) { let %y = match (%x) { _ => 1 }; %y }", "let %y = (match (%x) {"},
+      {"def @main(%x: int32) { let %y = { let %z = 1; %z }; %y }", "let %y = ({"},
+      {"def @main(%x: bool) { if (%x) { 1 } else if (%x) { 2 } else { 3 } }", "else {\n    if (%x) {"},
+      {"def @main() { # one\n 1 }", "// one\n"},
+      {"def @main(%x: Tensor[(meta[tir.SizeVar][0]), float32]) { %x }",
+       "def @main(%x: Tensor[(meta[tir.SizeVar][0]), float32]) {"},
+      {"def @main() { arange(0, 5, 1, start=meta[relay.Constant][0], dtype=\"int32\") }",
+       "arange(0, 5, 1, start=meta[relay.Constant][0], dtype=\"int32\")"},
+  };
+  for (const Case& expected : cases) {
+    Parsed parsed(expected.text);
+    ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+    std::string formatted = Format(parsed.source, parsed.diagnostics);
+    EXPECT_NE(formatted.find(expected.formatted), std::string::npos) << formatted;
+    EXPECT_EQ(formatted.find("ty="), std::string::npos) << formatted;
+  }
+}
+
+// `relay.Function` of (%x + %x) whose sum has two parents.
+const char* const kSavedModule = R"({"root": 1, "nodes": [
+  {"type_key": ""},
+  {"type_key": "relay.Function", "attrs": {"params": "2", "body": "3", "ret_type": "0", "type_params": "0",
+                                           "attrs": "0"}},
+  {"type_key": "Array", "data": [4]},
+  {"type_key": "relay.Tuple", "attrs": {"fields": "5"}},
+  {"type_key": "relay.Var", "attrs": {"vid": "6", "type_annotation": "8"}},
+  {"type_key": "Array", "data": [10, 10]},
+  {"type_key": "relay.Id", "attrs": {"name_hint": "7"}},
+  {"type_key": "runtime.String", "repr_str": "x:0"},
+  {"type_key": "relay.TensorType", "attrs": {"dtype": "float32", "shape": "9"}},
+  {"type_key": "Array", "data": [13, 14]},
+  {"type_key": "relay.Call", "attrs": {"op": "11", "args": "12", "attrs": "0", "type_args": "0"}},
+  {"type_key": "Op", "repr_str": "add"},
+  {"type_key": "Array", "data": [4, 4]},
+  {"type_key": "tir.SizeVar", "attrs": {"dtype": "int32", "name": "15"}},
+  {"type_key": "IntImm", "attrs": {"dtype": "int32", "value": "3"}},
+  {"type_key": "runtime.String", "repr_str": "n"}], "b64ndarrays": [], "attrs": {}})";
+
+TEST(SavedModule, BecomesText) {
+  Parsed parsed(kSavedModule);
+  ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+  EXPECT_EQ(PrintModule(parsed.module),
+            "#[version = \"0.0.5\"]\n\ndef @main[n: ShapeVar](%x_0: Tensor[(n, 3), float32]) {\n"
+            "  %0 = %x_0 + %x_0;\n  (%0, %0)\n}\n");
+}
+
+// Each node in turn is nothing, or the root: an error or a module, and no crash.
+TEST(SavedModule, SurvivesDamage) {
+  std::string text = kSavedModule;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (!std::isdigit(static_cast<unsigned char>(text[at]))) continue;
+    for (char digit : {'0', '1', '3', '9'}) {
+      std::string damaged = text;
+      damaged[at] = digit;
+      Parsed parsed(damaged);
+      EXPECT_NE(parsed.ok, parsed.diagnostics.errors() > 0) << damaged;
+      if (parsed.ok) PrintModule(parsed.module);
+    }
+  }
+  for (size_t length = 1; length < text.size(); length += 7) EXPECT_FALSE(Parsed(text.substr(0, length)).ok);
 }
 
 struct Rejected {

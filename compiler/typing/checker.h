@@ -47,7 +47,8 @@ class Checker {
     ir::Span span;
     const ir::Expr* value = nullptr;
     ir::Span declared = {};
-    std::string_view declared_what = "";  // "the parameter is declared here"
+    std::string_view declared_what = "";           // "the parameter is declared here"
+    const ir::Constructor* constructor = nullptr;  // of the pattern that the value is matched by
   };
 
   // ---- checker_module.cc
@@ -109,8 +110,11 @@ class Checker {
   // `from` comes to `to`; reports "SUBJECT has type `..`; expected `..`" if it does not fit.
   bool Flow(const ir::Type* from, const ir::Type* to, const Site& site, Subject subject);
   void ReportMismatch(const ir::Type* from, const ir::Type* to, const Site& site, Subject subject);
+  const ir::Type* CommonType(const ir::Type* from, const ir::Type* to);
   // Notes where a variable, or the function that is called, was declared.
   void AddOrigin(diagnostics::Diagnostic& diagnostic, const ir::Expr* value);
+  // Notes how to refer to a constructor of that name that another type has.
+  void AddNamesakes(diagnostics::Diagnostic& diagnostic, const ir::Constructor& constructor);
   ir::Span SpanOfGlobal(std::string_view name) const;
   diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
   std::string Text(const ir::Type* type);

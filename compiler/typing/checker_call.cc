@@ -157,7 +157,7 @@ const Type* Checker::OpValue(ir::OpExpr* expr) {
   Relation relation;
   ir::Attrs* attrs = solver_.arena().New<ir::Attrs>();
   if (!ops::CompleteAttrs(op, expr->span, *attrs, diagnostics_)) return solver_.ErrorType();
-  for (size_t i = 0; i < op.inputs.size(); ++i) relation.args.push_back(solver_.FreshType());
+  for (size_t i = 0; i < ops::NumRequiredInputs(op); ++i) relation.args.push_back(solver_.FreshType());
   relation.name = op.name;
   relation.holds = op.type_relation;
   relation.attrs = attrs;
@@ -175,10 +175,12 @@ const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
   Relation relation;
   for (Expr* arg : call->args) relation.args.push_back(Check(arg, nullptr));
   bool ok = ops::CompleteAttrs(op, call->span, call->attrs, diagnostics_);
-  if (call->args.size() != op.inputs.size()) {
+  size_t least = ops::NumRequiredInputs(op), most = op.inputs.size();
+  if (call->args.size() < least || call->args.size() > most) {
     Error(call->span, DiagnosticKind::kWrongNumberOfArguments,
           absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"), "; expected ",
-                       op.inputs.size(), op.inputs.size() == 1 && op.inputs[0].is_tuple ? ", a tuple" : ""));
+                       least == most ? absl::StrCat(most) : absl::StrCat(least, " to ", most),
+                       most == 1 && op.inputs[0].is_tuple ? ", a tuple" : ""));
     ok = false;
   }
   if (!call->explicit_type_args.empty()) {

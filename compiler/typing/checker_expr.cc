@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
+#include "base/value.h"
 #include "compiler/typing/checker.h"
 #include "compiler/typing/kind_check.h"
 
@@ -161,6 +162,10 @@ void Checker::CheckPattern(ir::Pattern* pattern, const Type* type) {
              [&] { return absl::StrCat("the value matched by `%", pattern->var->name, "`"); });
         return Declare(pattern->var, annotation);
       }
+      case ir::PatternKind::kLiteral:
+        Flow(type, ScalarType(pattern->literal->dtype()), {DiagnosticKind::kPatternTypeMismatch, pattern->span},
+             [&] { return absl::StrCat("the value matched by `", ScalarToString(*pattern->literal, 0), "`"); });
+        return;
       case ir::PatternKind::kConstructor: return CheckConstructorPattern(pattern, type);
       case ir::PatternKind::kTuple: {
         std::vector<const Type*> fields;
@@ -197,6 +202,7 @@ void Checker::CheckConstructorPattern(ir::Pattern* pattern, const Type* type) {
     const Type* expected = solver_.arena().New<ir::AdtType>(&adt, args);
     Site site{DiagnosticKind::kPatternTypeMismatch, pattern->span, nullptr, constructor.span,
               "the constructor is defined here"};
+    site.constructor = &constructor;
     if (!Flow(type, expected, site, [&] { return absl::StrCat("the value matched by `", constructor.name, "`"); })) {
       solver_.Poison(expected);
     }
@@ -244,6 +250,14 @@ const Type* Checker::RefContents(Expr* ref, std::string_view what) {
   if (const auto* known = DynCast<ir::RefType>(solver_.Shallow(type))) return known->contents;
   const Type* contents = solver_.FreshType();
   const Type* expected = solver_.arena().New<ir::RefType>(contents);
+  const auto* tensor = DynCast<ir::TensorType>(solver_.Shallow(type));
+  bool is_bool = tensor != nullptr && tensor->dtype.is_concrete() && tensor->dtype.dtype.is_bool();
+  if (is_bool) {
+    Error(ref->span, DiagnosticKind::kNotReference,
+          absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size()), " has type `", Text(type),
+                       "`; expected a reference, or `logical_not(..)` for what is not so"));
+    return solver_.ErrorType();
+  }
   if (!Flow(type, expected, {DiagnosticKind::kNotReference, ref->span, ref},
             [&] { return absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size())); })) {
     solver_.Poison(contents);

@@ -40,10 +40,25 @@ void Checker::AddOrigin(diagnostics::Diagnostic& diagnostic, const ir::Expr* val
     diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, absl::string_view(how.data(), how.size())));
   }
   const auto* call = ir::DynCast<ir::Call>(value);
-  const auto* global = ir::DynCast<ir::GlobalExpr>(call != nullptr ? call->callee : value);
+  const ir::Expr* callee = call != nullptr ? call->callee : value;
+  if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(callee)) {
+    AddNamesakes(diagnostic, *constructor->constructor);
+  }
+  const auto* global = ir::DynCast<ir::GlobalExpr>(callee);
   if (global == nullptr) return;
   ir::Span span = SpanOfGlobal(global->name);
   if (span.valid()) diagnostic.AddNote(span, absl::StrCat("`@", global->name, "` is defined here"));
+}
+
+void Checker::AddNamesakes(diagnostics::Diagnostic& diagnostic, const ir::Constructor& constructor) {
+  for (const ir::AdtDef* adt : module_.adts) {
+    for (const ir::Constructor* other : adt->constructors) {
+      if (other == &constructor || other->name != constructor.name) continue;
+      diagnostic.AddNote(
+          {}, absl::StrCat("`", constructor.name, "` is here that of `", constructor.adt->name, "`; write `", adt->name,
+                           ".", other->name, "` for that of `", adt->name, "`"));
+    }
+  }
 }
 
 void Checker::ReportMismatch(const Type* from, const Type* to, const Site& site, Subject subject) {
@@ -60,8 +75,28 @@ void Checker::ReportMismatch(const Type* from, const Type* to, const Site& site,
       diagnostic.AddNote({}, absl::StrCat("within it, `", inner_saw, "` is not `", inner_expected, "`"));
   }
   AddOrigin(diagnostic, site.value);
+  if (site.constructor != nullptr) AddNamesakes(diagnostic, *site.constructor);
+  bool is_join = site.kind == DiagnosticKind::kBranchTypeMismatch || site.kind == DiagnosticKind::kClauseTypeMismatch ||
+                 site.kind == DiagnosticKind::kResultTypeMismatch;
+  if (const Type* common = is_join ? CommonType(from, to) : nullptr) {
+    diagnostic.AddNote({},
+                       absl::StrCat("an extent that differs from case to case is `?`: declare `", Text(common), "`"));
+  }
   if (!site.declared.valid() || failure.infinite) return;
   diagnostic.AddNote(site.declared, std::string(site.declared_what));
+}
+
+// The tensor type with `?` where the extents of `from` and `to` differ; null where more than extents differs.
+const Type* Checker::CommonType(const Type* from, const Type* to) {
+  const auto* a = ir::DynCast<ir::TensorType>(solver_.Resolve(from));
+  const auto* b = ir::DynCast<ir::TensorType>(solver_.Resolve(to));
+  if (a == nullptr || b == nullptr || !a->shape.is_dims() || !b->shape.is_dims()) return nullptr;
+  if (!(a->dtype == b->dtype) || a->shape.dims.size() != b->shape.dims.size()) return nullptr;
+  Dims dims = a->shape.dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (CompareDims(dims[i], b->shape.dims[i]) != DimEquality::kEqual) dims[i] = Dim::Any();
+  }
+  return solver_.arena().New<ir::TensorType>(ir::ShapeTerm::Of(std::move(dims)), a->dtype);
 }
 
 void Checker::SetType(ir::Expr* expr, const Type* type) {
@@ -165,9 +200,11 @@ void Checker::CheckMatches() {
   for (const ir::Match* match : matches_) {
     analysis::MatchCoverage coverage = analysis::CheckCoverage(match->value->type, match->clauses);
     if (match->is_complete && !coverage.missing.empty()) {
-      Error(match->span, DiagnosticKind::kNonExhaustiveMatch,
-            absl::StrCat("the match does not cover `", absl::StrJoin(coverage.missing, "`, `"),
-                         "`; expected a clause for each, or `match?`"));
+      Error(match->is_let ? match->clauses[0].pattern->span : match->span, DiagnosticKind::kNonExhaustiveMatch,
+            absl::StrCat(match->is_let ? "the pattern of this `let`" : "the match", " does not cover `",
+                         absl::StrJoin(coverage.missing, "`, `"),
+                         match->is_let ? "`; expected one that covers every value, or a `match`"
+                                       : "`; expected a clause for each, or `match?`"));
     }
     for (size_t clause : coverage.unreachable) {
       ir::Span span = match->clauses[clause].span;

@@ -9,9 +9,15 @@
 //
 // as in M. P. Jones, "A theory of qualified types" (1994), with the relations of operators for classes.
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/typing/checker.h"

@@ -249,12 +249,12 @@ TEST(KernelCompilerTest, ElementwiseChainsAreVectorised) {
       ComputeTensor("y", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kTanh, x(i) + bias({i[1]})); });
   Tensor z =
       ComputeTensor("z", kFloat32, x.dims(), [&](Indices i) { return te::Unary(UnaryOp::kSigmoid, y(i)) * x(i); });
-  CompiledObject object =
+  ScheduledKernel object =
       CheckKernel({"chain", {x, bias}, {z}}, {.symbol_values = {{0}, {1}, {7}}, .target = "x86-64-v3"});
-  EXPECT_NE(object.assembly.find("ymm"), std::string::npos);
-  EXPECT_NE(object.assembly.find("vfmadd"), std::string::npos);
-  EXPECT_EQ(object.assembly.find("tanhf"), std::string::npos);
-  EXPECT_EQ(object.kernels[0].workspace_bytes, 0);
+  EXPECT_NE(object.object.assembly.find("ymm"), std::string::npos);
+  EXPECT_NE(object.object.assembly.find("vfmadd"), std::string::npos);
+  EXPECT_EQ(object.object.assembly.find("tanhf"), std::string::npos);
+  EXPECT_EQ(object.schedule.workspace, Dim(0));
 }
 
 TEST(KernelCompilerTest, ReductionsOfEveryKind) {
@@ -295,8 +295,8 @@ TEST(KernelCompilerTest, ReduceOverAllAxes) {
   Tensor mean = ComputeTensor("mean", kFloat32, {}, [&](Indices) {
     return te::Binary(BinaryOp::kDivide, sum({}), te::Cast(kFloat32, te::DimValue(n * 21)));
   });
-  CompiledObject object = CheckKernel({"mean", {x}, {mean, sum}}, {.symbol_values = {{1}, {5}, {100}}});
-  EXPECT_EQ(object.kernels[0].schedule, "reduce 1: sum, mean");
+  ScheduledKernel object = CheckKernel({"mean", {x}, {mean, sum}}, {.symbol_values = {{1}, {5}, {100}}});
+  EXPECT_EQ(Describe(object.schedule), "reduce 1: sum, mean");
 }
 
 TEST(KernelCompilerTest, BroadcastTransposeReshapeGather) {
@@ -364,9 +364,9 @@ Tensor Softmax(const Tensor& x) {
 TEST(KernelCompilerTest, SoftmaxIsOneKernel) {
   Dim n = Dim::Var(1, "n"), m = Dim::Var(2, "m");
   Tensor x = Input(0, "x", kFloat32, {n, m});
-  CompiledObject object = CheckKernel({"softmax", {x}, {Softmax(x)}},
-                                      {.symbol_values = {{1, 1}, {3, 17}, {5, 300}, {0, 4}}, .threads = true});
-  EXPECT_FALSE(object.kernels[0].workspace == Dim(0));
+  ScheduledKernel object = CheckKernel({"softmax", {x}, {Softmax(x)}},
+                                       {.symbol_values = {{1, 1}, {3, 17}, {5, 300}, {0, 4}}, .threads = true});
+  EXPECT_FALSE(object.schedule.workspace == Dim(0));
 }
 
 TEST(KernelCompilerTest, LayerNorm) {
@@ -401,12 +401,12 @@ TEST(KernelCompilerTest, ContractionsByShape) {
             return te::Binary(BinaryOp::kMaximum, dense(i) + bias({i[1]}), te::Const(dtype, 0));
           });
           CheckOptions options{.symbol_values = {{0}, {1}, {2}, {5}, {6}, {7}, {13}}, .threads = true};
-          CompiledObject plain = CheckKernel({"dense", {x, w, bias}, {y}}, options);
+          ScheduledKernel plain = CheckKernel({"dense", {x, w, bias}, {y}}, options);
           options.constant_inputs = {false, true, true};
-          CompiledObject packed = CheckKernel({"dense", {x, w, bias}, {y}}, options);
+          ScheduledKernel packed = CheckKernel({"dense", {x, w, bias}, {y}}, options);
           if (HasFatalFailure()) return;
-          EXPECT_TRUE(n == 1 || k == 1 || packed.kernels[0].input_layouts[1].has_value()) << n << " " << k;
-          EXPECT_FALSE(plain.kernels[0].input_layouts[1].has_value());
+          EXPECT_TRUE(n == 1 || k == 1 || packed.schedule.Layout(1) != nullptr) << n << " " << k;
+          EXPECT_EQ(plain.schedule.Layout(1), nullptr);
         }
       }
     }
@@ -446,7 +446,7 @@ TEST(KernelCompilerTest, ExtentsOfNoInputAreRefused) {
   Tensor x = Input(0, "x", kFloat32, {Dim(4)});
   for (const Dim& dim : {Dim::Var(9, "n"), Dim::Any()}) {
     Tensor y = ComputeTensor("y", kFloat32, {dim}, [&](Indices) { return x({te::Index(0)}); });
-    absl::Status status = CompileKernels(*ParseHostTarget("host"), {{"k", {"bad", {x}, {y}}, {}}}, {}).status();
+    absl::Status status = ScheduleAndCompile({"bad", {x}, {y}}, {}, "host").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   }
 }
@@ -472,11 +472,12 @@ TEST(KernelCompilerTest, GruCellIsOneKernel) {
     return (te::Const(kFloat32, 1) - update(i)) * candidate(i) + update(i) * h(i);
   });
   for (bool constant : {false, true}) {
-    CompiledObject object =
+    ScheduledKernel object =
         CheckKernel({"gru", {x, h, wi, wh}, {next}}, {.constant_inputs = {false, false, constant, constant}});
-    EXPECT_EQ(object.kernels[0].schedule, constant ? "contraction 60: dense; contraction 60: dense; loops 20: next"
-                                                   : "reduce 60: dense; reduce 60: dense; loops 20: next");
-    EXPECT_GT(object.kernels[0].workspace_bytes, 0);
+    std::string text = Describe(object.schedule);
+    EXPECT_EQ(text.starts_with(constant ? "tiles 60: dense [" : "reduce 60: dense; reduce 60: dense;"), true) << text;
+    EXPECT_TRUE(text.ends_with("; loops 20: next")) << text;
+    EXPECT_FALSE(object.schedule.workspace == Dim(0));
   }
 }
 
@@ -495,9 +496,13 @@ TEST(KernelCompilerTest, OptimisationLevelsAgree) {
 TEST(KernelCompilerTest, SameRequestsGiveSameBytes) {
   auto compile = [] {
     Tensor x = Input(0, "x", kFloat32, {Dim(9), Dim(40)}), w = Input(1, "w", kFloat32, {Dim(33), Dim(40)});
-    std::vector<KernelRequest> requests = {{"a", {"softmax", {x, w}, {Softmax(Dense(x, w))}}, {false, true}},
-                                           {"b", {"exp", {x}, {Map(x, UnaryOp::kExp)}}, {}}};
-    return CompileKernels(*ParseHostTarget("x86-64-v3"), requests, {})->object;
+    HostTarget host = *ParseHostTarget("x86-64-v3");
+    auto request = [&](const char* symbol, te::Computation computation) {
+      return KernelRequest{symbol, *MakeSchedule(std::move(computation), {false, true}, ScheduleTarget(host))};
+    };
+    std::vector<KernelRequest> requests = {request("a", {"softmax", {x, w}, {Softmax(Dense(x, w))}}),
+                                           request("b", {"exp", {x}, {Map(x, UnaryOp::kExp)}})};
+    return CompileKernels(host, requests, {})->object;
   };
   EXPECT_EQ(compile(), compile());
 }

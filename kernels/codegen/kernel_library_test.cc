@@ -18,7 +18,9 @@ const std::vector<uint8_t>& Object() {
     te::Tensor y = te::ComputeTensor("y", kFloat32, {Dim(5)}, [&](std::span<const te::Expr> i) {
       return te::Unary(te::UnaryOp::kSin, x(i)) + te::Unary(te::UnaryOp::kExp, x(i));
     });
-    auto compiled = codegen::CompileKernels(*codegen::ParseHostTarget("x86-64"), {{"sum", {"sum", {x}, {y}}, {}}}, {});
+    codegen::HostTarget host = *codegen::ParseHostTarget("x86-64");
+    auto schedule = schedule::MakeSchedule({"sum", {x}, {y}}, {}, codegen::ScheduleTarget(host));
+    auto compiled = codegen::CompileKernels(host, {{"sum", *std::move(schedule)}}, {});
     return new std::vector<uint8_t>(compiled->object);
   }();
   return *object;

@@ -12,10 +12,12 @@
 #include <thread>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "kernels/runtime/kernel_library.h"
+#include "kernels/schedule/schedule.h"
 #include "kernels/te/evaluate.h"
-#include "kernels/te/schedule.h"
+#include "kernels/te/kernel_symbols.h"
 #include "serialization/verify_recipe.h"
 #include "vm/recipe/run_recipe.h"
 
@@ -67,15 +69,12 @@ class Harness {
       : computation_(computation), options_(options) {}
 
   void Compile() {
-    absl::StatusOr<HostTarget> target = ParseHostTarget(options_.target);
-    ASSERT_TRUE(target.ok()) << target.status();
-    CodegenOptions codegen{.opt_level = options_.opt_level, .keep_ir = true};
-    absl::StatusOr<CompiledObject> object =
-        CompileKernels(*target, {{"kernel", computation_, options_.constant_inputs}}, codegen);
-    ASSERT_TRUE(object.ok()) << object.status();
-    object_ = *std::move(object);
+    absl::StatusOr<ScheduledKernel> compiled = ScheduleAndCompile(
+        computation_, options_.constant_inputs, options_.target, {.opt_level = options_.opt_level, .keep_ir = true});
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    compiled_ = *std::move(compiled);
     absl::StatusOr<std::shared_ptr<const runtime::KernelLibrary>> library =
-        runtime::KernelLibrary::Load(object_.object);
+        runtime::KernelLibrary::Load(compiled_.object.object);
     ASSERT_TRUE(library.ok()) << library.status();
     library_ = *library;
   }
@@ -91,7 +90,7 @@ class Harness {
   }
 
   void CheckStops(const std::vector<Literal>& inputs) {
-    CheckStops(PackConstants(inputs), Value(object_.kernels[0].workspace, {}),
+    CheckStops(PackConstants(inputs), Value(compiled_.schedule.workspace, {}),
                [&](std::vector<void*>& buffers, RvmKernelContext& context) {
                  return library_->Find("kernel")(buffers.data(), nullptr, &context);
                });
@@ -103,7 +102,7 @@ class Harness {
   }
 
   bool loaded() const { return library_ != nullptr; }
-  CompiledObject object_;
+  ScheduledKernel compiled_;
 
  private:
   static constexpr int64_t kGuard = 64;
@@ -141,10 +140,10 @@ class Harness {
   }
 
   // Each output takes the first input that it may and that no other has taken.
-  static void PlaceOutputsOnInputs(const std::vector<te::Reuse>& reuses, const std::vector<Literal>& inputs,
+  static void PlaceOutputsOnInputs(const std::vector<schedule::Reuse>& reuses, const std::vector<Literal>& inputs,
                                    std::vector<void*>& buffers) {
     std::set<int64_t> outputs, taken;
-    for (const te::Reuse& reuse : reuses) {
+    for (const schedule::Reuse& reuse : reuses) {
       if (outputs.contains(reuse.output) || taken.contains(reuse.input)) continue;
       outputs.insert(reuse.output);
       taken.insert(reuse.input);
@@ -158,28 +157,26 @@ class Harness {
   std::vector<Literal> PackConstants(const std::vector<Literal>& inputs) const {
     std::vector<Literal> packed = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::optional<PackedLayout>& layout = object_.kernels[0].input_layouts[i];
-      if (layout) packed[i] = Pack(*layout, inputs[i]);
+      const schedule::PackedLayout* layout = compiled_.schedule.Layout(i);
+      if (layout != nullptr) packed[i] = schedule::Pack(*layout, inputs[i]);
     }
     return packed;
   }
 
   void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
-    const CompiledKernel& kernel = object_.kernels[0];
     std::vector<Literal> packed = PackConstants(inputs);
     std::vector<int64_t> dims = DimValues(symbols);
-    Check(packed, expected, Value(kernel.workspace, symbols),
+    Check(packed, expected, Value(compiled_.schedule.workspace, symbols),
           [&](std::vector<void*>& buffers, RvmKernelContext& context) {
             return library_->Find("kernel")(buffers.data(), dims.data(), &context);
           });
-    absl::StatusOr<te::Schedule> schedule = te::MakeSchedule(computation_, options_.constant_inputs);
-    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    std::vector<schedule::Reuse> reuses = compiled_.schedule.reuses;
     for (bool last : {false, true}) {
-      if (schedule->reuses.empty() || testing::Test::HasFatalFailure()) return;
-      if (last) std::reverse(schedule->reuses.begin(), schedule->reuses.end());
-      Check(packed, expected, Value(kernel.workspace, symbols),
+      if (reuses.empty() || testing::Test::HasFatalFailure()) return;
+      if (last) std::reverse(reuses.begin(), reuses.end());
+      Check(packed, expected, Value(compiled_.schedule.workspace, symbols),
             [&](std::vector<void*>& buffers, RvmKernelContext& context) {
-              PlaceOutputsOnInputs(schedule->reuses, inputs, buffers);
+              PlaceOutputsOnInputs(reuses, inputs, buffers);
               return library_->Find("kernel")(buffers.data(), dims.data(), &context);
             });
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "outputs in place of inputs";
@@ -196,7 +193,9 @@ class Harness {
   };
 
   void MakeRecipe(const Symbols& symbols, Recipe& recipe) const {
-    absl::StatusOr<lowering::PortableKernel> kernel = lowering::MakePortableKernel(computation_);
+    absl::StatusOr<schedule::Schedule> schedule = schedule::MakeSchedule(computation_, {}, {});
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    absl::StatusOr<lowering::PortableKernel> kernel = lowering::MakePortableKernel(*schedule);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     KernelDesc desc = Describe();
     desc.workspace = kernel->workspace;
@@ -245,7 +244,8 @@ class Harness {
       std::atomic<int32_t> flag = 0;
       RvmKernelContext context{workspace->data(), nullptr, reinterpret_cast<const volatile int32_t*>(&flag), nullptr};
       std::thread other([&] {
-        std::this_thread::sleep_for(time / 8);
+        // Sooner in each try, as the run above may have waited for a processor.
+        std::this_thread::sleep_for(time / (8 << i));
         flag = 1;
       });
       int32_t code = run(buffers, context);
@@ -299,7 +299,17 @@ Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt1
   return Literal(dtype, shape, buffer);
 }
 
-CompiledObject CheckKernel(const te::Computation& computation, const CheckOptions& options) {
+absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& computation,
+                                                   const std::vector<bool>& constant_inputs, const char* target,
+                                                   const CodegenOptions& options) {
+  RVM_ASSIGN_OR_RETURN(HostTarget host, ParseHostTarget(target));
+  ScheduledKernel kernel;
+  RVM_ASSIGN_OR_RETURN(kernel.schedule, schedule::MakeSchedule(computation, constant_inputs, ScheduleTarget(host)));
+  RVM_ASSIGN_OR_RETURN(kernel.object, CompileKernels(host, {{"kernel", kernel.schedule}}, options));
+  return kernel;
+}
+
+ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptions& options) {
   Harness harness(computation, options);
   harness.Compile();
   std::mt19937 random(7);
@@ -313,10 +323,10 @@ CompiledObject CheckKernel(const te::Computation& computation, const CheckOption
       inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), symbols), options.range, random));
     harness.Run(inputs, symbols);
   }
-  return harness.object_;
+  return harness.compiled_;
 }
 
-CompiledObject CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
+ScheduledKernel CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
   CheckOptions options{.constant_inputs = constant_inputs};
   Harness harness(computation, options);
   harness.Compile();
@@ -326,7 +336,7 @@ CompiledObject CheckStops(const te::Computation& computation, const std::vector<
   for (const te::Tensor& input : computation.inputs)
     inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), {}), 1e9, random));
   harness.CheckStops(inputs);
-  return harness.object_;
+  return harness.compiled_;
 }
 
 void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,

@@ -23,9 +23,18 @@ struct CheckOptions {
 
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
 
+struct ScheduledKernel {
+  schedule::Schedule schedule;
+  CompiledObject object;  // with one function, `kernel`
+};
+
+absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& computation,
+                                                   const std::vector<bool>& constant_inputs, const char* target,
+                                                   const CodegenOptions& options = {});
+
 // Compiles, loads and runs the computation on random inputs, as machine code and as a recipe; failures are gtest's.
 // Gives what was compiled.
-CompiledObject CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
+ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
 
 // As CheckKernel, on these inputs.
 void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,
@@ -33,7 +42,7 @@ void CheckKernelOn(const te::Computation& computation, const std::vector<Literal
 
 // That a run of the computation, whose dims are constants and which takes long, ends soon after its context says so:
 // before its last outputs are written. As machine code and as a recipe. Gives what was compiled.
-CompiledObject CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs = {});
+ScheduledKernel CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs = {});
 
 }  // namespace rvm::codegen
 

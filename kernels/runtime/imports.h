@@ -1,4 +1,4 @@
-// The only functions that kernels may call.
+// The functions that kernels may call: those of kernels/abi/imports.def.
 #ifndef RVM_KERNELS_RUNTIME_IMPORTS_H_
 #define RVM_KERNELS_RUNTIME_IMPORTS_H_
 
@@ -6,8 +6,8 @@
 
 namespace rvm::runtime {
 
-// Null if kernels may not call a function of that name.
-const void* FindImport(std::string_view name);
+// The address of the function; null if kernels may not call it.
+const void* FindImport(std::string_view symbol);
 
 }  // namespace rvm::runtime
 

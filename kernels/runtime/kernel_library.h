@@ -18,7 +18,7 @@ namespace rvm::runtime {
 class KernelLibrary {
  public:
   // `object`: relocatable ELF64 for this machine. Undefined symbols are resolved from the
-  // fixed list in kernels/runtime/imports.cc only. Pages are never writable and executable
+  // list of kernels/abi/imports.def only. Pages are never writable and executable
   // at once. Malformed objects are kInvalidArgument, never a crash (but the code itself is
   // trusted: the caller decides whether to load native code at all).
   static absl::StatusOr<std::shared_ptr<const KernelLibrary>> Load(std::span<const uint8_t> object);

@@ -213,7 +213,8 @@ class Evaluator {
   explicit Evaluator(std::span<const Literal> inputs) : inputs_(inputs) {}
 
   absl::Status BindSymbols(const Computation& computation);
-  absl::StatusOr<Literal> Compute(const Tensor& tensor);
+  // Of tensors that others read, the values are kept.
+  absl::StatusOr<Literal> Compute(const Tensor& tensor, bool is_read);
 
  private:
   int64_t Value(const Dim& dim) const {
@@ -387,9 +388,9 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
   return {};
 }
 
-// Tensors that `e` reads, in order of first mention.
-void CollectReads(const Expr& e, std::vector<Tensor>& reads) {
-  if (e->kind == ExprKind::kRead) reads.push_back(e->tensor);
+// Tensors that `e` reads and that are computed, in order of first mention.
+void CollectReads(const Expr& e, std::vector<const Tensor*>& reads) {
+  if (e->kind == ExprKind::kRead && e->tensor->kind == TensorKind::kCompute) reads.push_back(&e->tensor);
   for (const Expr& operand : e->operands) WithStack([&] { CollectReads(operand, reads); });
 }
 
@@ -404,16 +405,26 @@ void OrderRows(int64_t* elements, int64_t count, int64_t n) {
   }
 }
 
-absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
+Literal ToScalar(DataType dtype, Number value) {
+  std::byte bytes[8] = {};
+  dtype.is_float() ? StoreDouble(dtype, bytes, value.d) : StoreInt(dtype, bytes, value.i);
+  return Literal::FromBytes(dtype, {}, std::span(bytes).first(static_cast<size_t>(dtype.bytes())));
+}
+
+absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor, bool is_read) {
   if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
   auto found = computed_.find(tensor.get());
   if (found != computed_.end()) return found->second;
-  std::vector<Tensor> reads;
+  std::vector<const Tensor*> reads;
   CollectReads(tensor->body, reads);
-  for (const Tensor& read : reads) {
-    if (read->kind != TensorKind::kCompute) continue;
-    absl::Status status = WithStack([&] { return Compute(read).status(); });
+  for (const Tensor* read : reads) {
+    absl::Status status = WithStack([&] { return Compute(*read, /*is_read=*/true).status(); });
     if (!status.ok()) return status;
+  }
+  if (tensor->dims.empty()) {
+    Literal literal = ToScalar(tensor->dtype, Eval(tensor->body));
+    if (is_read) computed_.emplace(tensor.get(), literal);
+    return literal;
   }
   Shape shape;
   for (const Dim& dim : tensor->dims) shape.push_back(std::max<int64_t>(Value(dim), 0));
@@ -438,7 +449,7 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor) {
     tensor->dtype.is_float() ? StoreDouble(tensor->dtype, address, value.d) : StoreInt(tensor->dtype, address, value.i);
   }
   if (tensor->is_ordered && count > 0) OrderRows(reinterpret_cast<int64_t*>(buffer->data()), count, shape.back());
-  computed_.emplace(tensor.get(), literal);
+  if (is_read) computed_.emplace(tensor.get(), literal);
   return literal;
 }
 
@@ -449,7 +460,8 @@ absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation, st
   if (absl::Status status = evaluator.BindSymbols(computation); !status.ok()) return status;
   std::vector<Literal> outputs;
   for (const Tensor& output : computation.outputs) {
-    absl::StatusOr<Literal> literal = evaluator.Compute(output);
+    bool is_read = computation.outputs.size() > 1;  // perhaps by another output
+    absl::StatusOr<Literal> literal = evaluator.Compute(output, is_read);
     if (!literal.ok()) return literal.status();
     outputs.push_back(*std::move(literal));
   }

@@ -1,4 +1,4 @@
-// Any bytes as weights (.npz, .safetensors, .npy): tensors or an error. A tensor written as .npy
+// Any bytes as weights (.npz, .safetensors, .npy, .params): tensors or an error. A tensor written as .npy
 // reads back equal.
 #include <cstdint>
 #include <string>

@@ -38,6 +38,11 @@ def random(shape, dtype, *key, low=-2.0, high=2.0):
     return generator.integers(max(limits.min, -20), min(limits.max, 20), shape, endpoint=True).astype(dtype)
 
 
+def round_away(array):
+    """To the nearest integer, halves away from zero."""
+    return np.trunc(array + np.copysign(np.nextafter(array.dtype.type(0.5), 0), array)) if array.dtype.kind == "f" else array
+
+
 def wide(array):
     """float16 is computed in float32 and rounded once, everything else in float64 or as it is."""
     return array.astype(np.float64) if array.dtype.kind == "f" else array

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from operator_cases.case import FLOATS, random, wide
+from operator_cases.case import FLOATS, random, round_away, wide
 
 SHAPES = [(5,), (2, 3), (3, 1, 17), (0, 4), ()]
 
@@ -19,7 +19,7 @@ FLOAT_UNARY = {
     "asinh": (np.arcsinh, -3, 3), "acosh": (np.arccosh, 1.1, 5), "atanh": (np.arctanh, -0.9, 0.9),
 }
 FLOAT_UNARY.update({"fast_exp": FLOAT_UNARY["exp"], "fast_tanh": FLOAT_UNARY["tanh"], "fast_erf": FLOAT_UNARY["erf"]})
-ANY_UNARY = {"floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "sign": np.sign, "abs": np.abs,
+ANY_UNARY = {"floor": np.floor, "ceil": np.ceil, "round": round_away, "round_half_even": np.round, "trunc": np.trunc, "sign": np.sign, "abs": np.abs,
              "negative": np.negative, "copy": lambda x: x, "zeros_like": np.zeros_like, "ones_like": np.ones_like,
              "nn.relu": lambda x: np.maximum(x, 0)}
 
@@ -37,6 +37,11 @@ def cases(case):
                 continue
             x = random((3, 11), dtype, op, low=-5, high=5)
             case(op, f"{op}(%a)", [x], f(x).astype(dtype))
+    ties = np.array([-2.5, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 3.5, np.inf, np.nan])
+    for dtype in FLOATS:
+        case("round", "round(%a)", [ties.astype(dtype)], np.array([-3, -2, -1, -0.0, 1, 2, 3, 4, np.inf, np.nan], dtype))
+        case("round_half_even", "round_half_even(%a)", [ties.astype(dtype)], np.array([-2, -2, -0.0, -0.0, 0, 2, 2, 4, np.inf, np.nan], dtype))
+    case("round", "round(%a)", [np.array([0.49999997, 8388609, -0.49999997], "float32")], np.array([0, 8388609, -0.0], "float32"))
     special = np.array([0.0, -0.0, 1.5, np.inf, -np.inf, np.nan])
     for dtype in FLOATS:
         for op, f in {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "abs": np.abs, "sign": np.sign,

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from operator_cases.case import FLOATS, random, wide
+from operator_cases.case import FLOATS, random, round_away, wide
 
 
 def cases(case):
@@ -51,7 +51,7 @@ def cases(case):
         step, low, high = (np.asarray(v, dtype) for v in (0.25, -3, 5))
         op = "relay.op.annotation.simulated_quantize"
         case(op, f"{op}(%a, %b, %c, %d, kind=1)", [images, step, low, high],
-             (np.round(np.clip(wide(images) / 0.25, -3, 5)) * 0.25).astype(dtype))
+             (round_away(np.clip(wide(images) / 0.25, -3, 5)) * 0.25).astype(dtype))
         case(op, f"{op}(%a, %b, %c, %d, kind=0)", [images, step, low, high], images)
 
 

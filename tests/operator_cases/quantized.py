@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from operator_cases.case import random, rng
+from operator_cases.case import random, rng, round_away
 from operator_cases.elementwise import FLOAT_UNARY
 from operator_cases.neural import conv2d, pool2d, softmax
 
@@ -74,14 +74,14 @@ def _conversions(case):
     for dtype in INTS + ["int16"]:
         real = np.array([0, 0.25, -0.25, 0.75, 1.25, -3, 63.75, -64, 1e9, -1e9, np.inf, -np.inf], "float32")
         with np.errstate(over="ignore"):
-            steps = np.clip(np.round(real.astype("float64") / 0.5), -2**31, 2**31 - 1)
+            steps = np.clip(round_away(real.astype("float64") / 0.5), -2**31, 2**31 - 1)
         case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}")', [real, scalar(0.5), zero(3)], saturate(steps + 3, dtype))
         scales, zeros = np.array([0.5, 0.25, 2], "float32"), np.array([1, 0, -3], "int32")
         rows = (rng(dtype, "rows").integers(-40, 40, (4, 3)) / 4).astype("float32")
-        expected = saturate(np.round(rows / scales) + zeros, dtype)
+        expected = saturate(round_away(rows / scales) + zeros, dtype)
         case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}")', [rows, scales, zeros], expected)
         case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}", axis=0)', [rows.T.copy(), scales, zeros], expected.T)
-        case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}")', [rows, scales, zero(1)], saturate(np.round(rows / scales) + 1, dtype))
+        case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}")', [rows, scales, zero(1)], saturate(round_away(rows / scales) + 1, dtype))
         stored = random((4, 3), dtype, "stored")
         case("qnn.dequantize", "qnn.dequantize(%a, %b, %c)", [stored, scales, zeros], ((stored.astype("int64") - zeros) * scales).astype("float32"))
         case("qnn.dequantize", 'qnn.dequantize(%a, %b, %c, out_dtype="float16")', [stored, scalar(0.5), zero(2)], ((stored.astype("int64") - 2) * 0.5).astype("float16"))
@@ -115,7 +115,7 @@ def _requantize(case):
 def _steps(values, scale, zero_point, dtype):
     """Rounded to steps, and where that is clear whatever the last bits of `values` are."""
     steps = np.asarray(values, "float64") / scale
-    return saturate(np.round(np.clip(steps, -2**31, 2**31 - 1)) + zero_point, dtype), abs(abs(steps - np.floor(steps)) - 0.5) > 1e-3
+    return saturate(round_away(np.clip(steps, -2**31, 2**31 - 1)) + zero_point, dtype), abs(abs(steps - np.floor(steps)) - 0.5) > 1e-3
 
 
 def _unary(case):
@@ -201,7 +201,7 @@ def _simulated(case):
     x, scales, zeros = random((4, 3), "float32", "simulated") * 300, np.array([0.5, 1, 2], "float32"), np.array([1, 0, -3], "int32")
     limits = {0: None, 1: (-128, 127), 2: (0, 255), 3: (-2**31, 2**31 - 1), 9: None}
     for code, bounds in limits.items():
-        steps = x if bounds is None else np.clip(np.round(x / scales) + zeros, *bounds).astype("float32")
+        steps = x if bounds is None else np.clip(round_away(x / scales) + zeros, *bounds).astype("float32")
         case("qnn.simulated_quantize", "qnn.simulated_quantize(%a, %b, %c, %d)", [x, np.int32(code), scales, zeros], steps)
         back = x if bounds is None else ((x - zeros) * scales).astype("float32")
         case("qnn.simulated_dequantize", 'qnn.simulated_dequantize(%a, %b, %c, %d, out_dtype="float32")', [x, np.int32(code), scales, zeros], back, 1e-6)

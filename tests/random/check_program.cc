@@ -8,12 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "compiler/driver/compile.h"
-#include "compiler/passes/check_extents.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/reference/evaluator.h"
 #include "compiler/text/parser.h"
@@ -95,12 +96,13 @@ Verdict Compare(const std::string& level, const EntryCall& call, const absl::Sta
 // the VM gave.
 bool IsMovedError(const Program& program, const EntryCall& call, const absl::StatusOr<Value>& expected,
                   const absl::StatusOr<Value>& seen, const driver::CompileOptions& options) {
-  if (options.opt_level == 0 || ErrorKind(expected.status()) != kShapeError) return false;
+  bool is_plain = options.opt_level == 0 && options.extra_passes.empty();
+  if (is_plain || ErrorKind(expected.status()) != kShapeError) return false;
   Source source(program.text);
   absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
   if (!module.ok()) return false;
   bool failed = true, fails = true, agrees = false;
-  auto observe = [&](const passes::PassInfo& pass, const ir::Module& after) {
+  auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
     absl::StatusOr<Value> result = reference::Evaluate(after, call.entry, call.args, {.max_steps = kMaxSteps});
     fails = ErrorKind(result.status()) == kShapeError;
     bool moves = pass.name == "eliminate_dead_code" || (pass.name == "fuse_ops" && !seen.ok());
@@ -110,18 +112,27 @@ bool IsMovedError(const Program& program, const EntryCall& call, const absl::Sta
     }
     failed = fails;
   };
-  (void)passes::RunPasses(*module, options.entries, options.opt_level, source.diagnostics, observe);
+  (void)passes::RunPasses(*module, options.entries, source.diagnostics,
+                          {.opt_level = options.opt_level, .extra_passes = options.extra_passes, .observer = observe});
   return agrees;
 }
 
-Verdict CheckLevel(const Program& program, int level, const std::vector<absl::StatusOr<Value>>& expected) {
-  std::string name = absl::StrCat("O", level);
-  Source source(program.text);
-  driver::CompileOptions options;
-  options.opt_level = level;
+using Results = std::vector<absl::StatusOr<Value>>;
+
+std::vector<std::string> EntriesOf(const Program& program) {
+  std::vector<std::string> entries;
   for (const EntryCall& call : program.calls) {
-    if (options.entries.empty() || options.entries.back() != call.entry) options.entries.push_back(call.entry);
+    if (entries.empty() || entries.back() != call.entry) entries.push_back(call.entry);
   }
+  return entries;
+}
+
+// Whether the VM gives what is expected of the program, compiled with `options`. `name` is that of the configuration.
+Verdict CheckCompiled(const Program& program, const std::string& name, driver::CompileOptions options,
+                      const Results& expected) {
+  Source source(program.text);
+  options.entries = EntriesOf(program);
+  options.verify_passes = true;
   absl::StatusOr<driver::CompiledProgram> compiled = driver::Compile(source.id, source.diagnostics, options);
   if (!compiled.ok()) {
     return {absl::StrCat(name, " compile ", absl::StatusCodeToString(compiled.status().code())),
@@ -148,6 +159,53 @@ Verdict CheckLevel(const Program& program, int level, const std::vector<absl::St
     }
   }
   return {};
+}
+
+// What the reference evaluator gives for each call, or nothing where one takes too many steps to compare.
+std::optional<Results> Evaluate(const Program& program, const ir::Module& module) {
+  Results results;
+  for (const EntryCall& call : program.calls) {
+    results.push_back(reference::Evaluate(module, call.entry, call.args, {.max_steps = kMaxSteps}));
+    if (results.back().status().code() == absl::StatusCode::kResourceExhausted) return std::nullopt;
+  }
+  return results;
+}
+
+// The types and the expected results of `program`, or why there are none.
+Verdict Prepare(const Program& program, ir::Module& typed, Results& expected) {
+  Source source(program.text);
+  absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
+  if (!module.ok()) return Rejected(source.diagnostics);
+  typed = *module;
+  passes::PassContext context{{}, 0, source.diagnostics};
+  module = passes::kCheckExtents.run(typed, context);
+  std::optional<Results> results = Evaluate(program, *module);
+  if (!results) return {.skipped = true};
+  expected = *std::move(results);
+  return {};
+}
+
+// Whether the module after each pass named in `watched` (empty: every pass) means what is expected. Extents that do
+// not fit are an error that dead code elimination may drop.
+Verdict CheckStages(const Program& program, const ir::Module& typed, const passes::PipelineOptions& options,
+                    std::string_view watched, const Results& expected) {
+  Verdict first;
+  passes::PipelineOptions observed = options;
+  observed.verify = true;
+  observed.observer = [&](const passes::Pass& pass, const ir::Module& after) {
+    if (!first.failure.empty() || (!watched.empty() && pass.name != watched)) return;
+    std::optional<Results> results = Evaluate(program, after);
+    for (size_t i = 0; results && i < results->size() && first.failure.empty(); ++i) {
+      bool may_move = pass.name == "eliminate_dead_code" && ErrorKind(expected[i].status()) == kShapeError;
+      if (may_move) continue;
+      first = Compare(absl::StrCat("Pass ", std::string(pass.name)), program.calls[i], expected[i], (*results)[i],
+                      program.tolerance);
+    }
+  };
+  Source source(program.text);
+  absl::Status status = passes::RunPasses(typed, EntriesOf(program), source.diagnostics, observed).status();
+  if (!status.ok()) return {"Pass fails", status.ToString()};
+  return first;
 }
 
 // What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
@@ -192,20 +250,34 @@ std::string ReadAll(int file) {
 Verdict CheckProgram(const Program& program) {
   Verdict verdict = CheckRoundTrip(program.text);
   if (!verdict.failure.empty()) return verdict;
-  Source source(program.text);
-  absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
-  if (!module.ok()) return Rejected(source.diagnostics);
-  *module = passes::CheckExtents(*module, source.diagnostics);
-  std::vector<absl::StatusOr<Value>> expected;
-  for (const EntryCall& call : program.calls) {
-    expected.push_back(reference::Evaluate(*module, call.entry, call.args, {.max_steps = kMaxSteps}));
-    if (expected.back().status().code() == absl::StatusCode::kResourceExhausted) return {"", "", true};
-  }
+  ir::Module typed;
+  Results expected;
+  verdict = Prepare(program, typed, expected);
+  if (verdict.skipped || !verdict.failure.empty()) return verdict;
   for (int level : {0, 3}) {
-    verdict = CheckLevel(program, level, expected);
+    verdict = CheckCompiled(program, absl::StrCat("O", level), {.opt_level = level}, expected);
     if (!verdict.failure.empty()) return verdict;
   }
   return {};
+}
+
+Verdict CheckEachPass(const Program& program) {
+  ir::Module typed;
+  Results expected;
+  Verdict verdict = Prepare(program, typed, expected);
+  if (verdict.skipped || !verdict.failure.empty()) return verdict;
+  verdict = CheckStages(program, typed, {.opt_level = 0}, "", expected);
+  std::set<std::string_view> done;
+  for (const passes::Step& step : passes::Pipeline()) {
+    if (!verdict.failure.empty()) return verdict;
+    if (step.min_opt_level == 0 || step.max_rounds > 0 || !done.insert(step.pass.name).second) continue;
+    std::vector<std::string> added = {std::string(step.pass.name)};
+    verdict = CheckStages(program, typed, {.opt_level = 0, .extra_passes = added}, step.pass.name, expected);
+    if (!verdict.failure.empty()) return verdict;
+    verdict = CheckCompiled(program, absl::StrCat("O0 with ", added[0]),
+                            {.opt_level = 0, .target = "portable", .extra_passes = added}, expected);
+  }
+  return verdict;
 }
 
 bool IsAccepted(const Program& program) {
@@ -213,7 +285,7 @@ bool IsAccepted(const Program& program) {
   return driver::ParseAndType(source.id, source.diagnostics).ok();
 }
 
-std::vector<Verdict> CheckInChild(std::span<const Program> programs) {
+std::vector<Verdict> CheckInChild(std::span<const Program> programs, Check check) {
   std::vector<Verdict> verdicts;
   while (verdicts.size() < programs.size()) {
     int verdict_pipe[2];
@@ -227,7 +299,7 @@ std::vector<Verdict> CheckInChild(std::span<const Program> programs) {
       dup2(errors, STDERR_FILENO);
       for (const Program& program : programs.subspan(verdicts.size())) {
         alarm(kSeconds);
-        WriteAll(verdict_pipe[1], Pack(CheckProgram(program)));
+        WriteAll(verdict_pipe[1], Pack(check(program)));
       }
       _exit(0);
     }
@@ -249,6 +321,6 @@ std::vector<Verdict> CheckInChild(std::span<const Program> programs) {
   return verdicts;
 }
 
-Verdict CheckInChild(const Program& program) { return CheckInChild(std::span(&program, 1))[0]; }
+Verdict CheckInChild(const Program& program, Check check) { return CheckInChild(std::span(&program, 1), check)[0]; }
 
 }  // namespace rvm::random_programs

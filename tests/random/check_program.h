@@ -19,13 +19,18 @@ struct Verdict {
 
 Verdict CheckProgram(const Program& program);
 
+// Each pass alone: after every pass of the unoptimised pipeline, and after every other pass when it is added to that
+// pipeline, the program means what it meant (evaluated), and with the added pass the VM gives the same results.
+Verdict CheckEachPass(const Program& program);
+
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);
 
 // In another process, so that a crash ("crash") or an endless loop ("hang") is a verdict too. One process
 // serves all programs up to one that ends it.
-std::vector<Verdict> CheckInChild(std::span<const Program> programs);
-Verdict CheckInChild(const Program& program);
+using Check = Verdict (*)(const Program&);
+std::vector<Verdict> CheckInChild(std::span<const Program> programs, Check check = CheckProgram);
+Verdict CheckInChild(const Program& program, Check check = CheckProgram);
 
 }  // namespace rvm::random_programs
 

@@ -1,4 +1,5 @@
 // Expressions of a wanted type.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +102,17 @@ std::string Generator::Let(const TypeRef& type, int depth) {
   TypeRef value_type = UsefulType(2);
   std::string value = Expr(value_type, depth - 1);
   size_t scope = scope_.size();
+  bool is_pattern = value_type->form == TypeForm::kTuple && dice_.Chance(50) &&
+                    std::all_of(value_type->parts.begin(), value_type->parts.end(),
+                                [](const TypeRef& part) { return part->form == TypeForm::kTensor; });
+  if (is_pattern) {
+    Pattern tuple{.type = value_type, .is_leaf = false};
+    for (const TypeRef& part : value_type->parts) tuple.fields.push_back({.type = part});
+    std::string pattern = tuple.fields.empty() ? "()" : PatternText(tuple);
+    std::string body = Expr(type, depth - 1);
+    scope_.resize(scope);
+    return absl::StrCat("{ let ", pattern, " = ", value, "; ", body, " }");
+  }
   // Without annotation nothing would say what the `Nil` of an unused list holds.
   bool graph = value_type->form == TypeForm::kTensor && dice_.Chance(30);
   scope_.push_back({graph ? absl::StrCat("%", names_++) : NewName("v"), value_type});

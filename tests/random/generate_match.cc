@@ -36,7 +36,8 @@ std::string Generator::MatchOn(const std::string& value, const TypeRef& value_ty
   std::string text = absl::StrCat(partial ? "match? (" : "match (", value, ") {");
   for (const Pattern& pattern : patterns) {
     size_t scope = scope_.size();
-    std::string shown = PatternText(pattern);
+    bool is_last = &pattern == &patterns.back();
+    std::string shown = PatternText(pattern, default_clause && !is_last);
     absl::StrAppend(&text, " ", shown, " => ", Expr(type, depth - 1), ",");
     scope_.resize(scope);
   }
@@ -65,6 +66,12 @@ bool Generator::SplitOnce(const Pattern& pattern, std::vector<Pattern>& out) {
     if (!SplitInside(tuple, out)) out = {tuple};
     return true;
   }
+  if (pattern.type->text == "bool") {
+    for (const char* value : {"True", "False"}) {
+      out.push_back({.type = pattern.type, .is_leaf = false, .literal = value});
+    }
+    return true;
+  }
   if (pattern.type->form != TypeForm::kAdt) return false;
   for (const Adt::Constructor& constructor : pattern.type->adt->constructors) {
     Pattern part{.type = pattern.type, .constructor = &constructor, .is_leaf = false};
@@ -87,8 +94,10 @@ bool Generator::SplitInside(const Pattern& pattern, std::vector<Pattern>& out) {
 }
 
 // Binds variables in some of its leaves.
-std::string Generator::PatternText(const Pattern& pattern) {
+std::string Generator::PatternText(const Pattern& pattern, bool need_not_fit) {
+  if (!pattern.literal.empty()) return pattern.literal;
   if (pattern.is_leaf) {
+    if (need_not_fit && pattern.type->text == "int32" && dice_.Chance(40)) return absl::StrCat(dice_.Pick(5) - 2);
     if (dice_.Chance(30)) return "_";
     scope_.push_back({NewName("m"), pattern.type});
     std::string name = scope_.back().name;
@@ -98,7 +107,7 @@ std::string Generator::PatternText(const Pattern& pattern) {
   if (pattern.fields.empty()) return text;
   for (size_t i = 0; i < pattern.fields.size(); ++i) {
     absl::StrAppend(&text, i == 0 ? "(" : ", ");
-    absl::StrAppend(&text, PatternText(pattern.fields[i]));
+    absl::StrAppend(&text, PatternText(pattern.fields[i], need_not_fit));
   }
   return absl::StrCat(text, pattern.constructor == nullptr && pattern.fields.size() == 1 ? ",)" : ")");
 }

@@ -55,6 +55,7 @@ class Generator {
     const Adt::Constructor* constructor = nullptr;
     bool is_leaf = true;
     std::vector<Pattern> fields;
+    std::string literal = {};  // a bool
   };
 
   // ---- generate_types.cc
@@ -105,7 +106,8 @@ class Generator {
   std::vector<Pattern> SplitPatterns(const TypeRef& type);
   bool SplitOnce(const Pattern& pattern, std::vector<Pattern>& out);
   bool SplitInside(const Pattern& pattern, std::vector<Pattern>& out);
-  std::string PatternText(const Pattern& pattern);
+  // `need_not_fit`: leaves that are integers may become literals.
+  std::string PatternText(const Pattern& pattern, bool need_not_fit = false);
 
   // ---- generate_operator.cc
   std::string Operator(const TypeRef& type, int depth);

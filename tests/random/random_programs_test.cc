@@ -19,6 +19,15 @@ TEST(RandomPrograms, VmAndReferenceAgree) {
   EXPECT_LT(skipped, 25);
 }
 
+TEST(RandomPrograms, EachPassAloneChangesNoResult) {
+  std::vector<Program> programs;
+  for (uint64_t seed = 1001; seed <= 1100; ++seed) programs.push_back(Generate(seed));
+  std::vector<Verdict> verdicts = CheckInChild(programs, CheckEachPass);
+  for (size_t i = 0; i < programs.size(); ++i) {
+    EXPECT_EQ(verdicts[i].failure, "") << "seed " << i + 1001 << ": " << verdicts[i].detail << "\n" << programs[i].text;
+  }
+}
+
 TEST(RandomPrograms, SameSeedSameProgram) {
   EXPECT_EQ(Generate(7).text, Generate(7).text);
   EXPECT_NE(Generate(7).text, Generate(8).text);

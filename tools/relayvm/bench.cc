@@ -58,17 +58,16 @@ struct Instance {
 
 absl::StatusOr<Plan> ReadPlan(const Options& options, const RunOptions& run) {
   Plan plan;
-  RVM_ASSIGN_OR_RETURN(plan.warmup, ReadInteger("--warmup", options.Value("--warmup", "10"), 0));
-  RVM_ASSIGN_OR_RETURN(plan.runs, ReadInteger("--runs", options.Value("--runs", "100"), 1));
-  RVM_ASSIGN_OR_RETURN(plan.instances, ReadInteger("--instances", options.Value("--instances", "1"), 1));
+  RVM_ASSIGN_OR_RETURN(plan.warmup, options.Integer("--warmup", 0, plan.warmup));
+  RVM_ASSIGN_OR_RETURN(plan.runs, options.Integer("--runs", 1, plan.runs));
+  RVM_ASSIGN_OR_RETURN(plan.instances, options.Integer("--instances", 1, plan.instances));
   if (plan.instances > 1024) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", plan.instances, " instances; expected 1 to 1024"));
   }
-  if (options.Has("--seconds")) {
-    if (options.Has("--runs")) return absl::InvalidArgumentError("`--runs` and `--seconds` exclude each other");
-    RVM_ASSIGN_OR_RETURN(int64_t seconds, ReadInteger("--seconds", options.Value("--seconds"), 1));
-    plan.seconds = static_cast<double>(seconds);
+  if (options.Has("--seconds") && options.Has("--runs")) {
+    return absl::InvalidArgumentError("`--runs` and `--seconds` exclude each other");
   }
+  RVM_ASSIGN_OR_RETURN(plan.seconds, options.PositiveNumber("--seconds", plan.seconds));
   if (run.repeat != 1) return absl::InvalidArgumentError("`--repeat` is for `run` and `profile`; `bench` has `--runs`");
   if (!run.out.empty()) return absl::InvalidArgumentError("`--out` is for `run`; `bench` shows no results");
   return plan;
@@ -113,7 +112,8 @@ absl::StatusOr<std::vector<Args>> ReadArgsFile(const Executable& executable, con
     ++number;
     absl::StatusOr<std::vector<std::string>> words = SplitWords(line);
     if (words.ok() && (words->empty() || words->front().starts_with("#"))) continue;
-    absl::StatusOr<Args> args = words.ok() ? ReadArgs(executable, entry, *words) : words.status();
+    absl::StatusOr<Args> args =
+        words.ok() ? ReadArguments(executable, entry, {.values = *std::move(words), .file = ""}) : words.status();
     if (!args.ok()) {
       return absl::Status(args.status().code(), absl::StrCat(path, ":", number, ": ", args.status().message()));
     }
@@ -130,7 +130,7 @@ void RunInstance(vm::Machine& machine, const std::string& entry, const std::vect
                  size_t index, std::latch& start, Instance& instance) {
   size_t next = index;
   auto invoke = [&] {
-    absl::Status status = machine.Invoke(entry, lines[next % lines.size()]).status();
+    absl::Status status = Invoke(machine, entry, lines[next % lines.size()]).status();
     ++next;
     return status;
   };
@@ -290,18 +290,18 @@ std::string JsonOf(const Report& report) {
 }
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args, /*keep_unknown=*/true));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   RVM_ASSIGN_OR_RETURN(Plan plan, ReadPlan(options, loaded.run));
   const Executable& executable = loaded.program->executable();
   std::vector<Args> lines;
   if (options.Has("--args-file")) {
-    if (!loaded.run.args.empty()) {
-      return absl::InvalidArgumentError("`--args-file` has the values; saw more on the command line");
+    if (!loaded.run.args.values.empty() || !loaded.run.args.file.empty()) {
+      return absl::InvalidArgumentError("`--args-file` has the values; saw others as well");
     }
     RVM_ASSIGN_OR_RETURN(lines, ReadArgsFile(executable, loaded.run.entry, options.Value("--args-file")));
   } else {
-    RVM_ASSIGN_OR_RETURN(Args values, ReadArgs(executable, loaded.run.entry, loaded.run.args));
+    RVM_ASSIGN_OR_RETURN(Args values, ReadArguments(executable, loaded.run.entry, loaded.run.args));
     lines.push_back(std::move(values));
   }
   RVM_ASSIGN_OR_RETURN(Measured measured, Measure(loaded, lines, plan));
@@ -332,7 +332,7 @@ Examples:
   relayvm bench model.rvm --instances 4 --seconds 10 --args-file mix.txt --json bench.json
 )",
     .run = Run,
-    .more_options = RunOptionsHelp,
+    .run_options = true,
 };
 
 }  // namespace rvm::tools

@@ -3,13 +3,15 @@
 
 #include "base/status_macros.h"
 #include "compiler/driver/compile.h"
+#include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
 namespace {
 
 constexpr OptionSpec kOptions[] = {
-    {"--params", "FILE", "also check the weights in FILE against the free variables; may be repeated"},
+    {"--params", "FILE",
+     "also check the weights in FILE against the free variables and the parameters of @main; may be repeated"},
     {"--types", "", "print the type of each function"},
 };
 
@@ -17,9 +19,12 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
-  absl::StatusOr<ir::Module> module = driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"));
+  driver::BoundWeights weights;
+  absl::StatusOr<ir::Module> module =
+      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights);
   absl::Status status = module.ok() ? driver::CheckInstances(*module, file.diagnostics()) : module.status();
   RVM_RETURN_IF_ERROR(file.Report(status));
+  ShowWeights(weights, options.Values("--params"));
   if (!options.Has("--types")) return absl::OkStatus();
   for (const ir::GlobalFunction& function : module->functions) {
     std::cout << "@" << function.name << ": " << ir::TypeToString(function.function->type) << '\n';
@@ -32,7 +37,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage = "FILE.relay [options]",
+    .usage = "FILE.relay|FILE.json [options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.

@@ -6,6 +6,7 @@
 #include "base/edit_distance.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "compiler/passes/rewriter.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
@@ -21,28 +22,41 @@ constexpr OptionSpec kOptions[] = {
     kTargetOption,
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
     {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
+    {"--print-types", "", "with --print-after: declare every variable with its type"},
+    {"--with-pass", "PASS", "also run a pass that the level leaves out; may be repeated"},
+    {"--verify-passes", "", "check the program after each pass, to find bugs of the compiler"},
     {"--print-llvm", "", "print the LLVM IR of the kernels, not yet optimised"},
     {"--print-assembly", "", "print the assembly of the kernels"},
     {"--verbose", "", "say what was made, and which weights were not used"},
 };
 
 absl::Status CheckPassName(std::string_view name) {
-  std::vector<std::string_view> names = {"all"};
-  for (const passes::PassInfo& pass : passes::AllPasses()) names.push_back(pass.name);
-  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  if (passes::FindPass(name) != nullptr) return absl::OkStatus();
   std::string message = absl::StrCat("there is no pass `", std::string(name), "`; the passes are");
-  for (std::string_view known : names) absl::StrAppend(&message, " ", std::string(known));
+  std::vector<std::string_view> names;
+  for (const passes::Step& step : passes::Pipeline()) {
+    if (std::find(names.begin(), names.end(), step.pass.name) != names.end()) continue;
+    names.push_back(step.pass.name);
+    absl::StrAppend(&message, " ", std::string(step.pass.name));
+  }
   return absl::InvalidArgumentError(message);
 }
 
 absl::Status ObservePasses(const Options& options, driver::CompileOptions& compile) {
   std::vector<std::string> wanted = options.Values("--print-after");
-  for (const std::string& name : wanted) RVM_RETURN_IF_ERROR(CheckPassName(name));
+  for (const std::string& name : wanted) {
+    if (name != "all") RVM_RETURN_IF_ERROR(CheckPassName(name));
+  }
+  compile.extra_passes = options.Values("--with-pass");
+  for (const std::string& name : compile.extra_passes) RVM_RETURN_IF_ERROR(CheckPassName(name));
+  compile.verify_passes = options.Has("--verify-passes");
   if (wanted.empty()) return absl::OkStatus();
-  compile.observer = [wanted](const passes::PassInfo& pass, const ir::Module& module) {
+  bool shows_types = options.Has("--print-types");
+  compile.observer = [wanted, shows_types](const passes::Pass& pass, const ir::Module& module) {
     for (const std::string& name : wanted) {
       if (name != "all" && name != pass.name) continue;
-      std::cout << "// after " << pass.name << '\n' << text::PrintModule(module) << '\n';
+      std::cout << "// after " << pass.name << '\n'
+                << text::PrintModule(shows_types ? passes::WithTypesShown(module) : module) << '\n';
       return;
     }
   };
@@ -54,7 +68,7 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
   std::cerr << output << ": " << bytes << " bytes, " << executable.entries.size() << " entries, "
             << executable.functions.size() << " functions, " << executable.kernels.size() << " kernels, "
             << executable.constants.size() << " constants\n";
-  for (const std::string& name : program.unused_tensors) std::cerr << "not used: tensor `" << name << "`\n";
+  for (const std::string& name : program.weights.unused) std::cerr << "not used: tensor `" << name << "`\n";
 }
 
 absl::Status Run(std::span<const std::string> args) {
@@ -71,9 +85,13 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
   absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
   RVM_RETURN_IF_ERROR(file.Report(program.status()));
+  ShowWeights(program->weights, compile.params_files);
   if (options.Has("--print-llvm")) std::cout << program->llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program->assembly;
-  std::string stem = path.ends_with(".relay") ? path.substr(0, path.size() - 6) : path;
+  std::string stem = path;
+  for (std::string_view extension : {".relay", ".json"}) {
+    if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
+  }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
   std::vector<uint8_t> bytes = Encode(**program->executable);
   RVM_RETURN_IF_ERROR(ReplaceFile(output, bytes));
@@ -81,7 +99,30 @@ absl::Status Run(std::span<const std::string> args) {
   return absl::OkStatus();
 }
 
+// "%a, %b and 3 more"
+std::string ListVars(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kShown; ++i) absl::StrAppend(&list, i == 0 ? "%" : ", %", names[i]);
+  if (names.size() > kShown) absl::StrAppend(&list, " and ", names.size() - kShown, " more");
+  return list;
+}
+
 }  // namespace
+
+void ShowWeights(const driver::BoundWeights& weights, std::span<const std::string> params_files) {
+  if (weights.main_is_called) {
+    std::cerr << "relayvm: note: `@main` is called by the program itself, so its parameters stay arguments\n";
+  } else if (!weights.bound.empty()) {
+    std::cerr << "relayvm: note: bound " << ListVars(weights.bound) << " of `@main`; "
+              << (weights.arguments.empty() ? "no parameters are left"
+                                            : absl::StrCat("left as arguments: ", ListVars(weights.arguments)))
+              << '\n';
+  } else if (!params_files.empty() && !weights.any_used) {
+    std::cerr << "relayvm: note: no tensor of " << params_files[0] << (params_files.size() > 1 ? " and the others" : "")
+              << " is named like a free variable or a parameter of `@main`\n";
+  }
+}
 
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options) {
   driver::CompileOptions compile;
@@ -98,15 +139,17 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
 const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
-    .usage = "FILE.relay [-o FILE.rvm] [options]",
+    .usage = "FILE.relay|FILE.json [-o FILE.rvm] [options]",
     .options = kOptions,
     .more = R"(
 The file holds everything: code, weights, and machine code of the kernels for one kind of CPU.
 `relayvm-run` runs it where neither compiler nor LLVM are. With `--target portable` it holds recipes instead of
 machine code: slower, but it runs on any machine, and is safe to load whoever made it.
+A .json file is a module as the predecessor's `save_json` writes it, a .params file what its `save_param_dict` writes.
 
 Examples:
   relayvm compile model.relay --params weights.npz -o model.rvm
+  relayvm compile model.json --params model.params
   relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
   relayvm compile model.relay --target portable
   relayvm compile model.relay --print-after fuse_ops

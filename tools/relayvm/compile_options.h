@@ -3,12 +3,14 @@
 #define RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
 
 #include "compiler/driver/compile.h"
-#include "tools/relayvm/options.h"
+#include "tools/options.h"
 
 namespace rvm::tools {
 
 inline constexpr OptionSpec kParamsOption = {
-    "--params", "FILE", "weights for the free variables: .npz, .safetensors or .npy; may be repeated"};
+    "--params", "FILE",
+    "weights for the free variables and the parameters of @main, by name: .npz, .safetensors, .npy or .params; may be "
+    "repeated"};
 inline constexpr OptionSpec kLevelOption = {
     "-O", "LEVEL", "0: as written, 1: optimised, 2: and fused (the default), 3: all there is", /*attached=*/true};
 inline constexpr OptionSpec kTargetOption = {
@@ -17,6 +19,10 @@ inline constexpr OptionSpec kTargetOption = {
 
 // From `--params`, `-O` and `--target`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
+
+// Says on stderr which parameters of `@main` have become constants and which are left as arguments, or that no tensor
+// fits. Silent where there were no files, or they only held free variables.
+void ShowWeights(const driver::BoundWeights& weights, std::span<const std::string> params_files);
 
 }  // namespace rvm::tools
 

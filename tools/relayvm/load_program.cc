@@ -13,7 +13,7 @@ namespace {
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {
   vm::LoadOptions load = run.load;
-  if (!path.ends_with(".relay")) {
+  if (!path.ends_with(".relay") && !path.ends_with(".json")) {
     for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption}) {
       if (!options.Has(option.name)) continue;
       return absl::InvalidArgumentError(
@@ -26,6 +26,7 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
   absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
   RVM_RETURN_IF_ERROR(file.Report(program.status()));
+  ShowWeights(program->weights, compile.params_files);
   load.allow_native = true;  // we made it
   return vm::Program::Link(program->executable, load);
 }
@@ -34,11 +35,11 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
 
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;
-  std::vector<std::string> rest;
-  RVM_ASSIGN_OR_RETURN(result.run, ParseRunOptions(options.positional(), rest));
-  if (rest.empty()) return absl::InvalidArgumentError("no file given; expected a .rvm or .relay file");
-  result.path = rest[0];
-  result.run.args.assign(rest.begin() + 1, rest.end());
+  RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
+  if (options.positional().empty()) {
+    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay or .json file");
+  }
+  result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));
   return result;
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tools/relayvm/options.h"
+#include "tools/options.h"
 #include "tools/run_command.h"
 #include "vm/machine.h"
 
@@ -18,8 +18,8 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// From `options` (those of compile_options.h among them) and their positional arguments: options of running, a
-// path that ends in .relay or names an executable, values.
+// From the options of running and of compile_options.h, and the positional arguments: a path that ends in .relay or
+// .json or names an executable, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 
 }  // namespace rvm::tools

@@ -7,12 +7,13 @@
 #include "base/edit_distance.h"
 #include "compiler/driver/version.h"
 #include "tools/relayvm/verb.h"
+#include "tools/run_command.h"
 
 namespace rvm::tools {
 namespace {
 
-constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,   &kCompileVerb, &kRunVerb,  &kEvalVerb,  &kInspectVerb,
-                                  &kProfileVerb, &kBenchVerb, &kVerifyVerb,  &kSignVerb, &kKeyGenVerb};
+constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,     &kExplainVerb, &kCompileVerb, &kRunVerb,  &kEvalVerb,
+                                  &kInspectVerb, &kProfileVerb, &kBenchVerb,   &kVerifyVerb,  &kSignVerb, &kKeyGenVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {
@@ -37,7 +38,9 @@ void PrintHelp() {
 void PrintVerbHelp(const Verb& verb) {
   std::cout << "relayvm " << verb.name << ": " << verb.summary << "\n\n  relayvm " << verb.name << " " << verb.usage
             << "\n\n"
-            << OptionsHelp(verb.options) << (verb.more_options == nullptr ? "" : verb.more_options()) << verb.more;
+            << OptionsHelp(verb.run_options ? JoinOptions(verb.options, RunOptionSpecs())
+                                            : JoinOptions(verb.options, {}))
+            << (verb.run_options ? ValuesHelp() : "") << verb.more;
 }
 
 absl::Status UnknownVerb(const std::string& name) {

@@ -41,19 +41,19 @@ double Nanoseconds(std::chrono::steady_clock::duration time) {
 // Runs both machines in turn, so that both see the same state of the computer.
 absl::StatusOr<Watched> RunInTurn(vm::Machine& plain, vm::Machine& machine, vm::Profiler& profiler,
                                   const RunOptions& run) {
-  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArgs(plain.program().executable(), run.entry, run.args));
+  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArguments(plain.program().executable(), run.entry, run.args));
   Watched watched;
   // The first runs warm up.
-  RVM_RETURN_IF_ERROR(plain.Invoke(run.entry, args).status());
-  RVM_ASSIGN_OR_RETURN(Value result, machine.Invoke(run.entry, args));
+  RVM_RETURN_IF_ERROR(Invoke(plain, run.entry, args).status());
+  RVM_ASSIGN_OR_RETURN(Value result, Invoke(machine, run.entry, args));
   if (!run.out.empty()) RVM_RETURN_IF_ERROR(WriteNpy(result, run.out));
   for (int64_t i = 0; i < run.repeat; ++i) {
     auto began = std::chrono::steady_clock::now();
-    RVM_RETURN_IF_ERROR(plain.Invoke(run.entry, args).status());
+    RVM_RETURN_IF_ERROR(Invoke(plain, run.entry, args).status());
     watched.plain_ns = std::min(watched.plain_ns, Nanoseconds(std::chrono::steady_clock::now() - began));
     profiler.Clear();
     began = std::chrono::steady_clock::now();
-    RVM_RETURN_IF_ERROR(machine.Invoke(run.entry, args).status());
+    RVM_RETURN_IF_ERROR(Invoke(machine, run.entry, args).status());
     double ns = Nanoseconds(std::chrono::steady_clock::now() - began);
     if (ns >= watched.watched_ns) continue;
     watched.watched_ns = ns;
@@ -65,9 +65,8 @@ absl::StatusOr<Watched> RunInTurn(vm::Machine& plain, vm::Machine& machine, vm::
 }
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args, /*keep_unknown=*/true));
-  RVM_ASSIGN_OR_RETURN(int64_t trace_events,
-                       ReadInteger("--trace-events", options.Value("--trace-events", "1000000"), 1));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
+  RVM_ASSIGN_OR_RETURN(int64_t trace_events, options.Integer("--trace-events", 1, 1'000'000));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   const RunOptions& run = loaded.run;
   vm::Profiler profiler(options.Has("--trace") ? trace_events : 0);
@@ -115,7 +114,7 @@ Examples:
   relayvm profile model.rvm --repeat 20 --trace trace.json @image.npy
 )",
     .run = Run,
-    .more_options = RunOptionsHelp,
+    .run_options = true,
 };
 
 }  // namespace rvm::tools

@@ -11,11 +11,10 @@
 namespace rvm::tools {
 namespace {
 
-// Those of running are in run_command.cc; its help is shown behind these.
 constexpr OptionSpec kOptions[] = {kParamsOption, kLevelOption, kTargetOption};
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args, /*keep_unknown=*/true));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   return RunProgram(std::move(loaded.program), loaded.run, std::cout);
 }
@@ -25,7 +24,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
-    .usage = "FILE.rvm|FILE.relay [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.json [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Examples:
@@ -33,7 +32,7 @@ Examples:
   relayvm run model.rvm @image.npy --out scores.npy
 )",
     .run = Run,
-    .more_options = RunOptionsHelp,
+    .run_options = true,
 };
 
 }  // namespace rvm::tools

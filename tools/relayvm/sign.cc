@@ -63,6 +63,15 @@ constexpr OptionSpec kVerifyOptions[] = {
     {"--key", "FILE.pub", "also check that this key signed it; may be repeated: one of them"},
 };
 
+// Whether it has machine code.
+absl::StatusOr<bool> CheckFile(const MappedFile& file, const std::vector<PublicKey>& keys) {
+  RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner, .check_constants = true}));
+  bool native = !executable.native_objects.empty();
+  RVM_RETURN_IF_ERROR(Verify(std::move(executable)).status());
+  if (!keys.empty()) RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, keys).status());
+  return native;
+}
+
 absl::Status VerifyVerb(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kVerifyOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .rvm file"));
@@ -72,11 +81,9 @@ absl::Status VerifyVerb(std::span<const std::string> args) {
     keys.push_back(key);
   }
   RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
-  RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner, .check_constants = true}));
-  bool native = !executable.native_objects.empty();
-  RVM_RETURN_IF_ERROR(Verify(std::move(executable)).status());
-  if (!keys.empty()) RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, keys).status());
-  std::cout << path << ": sound; " << (native ? "native: has machine code" : "portable: no machine code")
+  absl::StatusOr<bool> native = CheckFile(file, keys);
+  if (!native.ok()) return absl::Status(native.status().code(), absl::StrCat(path, ": ", native.status().message()));
+  std::cout << path << ": sound; " << (*native ? "native: has machine code" : "portable: no machine code")
             << (keys.empty() ? "" : "; signed by a key given") << '\n';
   return absl::OkStatus();
 }

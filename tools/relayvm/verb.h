@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
-#include "tools/relayvm/options.h"
+#include "tools/options.h"
 
 namespace rvm::tools {
 
@@ -24,12 +24,13 @@ struct Verb {
   std::string_view more;  // help behind the options: what to know, examples
   // Prints results to stdout. A status that is not OK is shown as `relayvm: error: ...`.
   absl::Status (*run)(std::span<const std::string> args);
-  // Help on options that are declared elsewhere; shown behind `options`.
-  std::string_view (*more_options)() = nullptr;
+  // It has the options of RunOptionSpecs as well.
+  bool run_options = false;
 };
 
 extern const Verb kCheckVerb;
 extern const Verb kFmtVerb;
+extern const Verb kExplainVerb;
 extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;

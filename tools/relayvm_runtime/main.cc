@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status_macros.h"
+#include "tools/arguments.h"
+#include "tools/options.h"
 #include "tools/run_command.h"
 #include "vm/machine.h"
 
@@ -14,7 +17,7 @@ namespace {
 
 constexpr std::string_view kUsage = R"(relayvm-run: run a compiled Relay program
 
-  relayvm-run MODEL.rvm [flags] VALUE...
+  relayvm-run MODEL.rvm [options] VALUE...
 
 Prints the value of the program's entry on these arguments.
 
@@ -25,19 +28,21 @@ Examples:
   relayvm-run fib.rvm 20
   relayvm-run mnist.rvm @image.npy --out scores.npy --repeat 100
   relayvm-run lists.rvm --entry sum '[1, 2, 3]'
+  relayvm-run g2p.rvm --args words.txt
 
 Exit status: 0, or 1 with a message on standard error.
 )";
 
 absl::Status Run(const std::vector<std::string>& args) {
-  std::vector<std::string> rest;
-  absl::StatusOr<rvm::tools::RunOptions> options = rvm::tools::ParseRunOptions(args, rest);
-  if (!options.ok()) return options.status();
-  if (rest.empty()) return absl::InvalidArgumentError("no executable given; --help says how");
-  auto program = rvm::vm::Program::LoadFile(rest[0], options->load);
-  if (!program.ok()) return program.status();
-  options->args.assign(rest.begin() + 1, rest.end());
-  return rvm::tools::RunProgram(*program, *options, std::cout);
+  RVM_ASSIGN_OR_RETURN(rvm::tools::Options options, rvm::tools::ParseOptions(rvm::tools::RunOptionSpecs(), args));
+  RVM_ASSIGN_OR_RETURN(rvm::tools::RunOptions run, rvm::tools::ReadRunOptions(options));
+  if (options.positional().empty()) return absl::InvalidArgumentError("no executable given; --help says how");
+  const std::string& path = options.positional()[0];
+  if (path.ends_with(".relay")) {
+    return absl::InvalidArgumentError("`" + path + "` is a program; `relayvm compile` makes an executable of it");
+  }
+  RVM_ASSIGN_OR_RETURN(auto program, rvm::vm::Program::LoadFile(path, run.load));
+  return rvm::tools::RunProgram(std::move(program), run, std::cout);
 }
 
 // Where the tables of an executable, arguments or a message find no memory: what they hold so far cannot be
@@ -56,11 +61,14 @@ int main(int argc, char** argv) {
   for (const std::string& arg : args) {
     if (arg == "--") break;
     if (arg == "--help" || arg == "-h") {
-      std::cout << kUsage << rvm::tools::RunOptionsHelp() << kExamples;
+      std::cout << kUsage << rvm::tools::OptionsHelp(rvm::tools::RunOptionSpecs()) << rvm::tools::ValuesHelp()
+                << kExamples;
       return 0;
     }
   }
   absl::Status status = Run(args);
+  std::cout.flush();
+  if (status.ok() && !std::cout) status = absl::UnavailableError("cannot write to standard output");
   if (status.ok()) return 0;
   std::cerr << "relayvm-run: error: " << std::string(status.message()) << '\n';
   return 1;

@@ -68,20 +68,35 @@ bool Backtrace::Add(FunctionId function, uint32_t pc) {
   return true;
 }
 
-void Backtrace::AppendRun(const Run& run, std::string& out) const {
+bool Backtrace::IsInPrelude(const Run& run) const {
+  return run.line != nullptr && run.line->file < executable_.files.size() &&
+         executable_.files[run.line->file] == "<prelude>";
+}
+
+void Backtrace::AppendPlace(const Run& run, std::string& out) const {
   const std::string& name = executable_.functions[run.function.value].name;
   absl::StrAppend(&out, "\n  in `", name, "`");
   const SourceLine* line = run.line;
   if (line != nullptr && line->line != 0 && line->file < executable_.files.size()) {
     absl::StrAppend(&out, " at ", executable_.files[line->file], ":", line->line, ":", line->column);
   }
+}
+
+void Backtrace::AppendRun(const Run& run, std::string& out) const {
+  AppendPlace(run, out);
   if (run.frames == 1) return;
+  const std::string& name = executable_.functions[run.function.value].name;
   absl::StrAppend(&out, "\n  ... ", WithCommas(run.frames - 1),
                   run.frames == 2 ? " more frame of `" : " more frames of `", name, "`");
 }
 
 std::string Backtrace::ToString() const {
   std::string out;
+  auto caller = std::find_if(inner_.begin(), inner_.end(), [&](const Run& run) { return !IsInPrelude(run); });
+  if (caller != inner_.begin() && caller != inner_.end()) {
+    AppendPlace(*caller, out);
+    out += ", which called the Prelude:";
+  }
   for (const Run& run : inner_) AppendRun(run, out);
   if (skipped_frames_ > 0) absl::StrAppend(&out, "\n  ... ", WithCommas(skipped_frames_), " more frames");
   for (size_t i = 0; i < outer_.size(); ++i) AppendRun(outer_[(next_outer_ + i) % outer_.size()], out);

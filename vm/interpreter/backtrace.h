@@ -24,7 +24,8 @@ class Backtrace {
   // was added last.
   void AddEntry(FunctionId function, uint32_t pc);
 
-  // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry.
+  // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry. Where the innermost frames are in the
+  // Prelude, the place in the program that called it comes first.
   std::string ToString() const;
 
  private:
@@ -37,6 +38,9 @@ class Backtrace {
   static constexpr size_t kKeptOuter = 6;
   static constexpr int64_t kMaxFrames = 1 << 20;  // some milliseconds
   Run* Latest();
+  bool IsInPrelude(const Run& run) const;
+  // What AppendRun shows, but for repeated frames.
+  void AppendPlace(const Run& run, std::string& out) const;
   void AppendRun(const Run& run, std::string& out) const;
 
   const Executable& executable_;

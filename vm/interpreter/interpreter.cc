@@ -12,6 +12,7 @@
 #include "vm/interpreter/exec_probe.h"
 #include "vm/interpreter/exec_scalar.h"
 #include "vm/interpreter/exec_tensor.h"
+#include "vm/limit.h"
 
 namespace rvm::vm {
 namespace {
@@ -38,6 +39,13 @@ uint32_t MaxFrameSlots(const LinkInfo& link) {
 
 void RunInPool(RvmKernelContext* context, int64_t count, int64_t grain, ThreadPool::Body body, void* closure) {
   static_cast<Interpreter*>(context->runtime)->pool_->For(count, grain, body, closure);
+}
+
+// A limit that is longer than clocks count ends with them.
+Watchdog::Clock::duration TimeLimit(double ms) {
+  constexpr double kLongestMs = 1e12;  // some thirty years
+  return std::chrono::duration_cast<Watchdog::Clock::duration>(
+      std::chrono::duration<double, std::milli>(std::min(ms, kLongestMs)));
 }
 
 size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot) + literal.shape().size(); }
@@ -98,7 +106,7 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
 
 absl::Status Interpreter::Begin() {
   stop_.Clear();
-  if (time_limit_ms_ >= 0 && !watchdog_.Arm(Watchdog::Clock::now() + std::chrono::milliseconds(time_limit_ms_))) {
+  if (time_limit_ms_ >= 0 && !watchdog_.Arm(Watchdog::Clock::now() + TimeLimit(time_limit_ms_))) {
     return absl::ResourceExhaustedError("no thread to watch the time limit");
   }
   return absl::OkStatus();
@@ -140,7 +148,9 @@ int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo*
   while (r + fn->frame_slots > stack_soft_end_) {
     ptrdiff_t offset = r - stack_.begin();
     if (!stack_.Grow()) {
-      Stop(pc, r, fn, absl::ResourceExhaustedError("calls are nested too deeply: the stack limit is reached"));
+      Stop(pc, r, fn,
+           LimitReached(Limit::kStack, absl::StrCat("calls are nested too deeply: the stack limit is ",
+                                                    BytesText(stack_.limit_bytes()))));
       return 0;
     }
     r = stack_.begin() + offset;
@@ -154,8 +164,8 @@ int64_t Interpreter::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo*
 absl::Status Interpreter::RefillBudget(int64_t& budget) {
   RVM_RETURN_IF_ERROR(Poll());
   if (fuel_ == 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("out of fuel: more than ", fuel_limit_, " calls and backward jumps"));
+    return LimitReached(Limit::kFuel,
+                        absl::StrCat("out of fuel: more than ", fuel_limit_, " calls and backward jumps"));
   }
   budget = fuel_ < 0 ? kBudget : std::min(fuel_, kBudget);
   if (fuel_ > 0) fuel_ -= budget;
@@ -181,7 +191,7 @@ void Interpreter::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
     r -= fn->frame_slots;
   }
-  error_ = absl::Status(error.code(), absl::StrCat(what, error.message(), backtrace.ToString()));
+  error_ = WithMessage(error, absl::StrCat(what, error.message(), backtrace.ToString()));
 }
 
 void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
@@ -190,8 +200,7 @@ void Interpreter::StopOutOfMemory(const uint16_t* pc, const Slot* r, const Funct
 
 absl::Status Interpreter::OutOfMemory() const {
   RVM_RETURN_IF_ERROR(Poll());
-  return absl::ResourceExhaustedError(
-      absl::StrCat("out of memory: ", heap_.live_bytes(), " bytes are in use; the limit is ", heap_.limit_bytes()));
+  return heap_.OutOfMemory();
 }
 
 absl::Status Interpreter::Poll() const {
@@ -199,7 +208,7 @@ absl::Status Interpreter::Poll() const {
     case StopSignal::kNone: return absl::OkStatus();
     case StopSignal::kCancelled: return absl::CancelledError("cancelled");
     case StopSignal::kTimeIsUp:
-      return absl::DeadlineExceededError(absl::StrCat("the time limit of ", time_limit_ms_, " ms is over"));
+      return LimitReached(Limit::kTime, absl::StrCat("the time limit of ", time_limit_ms_, " ms is over"));
   }
 }
 

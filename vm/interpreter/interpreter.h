@@ -38,7 +38,7 @@ struct InterpreterLimits {
   int64_t memory_bytes;
   int64_t stack_bytes;
   int64_t fuel;             // -1: no limit
-  int64_t time_ms;          // -1: no limit
+  double time_ms;           // -1: no limit
   int64_t fail_allocation;  // 0: none
   int threads;              // that run one kernel
 };
@@ -149,7 +149,7 @@ class Interpreter {
   const FunctionInfo root_;  // what called the entry: its code halts
   int64_t fuel_limit_;
   int64_t fuel_ = -1;  // not yet handed out as budget
-  int64_t time_limit_ms_;
+  double time_limit_ms_;
   Watchdog watchdog_{stop_};
   std::unique_ptr<ThreadPool> pool_;  // null: kernels run on this thread only
 

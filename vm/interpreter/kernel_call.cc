@@ -73,7 +73,7 @@ void Interpreter::StoreScalars(const KernelCall& call, Slot* r) {
 
 bool Interpreter::GrowWorkspace(int64_t bytes) {
   if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
-  workspace_ = bytes > heap_.limit_bytes() ? nullptr : heap_.TakeRaw(std::max<int64_t>(bytes, 4096));
+  workspace_ = bytes > heap_.limit_bytes() ? heap_.Refuse(bytes) : heap_.TakeRaw(std::max<int64_t>(bytes, 4096));
   workspace_bytes_ = workspace_ == nullptr ? 0 : bytes;
   context_.workspace = workspace_;
   return workspace_ != nullptr;
@@ -89,7 +89,7 @@ int32_t Interpreter::RunRecipeOf(const KernelInfo& kernel, int64_t workspace_byt
 bool Interpreter::RunKernel(const KernelInfo& kernel, int64_t workspace_bytes) {
   int64_t needed = workspace_bytes;
   if (kernel.recipe != nullptr && __builtin_add_overflow(needed, kernel.recipe->scratch_bytes, &needed)) [[unlikely]]
-    return SetError(OutOfMemory());
+    needed = Heap::kUncountable;
   if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
     return SetError(OutOfMemory());
   int32_t code = kernel.recipe == nullptr ? kernel.function(buffers_.data(), symbols_.data(), &context_)
@@ -241,7 +241,8 @@ bool Interpreter::MakeDynamicResult(const KernelCall& call, size_t index, Slot* 
     bytes = 0;
     too_big = false;
   }
-  Tensor* tensor = too_big ? nullptr : heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
+  if (too_big) bytes = Heap::kUncountable;
+  Tensor* tensor = heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
   if (tensor == nullptr) [[unlikely]]
     return SetError(OutOfMemory());
   buffers_[call.num_args + index] = tensor->data;
@@ -274,8 +275,7 @@ const uint16_t* Interpreter::CallDynamicKernel(const uint16_t* pc, Slot* r, cons
     BindArgs(call, r);
     if (!MakeDynamicResults(call, r)) return false;
     std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
-    if (!workspace || *workspace < 0) return SetError(OutOfMemory());
-    return RunKernel(kernel, *workspace);
+    return RunKernel(kernel, workspace && *workspace >= 0 ? *workspace : Heap::kUncountable);
   };
   if (!make()) [[unlikely]] {
     Stop(pc, r, fn, std::move(error_));

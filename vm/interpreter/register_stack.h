@@ -17,6 +17,7 @@ class RegisterStack {
   RegisterStack(const RegisterStack&) = delete;
   RegisterStack& operator=(const RegisterStack&) = delete;
 
+  int64_t limit_bytes() const { return limit_bytes_; }
   Slot* begin() const { return begin_; }
   // A frame may begin up to here without growing.
   Slot* soft_end() const { return soft_end_; }

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "vm/limit.h"
 #include "vm/memory/system_memory.h"
 
 namespace rvm::vm {
@@ -77,7 +79,11 @@ struct Heap::LargeBlock {
 };
 
 Heap::Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t limit_bytes, int64_t fail_at)
-    : layouts_(layouts), stop_(stop), limit_bytes_(limit_bytes), fail_at_(fail_at), cycles_(*this, layouts, stop) {}
+    : layouts_(layouts),
+      stop_(stop),
+      limit_bytes_(std::min(limit_bytes, kUncountable / 2)),  // sums of sizes do not overflow
+      fail_at_(fail_at),
+      cycles_(*this, layouts, stop) {}
 
 Heap::~Heap() { ReleaseLists(); }
 
@@ -85,10 +91,10 @@ Tensor* Heap::NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t d
   size_t header = RoundUp(sizeof(Tensor) + (static_dims ? 0 : dims.size() * 8), kAlignment);
   size_t bytes = header + RoundUp(static_cast<size_t>(data_bytes), kAlignment);
   if (++allocations_ == fail_at_ || data_bytes > limit_bytes_) [[unlikely]]
-    return static_cast<Tensor*>(Refuse());
+    return static_cast<Tensor*>(RefuseCounted(data_bytes));
   auto* tensor = static_cast<Tensor*>(NewBlock(bytes));
   if (tensor == nullptr) [[unlikely]]
-    return static_cast<Tensor*>(Refuse());
+    return static_cast<Tensor*>(RefuseCounted(data_bytes));
   Count(static_cast<int64_t>(bytes));
   tensor->object = {1, 0, kTensorLayout};
   tensor->dtype = dtype;
@@ -200,12 +206,13 @@ void* Heap::NewBlock(size_t bytes) {
 
 void* Heap::NewLargeCounted(size_t bytes) {
   void* block = NewLarge(bytes);
-  if (block == nullptr) return Refuse();
+  if (block == nullptr) return RefuseCounted(static_cast<int64_t>(bytes));
   Count(static_cast<int64_t>(bytes));
   return block;
 }
 
 bool Heap::Reserve(size_t bytes) {
+  is_system_full_ = false;
   if (reserved_bytes_ + static_cast<int64_t>(bytes) > limit_bytes_) {
     if (!cycles_.Collect()) return false;
     Trim();
@@ -226,7 +233,8 @@ void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
     wanted = std::max(least, RoundUp(wanted / 2, kAlignment));
   }
   auto* chunk = static_cast<Chunk*>(TakeFromSystem(wanted));
-  if (chunk == nullptr) {
+  is_system_full_ = chunk == nullptr;
+  if (is_system_full_) {
     reserved_bytes_ -= static_cast<int64_t>(wanted);
     return nullptr;
   }
@@ -247,7 +255,8 @@ void* Heap::NewLarge(size_t bytes) {
     size_t total = RoundUp(large_class.bytes, kAlignment);
     if (!Reserve(total)) return nullptr;
     block = static_cast<LargeBlock*>(TakeFromSystem(total));
-    if (block == nullptr) {
+    is_system_full_ = block == nullptr;
+    if (is_system_full_) {
       reserved_bytes_ -= static_cast<int64_t>(total);
       return nullptr;
     }
@@ -294,9 +303,18 @@ void Heap::Trim() {
 
 void* Heap::TakeRaw(int64_t bytes) {
   ++frees_;  // no object
-  return ++allocations_ == fail_at_ ? nullptr : NewLarge(static_cast<size_t>(bytes));
+  void* memory = ++allocations_ == fail_at_ ? nullptr : NewLarge(static_cast<size_t>(bytes));
+  return memory != nullptr ? memory : Refuse(bytes);
 }
 void Heap::GiveRaw(void* memory) { FreeLarge(memory); }
+
+absl::Status Heap::OutOfMemory() const {
+  bool is_countable = refused_bytes_ < kUncountable;
+  std::string what = absl::StrCat("out of memory: ", is_countable ? absl::StrCat(refused_bytes_) : "more than 2^63",
+                                  " bytes were asked for, ", reserved_bytes_, " bytes are in use; ");
+  if (is_system_full_) return absl::ResourceExhaustedError(absl::StrCat(what, "the system has no more"));
+  return LimitReached(Limit::kMemory, absl::StrCat(what, "the memory limit is ", BytesText(limit_bytes_)));
+}
 
 void Heap::ReleaseLists() {
   Trim();
@@ -320,6 +338,7 @@ void Heap::Reset() {
   frees_ = allocations_;
   live_bytes_ = 0;
   reserved_bytes_ = 0;
+  is_system_full_ = false;
 }
 
 }  // namespace rvm::vm

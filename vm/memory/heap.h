@@ -10,9 +10,11 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
+#include "absl/status/status.h"
 #include "vm/memory/cycle_collector.h"
 #include "vm/memory/object.h"
 #include "vm/stop_signal.h"
@@ -151,6 +153,14 @@ class Heap {
   // How often waiting blocks went back, on demand or because they were too much.
   int64_t trims() const { return trims_; }
   int64_t limit_bytes() const { return limit_bytes_; }
+  // Why the last allocation failed: how much was asked for, how much is in use, what the limit is.
+  absl::Status OutOfMemory() const;
+  // Null, as an allocation of so many bytes that failed; kUncountable where their number overflowed.
+  static constexpr int64_t kUncountable = std::numeric_limits<int64_t>::max();
+  void* Refuse(int64_t bytes) {
+    refused_bytes_ = bytes;
+    return nullptr;
+  }
 
  private:
   // A block of so many bytes, counted; null where that has more to do than take one.
@@ -194,13 +204,13 @@ class Heap {
 
   void* NewSmall(size_t bytes) {
     if (++allocations_ == fail_at_) [[unlikely]]
-      return Refuse();
+      return RefuseCounted(static_cast<int64_t>(bytes));
     if (bytes > kMaxCellBytes) [[unlikely]]
       return NewLargeCounted(bytes);
     void* block = cells_.Take(bytes >> 3, bytes);
     if (block == nullptr) [[unlikely]] {
       block = TakeFromNewChunk(cells_, bytes >> 3, bytes);
-      if (block == nullptr) return Refuse();
+      if (block == nullptr) return RefuseCounted(static_cast<int64_t>(bytes));
     }
     Count(static_cast<int64_t>(bytes));
     return block;
@@ -216,9 +226,10 @@ class Heap {
     live_bytes_ += bytes;
     peak_bytes_ = peak_bytes_ < live_bytes_ ? live_bytes_ : peak_bytes_;
   }
-  void* Refuse() {
-    ++frees_;  // the allocation was counted before it failed
-    return nullptr;
+  // As Refuse, of an allocation that was counted already.
+  void* RefuseCounted(int64_t bytes) {
+    ++frees_;
+    return Refuse(bytes);
   }
   void Free(Object* object);
   void FreeTensor(Tensor* tensor);
@@ -244,6 +255,8 @@ class Heap {
   int64_t reserved_bytes_ = 0;  // from the system, cached blocks included
   int64_t cached_bytes_ = 0;
   int64_t trims_ = 0;
+  int64_t refused_bytes_ = 0;    // of the last allocation that failed
+  bool is_system_full_ = false;  // it failed below the limit
   Chunk* chunks_ = nullptr;
   LargeBlock* large_ = nullptr;
   std::array<LargeBlock*, kLargeClasses> cache_ = {};

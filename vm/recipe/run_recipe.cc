@@ -4,7 +4,9 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "base/order_keys.h"
 #include "base/stop_flag.h"
 

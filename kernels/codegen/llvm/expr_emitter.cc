@@ -44,13 +44,13 @@ Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
 // A half type's value of its bits, and its bits of a value.
 Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
   if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, bits);
-  if (target_.f16c) return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
+  if (target_.has_half_conversions) return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
   return EmitHalfToFloat(b_, bits);
 }
 
 Value* ExprEmitter::ToBits(DataType dtype, Value* value) {
   if (dtype.code == TypeCode::kBFloat) return EmitFloatToBFloat(b_, value);
-  if (target_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
+  if (target_.has_half_conversions) return b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
   return EmitFloatToHalf(b_, value);
 }
 
@@ -66,7 +66,7 @@ void ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* off
 Value* ExprEmitter::Round(DataType dtype, Value* value) {
   if (!dtype.is_float() || dtype.bits != 16) return value;
   if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, EmitFloatToBFloat(b_, value));
-  if (target_.f16c) return b_.CreateFPExt(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getFloatTy());
+  if (target_.has_half_conversions) return b_.CreateFPExt(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getFloatTy());
   return EmitHalfToFloat(b_, EmitFloatToHalf(b_, value));
 }
 
@@ -90,6 +90,13 @@ Value* ExprEmitter::EmitExtent(const Dim& dim) {
   }
 }
 
+Value* ExprEmitter::EmitVariable(const te::IndexVar& variable) {
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    if (auto found = scopes_[i].variables.find(variable.id); found != scopes_[i].variables.end()) return found->second;
+  }
+  RVM_UNREACHABLE("an index variable has no loop");
+}
+
 Value* ExprEmitter::Emit(const Expr& e) {
   for (size_t i = scopes_.size(); i-- > 0;) {
     if (auto found = scopes_[i].values.find(e.get()); found != scopes_[i].values.end()) return found->second;
@@ -107,12 +114,7 @@ Value* ExprEmitter::EmitOnThisStack(const Expr& e) {
       double value = LoadDouble(e->dtype, Literal::Scalar(e->dtype, e->float_value).data());
       return llvm::ConstantFP::get(RegisterType(e->dtype), value);
     }
-    case ExprKind::kIndex:
-      for (size_t i = scopes_.size(); i-- > 0;) {
-        if (auto found = scopes_[i].variables.find(e->index.id); found != scopes_[i].variables.end())
-          return found->second;
-      }
-      RVM_UNREACHABLE("an index variable has no loop");
+    case ExprKind::kIndex: return EmitVariable(e->index);
     case ExprKind::kDim: return EmitExtent(e->dim);
     case ExprKind::kRead: return EmitRead(*e);
     case ExprKind::kSelect: return EmitSelect(*e);

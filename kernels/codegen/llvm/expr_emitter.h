@@ -1,4 +1,4 @@
-// Emits the scalar expressions of loop nests (kernels/te/loop_nest.h) as IR.
+// Emits the scalar expressions of loop nests (kernels/schedule/loop_nest.h) as IR.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
 
@@ -6,22 +6,17 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "kernels/te/loop_nest.h"
+#include "kernels/schedule/target.h"
+#include "kernels/te/expr_pool.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
 namespace rvm::codegen {
 
-struct TargetFacts {
-  bool f16c = false;
-  int vector_bits = 128;
-  int registers = 16;
-};
-
 // Elements in registers: bool is i1, integers are iN, half types compute as float.
 class ExprEmitter {
  public:
-  ExprEmitter(llvm::IRBuilder<>& builder, const TargetFacts& target) : b_(builder), target_(target) {
+  ExprEmitter(llvm::IRBuilder<>& builder, const schedule::Target& target) : b_(builder), target_(target) {
     scopes_.emplace_back();
   }
 
@@ -31,6 +26,7 @@ class ExprEmitter {
 
   llvm::Value* Emit(const te::Expr& e);
   llvm::Value* EmitExtent(const Dim& dim);
+  llvm::Value* EmitVariable(const te::IndexVar& variable);
   // Within the current scope:
   void Bind(const te::IndexVar& variable, llvm::Value* value) { scopes_.back().variables[variable.id] = value; }
   void BindTensor(const te::TensorNode* tensor, llvm::Value* value) { scopes_.back().tensors[tensor] = value; }
@@ -76,7 +72,7 @@ class ExprEmitter {
   bool MustBranch(const te::Expr& e);
 
   llvm::IRBuilder<>& b_;
-  const TargetFacts& target_;
+  const schedule::Target& target_;
   std::vector<Scope> scopes_;
 };
 

@@ -8,9 +8,10 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "kernels/abi/kernel_abi.h"
+#include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/nest_emitter.h"
-#include "kernels/te/schedule.h"
+#include "kernels/schedule/schedule.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
@@ -35,22 +36,13 @@ namespace rvm::codegen {
 namespace {
 
 using llvm::Value;
-
-constexpr int64_t kParallelWork = 200'000;  // additions that are worth waking threads
-constexpr int64_t kGrainWork = 50'000;
+using schedule::Schedule;
 
 // Emits the function that runs a kernel's nests in order.
 class EntryEmitter {
  public:
-  EntryEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,
-               const te::Computation& computation, const std::string& symbol)
-      : module_(module),
-        target_(target),
-        schedule_(schedule),
-        computation_(computation),
-        symbol_(symbol),
-        b_(module.getContext()),
-        e_(b_, target) {}
+  EntryEmitter(llvm::Module& module, const Schedule& schedule, const std::string& symbol)
+      : module_(module), schedule_(schedule), symbol_(symbol), b_(module.getContext()), e_(b_, schedule.target) {}
 
   void Run();
 
@@ -66,9 +58,7 @@ class EntryEmitter {
   llvm::Function* MakeThunk(const EmittedNest& nest);
 
   llvm::Module& module_;
-  const TargetFacts& target_;
-  const te::Schedule& schedule_;
-  const te::Computation& computation_;
+  const Schedule& schedule_;
   const std::string& symbol_;
   llvm::IRBuilder<> b_;
   ExprEmitter e_;
@@ -108,9 +98,9 @@ void EntryEmitter::Begin() {
 Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
   int64_t index = tensor->input_index;
   if (tensor->kind != te::TensorKind::kInput) {
-    const te::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+    const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
     if (!buffer.is_output) return b_.CreateInBoundsGEP(b_.getInt8Ty(), workspace_, e_.EmitExtent(buffer.offset));
-    index = static_cast<int64_t>(computation_.inputs.size()) + buffer.output;
+    index = static_cast<int64_t>(schedule_.computation.inputs.size()) + buffer.output;
   }
   return b_.CreateLoad(
       b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), static_cast<uint64_t>(index)));
@@ -151,9 +141,9 @@ void EntryEmitter::CallInParallel(const EmittedNest& nest, const std::vector<Val
   Value* closure = at_entry.CreateAlloca(i64, at_entry.getInt64(args.size() - 2));
   for (size_t i = 2; i < args.size(); ++i) b_.CreateStore(args[i], b_.CreateConstInBoundsGEP1_64(i64, closure, i - 2));
   Value* per_unit = b_.CreateUDiv(work, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b_.getInt64(1)));
-  Value* grain = b_.CreateAdd(
-      b_.CreateUDiv(b_.getInt64(kGrainWork), b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, per_unit, b_.getInt64(1))),
-      b_.getInt64(1));
+  Value* grain = b_.CreateAdd(b_.CreateUDiv(b_.getInt64(static_cast<uint64_t>(schedule_.target.parallel_grain)),
+                                            b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, per_unit, b_.getInt64(1))),
+                              b_.getInt64(1));
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64, pointer, pointer}, false);
   b_.CreateCall(type, parallel_for, {context_, count, grain, MakeThunk(nest), closure});
 }
@@ -161,14 +151,16 @@ void EntryEmitter::CallInParallel(const EmittedNest& nest, const std::vector<Val
 void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
   Value* count = e_.EmitExtent(nest.count);
   args[1] = count;
-  bool too_small = nest.work.is_const() && nest.work.constant() < kParallelWork;
+  bool too_small = nest.work.is_const() && nest.work.constant() < schedule_.target.parallel_work;
   if (too_small || nest.in_order || nest.count == Dim(1)) {
     b_.CreateCall(nest.function, args);
     return;
   }
   Value* work = e_.EmitExtent(nest.work);
   Value* parallel_for = Field(1, b_.getPtrTy());
-  Value* wanted = b_.CreateAnd(b_.CreateIsNotNull(parallel_for), b_.CreateICmpSGE(work, b_.getInt64(kParallelWork)));
+  Value* wanted =
+      b_.CreateAnd(b_.CreateIsNotNull(parallel_for),
+                   b_.CreateICmpSGE(work, b_.getInt64(static_cast<uint64_t>(schedule_.target.parallel_work))));
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
   llvm::BasicBlock *parallel = block("parallel"), *serial = block("serial"), *done = block("done");
   b_.CreateCondBr(wanted, parallel, serial);
@@ -195,7 +187,7 @@ void EntryEmitter::Order(const te::Tensor& tensor) {
 void EntryEmitter::Run() {
   Begin();
   for (size_t n = 0; n < schedule_.nests.size(); ++n) {
-    EmittedNest nest = EmitNest(module_, target_, schedule_, schedule_.nests[n], absl::StrCat(symbol_, ".", n));
+    EmittedNest nest = EmitNest(module_, schedule_, schedule_.nests[n], absl::StrCat(symbol_, ".", n));
     std::vector<Value*> args = {b_.getInt64(0), nullptr};
     for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor));
     for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
@@ -206,19 +198,6 @@ void EntryEmitter::Run() {
     if (first->is_ordered) Order(first);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
-}
-
-TargetFacts FactsOf(const HostTarget& target) {
-  std::vector<std::string> features = absl::StrSplit(target.features, ',');
-  auto has = [&](const char* name) { return std::find(features.begin(), features.end(), name) != features.end(); };
-  TargetFacts facts;
-  facts.f16c = has("+f16c");
-  if (has("+avx")) facts.vector_bits = 256;
-  if (has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq")) {
-    facts.vector_bits = 512;
-    facts.registers = 32;
-  }
-  return facts;
 }
 
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarget& target, int opt_level) {
@@ -235,13 +214,14 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarge
   return machine;
 }
 
-void SetAttributes(llvm::Module& module, const HostTarget& target, const TargetFacts& facts) {
+void SetAttributes(llvm::Module& module, const HostTarget& target) {
+  std::string width = absl::StrCat(ScheduleTarget(target).vector_bits);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", "x86-64");
     function.addFnAttr("tune-cpu", target.cpu);
     function.addFnAttr("target-features", target.features);
-    function.addFnAttr("prefer-vector-width", absl::StrCat(facts.vector_bits));
+    function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("no-builtins");
   }
 }
@@ -312,40 +292,35 @@ absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& 
   return std::string(bytes.begin(), bytes.end());
 }
 
-CompiledKernel DescribeKernel(const KernelRequest& request, const te::Schedule& schedule, const TargetFacts& facts) {
-  CompiledKernel kernel;
-  kernel.symbol = request.symbol;
-  kernel.input_layouts.resize(request.computation.inputs.size());
-  for (const te::LoopNest& nest : schedule.nests) {
-    if (!nest.contraction) continue;
-    const te::Contraction& c = *nest.contraction;
-    DataType dtype = nest.tensors[0].value->operands[0].dtype();
-    kernel.input_layouts[static_cast<size_t>(c.input)] = PackedLayout{PanelColumns(facts, dtype, c), c.transposed};
-  }
-  kernel.workspace = schedule.workspace;
-  kernel.workspace_bytes = schedule.workspace.AsConst().value_or(0);
-  kernel.schedule = schedule.description;
-  return kernel;
-}
-
 }  // namespace
+
+schedule::Target ScheduleTarget(const HostTarget& target) {
+  std::vector<std::string> features = absl::StrSplit(target.features, ',');
+  auto has = [&](const char* name) { return std::find(features.begin(), features.end(), name) != features.end(); };
+  schedule::Target facts{.has_vectors = true};
+  facts.has_half_conversions = has("+f16c");
+  if (has("+avx")) facts.vector_bits = 256;
+  facts.has_masks = has("+avx");
+  if (has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq")) {
+    facts.vector_bits = 512;
+    facts.vector_registers = 32;
+  }
+  return facts;
+}
 
 absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests,
                                               const CodegenOptions& options) {
   int opt_level = std::clamp(options.opt_level, 0, 3);
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target, opt_level));
-  TargetFacts facts = FactsOf(target);
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());
   CompiledObject result;
   for (const KernelRequest& request : requests) {
-    RVM_ASSIGN_OR_RETURN(te::Schedule schedule, te::MakeSchedule(request.computation, request.constant_inputs));
-    EntryEmitter(module, facts, schedule, request.computation, request.symbol).Run();
-    result.kernels.push_back(DescribeKernel(request, schedule, facts));
+    EntryEmitter(module, request.schedule, request.symbol).Run();
   }
-  SetAttributes(module, target, facts);
+  SetAttributes(module, target);
   std::string problem;
   llvm::raw_string_ostream problems(problem);
   if (llvm::verifyModule(module, &problems)) return absl::InternalError(absl::StrCat("malformed IR: ", problem));
@@ -360,6 +335,7 @@ absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const st
   }
   RVM_ASSIGN_OR_RETURN(std::string object, Generate(module, *machine, llvm::CodeGenFileType::ObjectFile));
   result.object.assign(object.begin(), object.end());
+  RVM_RETURN_IF_ERROR(CheckImports(result.object));
   return result;
 }
 

@@ -12,10 +12,24 @@ using llvm::Value;
 
 namespace {
 
-void MarkIndependent(llvm::BranchInst* latch, llvm::MDNode* group) {
+void SetHints(llvm::BranchInst* latch, const LoopHints& hints) {
   llvm::LLVMContext& context = latch->getContext();
-  llvm::Metadata* accesses[] = {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group};
-  llvm::Metadata* loop[] = {nullptr, llvm::MDNode::get(context, accesses)};
+  llvm::SmallVector<llvm::Metadata*, 5> loop = {nullptr};
+  auto add = [&](const char* name, llvm::ArrayRef<llvm::Metadata*> value) {
+    llvm::SmallVector<llvm::Metadata*, 2> parts = {llvm::MDString::get(context, name)};
+    parts.append(value.begin(), value.end());
+    loop.push_back(llvm::MDNode::get(context, parts));
+  };
+  auto constant = [&](llvm::Constant* value) -> llvm::Metadata* { return llvm::ConstantAsMetadata::get(value); };
+  if (hints.independent != nullptr) add("llvm.loop.parallel_accesses", {hints.independent});
+  if (hints.fold_tail > 0) {
+    llvm::Constant* lanes =
+        llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(hints.fold_tail));
+    add("llvm.loop.vectorize.width", {constant(lanes)});
+    add("llvm.loop.vectorize.predicate.enable", {constant(llvm::ConstantInt::getTrue(context))});
+  }
+  if (hints.keep_rolled) add("llvm.loop.unroll.disable", {});
+  if (loop.size() == 1) return;
   llvm::MDNode* id = llvm::MDNode::getDistinct(context, loop);
   id->replaceOperandWith(0, id);
   latch->setMetadata(llvm::LLVMContext::MD_loop, id);
@@ -24,7 +38,7 @@ void MarkIndependent(llvm::BranchInst* latch, llvm::MDNode* group) {
 }  // namespace
 
 std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int64_t step, std::vector<Value*> carried,
-                             LoopBody body, llvm::MDNode* independent) {
+                             LoopBody body, const LoopHints& hints) {
   llvm::BasicBlock* entry = b.GetInsertBlock();
   llvm::Function* function = entry->getParent();
   llvm::BasicBlock* head = llvm::BasicBlock::Create(b.getContext(), "loop", function);
@@ -43,7 +57,7 @@ std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int
   Value* following = b.CreateNSWAdd(at, llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(step)));
   llvm::BasicBlock* latch = b.GetInsertBlock();
   llvm::BranchInst* again = b.CreateCondBr(b.CreateICmpSLT(following, end), head, exit);
-  if (independent != nullptr) MarkIndependent(again, independent);
+  SetHints(again, hints);
   at->addIncoming(following, latch);
   b.SetInsertPoint(exit);
   std::vector<Value*> results;
@@ -87,22 +101,22 @@ int64_t CostOfTurns(int64_t cost, const Dim& turns) {
 }
 
 std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, Value* cancel, int64_t cost,
-                                      std::vector<Value*> carried, LoopBody body, llvm::MDNode* independent) {
+                                      std::vector<Value*> carried, LoopBody body, const LoopHints& hints) {
   int64_t all = CostOfTurns(cost, FloorDiv(range.extent + (range.step - 1), range.step));
-  if (all <= kChunkCost) return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, independent);
+  if (all <= kChunkCost) return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
   if (cost > kChunkCost / kTurns) {
     auto checked = [&](Value* at, const std::vector<Value*>& current) {
       EmitStop(b, cancel);
       return body(at, current);
     };
-    return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), checked, independent);
+    return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), checked, hints);
   }
   int64_t chunk = kChunkCost / std::max<int64_t>(cost, 1) / kTurns * kTurns * range.step;
   return EmitLoop(b, range.begin, range.end, chunk, std::move(carried),
                   [&](Value* first, const std::vector<Value*>& current) {
                     Value* limit = b.CreateNSWAdd(first, b.getInt64(static_cast<uint64_t>(chunk)));
                     Value* last = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, range.end);
-                    std::vector<Value*> next = EmitLoop(b, first, last, range.step, current, body, independent);
+                    std::vector<Value*> next = EmitLoop(b, first, last, range.step, current, body, hints);
                     EmitStop(b, cancel);
                     return next;
                   });

@@ -15,11 +15,16 @@ namespace rvm::codegen {
 using LoopBody =
     llvm::function_ref<std::vector<llvm::Value*>(llvm::Value* at, const std::vector<llvm::Value*>& carried)>;
 
-// for (at = begin; at < end; at += step): values carried from turn to turn; gives the last. `independent`: an access
-// group whose accesses never meet between turns; null: no promise.
+// What the optimiser should know of a loop.
+struct LoopHints {
+  llvm::MDNode* independent = nullptr;  // an access group whose accesses never meet between turns; null: no promise
+  int64_t fold_tail = 0;                // not 0: vectorise by so many lanes, the last turns masked
+  bool keep_rolled = false;             // the loop was unrolled as far as it pays
+};
+
+// for (at = begin; at < end; at += step): values carried from turn to turn; gives the last.
 std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
-                                   std::vector<llvm::Value*> carried, LoopBody body,
-                                   llvm::MDNode* independent = nullptr);
+                                   std::vector<llvm::Value*> carried, LoopBody body, const LoopHints& hints = {});
 
 // About how many additions something is; or nobody knows before it runs.
 inline constexpr int64_t kUnknownCost = std::numeric_limits<int64_t>::max();
@@ -37,7 +42,7 @@ struct LoopRange {
 // vectors do not notice.
 std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, llvm::Value* cancel,
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
-                                            llvm::MDNode* independent = nullptr);
+                                            const LoopHints& hints = {});
 
 }  // namespace rvm::codegen
 

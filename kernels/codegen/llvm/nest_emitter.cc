@@ -6,38 +6,35 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "kernels/codegen/llvm/contraction.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/tile_emitter.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
 namespace rvm::codegen {
 
 using llvm::Value;
+using schedule::LoopNest;
+using schedule::NestForm;
+using schedule::NestTensor;
+using schedule::Schedule;
 using te::BinaryOp;
 using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
-using te::NestTensor;
 using te::ReduceOp;
 
 namespace {
 
-constexpr int64_t kBlock = 256;  // columns reduced at a time
-
 class NestEmitter {
  public:
-  NestEmitter(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule, const te::LoopNest& nest)
-      : module_(module), target_(target), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, target) {}
+  NestEmitter(llvm::Module& module, const Schedule& schedule, const LoopNest& nest)
+      : module_(module), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, schedule.target) {}
 
   EmittedNest Run(const std::string& name);
 
  private:
-  const ExprNode* Reduction() const {
-    const Expr& value = nest_.tensors[0].value;
-    return value->kind == ExprKind::kReduce ? value.get() : nullptr;
-  }
   void CollectTensors();
   bool MayOverlap(const te::Tensor& tensor) const;
   void MarkAccesses();
@@ -47,7 +44,6 @@ class NestEmitter {
   static int64_t CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns);
   int64_t CostOfPosition() const;
   int64_t CostOfTurn(size_t axis) const;
-  bool ReducesByColumns() const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
   void EmitPosition();
   void EmitColumns(Value* begin, Value* end);
@@ -61,9 +57,8 @@ class NestEmitter {
   Value* Initial(const ExprNode& reduce);
 
   llvm::Module& module_;
-  const TargetFacts& target_;
-  const te::Schedule& schedule_;
-  const te::LoopNest& nest_;
+  const Schedule& schedule_;
+  const LoopNest& nest_;
   llvm::IRBuilder<> b_;
   ExprEmitter e_;
   EmittedNest result_;
@@ -79,16 +74,15 @@ void NestEmitter::CollectTensors() {
                              [&](const te::Tensor& t) { return t.get() == tensor.get(); });
     if (!known) result_.tensors.push_back(tensor);
   };
-  std::vector<Expr> roots;
-  for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
   auto own = [&](const te::Tensor& tensor) {
     return std::any_of(nest_.tensors.begin(), nest_.tensors.end(),
                        [&](const NestTensor& t) { return t.tensor.get() == tensor.get(); });
   };
-  for (const ExprNode* node : te::Postorder(roots)) {
+  for (const ExprNode* node : te::Postorder(schedule::ReadExpressions(nest_))) {
     bool reads = node->kind == ExprKind::kRead && node->tensor->kind != te::TensorKind::kSelf;
     if (reads && !own(node->tensor)) add(node->tensor);
   }
+  if (nest_.tile && nest_.tile->panels) add(nest_.tile->panels);
   for (const NestTensor& t : nest_.tensors) {
     if (t.stored) add(t.tensor);
   }
@@ -96,9 +90,7 @@ void NestEmitter::CollectTensors() {
 
 Dim NestEmitter::Work() const {
   int64_t operations = 0;
-  std::vector<Expr> roots;
-  for (const NestTensor& t : nest_.tensors) roots.push_back(t.value);
-  for (const ExprNode* node : te::Postorder(roots)) {
+  for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
     if (node->kind == ExprKind::kUnary || node->kind == ExprKind::kBinary) {
       bool function =
           node->kind == ExprKind::kUnary && node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh;
@@ -107,7 +99,7 @@ Dim NestEmitter::Work() const {
   }
   Dim work = std::max<int64_t>(operations, 1);
   for (const IndexVar& axis : nest_.axes) work = work * axis.extent;
-  if (const ExprNode* reduce = Reduction()) {
+  if (const ExprNode* reduce = nest_.reduction()) {
     for (const IndexVar& axis : reduce->axes) work = work * axis.extent;
   }
   return work;
@@ -115,7 +107,7 @@ Dim NestEmitter::Work() const {
 
 // Whether the tensor shares its memory with another that this nest accesses.
 bool NestEmitter::MayOverlap(const te::Tensor& tensor) const {
-  for (const te::Reuse& reuse : schedule_.reuses) {
+  for (const schedule::Reuse& reuse : schedule_.reuses) {
     if (&schedule_.nests[reuse.nest] != &nest_) continue;
     if (tensor->kind == te::TensorKind::kInput) {
       if (tensor->input_index == reuse.input) return true;
@@ -178,23 +170,6 @@ void NestEmitter::Begin(const std::string& name) {
   b_.setFastMathFlags(flags);
 }
 
-// Whether reducing many columns side by side reads memory in better order than one by one.
-bool NestEmitter::ReducesByColumns() const {
-  const ExprNode* reduce = Reduction();
-  if (nest_.tensors[0].tensor->self) return false;
-  if (reduce == nullptr || nest_.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax)
-    return false;
-  const IndexVar &column = nest_.axes.back(), &inner = reduce->axes.back();
-  int by_column = 0, by_inner = 0;
-  for (const ExprNode* node : te::Postorder({reduce->operands[0]})) {
-    if (node->kind != ExprKind::kRead) continue;
-    by_column += te::Stride(node->operands[0], column.id).value_or(2) > 1;
-    by_inner += te::Stride(node->operands[0], inner.id).value_or(2) > 1;
-  }
-  bool short_inner = inner.extent.is_const() && inner.extent.constant() < 16;
-  return by_column < by_inner || (short_inner && by_column == 0);
-}
-
 // About how many additions each value takes; a read that misses the caches is as long as some tens.
 int64_t NestEmitter::CostOf(const std::vector<Expr>& roots) {
   int64_t cost = 1;
@@ -220,9 +195,8 @@ int64_t NestEmitter::CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64
 }
 
 int64_t NestEmitter::CostOfPosition() const {
-  std::vector<Expr> values;
-  for (const NestTensor& t : nest_.tensors) values.push_back(t.value);
-  const ExprNode* reduce = Reduction();
+  std::vector<Expr> values = schedule::Values(nest_);
+  const ExprNode* reduce = nest_.reduction();
   if (reduce == nullptr) return CostOf(values);
   values.erase(values.begin());
   int64_t cost = CostOf({reduce->operands[0]}) + CostOf(values);
@@ -242,16 +216,15 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
   // Around EmitColumns positions share its accumulators.
   llvm::MDNode* independent = count == nest_.axes.size() ? group_ : nullptr;
-  EmitStoppableLoop(
-      b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
-      [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-        e_.OpenScope();
-        e_.Bind(nest_.axes[axis], at);
-        EmitAxes(axis + 1, count, body);
-        e_.CloseScope();
-        return {};
-      },
-      independent);
+  EmitStoppableLoop(b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
+                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+                      e_.OpenScope();
+                      e_.Bind(nest_.axes[axis], at);
+                      EmitAxes(axis + 1, count, body);
+                      e_.CloseScope();
+                      return {};
+                    },
+                    {.independent = independent});
 }
 
 void NestEmitter::Finish(const NestTensor& t, Value* value) {
@@ -265,7 +238,7 @@ void NestEmitter::FinishRest() {
 
 void NestEmitter::EmitPosition() {
   const NestTensor& first = nest_.tensors[0];
-  Finish(first, Reduction() != nullptr ? EmitReduce(*Reduction()) : e_.Emit(first.value));
+  Finish(first, nest_.reduction() != nullptr ? EmitReduce(*nest_.reduction()) : e_.Emit(first.value));
   FinishRest();
 }
 
@@ -356,7 +329,7 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::fun
   if (axis == reduce.axes.size()) return body();
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
   LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
-  EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, kBlock), {},
+  EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, nest_.column_block), {},
                     [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                       e_.OpenScope();
                       e_.Bind(reduce.axes[axis], at);
@@ -368,12 +341,12 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::fun
 
 // A block of the last axis at a time, its accumulators in a local array.
 void NestEmitter::EmitColumns(Value* begin, Value* end) {
-  const ExprNode& reduce = *Reduction();
+  const ExprNode& reduce = *nest_.reduction();
   llvm::Type* type = e_.RegisterType(reduce.operands[0].dtype());
   if (reduce.reduce == ReduceOp::kAll || reduce.reduce == ReduceOp::kAny) type = b_.getInt1Ty();
   llvm::Type* memory = type->isIntegerTy(1) ? b_.getInt8Ty() : type;
   llvm::IRBuilder<> at_entry(&result_.function->getEntryBlock(), result_.function->getEntryBlock().begin());
-  llvm::AllocaInst* block = at_entry.CreateAlloca(memory, at_entry.getInt64(kBlock));
+  llvm::AllocaInst* block = at_entry.CreateAlloca(memory, at_entry.getInt64(nest_.column_block));
   block->setAlignment(llvm::Align(64));
   auto load = [&](Value* i) {
     Value* raw = b_.CreateLoad(memory, b_.CreateInBoundsGEP(memory, block, i));
@@ -382,22 +355,21 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   auto store = [&](Value* value, Value* i) {
     b_.CreateStore(memory == type ? value : b_.CreateZExt(value, memory), b_.CreateInBoundsGEP(memory, block, i));
   };
-  int64_t cost = CostOfTurns(CostOfPosition(), kBlock);
-  LoopRange range{begin, end, nest_.axes.back().extent, kBlock};
+  int64_t cost = CostOfTurns(CostOfPosition(), nest_.column_block);
+  LoopRange range{begin, end, nest_.axes.back().extent, nest_.column_block};
   EmitStoppableLoop(b_, range, cancel_, cost, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
     Value* left = b_.CreateNSWSub(end, first);
-    Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(kBlock));
+    Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(nest_.column_block));
     auto each = [&](llvm::function_ref<void(Value*)> body) {
-      EmitLoop(
-          b_, b_.getInt64(0), width, 1, {},
-          [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
-            e_.OpenScope();
-            e_.Bind(nest_.axes.back(), b_.CreateNSWAdd(first, i));
-            body(i);
-            e_.CloseScope();
-            return {};
-          },
-          group_);
+      EmitLoop(b_, b_.getInt64(0), width, 1, {},
+               [&](Value* i, const std::vector<Value*>&) -> std::vector<Value*> {
+                 e_.OpenScope();
+                 e_.Bind(nest_.axes.back(), b_.CreateNSWAdd(first, i));
+                 body(i);
+                 e_.CloseScope();
+                 return {};
+               },
+               {.independent = group_});
     };
     each([&](Value* i) { store(Initial(reduce), i); });
     EmitReduceLoops(reduce, 0,
@@ -416,19 +388,23 @@ EmittedNest NestEmitter::Run(const std::string& name) {
   result_.work = Work();
   result_.in_order = static_cast<bool>(nest_.tensors[0].tensor->self);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
-  if (nest_.contraction) {
-    ContractionSite site{b_, e_, target_, nest_, begin_, end_, cancel_, group_};
-    result_.count = EmitContraction(site, [&](Value* first_value) {
-      Finish(nest_.tensors[0], first_value);
-      FinishRest();
-    });
-  } else if (ReducesByColumns()) {
-    size_t outer = nest_.axes.size() - 1;
-    EmitAxes(0, outer, [&] {
-      outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
-    });
-  } else {
-    EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
+  switch (nest_.form) {
+    case NestForm::kTiles: {
+      TileSite site{b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_};
+      result_.count = EmitTiles(site, [&](Value* sum) {
+        Finish(nest_.tensors[0], sum);
+        FinishRest();
+      });
+      break;
+    }
+    case NestForm::kColumns: {
+      size_t outer = nest_.axes.size() - 1;
+      EmitAxes(0, outer, [&] {
+        outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
+      });
+      break;
+    }
+    case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
   }
   b_.CreateRetVoid();
   if (group_ != nullptr) MarkAccesses();
@@ -437,9 +413,8 @@ EmittedNest NestEmitter::Run(const std::string& name) {
 
 }  // namespace
 
-EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,
-                     const te::LoopNest& nest, const std::string& name) {
-  return NestEmitter(module, target, schedule, nest).Run(name);
+EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name) {
+  return NestEmitter(module, schedule, nest).Run(name);
 }
 
 }  // namespace rvm::codegen

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/codegen/llvm/expr_emitter.h"
-#include "kernels/te/schedule.h"
+#include "kernels/schedule/schedule.h"
 
 namespace rvm::codegen {
 
@@ -20,11 +20,8 @@ struct EmittedNest {
   bool in_order = false;            // positions read those before them
 };
 
-EmittedNest EmitNest(llvm::Module& module, const TargetFacts& target, const te::Schedule& schedule,
-                     const te::LoopNest& nest, const std::string& name);
-
-// Columns in a panel of a packed weight.
-int64_t PanelColumns(const TargetFacts& target, DataType dtype, const te::Contraction& contraction);
+EmittedNest EmitNest(llvm::Module& module, const schedule::Schedule& schedule, const schedule::LoopNest& nest,
+                     const std::string& name);
 
 }  // namespace rvm::codegen
 

@@ -1,0 +1,21 @@
+// Images read between their elements, at computed coordinates.
+#ifndef RVM_COMPILER_OPS_SAMPLING_H_
+#define RVM_COMPILER_OPS_SAMPLING_H_
+
+#include <span>
+#include <vector>
+
+#include "kernels/te/tensor.h"
+
+namespace rvm::ops {
+
+// The dtype that coordinates and weights for data of `dtype` are computed in.
+DataType CoordinateType(DataType dtype);
+
+// Data at `at`, but along each of `axes` between the two elements around its coordinate; taps outside repeat the edge.
+te::Expr Bilinear(const te::Tensor& data, std::vector<te::Expr> at, std::span<const size_t> axes,
+                  std::span<const te::Expr> coordinates);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_SAMPLING_H_

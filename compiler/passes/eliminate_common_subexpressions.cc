@@ -1,0 +1,127 @@
+// Computes equal operator calls once.
+//
+// Takes and returns A-normal form. A let of an operator call is dropped where an earlier let, of the same block or of
+// one around it, has the same operator, attributes, operands and type: its variable stands for both. Operators are
+// pure, and a call that fails fails the first time. Function literals do not use the calls around them: that would be
+// one more capture.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/passes/pass.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+
+bool IsSameOperand(const Expr* a, const Expr* b) {
+  if (a->expr_kind != b->expr_kind) return false;
+  if (const auto* use = DynCast<ir::VarExpr>(a)) return use->var == Cast<ir::VarExpr>(b)->var;
+  if (const auto* constant = DynCast<ir::Constant>(a)) {
+    const Literal &x = constant->literal, &y = Cast<ir::Constant>(b)->literal;
+    return x.data() == y.data() ? x.dtype() == y.dtype() && x.shape() == y.shape() : x.rank() == 0 && x == y;
+  }
+  const auto *x = DynCast<ir::Tuple>(a), *y = DynCast<ir::Tuple>(b);
+  return x != nullptr &&
+         std::equal(x->fields.begin(), x->fields.end(), y->fields.begin(), y->fields.end(), IsSameOperand);
+}
+
+// The operator and the variables: equal for equal calls.
+using Key = std::vector<const void*>;
+
+Key KeyOf(const ir::Call& call) {
+  Key key = {Cast<ir::OpExpr>(call.callee)->op};
+  auto add = [&](const Expr* atom) {
+    const auto* use = DynCast<ir::VarExpr>(atom);
+    key.push_back(use == nullptr ? nullptr : use->var);
+  };
+  for (const Expr* arg : call.args) {
+    const auto* tuple = DynCast<ir::Tuple>(arg);
+    if (tuple == nullptr) add(arg);
+    for (size_t i = 0; tuple != nullptr && i < tuple->fields.size(); ++i) add(tuple->fields[i]);
+  }
+  return key;
+}
+
+class SubexpressionRewriter : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+  // What a block computes is not available behind it.
+  Expr* Rewrite(Expr* expr) override {
+    const size_t mark = log_.size();
+    Expr* result = Rewriter::Rewrite(expr);
+    for (; log_.size() > mark; log_.pop_back()) available_[log_.back()].pop_back();
+    return result;
+  }
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) {
+      auto found = renamed_.find(use->var);
+      return found == renamed_.end() ? RewriteChildren(expr) : NewUse(arena_, found->second, expr->span);
+    }
+    if (expr->expr_kind != ir::ExprKind::kFunction) return RewriteChildren(expr);
+    auto outer_available = std::exchange(available_, {});
+    auto outer_log = std::exchange(log_, {});
+    Expr* result = RewriteChildren(expr);
+    available_ = std::move(outer_available);
+    log_ = std::move(outer_log);
+    return result;
+  }
+
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    Rewriter::RewriteLet(let, chain);
+    const Binding& binding = chain.back();
+    const auto* call = DynCast<ir::Call>(binding.value);
+    if (call == nullptr || call->callee->expr_kind != ir::ExprKind::kOp ||
+        !ir::TypesEqual(call->type, binding.var->type)) {
+      return;
+    }
+    Key key = KeyOf(*call);
+    std::vector<Binding>& candidates = available_[key];
+    for (const Binding& earlier : candidates) {
+      if (!IsSameCall(*Cast<ir::Call>(earlier.value), *call)) continue;
+      renamed_[binding.var] = earlier.var;
+      chain.pop_back();
+      return;
+    }
+    candidates.push_back(binding);
+    log_.push_back(std::move(key));
+  }
+
+ private:
+  static bool IsSameCall(const ir::Call& a, const ir::Call& b) {
+    return ir::TypesEqual(a.type, b.type) && a.attrs == b.attrs &&
+           std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), IsSameOperand);
+  }
+
+  absl::flat_hash_map<Key, std::vector<Binding>> available_;  // lets of operator calls in scope
+  std::vector<Key> log_;                                      // of what was added to them
+  absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
+};
+
+absl::StatusOr<ir::Module> EliminateCommonSubexpressions(const ir::Module& module, PassContext&) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = SubexpressionRewriter(*module.arena).Rewrite(function->body);
+    global.function = function;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace
+
+const Pass kEliminateCommonSubexpressions = {.name = "eliminate_common_subexpressions",
+                                             .summary = "equal operator calls computed once",
+                                             .run = EliminateCommonSubexpressions,
+                                             .needs = Form::kANormal,
+                                             .keeps_effect_order = true};
+
+}  // namespace rvm::passes

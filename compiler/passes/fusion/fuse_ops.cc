@@ -1,0 +1,314 @@
+// Fusion: operator calls become calls of kernels.
+//
+// Takes a module in A-normal form. Gives the same, where groups of operator calls of one block
+// have become calls of primitive function literals, each compiled to one kernel
+// (lowering/fused_function.h):
+//
+//   let %t = fn (%x: ..., %w: ..., Primitive=1) { let %a = ...; let %b = ...; (%a, %b) }(%x, %w);
+//   let %a = %t.0;
+//   let %b = %t.1;
+//
+// A group with several results is followed by one projection for each, and its tuple has no
+// other use. Calls that need no kernel (scalar instructions, views) stay as they are.
+//
+// -O0: each operator is a group. -O1: elementwise, broadcast and injective operators join
+// their consumers, and follow one reduction or contraction. -O2: all that data connects, such as
+// a whole recurrent cell. No operator is computed twice.
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "base/stack_guard.h"
+#include "compiler/bytecode/liveness.h"
+#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/lowering/fused_function.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/fusion/fusion_groups.h"
+#include "compiler/passes/pass.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+using Renaming = absl::flat_hash_map<const ir::Var*, ir::Var*>;
+
+// Builds one primitive function and the call of it.
+class PrimitiveBuilder {
+ public:
+  PrimitiveBuilder(ir::Arena& arena, const Renaming& renamed) : arena_(arena), renamed_(renamed) {}
+
+  // Adds a member to the body. `names[i]`: the variable outside of its output i, or null.
+  void AddMember(const FusionStep& step) {
+    std::vector<Expr*> args;
+    const ops::OpDef& op = *Cast<ir::OpExpr>(step.op->callee)->op;
+    for (size_t i = 0; i < step.op->args.size(); ++i) {
+      Expr* arg = step.op->args[i];
+      const auto* constant = DynCast<ir::Constant>(arg);
+      bool is_immediate = constant != nullptr && ops::DecidesShape(op, i) &&
+                          constant->literal.num_elements() <= lowering::kMaxImmediates;
+      args.push_back(is_immediate ? arg : Operand(arg));
+    }
+    auto* call = arena_.New<ir::Call>(step.op->callee, std::move(args), step.op->attrs, step.op->span);
+    call->type = step.op->type;
+    ir::Var* var = NewVar(arena_, step.var == nullptr ? "t" : step.var->name, call->type, step.span);
+    body_.push_back({var, call, step.span});
+    span_ = step.op->span;
+    if (call->type->type_kind != ir::TypeKind::kTuple) {
+      Define(step.outputs[0].var, var);
+      inner_outputs_.push_back({var});
+      return;
+    }
+    std::vector<ir::Var*> fields;
+    for (uint32_t i = 0; i < step.outputs.size(); ++i) {
+      const OpOutput& output = step.outputs[i];
+      auto* project = arena_.New<ir::Project>(NewUse(arena_, var), i, step.span);
+      project->type = output.type;
+      fields.push_back(NewVar(arena_, output.var == nullptr ? "t" : output.var->name, output.type, step.span));
+      body_.push_back({fields.back(), project, step.span});
+      Define(output.var, fields.back());
+    }
+    inner_outputs_.push_back(std::move(fields));
+  }
+
+  // Makes output `i` of the member added `member`-th a result.
+  void AddResult(size_t member, size_t i) { results_.push_back(inner_outputs_[member][i]); }
+
+  ir::Call* Finish() {
+    Expr* result = nullptr;
+    if (results_.size() == 1) {
+      result = NewUse(arena_, results_[0], span_);
+    } else {
+      std::vector<Expr*> fields;
+      std::vector<const ir::Type*> types;
+      for (ir::Var* var : results_) {
+        fields.push_back(NewUse(arena_, var, span_));
+        types.push_back(var->type);
+      }
+      result = arena_.New<ir::Tuple>(std::move(fields), span_);
+      result->type = arena_.New<ir::TupleType>(std::move(types));
+    }
+    std::vector<const ir::Type*> param_types;
+    for (const ir::Var* param : params_) param_types.push_back(param->type);
+    auto* function = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::move(params_), nullptr,
+                                              MakeLets(arena_, body_, result), span_);
+    function->attrs.Set("Primitive", 1);
+    function->type =
+        arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(param_types), result->type);
+    auto* call = arena_.New<ir::Call>(function, std::move(args_), ir::Attrs{}, span_);
+    call->type = result->type;
+    return call;
+  }
+
+ private:
+  void Define(const ir::Var* outside, ir::Var* inside) {
+    if (outside != nullptr) inner_[outside] = inside;
+  }
+
+  Expr* Operand(Expr* expr) {
+    if (const auto* tuple = DynCast<ir::Tuple>(expr)) {
+      std::vector<Expr*> fields;
+      for (Expr* field : tuple->fields) fields.push_back(Operand(field));
+      auto* copy = arena_.New<ir::Tuple>(std::move(fields), expr->span);
+      copy->type = expr->type;
+      return copy;
+    }
+    if (const auto* constant = DynCast<ir::Constant>(expr)) {
+      if (constant->literal.rank() == 0) return expr;
+      return NewUse(arena_, ConstantParam(expr, constant->literal), expr->span);
+    }
+    ir::Var* var = Cast<ir::VarExpr>(expr)->var;
+    if (auto renamed = renamed_.find(var); renamed != renamed_.end()) var = renamed->second;
+    auto [it, added] = inner_.try_emplace(var, nullptr);
+    if (added) it->second = Param(var->name, var->type, NewUse(arena_, var, expr->span));
+    return NewUse(arena_, it->second, expr->span);
+  }
+
+  ir::Var* ConstantParam(Expr* constant, const Literal& literal) {
+    for (const auto& [known, param] : constants_) {
+      if (known->data() == literal.data() && known->dtype() == literal.dtype() && known->shape() == literal.shape()) {
+        return param;
+      }
+    }
+    ir::Var* param = Param("c", constant->type, constant);
+    constants_.emplace_back(&literal, param);
+    return param;
+  }
+
+  ir::Var* Param(std::string_view name, const ir::Type* type, Expr* arg) {
+    params_.push_back(NewVar(arena_, name, type, arg->span));
+    params_.back()->annotation = type;
+    args_.push_back(arg);
+    return params_.back();
+  }
+
+  ir::Arena& arena_;
+  const Renaming& renamed_;
+  Renaming inner_;  // variable outside -> variable inside
+  std::vector<std::pair<const Literal*, ir::Var*>> constants_;
+  std::vector<std::vector<ir::Var*>> inner_outputs_;  // by member
+  std::vector<ir::Var*> params_;
+  std::vector<Expr*> args_;
+  std::vector<Binding> body_;
+  std::vector<ir::Var*> results_;
+  ir::Span span_;
+};
+
+// Rewrites the blocks of one global function, nested ones included.
+class Fuser : public Rewriter {
+ public:
+  Fuser(ir::Arena& arena, int opt_level, const BlockUses& uses) : Rewriter(arena), uses_(uses), opt_level_(opt_level) {}
+
+  // An atom, a callee or a block.
+  Expr* Rewrite(Expr* expr) override {
+    bool is_block = expr->expr_kind == ExprKind::kLet || expr->expr_kind == ExprKind::kCall;
+    return WithStack([&] { return is_block ? Block(expr) : RewriteNode(expr); });
+  }
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) {
+      auto found = renamed_.find(use->var);
+      return found == renamed_.end() ? expr : NewUse(arena_, found->second, expr->span);
+    }
+    if (bytecode::IsPrimitive(expr)) return expr;
+    return RewriteChildren(expr);
+  }
+
+ private:
+  // A result of a group that is used outside of it.
+  struct Result {
+    ir::Var* var;
+    const ir::Type* type;
+  };
+
+  Expr* Block(Expr* block) {
+    FusionPlan plan(arena_, block, uses_, opt_level_, renamed_);
+    std::vector<Binding> chain;
+    Expr* tail = nullptr;
+    for (FusionPlan::Item item : plan.Order()) {
+      if (item.is_group) {
+        EmitGroup(plan, item.index, chain, tail);
+        continue;
+      }
+      const FusionStep& step = plan.steps()[item.index];
+      Emit(step.var, RewriteNode(step.value), step.span, chain, tail);
+    }
+    RVM_CHECK(tail != nullptr, "a block has lost its tail");
+    return MakeLets(arena_, chain, tail);
+  }
+
+  static void Emit(ir::Var* var, Expr* value, ir::Span span, std::vector<Binding>& chain, Expr*& tail) {
+    if (var == nullptr) {
+      tail = value;
+    } else {
+      chain.push_back({var, value, span});
+    }
+  }
+
+  void EmitGroup(const FusionPlan& plan, uint32_t index, std::vector<Binding>& chain, Expr*& tail) {
+    const std::vector<uint32_t>& members = plan.groups()[index].members;
+    const FusionStep& last = plan.steps()[members.back()];
+    if (members.size() == 1 && bytecode::NeedsNoKernel(*last.op)) {
+      return Emit(last.var, RewriteChildren(last.value), last.span, chain, tail);
+    }
+    PrimitiveBuilder builder(arena_, renamed_);
+    std::vector<Result> results;
+    std::vector<Binding> rebuilt;  // tuples of operators that are used as a whole
+    Expr* own_tail = nullptr;
+    for (size_t m = 0; m < members.size(); ++m) {
+      const FusionStep& step = plan.steps()[members[m]];
+      builder.AddMember(step);
+      bool is_tail = step.var == nullptr;
+      bool is_tuple = step.op->type->type_kind == ir::TypeKind::kTuple;
+      bool is_whole = is_tail || !step.tuple_users.empty();
+      std::vector<Expr*> fields;
+      for (size_t i = 0; i < step.outputs.size(); ++i) {
+        const OpOutput& output = step.outputs[i];
+        if (!is_whole && !plan.IsUsedOutside(output.users, index)) continue;
+        fields.push_back(AddResult(builder, m, i, output, results));
+      }
+      if (is_whole && is_tuple) {
+        auto* tuple = arena_.New<ir::Tuple>(fields, step.op->span);
+        tuple->type = step.op->type;
+        Emit(step.var, tuple, step.span, rebuilt, own_tail);
+      } else if (is_tail) {
+        own_tail = fields[0];
+      }
+    }
+    if (results.empty()) AddResult(builder, members.size() - 1, 0, last.outputs[0], results);
+    EmitCall(builder.Finish(), results, last.span, chain, own_tail);
+    chain.insert(chain.end(), rebuilt.begin(), rebuilt.end());
+    if (own_tail != nullptr) tail = own_tail;
+  }
+
+  Expr* AddResult(PrimitiveBuilder& builder, size_t member, size_t i, const OpOutput& output,
+                  std::vector<Result>& results) {
+    builder.AddResult(member, i);
+    ir::Var* var = output.var != nullptr ? output.var : NewVar(arena_, "t", output.type);
+    results.push_back({var, output.type});
+    return NewUse(arena_, var);
+  }
+
+  // Binds the results. `tail` is what the block returns if the group has its tail, else null.
+  void EmitCall(ir::Call* call, const std::vector<Result>& results, ir::Span span, std::vector<Binding>& chain,
+                Expr*& tail) {
+    if (results.size() == 1) {
+      const auto* use = DynCast<ir::VarExpr>(tail);
+      if (use != nullptr && use->var == results[0].var) {
+        tail = call;
+      } else {
+        chain.push_back({results[0].var, call, span});
+      }
+      return;
+    }
+    ir::Var* tuple = NewVar(arena_, "t", call->type, span);
+    chain.push_back({tuple, call, span});
+    std::vector<Binding> checked;
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      auto* project = arena_.New<ir::Project>(NewUse(arena_, tuple), i, span);
+      project->type = results[i].type;
+      // A variable that promises more than the kernel does is bound by a step that checks it.
+      bool is_plain = ir::TypesEqual(results[i].var->type, results[i].type);
+      ir::Var* var = is_plain ? results[i].var : NewVar(arena_, results[i].var->name, results[i].type, span);
+      chain.push_back({var, project, span});
+      if (!is_plain) checked.push_back({results[i].var, NewUse(arena_, var), span});
+    }
+    chain.insert(chain.end(), checked.begin(), checked.end());
+  }
+
+  const BlockUses& uses_;
+  int opt_level_;
+  Renaming renamed_;
+};
+
+absl::StatusOr<ir::Module> FuseOps(const ir::Module& module, PassContext& context) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    BlockUses uses(global.function->body);
+    Fuser fuser(*module.arena, context.opt_level, uses);
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = fuser.Rewrite(function->body);
+    global.function = function;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace
+
+const Pass kFuseOps = {.name = "fuse_ops",
+                       .summary = "operator calls grouped into kernels",
+                       .run = FuseOps,
+                       .needs = Form::kANormal,
+                       .gives = Form::kKernels,
+                       .keeps_effect_order = true};
+
+}  // namespace rvm::passes

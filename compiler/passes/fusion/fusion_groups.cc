@@ -1,0 +1,466 @@
+#include "compiler/passes/fusion/fusion_groups.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/stack_guard.h"
+#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::passes {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+using ops::FusionClass;
+
+namespace {
+
+// Bounds of one kernel: beyond them registers and compile time suffer more than launches cost.
+constexpr size_t kMaxOps = 64;
+constexpr size_t kMaxOperands = 32;
+
+FusionClass ClassOf(const FusionStep& step) { return Cast<ir::OpExpr>(step.op->callee)->op->fusion; }
+
+bool IsAnchor(FusionClass fusion) { return fusion == FusionClass::kReduction || fusion == FusionClass::kContraction; }
+
+// Same dims for sure.
+bool SameExtents(const ir::Type* a, const ir::Type* b) {
+  const auto *x = DynCast<ir::TensorType>(a), *y = DynCast<ir::TensorType>(b);
+  if (x == nullptr || y == nullptr || x->shape.dims.size() != y->shape.dims.size()) return false;
+  for (size_t i = 0; i < x->shape.dims.size(); ++i) {
+    if (CompareDims(x->shape.dims[i], y->shape.dims[i]) != DimEquality::kEqual) return false;
+  }
+  return true;
+}
+
+// Operator calls but those that are one instruction on scalars.
+const ir::Call* FusableCall(const Expr* value) {
+  const auto* call = DynCast<ir::Call>(value);
+  if (call == nullptr || call->callee->expr_kind != ExprKind::kOp) return nullptr;
+  return bytecode::SelectScalar(*call).has_value() ? nullptr : call;
+}
+
+template <typename F>
+void ForEachAtom(const ir::Call& call, F&& f) {
+  for (const Expr* arg : call.args) {
+    if (const auto* tuple = DynCast<ir::Tuple>(arg)) {
+      for (const Expr* field : tuple->fields) f(field);
+    } else {
+      f(arg);
+    }
+  }
+}
+
+}  // namespace
+
+// ---- BlockUses
+
+const std::vector<uint32_t>& BlockUses::of(const ir::Var* var) const {
+  auto found = users_.find(var);
+  return found == users_.end() ? none_ : found->second;
+}
+
+void BlockUses::VisitBlock(const Expr* expr) {
+  WithStack([&] {
+    current_.push_back(0);
+    while (const auto* let = DynCast<ir::Let>(expr)) {
+      depth_[let->var] = current_.size() - 1;
+      Visit(let->value);
+      ++current_.back();
+      expr = let->body;
+    }
+    Visit(expr);
+    current_.pop_back();
+  });
+}
+
+void BlockUses::Visit(const Expr* expr) {
+  switch (expr->expr_kind) {
+    case ExprKind::kVar: {
+      const ir::Var* var = Cast<ir::VarExpr>(expr)->var;
+      auto found = depth_.find(var);
+      if (found == depth_.end()) return;
+      std::vector<uint32_t>& users = users_[var];
+      uint32_t step = current_[found->second];
+      if (users.empty() || users.back() != step) users.push_back(step);
+      return;
+    }
+    case ExprKind::kTuple:
+      for (const Expr* field : Cast<ir::Tuple>(expr)->fields) Visit(field);
+      return;
+    case ExprKind::kProject: return Visit(Cast<ir::Project>(expr)->tuple);
+    case ExprKind::kFunction: return VisitBlock(Cast<ir::Function>(expr)->body);
+    case ExprKind::kCall:
+      Visit(Cast<ir::Call>(expr)->callee);
+      for (const Expr* arg : Cast<ir::Call>(expr)->args) Visit(arg);
+      return;
+    case ExprKind::kIf:
+      Visit(Cast<ir::If>(expr)->condition);
+      VisitBlock(Cast<ir::If>(expr)->then_branch);
+      return VisitBlock(Cast<ir::If>(expr)->else_branch);
+    case ExprKind::kMatch:
+      Visit(Cast<ir::Match>(expr)->value);
+      for (const ir::Clause& clause : Cast<ir::Match>(expr)->clauses) VisitBlock(clause.body);
+      return;
+    case ExprKind::kRefCreate: return Visit(Cast<ir::RefCreate>(expr)->value);
+    case ExprKind::kRefRead: return Visit(Cast<ir::RefRead>(expr)->ref);
+    case ExprKind::kRefWrite: Visit(Cast<ir::RefWrite>(expr)->ref); return Visit(Cast<ir::RefWrite>(expr)->value);
+    case ExprKind::kLet: return VisitBlock(expr);
+    case ExprKind::kConstant:
+    case ExprKind::kGlobal:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor: return;
+  }
+}
+
+// ---- reading the block
+
+FusionPlan::FusionPlan(ir::Arena& arena, Expr* block, const BlockUses& uses, int opt_level,
+                       absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed)
+    : arena_(arena), opt_level_(opt_level) {
+  ReadSteps(block, uses);
+  ReadProjections(uses, renamed);
+  if (opt_level_ >= 1) DelayViews();
+  Group();
+}
+
+void FusionPlan::ReadSteps(Expr* block, const BlockUses& uses) {
+  auto add = [&](ir::Var* var, Expr* value, ir::Span span) {
+    FusionStep step;
+    step.var = var;
+    step.value = value;
+    step.span = span;
+    step.op = FusableCall(value);
+    if (step.op != nullptr) {
+      step.checks_type = var != nullptr && !ir::TypesEqual(var->type, value->type);
+      std::vector<uint32_t> users = var == nullptr ? std::vector<uint32_t>{} : uses.of(var);
+      if (const auto* tuple = DynCast<ir::TupleType>(value->type)) {
+        for (const ir::Type* field : tuple->fields) step.outputs.push_back({nullptr, field, {}});
+        step.tuple_users = std::move(users);
+      } else {
+        step.outputs.push_back({var, value->type, std::move(users)});
+      }
+    }
+    steps_.push_back(std::move(step));
+  };
+  while (const auto* let = DynCast<ir::Let>(block)) {
+    add(let->var, let->value, let->span);
+    block = let->body;
+  }
+  add(nullptr, block, block->span);
+}
+
+// `let %a = %t.0` where %t is an operator's tuple: %a is the operator's output.
+void FusionPlan::ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed) {
+  absl::flat_hash_map<const ir::Var*, uint32_t> tuples;
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    FusionStep& step = steps_[i];
+    if (step.op != nullptr && step.var != nullptr && step.value->type->type_kind == ir::TypeKind::kTuple &&
+        !step.checks_type) {
+      tuples[step.var] = i;
+    }
+    const auto* project = DynCast<ir::Project>(step.value);
+    const auto* source = project == nullptr ? nullptr : DynCast<ir::VarExpr>(project->tuple);
+    auto tuple = source == nullptr ? tuples.end() : tuples.find(source->var);
+    if (tuple == tuples.end()) continue;
+    FusionStep& op = steps_[tuple->second];
+    OpOutput& output = op.outputs[project->index];
+    op.tuple_users.erase(std::find(op.tuple_users.begin(), op.tuple_users.end(), i));
+    bool is_plain = step.var != nullptr && ir::TypesEqual(step.var->type, output.type);
+    if (is_plain) {
+      step.is_projection = true;
+      const std::vector<uint32_t>& users = uses.of(step.var);
+      output.users.insert(output.users.end(), users.begin(), users.end());
+      if (output.var == nullptr) {
+        output.var = step.var;
+      } else {
+        renamed[step.var] = output.var;
+      }
+      // Operands name the projection until they are rewritten.
+      producers_[step.var] = tuple->second;
+    } else {
+      if (output.var == nullptr) output.var = NewVar(arena_, source->var->name, output.type, step.span);
+      output.users.push_back(i);
+      step.value = NewUse(arena_, output.var, step.span);
+    }
+  }
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    for (OpOutput& output : steps_[i].outputs) {
+      std::sort(output.users.begin(), output.users.end());
+      if (output.var != nullptr) producers_[output.var] = i;
+    }
+    if (steps_[i].op != nullptr && steps_[i].var != nullptr) producers_[steps_[i].var] = i;
+  }
+}
+
+bool FusionPlan::IsView(uint32_t step) const {
+  const ir::Call* op = steps_[step].op;
+  return op != nullptr && bytecode::NeedsNoKernel(*op);
+}
+
+// A view costs nothing wherever it stands; right before its first use it stands in nobody's way.
+void FusionPlan::DelayViews() {
+  uint32_t size = static_cast<uint32_t>(steps_.size());
+  std::vector<std::vector<uint32_t>> before(size);
+  std::vector<bool> is_delayed(size, false);
+  for (uint32_t i = 0; i < size; ++i) {
+    if (!IsView(i) || steps_[i].outputs[0].users.empty()) continue;
+    before[steps_[i].outputs[0].users.front()].push_back(i);
+    is_delayed[i] = true;
+  }
+  std::vector<uint32_t> order;
+  std::vector<std::pair<uint32_t, bool>> pending;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (is_delayed[i]) continue;
+    pending.emplace_back(i, false);
+    while (!pending.empty()) {
+      auto [step, is_ready] = pending.back();
+      pending.pop_back();
+      if (is_ready) {
+        order.push_back(step);
+        continue;
+      }
+      pending.emplace_back(step, true);
+      for (auto it = before[step].rbegin(); it != before[step].rend(); ++it) pending.emplace_back(*it, false);
+    }
+  }
+  std::vector<uint32_t> place(size);
+  for (uint32_t i = 0; i < size; ++i) place[order[i]] = i;
+  std::vector<FusionStep> steps(size);
+  for (uint32_t i = 0; i < size; ++i) steps[place[i]] = std::move(steps_[i]);
+  steps_ = std::move(steps);
+  auto move_all = [&](std::vector<uint32_t>& users) {
+    for (uint32_t& user : users) user = place[user];
+    std::sort(users.begin(), users.end());
+  };
+  for (FusionStep& step : steps_) {
+    for (OpOutput& output : step.outputs) move_all(output.users);
+    move_all(step.tuple_users);
+  }
+  for (auto& [var, step] : producers_) step = place[step];
+}
+
+// ---- grouping
+
+void FusionPlan::Group() {
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    FusionStep& step = steps_[i];
+    if (step.op == nullptr) continue;
+    step.group = static_cast<uint32_t>(groups_.size());
+    FusionGroup group;
+    group.members = {i};
+    group.last = i;
+    if (IsAnchor(ClassOf(step))) group.anchor = i;
+    groups_.push_back(std::move(group));
+    if (opt_level_ >= 1) JoinProducers(i);
+  }
+  for (uint32_t i = 0, size = static_cast<uint32_t>(groups_.size()); i < size; ++i) {
+    if (groups_[i].members.size() > 1) SplitOffViews(i);
+  }
+}
+
+std::vector<uint32_t> FusionPlan::Producers(uint32_t step) const {
+  std::vector<uint32_t> result;
+  ForEachAtom(*steps_[step].op, [&](const Expr* atom) {
+    const auto* use = DynCast<ir::VarExpr>(atom);
+    auto found = use == nullptr ? producers_.end() : producers_.find(use->var);
+    if (found != producers_.end()) result.push_back(found->second);
+  });
+  return result;
+}
+
+void FusionPlan::JoinProducers(uint32_t step) {
+  std::vector<uint32_t> candidates;
+  for (uint32_t producer : Producers(step)) candidates.push_back(steps_[producer].group);
+  // A group that uses another comes first, so that the other has no user outside.
+  std::sort(candidates.begin(), candidates.end(),
+            [&](uint32_t a, uint32_t b) { return groups_[a].last > groups_[b].last; });
+  for (uint32_t candidate : candidates) {
+    uint32_t own = steps_[step].group;
+    if (candidate == own || groups_[candidate].members.empty()) continue;
+    if (MayMerge(groups_[candidate], step)) Merge(candidate, own);
+  }
+}
+
+bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
+  const FusionGroup& consumer = groups_[steps_[step].group];
+  if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
+  return MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) && IsCalledInTime(producer, step) &&
+         IsSmallEnough(producer, consumer);
+}
+
+bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const {
+  FusionClass own = ClassOf(steps_[step]);
+  if (own == FusionClass::kOpaque) return false;
+  for (uint32_t member : producer.members) {
+    if (ClassOf(steps_[member]) == FusionClass::kOpaque || steps_[member].checks_type) return false;
+  }
+  if (opt_level_ >= 2) return true;
+
+  // One loop nest with at most one anchor. What stays visible outside must have its extents.
+  const FusionGroup& consumer = groups_[steps_[step].group];
+  const ir::Type* type = steps_[step].value->type;
+  if (producer.anchor != FusionGroup::kNoAnchor) {
+    bool is_pointwise = own == FusionClass::kElementwise || own == FusionClass::kBroadcast;
+    if (!is_pointwise || consumer.anchor != FusionGroup::kNoAnchor) return false;
+    if (!SameExtents(steps_[producer.anchor].value->type, type)) return false;
+  } else if (own == FusionClass::kContraction) {
+    return false;
+  }
+  for (uint32_t member : producer.members) {
+    for (const OpOutput& output : steps_[member].outputs) {
+      bool stays_visible = !output.users.empty() && output.users.back() > step;
+      if (stays_visible && !SameExtents(output.type, type)) return false;
+    }
+    if (!steps_[member].tuple_users.empty()) return false;
+  }
+  return true;
+}
+
+// Whether the merged group would compute a value that decides the shape of one of its own results.
+bool FusionPlan::HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const {
+  uint32_t a = steps_[producer.members[0]].group;
+  uint32_t b = steps_[consumer.members[0]].group;
+  for (const FusionGroup* group : {&producer, &consumer}) {
+    for (uint32_t member : group->members) {
+      const ir::Call& call = *steps_[member].op;
+      const ops::OpDef& op = *Cast<ir::OpExpr>(call.callee)->op;
+      for (size_t i = 0; i < call.args.size(); ++i) {
+        const auto* use = ops::DecidesShape(op, i) ? DynCast<ir::VarExpr>(call.args[i]) : nullptr;
+        auto found = use == nullptr ? producers_.end() : producers_.find(use->var);
+        if (found != producers_.end() && (steps_[found->second].group == a || steps_[found->second].group == b))
+          return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The merged group is called at `step`: no one else may need the producer before.
+bool FusionPlan::IsCalledInTime(const FusionGroup& producer, uint32_t step) const {
+  uint32_t consumer = steps_[step].group;
+  uint32_t own = steps_[producer.members[0]].group;
+  auto is_in_time = [&](const std::vector<uint32_t>& users) {
+    for (uint32_t user : users) {
+      if (user > step) return true;
+      if (steps_[user].op == nullptr) return false;
+      if (steps_[user].group != own && steps_[user].group != consumer) return false;
+    }
+    return true;
+  };
+  for (uint32_t member : producer.members) {
+    if (!is_in_time(steps_[member].tuple_users)) return false;
+    for (const OpOutput& output : steps_[member].outputs) {
+      if (!is_in_time(output.users)) return false;
+    }
+  }
+  return true;
+}
+
+bool FusionPlan::IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const {
+  uint32_t a = steps_[producer.members[0]].group;
+  uint32_t b = steps_[consumer.members[0]].group;
+  absl::flat_hash_set<const void*> inputs;
+  size_t outputs = 0;
+  auto is_outside = [&](uint32_t user) {
+    return steps_[user].op == nullptr || (steps_[user].group != a && steps_[user].group != b);
+  };
+  for (const FusionGroup* group : {&producer, &consumer}) {
+    for (uint32_t member : group->members) {
+      ForEachAtom(*steps_[member].op, [&](const Expr* atom) {
+        if (const auto* constant = DynCast<ir::Constant>(atom)) {
+          if (constant->literal.rank() > 0) inputs.insert(constant->literal.data());
+          return;
+        }
+        const ir::Var* var = Cast<ir::VarExpr>(atom)->var;
+        auto found = producers_.find(var);
+        if (found == producers_.end() || is_outside(found->second)) inputs.insert(var);
+      });
+      bool is_whole = !steps_[member].tuple_users.empty();
+      for (const OpOutput& output : steps_[member].outputs) {
+        if (is_whole || std::any_of(output.users.begin(), output.users.end(), is_outside)) ++outputs;
+      }
+      if (inputs.size() + outputs > kMaxOperands) return false;
+    }
+  }
+  return true;
+}
+
+void FusionPlan::Merge(uint32_t producer, uint32_t consumer) {
+  FusionGroup& from = groups_[producer];
+  FusionGroup& to = groups_[consumer];
+  for (uint32_t member : from.members) steps_[member].group = consumer;
+  to.members.insert(to.members.end(), from.members.begin(), from.members.end());
+  std::sort(to.members.begin(), to.members.end());
+  if (to.anchor == FusionGroup::kNoAnchor) to.anchor = from.anchor;
+  from.members.clear();
+}
+
+bool FusionPlan::ReadsGroup(uint32_t step, uint32_t group) const {
+  for (uint32_t producer : Producers(step)) {
+    if (steps_[producer].group == group) return true;
+  }
+  return false;
+}
+
+// At the rim of a group a view is better left a view than computed: it moves no data.
+void FusionPlan::SplitOffViews(uint32_t group) {
+  auto split_off = [&](uint32_t step, bool follows) {
+    std::vector<uint32_t>& members = groups_[group].members;
+    members.erase(std::find(members.begin(), members.end(), step));
+    FusionGroup view;
+    view.members = {step};
+    view.follows = follows;
+    view.last = follows ? std::max(step, groups_[group].last) : step;
+    steps_[step].group = static_cast<uint32_t>(groups_.size());
+    groups_.push_back(std::move(view));
+  };
+  std::vector<uint32_t> members = groups_[group].members;
+  for (auto step = members.rbegin(); step != members.rend(); ++step) {
+    if (!IsView(*step)) continue;
+    const std::vector<uint32_t>& users = steps_[*step].outputs[0].users;
+    bool is_read_inside = std::any_of(users.begin(), users.end(), [&](uint32_t user) {
+      return steps_[user].op != nullptr && steps_[user].group == group;
+    });
+    if (!is_read_inside) split_off(*step, true);
+  }
+  members = groups_[group].members;
+  for (uint32_t step : members) {
+    if (IsView(step) && !ReadsGroup(step, group)) split_off(step, false);
+  }
+}
+
+bool FusionPlan::IsUsedOutside(const std::vector<uint32_t>& users, uint32_t group) const {
+  for (uint32_t user : users) {
+    if (steps_[user].op == nullptr || steps_[user].group != group) return true;
+  }
+  return false;
+}
+
+std::vector<FusionPlan::Item> FusionPlan::Order() const {
+  struct Placed {
+    uint32_t last;
+    bool follows;
+    uint32_t first;
+    Item item;
+  };
+  std::vector<Placed> placed;
+  for (uint32_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].op == nullptr && !steps_[i].is_projection) placed.push_back({i, false, i, {false, i}});
+  }
+  for (uint32_t i = 0; i < groups_.size(); ++i) {
+    const FusionGroup& group = groups_[i];
+    if (!group.members.empty()) placed.push_back({group.last, group.follows, group.members[0], {true, i}});
+  }
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return std::tie(a.last, a.follows, a.first) < std::tie(b.last, b.follows, b.first);
+  });
+  std::vector<Item> items;
+  for (const Placed& p : placed) items.push_back(p.item);
+  return items;
+}
+
+}  // namespace rvm::passes

@@ -1,0 +1,107 @@
+// Which operator calls of one block become one kernel.
+#ifndef RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
+#define RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+
+// For each variable that a let binds, the steps of that let's block that use it, nested blocks
+// included, ascending. Steps of a block are numbered from 0; the tail is the last.
+class BlockUses {
+ public:
+  explicit BlockUses(const ir::Expr* body) { VisitBlock(body); }
+  const std::vector<uint32_t>& of(const ir::Var* var) const;
+
+ private:
+  void VisitBlock(const ir::Expr* expr);
+  void Visit(const ir::Expr* expr);
+
+  std::vector<uint32_t> current_;  // by depth of blocks: the step being visited
+  absl::flat_hash_map<const ir::Var*, size_t> depth_;
+  absl::flat_hash_map<const ir::Var*, std::vector<uint32_t>> users_;
+  std::vector<uint32_t> none_;
+};
+
+// A tensor that an operator gives, by itself or in a tuple.
+struct OpOutput {
+  ir::Var* var = nullptr;  // null if nothing names it
+  const ir::Type* type = nullptr;
+  std::vector<uint32_t> users;  // steps
+};
+
+struct FusionStep {
+  ir::Var* var = nullptr;  // null: the tail
+  ir::Expr* value = nullptr;
+  ir::Span span;
+  const ir::Call* op = nullptr;       // a call that may be fused
+  std::vector<OpOutput> outputs;      // of `op`
+  std::vector<uint32_t> tuple_users;  // of the tuple that `op` gives, as a whole
+  bool is_projection = false;         // stands in `outputs` of an operator
+  bool checks_type = false;           // the let's type promises more than the operator's
+  uint32_t group = 0;                 // of `op`
+};
+
+struct FusionGroup {
+  std::vector<uint32_t> members;  // ascending; none if it was merged into another
+  uint32_t last = 0;              // the step at whose place it is called
+  uint32_t anchor = kNoAnchor;    // the reduction or contraction in it
+  bool follows = false;           // a view of another group's output, right behind that
+  static constexpr uint32_t kNoAnchor = ~uint32_t{0};
+};
+
+// The steps of a block and the groups of its operator calls.
+//
+// A group is called where its last member stood, so every other use of a member must come
+// later; a group of one is the call itself. Groups follow the data: a member other than the
+// first takes a result of an earlier one.
+class FusionPlan {
+ public:
+  // `renamed` receives variables that are the same projection as another.
+  FusionPlan(ir::Arena& arena, ir::Expr* block, const BlockUses& uses, int opt_level,
+             absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
+
+  const std::vector<FusionStep>& steps() const { return steps_; }
+  const std::vector<FusionGroup>& groups() const { return groups_; }
+  // Groups with members and steps without group, in the order to write them.
+  struct Item {
+    bool is_group;
+    uint32_t index;
+  };
+  std::vector<Item> Order() const;
+  // Whether a step outside of `group` is among `users`.
+  bool IsUsedOutside(const std::vector<uint32_t>& users, uint32_t group) const;
+
+ private:
+  void ReadSteps(ir::Expr* block, const BlockUses& uses);
+  void ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
+  void DelayViews();
+  void Group();
+  void JoinProducers(uint32_t step);
+  bool MayMerge(const FusionGroup& producer, uint32_t step) const;
+  bool MayMergeKinds(const FusionGroup& producer, uint32_t step) const;
+  bool HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const;
+  bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
+  bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
+  void Merge(uint32_t producer, uint32_t consumer);
+  void SplitOffViews(uint32_t group);
+  bool IsView(uint32_t step) const;
+  bool ReadsGroup(uint32_t step, uint32_t group) const;
+  // The steps that make the operands of `step`.
+  std::vector<uint32_t> Producers(uint32_t step) const;
+
+  ir::Arena& arena_;
+  int opt_level_;
+  std::vector<FusionStep> steps_;
+  std::vector<FusionGroup> groups_;
+  absl::flat_hash_map<const ir::Var*, uint32_t> producers_;  // variable -> step of an operator
+};
+
+}  // namespace rvm::passes
+
+#endif  // RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_

@@ -1,0 +1,226 @@
+#include "compiler/passes/tuples/unbox_plan.h"
+
+#include <algorithm>
+
+#include "compiler/ir/walk.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/call_graph.h"
+#include "compiler/passes/rewriter.h"
+#include "compiler/passes/tuples/tails.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+// Parameters of a function with unboxed ones. Each is copied at every call.
+constexpr size_t kMaxParams = 16;
+// Fields of a result. Each is copied at every return.
+constexpr size_t kMaxFields = 8;
+
+// Whether the function would check the extents of a parameter of this type when it is entered. Those of fields of
+// tuples are not checked, so such tuples stay whole.
+bool HasNamedExtent(const ir::Type* type) {
+  const auto* tensor = DynCast<ir::TensorType>(type);
+  if (tensor == nullptr || !tensor->shape.is_dims()) return false;
+  return std::any_of(tensor->shape.dims.begin(), tensor->shape.dims.end(),
+                     [](const Dim& dim) { return !dim.is_const() && !dim.is_any(); });
+}
+
+const ir::GlobalExpr* GlobalCallee(const Expr* expr) {
+  const auto* call = DynCast<ir::Call>(expr);
+  return call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+}
+
+// Calls `visit` with each tuple of which `expr` takes fields.
+template <typename F>
+void ForEachTakenApart(const Expr* expr, F&& visit) {
+  if (const auto* project = DynCast<ir::Project>(expr)) visit(project->tuple);
+  const auto* match = DynCast<ir::Match>(expr);
+  if (match != nullptr && LooksAtFieldsOnly(*match)) visit(match->value);
+  const auto* call = DynCast<ir::Call>(expr);
+  const auto* op = call == nullptr ? nullptr : DynCast<ir::OpExpr>(call->callee);
+  for (size_t i = 0; op != nullptr && i < call->args.size(); ++i) {
+    if (op->op->inputs[i].is_tuple) visit(call->args[i]);
+  }
+}
+
+}  // namespace
+
+UnboxPlan::UnboxPlan(const ir::Module& module, const std::vector<std::string>& entries) {
+  CallGraph graph(module);
+  for (size_t i : graph.callees_first()) {
+    const ir::GlobalFunction& global = module.functions[i];
+    signatures_[global.name] = {places_.size(), global.function->params.size(), TypeOf(*global.function).result};
+    places_.resize(places_.size() + global.function->params.size() + 1);
+  }
+  auto may_change = [&](size_t i) {
+    return graph.num_calls(i) > 0 ||
+           std::find(entries.begin(), entries.end(), module.functions[i].name) == entries.end();
+  };
+  for (size_t i : graph.callees_first()) {
+    if (may_change(i)) AddParams(module.functions[i], graph.is_recursive(i));
+  }
+  Solve();
+  bool is_done = std::any_of(module.functions.begin(), module.functions.end(),
+                             [](const ir::GlobalFunction& global) { return global.returns_fields; });
+  if (!empty() || is_done) return;
+  for (size_t i : graph.callees_first()) {
+    if (may_change(i)) AddResult(module.functions[i]);
+    FindWantedResults(module.functions[i].function->body);
+  }
+  Solve();
+}
+
+bool UnboxPlan::IsUnboxed(std::string_view function, size_t param) const {
+  auto found = signatures_.find(function);
+  return found != signatures_.end() && places_[found->second.first + param].is_unboxed;
+}
+
+bool UnboxPlan::ReturnsFields(std::string_view function) const {
+  auto found = signatures_.find(function);
+  return found != signatures_.end() && places_[found->second.result()].is_unboxed;
+}
+
+bool UnboxPlan::ChangesSignature(std::string_view function) const {
+  auto found = signatures_.find(function);
+  if (found == signatures_.end()) return false;
+  for (size_t place = found->second.first; place <= found->second.result(); ++place) {
+    if (places_[place].is_unboxed) return true;
+  }
+  return false;
+}
+
+void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
+  const ir::Function& function = *global.function;
+  const size_t first = signatures_.at(global.name).first;
+  absl::flat_hash_map<const ir::Var*, size_t> place_of;
+  std::vector<size_t> num_uses(function.params.size()), num_allowed(function.params.size());
+  size_t total = function.params.size();
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    place_of[function.params[i]] = i;
+    const auto* tuple = DynCast<ir::TupleType>(function.params[i]->type);
+    if (tuple == nullptr || std::any_of(tuple->fields.begin(), tuple->fields.end(), HasNamedExtent) ||
+        total - 1 + tuple->fields.size() > kMaxParams) {
+      continue;
+    }
+    total += tuple->fields.size() - 1;
+    places_[first + i].is_unboxed = true;
+    places_[first + i].is_wanted = tuple->fields.empty();
+  }
+  // Calls `visit` with the parameter that `expr` is, if it is one.
+  auto with_param = [&](const Expr* expr, auto&& visit) {
+    const auto* use = DynCast<ir::VarExpr>(expr);
+    auto found = use == nullptr ? place_of.end() : place_of.find(use->var);
+    if (found != place_of.end()) visit(found->second);
+  };
+  ForEachExpr(function.body, [&](const Expr* expr) {
+    with_param(expr, [&](size_t i) { ++num_uses[i]; });
+    ForEachTakenApart(expr, [&](const Expr* tuple) {
+      with_param(tuple, [&](size_t i) {
+        ++num_allowed[i];
+        places_[first + i].is_wanted = true;
+      });
+    });
+    const ir::GlobalExpr* callee = GlobalCallee(expr);
+    for (size_t k = 0; callee != nullptr && k < ir::Cast<ir::Call>(expr)->args.size(); ++k) {
+      with_param(ir::Cast<ir::Call>(expr)->args[k], [&](size_t i) {
+        ++num_allowed[i];
+        places_[first + i].needs.push_back(signatures_.at(callee->name).first + k);
+        places_[first + i].wanted_by.push_back(signatures_.at(callee->name).first + k);
+      });
+    }
+    return true;
+  });
+  // A loop makes its state anew in each iteration and returns it once, by itself or in a tuple.
+  if (is_recursive) {
+    ForEachTail(function.body, [&](const Expr* tail) {
+      std::vector<const Expr*> parts = {tail};
+      while (!parts.empty()) {
+        const Expr* part = parts.back();
+        parts.pop_back();
+        with_param(part, [&](size_t i) { ++num_allowed[i]; });
+        if (const auto* tuple = DynCast<ir::Tuple>(part)) {
+          parts.insert(parts.end(), tuple->fields.begin(), tuple->fields.end());
+        }
+      }
+    });
+  }
+  for (size_t i = 0; i < num_uses.size(); ++i) {
+    if (num_uses[i] != num_allowed[i]) places_[first + i].is_unboxed = false;
+  }
+}
+
+void UnboxPlan::AddResult(const ir::GlobalFunction& global) {
+  const ir::Type* result = signatures_.at(global.name).result_type;
+  const auto* tuple = DynCast<ir::TupleType>(result);
+  if (tuple == nullptr || tuple->fields.empty() || tuple->fields.size() > kMaxFields) return;
+  const size_t own = ResultOf(global.name);
+  bool makes_tuple = false, has_other = false;
+  ForEachTail(global.function->body, [&](const Expr* tail) {
+    if (const ir::GlobalExpr* callee = GlobalCallee(tail)) {
+      const size_t other = ResultOf(callee->name);
+      makes_tuple |= callee->name != global.name;
+      has_other |= !ir::TypesEqual(signatures_.at(callee->name).result_type, result);
+      places_[own].needs.push_back(other);
+      // Functions that call each other in tail position return alike.
+      places_[own].wanted_by.push_back(other);
+      places_[other].wanted_by.push_back(own);
+    } else {
+      makes_tuple |= tail->expr_kind == ExprKind::kTuple;
+      has_other |= tail->expr_kind != ExprKind::kTuple && tail->expr_kind != ExprKind::kVar;
+    }
+  });
+  places_[own].is_unboxed = makes_tuple && !has_other;
+}
+
+void UnboxPlan::FindWantedResults(const Expr* body) {
+  absl::flat_hash_map<const ir::Var*, std::string_view> results;
+  ir::ForEachExpr(body, [&](const Expr* expr) {
+    const auto* let = DynCast<ir::Let>(expr);
+    const ir::GlobalExpr* callee = let == nullptr ? nullptr : GlobalCallee(let->value);
+    if (callee != nullptr) results[let->var] = callee->name;
+    ForEachTakenApart(expr, [&](const Expr* tuple) {
+      if (const ir::GlobalExpr* direct = GlobalCallee(tuple)) places_[ResultOf(direct->name)].is_wanted = true;
+      const auto* use = DynCast<ir::VarExpr>(tuple);
+      auto found = use == nullptr ? results.end() : results.find(use->var);
+      if (found != results.end()) places_[ResultOf(found->second)].is_wanted = true;
+    });
+    return true;
+  });
+}
+
+void UnboxPlan::Solve() {
+  DropUnsupported();
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Place& place : places_) {
+      if (place.is_wanted || !place.is_unboxed) continue;
+      place.is_wanted = std::any_of(place.wanted_by.begin(), place.wanted_by.end(), [&](size_t other) {
+        return places_[other].is_unboxed && places_[other].is_wanted;
+      });
+      changed |= place.is_wanted;
+    }
+  }
+  for (Place& place : places_) place.is_unboxed &= place.is_wanted;
+  DropUnsupported();
+  num_unboxed_ = static_cast<size_t>(
+      std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.is_unboxed; }));
+}
+
+void UnboxPlan::DropUnsupported() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Place& place : places_) {
+      bool is_supported =
+          std::all_of(place.needs.begin(), place.needs.end(), [&](size_t other) { return places_[other].is_unboxed; });
+      if (is_supported || !place.is_unboxed) continue;
+      place.is_unboxed = false;
+      changed = true;
+    }
+  }
+}
+
+}  // namespace rvm::passes

@@ -1,0 +1,218 @@
+// Passes tuples to functions, and returns them, field by field: the worker/wrapper transformation.
+//
+// Takes a specialised module. A parameter that is only taken apart becomes one parameter per field; a small tuple that
+// is made only to be taken apart by callers is returned as its fields (GlobalFunction::returns_fields), which get names
+// behind each call that is no tail call (unbox_plan.h says when). So the state of a loop is in registers, and its next
+// iteration makes no tuple. An entry that the program itself calls, too, becomes a wrapper, which keeps the signature
+// and calls a worker that has the body; people see both by the entry's name.
+//
+// One level of nested tuples is unboxed at a time: fold_constant takes the fields out of the tuples that now stand for
+// the parameters, and the pass runs again (pipeline.def).
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/passes/pass.h"
+#include "compiler/passes/rewriter.h"
+#include "compiler/passes/tuples/tails.h"
+#include "compiler/passes/tuples/unbox_plan.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+using ir::ExprKind;
+
+using Workers = absl::flat_hash_map<std::string, std::string>;  // by entry
+
+class Unboxer : public Rewriter {
+ public:
+  Unboxer(ir::Arena& arena, const UnboxPlan& plan, const Workers& workers)
+      : Rewriter(arena), plan_(plan), workers_(workers) {}
+
+  // The function with the signature that the plan gives it.
+  ir::Function* Worker(const ir::GlobalFunction& global) {
+    auto* function = arena_.New<ir::Function>(*global.function);
+    function->params.clear();
+    for (size_t i = 0; i < global.function->params.size(); ++i) {
+      ir::Var* param = global.function->params[i];
+      if (!plan_.IsUnboxed(global.name, i)) {
+        function->params.push_back(param);
+        continue;
+      }
+      std::vector<ir::Var*>& fields = fields_[param];
+      for (const ir::Type* type : DynCast<ir::TupleType>(param->type)->fields) {
+        fields.push_back(NewVar(arena_, absl::StrCat(param->name, "_", fields.size()), type, param->span));
+        fields.back()->annotation = type;
+      }
+      function->params.insert(function->params.end(), fields.begin(), fields.end());
+    }
+    function->type = UnboxedType(TypeOf(*global.function), global.name);
+    if (plan_.ReturnsFields(global.name)) {
+      ForEachTail(global.function->body, [&](const Expr* tail) { tails_.insert(tail); });
+    }
+    function->body = Rewrite(function->body);
+    return function;
+  }
+
+  // A function with the old signature that calls it.
+  ir::Function* Wrapper(const ir::GlobalFunction& global) {
+    auto* function = arena_.New<ir::Function>(*global.function);
+    std::vector<Expr*> args;
+    for (ir::Var*& param : function->params) {
+      const ir::Type* annotation = param->annotation;
+      param = NewVar(arena_, param->name, param->type, param->span);
+      param->annotation = annotation;
+      args.push_back(NewUse(arena_, param, param->span));
+    }
+    auto* callee = arena_.New<ir::GlobalExpr>(global.name, function->span);
+    callee->type = function->type;
+    auto* call = arena_.New<ir::Call>(callee, std::move(args), ir::Attrs(), function->span);
+    call->type = TypeOf(*function).result;
+    function->body = Rewrite(call);
+    return function;
+  }
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) {
+      auto found = fields_.find(use->var);
+      return found == fields_.end() ? RewriteChildren(expr) : TupleOf(found->second, expr);
+    }
+    const auto* call = DynCast<ir::Call>(expr);
+    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    if (callee == nullptr || !plan_.ChangesSignature(callee->name)) return RewriteChildren(expr);
+    std::vector<Binding> chain;
+    std::vector<Expr*> args = UnboxArgs(*callee, RewriteAll(call->args), chain);
+    auto* target = arena_.New<ir::GlobalExpr>(*callee);
+    target->type = UnboxedType(*DynCast<ir::FuncType>(callee->type), callee->name);
+    if (auto worker = workers_.find(callee->name); worker != workers_.end()) target->name = worker->second;
+    Expr* result = Typed(arena_.New<ir::Call>(target, std::move(args), call->attrs, call->span), call);
+    if (plan_.ReturnsFields(callee->name) && !tails_.contains(expr)) {
+      result = Name(result, chain);
+      std::vector<ir::Var*> fields;
+      for (Expr* field : Fields(Cast<ir::VarExpr>(result)->var, expr->span)) {
+        fields.push_back(Cast<ir::VarExpr>(Name(field, chain))->var);
+      }
+      result = TupleOf(fields, expr);
+    }
+    return MakeLets(arena_, chain, result);
+  }
+
+ private:
+  Expr* TupleOf(const std::vector<ir::Var*>& vars, const Expr* like) {
+    std::vector<Expr*> fields;
+    for (ir::Var* var : vars) fields.push_back(NewUse(arena_, var, like->span));
+    return Typed(arena_.New<ir::Tuple>(std::move(fields), like->span), like);
+  }
+
+  // `tuple.0`, `tuple.1`, ...
+  std::vector<Expr*> Fields(ir::Var* tuple, ir::Span span) {
+    std::vector<Expr*> fields;
+    for (const ir::Type* type : DynCast<ir::TupleType>(tuple->type)->fields) {
+      auto* project = arena_.New<ir::Project>(NewUse(arena_, tuple, span), static_cast<uint32_t>(fields.size()), span);
+      project->type = type;
+      fields.push_back(project);
+    }
+    return fields;
+  }
+
+  const ir::FuncType* UnboxedType(const ir::FuncType& type, std::string_view function) {
+    std::vector<const ir::Type*> params;
+    for (size_t i = 0; i < type.params.size(); ++i) {
+      const auto* tuple = plan_.IsUnboxed(function, i) ? DynCast<ir::TupleType>(type.params[i]) : nullptr;
+      if (tuple == nullptr) {
+        params.push_back(type.params[i]);
+      } else {
+        params.insert(params.end(), tuple->fields.begin(), tuple->fields.end());
+      }
+    }
+    return arena_.New<ir::FuncType>(type.type_params, std::move(params), type.result, type.constraints);
+  }
+
+  std::vector<Expr*> UnboxArgs(const ir::GlobalExpr& callee, const std::vector<Expr*>& args,
+                               std::vector<Binding>& chain) {
+    // Where a tuple must be computed first, so must be the arguments to its left.
+    bool has_computed = false;
+    for (size_t i = 0; i < args.size(); ++i) {
+      bool is_known = args[i]->expr_kind == ExprKind::kTuple || args[i]->expr_kind == ExprKind::kVar;
+      has_computed |= plan_.IsUnboxed(callee.name, i) && !is_known;
+    }
+    std::vector<Expr*> result;
+    auto pass = [&](Expr* arg) { result.push_back(has_computed ? Name(arg, chain) : arg); };
+    for (size_t i = 0; i < args.size(); ++i) {
+      const auto* tuple = DynCast<ir::Tuple>(args[i]);
+      if (!plan_.IsUnboxed(callee.name, i)) {
+        pass(args[i]);
+      } else if (tuple != nullptr) {
+        for (Expr* field : tuple->fields) pass(field);
+      } else {
+        std::vector<Expr*> fields = Fields(Cast<ir::VarExpr>(Name(args[i], chain))->var, args[i]->span);
+        result.insert(result.end(), fields.begin(), fields.end());
+      }
+    }
+    return result;
+  }
+
+  Expr* Name(Expr* expr, std::vector<Binding>& chain) {
+    if (expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant) return expr;
+    chain.push_back({NewVar(arena_, "t", expr->type, expr->span), expr, expr->span});
+    return NewUse(arena_, chain.back().var, expr->span);
+  }
+
+  const UnboxPlan& plan_;
+  const Workers& workers_;
+  absl::flat_hash_map<const ir::Var*, std::vector<ir::Var*>> fields_;  // of the parameters that are gone
+  absl::flat_hash_set<const Expr*> tails_;                             // that return fields themselves
+};
+
+Workers NameWorkers(const ir::Module& module, const std::vector<std::string>& entries, const UnboxPlan& plan) {
+  absl::flat_hash_set<std::string> names;
+  for (const ir::GlobalFunction& global : module.functions) names.insert(global.name);
+  Workers workers;
+  for (const std::string& entry : entries) {
+    if (!plan.ChangesSignature(entry) || workers.contains(entry)) continue;
+    std::string base = absl::StrCat(entry, ".worker"), name = base;
+    for (int i = 1; !names.insert(name).second; ++i) name = absl::StrCat(base, "_", i);
+    workers[entry] = name;
+  }
+  return workers;
+}
+
+absl::StatusOr<ir::Module> UnboxTuples(const ir::Module& module, PassContext& context) {
+  UnboxPlan plan(module, context.entries);
+  if (plan.empty()) return module;
+  Workers workers = NameWorkers(module, context.entries, plan);
+  std::vector<ir::GlobalFunction> functions, split;
+  for (const ir::GlobalFunction& global : module.functions) {
+    ir::GlobalFunction changed = global;
+    changed.function = Unboxer(*module.arena, plan, workers).Worker(global);
+    changed.returns_fields |= plan.ReturnsFields(global.name);
+    if (auto worker = workers.find(global.name); worker != workers.end()) {
+      changed.name = worker->second;
+      changed.shown_as = global.name;
+      split.push_back(changed);
+      changed = global;
+      changed.function = Unboxer(*module.arena, plan, workers).Wrapper(global);
+    }
+    functions.push_back(std::move(changed));
+  }
+  functions.insert(functions.end(), split.begin(), split.end());
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace
+
+const Pass kUnboxTuples = {.name = "unbox_tuples",
+                           .summary = "tuples passed and returned field by field where they are only taken apart",
+                           .run = UnboxTuples};
+
+}  // namespace rvm::passes

@@ -1,0 +1,387 @@
+#include "kernels/codegen/llvm/tile_emitter.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/codegen/llvm/loop_emitter.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace rvm::codegen {
+namespace {
+
+using llvm::Value;
+using schedule::Tile;
+using te::Expr;
+using te::IndexVar;
+
+using Values = std::vector<Value*>;
+
+class TileEmitter {
+ public:
+  TileEmitter(const TileSite& site, llvm::function_ref<void(Value*)> finish)
+      : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), finish_(finish), depth_(site.nest.reduction()->axes) {
+    element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
+    vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
+    const IndexVar& column = site.nest.axes[t_.column];
+    columns_ = column.extent;
+    panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
+    if (t_.row) rows_ = site.nest.axes[*t_.row].extent;
+    buffer_rows_ = t_.transposed_store ? (t_.rows + t_.lanes - 1) / t_.lanes * t_.lanes : t_.rows;
+  }
+
+  Dim Run();
+
+ private:
+  // What the vectors of a panel are read from.
+  struct Panel {
+    Value* index;           // of the panel
+    Value* column;          // its first
+    Value* base = nullptr;  // kPanels: its first element
+    Values masks;           // by vector; empty: all lanes are
+  };
+  Panel BeginPanel(Value* index);
+  Value* Linear(const std::vector<size_t>& axes);
+  Values LoadVectors(const Panel& panel);
+  Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, Values sums);
+  Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
+  Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
+  void EmitSums(Value* row, int64_t height, const Panel& panel);
+  void StoreSums(int64_t height, const Values& sums);
+  Values Transpose(Values rows);
+  void EmitEpilogue(Value* row, Value* height, const Panel& panel);
+  void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
+  void EmitRows(const Panel& panel);
+  void EmitUnit(Value* unit);
+  Value* TakeAxis(const IndexVar& axis, Value* rest);
+  int64_t CostOfSums(size_t axis) const;
+  Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
+
+  llvm::IRBuilder<>& b_;
+  ExprEmitter& e_;
+  const TileSite& s_;
+  const Tile& t_;
+  llvm::function_ref<void(Value*)> finish_;
+  const std::vector<IndexVar>& depth_;
+  llvm::Type* element_;
+  llvm::FixedVectorType* vector_;
+  Dim columns_, panels_, rows_ = 1;
+  int64_t buffer_rows_;
+  llvm::AllocaInst* buffer_ = nullptr;
+};
+
+// Of one turn of a depth axis, as loops count: sums of vectors, many of them at once. Axis -1: of the whole depth.
+int64_t TileEmitter::CostOfSums(size_t axis) const {
+  int64_t cost = std::max<int64_t>(t_.rows * t_.vectors / 8, 1);
+  for (size_t inner = axis + 1; inner < depth_.size(); ++inner) cost = CostOfTurns(cost, depth_[inner].extent);
+  return cost;
+}
+
+// The position of the bound variables of `axes` in row-major order.
+Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
+  Value* linear = I64(0);
+  for (size_t axis : axes) {
+    linear = b_.CreateNSWMul(linear, e_.EmitExtent(s_.nest.axes[axis].extent));
+    linear = b_.CreateNSWAdd(linear, e_.EmitVariable(s_.nest.axes[axis]));
+  }
+  return linear;
+}
+
+TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
+  Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}};
+  if (t_.access == Tile::Access::kPanels) {
+    Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
+    Dim depth = t_.panel();
+    for (const IndexVar& axis : depth_) depth = depth * axis.extent;
+    panel.base =
+        b_.CreateInBoundsGEP(element_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
+  } else if (t_.masked) {
+    llvm::SmallVector<llvm::Constant*, 16> lanes;
+    for (int64_t i = 0; i < t_.lanes; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
+    Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
+    left = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel())), b_.getInt32Ty());
+    for (int64_t v = 0; v < t_.vectors; ++v) {
+      Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * t_.lanes)));
+      panel.masks.push_back(b_.CreateICmpSLT(llvm::ConstantVector::get(lanes),
+                                             b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), here)));
+    }
+  }
+  return panel;
+}
+
+// At the bound position of the depth.
+Values TileEmitter::LoadVectors(const Panel& panel) {
+  Value* first;
+  if (t_.access == Tile::Access::kPanels) {
+    Value* linear = I64(0);
+    for (const IndexVar& axis : depth_) {
+      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, e_.EmitExtent(axis.extent)), e_.EmitVariable(axis));
+    }
+    first = b_.CreateInBoundsGEP(element_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
+  } else {
+    e_.OpenScope();
+    e_.Bind(s_.nest.axes[t_.column], panel.column);
+    first = b_.CreateInBoundsGEP(element_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
+    e_.CloseScope();
+  }
+  Values loaded;
+  llvm::Align align(element_->getScalarSizeInBits() / 8);
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    Value* address = b_.CreateGEP(element_, first, I64(v * t_.lanes));
+    loaded.push_back(panel.masks.empty()
+                         ? static_cast<Value*>(b_.CreateAlignedLoad(vector_, address, align))
+                         : b_.CreateMaskedLoad(vector_, address, align, panel.masks[static_cast<size_t>(v)],
+                                               llvm::Constant::getNullValue(vector_)));
+  }
+  return loaded;
+}
+
+// One step of the innermost depth axis.
+Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, Values sums) {
+  e_.OpenScope();
+  e_.Bind(depth_.back(), k);
+  Values vectors = LoadVectors(panel);
+  for (int64_t r = 0; r < height; ++r) {
+    e_.OpenScope();
+    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    Value* factor = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(t_.broadcast));
+    e_.CloseScope();
+    for (int64_t v = 0; v < t_.vectors; ++v) {
+      Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
+      sum = b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vectors[static_cast<size_t>(v)], sum});
+    }
+  }
+  e_.CloseScope();
+  return sums;
+}
+
+// The innermost depth axis, several steps a turn; strands are summed one after the other.
+Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
+  const Dim& extent = depth_.back().extent;
+  int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
+  auto per_strand = static_cast<std::ptrdiff_t>(height * t_.vectors);
+  auto steps = [&](Value* k, int64_t count, Values next) {
+    for (int64_t s = 0; s < count; ++s) {
+      auto from = next.begin() + per_strand * (s % strands);
+      Values strand = EmitStep(row, height, panel, b_.CreateNSWAdd(k, I64(s)), {from, from + per_strand});
+      std::copy(strand.begin(), strand.end(), from);
+    }
+    return next;
+  };
+  Value* end = e_.EmitExtent(extent);
+  Dim whole = FloorDiv(extent, unroll) * unroll;
+  Value* last = e_.EmitExtent(whole);
+  LoopHints hints{.keep_rolled = true};
+  sums = EmitStoppableLoop(
+      b_, {I64(0), last, whole, unroll}, s_.cancel, CostOfTurns(CostOfSums(depth_.size() - 1), unroll), std::move(sums),
+      [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
+  if (extent.is_const()) return steps(last, extent.constant() - whole.constant(), std::move(sums));
+  if (unroll == 1) return sums;
+  return EmitLoop(
+      b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
+}
+
+Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  if (axis + 1 == depth_.size()) return EmitInnermost(row, height, panel, std::move(sums));
+  LoopRange range{I64(0), e_.EmitExtent(depth_[axis].extent), depth_[axis].extent};
+  return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums),
+                           [&](Value* at, const Values& carried) {
+                             e_.OpenScope();
+                             e_.Bind(depth_[axis], at);
+                             Values next = EmitDepth(axis + 1, row, height, panel, carried);
+                             e_.CloseScope();
+                             return next;
+                           },
+                           {.keep_rolled = true});
+}
+
+// Into the buffer.
+void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
+  int64_t strands = t_.Strands(height);
+  auto per_strand = static_cast<size_t>(height * t_.vectors);
+  Values sums(per_strand * static_cast<size_t>(strands), llvm::Constant::getNullValue(vector_));
+  e_.OpenScope();
+  sums = EmitDepth(0, row, height, panel, std::move(sums));
+  e_.CloseScope();
+  for (size_t s = 1; s < static_cast<size_t>(strands); ++s) {
+    for (size_t i = 0; i < per_strand; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * s]);
+  }
+  sums.resize(per_strand);
+  StoreSums(height, sums);
+}
+
+// Rows become lanes: each step interleaves the rows of the first half with those of the second.
+Values TileEmitter::Transpose(Values rows) {
+  auto lanes = static_cast<int>(t_.lanes);
+  llvm::SmallVector<int, 16> low, high;
+  for (int i = 0; i < lanes; ++i) {
+    low.push_back(i / 2 + i % 2 * lanes);
+    high.push_back((lanes + i) / 2 + i % 2 * lanes);
+  }
+  for (int step = 1; step < lanes; step *= 2) {
+    Values next;
+    for (size_t i = 0; i < rows.size() / 2; ++i) {
+      next.push_back(b_.CreateShuffleVector(rows[i], rows[i + rows.size() / 2], low));
+      next.push_back(b_.CreateShuffleVector(rows[i], rows[i + rows.size() / 2], high));
+    }
+    rows = std::move(next);
+  }
+  return rows;
+}
+
+void TileEmitter::StoreSums(int64_t height, const Values& sums) {
+  auto store = [&](Value* value, int64_t at) {
+    b_.CreateAlignedStore(value, b_.CreateInBoundsGEP(element_, buffer_, I64(at)), llvm::Align(16));
+  };
+  auto sum = [&](int64_t row, int64_t vector) { return sums[static_cast<size_t>(row * t_.vectors + vector)]; };
+  if (!t_.transposed_store) {
+    for (int64_t r = 0; r < height; ++r) {
+      for (int64_t v = 0; v < t_.vectors; ++v) store(sum(r, v), r * t_.panel() + v * t_.lanes);
+    }
+    return;
+  }
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    for (int64_t first = 0; first < height; first += t_.lanes) {
+      Values block;
+      for (int64_t r = first; r < first + t_.lanes; ++r) {
+        block.push_back(r < height ? sum(r, v) : llvm::PoisonValue::get(vector_));
+      }
+      block = Transpose(std::move(block));
+      for (int64_t c = 0; c < t_.lanes; ++c) {
+        store(block[static_cast<size_t>(c)], (v * t_.lanes + c) * buffer_rows_ + first);
+      }
+    }
+  }
+}
+
+void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
+  Value* width = I64(t_.panel());
+  bool whole = columns_.is_const() && columns_.constant() % t_.panel() == 0;
+  if (!whole) {
+    Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
+    width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, width);
+  }
+  auto at = [&](Value* r, Value* c) {
+    e_.OpenScope();
+    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, r));
+    e_.Bind(s_.nest.axes[t_.column], b_.CreateNSWAdd(panel.column, c));
+    Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
+                                       : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
+    finish_(b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, buffer_, place)));
+    e_.CloseScope();
+  };
+  LoopHints inner{.independent = s_.independent};
+  bool tail = t_.transposed_store || !whole;
+  if (tail && s_.target.has_masks) inner.fold_tail = t_.lanes;
+  auto loop = [&](Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
+    auto turn = [&](Value* i, const Values&) -> Values {
+      body(i);
+      return {};
+    };
+    EmitLoop(b_, I64(0), end, 1, {}, turn, hints);
+  };
+  if (t_.transposed_store) {
+    loop(width, {}, [&](Value* c) { loop(height, inner, [&](Value* r) { at(r, c); }); });
+  } else if (!t_.row) {
+    loop(width, inner, [&](Value* c) { at(I64(0), c); });
+  } else {
+    loop(height, {}, [&](Value* r) { loop(width, inner, [&](Value* c) { at(r, c); }); });
+  }
+}
+
+void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
+  llvm::BasicBlock *never = block("never"), *done = block("summed");
+  llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
+  b_.SetInsertPoint(never);
+  b_.CreateUnreachable();
+  for (int64_t h : heights) {
+    llvm::BasicBlock* rows = block("rows");
+    choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), rows);
+    b_.SetInsertPoint(rows);
+    EmitSums(row, h, panel);
+    b_.CreateBr(done);
+  }
+  b_.SetInsertPoint(done);
+  EmitEpilogue(row, height, panel);
+}
+
+void TileEmitter::EmitRows(const Panel& panel) {
+  if (!t_.row) {
+    EmitSums(I64(0), 1, panel);
+    return EmitEpilogue(I64(0), I64(1), panel);
+  }
+  int64_t cost = CostOfSums(static_cast<size_t>(-1));
+  std::vector<int64_t> heights;
+  if (rows_.is_const()) {
+    // Tiles of nearly equal heights: the first `higher` have one row more.
+    int64_t rows = rows_.constant(), tiles = (rows + t_.rows - 1) / t_.rows;
+    if (tiles == 0) return;
+    int64_t low = rows / tiles, higher = rows % tiles;
+    heights.push_back(low);
+    if (higher > 0) heights.push_back(low + 1);
+    EmitStoppableLoop(b_, {I64(0), I64(tiles), tiles}, s_.cancel, cost, {}, [&](Value* tile, const Values&) -> Values {
+      Value* before = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, tile, I64(higher));
+      Value* row = b_.CreateNSWAdd(b_.CreateNSWMul(tile, I64(low)), before);
+      Value* height = I64(low);
+      if (higher > 0) height = b_.CreateSelect(b_.CreateICmpSLT(tile, I64(higher)), I64(low + 1), height);
+      EmitTile(row, height, heights, panel);
+      return {};
+    });
+    return;
+  }
+  for (int64_t height = 1; height <= t_.rows; ++height) heights.push_back(height);
+  Value* rows = e_.EmitExtent(rows_);
+  LoopRange range{I64(0), rows, rows_, t_.rows};
+  EmitStoppableLoop(b_, range, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
+    Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(t_.rows));
+    EmitTile(row, height, heights, panel);
+    return {};
+  });
+}
+
+// Binds an axis to its share of the number of a position; gives the rest.
+Value* TileEmitter::TakeAxis(const IndexVar& axis, Value* rest) {
+  Value* extent = e_.EmitExtent(axis.extent);
+  e_.Bind(axis, b_.CreateURem(rest, extent));
+  return b_.CreateUDiv(rest, extent);
+}
+
+void TileEmitter::EmitUnit(Value* unit) {
+  Value* rest = unit;
+  for (size_t i = t_.inner.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.inner[i]], rest);
+  Value* panel = rest;
+  if (!t_.outer.empty()) {
+    panel = b_.CreateURem(rest, e_.EmitExtent(panels_));
+    rest = b_.CreateUDiv(rest, e_.EmitExtent(panels_));
+  }
+  for (size_t i = t_.outer.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.outer[i]], rest);
+  EmitRows(BeginPanel(panel));
+}
+
+Dim TileEmitter::Run() {
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  buffer_ = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
+  buffer_->setAlignment(llvm::Align(64));
+  Dim units = panels_;
+  for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
+    for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
+  }
+  int64_t cost = CostOfTurns(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
+  EmitStoppableLoop(b_, {s_.begin, s_.end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
+    e_.OpenScope();
+    EmitUnit(unit);
+    e_.CloseScope();
+    return {};
+  });
+  return units;
+}
+
+}  // namespace
+
+Dim EmitTiles(const TileSite& site, llvm::function_ref<void(Value*)> finish) { return TileEmitter(site, finish).Run(); }
+
+}  // namespace rvm::codegen

@@ -1,0 +1,30 @@
+// Emits sums of products in register tiles, as schedule::Tile states them.
+//
+// A unit of work is one panel of columns at one position of the loops around the tile. Its rows are summed tile by
+// tile; the sums of a tile go through a buffer on the stack to the epilogue, whose innermost loop vectorises.
+#ifndef RVM_KERNELS_CODEGEN_LLVM_TILE_EMITTER_H_
+#define RVM_KERNELS_CODEGEN_LLVM_TILE_EMITTER_H_
+
+#include "kernels/codegen/llvm/expr_emitter.h"
+#include "kernels/schedule/loop_nest.h"
+
+namespace rvm::codegen {
+
+struct TileSite {
+  llvm::IRBuilder<>& b;
+  ExprEmitter& e;
+  const schedule::Target& target;
+  const schedule::LoopNest& nest;
+  llvm::Value* begin;  // of the units
+  llvm::Value* end;
+  llvm::Value* cancel;
+  llvm::MDNode* independent;  // as for EmitLoop: of the accesses at different positions
+};
+
+// Gives how many units of work there are. `finish` emits the epilogue at one position,
+// whose axes are bound, from the value of the sum.
+Dim EmitTiles(const TileSite& site, llvm::function_ref<void(llvm::Value*)> finish);
+
+}  // namespace rvm::codegen
+
+#endif  // RVM_KERNELS_CODEGEN_LLVM_TILE_EMITTER_H_

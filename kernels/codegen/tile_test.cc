@@ -1,0 +1,179 @@
+// Products and convolutions in register tiles, beside the oracle, for each vector width this CPU has.
+#include <gtest/gtest.h>
+
+#include "kernels/codegen/testing.h"
+#include "kernels/runtime/kernel_library.h"
+
+namespace rvm::codegen {
+namespace {
+
+using te::BinaryOp;
+using te::ComputeTensor;
+using te::Expr;
+using te::Input;
+using te::ReduceOp;
+using te::Tensor;
+using Indices = std::span<const Expr>;
+
+// Those that this CPU runs.
+std::vector<const char*> Targets() {
+  std::vector<const char*> targets;
+  for (const char* name : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+    HostTarget target = *ParseHostTarget(name);
+    if (runtime::CheckHostSupports(target.triple, target.features).ok()) targets.push_back(name);
+  }
+  return targets;
+}
+
+bool HasTile(const schedule::Schedule& schedule) {
+  for (const schedule::LoopNest& nest : schedule.nests) {
+    if (nest.form == schedule::NestForm::kTiles) return true;
+  }
+  return false;
+}
+
+struct Operands {
+  bool a_transposed = false, b_transposed = false;
+  bool epilogue = true;
+};
+
+// max(sum over k of a[b, m, k] * b[b, k, n] + bias[n], 0).
+te::Computation Product(const Dim& batch, const Dim& m, const Dim& n, const Dim& k, Operands operands, DataType dtype) {
+  Tensor a = Input(0, "a", dtype, operands.a_transposed ? Dims{batch, k, m} : Dims{batch, m, k});
+  Tensor b = Input(1, "b", dtype, operands.b_transposed ? Dims{batch, n, k} : Dims{batch, k, n});
+  Tensor bias = Input(2, "bias", kFloat32, {n});
+  Dim extents[] = {k};
+  Tensor sum = ComputeTensor("sum", kFloat32, {batch, m, n}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      Expr x = operands.a_transposed ? a({i[0], r[0], i[1]}) : a({i[0], i[1], r[0]});
+      Expr y = operands.b_transposed ? b({i[0], i[2], r[0]}) : b({i[0], r[0], i[2]});
+      return te::Cast(kFloat32, x) * te::Cast(kFloat32, y);
+    });
+  });
+  Tensor relu = ComputeTensor("relu", kFloat32, sum.dims(), [&](Indices i) {
+    return te::Binary(BinaryOp::kMaximum, sum(i) + bias({i[2]}), te::Const(kFloat32, 0));
+  });
+  return {"product", {a, b, bias}, {operands.epilogue ? relu : sum}};
+}
+
+TEST(TileTest, ProductsOfComputedMatrices) {
+  for (const char* target : Targets()) {
+    for (Operands operands : {Operands{}, Operands{.b_transposed = true}, Operands{.a_transposed = true}}) {
+      ScheduledKernel kernel =
+          CheckKernel(Product(2, 31, 35, 9, operands, kFloat32), {.target = target, .threads = true});
+      if (HasFatalFailure()) return;
+      EXPECT_TRUE(HasTile(kernel.schedule)) << target << Describe(kernel.schedule);
+    }
+  }
+}
+
+TEST(TileTest, ProductsOfUnknownExtents) {
+  Dim b = Dim::Var(1, "b"), m = Dim::Var(2, "m"), n = Dim::Var(3, "n"), k = Dim::Var(4, "k");
+  for (const char* target : Targets()) {
+    for (bool transposed : {false, true}) {
+      std::vector<std::vector<int64_t>> values = {
+          {2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 3, 0, 2}};
+      if (transposed) values = {{2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 2, 0, 3}};
+      te::Computation product = Product(b, m, n, k, {.b_transposed = transposed}, kFloat32);
+      CheckKernel(product, {.symbol_values = values, .target = target, .threads = true});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(TileTest, FactorsOfHalfPrecisionAreConvertedIntoPanels) {
+  for (DataType dtype : {kFloat16, kBFloat16}) {
+    ScheduledKernel kernel = CheckKernel(Product(1, 20, 33, 12, {}, dtype), {.range = 1});
+    if (HasFatalFailure()) return;
+    EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+  }
+}
+
+struct Shape2d {
+  int64_t channels, filters, groups, height, width, window, stride, dilation, pad;
+};
+
+// relu(conv(x, w) + bias), in NCHW or NHWC, of a batch and image extents that may be unknown.
+te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& batch, const Dim& height,
+                            const Dim& width) {
+  size_t channel = channels_last ? 3 : 1, first = channels_last ? 1 : 2;
+  Dims in = {batch, 0, 0, 0}, out = in;
+  in[channel] = s.channels, out[channel] = s.filters;
+  in[first] = height, in[first + 1] = width;
+  for (size_t a : {first, first + 1}) {
+    out[a] = Max(FloorDiv(in[a] + (2 * s.pad - (s.window - 1) * s.dilation - 1), s.stride) + 1, 0);
+  }
+  Tensor x = Input(0, "x", kFloat32, in);
+  Tensor w = Input(1, "w", kFloat32, {Dim(s.filters), Dim(s.channels / s.groups), Dim(s.window), Dim(s.window)});
+  Tensor bias = Input(2, "bias", kFloat32, {Dim(s.filters)});
+  Dim extents[] = {s.channels / s.groups, s.window, s.window};
+  Tensor sum = ComputeTensor("conv", kFloat32, out, [&](Indices o) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      std::vector<Expr> at(4);
+      at[0] = o[0];
+      Expr group = te::Binary(BinaryOp::kFloorDivide, o[channel], te::Index(s.filters / s.groups));
+      at[channel] = s.groups == 1 ? r[0] : group * te::Index(s.channels / s.groups) + r[0];
+      Expr inside;
+      for (size_t a = 0; a < 2; ++a) {
+        at[first + a] = o[first + a] * te::Index(s.stride) + r[a + 1] * te::Index(s.dilation) - te::Index(s.pad);
+        Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at[first + a], te::Index(0)),
+                               te::Binary(BinaryOp::kLess, at[first + a], te::DimValue(in[first + a])));
+        inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
+      }
+      Expr value = s.pad == 0 ? x(at) : te::Select(inside, x(at), te::Const(kFloat32, 0));
+      return value * w({o[channel], r[0], r[1], r[2]});
+    });
+  });
+  Tensor relu = ComputeTensor("relu", kFloat32, out, [&](Indices i) {
+    return te::Binary(BinaryOp::kMaximum, sum(i) + bias({i[channel]}), te::Const(kFloat32, 0));
+  });
+  return {"convolution", {x, w, bias}, {relu}};
+}
+
+constexpr Shape2d kShapes[] = {
+    {16, 40, 1, 9, 17, 3, 1, 1, 1},                                   // padded
+    {5, 24, 1, 11, 30, 1, 1, 1, 0},                                   // 1x1
+    {8, 32, 1, 12, 12, 1, 2, 1, 0},                                   // 1x1 with a stride
+    {3, 17, 1, 15, 21, 5, 2, 1, 2},  {6, 16, 1, 13, 13, 3, 1, 2, 2},  // dilated
+    {12, 48, 3, 7, 7, 3, 1, 1, 1},                                    // grouped
+    {10, 10, 10, 8, 20, 3, 2, 1, 1},                                  // depthwise
+    {4, 8, 4, 6, 9, 3, 1, 1, 1},                                      // depthwise, two filters a channel
+};
+
+TEST(TileTest, Convolutions) {
+  for (const char* target : Targets()) {
+    for (const Shape2d& s : kShapes) {
+      ScheduledKernel kernel =
+          CheckKernel(Convolution(s, false, 2, s.height, s.width),
+                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
+      if (HasFatalFailure()) return;
+      if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+    }
+  }
+}
+
+TEST(TileTest, ConvolutionsOfOtherLayoutsAndUnknownFilters) {
+  for (const Shape2d& s : kShapes) {
+    CheckKernel(Convolution(s, true, 1, s.height, s.width), {.constant_inputs = {false, true, true}, .range = 1});
+    CheckKernel(Convolution(s, false, 1, s.height, s.width), {.range = 1});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TileTest, ConvolutionsOfUnknownExtents) {
+  Dim n = Dim::Var(1, "n"), h = Dim::Var(2, "h"), w = Dim::Var(3, "w");
+  for (const Shape2d& s : {kShapes[0], kShapes[3], kShapes[5], kShapes[6]}) {
+    CheckKernel(Convolution(s, false, n, h, w), {.symbol_values = {{1, 7, 7}, {2, 12, 31}, {1, 1, 1}, {0, 5, 5}},
+                                                 .constant_inputs = {false, true, true},
+                                                 .range = 1});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TileTest, LongProductsStop) {
+  CheckStops(Product(1, 512, 512, 2048, {.epilogue = false}, kFloat32));
+  CheckStops(Product(1, 512, 512, 2048, {.b_transposed = true, .epilogue = false}, kFloat32));
+}
+
+}  // namespace
+}  // namespace rvm::codegen

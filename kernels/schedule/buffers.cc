@@ -1,0 +1,106 @@
+#include "kernels/schedule/buffers.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace rvm::schedule {
+namespace {
+
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::Postorder;
+using te::Tensor;
+using te::TensorNode;
+
+// Whether the nest reads the tensor, as panels too.
+bool Reads(const LoopNest& nest, const TensorNode& tensor) {
+  if (nest.tile && nest.tile->panels.get() == &tensor) return true;
+  std::vector<const ExprNode*> nodes = Postorder(ReadExpressions(nest));
+  return std::any_of(nodes.begin(), nodes.end(), [&](const ExprNode* node) {
+    return node->kind == ExprKind::kRead && node->tensor.get() == &tensor;
+  });
+}
+
+bool SameShape(const Tensor& a, const Tensor& b) {
+  return std::equal(a.dims().begin(), a.dims().end(), b.dims().begin(), b.dims().end());
+}
+
+// Whether the tensor at `position` of `nest` may overwrite `input`. Nests run one after the other, so only what this
+// one and later ones read counts.
+bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t position) {
+  for (size_t n = nest; n < schedule.nests.size(); ++n) {
+    const LoopNest& reader = schedule.nests[n];
+    for (size_t t = 0; t < reader.tensors.size(); ++t) {
+      // A tile reads its factors for many positions before it stores any.
+      bool before_store = n == nest && t <= position && !(reader.tile && t == 0);
+      for (const ExprNode* node : Postorder({reader.tensors[t].value})) {
+        if (node->kind != ExprKind::kRead || node->tensor.get() != input.get()) continue;
+        if (!before_store || node->operands[0].get() != reader.store_offset.get()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void PlanWorkspace(Schedule& schedule) {
+  struct Slot {
+    Dim bytes;
+    size_t busy_until;
+  };
+  std::vector<Slot> slots;
+  std::vector<std::pair<const TensorNode*, size_t>> placed;
+  for (size_t n = 0; n < schedule.nests.size(); ++n) {
+    for (const NestTensor& t : schedule.nests[n].tensors) {
+      if (!t.stored || schedule.buffers.contains(t.tensor.get())) continue;
+      Dim bytes = t.tensor.dtype().bytes();
+      for (const Dim& dim : t.tensor.dims()) bytes = bytes * dim;
+      bytes = FloorDiv(bytes + 63, 64) * 64;
+      size_t last = n;
+      for (size_t later = n + 1; later < schedule.nests.size(); ++later) {
+        if (Reads(schedule.nests[later], *t.tensor)) last = later;
+      }
+      auto usable = [&](const Slot& slot) {
+        return slot.busy_until < n &&
+               (CompareDims(slot.bytes, bytes) == DimEquality::kEqual || (slot.bytes.is_const() && bytes.is_const()));
+      };
+      auto slot = std::find_if(slots.begin(), slots.end(), usable);
+      if (slot == slots.end()) slot = slots.insert(slots.end(), {bytes, last});
+      if (bytes.is_const()) slot->bytes = std::max(slot->bytes.constant(), bytes.constant());
+      slot->busy_until = last;
+      placed.emplace_back(t.tensor.get(), static_cast<size_t>(slot - slots.begin()));
+    }
+  }
+  std::vector<Dim> offsets;
+  for (const Slot& slot : slots) {
+    offsets.push_back(schedule.workspace);
+    schedule.workspace = schedule.workspace + slot.bytes;
+  }
+  for (const auto& [tensor, slot] : placed) schedule.buffers[tensor] = {false, 0, offsets[slot]};
+}
+
+void FindReuses(Schedule& schedule) {
+  for (size_t o = 0; o < schedule.outputs.size(); ++o) {
+    const Tensor& output = schedule.outputs[o];
+    if (output.rank() == 0) continue;
+    size_t nest = 0, position = 0;
+    for (size_t n = 0; n < schedule.nests.size(); ++n) {
+      for (size_t t = 0; t < schedule.nests[n].tensors.size(); ++t) {
+        if (schedule.nests[n].tensors[t].tensor.get() == output.get()) nest = n, position = t;
+      }
+    }
+    for (size_t i = 0; i < schedule.computation.inputs.size(); ++i) {
+      const Tensor& input = schedule.computation.inputs[i];
+      bool constant = i < schedule.constant_inputs.size() && schedule.constant_inputs[i];
+      if (constant || input.dtype().bytes() != output.dtype().bytes() || !SameShape(input, output)) continue;
+      if (MayTake(schedule, input, nest, position)) {
+        schedule.reuses.push_back({static_cast<int64_t>(o), static_cast<int64_t>(i), nest});
+      }
+    }
+  }
+}
+
+}  // namespace rvm::schedule

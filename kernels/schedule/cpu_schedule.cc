@@ -1,0 +1,88 @@
+#include "kernels/schedule/cpu_schedule.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/schedule/tile_planner.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::ReduceOp;
+
+constexpr int64_t kColumnBlock = 256;
+constexpr int64_t kShortReduction = 16;
+
+// Whether reducing many columns side by side reads memory in better order than one by one.
+bool ReducesByColumns(const LoopNest& nest) {
+  const ExprNode* reduce = nest.reduction();
+  if (reduce == nullptr || nest.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax) {
+    return false;
+  }
+  const IndexVar &column = nest.axes.back(), &inner = reduce->axes.back();
+  int by_column = 0, by_inner = 0;
+  for (const ExprNode* node : te::Postorder({reduce->operands[0]})) {
+    if (node->kind != ExprKind::kRead) continue;
+    by_column += te::Stride(node->operands[0], column.id).value_or(2) > 1;
+    by_inner += te::Stride(node->operands[0], inner.id).value_or(2) > 1;
+  }
+  bool short_inner = inner.extent.is_const() && inner.extent.constant() < kShortReduction;
+  return by_column < by_inner || (short_inner && by_column == 0);
+}
+
+// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels, into the quotient's
+// axis and the remainder's.
+void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
+  for (size_t i = 0; i < nest.axes.size(); ++i) {
+    IndexVar axis = nest.axes[i];
+    if (!axis.extent.is_const()) continue;
+    int64_t divisor = 0;
+    for (const ExprNode* node : te::Postorder(Values(nest))) {
+      bool divides = node->kind == ExprKind::kBinary && node->binary == BinaryOp::kFloorDivide &&
+                     node->operands[0]->kind == ExprKind::kIndex && node->operands[0]->index.id == axis.id &&
+                     node->operands[1]->kind == ExprKind::kIntConst;
+      if (divides) divisor = node->operands[1]->int_value;
+    }
+    if (divisor <= 1 || axis.extent.constant() % divisor != 0 || axis.extent.constant() == divisor) continue;
+    IndexVar quotient = pool.Fresh(axis.extent.constant() / divisor, "g");
+    IndexVar remainder = pool.Fresh(divisor, "i");
+    Expr scaled = pool.Binary(BinaryOp::kMultiply, pool.Variable(quotient), pool.Extent(divisor));
+    Substitute(pool, nest, axis, pool.Binary(BinaryOp::kAdd, scaled, pool.Variable(remainder)));
+    nest.axes[i] = quotient;
+    nest.axes.insert(nest.axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, remainder);
+    ++i;
+  }
+}
+
+}  // namespace
+
+void PlanForCpu(Schedule& schedule) {
+  std::vector<LoopNest> nests;
+  for (size_t n = 0; n < schedule.nests.size(); ++n) {
+    LoopNest& nest = schedule.nests[n];
+    const te::Tensor& first = nest.tensors[0].tensor;
+    if (nest.reduction() != nullptr && !first->self && !first->is_ordered) {
+      SplitDividedAxes(*schedule.pool, nest);
+      nest.tile = PlanTile(schedule, nest);
+      if (nest.tile) {
+        nest.form = NestForm::kTiles;
+        if (nest.tile->access == Tile::Access::kPanels && !nest.tile->packed) {
+          nests.push_back(MakePanels(schedule, nest));
+        }
+      } else if (ReducesByColumns(nest)) {
+        nest.form = NestForm::kColumns;
+        nest.column_block = kColumnBlock;
+      }
+    }
+    nests.push_back(nest);
+  }
+  schedule.nests = std::move(nests);
+}
+
+}  // namespace rvm::schedule

@@ -1,0 +1,43 @@
+// Panels: the layout of the vector operand of a tile.
+#ifndef RVM_KERNELS_SCHEDULE_LAYOUT_H_
+#define RVM_KERNELS_SCHEDULE_LAYOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/literal.h"
+
+namespace rvm::schedule {
+
+// An axis of a tensor as it is read: `stride` elements from one position to the next.
+struct StridedAxis {
+  int64_t extent;
+  int64_t stride;
+  bool operator==(const StridedAxis&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const StridedAxis& axis) {
+    return H::combine(std::move(h), axis.extent, axis.stride);
+  }
+};
+
+// How a constant input must be laid out for a kernel: from any order of axes to
+// [outer..., ceil(column / panel), depth..., panel], columns padded with zeros.
+struct PackedLayout {
+  std::vector<StridedAxis> outer;
+  StridedAxis column;
+  std::vector<StridedAxis> depth;
+  int64_t panel = 1;  // columns in a panel
+
+  bool operator==(const PackedLayout&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const PackedLayout& layout) {
+    return H::combine(std::move(h), layout.outer, layout.column, layout.depth, layout.panel);
+  }
+};
+
+// The packed constant, of shape [outer * panels, depth, panel].
+Literal Pack(const PackedLayout& layout, const Literal& constant);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_LAYOUT_H_

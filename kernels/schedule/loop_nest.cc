@@ -1,0 +1,102 @@
+#include "kernels/schedule/loop_nest.h"
+
+#include <utility>
+
+namespace rvm::schedule {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::ExprPool;
+using te::IndexVar;
+using te::Postorder;
+using te::Rewrite;
+
+namespace {
+
+// Finds the node `outer * extent(inner) + inner` when the two variables occur nowhere else.
+Expr FindPair(const std::vector<const ExprNode*>& nodes, const std::vector<Expr>& roots, ExprPool& pool,
+              const IndexVar& outer, const IndexVar& inner) {
+  Expr outer_node = pool.Variable(outer), inner_node = pool.Variable(inner);
+  Expr scaled = pool.Binary(BinaryOp::kMultiply, outer_node, pool.Extent(inner.extent));
+  Expr pair = pool.Binary(BinaryOp::kAdd, scaled, inner_node);
+  for (const ExprNode* node : nodes) {
+    for (const Expr& operand : node->operands) {
+      if ((operand.get() == outer_node.get() && node != scaled.get()) ||
+          (operand.get() == inner_node.get() && node != pair.get()) ||
+          (operand.get() == scaled.get() && node != pair.get())) {
+        return Expr();
+      }
+    }
+  }
+  for (const Expr& root : roots) {
+    for (const Expr& alone : {outer_node, inner_node, scaled}) {
+      if (root.get() == alone.get()) return Expr();
+    }
+  }
+  return pair;
+}
+
+std::vector<Expr> Roots(const LoopNest& nest) {
+  std::vector<Expr> roots = Values(nest);
+  roots.push_back(nest.store_offset);
+  return roots;
+}
+
+void Replace(ExprPool& pool, LoopNest& nest, const Expr& from, const Expr& to) {
+  Rewrite rewrite;
+  rewrite.done.emplace(from.get(), to);
+  nest.store_offset = pool.Copy(nest.store_offset, rewrite);
+  for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
+}
+
+}  // namespace
+
+std::vector<Expr> Values(const LoopNest& nest) {
+  std::vector<Expr> values;
+  for (const NestTensor& t : nest.tensors) values.push_back(t.value);
+  return values;
+}
+
+std::vector<Expr> ReadExpressions(const LoopNest& nest) {
+  std::vector<Expr> expressions = Values(nest);
+  if (!nest.tile) return expressions;
+  expressions[0] = nest.tile->broadcast;
+  if (nest.tile->access == Tile::Access::kInPlace) expressions.push_back(nest.tile->vector);
+  return expressions;
+}
+
+void Substitute(ExprPool& pool, LoopNest& nest, const IndexVar& variable, const Expr& by) {
+  Replace(pool, nest, pool.Variable(variable), by);
+}
+
+void CollapseAxes(ExprPool& pool, LoopNest& nest) {
+  for (size_t i = nest.axes.size(); i-- > 1;) {
+    std::vector<Expr> roots = Roots(nest);
+    Expr pair = FindPair(Postorder(roots), roots, pool, nest.axes[i - 1], nest.axes[i]);
+    if (!pair) continue;
+    IndexVar merged = pool.Fresh(nest.axes[i - 1].extent * nest.axes[i].extent, "i");
+    Replace(pool, nest, pair, pool.Variable(merged));
+    nest.axes[i - 1] = merged;
+    nest.axes.erase(nest.axes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (NestTensor& t : nest.tensors) {
+    // Index results of arg reductions have one axis; the rest does not care about order of axes.
+    for (size_t i = t.value->kind == ExprKind::kReduce ? t.value->axes.size() : 0; i-- > 1;) {
+      std::vector<Expr> roots = {t.value->operands[0]};
+      Expr pair = FindPair(Postorder(roots), roots, pool, t.value->axes[i - 1], t.value->axes[i]);
+      if (!pair) continue;
+      IndexVar merged = pool.Fresh(t.value->axes[i - 1].extent * t.value->axes[i].extent, "r");
+      Rewrite rewrite;
+      rewrite.done.emplace(pair.get(), pool.Variable(merged));
+      ExprNode node = *t.value;
+      node.operands = {pool.Copy(node.operands[0], rewrite)};
+      node.axes[i - 1] = merged;
+      node.axes.erase(node.axes.begin() + static_cast<std::ptrdiff_t>(i));
+      t.value = pool.Intern(std::move(node));
+    }
+  }
+}
+
+}  // namespace rvm::schedule

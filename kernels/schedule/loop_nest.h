@@ -1,0 +1,57 @@
+// Loop nests: what a kernel runs, one after the other.
+//
+// A nest iterates over its axes and computes, at each position, the values of a few tensors of the same extents.
+// Producers are inlined into their expressions, which come from one te::ExprPool.
+#ifndef RVM_KERNELS_SCHEDULE_LOOP_NEST_H_
+#define RVM_KERNELS_SCHEDULE_LOOP_NEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/schedule/tile.h"
+#include "kernels/te/expr_pool.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::schedule {
+
+struct NestTensor {
+  te::Tensor tensor;
+  te::Expr value;       // a kReduce only at the root; may read earlier tensors of this nest at store_offset
+  bool stored = false;  // else it lives only inside the nest
+};
+
+// The loop structure of a nest.
+enum class NestForm : uint8_t {
+  kPositions,  // one position after the other; the innermost axis is vectorised
+  kColumns,    // a reduction of `column_block` positions of the innermost axis at a time
+  kTiles,      // a sum of products in register tiles; see `tile`
+};
+
+struct LoopNest {
+  std::vector<te::IndexVar> axes;  // no axis of constant extent 1
+  te::Expr store_offset;           // where each tensor is written at a position
+  std::vector<NestTensor> tensors;
+  NestForm form = NestForm::kPositions;
+  int64_t column_block = 0;  // kColumns
+  std::optional<Tile> tile;  // kTiles: how tensors[0] is computed; the others are its epilogue
+
+  // The reduction at the root of tensors[0]; null if there is none.
+  const te::ExprNode* reduction() const {
+    const te::Expr& value = tensors[0].value;
+    return value->kind == te::ExprKind::kReduce ? value.get() : nullptr;
+  }
+};
+
+// The values of all tensors of the nest.
+std::vector<te::Expr> Values(const LoopNest& nest);
+// The expressions that the nest evaluates; the vector factor of a tile that reads panels is none of them.
+std::vector<te::Expr> ReadExpressions(const LoopNest& nest);
+// Replaces a variable everywhere in the nest.
+void Substitute(te::ExprPool& pool, LoopNest& nest, const te::IndexVar& variable, const te::Expr& by);
+// Merges adjacent axes (of the nest, of its reductions) that every expression uses as one.
+void CollapseAxes(te::ExprPool& pool, LoopNest& nest);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_LOOP_NEST_H_

@@ -1,0 +1,404 @@
+// From a computation to loop nests: what is inlined, what has a nest, what is stored.
+#include "kernels/schedule/nest_builder.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/stack_guard.h"
+#include "base/status_macros.h"
+#include "kernels/te/kernel_symbols.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Computation;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::ExprPool;
+using te::Index;
+using te::IndexVar;
+using te::Postorder;
+using te::ReduceOp;
+using te::Rewrite;
+using te::Tensor;
+using te::TensorKind;
+using te::TensorNode;
+using te::UnaryOp;
+
+bool IsReduce(const Tensor& tensor) { return tensor->body->kind == ExprKind::kReduce; }
+// Whether it is of use only when all of it is computed, or is computed in an order of its own.
+bool StaysAlone(const Tensor& tensor) { return tensor->self || tensor->is_ordered; }
+bool HasOwnNest(const Tensor& tensor) { return IsReduce(tensor) || StaysAlone(tensor); }
+
+// How costly an operation is beside an addition.
+int64_t Cost(const ExprNode& e) {
+  switch (e.kind) {
+    case ExprKind::kUnary: return e.unary >= UnaryOp::kSqrt && e.unary <= UnaryOp::kAtanh ? 20 : 1;
+    case ExprKind::kBinary:
+      if (e.binary == BinaryOp::kPower) return 40;
+      return e.binary >= BinaryOp::kDivide && e.binary <= BinaryOp::kTruncMod ? 5 : 1;
+    case ExprKind::kCast:
+    case ExprKind::kSelect: return 1;
+    default: return 0;
+  }
+}
+
+// Whether the positions that an index takes for different values of one loop overlap those for another: a window.
+bool Overlaps(const Expr& index, const std::vector<IndexVar>& loops) {
+  for (const IndexVar& outer : loops) {
+    std::optional<int64_t> far = te::Stride(index, outer.id);
+    if (!far || *far <= 0 || outer.extent == Dim(1)) continue;
+    for (const IndexVar& inner : loops) {
+      std::optional<int64_t> near = inner.id == outer.id ? std::nullopt : te::Stride(index, inner.id);
+      if (!near || *near <= 0 || *near > *far || inner.extent == Dim(1)) continue;
+      if (!inner.extent.is_const() || inner.extent.constant() * *near > *far) return true;
+    }
+  }
+  return false;
+}
+
+constexpr int64_t kCheapCost = 16;        // repeated rather than stored
+constexpr int64_t kMaxInlineCost = 2000;  // code of one expression
+
+class NestBuilder {
+ public:
+  NestBuilder(const Computation& computation, Schedule& schedule) : computation_(computation), schedule_(schedule) {
+    schedule_.pool = std::make_shared<ExprPool>();
+  }
+
+  absl::Status Run();
+
+ private:
+  struct Facts {
+    std::set<int64_t> sites;  // where its value is needed, up to identical positions
+    bool replicated = false;  // some site needs each value many times
+    bool in_reduce = false;
+    int64_t cost = 0;
+    bool materialised = false;
+    size_t nest = 0;
+  };
+
+  ExprPool& pool() { return *schedule_.pool; }
+  absl::Status CheckDims() const;
+  void CollectTensors();
+  void AddCosts();
+  void VisitReads(const Tensor& consumer);
+  void Decide();
+  void PlaceAll();
+  std::optional<NestTensor> Fits(const Tensor& tensor, LoopNest& nest);
+  NestTensor Expand(const Tensor& tensor, const LoopNest& nest);
+  Expr Inline(const Tensor& tensor, const std::vector<Expr>& indices);
+  std::vector<Tensor> StoredReads(const NestTensor& t) const;
+  void MarkStored();
+
+  const Computation& computation_;
+  Schedule& schedule_;
+  absl::flat_hash_map<const TensorNode*, Facts> facts_;
+  using InlineKey = std::pair<const TensorNode*, std::vector<const ExprNode*>>;
+  std::map<InlineKey, Expr> inlined_;
+  int64_t next_site_ = 0;
+};
+
+// Every extent must follow from the symbols.
+absl::Status NestBuilder::CheckDims() const {
+  const std::vector<Dim>& symbols = schedule_.symbols;
+  auto known = [&](const Dim& dim) {
+    return EvaluateDim(dim,
+                       [&](const Dim& leaf) {
+                         bool bound = std::find(symbols.begin(), symbols.end(), leaf) != symbols.end();
+                         return bound ? std::optional<int64_t>(1) : std::nullopt;
+                       })
+        .has_value();
+  };
+  auto check = [&](const Tensor& tensor) {
+    bool ok = std::all_of(tensor.dims().begin(), tensor.dims().end(), known);
+    for (const ExprNode* node : tensor->body ? Postorder({tensor->body}) : std::vector<const ExprNode*>()) {
+      if (node->kind == ExprKind::kDim) ok = ok && known(node->dim);
+      for (const IndexVar& axis : node->axes) ok = ok && known(axis.extent);
+    }
+    if (ok) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("an extent of `", tensor->name, "` does not follow from the inputs of its kernel"));
+  };
+  for (const Tensor& tensor : computation_.inputs) RVM_RETURN_IF_ERROR(check(tensor));
+  for (const Tensor& tensor : schedule_.tensors) RVM_RETURN_IF_ERROR(check(tensor));
+  return absl::OkStatus();
+}
+
+// Computed tensors, producers first.
+void NestBuilder::CollectTensors() {
+  absl::flat_hash_set<const TensorNode*> seen;
+  for (const Tensor& output : computation_.outputs) {
+    Tensor tensor = output;
+    bool repeated = std::any_of(schedule_.outputs.begin(), schedule_.outputs.end(),
+                                [&](const Tensor& o) { return o.get() == output.get(); });
+    if (output->kind == TensorKind::kInput || repeated) {
+      tensor =
+          te::ComputeTensor("copy", output.dtype(), output.dims(), [&](std::span<const Expr> i) { return output(i); });
+    }
+    schedule_.outputs.push_back(tensor);
+    std::vector<std::pair<Tensor, std::vector<Tensor>>> path;
+    auto enter = [&](const Tensor& t) {
+      if (t->kind != TensorKind::kCompute || !seen.insert(t.get()).second) return;
+      std::vector<Tensor> reads;
+      for (const ExprNode* node : Postorder({t->body})) {
+        if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
+      }
+      std::reverse(reads.begin(), reads.end());
+      path.emplace_back(t, std::move(reads));
+    };
+    enter(tensor);
+    while (!path.empty()) {
+      if (path.back().second.empty()) {
+        schedule_.tensors.push_back(path.back().first);
+        path.pop_back();
+        continue;
+      }
+      Tensor next = path.back().second.back();
+      path.back().second.pop_back();
+      enter(next);
+    }
+  }
+}
+
+void NestBuilder::AddCosts() {
+  for (const Tensor& tensor : schedule_.tensors) {
+    Facts& facts = facts_[tensor.get()];
+    std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
+    int64_t cost = 0;
+    for (const ExprNode* node : Postorder({tensor->body})) {
+      cost += Cost(*node);
+      if (node->kind != ExprKind::kRead) continue;
+      std::vector<const ExprNode*> at;
+      for (const Expr& index : node->operands) at.push_back(index.get());
+      if (node->tensor->kind == TensorKind::kCompute && !HasOwnNest(node->tensor) &&
+          reads.emplace(node->tensor.get(), at).second) {
+        cost += facts_.at(node->tensor.get()).cost;
+      }
+    }
+    facts.cost = std::min<int64_t>(cost, 1'000'000);
+  }
+}
+
+// Adds to the facts of what `consumer` reads.
+void NestBuilder::VisitReads(const Tensor& consumer) {
+  const Facts from = facts_.at(consumer.get());
+  Rewrite rewrite;
+  Expr body = pool().Copy(consumer->body, rewrite);
+  std::vector<IndexVar> loops = consumer->axes;
+  bool reduces = body->kind == ExprKind::kReduce;
+  if (reduces) loops.insert(loops.end(), body->axes.begin(), body->axes.end());
+  for (const ExprNode* node : Postorder({body})) {
+    if (node->kind != ExprKind::kRead || node->tensor->kind != TensorKind::kCompute) continue;
+    Facts& facts = facts_.at(node->tensor.get());
+    const Dims& dims = node->tensor.dims();
+    bool identical = !reduces && dims.size() == consumer.rank();
+    for (size_t i = 0; identical && i < dims.size(); ++i) {
+      const Expr& index = node->operands[i];
+      bool same_variable = index->kind == ExprKind::kIndex && index->index.id == consumer->axes[i].id;
+      bool both_one = dims[i] == Dim(1) && consumer.dims()[i] == Dim(1);
+      identical = both_one || (same_variable && CompareDims(dims[i], consumer.dims()[i]) == DimEquality::kEqual);
+    }
+    facts.in_reduce |= reduces || from.in_reduce;
+    facts.replicated |= from.replicated && !from.materialised;
+    if (identical) {
+      if (from.materialised) {
+        facts.sites.insert(-1 - static_cast<int64_t>(from.nest));
+      } else {
+        facts.sites.insert(from.sites.begin(), from.sites.end());
+      }
+      continue;
+    }
+    for (const IndexVar& loop : loops) {
+      if (loop.extent == Dim(1)) continue;
+      bool used = std::any_of(node->operands.begin(), node->operands.end(),
+                              [&](const Expr& e) { return DependsOn(e, loop.id); });
+      facts.replicated |= !used;
+    }
+    for (const Expr& index : node->operands) facts.replicated |= reduces && Overlaps(index, loops);
+    facts.sites.insert(next_site_++);
+    if (!from.materialised && from.sites.size() > 1) facts.sites.insert(next_site_++);
+  }
+}
+
+void NestBuilder::Decide() {
+  absl::flat_hash_set<const TensorNode*> outputs;
+  for (const Tensor& output : schedule_.outputs) outputs.insert(output.get());
+  size_t number = 0;
+  for (size_t i = schedule_.tensors.size(); i-- > 0;) {
+    const Tensor& tensor = schedule_.tensors[i];
+    Facts& facts = facts_.at(tensor.get());
+    bool repeated = facts.sites.size() > 1 || facts.replicated;
+    bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
+    facts.materialised =
+        outputs.contains(tensor.get()) || HasOwnNest(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
+    facts.nest = number++;
+    VisitReads(tensor);
+  }
+}
+
+Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices) {
+  InlineKey key{tensor.get(), {}};
+  for (const Expr& index : indices) key.second.push_back(index.get());
+  if (auto found = inlined_.find(key); found != inlined_.end()) return found->second;
+  Rewrite rewrite;
+  for (size_t i = 0; i < indices.size(); ++i) rewrite.variables[tensor->axes[i].id] = indices[i];
+  rewrite.read = [this](const Tensor& read, std::vector<Expr> at) {
+    if (read->kind == TensorKind::kCompute && !facts_.at(read.get()).materialised) return Inline(read, at);
+    ExprNode node{.kind = ExprKind::kRead, .dtype = read.dtype()};
+    node.tensor = read;
+    node.operands = {pool().Offset(read.dims(), at)};
+    node.int_value = te::kReadIsSafe;
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (!pool().IsBelow(at[i], pool().Extent(read.dims()[i]))) node.int_value = 0;
+    }
+    return pool().Intern(std::move(node));
+  };
+  Expr value = WithStack([&] { return pool().Copy(tensor->body, rewrite); });
+  if (tensor.dtype().is_float() && tensor.dtype().bits == 16) {
+    // A cast to its own dtype rounds: half types compute in float32 between tensors.
+    ExprNode round{.kind = ExprKind::kCast, .dtype = tensor.dtype()};
+    round.operands = {value};
+    value = pool().Intern(std::move(round));
+  }
+  inlined_.emplace(std::move(key), value);
+  return value;
+}
+
+NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
+  std::vector<Expr> position;
+  size_t next = 0;
+  for (const Dim& dim : tensor.dims()) {
+    position.push_back(dim == Dim(1) ? pool().Intern(*Index(0)) : pool().Variable(nest.axes[next++]));
+  }
+  Expr value = Inline(tensor, position);
+  while (value->kind == ExprKind::kCast && value->operands[0].dtype() == value->dtype) value = value->operands[0];
+  if (value->kind == ExprKind::kReduce && value->reduce < ReduceOp::kArgMax) {
+    ExprNode node = *value;
+    std::erase_if(node.axes, [](const IndexVar& axis) { return axis.extent == Dim(1); });
+    value = pool().Intern(std::move(node));
+  }
+  return {tensor, value, false};
+}
+
+std::vector<Tensor> NestBuilder::StoredReads(const NestTensor& t) const {
+  std::vector<Tensor> reads;
+  for (const ExprNode* node : Postorder({t.value})) {
+    if (node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute) reads.push_back(node->tensor);
+  }
+  return reads;
+}
+
+// The tensor as part of `nest`, if its own extents are the nest's and it needs what the nest
+// computes at the same position only.
+std::optional<NestTensor> NestBuilder::Fits(const Tensor& tensor, LoopNest& nest) {
+  if (HasOwnNest(tensor) || StaysAlone(nest.tensors[0].tensor)) return std::nullopt;
+  Dims dims;
+  for (const Dim& dim : tensor.dims()) {
+    if (dim != Dim(1)) dims.push_back(dim);
+  }
+  if (dims.size() != nest.axes.size()) return std::nullopt;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (CompareDims(dims[i], nest.axes[i].extent) != DimEquality::kEqual) return std::nullopt;
+  }
+  NestTensor t = Expand(tensor, nest);
+  for (const ExprNode* node : Postorder({t.value})) {
+    if (node->kind != ExprKind::kRead) continue;
+    bool own = std::any_of(nest.tensors.begin(), nest.tensors.end(),
+                           [&](const NestTensor& other) { return other.tensor.get() == node->tensor.get(); });
+    if (own && node->operands[0].get() != nest.store_offset.get()) return std::nullopt;
+  }
+  return t;
+}
+
+void NestBuilder::PlaceAll() {
+  for (const Tensor& tensor : schedule_.tensors) {
+    Facts& facts = facts_.at(tensor.get());
+    if (!facts.materialised) continue;
+    LoopNest own;
+    std::vector<Expr> position;
+    for (const Dim& dim : tensor.dims()) {
+      if (dim != Dim(1)) own.axes.push_back(pool().Fresh(dim, "i"));
+      position.push_back(dim == Dim(1) ? pool().Intern(*Index(0)) : pool().Variable(own.axes.back()));
+    }
+    own.store_offset = pool().Offset(tensor.dims(), position);
+    NestTensor t = Expand(tensor, own);
+    size_t earliest = 0;  // the last nest that computes something it needs
+    for (const Tensor& read : StoredReads(t)) earliest = std::max(earliest, facts_.at(read.get()).nest);
+    std::optional<NestTensor> joined;
+    for (size_t n = earliest; n < schedule_.nests.size() && !joined; ++n) {
+      joined = Fits(tensor, schedule_.nests[n]);
+      if (joined) {
+        schedule_.nests[n].tensors.push_back(*joined);
+        facts.nest = n;
+      }
+    }
+    if (joined) continue;
+    facts.nest = schedule_.nests.size();
+    own.tensors = {std::move(t)};
+    schedule_.nests.push_back(std::move(own));
+  }
+}
+
+void NestBuilder::MarkStored() {
+  absl::flat_hash_set<const TensorNode*> stored;
+  for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
+    stored.insert(schedule_.outputs[i].get());
+    schedule_.buffers[schedule_.outputs[i].get()] = {true, static_cast<int64_t>(i), Dim(0)};
+  }
+  // What is known of extents leaves some tensors without a reader: nests of those alone go.
+  std::vector<LoopNest> nests;
+  for (size_t n = schedule_.nests.size(); n-- > 0;) {
+    const std::vector<NestTensor>& tensors = schedule_.nests[n].tensors;
+    bool is_read = std::any_of(tensors.begin(), tensors.end(),
+                               [&](const NestTensor& t) { return stored.contains(t.tensor.get()); });
+    if (!is_read) continue;
+    for (const NestTensor& t : tensors) {
+      for (const Tensor& read : StoredReads(t)) {
+        if (facts_.at(read.get()).nest != n) stored.insert(read.get());
+      }
+    }
+    nests.push_back(std::move(schedule_.nests[n]));
+  }
+  schedule_.nests.assign(std::make_move_iterator(nests.rbegin()), std::make_move_iterator(nests.rend()));
+  for (size_t n = 0; n < schedule_.nests.size(); ++n) {
+    for (const NestTensor& t : schedule_.nests[n].tensors) facts_.at(t.tensor.get()).nest = n;
+  }
+  for (LoopNest& nest : schedule_.nests) {
+    for (NestTensor& t : nest.tensors) t.stored = stored.contains(t.tensor.get());
+  }
+}
+
+absl::Status NestBuilder::Run() {
+  schedule_.symbols = te::KernelSymbols(computation_);
+  for (const Computation::ValueSymbol& value : computation_.values) schedule_.values.push_back(value.symbol);
+  CollectTensors();
+  RVM_RETURN_IF_ERROR(CheckDims());
+  AddCosts();
+  Decide();
+  PlaceAll();
+  MarkStored();
+  for (LoopNest& nest : schedule_.nests) CollapseAxes(pool(), nest);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BuildNests(const Computation& computation, Schedule& schedule) {
+  return NestBuilder(computation, schedule).Run();
+}
+
+}  // namespace rvm::schedule

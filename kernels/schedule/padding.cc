@@ -1,0 +1,163 @@
+#include "kernels/schedule/padding.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/te/expr_pool.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::Tensor;
+using te::TensorKind;
+using te::TensorNode;
+
+struct Range {
+  Dim least, greatest;
+};
+
+// The values of an index expression; nullopt if it is not a sum of multiples of variables.
+std::optional<Range> RangeOf(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::kIntConst: return Range{e->int_value, e->int_value};
+    case ExprKind::kDim: return Range{e->dim, e->dim};
+    case ExprKind::kIndex: return Range{0, e->index.extent - 1};
+    case ExprKind::kBinary: break;
+    default: return std::nullopt;
+  }
+  std::optional<Range> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
+  if (!a || !b) return std::nullopt;
+  if (e->binary == BinaryOp::kAdd) return Range{a->least + b->least, a->greatest + b->greatest};
+  if (e->binary == BinaryOp::kSubtract) return Range{a->least - b->greatest, a->greatest - b->least};
+  if (e->binary != BinaryOp::kMultiply) return std::nullopt;
+  if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
+  if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
+  return Range{a->least * b->least, a->greatest * b->least};
+}
+
+size_t CountVariables(const std::vector<Expr>& roots) {
+  size_t variables = 0;
+  for (const ExprNode* node : te::Postorder(roots)) variables += node->kind == ExprKind::kIndex;
+  return variables;
+}
+
+class PaddingHoister {
+ public:
+  explicit PaddingHoister(const te::Computation& computation) : computation_(computation) {}
+
+  te::Computation Run() {
+    te::Computation result = computation_;
+    for (Tensor& output : result.outputs) output = Rewritten(output);
+    return changed_ ? result : computation_;
+  }
+
+ private:
+  // Producers first, without recursion: chains of tensors may be long.
+  Tensor Rewritten(const Tensor& root) {
+    std::vector<Tensor> path = {root};
+    while (!path.empty()) {
+      Tensor tensor = path.back();
+      if (tensor->kind != TensorKind::kCompute || done_.contains(tensor.get())) {
+        path.pop_back();
+        continue;
+      }
+      size_t before = path.size();
+      for (const ExprNode* node : te::Postorder({tensor->body})) {
+        bool waits = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
+                     !done_.contains(node->tensor.get());
+        if (waits) path.push_back(node->tensor);
+      }
+      if (path.size() > before) continue;
+      path.pop_back();
+      done_.emplace(tensor.get(), Rewrite(tensor));
+    }
+    return root->kind == TensorKind::kCompute ? done_.at(root.get()) : root;
+  }
+
+  Tensor Rewrite(const Tensor& tensor) {
+    bool changes = false;
+    te::Rewrite reads;
+    reads.read = [&](const Tensor& read, std::vector<Expr> at) {
+      auto found = done_.find(read.get());
+      Tensor now = found == done_.end() ? read : found->second;
+      changes |= now.get() != read.get();
+      return pool_.Intern(*now(at));
+    };
+    Expr body = pool_.Copy(tensor->body, reads);
+    if (body->kind == ExprKind::kReduce) {
+      te::Rewrite padded;
+      for (const ExprNode* node : te::Postorder({body->operands[0]})) {
+        if (node->kind != ExprKind::kSelect) continue;
+        if (Expr read = PaddedRead(*node)) padded.done.emplace(node, read);
+      }
+      if (!padded.done.empty()) {
+        changes = changed_ = true;
+        body = pool_.Copy(body, padded);
+      }
+    }
+    if (!changes) return tensor;
+    TensorNode node = *tensor;
+    node.body = std::move(body);
+    return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+  }
+
+  // What reads `select` from a padded tensor; null if it is no window over the edge of one.
+  Expr PaddedRead(const ExprNode& select) {
+    Expr read = select.operands[1];
+    while (read->kind == ExprKind::kCast) read = read->operands[0];
+    const Expr& otherwise = select.operands[2];
+    bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
+    if (read->kind != ExprKind::kRead || !is_constant) return Expr();
+    // Sliding axes are padded as far as the windows reach; the others stay as they are.
+    Dims dims = read->tensor.dims();
+    std::vector<Expr> at = read->operands, first(at.size());
+    bool slides = false;
+    for (size_t i = 0; i < at.size(); ++i) {
+      std::optional<Range> range = CountVariables({at[i]}) > 1 ? RangeOf(at[i]) : std::nullopt;
+      if (!range) continue;
+      slides = true;
+      dims[i] = Max(range->greatest - range->least + 1, 0);
+      first[i] = pool_.Intern(*te::DimValue(range->least));
+      at[i] = pool_.Binary(BinaryOp::kSubtract, at[i], first[i]);
+    }
+    if (!slides) return Expr();
+    bool closed = true;
+    Tensor padded = te::ComputeTensor("padded", select.dtype, dims, [&](std::span<const Expr> i) {
+      te::Rewrite place;
+      for (size_t axis = 0; axis < first.size(); ++axis) {
+        Expr here = pool_.Intern(*i[axis]);
+        if (first[axis]) here = pool_.Binary(BinaryOp::kAdd, here, first[axis]);
+        place.done.emplace(read->operands[axis].get(), here);
+      }
+      Expr inside = pool_.Copy(select.operands[0], place), value = pool_.Copy(select.operands[1], place);
+      // All that it depends on must be the place in the tensor.
+      for (const ExprNode* node : te::Postorder({inside, value})) {
+        bool own = node->kind != ExprKind::kIndex || std::any_of(i.begin(), i.end(), [&](const Expr& index) {
+                     return index->index.id == node->index.id;
+                   });
+        closed = closed && own;
+      }
+      return te::Select(inside, value, otherwise);
+    });
+    return closed ? pool_.Intern(*padded(at)) : Expr();
+  }
+
+  const te::Computation& computation_;
+  te::ExprPool pool_;
+  absl::flat_hash_map<const TensorNode*, Tensor> done_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+te::Computation HoistPadding(const te::Computation& computation) { return PaddingHoister(computation).Run(); }
+
+}  // namespace rvm::schedule

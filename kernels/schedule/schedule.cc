@@ -1,0 +1,86 @@
+#include "kernels/schedule/schedule.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "kernels/schedule/buffers.h"
+#include "kernels/schedule/cpu_schedule.h"
+#include "kernels/schedule/nest_builder.h"
+#include "kernels/schedule/padding.h"
+
+namespace rvm::schedule {
+namespace {
+
+std::string AxisNames(const LoopNest& nest, const std::vector<size_t>& axes) {
+  return absl::StrJoin(axes, "x", [&](std::string* out, size_t axis) { *out += nest.axes[axis].extent.ToString(); });
+}
+
+std::string Describe(const LoopNest& nest) {
+  const Tile& tile = *nest.tile;
+  std::string text = absl::StrCat(" [", tile.rows, "x", tile.vectors, " vectors of ", tile.lanes);
+  if (tile.access == Tile::Access::kInPlace) {
+    absl::StrAppend(&text, " in place", tile.masked ? ", masked" : "");
+  } else {
+    absl::StrAppend(&text, tile.packed ? " packed" : " from panels");
+  }
+  if (!tile.outer.empty()) absl::StrAppend(&text, ", outer ", AxisNames(nest, tile.outer));
+  if (!tile.inner.empty()) absl::StrAppend(&text, ", inner ", AxisNames(nest, tile.inner));
+  absl::StrAppend(&text, ", depth ", absl::StrJoin(nest.reduction()->axes, "x", [](std::string* out, const auto& axis) {
+    *out += axis.extent.ToString();
+  }));
+  int64_t strands = tile.Strands(tile.rows), unroll = tile.Unroll(tile.rows);
+  if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");
+  if (unroll > 1) absl::StrAppend(&text, ", unrolled ", unroll);
+  if (tile.transposed_store) text += ", stored transposed";
+  return text + "]";
+}
+
+std::string KindOf(const LoopNest& nest) {
+  if (nest.tensors[0].tensor->self) return "scan";
+  if (nest.tensors[0].tensor->is_ordered) return "order";
+  switch (nest.form) {
+    case NestForm::kPositions: return nest.reduction() != nullptr ? "reduce" : "loops";
+    case NestForm::kColumns: return "columns";
+    case NestForm::kTiles: return "tiles";
+  }
+}
+
+}  // namespace
+
+const PackedLayout* Schedule::Layout(size_t input) const {
+  for (const LoopNest& nest : nests) {
+    if (nest.tile && nest.tile->packed && nest.tile->panels->input_index == static_cast<int64_t>(input)) {
+      return &*nest.tile->packed;
+    }
+  }
+  return nullptr;
+}
+
+std::string Describe(const Schedule& schedule) {
+  return absl::StrJoin(schedule.nests, "; ", [](std::string* out, const LoopNest& nest) {
+    std::string extents =
+        absl::StrJoin(nest.axes, "x", [](std::string* text, const auto& axis) { *text += axis.extent.ToString(); });
+    std::string tensors =
+        absl::StrJoin(nest.tensors, ", ", [](std::string* text, const NestTensor& t) { *text += t.tensor->name; });
+    absl::StrAppend(out, KindOf(nest), " ", extents.empty() ? "1" : extents, ": ", tensors);
+    if (nest.tile) *out += Describe(nest);
+    if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
+  });
+}
+
+absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
+                                      const Target& target) {
+  Schedule schedule;
+  schedule.computation = target.has_vectors ? HoistPadding(computation) : std::move(computation);
+  schedule.constant_inputs = std::move(constant_inputs);
+  schedule.target = target;
+  RVM_RETURN_IF_ERROR(BuildNests(schedule.computation, schedule));
+  if (target.has_vectors) PlanForCpu(schedule);
+  PlanWorkspace(schedule);
+  FindReuses(schedule);
+  return schedule;
+}
+
+}  // namespace rvm::schedule

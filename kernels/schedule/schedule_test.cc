@@ -1,0 +1,123 @@
+// The decisions of schedules, by target, as text.
+#include "kernels/schedule/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "base/literal.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::ComputeTensor;
+using te::Expr;
+using te::Input;
+using te::ReduceOp;
+using te::Tensor;
+using Indices = std::span<const Expr>;
+
+constexpr Target kWide{.has_vectors = true, .vector_bits = 512, .vector_registers = 32, .has_masks = true};
+constexpr Target kMiddle{.has_vectors = true, .vector_bits = 256, .vector_registers = 16, .has_masks = true};
+constexpr Target kNarrow{.has_vectors = true};
+
+std::string Text(const te::Computation& computation, std::vector<bool> constants, const Target& target) {
+  absl::StatusOr<Schedule> schedule = MakeSchedule(computation, std::move(constants), target);
+  return schedule.ok() ? Describe(*schedule) : std::string(schedule.status().message());
+}
+
+// b: [n, k] if `transposed`, else [k, n].
+te::Computation Product(const Dim& m, const Dim& n, const Dim& k, bool transposed) {
+  Tensor a = Input(0, "a", kFloat32, {m, k}), b = Input(1, "b", kFloat32, transposed ? Dims{n, k} : Dims{k, n});
+  Dim extents[] = {k};
+  Tensor c = ComputeTensor("product", kFloat32, {m, n}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents,
+                      [&](Indices r) { return a({i[0], r[0]}) * (transposed ? b({i[1], r[0]}) : b({r[0], i[1]})); });
+  });
+  return {"product", {a, b}, {c}};
+}
+
+TEST(ScheduleTest, ProductsByTarget) {
+  te::Computation constant = Product(64, 768, 512, true);
+  EXPECT_EQ(Text(constant, {false, true}, kWide),
+            "tiles 64x768: product [6x4 vectors of 16 packed, depth 512, unrolled 2]");
+  EXPECT_EQ(Text(constant, {false, true}, kMiddle),
+            "tiles 64x768: product [6x2 vectors of 8 packed, depth 512, unrolled 4]");
+  EXPECT_EQ(Text(constant, {false, true}, kNarrow),
+            "tiles 64x768: product [6x2 vectors of 4 packed, depth 512, unrolled 4]");
+  EXPECT_EQ(Text(constant, {false, true}, Target{}), "reduce 64x768: product");
+}
+
+TEST(ScheduleTest, ProductsByOperand) {
+  EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
+            "tiles 64x96: product [8x3 vectors of 16 in place, depth 80, unrolled 2]");
+  EXPECT_EQ(Text(Product(64, 90, 80, false), {}, kWide),
+            "tiles 64x90: product [8x3 vectors of 16 in place, masked, depth 80, unrolled 2]");
+  EXPECT_EQ(Text(Product(64, 96, 80, true), {}, kWide),
+            "loops 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
+  // One row: no copy of the matrix pays.
+  EXPECT_EQ(Text(Product(1, 96, 80, false), {}, kWide),
+            "tiles 96: product [1x3 vectors of 16 in place, depth 80, 4 strands, unrolled 4]");
+  EXPECT_EQ(Text(Product(1, 96, 80, true), {}, kWide), "reduce 96: product");
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
+  EXPECT_EQ(Text(Product(m, n, k, false), {}, kWide),
+            "tiles mxn: product [6x4 vectors of 16 in place, masked, depth k, unrolled 2]");
+}
+
+TEST(ScheduleTest, RowsThatShareCacheSetsAreFew) {
+  EXPECT_EQ(Text(Product(512, 512, 1024, false), {}, kWide),
+            "tiles 512x512: product [6x4 vectors of 16 in place, depth 1024, unrolled 2]");
+}
+
+struct ConvolutionShape {
+  int64_t channels = 16, filters = 32, groups = 1, size = 14, window = 3, stride = 1, dilation = 1, pad = 1;
+};
+
+te::Computation Convolution(const ConvolutionShape& s) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(1), Dim(s.channels), Dim(s.size), Dim(s.size)});
+  Tensor w = Input(1, "w", kFloat32, {Dim(s.filters), Dim(s.channels / s.groups), Dim(s.window), Dim(s.window)});
+  int64_t out = (s.size + 2 * s.pad - (s.window - 1) * s.dilation - 1) / s.stride + 1;
+  Dim extents[] = {s.channels / s.groups, s.window, s.window};
+  Tensor y = ComputeTensor("conv", kFloat32, {Dim(1), Dim(s.filters), Dim(out), Dim(out)}, [&](Indices o) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      Expr group = te::Binary(te::BinaryOp::kFloorDivide, o[1], te::Index(s.filters / s.groups)), inside;
+      std::vector<Expr> at = {o[0], group * te::Index(s.channels / s.groups) + r[0]};
+      if (s.groups == 1) at[1] = r[0];
+      for (size_t a : {2, 3}) {
+        at.push_back(o[a] * te::Index(s.stride) + r[a - 1] * te::Index(s.dilation) - te::Index(s.pad));
+        Expr fits = te::Binary(te::BinaryOp::kAnd, te::Binary(te::BinaryOp::kGreaterEqual, at[a], te::Index(0)),
+                               te::Binary(te::BinaryOp::kLess, at[a], te::Index(s.size)));
+        inside = inside ? te::Binary(te::BinaryOp::kAnd, inside, fits) : fits;
+      }
+      Expr value = s.pad == 0 ? x(at) : te::Select(inside, x(at), te::Const(kFloat32, 0));
+      return value * w({o[1], r[0], r[1], r[2]});
+    });
+  });
+  return {"convolution", {x, w}, {y}};
+}
+
+TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
+  EXPECT_EQ(Text(Convolution({}), {false, true}, kWide),
+            "loops 16x16x16: padded; tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16x3x3, stored "
+            "transposed]");
+  EXPECT_EQ(Text(Convolution({.groups = 2, .stride = 2}), {false, true}, kMiddle),
+            "loops 16x15x15: padded; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, depth 8x3x3, "
+            "2 strands, unrolled 3, stored transposed]");
+  EXPECT_EQ(Text(Convolution({.window = 1, .pad = 0}), {false, true}, kWide),
+            "tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16, stored transposed]");
+}
+
+TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {
+  absl::StatusOr<Schedule> schedule = MakeSchedule(Convolution({.filters = 24}), {false, true}, kWide);
+  ASSERT_TRUE(schedule.ok());
+  const PackedLayout* layout = schedule->Layout(1);
+  ASSERT_NE(layout, nullptr);
+  std::vector<float> values(24 * 16 * 9);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+  Literal packed = Pack(*layout, Literal::FromValues<float>(kFloat32, {24, 16, 3, 3}, values));
+  EXPECT_EQ(packed.shape(), (Shape{1, 144, 32}));
+  // Filter 5, channel 2, tap (1, 2); then a column of padding.
+  EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 5), 5 * 144 + 2 * 9 + 5 + 1);
+  EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 24), 0);
+}
+
+}  // namespace
+}  // namespace rvm::schedule

@@ -1,0 +1,26 @@
+// What a schedule has to know of the machine it is made for.
+#ifndef RVM_KERNELS_SCHEDULE_TARGET_H_
+#define RVM_KERNELS_SCHEDULE_TARGET_H_
+
+#include <cstdint>
+
+#include "base/data_type.h"
+
+namespace rvm::schedule {
+
+struct Target {
+  bool has_vectors = false;  // false: nests are interpreted element by element (portable executables)
+  int64_t vector_bits = 128;
+  int64_t vector_registers = 16;
+  bool has_masks = false;             // vector loads and stores of a part of the lanes
+  bool has_half_conversions = false;  // between float16 and float32
+  // Work, in additions, from which a nest runs on several threads; the least share of one of them.
+  int64_t parallel_work = 200'000;
+  int64_t parallel_grain = 50'000;
+
+  int64_t Lanes(DataType dtype) const { return vector_bits / dtype.bits; }
+};
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_TARGET_H_

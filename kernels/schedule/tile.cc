@@ -1,0 +1,24 @@
+#include "kernels/schedule/tile.h"
+
+#include <algorithm>
+
+namespace rvm::schedule {
+
+// With more sums than this, a second step would need registers that the sums occupy.
+constexpr int64_t kMostSumsToUnroll = 24;
+
+int64_t Tile::Strands(int64_t height) const {
+  int64_t sums = height * vectors;
+  int64_t strands = sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
+  return inner_depth == 0 ? strands : std::min(strands, inner_depth);
+}
+
+int64_t Tile::Unroll(int64_t height) const {
+  int64_t sums = height * vectors, strands = Strands(height);
+  if (sums > kMostSumsToUnroll) return strands;
+  // A lower tile runs once for each panel: small code counts more there.
+  int64_t steps = std::max(strands, height < rows ? 1 : sums >= 16 ? int64_t{2} : int64_t{4});
+  return inner_depth == 0 ? steps : std::min(steps, inner_depth);
+}
+
+}  // namespace rvm::schedule

@@ -1,0 +1,54 @@
+// Register tiles: how a nest computes a sum of products.
+//
+// One factor varies along the `row` axis and is broadcast; the other varies along the `column` axis and is read as
+// vectors. A tile is `rows` positions of the row axis by `vectors` vectors of columns; its sums stay in registers
+// over the whole depth, the axes of the reduction. All other axes of the nest are loops around the tile.
+#ifndef RVM_KERNELS_SCHEDULE_TILE_H_
+#define RVM_KERNELS_SCHEDULE_TILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/schedule/layout.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::schedule {
+
+struct Tile {
+  te::Expr broadcast;  // does not depend on the column axis
+  te::Expr vector;     // a read that does not depend on the row axis
+
+  // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
+  enum class Access : uint8_t { kInPlace, kPanels };
+  Access access = Access::kInPlace;
+  std::optional<PackedLayout> packed;  // kPanels: the layout of a constant input
+  te::Tensor panels;                   // kPanels: the tensor that holds them
+  bool masked = false;                 // kInPlace: the last vectors may reach beyond the columns
+
+  // Axes, by their number in the nest.
+  size_t column = 0;          // vectorised
+  std::optional<size_t> row;  // none: the tile has one row
+  // Loops around the tile, outermost first: those both factors depend on, the panels, then those of the broadcast
+  // factor alone. All of them together are the units of work that threads share.
+  std::vector<size_t> outer, inner;
+
+  int64_t lanes = 1;
+  int64_t vectors = 1;
+  int64_t rows = 1;
+  int64_t inner_depth = 0;  // extent of the innermost depth axis; 0: not known before the kernel runs
+  // The sums pass through a buffer on the stack to the epilogue. Where the row axis is inside the column axis it is
+  // transposed first, so that the epilogue runs along rows and stores contiguously.
+  bool transposed_store = false;
+
+  int64_t panel() const { return lanes * vectors; }
+  // Independent sums of an element in a tile of this height, which hide the latency of an addition.
+  int64_t Strands(int64_t height) const;
+  // Steps of the innermost depth axis in one turn of its loop.
+  int64_t Unroll(int64_t height) const;
+};
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_TILE_H_

@@ -1,0 +1,259 @@
+#include "kernels/schedule/tile_planner.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::ReduceOp;
+
+// Rows of a tile whose number of rows is not known before the kernel runs: each height up to it has code of its own.
+constexpr int64_t kMostRowsUnknown = 8;
+constexpr int64_t kMostRows = 14;
+// The rows of a tile that lie a multiple of this apart fall into one set of the first-level cache.
+constexpr int64_t kCacheSetBytes = 4096;
+constexpr int64_t kRowsPerCacheSet = 8;
+// Fewer rows do not pay for a copy of the other factor into panels.
+constexpr int64_t kLeastRowsForPanels = 4;
+
+// Whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
+bool HasBranches(const Expr& e) {
+  for (const ExprNode* node : te::Postorder({e})) {
+    if (node->kind != ExprKind::kSelect) continue;
+    for (const ExprNode* inner : te::Postorder({node->operands[1], node->operands[2]})) {
+      if (inner->kind == ExprKind::kRead && inner->int_value != te::kReadIsSafe) return true;
+    }
+  }
+  return false;
+}
+
+int64_t CountReaders(const Schedule& schedule, const te::Tensor& tensor) {
+  int64_t readers = 0;
+  for (const LoopNest& nest : schedule.nests) {
+    for (const ExprNode* node : te::Postorder(Values(nest))) {
+      readers += node->kind == ExprKind::kRead && node->tensor.get() == tensor.get();
+    }
+  }
+  return readers;
+}
+
+// Whether the axes visit each element of a tensor exactly once.
+bool CoversOnce(std::vector<StridedAxis> axes, int64_t elements) {
+  std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.stride < b.stride; });
+  int64_t next = 1;
+  for (const StridedAxis& axis : axes) {
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == elements && elements > 0;
+}
+
+// The height of tiles of nearly equal heights, at most `most`, that cover the rows.
+int64_t EvenHeight(int64_t rows, int64_t most) {
+  int64_t count = std::max<int64_t>(rows, 1), tiles = (count + most - 1) / most;
+  return (count + tiles - 1) / tiles;
+}
+
+class TilePlanner {
+ public:
+  TilePlanner(const Schedule& schedule, const LoopNest& nest)
+      : schedule_(schedule), target_(schedule.target), nest_(nest), reduce_(*nest.reduction()) {}
+
+  std::optional<Tile> Run() {
+    const Expr& product = reduce_.operands[0];
+    bool fits = reduce_.reduce == ReduceOp::kSum && product->kind == ExprKind::kBinary &&
+                product->binary == BinaryOp::kMultiply &&
+                (product.dtype() == kFloat32 || product.dtype() == kFloat64) && !reduce_.axes.empty();
+    if (!fits) return std::nullopt;
+    std::optional<Tile> best;
+    int best_rank = 0;
+    for (size_t side : {1, 0}) {
+      Tile tile;
+      tile.lanes = target_.Lanes(product.dtype());
+      int rank = Try(product->operands[1 - side], product->operands[side], tile);
+      if (rank > best_rank) best = std::move(tile), best_rank = rank;
+    }
+    return best;
+  }
+
+ private:
+  // How good it is to read `vector` as vectors and to broadcast the other factor; 0 if that is no tile.
+  int Try(const Expr& broadcast, const Expr& vector, Tile& tile) {
+    if (HasBranches(broadcast)) return 0;
+    tile.broadcast = broadcast;
+    tile.vector = vector;
+    std::vector<size_t> columns, rows;
+    for (size_t i = 0; i < nest_.axes.size(); ++i) {
+      bool by_broadcast = te::DependsOn(broadcast, nest_.axes[i].id),
+           by_vector = te::DependsOn(vector, nest_.axes[i].id);
+      if (by_vector && !by_broadcast) columns.push_back(i);
+      if (by_broadcast && !by_vector) rows.push_back(i);
+    }
+    if (columns.empty()) return 0;
+    if (!rows.empty()) tile.row = rows.back();
+    tile.column = columns.back();
+    int rank = Pack(tile) ? 3 : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
+    if (rank == 0) return 0;
+    for (size_t i = 0; i < nest_.axes.size(); ++i) {
+      if (i == tile.column || i == tile.row) continue;
+      (te::DependsOn(vector, nest_.axes[i].id) ? tile.outer : tile.inner).push_back(i);
+    }
+    tile.transposed_store = tile.row && *tile.row > tile.column;
+    ChooseSize(tile);
+    return rank;
+  }
+
+  // A constant that nobody else reads, and this nest reads whole, gets another layout.
+  bool Pack(Tile& tile) const {
+    if (tile.vector->kind != ExprKind::kRead || tile.vector->tensor->kind != te::TensorKind::kInput) return false;
+    const te::Tensor& tensor = tile.vector->tensor;
+    auto input = static_cast<size_t>(tensor->input_index);
+    if (input >= schedule_.constant_inputs.size() || !schedule_.constant_inputs[input]) return false;
+    std::optional<Shape> shape = StaticShape(tensor.dims());
+    if (!shape || CountReaders(schedule_, tensor) != 1) return false;
+    PackedLayout layout;
+    std::vector<StridedAxis> axes;
+    auto strided = [&](const IndexVar& axis) -> std::optional<StridedAxis> {
+      std::optional<int64_t> stride = te::Stride(tile.vector->operands[0], axis.id);
+      if (!stride || !axis.extent.is_const()) return std::nullopt;
+      axes.push_back({axis.extent.constant(), *stride});
+      return axes.back();
+    };
+    for (size_t i = 0; i < nest_.axes.size(); ++i) {
+      if (!te::DependsOn(tile.vector, nest_.axes[i].id)) continue;
+      std::optional<StridedAxis> axis = strided(nest_.axes[i]);
+      if (!axis) return false;
+      i == tile.column ? (void)(layout.column = *axis) : layout.outer.push_back(*axis);
+    }
+    for (const IndexVar& axis : reduce_.axes) {
+      std::optional<StridedAxis> depth = strided(axis);
+      if (!depth) return false;
+      layout.depth.push_back(*depth);
+    }
+    if (!CoversOnce(axes, NumElements(*shape).value_or(0))) return false;
+    tile.access = Tile::Access::kPanels;
+    tile.panels = tensor;
+    tile.packed = std::move(layout);
+    return true;
+  }
+
+  // Few columns leave most lanes idle.
+  bool FillsVectors(const Dim& columns, const Tile& tile) const {
+    return !columns.is_const() || columns.constant() * 2 >= tile.lanes;
+  }
+
+  bool ReadInPlace(const std::vector<size_t>& columns, Tile& tile) const {
+    if (tile.vector->kind != ExprKind::kRead || tile.vector->dtype.bits != reduce_.dtype.bits) return false;
+    for (size_t column : columns) {
+      const IndexVar& axis = nest_.axes[column];
+      if (te::Stride(tile.vector->operands[0], axis.id) != 1 || !FillsVectors(axis.extent, tile)) continue;
+      bool whole = axis.extent.is_const() && axis.extent.constant() % tile.lanes == 0;
+      if (!whole && !target_.has_masks) continue;
+      tile.column = column;
+      tile.access = Tile::Access::kInPlace;
+      return true;
+    }
+    return false;
+  }
+
+  bool CopyToPanels(Tile& tile) const {
+    if (HasBranches(tile.vector) || !tile.row || !FillsVectors(nest_.axes[tile.column].extent, tile)) return false;
+    const Dim& rows = nest_.axes[*tile.row].extent;
+    if (rows.is_const() && rows.constant() < kLeastRowsForPanels) return false;
+    tile.access = Tile::Access::kPanels;
+    return true;
+  }
+
+  // Whether rows of the broadcast factor compete for the sets of the first-level cache.
+  bool RowsCollide(const Tile& tile) const {
+    for (const ExprNode* node : te::Postorder({tile.broadcast})) {
+      if (node->kind != ExprKind::kRead || !tile.row) continue;
+      std::optional<int64_t> stride = te::Stride(node->operands[0], nest_.axes[*tile.row].id);
+      if (stride && *stride != 0 && *stride * node->dtype.bytes() % kCacheSetBytes == 0) return true;
+    }
+    return false;
+  }
+
+  void ChooseSize(Tile& tile) const {
+    const Dim& columns = nest_.axes[tile.column].extent;
+    Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
+    int64_t most_vectors = target_.vector_registers >= 32 ? 4 : 2;
+    int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostRows;
+    int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
+    double least = 0;
+    for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
+      // Sums, one step's vectors and a broadcast must fit the registers.
+      int64_t height = std::clamp<int64_t>((target_.vector_registers - vectors - 1) / vectors, 1, most_rows);
+      if (rows.is_const()) height = EvenHeight(rows.constant(), height);
+      double per_row = 1.0 / static_cast<double>(height), per_vector = 1.0 / static_cast<double>(vectors);
+      // A multiplication and its share of the loads; a transposition takes the same time for few rows as for many.
+      double cost = 1 + 0.5 * (per_row + per_vector) + (tile.transposed_store ? 2 * per_row : 0);
+      cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      tile.vectors = vectors;
+      tile.rows = height;
+    }
+    const Dim& depth = reduce_.axes.back().extent;
+    tile.inner_depth = depth.is_const() ? depth.constant() : 0;
+    if (tile.packed) tile.packed->panel = tile.panel();
+    bool whole = columns.is_const() && columns.constant() % tile.panel() == 0;
+    tile.masked = tile.access == Tile::Access::kInPlace && !whole;
+  }
+
+  const Schedule& schedule_;
+  const Target& target_;
+  const LoopNest& nest_;
+  const ExprNode& reduce_;
+};
+
+}  // namespace
+
+std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest) {
+  return TilePlanner(schedule, nest).Run();
+}
+
+LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
+  te::ExprPool& pool = *schedule.pool;
+  Tile& tile = *nest.tile;
+  LoopNest copy;
+  Dims dims;
+  te::Rewrite rewrite;
+  std::vector<Expr> position;
+  auto add = [&](const Dim& extent) {
+    dims.push_back(extent);
+    if (extent == Dim(1)) {
+      position.push_back(pool.Intern(*te::Index(0)));
+    } else {
+      copy.axes.push_back(pool.Fresh(extent, "p"));
+      position.push_back(pool.Variable(copy.axes.back()));
+    }
+    return position.back();
+  };
+  for (size_t axis : tile.outer) rewrite.variables[nest.axes[axis].id] = add(nest.axes[axis].extent);
+  const IndexVar& columns = nest.axes[tile.column];
+  Expr panel = add(FloorDiv(columns.extent + (tile.panel() - 1), tile.panel()));
+  for (const IndexVar& axis : nest.reduction()->axes) rewrite.variables[axis.id] = add(axis.extent);
+  Expr lane = add(tile.panel());
+  Expr column = pool.Binary(BinaryOp::kAdd, pool.Binary(BinaryOp::kMultiply, panel, pool.Extent(tile.panel())), lane);
+  // Lanes beyond the columns repeat the last one; what they sum up is dropped.
+  bool whole = columns.extent.is_const() && columns.extent.constant() % tile.panel() == 0;
+  if (!whole) column = pool.Binary(BinaryOp::kMinimum, column, pool.Extent(columns.extent - 1));
+  rewrite.variables[columns.id] = column;
+  te::TensorNode node{.kind = te::TensorKind::kCompute, .dtype = tile.vector.dtype(), .dims = dims, .name = "panels"};
+  tile.panels = te::Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
+  schedule.tensors.push_back(tile.panels);
+  copy.store_offset = pool.Offset(dims, position);
+  copy.tensors = {{tile.panels, pool.Copy(tile.vector, rewrite), true}};
+  CollapseAxes(pool, copy);
+  return copy;
+}
+
+}  // namespace rvm::schedule

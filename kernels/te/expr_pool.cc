@@ -1,0 +1,217 @@
+#include "kernels/te/expr_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/stack_guard.h"
+
+namespace rvm::te {
+namespace {
+
+bool IsConst(const Expr& e) { return e->kind == ExprKind::kIntConst; }
+bool IsBinary(const Expr& e, BinaryOp op) { return e->kind == ExprKind::kBinary && e->binary == op; }
+
+Expr Bool(bool value) { return IntConst(kBool, value); }
+
+}  // namespace
+
+int64_t ExprPool::DimNumber(const Dim& dim) {
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    if (CompareDims(dims_[i], dim) == DimEquality::kEqual) return static_cast<int64_t>(i);
+  }
+  dims_.push_back(dim);
+  return static_cast<int64_t>(dims_.size()) - 1;
+}
+
+bool ExprPool::IsExtent(const Expr& e, const Dim& dim) {
+  if (IsConst(e)) return dim.is_const() && dim.constant() == e->int_value;
+  return e->kind == ExprKind::kDim && CompareDims(e->dim, dim) == DimEquality::kEqual;
+}
+
+bool ExprPool::IsBelow(const Expr& e, const Expr& bound) {
+  if (e->kind == ExprKind::kIndex) {
+    if (IsExtent(bound, e->index.extent)) return true;
+    return IsConst(bound) && e->index.extent.is_const() && e->index.extent.constant() <= bound->int_value;
+  }
+  if (IsConst(e)) return IsConst(bound) && e->int_value >= 0 && e->int_value < bound->int_value;
+  return IsBinary(e, BinaryOp::kFloorMod) && e->operands[1].get() == bound.get() && IsNonNegative(bound);
+}
+
+Expr ExprPool::Variable(const IndexVar& variable) {
+  ExprNode node{.kind = ExprKind::kIndex, .dtype = kInt64};
+  node.index = variable;
+  return Intern(std::move(node));
+}
+
+Expr ExprPool::Extent(const Dim& dim) { return Intern(*DimValue(dim)); }
+
+Expr ExprPool::Binary(BinaryOp op, const Expr& a, const Expr& b) { return Intern(*te::Binary(op, a, b)); }
+
+Expr ExprPool::Offset(const Dims& dims, const std::vector<Expr>& indices) {
+  Expr offset = Intern(*Index(0));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    offset = Binary(BinaryOp::kMultiply, offset, Extent(dims[i]));
+    offset = Binary(BinaryOp::kAdd, offset, indices[i]);
+  }
+  return offset;
+}
+
+// Null if nothing is simpler.
+Expr ExprPool::Simplify(const ExprNode& node) {
+  if (node.kind == ExprKind::kSelect && IsConst(node.operands[0])) {
+    return node.operands[node.operands[0]->int_value != 0 ? 1 : 2];
+  }
+  if (node.kind == ExprKind::kSelect && node.operands[1].get() == node.operands[2].get()) return node.operands[1];
+  if (node.kind != ExprKind::kBinary || node.operands[0].dtype() != kInt64) return Expr();
+  const Expr &a = node.operands[0], &b = node.operands[1];
+  bool constants = IsConst(a) && IsConst(b);
+  switch (node.binary) {
+    case BinaryOp::kEqual: return constants ? Intern(*Bool(a->int_value == b->int_value)) : Expr();
+    case BinaryOp::kLess: return constants ? Intern(*Bool(a->int_value < b->int_value)) : Expr();
+    case BinaryOp::kMultiply:
+      if (IsConst(a) || (a->kind == ExprKind::kDim && b->kind == ExprKind::kIndex)) {
+        if (!IsConst(b)) return Binary(BinaryOp::kMultiply, b, a);
+      }
+      return Expr();
+    case BinaryOp::kAdd: {
+      // (L / E) * E + L % E
+      if (!IsBinary(a, BinaryOp::kMultiply) || !IsBinary(b, BinaryOp::kFloorMod)) return Expr();
+      const Expr &quotient = a->operands[0], &divisor = b->operands[1];
+      bool same = IsBinary(quotient, BinaryOp::kFloorDivide) && a->operands[1].get() == divisor.get() &&
+                  quotient->operands[1].get() == divisor.get() && quotient->operands[0].get() == b->operands[0].get();
+      return same && (!IsConst(divisor) || divisor->int_value != 0) && IsNonNegative(divisor) ? b->operands[0] : Expr();
+    }
+    case BinaryOp::kFloorDivide:
+    case BinaryOp::kFloorMod: {
+      bool divide = node.binary == BinaryOp::kFloorDivide;
+      if (IsConst(b) && b->int_value == 1) return divide ? a : Intern(*Index(0));
+      if (IsBelow(a, b)) return divide ? Intern(*Index(0)) : a;
+      if (!IsBinary(a, BinaryOp::kAdd) || !IsBinary(a->operands[0], BinaryOp::kMultiply)) return Expr();
+      bool split = a->operands[0]->operands[1].get() == b.get() && IsBelow(a->operands[1], b);
+      if (!split) return Expr();
+      return divide ? a->operands[0]->operands[0] : a->operands[1];
+    }
+    default: return Expr();
+  }
+}
+
+Expr ExprPool::Intern(ExprNode node) {
+  if (Expr simpler = Simplify(node)) return simpler;
+  Key key = {static_cast<uint64_t>(node.kind), static_cast<uint64_t>(node.dtype.code), node.dtype.bits};
+  switch (node.kind) {
+    case ExprKind::kIntConst: key.push_back(static_cast<uint64_t>(node.int_value)); break;
+    case ExprKind::kFloatConst: key.push_back(std::bit_cast<uint64_t>(node.float_value)); break;
+    case ExprKind::kIndex: key.push_back(static_cast<uint64_t>(node.index.id)); break;
+    case ExprKind::kDim: key.push_back(static_cast<uint64_t>(DimNumber(node.dim))); break;
+    case ExprKind::kRead:
+      key.push_back(reinterpret_cast<uintptr_t>(node.tensor.get()));
+      key.push_back(static_cast<uint64_t>(node.int_value));
+      break;
+    case ExprKind::kUnary: key.push_back(static_cast<uint64_t>(node.unary)); break;
+    case ExprKind::kBinary: key.push_back(static_cast<uint64_t>(node.binary)); break;
+    case ExprKind::kReduce:
+      key.push_back(static_cast<uint64_t>(node.reduce));
+      for (const IndexVar& axis : node.axes) key.push_back(static_cast<uint64_t>(axis.id));
+      break;
+    default: break;
+  }
+  for (const Expr& operand : node.operands) key.push_back(reinterpret_cast<uintptr_t>(operand.get()));
+  auto [it, added] = nodes_.try_emplace(std::move(key));
+  if (added) it->second = Expr(std::make_shared<const ExprNode>(std::move(node)));
+  return it->second;
+}
+
+Expr ExprPool::Copy(const Expr& e, Rewrite& rewrite) {
+  if (auto found = rewrite.done.find(e.get()); found != rewrite.done.end()) return found->second;
+  Expr copy = WithStack([&] { return CopyOnThisStack(e, rewrite); });
+  keep_.push_back(e);
+  rewrite.done.emplace(e.get(), copy);
+  return copy;
+}
+
+Expr ExprPool::CopyOnThisStack(const Expr& e, Rewrite& rewrite) {
+  if (e->kind == ExprKind::kIndex) {
+    auto found = rewrite.variables.find(e->index.id);
+    return found != rewrite.variables.end() ? found->second : Intern(*e);
+  }
+  std::vector<Expr> operands;
+  for (const Expr& operand : e->operands) operands.push_back(Copy(operand, rewrite));
+  if (e->kind == ExprKind::kRead && rewrite.read != nullptr) return rewrite.read(e->tensor, std::move(operands));
+  if (e->kind == ExprKind::kBinary && e->operands[0].dtype() == kInt64) {
+    return Binary(e->binary, operands[0], operands[1]);
+  }
+  ExprNode node = *e;
+  node.operands = std::move(operands);
+  return Intern(std::move(node));
+}
+
+bool IsNonNegative(const Expr& e) {
+  return WithStack([&] {
+    switch (e->kind) {
+      case ExprKind::kIntConst: return e->int_value >= 0;
+      case ExprKind::kIndex:
+      case ExprKind::kDim: return true;
+      case ExprKind::kSelect: return IsNonNegative(e->operands[1]) && IsNonNegative(e->operands[2]);
+      case ExprKind::kBinary: break;
+      default: return false;
+    }
+    switch (e->binary) {
+      case BinaryOp::kAdd:
+      case BinaryOp::kMultiply:
+      case BinaryOp::kFloorDivide:
+      case BinaryOp::kMinimum: return IsNonNegative(e->operands[0]) && IsNonNegative(e->operands[1]);
+      case BinaryOp::kFloorMod: return IsNonNegative(e->operands[1]);
+      case BinaryOp::kMaximum: return IsNonNegative(e->operands[0]) || IsNonNegative(e->operands[1]);
+      default: return false;
+    }
+  });
+}
+
+std::vector<const ExprNode*> Postorder(const std::vector<Expr>& roots) {
+  std::vector<const ExprNode*> order;
+  absl::flat_hash_set<const ExprNode*> seen;
+  std::vector<std::pair<const ExprNode*, size_t>> path;
+  for (const Expr& root : roots) {
+    if (!seen.insert(root.get()).second) continue;
+    path.push_back({root.get(), 0});
+    while (!path.empty()) {
+      auto& [node, next] = path.back();
+      if (next == node->operands.size()) {
+        order.push_back(node);
+        path.pop_back();
+        continue;
+      }
+      const ExprNode* operand = node->operands[next++].get();
+      if (seen.insert(operand).second) path.push_back({operand, 0});
+    }
+  }
+  return order;
+}
+
+bool DependsOn(const Expr& e, int64_t variable) {
+  for (const ExprNode* node : Postorder({e})) {
+    if (node->kind == ExprKind::kIndex && node->index.id == variable) return true;
+  }
+  return false;
+}
+
+std::optional<int64_t> Stride(const Expr& e, int64_t variable) {
+  if (e->kind == ExprKind::kIndex) return e->index.id == variable;
+  if (!DependsOn(e, variable)) return 0;
+  if (e->kind != ExprKind::kBinary) return std::nullopt;
+  std::optional<int64_t> a = Stride(e->operands[0], variable), b = Stride(e->operands[1], variable);
+  if (!a || !b) return std::nullopt;
+  switch (e->binary) {
+    case BinaryOp::kAdd: return *a + *b;
+    case BinaryOp::kSubtract: return *a - *b;
+    case BinaryOp::kMultiply:
+      if (*b == 0 && IsConst(e->operands[1])) return *a * e->operands[1]->int_value;
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace rvm::te

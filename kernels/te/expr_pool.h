@@ -1,0 +1,66 @@
+// Expressions made unique: equal subexpressions are one node, so equality of expressions is equality of pointers.
+// Reads have ONE operand here, the row-major linear offset.
+#ifndef RVM_KERNELS_TE_EXPR_POOL_H_
+#define RVM_KERNELS_TE_EXPR_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::te {
+
+// int_value of a read whose indices are in bounds at every position of the loops, so it may be hoisted.
+inline constexpr int64_t kReadIsSafe = 1;
+
+// What to replace while copying an expression.
+struct Rewrite {
+  absl::flat_hash_map<int64_t, Expr> variables;                // by id
+  absl::flat_hash_map<const ExprNode*, Expr> done;             // seeded with replacements of nodes
+  std::function<Expr(const Tensor&, std::vector<Expr>)> read;  // of a tensor at indices; null keeps reads
+};
+
+// Makes expressions unique and simplifies index arithmetic.
+class ExprPool {
+ public:
+  Expr Copy(const Expr& e, Rewrite& rewrite);
+  Expr Intern(ExprNode node);
+  Expr Variable(const IndexVar& variable);
+  // A variable of no te tensor; its id is negative.
+  IndexVar Fresh(const Dim& extent, std::string name) { return {--next_id_, extent, std::move(name)}; }
+  Expr Extent(const Dim& dim);
+  Expr Binary(BinaryOp op, const Expr& a, const Expr& b);
+  // Whether 0 <= e < bound, provably.
+  bool IsBelow(const Expr& e, const Expr& bound);
+  // Row-major position of `indices` in a tensor of `dims`.
+  Expr Offset(const Dims& dims, const std::vector<Expr>& indices);
+
+ private:
+  Expr CopyOnThisStack(const Expr& e, Rewrite& rewrite);
+  Expr Simplify(const ExprNode& node);
+  int64_t DimNumber(const Dim& dim);
+  bool IsExtent(const Expr& e, const Dim& dim);
+
+  using Key = absl::InlinedVector<uint64_t, 14>;
+  absl::flat_hash_map<Key, Expr> nodes_;
+  std::vector<Dim> dims_;
+  // Rewrites remember nodes by address, so what they saw must stay alive.
+  std::vector<Expr> keep_;
+  int64_t next_id_ = 0;
+};
+
+// Whether index arithmetic `e` is provably never negative.
+bool IsNonNegative(const Expr& e);
+// By how much linear `e` changes when the variable grows by one; nullopt if not constant.
+std::optional<int64_t> Stride(const Expr& e, int64_t variable);
+// Nodes reachable from `roots`, each once, operands first. Does not enter other tensors.
+std::vector<const ExprNode*> Postorder(const std::vector<Expr>& roots);
+bool DependsOn(const Expr& e, int64_t variable);
+
+}  // namespace rvm::te
+
+#endif  // RVM_KERNELS_TE_EXPR_POOL_H_

@@ -1,0 +1,67 @@
+#include "kernels/te/expr_pool.h"
+
+#include <gtest/gtest.h>
+
+namespace rvm::te {
+namespace {
+
+class ExprPoolTest : public testing::Test {
+ protected:
+  Expr Constant(int64_t value) { return pool_.Intern(*Index(value)); }
+  Expr Make(BinaryOp op, const Expr& a, const Expr& b) { return pool_.Binary(op, a, b); }
+
+  ExprPool pool_;
+  IndexVar i_ = pool_.Fresh(4, "i"), j_ = pool_.Fresh(6, "j");
+  Expr i = pool_.Variable(i_), j = pool_.Variable(j_);
+};
+
+TEST_F(ExprPoolTest, EqualExpressionsAreOneNode) {
+  Expr a = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(6)), j);
+  Expr b = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, Constant(6), i), j);
+  EXPECT_EQ(a.get(), b.get());
+  EXPECT_NE(a.get(), Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(5)), j).get());
+}
+
+TEST_F(ExprPoolTest, QuotientsAndRemaindersOfSplitIndicesFold) {
+  Expr linear = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(6)), j);
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, linear, Constant(6)).get(), i.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, linear, Constant(6)).get(), j.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, i, Constant(4)).get(), Constant(0).get());
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, linear, Constant(1)).get(), linear.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, linear, Constant(1)).get(), Constant(0).get());
+  // j reaches 5: not below 4.
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, j, Constant(4))->kind, ExprKind::kBinary);
+  Expr quotient = Make(BinaryOp::kFloorDivide, j, Constant(4)), rest = Make(BinaryOp::kFloorMod, j, Constant(4));
+  EXPECT_EQ(Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, quotient, Constant(4)), rest).get(), j.get());
+}
+
+TEST_F(ExprPoolTest, OffsetsAreRowMajor) {
+  Expr offset = pool_.Offset({Dim(4), Dim(6)}, {i, j});
+  EXPECT_EQ(Stride(offset, i_.id), 6);
+  EXPECT_EQ(Stride(offset, j_.id), 1);
+  EXPECT_EQ(Stride(Constant(3), i_.id), 0);
+  EXPECT_EQ(Stride(Make(BinaryOp::kMultiply, i, i), i_.id), std::nullopt);
+  Expr symbolic = pool_.Offset({Dim(4), Dim::Var(1, "n")}, {i, j});
+  EXPECT_EQ(Stride(symbolic, i_.id), std::nullopt);
+}
+
+TEST_F(ExprPoolTest, SignsAndBounds) {
+  EXPECT_TRUE(IsNonNegative(Make(BinaryOp::kAdd, i, j)));
+  EXPECT_FALSE(IsNonNegative(Make(BinaryOp::kSubtract, i, j)));
+  EXPECT_TRUE(IsNonNegative(Make(BinaryOp::kMaximum, Make(BinaryOp::kSubtract, i, j), Constant(0))));
+  EXPECT_TRUE(pool_.IsBelow(i, Constant(4)));
+  EXPECT_FALSE(pool_.IsBelow(i, Constant(3)));
+  EXPECT_TRUE(pool_.IsBelow(Make(BinaryOp::kFloorMod, j, Constant(3)), Constant(3)));
+}
+
+TEST_F(ExprPoolTest, CopiesReplaceVariables) {
+  Rewrite rewrite;
+  rewrite.variables[i_.id] = Constant(2);
+  Expr linear = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(6)), j);
+  Expr copy = pool_.Copy(linear, rewrite);
+  EXPECT_FALSE(DependsOn(copy, i_.id));
+  EXPECT_EQ(Stride(copy, j_.id), 1);
+}
+
+}  // namespace
+}  // namespace rvm::te

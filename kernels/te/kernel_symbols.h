@@ -1,0 +1,16 @@
+// The symbols of a kernel: the order in which it takes the values of its dims.
+#ifndef RVM_KERNELS_TE_KERNEL_SYMBOLS_H_
+#define RVM_KERNELS_TE_KERNEL_SYMBOLS_H_
+
+#include <vector>
+
+#include "kernels/te/tensor.h"
+
+namespace rvm::te {
+
+// The variables in the dims of the inputs, in the order they first appear, then those that stand for values.
+std::vector<Dim> KernelSymbols(const Computation& computation);
+
+}  // namespace rvm::te
+
+#endif  // RVM_KERNELS_TE_KERNEL_SYMBOLS_H_

@@ -1,0 +1,162 @@
+"""The tools as a newcomer uses them: arguments in files, limits, wrong paths, closed pipes."""
+
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+
+import relayvm
+
+PROGRAM = """type List[A] { Cons(A, List[A]), Nil, }
+def @main(%l: List[int32], %x: Tensor[(2), float32]) -> (int32, Tensor[(2), float32]) { (@sum(%l), %x) }
+def @sum(%l: List[int32]) -> int32 { match (%l) { Nil => 0, Cons(%h, %t) => %h + @sum(%t) } }
+def @deep(%n: int32) -> int32 { 1 + @deep(%n + 1) }
+def @fill(%l: List[int32]) -> List[int32] { @fill(Cons(1, %l)) }
+def @spin(%n: int32) -> int32 { if (%n == -1) { 0 } else { @spin(0) } }
+def @big(%n: int32) -> Tensor[(1000000), float32] { zeros(shape=[1000000], dtype="float32") }
+def @waves(%x: Tensor[(100), float32]) -> Tensor[(100), float32] { sin(%x) + cos(%x) }
+"""
+ENTRIES = ("main", "sum", "deep", "fill", "spin", "big", "waves")
+RESULT = "(6, [1f, 2f])"
+
+
+class Tools(relayvm.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.source = cls.path("program.relay", PROGRAM)
+        cls.model = relayvm.compile_file(cls.source, cls.path("program.rvm"),
+                                         extra=[part for entry in ENTRIES for part in ("--entry", entry)])
+        # Every tool that takes arguments, up to the file.
+        cls.runners = ([relayvm.RUNTIME, cls.model], [relayvm.COMPILER, "run", cls.model],
+                       [relayvm.COMPILER, "run", cls.source], [relayvm.COMPILER, "eval", cls.source])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, name, text=None):
+        path = os.path.join(cls.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def error(self, *command, **options):
+        done = relayvm.run(*command, **options)
+        self.assertEqual(done.returncode, 1, f"{command}: {done.stdout[:300]} {done.stderr[:300]}")
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, "^relayvm(-run)?: error: ")
+        return done.stderr
+
+    # ---- arguments
+
+    def test_all_values_in_a_file(self):
+        values = self.path("values.txt", "// a list, and a tensor\n[1, 2,\n 3]\n[1, 2]\n")
+        for runner in self.runners:
+            self.assertEqual(relayvm.must(*runner, "--args", values).strip(), RESULT)
+            self.assertEqual(relayvm.must(*runner, "--args", "-", input="[1, 2, 3] [1, 2]").strip(), RESULT)
+        for verb in ("bench", "profile"):
+            self.assertIn("main", relayvm.must(relayvm.COMPILER, verb, self.model, "--args", values))
+
+    def test_one_value_in_a_file(self):
+        numbers = self.path("numbers.relay", "[1,\n 2, 3]\n")
+        np.save(self.path("x.npy"), np.array([1, 2], np.float32))
+        tensor = "@" + self.path("x.npy")
+        for runner in self.runners:
+            self.assertEqual(relayvm.must(*runner, f"@{numbers}", tensor).strip(), RESULT)
+            self.assertEqual(relayvm.must(*runner, "-", tensor, input="[1, 2, 3]").strip(), RESULT)
+
+    def test_a_list_too_long_for_a_command_line(self):
+        words = self.path("words.txt", "[" + ", ".join(["1"] * 200_000) + "]")
+        for runner in self.runners:
+            self.assertEqual(relayvm.must(*runner, "--entry", "sum", f"@{words}").strip(), "200000")
+
+    def test_wrong_values_in_files(self):
+        short = self.path("short.txt", "[1]\n")
+        wrong = self.path("wrong.txt", "[1]\n[1, x]\n")
+        for runner in self.runners:
+            self.assertIn(f"{short}: value 2 of 2, at column 4: saw the end; expected `[`\n  [1]\n     ^",
+                          self.error(*runner, "--args", short))
+            self.assertIn(f"{wrong}: value 2 of 2, at line 2, column 5: saw `x`; expected float32\n  [1, x]\n      ^",
+                          self.error(*runner, "--args", wrong))
+            self.assertIn(f"argument 1, {wrong}: at line 2, column 1: saw `[`; expected the end",
+                          self.error(*runner, f"@{wrong}", "[1, 2]"))
+            self.assertIn("cannot read `/nowhere`: No such file", self.error(*runner, "--args", "/nowhere"))
+            self.assertIn("cannot read `/nowhere`: No such file", self.error(*runner, "@/nowhere", "[1, 2]"))
+            self.assertIn("standard input has only one value", self.error(*runner, "-", "-", input="[1]"))
+            self.assertIn("--args has the values", self.error(*runner, "--args", short, "[1]"))
+
+    # ---- limits
+
+    def test_limits_name_the_option_that_changes_them(self):
+        for runner in self.runners[:3]:
+            text = self.error(*runner, "--entry", "deep", "1")
+            self.assertIn("calls are nested too deeply: the stack limit is 512 MiB (--stack-limit sets another)\n", text)
+            text = self.error(*runner, "--entry", "fill", "--memory-limit", "2M", "Nil")
+            self.assertRegex(text, r"out of memory: \d+ bytes were asked for, \d+ bytes are in use; "
+                                   r"the memory limit is 2 MiB \(--memory-limit sets another\)\n")
+            text = self.error(*runner, "--entry", "big", "--memory-limit", "1.5M", "1")
+            self.assertRegex(text, r"out of memory: 4000\d\d\d bytes were asked for, .* limit is 1536 KiB")
+            self.assertIn("(--fuel sets another)", self.error(*runner, "--entry", "spin", "--fuel", "10", "1"))
+            self.assertIn("the time limit of 0.5 ms is over (--time-limit sets another)",
+                          self.error(*runner, "--entry", "spin", "--time-limit", "0.5", "1"))
+
+    def test_wrong_options(self):
+        for runner in self.runners[:3]:
+            self.assertIn("unknown option `--fule`; did you mean `--fuel`?", self.error(*runner, "--fule", "3"))
+            self.assertIn("option `--fuel` needs a value: `--fuel N`", self.error(*runner, "--fuel"))
+            self.assertIn("saw `0` for --time-limit; expected a number above 0",
+                          self.error(*runner, "--time-limit", "0"))
+        self.assertIn("excludes", self.error(relayvm.RUNTIME, self.model, "--allow-native", "--no-allow-native"))
+
+    def test_help_has_every_option(self):
+        texts = [relayvm.must(relayvm.COMPILER, "help", verb) for verb in ("run", "bench", "profile")]
+        for text in [*texts, relayvm.must(relayvm.RUNTIME, "--help")]:
+            for option in ("--args FILE", "--stack-limit BYTES", "--time-limit MS", "@FILE", "standard input"):
+                self.assertIn(option, text)
+
+    # ---- files
+
+    def test_paths_that_are_wrong(self):
+        empty = self.path("empty", "")
+        folder = self.folder.name
+        for command in ([relayvm.RUNTIME], [relayvm.COMPILER, "run"], [relayvm.COMPILER, "inspect"],
+                        [relayvm.COMPILER, "verify"], [relayvm.COMPILER, "check"], [relayvm.COMPILER, "fmt"]):
+            with self.subTest(command[-1]):
+                self.assertIn("No such file", self.error(*command, "/nowhere"))
+                self.assertRegex(self.error(*command, folder), "Is a directory|is not a regular file")
+        for command in ([relayvm.RUNTIME], *([relayvm.COMPILER, verb] for verb in ("run", "inspect", "verify"))):
+            self.assertIn(f"{empty}: at offset 0x0 (header): saw the end of the file", self.error(*command, empty))
+        self.assertIn("is a program; `relayvm compile` makes an executable", self.error(relayvm.RUNTIME, self.source))
+        for path in (folder, "/nowhere/out", "/proc/out"):
+            self.assertIn("cannot write", self.error(relayvm.COMPILER, "compile", self.source, "-o", path))
+            self.assertIn("cannot write", self.error(relayvm.RUNTIME, self.model, "--entry", "big", "--out", path, "1"))
+        self.assertEqual([name for name in os.listdir(folder) if name.endswith(".part")], [])
+
+    def test_output_that_cannot_be_written(self):
+        for runner in self.runners:
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([*runner, "[1]", "[1, 2]"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_any_locale(self):
+        for locale in ("de_DE.UTF-8", "tr_TR.UTF-8", "C", "xx"):
+            environment = {**os.environ, "LC_ALL": locale, "LANG": locale}
+            self.assertEqual(relayvm.must(*self.runners[0], "[6]", "[1.5, 2]", env=environment).strip(),
+                             "(6, [1.5f, 2f])")
+
+    # ---- kernels
+
+    def test_sine_and_cosine_of_one_operand(self):
+        x = np.linspace(-3, 3, 100, dtype=np.float32)
+        np.save(self.path("waves.npy"), x)
+        for level in range(4):
+            model = relayvm.compile_file(self.source, self.path("waves.rvm"), level, extra=["--entry", "waves"])
+            relayvm.must(relayvm.RUNTIME, model, "--entry", "waves", "@" + self.path("waves.npy"), "--out",
+                         self.path("y.npy"))
+            np.testing.assert_allclose(np.load(self.path("y.npy")), np.sin(x) + np.cos(x), atol=1e-6)

@@ -1,0 +1,113 @@
+#include "tools/arguments.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "vm/value_text.h"
+
+namespace rvm::tools {
+namespace {
+
+// Reads files, and standard input at most once.
+class FileReader {
+ public:
+  absl::StatusOr<std::string> Read(const std::string& path) {
+    if (path != "-") return ReadFile(path);
+    if (std::exchange(read_standard_input_, true)) {
+      return absl::InvalidArgumentError("standard input has only one value; use --args - for all values of a call");
+    }
+    return ReadFile("/dev/stdin");
+  }
+
+ private:
+  bool read_standard_input_ = false;
+};
+
+absl::Status Within(const std::string& place, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
+}
+
+std::string NameOfFile(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+// A .npy file, which its first bytes show, or the text of a value.
+absl::StatusOr<Value> ReadValueFile(const Executable& types, TypeId type, const std::string& path, FileReader& files) {
+  RVM_ASSIGN_OR_RETURN(std::string bytes, files.Read(path));
+  absl::StatusOr<Value> value;
+  if (bytes.starts_with("\x93NUMPY")) {
+    absl::StatusOr<Literal> tensor = DecodeNpy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+    value = tensor.ok() ? absl::StatusOr<Value>(Value::Tensor(*std::move(tensor))) : tensor.status();
+  } else if (size_t at = bytes.find('\0'); at != std::string::npos) {
+    value =
+        absl::InvalidArgumentError(absl::StrCat("byte ", at, " is 0; expected a .npy file, or the text of a value"));
+  } else {
+    value = vm::ParseValueText(types, type, bytes);
+  }
+  return value.ok() ? value : Within(NameOfFile(path), value.status());
+}
+
+}  // namespace
+
+std::string_view ValuesHelp() {
+  return R"(
+A VALUE is written as in Relay, or names a file:
+  1   -2.5   1i64   True      scalars; a number without suffix takes the parameter's dtype
+  '[[1, 2], [3, 4]]'          a tensor
+  '(1, True)'                 a tuple
+  'Cons(1, Nil)'  '[1, 2]'    a constructor; brackets make a List
+  'ref(3)'                    a reference
+  @FILE                       the value in a file: a .npy file, or a value written as in Relay
+  -                           the value on standard input
+A file of --args has the values one after the other, with blanks, lines or commas between them; it may have comments.
+)";
+}
+
+absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::span<const TypeId> params,
+                                                 const ArgumentTexts& texts) {
+  FileReader files;
+  if (!texts.file.empty() && !texts.values.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--args has the values; saw `", texts.values[0], "` on the command line as well"));
+  }
+  if (!texts.file.empty()) {
+    RVM_ASSIGN_OR_RETURN(std::string text, files.Read(texts.file));
+    absl::StatusOr<std::vector<Value>> values = vm::ParseValueTexts(types, params, text);
+    return values.ok() ? values : Within(NameOfFile(texts.file), values.status());
+  }
+  std::vector<Value> values;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const std::string& text = texts.values[i];
+    bool is_file = text == "-" || text.starts_with("@");
+    absl::StatusOr<Value> value = is_file ? ReadValueFile(types, params[i], text == "-" ? text : text.substr(1), files)
+                                          : vm::ParseValueText(types, params[i], text);
+    if (!value.ok()) {
+      return absl::Status(value.status().code(), absl::StrCat("argument ", i + 1, ", ", value.status().message()));
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry_name,
+                                                 const ArgumentTexts& texts) {
+  const Entry* entry = executable.FindEntry(entry_name);
+  if (entry == nullptr) return std::vector<Value>();
+  const FunctionDesc& function = executable.functions[entry->function.value];
+  std::vector<TypeId> types;
+  std::string params;
+  for (size_t i = 0; i < function.num_params; ++i) {
+    types.push_back(function.registers[i].type);
+    absl::StrAppend(&params, i > 0 ? ", " : "", i < entry->param_names.size() ? "%" + entry->param_names[i] + ": " : "",
+                    TypeToString(executable, types[i]));
+  }
+  std::string call = absl::StrCat("`", entry->name, "(", params, ")`");
+  if (texts.file.empty() && texts.values.size() != types.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "saw ", texts.values.size(), texts.values.size() == 1 ? " argument" : " arguments", "; expected ", call));
+  }
+  return ReadArguments(executable, types, texts);
+}
+
+}  // namespace rvm::tools

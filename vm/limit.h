@@ -1,0 +1,29 @@
+// The limits of a machine, as the errors of runs that reach them.
+#ifndef RVM_VM_LIMIT_H_
+#define RVM_VM_LIMIT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace rvm::vm {
+
+enum class Limit : uint8_t { kMemory, kStack, kFuel, kTime };
+
+// kDeadlineExceeded for kTime, else kResourceExhausted. The status carries the limit, so that a caller can say how to
+// change it.
+absl::Status LimitReached(Limit limit, std::string_view message);
+// The limit that LimitReached put into `status`; nullopt for all other errors.
+std::optional<Limit> ReachedLimit(const absl::Status& status);
+// The same error with another message.
+absl::Status WithMessage(const absl::Status& status, std::string_view message);
+
+// "64 KiB", "512 MiB", "8 GiB" where that is exact, else "1000 bytes".
+std::string BytesText(int64_t bytes);
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_LIMIT_H_
