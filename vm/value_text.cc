@@ -322,7 +322,7 @@ class Reader {
     }
     size_t end = at_;
     while (end < text_.size() && std::isalnum(static_cast<unsigned char>(text_[end]))) ++end;
-    std::string_view saw = text_.substr(at_, std::max<size_t>(1, end - at_));
+    std::string saw(text_.substr(at_, std::max<size_t>(1, end - at_)));
     return Fail(absl::StrCat("saw `", saw, "`; expected ", expected));
   }
 
