@@ -76,8 +76,9 @@ std::string TensorText(DataType dtype, const Shape& shape) {
 
 std::string FileSizesText(std::span<const uint8_t> file, const Executable& executable) {
   std::vector<Row> sections, functions, constants;
-  for (const SectionSize& section : SectionSizes(file)) {
-    sections.push_back({std::string(section.name), static_cast<int64_t>(section.bytes)});
+  for (const SectionInfo& section : ListSections(file)) {
+    std::string name = section.is_known ? section.name : absl::StrCat(section.name, " (unknown, skipped)");
+    sections.push_back({std::move(name), static_cast<int64_t>(section.bytes)});
   }
   for (const FunctionDesc& function : executable.functions) {
     functions.push_back({absl::StrCat("@", function.name), static_cast<int64_t>(function.code.size() * 2)});
@@ -88,14 +89,14 @@ std::string FileSizesText(std::span<const uint8_t> file, const Executable& execu
   }
   std::string text = Table("sections", sections, static_cast<int64_t>(file.size()), "header, section table, padding");
   text += Table("code of functions", functions) + Table("constants", constants);
-  for (const NativeObject& object : executable.native_objects) {
-    std::map<std::string, int64_t> sizes = FunctionSizes(object.object);
+  for (const CodeObject& object : executable.code_objects) {
+    std::map<std::string, int64_t> sizes = FunctionSizes(object.bytes);
     std::map<std::string, int64_t> kernels;  // by symbol: several kernels may share one
     for (const KernelDesc& kernel : executable.kernels) kernels[kernel.symbol] = sizes[kernel.symbol];
     std::vector<Row> rows;
     for (const auto& [symbol, bytes] : kernels) rows.push_back({symbol, bytes});
-    text += Table(absl::StrCat("kernels for ", object.triple, " (", object.cpu, ")"), rows,
-                  static_cast<int64_t>(object.object.size()), "other code, constants and tables of the object");
+    text += Table(absl::StrCat("kernels for ", object.target, " (", object.triple, ")"), rows,
+                  static_cast<int64_t>(object.bytes.size()), "other code, constants and tables of the object");
   }
   return text;
 }

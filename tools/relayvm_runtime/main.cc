@@ -18,6 +18,9 @@ constexpr std::string_view kUsage = R"(relayvm-run: run a compiled Relay program
 
 Prints the value of the program's entry on these arguments.
 
+A native executable holds machine code for one target or more, of which the best that this CPU supports runs; a
+portable one holds none and runs on any machine. `relayvm inspect MODEL.rvm` shows class, targets and sections.
+
 )";
 
 constexpr std::string_view kExamples = R"(
