@@ -5,6 +5,8 @@
 // pure, and a call that fails fails the first time. Function literals do not use the calls around them: that would be
 // one more capture.
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -31,14 +33,22 @@ bool IsSameOperand(const Expr* a, const Expr* b) {
          std::equal(x->fields.begin(), x->fields.end(), y->fields.begin(), y->fields.end(), IsSameOperand);
 }
 
-// The operator and the variables: equal for equal calls.
-using Key = std::vector<const void*>;
+// The operator, the variables and the constants (a scalar's bits, a tensor's address): equal for equal calls. Without
+// the constants, the arms of one long match would all have the same key.
+using Key = std::vector<uint64_t>;
 
 Key KeyOf(const ir::Call& call) {
-  Key key = {Cast<ir::OpExpr>(call.callee)->op};
+  auto address = [](const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); };
+  Key key = {address(Cast<ir::OpExpr>(call.callee)->op)};
   auto add = [&](const Expr* atom) {
-    const auto* use = DynCast<ir::VarExpr>(atom);
-    key.push_back(use == nullptr ? nullptr : use->var);
+    if (const auto* use = DynCast<ir::VarExpr>(atom)) {
+      key.push_back(address(use->var));
+    } else if (const auto* constant = DynCast<ir::Constant>(atom)) {
+      const Literal& literal = constant->literal;
+      uint64_t bits = 0;
+      if (literal.rank() == 0) std::memcpy(&bits, literal.data(), static_cast<size_t>(literal.bytes()));
+      key.push_back(literal.rank() == 0 ? bits : address(literal.data()));
+    }
   };
   for (const Expr* arg : call.args) {
     const auto* tuple = DynCast<ir::Tuple>(arg);

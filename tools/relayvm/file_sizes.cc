@@ -21,7 +21,7 @@ struct Row {
   int64_t bytes;
 };
 
-// Biggest first; then the rest of `whole` bytes, if that is known, as what it is.
+// Largest first; then the remainder of `whole` bytes, if known, under its name.
 std::string Table(std::string_view title, std::vector<Row> rows, int64_t whole = 0, std::string_view rest = "") {
   if (rows.empty()) return "";
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
@@ -37,7 +37,7 @@ std::string Table(std::string_view title, std::vector<Row> rows, int64_t whole =
   return text;
 }
 
-// A copy of the structure at `offset` of `bytes`; false if it is not wholly there.
+// Copies the structure at `offset` of `bytes`; false if it exceeds them.
 template <typename T>
 bool ReadAt(std::span<const uint8_t> bytes, uint64_t offset, T& value) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
@@ -45,7 +45,7 @@ bool ReadAt(std::span<const uint8_t> bytes, uint64_t offset, T& value) {
   return true;
 }
 
-// Bytes of code by symbol, as the object's own tables say: nobody has checked them. What cannot be read is left out.
+// Bytes of code per symbol, from the object's own unverified tables. Entries that cannot be read are skipped.
 std::map<std::string, int64_t> FunctionSizes(std::span<const uint8_t> object) {
   std::map<std::string, int64_t> sizes;
   Elf64_Ehdr header;

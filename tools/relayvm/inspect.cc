@@ -1,4 +1,4 @@
-// relayvm inspect: what is in an executable file?
+// relayvm inspect: the contents of an executable file.
 #include <algorithm>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// relayvm keygen, sign, verify: who made an executable, and is it sound?
+// relayvm keygen, sign, verify: signatures of executables, and verification.
 #include <sys/stat.h>
 
 #include <iostream>
