@@ -23,7 +23,7 @@ constexpr AttrSpec kDepthAttrs[] = {
     {"block_size", AttrType::kInt, "1", "extent of the blocks"},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"mode", AttrType::kString, "\"DCR\"",
-     "which part of a channel's number is the place in the block: \"DCR\" the first, \"CDR\" (also \"CRD\") the last"}};
+     "where a channel's number has the position in the block: \"DCR\" (also \"\") first, \"CDR\" (also \"CRD\") last"}};
 constexpr AttrSpec kToBatchAttrs[] = {
     {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
     {"paddings", AttrType::kAny, "", "for each spatial axis [before, after]"},
@@ -40,6 +40,10 @@ Expr Remainder(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorMod, st
 
 // ---- depth -----------------------------------------------------------------------
 
+// Whether `mode` is one that exists, and puts the position in the block before the channel.
+bool IsDepthMode(const std::string& mode) { return mode.empty() || mode == "DCR" || mode == "CDR" || mode == "CRD"; }
+bool IsPositionFirst(const std::string& mode) { return mode.empty() || mode == "DCR"; }
+
 template <bool to_space>
 Solve DepthRelation(TypeContext& context) {
   Types args;
@@ -50,7 +54,7 @@ Solve DepthRelation(TypeContext& context) {
   if (!CheckLayout(context, text, "NCHW", "layout")) return Solve::kFailed;
   const std::string& mode = context.attrs().GetString("mode");
   int64_t block = context.attrs().GetInt("block_size");
-  if (block < 1 || block > 4096 || (mode != "DCR" && mode != "CDR" && mode != "CRD")) {
+  if (block < 1 || block > 4096 || !IsDepthMode(mode)) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`block_size` is ", block, " and `mode` is \"", mode,
                                      "\"; expected 1 to 4096, and \"DCR\", \"CDR\" or \"CRD\""));
@@ -75,8 +79,8 @@ Solve DepthRelation(TypeContext& context) {
 }
 
 // The number of the deep channel that holds `channel` of `channels` at `place` in the block.
-Expr DeepChannel(bool place_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
-  return place_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
+Expr DeepChannel(bool position_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
+  return position_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
 }
 
 std::vector<Tensor> ComputeDepthToSpace(const ComputeContext& context) {
@@ -84,12 +88,12 @@ std::vector<Tensor> ComputeDepthToSpace(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Layout layout(context.attrs().GetString("layout"));
   int64_t block = context.attrs().GetInt("block_size");
-  bool place_first = context.attrs().GetString("mode") == "DCR";
+  bool position_first = IsPositionFirst(context.attrs().GetString("mode"));
   size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
   return {te::ComputeTensor("depth_to_space", out.dtype, out.dims, [&](std::span<const Expr> i) {
     Expr place = Remainder(i[h], block) * te::Index(block) + Remainder(i[w], block);
     std::vector<Expr> at(i.begin(), i.end());
-    at[c] = DeepChannel(place_first, place, i[c], out.dims[c], block * block);
+    at[c] = DeepChannel(position_first, place, i[c], out.dims[c], block * block);
     for (size_t axis : layout.spatial) at[axis] = Quotient(i[axis], block);
     return data(at);
   })};
@@ -100,13 +104,13 @@ std::vector<Tensor> ComputeSpaceToDepth(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Layout layout(context.attrs().GetString("layout"));
   int64_t block = context.attrs().GetInt("block_size");
-  bool place_first = context.attrs().GetString("mode") == "DCR";
+  bool position_first = IsPositionFirst(context.attrs().GetString("mode"));
   size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
   const Dim& channels = data.dims()[c];
   return {te::ComputeTensor("space_to_depth", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    Expr place = place_first ? Quotient(i[c], channels) : Remainder(i[c], block * block);
+    Expr place = position_first ? Quotient(i[c], channels) : Remainder(i[c], block * block);
     std::vector<Expr> at(i.begin(), i.end());
-    at[c] = place_first ? Remainder(i[c], channels) : Quotient(i[c], block * block);
+    at[c] = position_first ? Remainder(i[c], channels) : Quotient(i[c], block * block);
     at[h] = i[h] * te::Index(block) + Quotient(place, block);
     at[w] = i[w] * te::Index(block) + Remainder(place, block);
     return data(at);

@@ -18,8 +18,10 @@ constexpr Input kSetInputs[] = {{"data", "a tensor"},
                                 {"begin", "first index of each axis, an integer vector; negative counts from the end"},
                                 {"end", "index behind the last, an integer vector"},
                                 {"strides", "step of each axis, an integer vector; not 0"}};
-constexpr Input kDiagInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
-                                 {"diagonal", "(..., length), or (..., diagonals, length) with `k1` < `k2`"}};
+constexpr Input kDiagInputs[] = {
+    {"data", "a tensor of matrices (..., m, n)"},
+    {"diagonal",
+     "(..., length), of which the diagonal takes the first elements; (..., diagonals, length) with `k1` < `k2`"}};
 constexpr AttrSpec kDiagAttrs[] = {
     {"k1", AttrType::kInt, "0", "the lowest diagonal; 0 is the main one, negative ones are below"},
     {"k2", AttrType::kInt, "0", "the highest diagonal"},
@@ -106,9 +108,13 @@ Solve MatrixSetDiagRelation(TypeContext& context) {
   if (diagonal.size() != expected.size()) {
     return FailRank(context, 1, diagonal.size(), absl::StrCat("rank ", expected.size()));
   }
+  constexpr std::string_view kWhat = "`matrix_set_diag`: extents of `diagonal`";
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!context.RequireEqual(diagonal[i], expected[i], "`matrix_set_diag`: extents of `diagonal`"))
-      return Solve::kFailed;
+    // The alignment of several diagonals counts from the longest.
+    bool may_be_longer = k1 == k2 && i + 1 == expected.size();
+    bool fits = may_be_longer ? context.RequireAtLeast(diagonal[i], expected[i], kWhat)
+                              : context.RequireEqual(diagonal[i], expected[i], kWhat);
+    if (!fits) return Solve::kFailed;
   }
   return context.Result(args[0]);
 }

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_OPS_SAMPLING_H_
 #define RVM_COMPILER_OPS_SAMPLING_H_
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,9 +13,11 @@ namespace rvm::ops {
 // The dtype that coordinates and weights for data of `dtype` are computed in.
 DataType CoordinateType(DataType dtype);
 
-// Data at `at`, but along each of `axes` between the two elements around its coordinate; taps outside repeat the edge.
+enum class Outside : uint8_t { kRepeatsEdge, kIsZero };
+
+// Data at `at`, but along each of `axes` interpolated between the two elements around its coordinate.
 te::Expr Bilinear(const te::Tensor& data, std::vector<te::Expr> at, std::span<const size_t> axes,
-                  std::span<const te::Expr> coordinates);
+                  std::span<const te::Expr> coordinates, Outside outside);
 
 }  // namespace rvm::ops
 
