@@ -10,10 +10,10 @@
 // bit: its Threefry leaves out the last key injection and adds the second word of a pair twice before the exclusive or,
 // and block j of a draw adds j to each of the words 4-7.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {

@@ -1,4 +1,4 @@
-// Images read between their elements, at computed coordinates.
+// Interpolation of images at computed coordinates.
 #ifndef RVM_COMPILER_OPS_SAMPLING_H_
 #define RVM_COMPILER_OPS_SAMPLING_H_
 
@@ -10,7 +10,7 @@
 
 namespace rvm::ops {
 
-// The dtype that coordinates and weights for data of `dtype` are computed in.
+// The dtype in which coordinates and weights for data of `dtype` are computed.
 DataType CoordinateType(DataType dtype);
 
 enum class Outside : uint8_t { kRepeatsEdge, kIsZero };

@@ -1,10 +1,10 @@
-// Operators that trade extents of space for channels or batches, and mirrored borders.
+// Space to depth and space to batch, and back.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -18,7 +18,6 @@ using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kImages[] = {{"data", "a batch of images"}};
 constexpr Input kBatches[] = {{"data", "a tensor (n, space..., rest...)"}};
-constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr AttrSpec kDepthAttrs[] = {
     {"block_size", AttrType::kInt, "1", "extent of the blocks"},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
@@ -31,9 +30,6 @@ constexpr AttrSpec kToBatchAttrs[] = {
 constexpr AttrSpec kToSpaceAttrs[] = {
     {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
     {"crops", AttrType::kAny, "", "for each spatial axis how much to drop: [before, after]"}};
-constexpr AttrSpec kMirrorAttrs[] = {
-    {"mode", AttrType::kString, "\"SYMMETRIC\"", "\"SYMMETRIC\" repeats the edge, \"REFLECT\" does not"},
-    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"}};
 
 Expr Quotient(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorDivide, std::move(a), te::DimValue(b)); }
 Expr Remainder(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorMod, std::move(a), te::DimValue(b)); }
@@ -214,41 +210,6 @@ std::vector<Tensor> ComputeBatchToSpace(const ComputeContext& context) {
   })};
 }
 
-// ---- borders -------------------------------------------------------------------------
-
-Solve MirrorPadRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  Dims out = args[0]->shape.dims;
-  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
-  const std::string& mode = context.attrs().GetString("mode");
-  if (!widths || (mode != "SYMMETRIC" && mode != "REFLECT")) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`pad_width` and `mode` \"", mode, "\" do not fit rank ", out.size(),
-                                     "; expected a pair [before, after] per axis, and \"SYMMETRIC\" or \"REFLECT\""));
-  }
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
-  return ResultTensor(context, out, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeMirrorPad(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
-  int64_t edge = context.attrs().GetString("mode") == "SYMMETRIC" ? 1 : 0;
-  return {te::ComputeTensor("mirror_pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    Dim volume = 1;
-    for (size_t axis = 0; axis < i.size(); ++axis) {
-      auto [before, after] = widths[axis];
-      if (before == 0 && after == 0) continue;
-      const Dim& extent = data.dims()[axis];
-      at[axis] = Mirrored(i[axis] - te::Index(before), extent, edge);
-      volume = volume * extent;
-    }
-    return UnlessEmpty(volume, data(at));
-  })};
-}
-
 constexpr OpDef kOps[] = {
     Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs, DepthRelation<true>,
        FusionClass::kInjective, ComputeDepthToSpace),
@@ -258,12 +219,10 @@ constexpr OpDef kOps[] = {
        BatchRelation<false>, FusionClass::kInjective, ComputeSpaceToBatch),
     Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
        BatchRelation<true>, FusionClass::kInjective, ComputeBatchToSpace),
-    Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kData, kMirrorAttrs,
-       MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
 };
 
 }  // namespace
 
-std::span<const OpDef> BlockOps() { return kOps; }
+std::span<const OpDef> SpaceToDepthOps() { return kOps; }
 
 }  // namespace rvm::ops

@@ -1,8 +1,8 @@
-// Data with a part replaced, queues, and grids of coordinates.
+// Data with a part replaced: strided slices, diagonals, queues.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -29,9 +29,6 @@ constexpr AttrSpec kDiagAttrs[] = {
     {"sub_diag_right_align", AttrType::kBool, "False", "shorter diagonals below are filled up at their beginning"}};
 constexpr Input kFifoInputs[] = {{"input", "what is new"}, {"buffer", "what was kept"}};
 constexpr AttrSpec kFifoAttrs[] = {{"axis", AttrType::kInt, "0", "the axis of time"}};
-constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of one dtype", true}};
-constexpr AttrSpec kGridAttrs[] = {
-    {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
 
 // ---- slices --------------------------------------------------------------------------
 
@@ -147,59 +144,6 @@ std::vector<Tensor> ComputeMatrixSetDiag(const ComputeContext& context) {
   })};
 }
 
-// ---- grids -----------------------------------------------------------------------------
-
-// Axis of the grid along which vector `i` varies.
-size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
-  return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
-}
-
-Solve MeshgridRelation(TypeContext& context) {
-  const ir::Type* type = context.arg(0);
-  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-  const auto* tuple = ir::DynCast<ir::TupleType>(type);
-  if (tuple == nullptr || tuple->fields.empty()) {
-    return context.Fail(
-        DiagnosticKind::kNotTensorTuple,
-        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more vectors"), 0);
-  }
-  const std::string& indexing = context.attrs().GetString("indexing");
-  if (indexing != "ij" && indexing != "xy") {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`indexing` is \"", indexing, "\"; expected \"ij\" or \"xy\""));
-  }
-  Dims grid(tuple->fields.size());
-  std::optional<DataType> dtype;
-  for (size_t i = 0; i < grid.size(); ++i) {
-    if (tuple->fields[i]->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-    const auto* vector = ir::DynCast<ir::TensorType>(tuple->fields[i]);
-    if (vector != nullptr && (!vector->shape.is_dims() || !vector->dtype.is_concrete())) return Solve::kStuck;
-    if (vector == nullptr || vector->shape.dims.size() > 1 ||
-        vector->dtype.dtype != dtype.value_or(vector->dtype.dtype)) {
-      return context.Fail(
-          DiagnosticKind::kNotTensorTuple,
-          absl::StrCat("the tuple holds a `", ir::TypeToString(tuple->fields[i]), "`; expected vectors of one dtype"),
-          0);
-    }
-    dtype = vector->dtype.dtype;
-    grid[GridAxis(context.attrs(), i, grid.size())] = vector->shape.dims.empty() ? Dim(1) : vector->shape.dims[0];
-  }
-  std::vector<const ir::Type*> fields(grid.size(), ir::MakeTensorType(context.arena(), grid, *dtype));
-  return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
-}
-
-std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
-  std::vector<Tensor> grids;
-  for (size_t k = 0; k < context.num_inputs(); ++k) {
-    const Tensor& vector = context.input(k);
-    size_t axis = GridAxis(context.attrs(), k, context.num_inputs());
-    grids.push_back(te::ComputeTensor("meshgrid", vector.dtype(), context.output(k).dims, [&](std::span<const Expr> i) {
-      return vector.rank() == 0 ? vector({}) : vector({i[axis]});
-    }));
-  }
-  return grids;
-}
-
 // ---- queues ----------------------------------------------------------------------------
 
 Solve FifoRelation(TypeContext& context) {
@@ -251,17 +195,10 @@ constexpr OpDef kOps[] = {
      .type_relation = MatrixSetDiagRelation,
      .fusion = FusionClass::kInjective,
      .compute = ComputeMatrixSetDiag},
-    {.name = "meshgrid",
-     .summary = "a tuple of the coordinates of a grid's points",
-     .inputs = kGridInputs,
-     .attrs = kGridAttrs,
-     .type_relation = MeshgridRelation,
-     .fusion = FusionClass::kInjective,
-     .compute = ComputeMeshgrid},
 };
 
 }  // namespace
 
-std::span<const OpDef> PatchOps() { return kOps; }
+std::span<const OpDef> PartialUpdateOps() { return kOps; }
 
 }  // namespace rvm::ops

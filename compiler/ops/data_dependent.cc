@@ -1,7 +1,7 @@
-// Operators whose number of results depends on all elements: `arange`, `argwhere`, `unique`.
+// Operators whose number of results is data-dependent: `arange`, `argwhere`, `unique`.
 //
-// A call is two kernels: one counts, the other is given the count, from which its result has its shape
-// (OpDef::count_op, fill_op; passes/count_results.h).
+// A call runs two kernels: one counts the results, the other takes the count as an argument, which determines the shape
+// of its result (OpDef::count_op and fill_op; compiler/passes/fusion/count_results.cc).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -50,7 +50,7 @@ Solve CountRelation(TypeContext& context) {
   return ResultTensor(context, {}, kInt64);
 }
 
-// The number of results: the last argument if `is_given`, else to be counted.
+// Sets `count` to the number of results: the last argument if `is_given`, else a data-dependent dim.
 bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view what = "the number of results") {
   if (!is_given) {
     count = context.DataDependentDim();
@@ -64,7 +64,7 @@ bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view 
 
 // ---- arange -------------------------------------------------------------------------
 
-// How many there are if all arguments are known; nullopt else.
+// The number of elements if all arguments are constants.
 std::optional<double> KnownRange(TypeContext& context) {
   double values[3];
   for (size_t i = 0; i < 3; ++i) {
@@ -101,7 +101,7 @@ Solve ArangeRelation(TypeContext& context) {
   return ResultTensor(context, {count}, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
 }
 
-// -1, which no tensor has as its extent, if the step is 0.
+// The count is -1, which `arange_fill` refuses, if the step is 0.
 std::vector<Tensor> ComputeArangeCount(const ComputeContext& context) {
   return {te::ComputeTensor("count", kInt64, {}, [&](std::span<const Expr>) {
     auto wide = [&](size_t i) { return te::Cast(kFloat64, context.input(i)({})); };
@@ -144,7 +144,7 @@ std::vector<Tensor> ComputeArgwhereCount(const ComputeContext& context) {
                  [&](std::span<const Expr>, std::span<const Expr> k) { return te::Cast(kInt64, IsSet(data, k[0])); })};
 }
 
-// Rows beyond the elements that are set are of element 0.
+// Rows beyond the number of set elements have the indices of element 0.
 std::vector<Tensor> ComputeArgwhere(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
@@ -364,6 +364,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> CountedOps() { return kOps; }
+std::span<const OpDef> DataDependentOps() { return kOps; }
 
 }  // namespace rvm::ops
