@@ -1,7 +1,7 @@
 // Operators whose number of results depends on all elements: `arange`, `argwhere`, `unique`.
 //
 // A call is two kernels: one counts, the other is given the count, from which its result has its shape
-// (OpDef::count_op, fill_op; passes/count_results.h).
+// (OpDef::count_op, fill_op; compiler/passes/fusion/count_results.cc).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -6,7 +6,7 @@
 // that there are say the same in terms of the parameters (`sum` of a `Tensor[S, t]` is a `Tensor[(), t]`,
 // `nn.softmax` of it a `Tensor[S, t]`), that is the type. Where they differ, what they have in common is its form:
 // `mean(axis=[0])` of a `Tensor[S, float32]` is a `Tensor[_, float32]`. This is a guess that the uses check: each
-// instance of the function has the relation run on its own types (passes/specialize.h).
+// instance of the function has the relation run on its own types (passes/specialize/specialize.cc).
 #ifndef RVM_COMPILER_OPS_GENERIC_TYPE_H_
 #define RVM_COMPILER_OPS_GENERIC_TYPE_H_
 

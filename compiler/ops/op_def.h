@@ -17,6 +17,7 @@
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/attrs.h"
 #include "compiler/ir/type.h"
+#include "compiler/ops/scalar_instruction.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::ops {
@@ -148,11 +149,14 @@ struct OpDef {
   TypeRelation type_relation = nullptr;
   FusionClass fusion = FusionClass::kOpaque;
   Compute compute = nullptr;
+  // On scalars, where there are instructions for it.
+  const ScalarInstructions* scalar = nullptr;
   // Result is the input's elements in the same order under another shape: compiled to a
   // view, no kernel (reshape, expand_dims, squeeze, ...).
   bool is_reshape = false;
   // Where the number of results depends on all elements: a call is `fill_op(args..., count_op(args...))`, with the
-  // same attributes (passes/count_results.h). Then `compute` is for calls whose shape is known, or null.
+  // same attributes (compiler/passes/fusion/count_results.cc). Then `compute` is for calls whose shape is known, or
+  // null.
   std::string_view count_op = "";
   int64_t num_counts = 0;  // 0: count_op gives a scalar; else a vector of so many
   std::string_view fill_op = "";
@@ -175,7 +179,6 @@ constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<co
           .examples = examples};
 }
 
-// Whether the values of argument `arg` decide the shape of the result.
 // The fewest arguments that a call must have.
 inline size_t NumRequiredInputs(const OpDef& op) {
   size_t count = op.inputs.size();
@@ -183,6 +186,7 @@ inline size_t NumRequiredInputs(const OpDef& op) {
   return count;
 }
 
+// Whether the values of argument `arg` decide the shape of the result.
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 
 // All operators, sorted by name. An explicit table: link order cannot matter.

@@ -1,10 +1,12 @@
 // Computes equal operator calls once.
 //
 // Takes and returns A-normal form. A let of an operator call is dropped where an earlier let, of the same block or of
-// one around it, has the same operator, attributes, operands and type: its variable stands for both. Operators are
-// pure, and a call that fails fails the first time. Function literals do not use the calls around them: that would be
-// one more capture.
+// one around it, has the same operator, attributes, operands and type: its variable replaces the other. Operators are
+// pure, and a call that fails fails the first time. Calls outside a function literal are not reused inside it: that
+// would add a capture.
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -31,14 +33,21 @@ bool IsSameOperand(const Expr* a, const Expr* b) {
          std::equal(x->fields.begin(), x->fields.end(), y->fields.begin(), y->fields.end(), IsSameOperand);
 }
 
-// The operator and the variables: equal for equal calls.
+// The operator and the operands: equal for equal calls, and seldom for others.
 using Key = std::vector<const void*>;
 
+const void* KeyOf(const Literal& literal) {
+  if (literal.rank() != 0) return literal.data();
+  uintptr_t bits = 0;
+  std::memcpy(&bits, literal.data(), std::min(sizeof(bits), static_cast<size_t>(literal.bytes())));
+  return reinterpret_cast<const void*>(bits);
+}
+
 Key KeyOf(const ir::Call& call) {
-  Key key = {Cast<ir::OpExpr>(call.callee)->op};
+  Key key = {ir::OpCallee(&call)};
   auto add = [&](const Expr* atom) {
     const auto* use = DynCast<ir::VarExpr>(atom);
-    key.push_back(use == nullptr ? nullptr : use->var);
+    key.push_back(use != nullptr ? static_cast<const void*>(use->var) : KeyOf(Cast<ir::Constant>(atom)->literal));
   };
   for (const Expr* arg : call.args) {
     const auto* tuple = DynCast<ir::Tuple>(arg);
@@ -52,7 +61,7 @@ class SubexpressionRewriter : public Rewriter {
  public:
   using Rewriter::Rewriter;
 
-  // What a block computes is not available behind it.
+  // A block's calls are not available after the block.
   Expr* Rewrite(Expr* expr) override {
     const size_t mark = log_.size();
     Expr* result = Rewriter::Rewrite(expr);
@@ -64,7 +73,7 @@ class SubexpressionRewriter : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = renamed_.find(use->var);
-      return found == renamed_.end() ? RewriteChildren(expr) : NewUse(arena_, found->second, expr->span);
+      return found == renamed_.end() ? RewriteChildren(expr) : At(expr->span).Use(found->second);
     }
     if (expr->expr_kind != ir::ExprKind::kFunction) return RewriteChildren(expr);
     auto outer_available = std::exchange(available_, {});
@@ -79,10 +88,7 @@ class SubexpressionRewriter : public Rewriter {
     Rewriter::RewriteLet(let, chain);
     const Binding& binding = chain.back();
     const auto* call = DynCast<ir::Call>(binding.value);
-    if (call == nullptr || call->callee->expr_kind != ir::ExprKind::kOp ||
-        !ir::TypesEqual(call->type, binding.var->type)) {
-      return;
-    }
+    if (ir::OpCallee(call) == nullptr || !ir::TypesEqual(call->type, binding.var->type)) return;
     Key key = KeyOf(*call);
     std::vector<Binding>& candidates = available_[key];
     for (const Binding& earlier : candidates) {
@@ -107,13 +113,9 @@ class SubexpressionRewriter : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> EliminateCommonSubexpressions(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = SubexpressionRewriter(*module.arena).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
+    return SubexpressionRewriter(*module.arena).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace
