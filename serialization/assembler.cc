@@ -201,7 +201,11 @@ class Assembler {
   // ---- definitions ----------------------------------------------------------
 
   void Definition() {
-    if (Accept("file")) {
+    if (Accept("class")) {
+      bool is_portable = Accept("portable");
+      if (!is_portable) Expect("native");
+      executable_.executable_class = is_portable ? ExecutableClass::kPortable : ExecutableClass::kNative;
+    } else if (Accept("file")) {
       executable_.files.push_back(String());
     } else if (Accept("metadata")) {
       std::string key = String();
@@ -229,8 +233,10 @@ class Assembler {
       List("(", ")", [&] { entry.param_names.push_back(String()); });
     } else if (Accept("recipe")) {
       Recipe();
-    } else if (Accept("native")) {
-      Native();
+    } else if (Accept("target")) {
+      Target();
+    } else if (Accept("section")) {
+      ExtraSection();
     } else if (Accept("function")) {
       Function();
     } else {
@@ -468,15 +474,28 @@ class Assembler {
     executable_.recipes.push_back(std::move(recipe));
   }
 
-  void Native() {
-    NativeObject object;
+  void Target() {
+    CodeObject& object = executable_.code_objects.emplace_back();
+    object.target = String();
     object.triple = String();
-    object.cpu = String();
     object.features = String();
     object.abi_version = U32();
+    object.bytes = Bytes();
+  }
+
+  void ExtraSection() {
+    auto id = static_cast<uint16_t>(Integer(1, UINT16_MAX));
+    std::vector<rvm::ExtraSection>& sections = executable_.extra_sections;
+    if (format::FindSection(id) != nullptr || (!sections.empty() && id <= sections.back().id)) {
+      return Fail("a section that the format does not know, by ascending number");
+    }
+    std::string name = String();
+    sections.push_back({id, std::move(name), Bytes()});
+  }
+
+  std::vector<uint8_t> Bytes() {
     std::string bytes = Take(Kind::kBytes, "bytes, as in x\"7f45\"");
-    object.object.assign(bytes.begin(), bytes.end());
-    executable_.native_objects.push_back(std::move(object));
+    return {bytes.begin(), bytes.end()};
   }
 
   // ---- functions ------------------------------------------------------------

@@ -2,6 +2,7 @@
 // write wrong programs with it.
 //
 //   ; a comment, to the end of the line
+//   class portable                                    or native, as it is without this line
 //   file "fib.relay"                                  files[0]
 //   metadata "producer" "relayc"
 //   type T0 = int32                                   types are numbered; or written where they are used
@@ -16,7 +17,8 @@
 //     workspace ($0 * 4)
 //   }
 //   entry "main" = F0 ("x")
-//   native "x86_64-linux-gnu" "cpu" "+avx2" 1 x"7f454c46"
+//   target "x86-64-v3" "x86_64-linux-gnu" "+avx2" 1 x"7f454c46"
+//   section 100 "name" x"00"                          one that the format does not know
 //   function F0 "main" params 1 result int32 arena 128 {
 //     r0, r1: int32     r2: Tensor[(3), float32] planned
 //   code

@@ -46,18 +46,23 @@ absl::Status DecodeAndVerify(std::span<const uint8_t> bytes) {
 void Store32(std::vector<uint8_t>& bytes, size_t at, uint32_t value) {
   for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
-uint64_t Load64(std::span<const uint8_t> bytes, size_t at) {
+uint64_t Load(std::span<const uint8_t> bytes, size_t at, size_t size) {
   uint64_t value = 0;
-  for (size_t i = 0; i < 8; ++i) value |= uint64_t{bytes[at + i]} << (8 * i);
+  for (size_t i = 0; i < size; ++i) value |= uint64_t{bytes[at + i]} << (8 * i);
   return value;
+}
+
+size_t TableEnd(std::span<const uint8_t> bytes) {
+  return format::kHeaderBytes + Load(bytes, format::kSectionCountOffset, 4) * format::kSectionEntryBytes;
 }
 
 // Makes all checksums right again, so that a change reaches the readers of sections.
 void Reseal(std::vector<uint8_t>& bytes) {
-  size_t table_end = format::kHeaderBytes + size_t{format::kNumSections} * format::kSectionEntryBytes;
+  size_t table_end = TableEnd(bytes);
+  if (table_end > bytes.size()) return;
   for (size_t at = format::kHeaderBytes; at < table_end; at += format::kSectionEntryBytes) {
-    uint64_t offset = Load64(bytes, at + 8);
-    uint64_t size = Load64(bytes, at + 16);
+    uint64_t offset = Load(bytes, at + 8, 8);
+    uint64_t size = Load(bytes, at + 16, 8);
     if (offset <= bytes.size() && size <= bytes.size() - offset) {
       Store32(bytes, at + 4, Crc32c(std::span(bytes).subspan(offset, size)));
     }
@@ -67,9 +72,20 @@ void Reseal(std::vector<uint8_t>& bytes) {
           ExtendCrc32c(crc, std::span(bytes).subspan(format::kHeaderBytes, table_end - format::kHeaderBytes)));
 }
 
+// Where the entry of the section with this id is; at the end of the table if there is none.
+size_t EntryOf(std::span<const uint8_t> bytes, uint16_t id) {
+  size_t entry = format::kHeaderBytes;
+  while (entry < TableEnd(bytes) && Load(bytes, entry, 2) != id) entry += format::kSectionEntryBytes;
+  return entry;
+}
 size_t OffsetOf(std::span<const uint8_t> bytes, format::Section section) {
-  size_t entry = format::kHeaderBytes + (static_cast<size_t>(section) - 1) * format::kSectionEntryBytes;
-  return Load64(bytes, entry + 8);
+  return Load(bytes, EntryOf(bytes, static_cast<uint16_t>(section)) + 8, 8);
+}
+
+// Makes a file of another minor version.
+void SetMinor(std::vector<uint8_t>& bytes, uint8_t minor) {
+  bytes[format::kVersionOffset + 2] = minor;
+  Reseal(bytes);
 }
 
 TEST(ChecksumTest, KnownValues) {
@@ -95,8 +111,10 @@ TEST(CodecTest, RoundTrip) {
   EXPECT_EQ(decoded->entries, program.entries);
   EXPECT_EQ(decoded->files, program.files);
   EXPECT_EQ(decoded->metadata, program.metadata);
-  ASSERT_EQ(decoded->native_objects.size(), 1u);
-  EXPECT_EQ(decoded->native_objects[0].object, program.native_objects[0].object);
+  EXPECT_EQ(decoded->executable_class, ExecutableClass::kNative);
+  EXPECT_EQ(decoded->code_objects.size(), 2u);
+  EXPECT_EQ(decoded->code_objects, program.code_objects);
+  EXPECT_EQ(decoded->extra_sections, program.extra_sections);
   EXPECT_EQ(Encode(*decoded), bytes);
 }
 
@@ -188,12 +206,125 @@ TEST(MalformedTest, RandomChangesNeverCrash) {
   }
 }
 
-TEST(MalformedTest, NewerFormatSaysSo) {
+// ---- other versions
+
+TEST(VersionTest, OtherMajorVersionsSayWhatToDo) {
   std::vector<uint8_t> bytes = Encode(Executable());
-  bytes[8] = format::kMajor + 1;
+  bytes[format::kVersionOffset] = format::kMajor + 1;
+  EXPECT_EQ(Decode(bytes).status(),
+            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.0, expected 6.x: the file is newer "
+                                     "than this program; use a newer one"));
+  bytes[format::kVersionOffset] = 5;
+  EXPECT_EQ(Decode(bytes).status(),
+            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.0, expected 6.x: the file is "
+                                       "older; compile the program again"));
+}
+
+TEST(VersionTest, NewerMinorVersionLoadsAndStaysAsItIs) {
+  std::vector<uint8_t> bytes = Encode(Program("all_opcodes.rvmasm"));
+  SetMinor(bytes, format::kMinor + 3);
+  absl::StatusOr<Executable> decoded = DecodeAll(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(Encode(*decoded), bytes);
+  EXPECT_TRUE(Verify(*std::move(decoded)).ok());
+}
+
+TEST(VersionTest, ErrorsInANewerMinorVersionMentionIt) {
+  const char* newer = "; the file is of format 6.3, newer than this program's 6.0: use a newer program";
+  std::vector<uint8_t> bytes = Encode(Program("tiny.rvmasm"));
+  bytes[OffsetOf(bytes, format::Section::kTypes) + 4] = 99;  // a kind of type
+  SetMinor(bytes, format::kMinor + 3);
+  EXPECT_EQ(Decode(bytes).status(), absl::UnimplementedError(absl::StrCat(
+                                        "at offset 0x12c (types): saw kind of type 99, expected 0 to 6", newer)));
+
+  Executable program = Program("tiny.rvmasm");
+  program.format_minor = format::kMinor + 3;
+  program.functions[0].code[0] = 0xfe;  // an opcode
+  absl::Status status = Verify(std::move(program)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find(newer), std::string::npos) << status;
+}
+
+TEST(VersionTest, UnknownSectionsAreSkippedUnlessNeeded) {
+  Executable program = Program("tiny.rvmasm");
+  program.extra_sections = {{77, "streams", {1, 2, 3}}, {78, "notes", {}}};
+  std::vector<uint8_t> bytes = Encode(program);
+  absl::StatusOr<Executable> decoded = DecodeAll(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->extra_sections, program.extra_sections);
+  EXPECT_EQ(Encode(*decoded), bytes);
+  EXPECT_TRUE(Verify(*std::move(decoded)).ok());
+
+  bytes[EntryOf(bytes, 77) + 2] = format::kNeededFlag;
+  SetMinor(bytes, format::kMinor + 3);
   absl::Status status = Decode(bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(std::string(status.message()).find("the file is newer than this program"), std::string::npos);
+  EXPECT_NE(std::string(status.message())
+                .find("saw section 77 `streams`, which is needed to run the file and which this program does not know, "
+                      "expected sections of format 6.0; the file is of format 6.3: use a newer program"),
+            std::string::npos)
+      << status;
+}
+
+struct TableCase {
+  const char* what;
+  uint16_t section;
+  size_t field;  // of the entry
+  uint8_t value;
+  const char* message;
+};
+
+TEST(MalformedTest, SectionTable) {
+  const TableCase cases[] = {
+      {"a required section as an unknown one", 1, 0, 0, "saw section 0, expected 1 or higher"},
+      {"an id again", 4, 0, 3, "saw section 3, expected 4 or higher"},
+      {"a needed section as optional", 14, 2, 0, "saw flags 0 of section 14 (targets), expected 1"},
+      {"an optional section as needed", 12, 2, 1, "saw flags 1 of section 12 (metadata), expected 0"},
+      {"an unknown flag", 100, 2, 2, "saw flags 2 of section `example`, expected 0 or 1"},
+  };
+  const std::vector<uint8_t> good = Encode(Program("all_opcodes.rvmasm"));
+  for (const TableCase& c : cases) {
+    std::vector<uint8_t> bytes = good;
+    bytes[EntryOf(bytes, c.section) + c.field] = c.value;
+    Reseal(bytes);
+    absl::Status status = Decode(bytes).status();
+    EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << c.what << ": " << status;
+  }
+}
+
+TEST(MalformedTest, SectionsThatAreMissingOrEmpty) {
+  std::vector<uint8_t> bytes = Encode(Executable());
+  Store32(bytes, EntryOf(bytes, 9), 10);  // an optional table without items in place of the entries
+  Reseal(bytes);
+  EXPECT_NE(std::string(Decode(bytes).status().message()).find("saw section 10 (files), which holds nothing"),
+            std::string::npos);
+  Store32(bytes, EntryOf(bytes, 10), 20);
+  bytes[OffsetOf(bytes, static_cast<format::Section>(20))] = 1;
+  bytes[OffsetOf(bytes, static_cast<format::Section>(20)) + 1] = 'x';
+  Reseal(bytes);
+  EXPECT_NE(
+      std::string(Decode(bytes).status().message()).find("saw no section 9 (entries), expected one in every file"),
+      std::string::npos);
+}
+
+TEST(MalformedTest, EachTargetHasACodeObject) {
+  Executable program = Program("all_opcodes.rvmasm");
+  program.extra_sections.clear();
+  std::vector<uint8_t> bytes = Encode(program);
+  Store32(bytes, OffsetOf(bytes, format::Section::kTargets), 1);
+  Reseal(bytes);
+  EXPECT_NE(std::string(Decode(bytes).status().message()).find("more bytes"), std::string::npos);
+  bytes = Encode(program);
+  size_t second = EntryOf(bytes, 15) + format::kSectionEntryBytes;
+  size_t offset = Load(bytes, second + 8, 8);
+  Store32(bytes, second, 16);
+  bytes[offset] = 1;
+  bytes[offset + 1] = 'x';
+  Reseal(bytes);
+  EXPECT_NE(
+      std::string(Decode(bytes).status().message()).find("saw 1 code objects, expected one for each of 2 targets"),
+      std::string::npos)
+      << Decode(bytes).status();
 }
 
 TEST(MalformedTest, CountsAreBoundedBeforeAllocation) {
@@ -213,11 +344,11 @@ TEST(MalformedTest, ConstantDataIsCheckedOnRequestOnly) {
   EXPECT_FALSE(DecodeAll(bytes).ok());
 }
 
-TEST(MalformedTest, ClassMustAgreeWithContents) {
+TEST(MalformedTest, UnknownClass) {
   std::vector<uint8_t> bytes = Encode(Executable());
-  bytes[format::kClassOffset] = 1;
+  bytes[format::kClassOffset] = 2;
   Reseal(bytes);
-  EXPECT_NE(std::string(Decode(bytes).status().message()).find("saw class 1, expected 0 for 0 native objects"),
+  EXPECT_NE(std::string(Decode(bytes).status().message()).find("saw class 2, expected 0 (portable) or 1 (native)"),
             std::string::npos);
 }
 

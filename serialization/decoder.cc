@@ -1,14 +1,13 @@
 #include "serialization/decoder.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/byte_reader.h"
-#include "serialization/checksum.h"
+#include "serialization/file_frame.h"
 #include "serialization/format.h"
 #include "serialization/isa/isa.h"
 
@@ -16,7 +15,6 @@ namespace rvm {
 namespace {
 
 using format::DimCode;
-using format::FileClass;
 using format::Section;
 
 std::string HexText(uint64_t value) { return absl::StrCat("0x", absl::Hex(value)); }
@@ -26,146 +24,57 @@ class Decoder {
   Decoder(std::span<const uint8_t> bytes, const DecodeOptions& options) : bytes_(bytes), options_(options) {}
 
   absl::StatusOr<Executable> Run() {
-    RVM_RETURN_IF_ERROR(ReadHeader());
-    RVM_RETURN_IF_ERROR(ReadSectionTable());
-    RVM_RETURN_IF_ERROR(ReadStrings());
-    // In the order of the file: strings are numbered by first use.
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kTypes, &Decoder::ReadTypes));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kAdts, &Decoder::ReadAdts));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kLayouts, &Decoder::ReadLayouts));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kKernels, &Decoder::ReadKernels));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kFunctions, &Decoder::ReadFunctions));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kConstants, &Decoder::ReadConstants));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kEntries, &Decoder::ReadEntries));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kFiles, &Decoder::ReadFiles));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kLines, &Decoder::ReadLines));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kMetadata, &Decoder::ReadMetadata));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kRecipes, &Decoder::ReadRecipes));
-    RVM_RETURN_IF_ERROR(ReadSection(Section::kNativeObjects, &Decoder::ReadNativeObjects));
-    return Finish();
+    RVM_ASSIGN_OR_RETURN(frame_, ReadFrame(bytes_, options_.check_constants));
+    executable_.executable_class = frame_.executable_class;
+    executable_.format_minor = frame_.minor;
+    absl::Status status = ReadSections();
+    if (!status.ok()) return MentionNewerFormat(status, frame_.minor);
+    return std::move(executable_);
   }
 
  private:
-  struct Extent {
-    uint64_t offset = 0;
-    uint64_t size = 0;
-  };
-
-  // ---- the frame of the file ------------------------------------------------
-
-  absl::Status ReadHeader() {
-    if (bytes_.size() < format::kHeaderBytes) {
-      return FormatError(bytes_.size(), "header", "the end of the file",
-                         absl::StrCat("a header of ", format::kHeaderBytes, " bytes"));
+  // In the order of the file: strings are numbered by first use.
+  absl::Status ReadSections() {
+    for (const SectionEntry& entry : frame_.sections) RVM_RETURN_IF_ERROR(ReadSection(entry));
+    if (code_objects_read_ != executable_.code_objects.size()) {
+      return FormatError(format::kHeaderBytes, "section table", absl::StrCat(code_objects_read_, " code objects"),
+                         absl::StrCat("one for each of ", executable_.code_objects.size(), " targets"));
     }
-    if (!std::equal(format::kMagic.begin(), format::kMagic.end(), bytes_.begin())) {
-      return FormatError(0, "header", "other bytes", "the signature of a .rvm file, 89 52 56 4d 0d 0a 1a 0a");
-    }
-    ByteReader header(bytes_.first(format::kHeaderBytes), 0, "header");
-    header.Bytes(format::kMagic.size());
-    uint16_t major = header.U16();
-    uint16_t minor = header.U16();
-    if (major > format::kMajor || (major == format::kMajor && minor > format::kMinor)) {
-      return absl::UnimplementedError(absl::StrCat("at offset 0x8 (header): saw format version ", major, ".", minor,
-                                                   ", expected at most ", format::kMajor, ".", format::kMinor,
-                                                   ": the file is newer than this program; use a newer one"));
-    }
-    if (major != format::kMajor) {
-      return FormatError(8, "header", absl::StrCat("format version ", major, ".", minor),
-                         absl::StrCat(format::kMajor, ".x; compile the program anew"));
-    }
-    file_class_ = header.U32();
-    if (file_class_ > static_cast<uint32_t>(FileClass::kNative)) {
-      return FormatError(format::kClassOffset, "header", absl::StrCat("class ", file_class_),
-                         "0 (portable) or 1 (native)");
-    }
-    if (uint64_t size = header.U64(); size != bytes_.size()) {
-      return FormatError(format::kFileSizeOffset, "header", absl::StrCat("a file size of ", size),
-                         absl::StrCat(bytes_.size(), ", the bytes there are"));
-    }
-    if (uint32_t count = header.U32(); count != format::kNumSections) {
-      return FormatError(format::kSectionCountOffset, "header", absl::StrCat(count, " sections"),
-                         absl::StrCat(format::kNumSections));
-    }
-    if (bytes_.size() < TableEnd()) {
-      return FormatError(bytes_.size(), "section table", "the end of the file", absl::StrCat(TableEnd(), " bytes"));
-    }
-    uint32_t stated = header.U32();
-    uint32_t computed = ExtendCrc32c(Crc32c(bytes_.first(format::kHeaderChecksumOffset)),
-                                     bytes_.subspan(format::kHeaderBytes, TableEnd() - format::kHeaderBytes));
-    if (stated != computed) {
-      return FormatError(format::kHeaderChecksumOffset, "header", absl::StrCat("checksum ", HexText(computed)),
-                         HexText(stated));
-    }
-    return absl::OkStatus();
+    if (strings_used_ == strings_.size()) return absl::OkStatus();
+    return FormatError(frame_.Find(Section::kStrings)->offset, "strings", absl::StrCat(strings_.size(), " strings"),
+                       absl::StrCat(strings_used_, ", as many as are used"));
   }
 
-  static constexpr uint64_t TableEnd() {
-    return format::kHeaderBytes + uint64_t{format::kNumSections} * format::kSectionEntryBytes;
-  }
-
-  absl::Status ReadSectionTable() {
-    ByteReader table(bytes_.subspan(format::kHeaderBytes, TableEnd() - format::kHeaderBytes), format::kHeaderBytes,
-                     "section table");
-    uint64_t end = TableEnd();
-    for (uint32_t i = 0; i < format::kNumSections; ++i) {
-      Section section = static_cast<Section>(i + 1);
-      uint64_t at = table.offset();
-      uint32_t id = table.U32();
-      uint32_t checksum = table.U32();
-      Extent extent{table.U64(), table.U64()};
-      if (id != i + 1) return FormatError(at, "section table", absl::StrCat("section ", id), absl::StrCat(i + 1));
-      uint64_t expected = format::AlignUp(end, format::SectionAlignment(section));
-      if (extent.offset != expected) {
-        return FormatError(at + 8, "section table", absl::StrCat("offset ", HexText(extent.offset)), HexText(expected));
-      }
-      if (extent.offset > bytes_.size() || extent.size > bytes_.size() - extent.offset) {
-        return FormatError(at + 16, "section table", absl::StrCat("a size of ", extent.size),
-                           absl::StrCat("at most ", bytes_.size() - std::min<uint64_t>(extent.offset, bytes_.size())));
-      }
-      if (section == Section::kSignature && extent.size != 0 && extent.size != format::kSignatureBytes) {
-        return FormatError(at + 16, "section table", absl::StrCat("a signature of ", extent.size, " bytes"),
-                           absl::StrCat("0 or ", format::kSignatureBytes));
-      }
-      RVM_RETURN_IF_ERROR(CheckZeros(end, extent.offset, "padding"));
-      if (section != Section::kConstantData || options_.check_constants) {
-        uint32_t computed = Crc32c(bytes_.subspan(extent.offset, extent.size));
-        if (computed != checksum) {
-          return FormatError(extent.offset, format::SectionName(section), absl::StrCat("checksum ", HexText(computed)),
-                             HexText(checksum));
-        }
-      }
-      sections_[i] = extent;
-      end = extent.offset + extent.size;
+  absl::Status ReadSection(const SectionEntry& entry) {
+    ByteReader in = ReaderOf(bytes_, entry);
+    if (format::FindSection(entry.id) == nullptr) {
+      ReadExtraSection(in, entry.id);
+      return in.Finish();
     }
-    if (end != bytes_.size()) {
-      return FormatError(end, "file", absl::StrCat(bytes_.size() - end, " more bytes"), "the end of the file");
+    switch (static_cast<Section>(entry.id)) {
+      case Section::kStrings: ReadStrings(in); break;
+      case Section::kTypes: ReadTypes(in); break;
+      case Section::kAdts: ReadAdts(in); break;
+      case Section::kLayouts: ReadLayouts(in); break;
+      case Section::kKernels: ReadKernels(in); break;
+      case Section::kFunctions: ReadFunctions(in); break;
+      case Section::kConstants: ReadConstants(in); break;
+      case Section::kConstantData: return absl::OkStatus();  // read by ReadConstants
+      case Section::kEntries: ReadEntries(in); break;
+      case Section::kFiles: ReadFiles(in); break;
+      case Section::kLines: ReadLines(in); break;
+      case Section::kMetadata: ReadMetadata(in); break;
+      case Section::kRecipes: ReadRecipes(in); break;
+      case Section::kTargets: ReadTargets(in); break;
+      case Section::kCodeObject: ReadCodeObject(in); break;
+      case Section::kSignature: return absl::OkStatus();  // signature.h
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckZeros(uint64_t begin, uint64_t end, std::string_view part) {
-    for (uint64_t at = begin; at < end; ++at) {
-      if (bytes_[at] != 0) return FormatError(at, part, HexText(bytes_[at]), "zero");
-    }
-    return absl::OkStatus();
-  }
-
-  Extent ExtentOf(Section section) const { return sections_[static_cast<uint32_t>(section) - 1]; }
-  ByteReader ReaderOf(Section section) const {
-    Extent extent = ExtentOf(section);
-    return ByteReader(bytes_.subspan(extent.offset, extent.size), extent.offset, format::SectionName(section));
-  }
-  absl::Status ReadSection(Section section, void (Decoder::*read)(ByteReader&)) {
-    ByteReader in = ReaderOf(section);
-    (this->*read)(in);
     return in.Finish();
   }
 
   // ---- pieces ---------------------------------------------------------------
 
-  absl::Status ReadStrings() {
-    ByteReader in = ReaderOf(Section::kStrings);
+  void ReadStrings(ByteReader& in) {
     uint32_t count = in.Count(4);
     absl::flat_hash_set<std::string_view> seen;
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
@@ -175,7 +84,6 @@ class Decoder {
       if (in.ok() && !seen.insert(view).second) in.Fail(at, "a string for the second time", "each string once");
       strings_.push_back(view);
     }
-    return in.Finish();
   }
 
   std::string Str(ByteReader& in) {
@@ -369,7 +277,7 @@ class Decoder {
   }
 
   void ReadConstants(ByteReader& in) {
-    Extent data = ExtentOf(Section::kConstantData);
+    const SectionEntry& data = *frame_.Find(Section::kConstantData);
     bool borrow =
         options_.owner != nullptr && reinterpret_cast<uintptr_t>(bytes_.data()) % format::kTensorAlignment == 0;
     uint64_t end = 0;  // of the tensors so far, in the section of their elements
@@ -394,7 +302,7 @@ class Decoder {
       }
       int64_t bytes = *elements * dtype.bytes();
       if (begin > data.size) return in.Fail(at, "a constant behind the elements", "one inside");
-      if (options_.check_constants && !CheckZeros(data.offset + end, data.offset + begin, "padding").ok()) {
+      if (options_.check_constants && !CheckZeros(bytes_, data.offset + end, data.offset + begin, "").ok()) {
         return in.Fail(data.offset + end, "padding that is not zero", "zeros");
       }
       end = begin + static_cast<uint64_t>(bytes);
@@ -408,7 +316,7 @@ class Decoder {
       }
     }
     if (in.ok() && end != data.size)
-      in.Fail(data.offset + end, absl::StrCat(data.size - end, " more bytes of constants"), "the end of the file");
+      in.Fail(data.offset + end, absl::StrCat(data.size - end, " more bytes of constants"), "the end of the section");
   }
 
   void ReadEntries(ByteReader& in) {
@@ -492,39 +400,40 @@ class Decoder {
     }
   }
 
-  void ReadNativeObjects(ByteReader& in) {
-    uint32_t count = in.Count(24);
+  void ReadTargets(ByteReader& in) {
+    uint32_t count = in.Count(16);
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
-      NativeObject& object = executable_.native_objects.emplace_back();
+      CodeObject& object = executable_.code_objects.emplace_back();
+      object.target = Str(in);
       object.triple = Str(in);
-      object.cpu = Str(in);
       object.features = Str(in);
       object.abi_version = in.U32();
-      std::span<const uint8_t> code = in.Bytes(in.U64());
-      object.object.assign(code.begin(), code.end());
     }
   }
 
-  absl::StatusOr<Executable> Finish() {
-    if (strings_used_ != strings_.size()) {
-      return FormatError(ExtentOf(Section::kStrings).offset, "strings", absl::StrCat(strings_.size(), " strings"),
-                         absl::StrCat(strings_used_, ", as many as are used"));
+  // Of the first target without one.
+  void ReadCodeObject(ByteReader& in) {
+    std::span<const uint8_t> code = in.Bytes(in.left());
+    if (code_objects_read_ < executable_.code_objects.size()) {
+      executable_.code_objects[code_objects_read_].bytes.assign(code.begin(), code.end());
     }
-    FileClass expected = executable_.native_objects.empty() ? FileClass::kPortable : FileClass::kNative;
-    if (file_class_ != static_cast<uint32_t>(expected)) {
-      return FormatError(
-          format::kClassOffset, "header", absl::StrCat("class ", file_class_),
-          absl::StrCat(static_cast<int>(expected), " for ", executable_.native_objects.size(), " native objects"));
-    }
-    return std::move(executable_);
+    ++code_objects_read_;
+  }
+
+  void ReadExtraSection(ByteReader& in, uint16_t id) {
+    ExtraSection& extra = executable_.extra_sections.emplace_back();
+    extra.id = id;
+    extra.name = ReadExtraName(in);
+    std::span<const uint8_t> contents = in.Bytes(in.left());
+    extra.bytes.assign(contents.begin(), contents.end());
   }
 
   std::span<const uint8_t> bytes_;
   const DecodeOptions& options_;
-  uint32_t file_class_ = 0;
-  std::array<Extent, format::kNumSections> sections_;
+  FileFrame frame_;
   std::vector<std::string_view> strings_;
   uint32_t strings_used_ = 0;  // those below are used
+  size_t code_objects_read_ = 0;
   Executable executable_;
 };
 
@@ -534,15 +443,16 @@ absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOp
   return Decoder(bytes, options).Run();
 }
 
-std::vector<SectionSize> SectionSizes(std::span<const uint8_t> bytes) {
-  ByteReader table(bytes.subspan(format::kHeaderBytes), format::kHeaderBytes, "section table");
-  std::vector<SectionSize> sizes;
-  for (uint32_t i = 0; i < format::kNumSections; ++i) {
-    table.U64();  // id and checksum
-    table.U64();  // offset
-    sizes.push_back({format::SectionName(static_cast<Section>(i + 1)), table.U64()});
+std::vector<SectionInfo> ListSections(std::span<const uint8_t> bytes) {
+  std::vector<SectionInfo> list;
+  FileFrame frame = *ReadFrame(bytes, /*check_constants=*/false);
+  for (const SectionEntry& entry : frame.sections) {
+    const format::SectionSpec* spec = format::FindSection(entry.id);
+    ByteReader in = ReaderOf(bytes, entry);
+    std::string name = spec == nullptr ? ReadExtraName(in) : std::string(spec->name);
+    list.push_back({std::move(name), entry.size, spec != nullptr});
   }
-  return sizes;
+  return list;
 }
 
 }  // namespace rvm

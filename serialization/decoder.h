@@ -1,4 +1,4 @@
-// The bytes of a `.rvm` file (README.md) -> Executable.
+// The bytes of a `.rvm` file (file_format.md) -> Executable.
 //
 // Decode proves the form of the file only: sizes, counts, checksums, canonical
 // encoding (Encode gives the same bytes back). What the numbers mean is for Verify;
@@ -11,7 +11,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,7 +28,7 @@ struct DecodeOptions {
 };
 
 // kInvalidArgument: "at offset 0x1c (header): saw checksum 0x1234, expected 0x5678".
-// kUnimplemented: the file is of a newer format than this code.
+// kUnimplemented: the file is of a newer format than this program, and uses something that the program does not know.
 absl::StatusOr<Executable> Decode(std::span<const uint8_t> bytes, const DecodeOptions& options = {});
 
 // A file's bytes in memory, read when they are touched. The file must not be changed in place meanwhile
@@ -43,12 +42,13 @@ absl::StatusOr<MappedFile> MapFile(const std::string& path);
 // Maps the file and decodes it; constants stay in the mapping, which lives as long as they.
 absl::StatusOr<Executable> DecodeFile(const std::string& path, bool check_constants = false);
 
-struct SectionSize {
-  std::string_view name;
+struct SectionInfo {
+  std::string name;
   uint64_t bytes;
+  bool is_known;  // to this version; others are skipped
 };
-// REQUIRES: Decode takes `bytes`.
-std::vector<SectionSize> SectionSizes(std::span<const uint8_t> bytes);
+// In the order of the file. REQUIRES: Decode accepts `bytes`.
+std::vector<SectionInfo> ListSections(std::span<const uint8_t> bytes);
 
 }  // namespace rvm
 

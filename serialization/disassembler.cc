@@ -77,6 +77,7 @@ class Disassembler {
   }
 
   std::string Run() {
+    absl::StrAppend(&out_, "class ", executable_.is_native() ? "native" : "portable", "\n");
     for (const std::string& file : executable_.files) absl::StrAppend(&out_, "file ", Quoted(file), "\n");
     for (const auto& [key, value] : executable_.metadata)
       absl::StrAppend(&out_, "metadata ", Quoted(key), " ", Quoted(value), "\n");
@@ -88,7 +89,8 @@ class Disassembler {
     for (const Entry& entry : executable_.entries) PrintEntry(entry);
     for (uint32_t i = 0; i < executable_.functions.size(); ++i) PrintFunction(i);
     for (uint32_t i = 0; i < executable_.recipes.size(); ++i) PrintRecipe(i);
-    for (const NativeObject& object : executable_.native_objects) PrintNativeObject(object);
+    for (const CodeObject& object : executable_.code_objects) PrintCodeObject(object);
+    for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);
     return std::move(out_);
   }
 
@@ -251,13 +253,22 @@ class Disassembler {
     out_ += "}\n";
   }
 
-  void PrintNativeObject(const NativeObject& object) {
-    absl::StrAppend(&out_, "native ", Quoted(object.triple), " ", Quoted(object.cpu), " ", Quoted(object.features), " ",
-                    object.abi_version, " ");
+  void PrintCodeObject(const CodeObject& object) {
+    absl::StrAppend(&out_, "target ", Quoted(object.target), " ", Quoted(object.triple), " ", Quoted(object.features),
+                    " ", object.abi_version, " ");
+    PrintBytes(object.bytes);
+  }
+
+  void PrintExtraSection(const ExtraSection& extra) {
+    absl::StrAppend(&out_, "section ", extra.id, " ", Quoted(extra.name), " ");
+    PrintBytes(extra.bytes);
+  }
+
+  void PrintBytes(const std::vector<uint8_t>& bytes) {
     if (options_.full) {
-      absl::StrAppend(&out_, HexBytes(object.object.data(), object.object.size()), "\n");
+      absl::StrAppend(&out_, HexBytes(bytes.data(), bytes.size()), "\n");
     } else {
-      absl::StrAppend(&out_, "...  ; ", object.object.size(), " bytes\n");
+      absl::StrAppend(&out_, "...  ; ", bytes.size(), " bytes\n");
     }
   }
 

@@ -1,12 +1,13 @@
 #include "serialization/encoder.h"
 
-#include <array>
-#include <cstring>
+#include <algorithm>
+#include <deque>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "serialization/checksum.h"
+#include "serialization/file_frame.h"
 #include "serialization/format.h"
 #include "serialization/isa/isa.h"
 
@@ -73,16 +74,23 @@ class Encoder {
     EncodeLines();
     EncodeMetadata();
     EncodeRecipes();
-    EncodeNativeObjects();
+    EncodeCodeObjects();
+    EncodeExtraSections();
     EncodeStrings();  // all are known now
+    Begin(Section::kSignature);
     return Assemble();
   }
 
  private:
-  ByteWriter& Begin(Section section) {
-    out_ = &sections_[static_cast<uint32_t>(section) - 1];
+  struct Piece {
+    uint16_t id;
+    ByteWriter contents;
+  };
+  ByteWriter& Begin(uint16_t id) {
+    out_ = &pieces_.emplace_back(id).contents;
     return *out_;
   }
+  ByteWriter& Begin(Section section) { return Begin(static_cast<uint16_t>(section)); }
 
   // Strings are numbered by their first use.
   void Str(const std::string& text) {
@@ -227,10 +235,10 @@ class Encoder {
     }
   }
 
-  // The elements go to the last section, each tensor on its own 64-byte boundary.
+  // The elements go to a section of their own, each tensor on its own 64-byte boundary.
   void EncodeConstants() {
+    ByteWriter& data = Begin(Section::kConstantData);
     ByteWriter& out = Begin(Section::kConstants);
-    ByteWriter& data = sections_[static_cast<uint32_t>(Section::kConstantData) - 1];
     out.Count(executable_.constants.size());
     for (const Literal& literal : executable_.constants) {
       out.U16(PackDataType(literal.dtype()));
@@ -319,52 +327,66 @@ class Encoder {
     }
   }
 
-  void EncodeNativeObjects() {
-    ByteWriter& out = Begin(Section::kNativeObjects);
-    out.Count(executable_.native_objects.size());
-    for (const NativeObject& object : executable_.native_objects) {
+  void EncodeCodeObjects() {
+    ByteWriter& out = Begin(Section::kTargets);
+    out.Count(executable_.code_objects.size());
+    for (const CodeObject& object : executable_.code_objects) {
+      Str(object.target);
       Str(object.triple);
-      Str(object.cpu);
       Str(object.features);
       out.U32(object.abi_version);
-      out.U64(object.object.size());
-      out.Bytes(object.object.data(), object.object.size());
+    }
+    for (const CodeObject& object : executable_.code_objects) {
+      Begin(Section::kCodeObject).Bytes(object.bytes.data(), object.bytes.size());
+    }
+  }
+
+  void EncodeExtraSections() {
+    for (const ExtraSection& extra : executable_.extra_sections) {
+      ByteWriter& out = Begin(extra.id);
+      out.U8(static_cast<uint8_t>(extra.name.size()));
+      out.Bytes(extra.name.data(), extra.name.size());
+      out.Bytes(extra.bytes.data(), extra.bytes.size());
     }
   }
 
   std::vector<uint8_t> Assemble() {
-    uint64_t end = format::kHeaderBytes + uint64_t{format::kNumSections} * format::kSectionEntryBytes;
+    std::erase_if(pieces_, [](const Piece& piece) {
+      const format::SectionSpec* spec = format::FindSection(piece.id);
+      return spec != nullptr && IsLeftOut(*spec, piece.contents.bytes());
+    });
+    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.id < b.id; });
+    uint64_t end = format::kHeaderBytes + pieces_.size() * format::kSectionEntryBytes;
     ByteWriter table;
-    std::array<uint64_t, format::kNumSections> offsets;
-    for (uint32_t i = 0; i < format::kNumSections; ++i) {
-      Section section = static_cast<Section>(i + 1);
-      offsets[i] = format::AlignUp(end, format::SectionAlignment(section));
-      end = offsets[i] + sections_[i].size();
-      table.U32(i + 1);
-      table.U32(Crc32c(sections_[i].bytes()));
-      table.U64(offsets[i]);
-      table.U64(sections_[i].size());
+    for (const Piece& piece : pieces_) {
+      const format::SectionSpec* spec = format::FindSection(piece.id);
+      uint64_t offset = format::AlignUp(end, format::SectionAlignment(piece.id));
+      table.U16(piece.id);
+      table.U16(spec != nullptr && spec->is_needed ? format::kNeededFlag : 0);
+      table.U32(Crc32c(piece.contents.bytes()));
+      table.U64(offset);
+      table.U64(piece.contents.size());
+      end = offset + piece.contents.size();
     }
     ByteWriter file;
     file.Bytes(format::kMagic.data(), format::kMagic.size());
     file.U16(format::kMajor);
-    file.U16(format::kMinor);
-    file.U32(static_cast<uint32_t>(executable_.native_objects.empty() ? format::FileClass::kPortable
-                                                                      : format::FileClass::kNative));
+    file.U16(executable_.format_minor);
+    file.U32(static_cast<uint32_t>(executable_.executable_class));
     file.U64(end);
-    file.U32(format::kNumSections);
+    file.Count(pieces_.size());
     file.U32(ExtendCrc32c(Crc32c(file.bytes()), table.bytes()));
     file.Bytes(table.bytes().data(), table.size());
-    for (uint32_t i = 0; i < format::kNumSections; ++i) {
-      file.PadTo(offsets[i]);
-      file.Bytes(sections_[i].bytes().data(), sections_[i].size());
-      sections_[i] = ByteWriter();  // constants are large: hold them twice only for a moment
+    for (Piece& piece : pieces_) {
+      file.PadTo(format::AlignUp(file.size(), format::SectionAlignment(piece.id)));
+      file.Bytes(piece.contents.bytes().data(), piece.contents.size());
+      piece.contents = ByteWriter();  // constants are large: hold them twice only for a moment
     }
     return file.Take();
   }
 
   const Executable& executable_;
-  std::array<ByteWriter, format::kNumSections> sections_;
+  std::deque<Piece> pieces_;  // whose addresses do not change
   ByteWriter* out_ = nullptr;
   absl::flat_hash_map<std::string, uint32_t> string_ids_;
   std::vector<std::string> strings_;

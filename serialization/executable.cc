@@ -111,6 +111,13 @@ const Entry* Executable::FindEntry(std::string_view name) const {
   return nullptr;
 }
 
+absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor) {
+  if (minor <= format::kMinor) return status;
+  return absl::UnimplementedError(absl::StrCat(status.message(), "; the file is of format ", format::kMajor, ".", minor,
+                                               ", newer than this program's ", format::kMajor, ".", format::kMinor,
+                                               ": use a newer program"));
+}
+
 std::string TypeToString(const Executable& executable, TypeId type) {
   TypePrinter printer(executable);
   printer.Print(type);

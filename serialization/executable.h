@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/dim.h"
 #include "base/literal.h"
 #include "base/strong_id.h"
+#include "serialization/format.h"
 #include "serialization/recipe.h"
 
 namespace rvm {
@@ -131,13 +133,14 @@ struct KernelDesc {
   bool operator==(const KernelDesc&) const = default;
 };
 
-// Machine code of all kernels for one target.
-struct NativeObject {
-  std::string triple;
-  std::string cpu;
-  std::string features;         // "+avx2,+fma": all must be there to load it
-  uint32_t abi_version = 0;     // RVM_KERNEL_ABI_VERSION
-  std::vector<uint8_t> object;  // relocatable ELF
+// A machine that kernels are compiled for, and the code of all kernels for it.
+struct CodeObject {
+  std::string target;          // "x86-64-v3", "znver3"
+  std::string triple;          // "x86_64-unknown-linux-gnu"
+  std::string features;        // "+avx2,+fma": all must be there to load it
+  uint32_t abi_version = 0;    // RVM_KERNEL_ABI_VERSION
+  std::vector<uint8_t> bytes;  // relocatable ELF
+  bool operator==(const CodeObject&) const = default;
 };
 
 // ---- functions -----------------------------------------------------------------
@@ -149,11 +152,11 @@ struct RegisterDesc {
 };
 
 struct SourceLine {
-  uint32_t pc = 0;    // unit index; covers up to the next entry
-  uint32_t file = 0;  // index in Executable::files
-  uint32_t line = 0;  // from 1; 0 unknown
-  uint32_t column = 0;
-  std::string what;  // of the instruction at `pc`, where it is a check: what it compares; else ""
+  uint32_t pc = 0;      // unit index; covers up to the next entry
+  uint32_t file = 0;    // index in Executable::files
+  uint32_t line = 0;    // from 1; 0 unknown
+  uint32_t column = 0;  // from 1; 0: `file` is the origin of a node that an importer made, not a text
+  std::string what;     // of the instruction at `pc`, where it is a check: what it compares; else ""
   bool operator==(const SourceLine&) const = default;
 };
 
@@ -178,21 +181,42 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
+// Says whether an executable may hold machine code.
+enum class ExecutableClass : uint8_t {
+  kPortable = 0,  // no machine code: one recipe for each kernel
+  kNative = 1,    // no recipes: machine code for one target or more
+};
+
+// A section of the file that this version does not know and may ignore. Kept, so that encoding gives the same file.
+struct ExtraSection {
+  uint16_t id = 0;
+  std::string name;
+  std::vector<uint8_t> bytes;
+  bool operator==(const ExtraSection&) const = default;
+};
+
 struct Executable {
+  ExecutableClass executable_class = ExecutableClass::kNative;
+  uint16_t format_minor = format::kMinor;  // of the version of the file format that it was written in
   std::vector<TypeDesc> types;
   std::vector<AdtDesc> adts;
   std::vector<CellLayout> layouts;
   std::vector<Literal> constants;
   std::vector<KernelDesc> kernels;
-  std::vector<KernelRecipe> recipes;  // of a portable executable: one for each kernel
-  std::vector<NativeObject> native_objects;
+  std::vector<KernelRecipe> recipes;     // kPortable: one for each kernel
+  std::vector<CodeObject> code_objects;  // kNative: one for each target
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
   std::vector<std::string> files;                             // names of the sources
   std::vector<std::pair<std::string, std::string>> metadata;  // free text; sorted by key
+  std::vector<ExtraSection> extra_sections;                   // by ascending id
 
+  bool is_native() const { return executable_class == ExecutableClass::kNative; }
   const Entry* FindEntry(std::string_view name) const;
 };
+
+// `status`, an error in an executable of format `minor`; says so if that is newer than this program.
+absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor);
 
 // Relay text of a type: "List[int32]", "Tensor[(?, 3), float32]".
 std::string TypeToString(const Executable& executable, TypeId type);

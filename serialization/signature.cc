@@ -54,17 +54,23 @@ void SetLittle(std::span<uint8_t> bytes, size_t at, size_t size, uint64_t value)
   for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
 
-constexpr size_t kEntry =
-    format::kHeaderBytes + (static_cast<size_t>(format::Section::kSignature) - 1) * format::kSectionEntryBytes;
-constexpr size_t kEntryChecksum = kEntry + 4, kEntryOffset = kEntry + 8, kEntrySize = kEntry + 16;
-constexpr size_t kTableEnd = format::kHeaderBytes + format::kNumSections * format::kSectionEntryBytes;
+// Offsets in the file of its section table's end and of the last entry's fields: the signature is the last section.
+struct SignatureEntry {
+  explicit SignatureEntry(std::span<const uint8_t> bytes)
+      : table_end(format::kHeaderBytes + Little(bytes, format::kSectionCountOffset, 4) * format::kSectionEntryBytes) {}
+  size_t table_end;
+  size_t begin = table_end - format::kSectionEntryBytes;
+  size_t checksum = begin + 4, offset = begin + 8, size = begin + 16;
+};
 
 // Of the file with zeros for the signature and for the two checksums that depend on it.
 std::array<uint8_t, crypto_generichash_BYTES_MAX> Hash(std::span<const uint8_t> bytes) {
-  std::vector<uint8_t> front(bytes.begin(), bytes.begin() + kTableEnd);
+  SignatureEntry entry(bytes);
+  std::vector<uint8_t> front(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(entry.table_end));
   SetLittle(front, format::kHeaderChecksumOffset, 4, 0);
-  SetLittle(front, kEntryChecksum, 4, 0);
-  std::span<const uint8_t> rest = bytes.subspan(kTableEnd, bytes.size() - kTableEnd - format::kSignatureBytes);
+  SetLittle(front, entry.checksum, 4, 0);
+  std::span<const uint8_t> rest =
+      bytes.subspan(entry.table_end, bytes.size() - entry.table_end - format::kSignatureBytes);
   std::array<uint8_t, crypto_generichash_BYTES_MAX> hash;
   crypto_generichash_state state;
   crypto_generichash_init(&state, reinterpret_cast<const uint8_t*>(kPurpose.data()), kPurpose.size(), hash.size());
@@ -90,25 +96,27 @@ absl::StatusOr<SecretKey> ParseSecretKey(std::string_view text) { return ParseKe
 
 void Sign(std::vector<uint8_t>& bytes, const SecretKey& key) {
   Start();
-  size_t offset = Little(bytes, kEntryOffset, 8);
+  SignatureEntry entry(bytes);
+  size_t offset = Little(bytes, entry.offset, 8);
   bytes.resize(offset + format::kSignatureBytes);
   SetLittle(bytes, format::kFileSizeOffset, 8, bytes.size());
-  SetLittle(bytes, kEntrySize, 8, format::kSignatureBytes);
+  SetLittle(bytes, entry.size, 8, format::kSignatureBytes);
   auto hash = Hash(bytes);
   // The public half of an Ed25519 key is the end of the secret one.
   uint8_t* section = bytes.data() + offset;
   std::memcpy(section, key.data() + key.size() - sizeof(PublicKey), sizeof(PublicKey));
   crypto_sign_detached(section + sizeof(PublicKey), nullptr, hash.data(), hash.size(), key.data());
-  SetLittle(bytes, kEntryChecksum, 4, Crc32c({section, format::kSignatureBytes}));
+  SetLittle(bytes, entry.checksum, 4, Crc32c({section, format::kSignatureBytes}));
   uint32_t header = Crc32c(std::span<const uint8_t>(bytes).first(format::kHeaderChecksumOffset));
-  std::span<const uint8_t> table(bytes.data() + format::kHeaderBytes, kTableEnd - format::kHeaderBytes);
+  std::span<const uint8_t> table(bytes.data() + format::kHeaderBytes, entry.table_end - format::kHeaderBytes);
   SetLittle(bytes, format::kHeaderChecksumOffset, 4, ExtendCrc32c(header, table));
 }
 
 absl::StatusOr<PublicKey> CheckSignature(std::span<const uint8_t> bytes, std::span<const PublicKey> trusted) {
   Start();
-  if (Little(bytes, kEntrySize, 8) == 0) return absl::FailedPreconditionError("the executable is not signed");
-  const uint8_t* section = bytes.data() + Little(bytes, kEntryOffset, 8);
+  SignatureEntry entry(bytes);
+  if (Little(bytes, entry.size, 8) == 0) return absl::FailedPreconditionError("the executable is not signed");
+  const uint8_t* section = bytes.data() + Little(bytes, entry.offset, 8);
   PublicKey key;
   std::memcpy(key.data(), section, key.size());
   auto hash = Hash(bytes);

@@ -1,7 +1,8 @@
 // Signatures of executables: who made a file, and that it is still what they made.
 //
 // A signature is Ed25519 (RFC 8032) over the BLAKE2b-512 hash (RFC 7693) of the whole file, as libsodium
-// computes both. It lies in the file's own last section; file_format.md says how.
+// computes both. The file's last section holds it; file_format.md has the
+// layout.
 #ifndef RVM_SERIALIZATION_SIGNATURE_H_
 #define RVM_SERIALIZATION_SIGNATURE_H_
 

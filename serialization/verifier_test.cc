@@ -388,10 +388,12 @@ constexpr CodeCase kTableCases[] = {
     {"kernel N0 \"k\" \"k\" (\"n\") { param int32 () value 1 0 0 workspace 0 }", "symbol 1 out of range"},
     {"kernel N0 \"k\" \"k\" (\"n\") { param int32 (2) value 0 0 0 value 0 0 1 workspace 0 }", "symbol 0 is two values"},
     {"kernel N0 \"k\" \"k\" () { workspace -8 }", "a workspace of -8 bytes"},
-    {"kernel N0 \"k\" \"k\" () { workspace 0 } kernel N1 \"l\" \"l\" () { workspace 0 } recipe N0 { }",
+    {"class portable kernel N0 \"k\" \"k\" () { workspace 0 } kernel N1 \"l\" \"l\" () { workspace 0 } recipe N0 { }",
      "1 recipes for 2 kernels"},
-    {"kernel N0 \"k\" \"k\" () { workspace 0 } recipe N0 { } native \"\" \"\" \"\" 1 x\"00\"",
-     "there is machine code as well"},
+    {"class portable kernel N0 \"k\" \"k\" () { workspace 0 }", "0 recipes for 1 kernels"},
+    {"class portable target \"\" \"\" \"\" 1 x\"00\"", "the executable is portable; machine code is not"},
+    {"class native kernel N0 \"k\" \"k\" () { workspace 0 } recipe N0 { }",
+     "the executable is native; recipes are portable"},
     {"constant K0 = bool (2) x\"0102\"", "a bool that is neither 0 nor 1"},
     {"entry \"e\" = F7 ()", "function 7 out of range"},
     {"entry \"e\" = F0 (\"x\") function F0 \"f\" params 0 result int32 { code fatal 0 }",
@@ -556,10 +558,11 @@ INSTANTIATE_TEST_SUITE_P(
                    "step 2: saw 0; there are 0"}));
 
 TEST_P(RecipeTest, Says) {
-  absl::Status status = VerifyText(absl::StrCat(
-      "kernel N0 \"k\" \"k\" (\"n\") { param float32 ($0, 4) param int64 (2) result float32 ($0) workspace 64 } "
-      "recipe N0 { workspace bool 0 64 ",
-      GetParam().nest, " }"));
+  absl::Status status =
+      VerifyText(absl::StrCat("class portable kernel N0 \"k\" \"k\" (\"n\") { param float32 ($0, 4) param int64 (2) "
+                              "result float32 ($0) workspace 64 } "
+                              "recipe N0 { workspace bool 0 64 ",
+                              GetParam().nest, " }"));
   std::string error = GetParam().error;
   EXPECT_EQ(status.ok(), error.empty()) << status;
   if (error.empty()) return;

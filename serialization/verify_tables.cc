@@ -41,7 +41,7 @@ class TableVerifier {
     }
     for (uint32_t i = 0; i < executable_.layouts.size(); ++i) RVM_RETURN_IF_ERROR(CheckLayout(i));
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
-    RVM_RETURN_IF_ERROR(CheckRecipes());
+    RVM_RETURN_IF_ERROR(CheckClass());
     for (uint32_t i = 0; i < executable_.constants.size(); ++i) RVM_RETURN_IF_ERROR(CheckConstant(i));
     RVM_RETURN_IF_ERROR(CheckEntries());
     for (size_t i = 1; i < executable_.metadata.size(); ++i) {
@@ -264,7 +264,7 @@ class TableVerifier {
       if (before != nullptr && !(*before < reuse)) return error(" is out of order");
       before = &reuse;
     }
-    if (kernel.reuses.empty() || executable_.recipes.empty()) return absl::OkStatus();
+    if (kernel.reuses.empty() || executable_.is_native()) return absl::OkStatus();
     return absl::InvalidArgumentError("results in place of parameters; a recipe fills its results first");
   }
 
@@ -292,11 +292,14 @@ class TableVerifier {
     return Error("kernels", index, kernel.name, std::string(status.message()));
   }
 
-  absl::Status CheckRecipes() {
+  absl::Status CheckClass() {
     size_t recipes = executable_.recipes.size(), kernels = executable_.kernels.size();
-    if (recipes == 0) return absl::OkStatus();
+    if (executable_.is_native()) {
+      return recipes == 0 ? absl::OkStatus() : Error("recipes", 0, "the executable is native; recipes are portable");
+    }
+    if (!executable_.code_objects.empty())
+      return Error("targets", 0, "the executable is portable; machine code is not");
     if (recipes != kernels) return Error("recipes", 0, absl::StrCat(recipes, " recipes for ", kernels, " kernels"));
-    if (!executable_.native_objects.empty()) return Error("recipes", 0, "there is machine code as well");
     for (size_t i = 0; i < recipes; ++i) {
       absl::Status status = VerifyRecipe(executable_.kernels[i], executable_.recipes[i]);
       if (!status.ok()) return Error("recipes", i, executable_.kernels[i].name, std::string(status.message()));

@@ -1,6 +1,7 @@
 """Executables without machine code run where machine code is refused; signatures say whose machine code may run."""
 
 import os
+import struct
 import tempfile
 import unittest
 
@@ -78,9 +79,13 @@ class Portable(relayvm.TestCase):
         relayvm.must(relayvm.COMPILER, "keygen", self.path("mine"))
         relayvm.must(relayvm.COMPILER, "sign", model, "--key", self.path("mine.key"))
         with open(model, "r+b") as file:
-            file.seek(-96 - 40, os.SEEK_END)  # within the weight, whose checksum is compared on request only
+            table = iter(lambda: struct.unpack("<HHIQQ", file.read(24)), None)
+            file.seek(32)
+            # The constant data, whose checksum is compared on request only.
+            offset = next(offset for section, _, _, offset, _ in table if section == 8)
+            file.seek(offset)
             byte = file.read(1)
-            file.seek(-1, os.SEEK_CUR)
+            file.seek(offset)
             file.write(bytes([byte[0] ^ 1]))
         changed, _ = self.run_model(model, "--key", self.path("mine.pub"))
         self.assertEqual(changed.returncode, 1)
@@ -97,6 +102,25 @@ class Portable(relayvm.TestCase):
         model = self.compile("native.rvm")
         wrong = relayvm.run(relayvm.COMPILER, "sign", model, "--key", self.path("mine.pub"))
         self.assertIn("expected `relayvm-secret-key ` and 128 hexadecimal digits", wrong.stderr)
+
+    def test_inspect_shows_class_targets_and_sections(self):
+        native = relayvm.must(relayvm.COMPILER, "inspect", self.compile("native.rvm", "--target", "x86-64-v2"))
+        self.assertIn(": native executable, format 6.", native)
+        self.assertRegex(native, r"target +x86-64-v2 \(x86_64-unknown-linux-gnu, kernel ABI 1\), \d+ bytes, needs \+sse2,")
+        self.assertRegex(native, r"sections +strings, types, .*, targets, code object, signature\n")
+        portable = relayvm.must(relayvm.COMPILER, "inspect", self.compile("portable.rvm", "--target", "portable"))
+        self.assertIn(": portable executable, format 6.", portable)
+        self.assertNotIn("  target ", portable)
+        self.assertRegex(portable, r"sections +strings, types, .*, recipes, signature\n")
+
+    def test_a_file_of_an_older_format_says_what_to_do(self):
+        model = self.compile("old.rvm")
+        with open(model, "r+b") as file:
+            file.seek(8)
+            file.write(b"\5\0\0\0")  # version 5.0
+        done, _ = self.run_model(model)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("saw format version 5.0, expected 6.x: the file is older; compile the program again", done.stderr)
 
     def test_no_assembly_of_portable_executables(self):
         done = relayvm.run(relayvm.COMPILER, "compile", self.source, "--params", self.path("w.npz"), "--target",

@@ -66,3 +66,8 @@ class Scale(relayvm.TestCase):
     def test_chain_is_checked(self):
         self.assert_linear(lambda n: instructions(relayvm.COMPILER, "check", self.write(big_programs.chain(n))),
                            1_000, 15_000)
+
+    def test_chain_is_inlined(self):
+        model = os.path.join(self.folder, "chain.rvm")
+        self.assert_linear(lambda n: instructions(relayvm.COMPILER, "compile", "-O2", self.write(big_programs.chain(n)),
+                                                  "-o", model), 500, 5_000)

@@ -6,6 +6,7 @@ import tempfile
 
 import numpy as np
 
+import big_programs
 import relayvm
 
 PROGRAM = """type List[A] { Cons(A, List[A]), Nil, }
@@ -117,6 +118,11 @@ class Tools(relayvm.TestCase):
         for text in [*texts, relayvm.must(relayvm.RUNTIME, "--help")]:
             for option in ("--args FILE", "--stack-limit BYTES", "--time-limit MS", "@FILE", "standard input"):
                 self.assertIn(option, text)
+
+    def test_memory_that_is_not_there(self):
+        source = self.path("big.relay", big_programs.lets(300_000))
+        error = self.error("/bin/sh", "-c", f"ulimit -v {600 << 10}; exec {relayvm.COMPILER} check {source}")
+        self.assertEqual(error, "relayvm: error: out of memory\n")
 
     # ---- files
 

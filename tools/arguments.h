@@ -1,4 +1,4 @@
-// The arguments of a call as people give them: on the command line, in files, on standard input.
+// Arguments of a call: from the command line, from files, from standard input.
 #ifndef RVM_TOOLS_ARGUMENTS_H_
 #define RVM_TOOLS_ARGUMENTS_H_
 
@@ -22,15 +22,15 @@ struct ArgumentTexts {
   std::string file;                 // of all the values, instead; "-": standard input; empty: none
 };
 
-// The part of --help on how values are written.
+// The section of --help about the syntax of values.
 std::string_view ValuesHelp();
 
-// The values that `texts` are for parameters of these types. REQUIRES: a text per type, unless they are in a file.
+// Parses `texts` as values of these types. REQUIRES: one text per type, unless they come from a file.
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::span<const TypeId> params,
                                                  const ArgumentTexts& texts);
 
-// Of a call of `entry`, with as many values as it has parameters. None if there is no such entry: Machine::Invoke
-// says so.
+// The arguments for a call of `entry`, one per parameter. Empty if there is no such entry; Machine::Invoke reports
+// that.
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry,
                                                  const ArgumentTexts& texts);
 

@@ -15,7 +15,7 @@ class JsonWriter {
   JsonWriter& EndObject() { return Close('}'); }
   JsonWriter& BeginArray() { return Open('['); }
   JsonWriter& EndArray() { return Close(']'); }
-  // The next value's name.
+  // Name of the next value.
   JsonWriter& Key(std::string_view name);
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t number);

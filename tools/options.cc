@@ -34,7 +34,7 @@ absl::Status UnknownOption(std::span<const OptionSpec> specs, std::string_view a
   return absl::InvalidArgumentError(message);
 }
 
-// Is `text` a number and nothing else?
+// Whether all of `text` is one number.
 template <typename Number>
 bool ReadWhole(std::string_view text, Number& value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

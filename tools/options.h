@@ -21,18 +21,18 @@ struct OptionSpec {
   bool attached = false;
 };
 
-// What was given. Options may stand anywhere; `--name=value` and `--name value` are the same.
+// The parsed command line. Options may appear anywhere; `--name=value` and `--name value` are equivalent.
 class Options {
  public:
   bool Has(std::string_view name) const { return values_.contains(name); }
-  // The last one given, or `otherwise`.
+  // The last value given, or `otherwise`.
   std::string Value(std::string_view name, std::string_view otherwise = "") const;
   std::vector<std::string> Values(std::string_view name) const;
-  // What is no option, in order.
+  // Positional arguments, in order.
   const std::vector<std::string>& positional() const { return positional_; }
 
-  // The value of an option that is a number; `otherwise` if it was not given. Errors name the option and what is
-  // expected.
+  // The value of a numeric option, or `otherwise` if it was not given. Errors name the option and the expected
+  // value.
   absl::StatusOr<int64_t> Integer(std::string_view name, int64_t least, int64_t otherwise) const;
   absl::StatusOr<double> PositiveNumber(std::string_view name, double otherwise) const;
   // "4096", "64M", "1.5G"
@@ -45,10 +45,10 @@ class Options {
 };
 
 // An argument that starts with `-` is an option unless it is `-` or a number; after `--` none is.
-// Unknown ones are errors with a suggestion.
+// Unknown options are errors with a suggestion.
 absl::StatusOr<Options> ParseOptions(std::span<const OptionSpec> specs, std::span<const std::string> args);
 
-// The options of both tables.
+// The union of both tables.
 std::vector<OptionSpec> JoinOptions(std::span<const OptionSpec> a, std::span<const OptionSpec> b);
 
 // Two columns: `  -o FILE   what it means`.

@@ -12,7 +12,7 @@ namespace {
 using vm::Profile;
 using vm::ProfilePhase;
 
-// What instructions are for, as far as the split of the time tells them apart.
+// Categories of instructions in the breakdown of time.
 enum class Purpose { kKernelCall, kMemory, kOther };
 
 Purpose PurposeOf(Opcode opcode) {
@@ -34,7 +34,7 @@ struct Part {
   double ns;
 };
 
-// All of the time, in disjoint parts.
+// Disjoint parts that add up to the total time.
 std::vector<Part> Split(const Profile& profile) {
   double kernels = 0, calls = 0, memory = 0, other = 0;
   for (const Profile::KernelRow& row : profile.kernels) kernels += row.ns;
@@ -59,7 +59,7 @@ double Total(const std::vector<Part>& parts) {
   return total;
 }
 
-// Per cent of the time of an unwatched run that is not in kernels.
+// Percentage of an unprofiled run that is spent outside of kernels.
 double ShareBesideKernels(const ProfileReport& report, const std::vector<Part>& parts) {
   return std::max(0.0, 100 * (1 - parts[0].ns / report.plain_ns));
 }

@@ -1,4 +1,4 @@
-// What a profile looks like: as tables, as JSON, and as a trace for chrome://tracing and Perfetto.
+// Formats of a profile: tables, JSON, and a trace for chrome://tracing and Perfetto.
 #ifndef RVM_TOOLS_PROFILE_REPORT_H_
 #define RVM_TOOLS_PROFILE_REPORT_H_
 

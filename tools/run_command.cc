@@ -46,7 +46,7 @@ std::string_view OptionOf(vm::Limit limit) {
   RVM_UNREACHABLE("no such limit");
 }
 
-// Of this process, all threads. On a busy machine it says more than the time on the clock.
+// CPU time of all threads of this process: on a busy machine more precise than wall-clock time.
 double ProcessorMilliseconds() {
   timespec time = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -111,7 +111,7 @@ absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std
   if (result.ok()) return result;
   std::optional<vm::Limit> limit = vm::ReachedLimit(result.status());
   if (!limit) return result;
-  // The first line says what happened; the backtrace follows.
+  // The first line is the error; the backtrace follows.
   std::string message(result.status().message());
   message.insert(std::min(message.find('\n'), message.size()),
                  absl::StrCat(" (", std::string(OptionOf(*limit)), " sets another)"));
@@ -133,7 +133,7 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
     least_of_processor = std::min(least_of_processor, ProcessorMilliseconds() - processor);
   }
   if (options.out.empty()) {
-    // In one piece: when memory is short, everything or nothing is written.
+    // One write: when memory is short, either everything or nothing is written.
     out << absl::StrCat(result.ToString(), "\n");
   } else {
     RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));

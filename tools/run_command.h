@@ -29,15 +29,15 @@ struct RunOptions {
   vm::MachineOptions machine;
 };
 
-// The options that every tool has that runs a program.
+// Options of every tool that runs a program.
 std::span<const OptionSpec> RunOptionSpecs();
-// From those options. The first positional argument is for the caller; the others are values.
+// Reads those options. The first positional argument is left to the caller; the others are values.
 absl::StatusOr<RunOptions> ReadRunOptions(const Options& options);
 
-// Of Machine::Invoke: the same, and where a limit was reached, which option changes it.
+// Adds to a status of Machine::Invoke the option that changes the limit that was reached, if any.
 absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std::span<const Value> args);
 
-// Of a result that is one tensor.
+// For results that are one tensor.
 absl::Status WriteNpy(const Value& value, const std::string& path);
 
 // Reads the arguments, invokes, prints or writes the result.

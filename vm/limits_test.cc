@@ -266,6 +266,7 @@ TEST(LimitsTest, AForkedChildLoadsAndRuns) {
   c.Op(Opcode::kAddImmI32, {0, 0, 1}).Return(0);
   b.Define(main, {}, c);
   b.Export(main);
+  b.executable().executable_class = ExecutableClass::kPortable;
   std::vector<uint8_t> bytes = Encode(b.executable());
   pid_t child = fork();
   ASSERT_GE(child, 0);

@@ -143,7 +143,7 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
                                       ShapeCoder& shapes) {
   const KernelDesc& desc = executable.kernels[index];
   KernelInfo info;
-  if (executable.recipes.empty()) {
+  if (executable.is_native()) {
     info.function = kernels[index];
   } else {
     RVM_ASSIGN_OR_RETURN(RecipePlan recipe, MakeRecipePlan(desc, executable.recipes[index]));

@@ -1,4 +1,6 @@
 // Program: an executable with its kernels.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/decoder.h"
@@ -8,21 +10,34 @@
 namespace rvm::vm {
 namespace {
 
-// The first object that this host runs; the reason against each if there is none.
-absl::StatusOr<const NativeObject*> ChooseNativeObject(const Executable& executable) {
+absl::Status CheckRunsHere(const CodeObject& object) {
+  if (object.abi_version == RVM_KERNEL_ABI_VERSION) return runtime::CheckHostSupports(object.triple, object.features);
+  return absl::FailedPreconditionError(
+      absl::StrCat("saw kernel ABI ", object.abi_version, "; expected ", RVM_KERNEL_ABI_VERSION));
+}
+
+// Of the targets that this host supports, the one that uses most features of the CPU; if there is none, the reason
+// against each.
+absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable) {
+  auto num_features = [](const CodeObject& object) {
+    return std::count(object.features.begin(), object.features.end(), '+');
+  };
+  const CodeObject* best = nullptr;
   std::string reasons;
-  for (const NativeObject& object : executable.native_objects) {
-    absl::Status fits = object.abi_version == RVM_KERNEL_ABI_VERSION
-                            ? runtime::CheckHostSupports(object.triple, object.features)
-                            : absl::FailedPreconditionError(absl::StrCat("kernel ABI ", object.abi_version,
-                                                                         "; expected ", RVM_KERNEL_ABI_VERSION));
-    if (fits.ok()) return &object;
-    absl::StrAppend(&reasons, "\n  for ", object.triple, " (", object.cpu, "): ", fits.message());
+  for (const CodeObject& object : executable.code_objects) {
+    absl::Status fits = CheckRunsHere(object);
+    if (!fits.ok()) {
+      absl::StrAppend(&reasons, "\n  target ", object.target, " (", object.triple, "): ", fits.message());
+    } else if (best == nullptr || num_features(object) > num_features(*best)) {
+      best = &object;
+    }
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the executable has no kernels that run here", reasons.empty() ? "" : ":", reasons,
-      "\ncompile it with `--target host` on this machine, with `--target x86-64` for all of that kind, or with "
-      "`--target portable` for any"));
+  if (best != nullptr) return best;
+  return absl::FailedPreconditionError(
+      absl::StrCat("this machine supports none of the executable's ", executable.code_objects.size(), " targets",
+                   reasons.empty() ? "" : ":", reasons,
+                   "\ncompile it with `--target host` on this machine, with `--target x86-64` for every x86-64 CPU, or "
+                   "with `--target portable` for any machine"));
 }
 
 }  // namespace
@@ -34,8 +49,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::LoadMapped(const MappedF
   RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner}));
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
   LoadOptions link = options;
-  bool has_native = !(*verified)->native_objects.empty();
-  if (has_native && !options.allow_native && !options.trusted_keys.empty()) {
+  if ((*verified)->is_native() && !options.allow_native && !options.trusted_keys.empty()) {
     RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, options.trusted_keys).status());
     link.allow_native = true;
   }
@@ -59,19 +73,19 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
   const Executable& exe = **executable;
   std::vector<RvmKernel> kernels;
   std::shared_ptr<const runtime::KernelLibrary> library;
-  if (!exe.kernels.empty() && exe.recipes.empty()) {
+  if (exe.is_native()) {
     if (!options.allow_native) {
       return absl::FailedPreconditionError(
           "the executable has machine code, which runs with all rights of this process: allow it if you trust its "
           "origin, give the key that signed it, or compile it with `--target portable`");
     }
-    RVM_ASSIGN_OR_RETURN(const NativeObject* object, ChooseNativeObject(exe));
-    RVM_ASSIGN_OR_RETURN(library, runtime::KernelLibrary::Load(object->object));
+    RVM_ASSIGN_OR_RETURN(const CodeObject* object, ChooseCodeObject(exe));
+    RVM_ASSIGN_OR_RETURN(library, runtime::KernelLibrary::Load(object->bytes));
     for (const KernelDesc& desc : exe.kernels) {
       RvmKernel kernel = library->Find(desc.symbol);
       if (kernel == nullptr) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("kernel `", desc.name, "` has no symbol `", desc.symbol, "` in the native object"));
+        return absl::InvalidArgumentError(absl::StrCat("kernel `", desc.name, "` has no symbol `", desc.symbol,
+                                                       "` in the code object for ", object->target));
       }
       kernels.push_back(kernel);
     }
@@ -82,7 +96,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
 absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
     std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
     std::shared_ptr<const runtime::KernelLibrary> library) {
-  size_t expected = (*executable)->recipes.empty() ? (*executable)->kernels.size() : 0;
+  size_t expected = (*executable)->is_native() ? (*executable)->kernels.size() : 0;
   if (kernels.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", kernels.size(), " kernels; expected ", expected));
   }

@@ -18,7 +18,7 @@
 namespace rvm::bytecode {
 
 struct EmittedProgram {
-  Executable executable;                    // native_objects and recipes are missing
+  Executable executable;                    // class, code objects and recipes are missing
   std::vector<schedule::Schedule> kernels;  // by KernelId; code generation is the driver's part
 };
 

@@ -82,6 +82,7 @@ void NoteShapes(const ir::Module& module, Executable& executable) {
 // Recipes for the kernels of `program`.
 absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
+  executable.executable_class = ExecutableClass::kPortable;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel kernel, lowering::MakePortableKernel(program.kernels[i]));
     executable.kernels[i].workspace = kernel.workspace;
@@ -95,7 +96,6 @@ absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
 absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::HostTarget& target,
                             const CompileOptions& options, CompiledProgram& result) {
   Executable& executable = program.executable;
-  if (program.kernels.empty()) return absl::OkStatus();
   RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable));
   std::vector<codegen::KernelRequest> requests;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
@@ -104,8 +104,8 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
   }
   RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
                        codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
-  executable.native_objects.push_back(
-      {target.triple, target.cpu, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
+  executable.code_objects.push_back(
+      {target.cpu, target.triple, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
   result.llvm_ir = std::move(object.llvm_ir);
   result.assembly = std::move(object.assembly);
   return absl::OkStatus();
@@ -117,7 +117,9 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const c
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
-  RVM_RETURN_IF_ERROR(target == nullptr ? MakeRecipes(program) : CompileKernels(program, *target, options, result));
+  // Without kernels there is no machine code either.
+  bool is_portable = target == nullptr || program.kernels.empty();
+  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, *target, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));

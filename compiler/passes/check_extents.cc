@@ -207,6 +207,13 @@ class Checker : public Rewriter {
 
   ir::Function* RewriteLiteral(const ir::Function& function, std::string_view before, std::string_view name) {
     std::vector<const Type*> unchecked = UncheckedParamTypes(arena_, function.params);
+    // The names that a literal binds are in scope in it alone: two literals of one type may bind the same ones.
+    auto outer_exact = exact_;
+    auto outer_shifted = shifted_;
+    for (const ir::TypeParam* param : function.type_params) {
+      exact_.erase(param->id);
+      shifted_.erase(param->id);
+    }
     for (size_t i = 0; i < function.params.size(); ++i) {
       ir::Var* param = function.params[i];
       ir::Var* passed = param;
@@ -230,10 +237,12 @@ class Checker : public Rewriter {
     next_ = {TypeOf(function).result, before, name};
     ir::Function* result = RewriteFunction(function);
     if (!checked.empty()) result->body = MakeLets(arena_, checked, result->body);
+    exact_ = std::move(outer_exact);
+    shifted_ = std::move(outer_shifted);
     return result;
   }
 
-  // Extent variables are unique, so one that is bound here is in scope wherever it occurs.
+  // How to compute the extents that `type` names, until the end of the function whose parameter it is.
   void NoteWitnesses(ir::Var* param, const std::vector<uint32_t>& path, const Type* type) {
     if (const auto* tuple = DynCast<ir::TupleType>(type)) {
       for (uint32_t i = 0; i < tuple->fields.size(); ++i) {
@@ -409,9 +418,9 @@ class Checker : public Rewriter {
   }
 
   diagnostics::Diagnostics& diagnostics_;
-  Place next_;                 // of the expression that is rewritten next
-  std::vector<Place> places_;  // of those around it
-  absl::flat_hash_map<int64_t, Witness> exact_, shifted_;
+  Place next_;                                                 // of the expression that is rewritten next
+  std::vector<Place> places_;                                  // of those around it
+  absl::flat_hash_map<int64_t, Witness> exact_, shifted_;      // by name, in scope
   absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;      // variables of patterns
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> warned_;  // by place
   size_t num_checks_ = 0;

@@ -33,21 +33,22 @@ bool IsSameOperand(const Expr* a, const Expr* b) {
          std::equal(x->fields.begin(), x->fields.end(), y->fields.begin(), y->fields.end(), IsSameOperand);
 }
 
-// The operator and the operands: equal for equal calls, and seldom for others.
-using Key = std::vector<const void*>;
-
-const void* KeyOf(const Literal& literal) {
-  if (literal.rank() != 0) return literal.data();
-  uintptr_t bits = 0;
-  std::memcpy(&bits, literal.data(), std::min(sizeof(bits), static_cast<size_t>(literal.bytes())));
-  return reinterpret_cast<const void*>(bits);
-}
+// The operator, the variables and the constants (a scalar's bits, a tensor's address): equal for equal calls. Without
+// the constants, the arms of one long match would all have the same key.
+using Key = std::vector<uint64_t>;
 
 Key KeyOf(const ir::Call& call) {
-  Key key = {ir::OpCallee(&call)};
+  auto address = [](const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); };
+  Key key = {address(ir::OpCallee(&call))};
   auto add = [&](const Expr* atom) {
-    const auto* use = DynCast<ir::VarExpr>(atom);
-    key.push_back(use != nullptr ? static_cast<const void*>(use->var) : KeyOf(Cast<ir::Constant>(atom)->literal));
+    if (const auto* use = DynCast<ir::VarExpr>(atom)) {
+      key.push_back(address(use->var));
+    } else if (const auto* constant = DynCast<ir::Constant>(atom)) {
+      const Literal& literal = constant->literal;
+      uint64_t bits = 0;
+      if (literal.rank() == 0) std::memcpy(&bits, literal.data(), static_cast<size_t>(literal.bytes()));
+      key.push_back(literal.rank() == 0 ? bits : address(literal.data()));
+    }
   };
   for (const Expr* arg : call.args) {
     const auto* tuple = DynCast<ir::Tuple>(arg);

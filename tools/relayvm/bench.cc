@@ -1,4 +1,4 @@
-// relayvm bench: how long do runs of a program take, and how many fit into a second?
+// relayvm bench: latency and throughput of a program.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -42,7 +42,7 @@ struct Plan {
 
 using Args = std::vector<Value>;
 
-// What one machine measured: nanoseconds, and which arguments they are of.
+// Measurements of one machine: nanoseconds, and the index of the arguments.
 struct Sample {
   double ns;
   size_t args;
@@ -73,7 +73,7 @@ absl::StatusOr<Plan> ReadPlan(const Options& options, const RunOptions& run) {
   return plan;
 }
 
-// Words as a shell reads them: blanks part them, quotes of either kind keep them together.
+// Splits at blanks, as a shell does; quotes of either kind keep words together.
 absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {
   std::vector<std::string> words;
   bool in_word = false;
@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<Args>> ReadArgsFile(const Executable& executable, con
 
 // ---- measuring
 
-// Instance `index` begins with another line than its neighbours, so that machines do not run in step.
+// Each instance starts at another line, so that machines do not run in lockstep.
 void RunInstance(vm::Machine& machine, const std::string& entry, const std::vector<Args>& lines, const Plan& plan,
                  size_t index, std::latch& start, Instance& instance) {
   size_t next = index;
@@ -186,19 +186,19 @@ absl::StatusOr<Measured> Measure(const ProgramToRun& loaded, const std::vector<A
 
 // ---- results
 
-// Of a set of runs, in nanoseconds.
+// Statistics of a set of runs, in nanoseconds.
 struct Latency {
   int64_t runs = 0;
   double least = 0, p50 = 0, p90 = 0, p99 = 0, most = 0, mean = 0;
 };
 
-// The least time that at least `share` of the runs take no longer than.
+// The smallest time that at least a fraction `share` of the runs do not exceed.
 double Percentile(const std::vector<double>& sorted, double share) {
   auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<size_t>(rank, 1) - 1];
 }
 
-// Of the runs with the arguments `args`; of all runs if there is none.
+// Statistics of the runs with the arguments `args`, or of all runs if it is not given.
 Latency LatencyOf(const Measured& measured, std::optional<size_t> args) {
   std::vector<double> sorted;
   double sum = 0;

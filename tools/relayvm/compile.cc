@@ -142,9 +142,9 @@ const Verb kCompileVerb = {
     .usage = "FILE.relay|FILE.json [-o FILE.rvm] [options]",
     .options = kOptions,
     .more = R"(
-The file holds everything: code, weights, and machine code of the kernels for one kind of CPU.
-`relayvm-run` runs it where neither compiler nor LLVM are. With `--target portable` it holds recipes instead of
-machine code: slower, but it runs on any machine, and is safe to load whoever made it.
+The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).
+`relayvm-run` runs it without compiler and LLVM. With `--target portable` it holds recipes instead of machine code:
+slower, but it runs on any machine, and is safe to load whoever made it.
 A .json file is a module as the predecessor's `save_json` writes it, a .params file what its `save_param_dict` writes.
 
 Examples:

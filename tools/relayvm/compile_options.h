@@ -1,4 +1,4 @@
-// The options of compilation, which `compile` and `run` share.
+// Options of compilation, shared by `compile` and `run`.
 #ifndef RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
 #define RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
 
@@ -17,11 +17,11 @@ inline constexpr OptionSpec kTargetOption = {
     "--target", "CPU",
     "host (the default), x86-64, x86-64-v2, -v3, -v4, a CPU's name as LLVM knows it, or portable: no machine code"};
 
-// From `--params`, `-O` and `--target`.
+// Reads `--params`, `-O` and `--target`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
 
-// Says on stderr which parameters of `@main` have become constants and which are left as arguments, or that no tensor
-// fits. Silent where there were no files, or they only held free variables.
+// Reports on stderr which parameters of `@main` became constants and which remain arguments, or that no tensor
+// matches one. Prints nothing if no files were given, or if they only bind free variables.
 void ShowWeights(const driver::BoundWeights& weights, std::span<const std::string> params_files);
 
 }  // namespace rvm::tools

@@ -1,4 +1,4 @@
-// relayvm eval: a program on the reference evaluator.
+// relayvm eval: runs a program in the reference evaluator.
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -22,10 +22,10 @@ constexpr OptionSpec kOptions[] = {
     {"--max-steps", "N", "stop after N steps (no limit)"},
 };
 
-// Texts are read by the types of the parameters, as `run` reads them.
+// Parses texts by the types of the parameters, as `run` does.
 absl::StatusOr<std::vector<Value>> ReadArgs(const ir::Module& module, const ir::Function& function,
                                             const ArgumentTexts& texts) {
-  // Too many or too few: the evaluator says so.
+  // The evaluator reports a wrong number of arguments.
   if (texts.file.empty() && texts.values.size() != function.params.size()) {
     return std::vector<Value>(texts.values.size());
   }

@@ -1,4 +1,4 @@
-// relayvm explain: what does a kind of diagnostic mean, and which program causes it?
+// relayvm explain: the meaning of a kind of diagnostic, with a program that causes it.
 #include <algorithm>
 #include <iostream>
 

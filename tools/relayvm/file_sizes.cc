@@ -21,7 +21,7 @@ struct Row {
   int64_t bytes;
 };
 
-// Biggest first; then the rest of `whole` bytes, if that is known, as what it is.
+// Largest first; then the remainder of `whole` bytes, if known, under its name.
 std::string Table(std::string_view title, std::vector<Row> rows, int64_t whole = 0, std::string_view rest = "") {
   if (rows.empty()) return "";
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
@@ -37,7 +37,7 @@ std::string Table(std::string_view title, std::vector<Row> rows, int64_t whole =
   return text;
 }
 
-// A copy of the structure at `offset` of `bytes`; false if it is not wholly there.
+// Copies the structure at `offset` of `bytes`; false if it exceeds them.
 template <typename T>
 bool ReadAt(std::span<const uint8_t> bytes, uint64_t offset, T& value) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
@@ -45,7 +45,7 @@ bool ReadAt(std::span<const uint8_t> bytes, uint64_t offset, T& value) {
   return true;
 }
 
-// Bytes of code by symbol, as the object's own tables say: nobody has checked them. What cannot be read is left out.
+// Bytes of code per symbol, from the object's own unverified tables. Entries that cannot be read are skipped.
 std::map<std::string, int64_t> FunctionSizes(std::span<const uint8_t> object) {
   std::map<std::string, int64_t> sizes;
   Elf64_Ehdr header;
@@ -76,8 +76,9 @@ std::string TensorText(DataType dtype, const Shape& shape) {
 
 std::string FileSizesText(std::span<const uint8_t> file, const Executable& executable) {
   std::vector<Row> sections, functions, constants;
-  for (const SectionSize& section : SectionSizes(file)) {
-    sections.push_back({std::string(section.name), static_cast<int64_t>(section.bytes)});
+  for (const SectionInfo& section : ListSections(file)) {
+    std::string name = section.is_known ? section.name : absl::StrCat(section.name, " (unknown, skipped)");
+    sections.push_back({std::move(name), static_cast<int64_t>(section.bytes)});
   }
   for (const FunctionDesc& function : executable.functions) {
     functions.push_back({absl::StrCat("@", function.name), static_cast<int64_t>(function.code.size() * 2)});
@@ -88,14 +89,14 @@ std::string FileSizesText(std::span<const uint8_t> file, const Executable& execu
   }
   std::string text = Table("sections", sections, static_cast<int64_t>(file.size()), "header, section table, padding");
   text += Table("code of functions", functions) + Table("constants", constants);
-  for (const NativeObject& object : executable.native_objects) {
-    std::map<std::string, int64_t> sizes = FunctionSizes(object.object);
+  for (const CodeObject& object : executable.code_objects) {
+    std::map<std::string, int64_t> sizes = FunctionSizes(object.bytes);
     std::map<std::string, int64_t> kernels;  // by symbol: several kernels may share one
     for (const KernelDesc& kernel : executable.kernels) kernels[kernel.symbol] = sizes[kernel.symbol];
     std::vector<Row> rows;
     for (const auto& [symbol, bytes] : kernels) rows.push_back({symbol, bytes});
-    text += Table(absl::StrCat("kernels for ", object.triple, " (", object.cpu, ")"), rows,
-                  static_cast<int64_t>(object.object.size()), "other code, constants and tables of the object");
+    text += Table(absl::StrCat("kernels for ", object.target, " (", object.triple, ")"), rows,
+                  static_cast<int64_t>(object.bytes.size()), "other code, constants and tables of the object");
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// What the bytes of an executable file are: `relayvm inspect --sizes`.
+// `relayvm inspect --sizes`: a breakdown of the bytes of an executable file.
 #ifndef RVM_TOOLS_RELAYVM_FILE_SIZES_H_
 #define RVM_TOOLS_RELAYVM_FILE_SIZES_H_
 
@@ -10,7 +10,7 @@
 
 namespace rvm::tools {
 
-// Tables of sections, functions, constants and kernels, the biggest first. `executable` is what the file has.
+// Tables of sections, functions, constants and kernels, largest first. `executable` is the decoded file.
 std::string FileSizesText(std::span<const uint8_t> file, const Executable& executable);
 
 }  // namespace rvm::tools

@@ -1,4 +1,4 @@
-// relayvm fmt: a program in its canonical form.
+// relayvm fmt: prints a program in canonical form.
 #include <iostream>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// relayvm inspect: what is in an executable file?
+// relayvm inspect: the contents of an executable file.
 #include <algorithm>
 #include <iostream>
 
@@ -41,19 +41,30 @@ std::string Signature(const Executable& executable, const Entry& entry) {
   return absl::StrCat(text, ") -> ", TypeToString(executable, function.result));
 }
 
-void PrintSummary(const Executable& executable, const std::string& path) {
+std::string SectionNames(std::span<const uint8_t> file) {
+  std::string text;
+  for (const SectionInfo& section : ListSections(file)) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", section.is_known ? "" : "unknown ", section.name);
+  }
+  return text;
+}
+
+void PrintSummary(std::span<const uint8_t> file, const Executable& executable, const std::string& path) {
   int64_t code = 0, constants = 0, native = 0;
   for (const FunctionDesc& function : executable.functions) code += static_cast<int64_t>(function.code.size()) * 2;
   for (const Literal& constant : executable.constants) constants += constant.bytes();
-  for (const NativeObject& object : executable.native_objects) native += static_cast<int64_t>(object.object.size());
-  std::cout << path << ": " << (executable.native_objects.empty() ? "portable" : "native") << " executable\n"
+  for (const CodeObject& object : executable.code_objects) native += static_cast<int64_t>(object.bytes.size());
+  std::cout << path << ": " << (executable.is_native() ? "native" : "portable") << " executable, format "
+            << format::kMajor << '.' << executable.format_minor << '\n'
             << "  bytecode   " << code << " bytes in " << executable.functions.size() << " functions\n"
             << "  constants  " << constants << " bytes in " << executable.constants.size() << " tensors\n"
             << "  kernels    " << native << " bytes in " << executable.kernels.size() << " kernels\n";
-  for (const NativeObject& object : executable.native_objects) {
-    std::cout << "  target     " << object.triple << ", " << object.cpu << ", kernel ABI " << object.abi_version
-              << '\n';
+  for (const CodeObject& object : executable.code_objects) {
+    std::cout << "  target     " << object.target << " (" << object.triple << ", kernel ABI " << object.abi_version
+              << "), " << object.bytes.size() << " bytes" << (object.features.empty() ? "" : ", needs ")
+              << object.features << '\n';
   }
+  std::cout << "  sections   " << SectionNames(file) << '\n';
   for (const auto& [key, value] : executable.metadata) {
     if (!key.starts_with("schedule.") && !key.starts_with("shape."))
       std::cout << "  " << key << std::string(11 - std::min<size_t>(key.size(), 10), ' ') << value << '\n';
@@ -131,7 +142,7 @@ absl::Status Run(std::span<const std::string> args) {
     std::cout << Disassemble(executable, disassemble);
     return absl::OkStatus();
   }
-  PrintSummary(executable, path);
+  PrintSummary(file.bytes, executable, path);
   if (options.Has("--kernels")) PrintKernels(executable);
   if (options.Has("--constants")) PrintConstants(executable);
   if (options.Has("--sizes")) std::cout << FileSizesText(file.bytes, executable);

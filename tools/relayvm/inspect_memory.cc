@@ -1,4 +1,4 @@
-// relayvm inspect --memory: what the entries of an executable will take.
+// relayvm inspect --memory: the memory that the entries of an executable need.
 #include "tools/relayvm/inspect_memory.h"
 
 #include <charconv>
@@ -16,7 +16,7 @@ namespace {
 
 using Extents = std::map<std::string, int64_t>;
 
-// "n=128,x.0=3": by the name of a dim in the program, or by parameter and axis.
+// "n=128,x.0=3": a dim by its name in the program, or by parameter and axis.
 absl::StatusOr<Extents> ParseExtents(const std::vector<std::string>& texts) {
   Extents extents;
   for (const std::string& text : texts) {
@@ -35,7 +35,7 @@ absl::StatusOr<Extents> ParseExtents(const std::vector<std::string>& texts) {
   return extents;
 }
 
-// The dims of a parameter as the program names them: "(n, 64)".
+// The dims of a parameter with the program's names: "(n, 64)".
 std::vector<std::string> DimNames(const Executable& executable, const std::string& key) {
   for (const auto& [name, value] : executable.metadata) {
     if (name == key) return absl::StrSplit(absl::StripSuffix(absl::StripPrefix(value, "("), ")"), ", ");

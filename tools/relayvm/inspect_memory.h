@@ -10,7 +10,7 @@
 
 namespace rvm::tools {
 
-// Prints what each entry takes. `dims`: extents the types leave open, "n=128,x.0=3".
+// Prints the memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3".
 absl::Status PrintMemory(const VerifiedExecutable& executable, const std::vector<std::string>& dims);
 
 }  // namespace rvm::tools

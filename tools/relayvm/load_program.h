@@ -1,4 +1,4 @@
-// The program that `run`, `profile` and `bench` run: an executable, or source compiled on the spot.
+// The program that `run`, `profile` and `bench` run: an executable, or source that is compiled first.
 #ifndef RVM_TOOLS_RELAYVM_LOAD_PROGRAM_H_
 #define RVM_TOOLS_RELAYVM_LOAD_PROGRAM_H_
 
@@ -18,8 +18,8 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// From the options of running and of compile_options.h, and the positional arguments: a path that ends in .relay or
-// .json or names an executable, then values.
+// Reads the options of running and of compile_options.h and the positional arguments: the path of a .relay, .json or
+// executable file, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 
 }  // namespace rvm::tools

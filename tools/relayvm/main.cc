@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "compiler/driver/version.h"
+#include "tools/last_resort.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
 
@@ -88,6 +89,7 @@ absl::Status Dispatch(std::vector<std::string> args) {
 }  // namespace rvm::tools
 
 int main(int argc, char** argv) {
+  rvm::tools::InstallLastResort("relayvm");
   absl::Status status = rvm::tools::Dispatch(std::vector<std::string>(argv + 1, argv + argc));
   std::cout.flush();
   if (status.ok() && !std::cout) status = absl::UnavailableError("cannot write to standard output");

@@ -1,4 +1,4 @@
-// relayvm profile: where the time and the memory of a program go.
+// relayvm profile: time and memory of a program by function, kernel and instruction.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -28,7 +28,7 @@ constexpr OptionSpec kOptions[] = {
 struct Watched {
   double plain_ns = std::numeric_limits<double>::infinity();  // of the fastest run that nobody watched
   double watched_ns = std::numeric_limits<double>::infinity();
-  // Of the fastest run that was watched: the least was stolen from it by other processes.
+  // Of the fastest profiled run, which was disturbed least by other processes.
   vm::Profile profile;
   std::vector<vm::TraceEvent> trace;
   int64_t dropped_trace_events = 0;
@@ -38,12 +38,12 @@ double Nanoseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::nano>(time).count();
 }
 
-// Runs both machines in turn, so that both see the same state of the computer.
+// Alternates between both machines, so that both see the same load.
 absl::StatusOr<Watched> RunInTurn(vm::Machine& plain, vm::Machine& machine, vm::Profiler& profiler,
                                   const RunOptions& run) {
   RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArguments(plain.program().executable(), run.entry, run.args));
   Watched watched;
-  // The first runs warm up.
+  // The first runs are warm-up.
   RVM_RETURN_IF_ERROR(Invoke(plain, run.entry, args).status());
   RVM_ASSIGN_OR_RETURN(Value result, Invoke(machine, run.entry, args));
   if (!run.out.empty()) RVM_RETURN_IF_ERROR(WriteNpy(result, run.out));

@@ -1,4 +1,4 @@
-// relayvm run: an executable, or a program compiled on the spot.
+// relayvm run: runs an executable, or compiles a program and runs it.
 #include <iostream>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// relayvm keygen, sign, verify: who made an executable, and is it sound?
+// relayvm keygen, sign, verify: signatures of executables, and verification.
 #include <sys/stat.h>
 
 #include <iostream>
@@ -66,7 +66,7 @@ constexpr OptionSpec kVerifyOptions[] = {
 // Whether it has machine code.
 absl::StatusOr<bool> CheckFile(const MappedFile& file, const std::vector<PublicKey>& keys) {
   RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner, .check_constants = true}));
-  bool native = !executable.native_objects.empty();
+  bool native = executable.is_native();
   RVM_RETURN_IF_ERROR(Verify(std::move(executable)).status());
   if (!keys.empty()) RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, keys).status());
   return native;

@@ -9,7 +9,7 @@
 namespace rvm::tools {
 namespace {
 
-// Never text of a message that is shown.
+// Not the text of any diagnostic.
 constexpr char kShown[] = "\x01 already shown";
 
 }  // namespace
@@ -19,7 +19,7 @@ bool IsAlreadyShown(const absl::Status& status) { return status.message() == kSh
 
 absl::StatusOr<SourceFile> SourceFile::Read(const std::string& path) {
   RVM_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  // Spans count bytes in 32 bits.
+  // Spans are 32-bit byte offsets.
   if (text.size() >= (uint64_t{1} << 31))
     return absl::InvalidArgumentError(absl::StrCat("`", path, "` has more than 2 GiB"));
   SourceFile file;

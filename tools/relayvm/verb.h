@@ -24,7 +24,7 @@ struct Verb {
   std::string_view more;  // help behind the options: what to know, examples
   // Prints results to stdout. A status that is not OK is shown as `relayvm: error: ...`.
   absl::Status (*run)(std::span<const std::string> args);
-  // It has the options of RunOptionSpecs as well.
+  // Takes the options of RunOptionSpecs as well.
   bool run_options = false;
 };
 
@@ -41,11 +41,11 @@ extern const Verb kVerifyVerb;
 extern const Verb kSignVerb;
 extern const Verb kKeyGenVerb;
 
-// The program's errors were shown already; nothing is left to say. Any other message is shown.
+// A status for errors that have been printed already. Any other status is printed by main.
 absl::Status AlreadyShown();
 bool IsAlreadyShown(const absl::Status& status);
 
-// A source file with its diagnostics.
+// A source file and its diagnostics.
 class SourceFile {
  public:
   static absl::StatusOr<SourceFile> Read(const std::string& path);
@@ -53,7 +53,7 @@ class SourceFile {
   uint32_t id() const { return id_; }
   const std::string& path() const { return path_; }
   std::string_view text() const { return sources_->text(id_); }
-  // Shows errors and warnings on stderr. AlreadyShown if `status` or they are errors.
+  // Prints errors and warnings to stderr. AlreadyShown if `status` or one of them is an error.
   absl::Status Report(const absl::Status& status);
 
  private:
@@ -64,7 +64,7 @@ class SourceFile {
   std::unique_ptr<diagnostics::Diagnostics> diagnostics_;
 };
 
-// The one positional argument that most verbs take; an error says what it should be.
+// The single positional argument of most verbs; the error states what was expected.
 absl::StatusOr<std::string> OneFile(const Options& options, std::string_view what);
 
 }  // namespace rvm::tools

@@ -1,14 +1,11 @@
-// relayvm-run: runs compiled executables, and can do nothing else: no compiler, no LLVM.
-#include <unistd.h>
-
-#include <cstring>
+// relayvm-run: runs compiled executables. Contains neither compiler nor LLVM.
 #include <iostream>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "tools/arguments.h"
+#include "tools/last_resort.h"
 #include "tools/options.h"
 #include "tools/run_command.h"
 #include "vm/machine.h"
@@ -20,6 +17,9 @@ constexpr std::string_view kUsage = R"(relayvm-run: run a compiled Relay program
   relayvm-run MODEL.rvm [options] VALUE...
 
 Prints the value of the program's entry on these arguments.
+
+A native executable holds machine code for one target or more, of which the best that this CPU supports runs; a
+portable one holds none and runs on any machine. `relayvm inspect MODEL.rvm` shows class, targets and sections.
 
 )";
 
@@ -45,18 +45,10 @@ absl::Status Run(const std::vector<std::string>& args) {
   return rvm::tools::RunProgram(std::move(program), run, std::cout);
 }
 
-// Where the tables of an executable, arguments or a message find no memory: what they hold so far cannot be
-// told apart from garbage, so this ends the process without looking at anything.
-void StopOutOfMemory() {
-  constexpr char kMessage[] = "relayvm-run: error: out of memory\n";
-  if (write(STDERR_FILENO, kMessage, std::strlen(kMessage)) < 0) _exit(2);
-  _exit(1);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::set_new_handler(StopOutOfMemory);
+  rvm::tools::InstallLastResort("relayvm-run");
   std::vector<std::string> args(argv + 1, argv + argc);
   for (const std::string& arg : args) {
     if (arg == "--") break;

@@ -1,0 +1,211 @@
+// Drops operator calls that give back an operand, and joins transposes.
+//
+// Takes a specialised module. A call is replaced by its operand where it has the operand's type and provably its
+// elements, bit by bit: a reshape, broadcast or cast to the type that is there, a copy, a transpose that keeps the
+// order of the axes, arithmetic with a neutral element, a cast back from a wider dtype. A transpose of a transpose
+// is one transpose. Imported models and inlined functions of any rank are full of these.
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "base/data_type.h"
+#include "base/literal.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/pass.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::Cast;
+using ir::DynCast;
+using ir::Expr;
+
+// `x op right` is x, and if the operator commutes so is `right op x`.
+struct NeutralElement {
+  std::string_view op;
+  double element;
+  bool commutes;
+  bool holds_for_floats;  // -0 + 0 is 0
+};
+constexpr NeutralElement kNeutralElements[] = {
+    {"add", 0, true, false},        {"subtract", 0, false, true},      {"multiply", 1, true, true},
+    {"divide", 1, false, true},     {"floor_divide", 1, false, false}, {"logical_and", 1, true, false},
+    {"logical_or", 0, true, false},
+};
+
+// Larger constants are not searched.
+constexpr int64_t kMaxElements = 4096;
+
+bool IsFull(const Expr* expr, double element) {
+  const auto* constant = DynCast<ir::Constant>(expr);
+  if (constant == nullptr || constant->literal.num_elements() > kMaxElements) return false;
+  for (int64_t i = 0; i < constant->literal.num_elements(); ++i) {
+    double value = constant->literal.DoubleAt(i);
+    if (value != element || std::signbit(value)) return false;
+  }
+  return true;
+}
+
+// Every value of `narrow` is one of `wide`.
+bool IsWider(DataType wide, DataType narrow) {
+  if (wide.bits <= narrow.bits) return false;
+  return wide.is_float() ? narrow.is_float() : wide.code == narrow.code;
+}
+
+// The permutation of a transpose: axis `i` of the result is axis `Axes(call)[i]` of the operand.
+std::vector<int64_t> Axes(const ir::Call& call) {
+  const auto rank = static_cast<int64_t>(DynCast<ir::TensorType>(call.type)->shape.dims.size());
+  std::vector<int64_t> axes;
+  if (call.attrs.IsNone("axes")) {
+    for (int64_t i = rank - 1; i >= 0; --i) axes.push_back(i);
+  } else {
+    for (int64_t axis : call.attrs.GetInts("axes")) axes.push_back(axis < 0 ? axis + rank : axis);
+  }
+  return axes;
+}
+
+bool IsIdentity(const std::vector<int64_t>& axes) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+class OpSimplifier : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ protected:
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    Expr* value = Rewrite(let.value);
+    if (ir::TypesEqual(value->type, let.var->type)) {
+      if (const auto* use = DynCast<ir::VarExpr>(value)) {
+        renamed_[let.var] = use->var;
+        return;
+      }
+      if (OperatorCall(value) != nullptr) calls_[let.var] = OperatorCall(value);
+    }
+    chain.push_back({let.var, value, let.span});
+  }
+
+  Expr* RewriteNode(Expr* expr) override {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) {
+      auto found = renamed_.find(use->var);
+      return found == renamed_.end() ? RewriteChildren(expr) : NewUse(arena_, found->second, expr->span);
+    }
+    Expr* result = RewriteChildren(expr);
+    const ir::Call* call = OperatorCall(result);
+    return call == nullptr ? result : Simplify(result, *call);
+  }
+
+ private:
+  // The call of an operator that gives one tensor.
+  static const ir::Call* OperatorCall(const Expr* expr) {
+    const auto* call = DynCast<ir::Call>(expr);
+    const auto* type = call == nullptr ? nullptr : DynCast<ir::TensorType>(call->type);
+    bool is_tensor = type != nullptr && type->shape.is_dims() && call->callee->expr_kind == ir::ExprKind::kOp;
+    return is_tensor ? call : nullptr;
+  }
+  static const ops::OpDef& OperatorOf(const ir::Call& call) { return *Cast<ir::OpExpr>(call.callee)->op; }
+
+  // The call that gives `expr`, if it is one of `op` and its operand can stand elsewhere.
+  const ir::Call* CallOf(const Expr* expr, std::string_view op) const {
+    const auto* use = DynCast<ir::VarExpr>(expr);
+    auto found = use == nullptr ? calls_.end() : calls_.find(use->var);
+    const ir::Call* call = use == nullptr ? OperatorCall(expr) : found == calls_.end() ? nullptr : found->second;
+    bool is_found = call != nullptr && OperatorOf(*call).name == op &&
+                    (use == nullptr || call->args[0]->expr_kind == ir::ExprKind::kVar);
+    return is_found ? call : nullptr;
+  }
+
+  // A node has one parent: a variable is written again.
+  Expr* OperandOf(const ir::Call& call) {
+    const auto* use = DynCast<ir::VarExpr>(call.args[0]);
+    return use == nullptr ? call.args[0] : NewUse(arena_, use->var, use->span);
+  }
+
+  Expr* Simplify(Expr* expr, const ir::Call& call) {
+    const ops::OpDef& op = OperatorOf(call);
+    if (op.name == "transpose") return SimplifyTranspose(expr, call);
+    if (op.name == "cast") {
+      const ir::Call* inner = CallOf(call.args[0], "cast");
+      if (inner != nullptr && ir::TypesEqual(call.type, inner->args[0]->type) && IsWider(Dtype(*inner), Dtype(call))) {
+        return OperandOf(*inner);
+      }
+    }
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      if (GivesBack(op, call, i)) return call.args[i];
+    }
+    return expr;
+  }
+
+  static DataType Dtype(const ir::Call& call) { return DynCast<ir::TensorType>(call.type)->dtype.dtype; }
+
+  // Whether the call gives its argument `i`.
+  static bool GivesBack(const ops::OpDef& op, const ir::Call& call, size_t i) {
+    if (!ir::TypesEqual(call.args[i]->type, call.type)) return false;
+    if (op.name == "copy" || op.name == "cast") return true;
+    // Two extents that are unknown may differ.
+    if (op.is_reshape || op.name == "broadcast_to") return i == 0 && !ContainsAny(call.type);
+    for (const NeutralElement& neutral : kNeutralElements) {
+      if (op.name != neutral.op || (Dtype(call).is_float() && !neutral.holds_for_floats)) continue;
+      return (i == 0 || neutral.commutes) && IsFull(call.args[1 - i], neutral.element);
+    }
+    return false;
+  }
+
+  static bool ContainsAny(const ir::Type* type) {
+    for (const Dim& dim : DynCast<ir::TensorType>(type)->shape.dims) {
+      if (rvm::ContainsAny(dim)) return true;
+    }
+    return false;
+  }
+
+  Expr* SimplifyTranspose(Expr* expr, const ir::Call& call) {
+    std::vector<int64_t> axes = Axes(call);
+    Expr* operand = call.args[0];
+    const ir::Call* inner = CallOf(operand, "transpose");
+    if (inner != nullptr) {
+      std::vector<int64_t> first = Axes(*inner);
+      for (int64_t& axis : axes) axis = first[axis];
+      operand = OperandOf(*inner);
+    }
+    if (IsIdentity(axes) && ir::TypesEqual(operand->type, call.type)) return operand;
+    if (inner == nullptr) return expr;
+    ir::AttrValue::List list;
+    for (int64_t axis : axes) list.push_back(axis);
+    ir::Attrs attrs;
+    attrs.Set("axes", std::move(list));
+    auto* callee = arena_.New<ir::OpExpr>(*Cast<ir::OpExpr>(inner->callee));
+    const auto* signature = DynCast<ir::FuncType>(callee->type);
+    callee->type = arena_.New<ir::FuncType>(signature->type_params, signature->params, call.type);
+    return Typed(arena_.New<ir::Call>(callee, std::vector<Expr*>{operand}, std::move(attrs), call.span), expr);
+  }
+
+  absl::flat_hash_map<const ir::Var*, const ir::Call*> calls_;  // what variables are bound to
+  absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
+};
+
+absl::StatusOr<ir::Module> SimplifyOps(const ir::Module& module, PassContext&) {
+  std::vector<ir::GlobalFunction> functions = module.functions;
+  for (ir::GlobalFunction& global : functions) {
+    auto* function = module.arena->New<ir::Function>(*global.function);
+    function->body = OpSimplifier(*module.arena).Rewrite(function->body);
+    global.function = function;
+  }
+  return WithFunctions(module, std::move(functions));
+}
+
+}  // namespace
+
+const Pass kSimplifyOps = {.name = "simplify_ops",
+                           .summary = "operator calls that give back an operand dropped, transposes joined",
+                           .run = SimplifyOps};
+
+}  // namespace rvm::passes
