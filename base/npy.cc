@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/element.h"
 #include "base/status_macros.h"
 
@@ -16,7 +17,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxRank = 32;
 constexpr size_t kHeaderAlignment = 64;
 
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 absl::Status Malformed(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed .npy: ", Abseil(what)));
 }

@@ -152,11 +152,11 @@ struct RegisterDesc {
 };
 
 struct SourceLine {
-  uint32_t pc = 0;    // unit index; covers up to the next entry
-  uint32_t file = 0;  // index in Executable::files
-  uint32_t line = 0;  // from 1; 0 unknown
-  uint32_t column = 0;
-  std::string what;  // of the instruction at `pc`, where it is a check: what it compares; else ""
+  uint32_t pc = 0;      // unit index; covers up to the next entry
+  uint32_t file = 0;    // index in Executable::files
+  uint32_t line = 0;    // from 1; 0 unknown
+  uint32_t column = 0;  // from 1; 0: `file` is the origin of a node that an importer made, not a text
+  std::string what;     // of the instruction at `pc`, where it is a check: what it compares; else ""
   bool operator==(const SourceLine&) const = default;
 };
 

@@ -18,7 +18,7 @@
 
 namespace rvm::vm {
 
-// Slots under each frame's registers: see frame.h.
+// Slots under each frame's registers: see vm/interpreter/register_stack.h.
 inline constexpr uint32_t kLinkSlots = 3;
 
 struct FunctionInfo {

@@ -50,7 +50,7 @@ bool TakesImmediate(Opcode opcode) {
 }  // namespace
 
 bool FunctionEmitter::IsSelfCall(const ir::Call& call) const {
-  if (const auto* global = ir::DynCast<ir::GlobalExpr>(call.callee)) {
+  if (const auto* global = ir::GlobalCallee(&call)) {
     return pending_.global != nullptr && global->name == pending_.global->name;
   }
   const auto* var = ir::DynCast<ir::VarExpr>(call.callee);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
@@ -12,8 +13,8 @@ namespace rvm::bytecode {
 namespace {
 
 absl::Status TooManyRegisters(std::string_view function) {
-  return absl::ResourceExhaustedError(absl::StrCat("function `", absl::string_view(function.data(), function.size()),
-                                                   "` needs more than ", RegisterAllocator::kMaxRegisters,
+  return absl::ResourceExhaustedError(absl::StrCat("function `", Abseil(function), "` needs more than ",
+                                                   RegisterAllocator::kMaxRegisters,
                                                    " registers; split it into several functions"));
 }
 
@@ -132,7 +133,7 @@ absl::Status FunctionEmitter::EmitLet(const ir::Let& let, const ir::Expr** next)
     return absl::OkStatus();
   }
   if (const auto* call = ir::DynCast<ir::Call>(let.value);
-      call != nullptr && IsPrimitive(call->callee) && ir::DynCast<ir::TupleType>(call->type) != nullptr) {
+      call != nullptr && ir::IsPrimitive(call->callee) && ir::DynCast<ir::TupleType>(call->type) != nullptr) {
     return EmitKernelWithProjections(let, next);
   }
   if (IsCallForFields(let.value)) return EmitCallWithProjections(let, next);
@@ -146,7 +147,6 @@ bool FunctionEmitter::CanFuseCompare(const ir::Let& let, const ir::If& branch) c
   const auto* call = ir::DynCast<ir::Call>(let.value);
   if (condition == nullptr || condition->var != let.var || call == nullptr || liveness_.num_uses(let.var) != 1)
     return false;
-  if (ir::DynCast<ir::OpExpr>(call->callee) == nullptr) return false;
   std::optional<ScalarInstruction> selected = SelectScalar(*call);
   return selected && BranchIfNot(selected->opcode, selected->negate).has_value();
 }

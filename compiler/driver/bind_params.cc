@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "compiler/driver/params.h"
@@ -57,9 +58,10 @@ class Binder {
     }
     if (found.empty()) found = similar->second;
     if (found.size() > 1) {
-      diagnostics_.Error(var->span, DiagnosticKind::kAmbiguousWeight,
-                         absl::StrCat("`%", var->name, "` may be `", Text(found[0].name), "` of ", found[0].file->path,
-                                      " or `", Text(found[1].name), "` of ", found[1].file->path));
+      diagnostics_.Error(
+          var->span, DiagnosticKind::kAmbiguousWeight,
+          absl::StrCat("`%", var->name, "` may be `", Abseil(found[0].name), "` of ", found[0].file->path, " or `",
+                       Abseil(found[1].name), "` of ", found[1].file->path));
       return nullptr;
     }
     const Candidate& candidate = found[0];
@@ -84,9 +86,8 @@ class Binder {
   }
 
  private:
-  static absl::string_view Text(std::string_view text) { return {text.data(), text.size()}; }
   static std::string Where(const Candidate& candidate) {
-    return absl::StrCat("tensor `", Text(candidate.name), "` of ", candidate.file->path);
+    return absl::StrCat("tensor `", Abseil(candidate.name), "` of ", candidate.file->path);
   }
 
   void Add(Candidate candidate) {
@@ -104,7 +105,7 @@ class Binder {
                       files_.size() == 1 ? "" : absl::StrCat(" and ", files_.size() - 1, " more"),
                       files_.size() == 1 ? " has" : " have", " no tensor of that name");
       std::string_view nearest = NearestName(var->name, names_);
-      if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Text(nearest), "`?");
+      if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Abseil(nearest), "`?");
     }
     diagnostics_.Error(var->span, DiagnosticKind::kMissingWeight, std::move(message));
   }

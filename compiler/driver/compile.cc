@@ -135,10 +135,10 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const c
 
 }  // namespace
 
-absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const std::vector<std::string>& params_files, BoundWeights* weights) {
-  ir::Module module;
-  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+namespace {
+
+absl::StatusOr<ir::Module> BindAndType(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                       const std::vector<std::string>& params_files, BoundWeights* weights) {
   if (!params_files.empty()) {
     std::vector<ParamFile> files;
     for (const std::string& path : params_files) {
@@ -151,25 +151,41 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
   return module;
 }
 
+}  // namespace
+
+absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const std::vector<std::string>& params_files, BoundWeights* weights) {
+  ir::Module module;
+  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  return BindAndType(std::move(module), diagnostics, params_files, weights);
+}
+
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  std::vector<std::string> entries = DefaultEntries(module);
-  passes::PassContext context{entries, 0, diagnostics};
-  RVM_ASSIGN_OR_RETURN(ir::Module instances, passes::kSpecialize.run(module, context));
-  return passes::kCheckExtents.run(instances, context).status();
+  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "check_extents"})
+      .status();
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options) {
+  ir::Module module;
+  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  return CompileModule(std::move(module), diagnostics, options);
+}
+
+absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options) {
   BoundWeights weights;
-  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &weights));
+  RVM_ASSIGN_OR_RETURN(module, BindAndType(std::move(module), diagnostics, options.params_files, &weights));
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
-  RVM_ASSIGN_OR_RETURN(
-      module, passes::RunPasses(module, entries, diagnostics,
-                                {options.opt_level, options.extra_passes, options.verify_passes, options.observer}));
+  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
+                                                 {.opt_level = options.opt_level,
+                                                  .extra_passes = options.extra_passes,
+                                                  .verify = options.verify_passes,
+                                                  .observer = options.observer}));
   // What instances made of the types of polymorphic functions.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());

@@ -1,4 +1,4 @@
-// From Relay text to an executable: the stages in their order.
+// From a Relay program to an executable: the stages in their order.
 #ifndef RVM_COMPILER_DRIVER_COMPILE_H_
 #define RVM_COMPILER_DRIVER_COMPILE_H_
 
@@ -38,6 +38,11 @@ struct CompiledProgram {
 // The same input gives the same executable.
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options);
+
+// The same for a module that no text was parsed into: what a ProgramBuilder gave, not yet typed. Spans of its nodes are
+// of the diagnostics' source map, or invalid.
+absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options);
 
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,

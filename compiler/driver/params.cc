@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/element.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -64,8 +65,7 @@ std::optional<DataType> SafetensorsDType(std::string_view text) {
 absl::Status AddSafetensor(const std::string& name, const JsonValue& entry, std::span<const uint8_t> data,
                            ParamFile& file) {
   auto malformed = [&](std::string_view what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor `", name, "`: ", absl::string_view(what.data(), what.size())));
+    return absl::InvalidArgumentError(absl::StrCat("tensor `", name, "`: ", Abseil(what)));
   };
   const JsonValue* dtype_text = entry.Find("dtype");
   const JsonValue* extents = entry.Find("shape");

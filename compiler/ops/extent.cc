@@ -64,8 +64,8 @@ constexpr OpDef kOps[] = {
 };
 
 bool Calls(const ir::Call& call, std::string_view name) {
-  const auto* callee = ir::DynCast<ir::OpExpr>(call.callee);
-  return callee != nullptr && callee->op->name == name;
+  const OpDef* op = ir::OpCallee(&call);
+  return op != nullptr && op->name == name;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/attrs.h"
 #include "compiler/ir/type.h"
+#include "compiler/ops/scalar_instruction.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::ops {
@@ -145,6 +146,8 @@ struct OpDef {
   TypeRelation type_relation = nullptr;
   FusionClass fusion = FusionClass::kOpaque;
   Compute compute = nullptr;
+  // On scalars, where there are instructions for it.
+  const ScalarInstructions* scalar = nullptr;
   // The result has the input's elements in the same order under another shape (reshape, squeeze, ...). Compiled to a
   // view, without a kernel.
   bool is_reshape = false;

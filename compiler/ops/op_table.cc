@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/op_def.h"
@@ -70,8 +71,6 @@ std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   }
   return "";
 }
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 

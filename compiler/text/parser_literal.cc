@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/element.h"
 #include "compiler/text/parser_state.h"
 
@@ -12,8 +13,6 @@ namespace rvm::text {
 using diagnostics::DiagnosticKind;
 
 namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string SuffixesText() {
   std::string text;

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "base/value.h"
 #include "compiler/typing/checker.h"
@@ -254,12 +255,12 @@ const Type* Checker::RefContents(Expr* ref, std::string_view what) {
   bool is_bool = tensor != nullptr && tensor->dtype.is_concrete() && tensor->dtype.dtype.is_bool();
   if (is_bool) {
     Error(ref->span, DiagnosticKind::kNotReference,
-          absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size()), " has type `", Text(type),
+          absl::StrCat("the reference that is ", Abseil(what), " has type `", Text(type),
                        "`; expected a reference, or `logical_not(..)` for what is not so"));
     return solver_.ErrorType();
   }
   if (!Flow(type, expected, {DiagnosticKind::kNotReference, ref->span, ref},
-            [&] { return absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size())); })) {
+            [&] { return absl::StrCat("the reference that is ", Abseil(what)); })) {
     solver_.Poison(contents);
   }
   return contents;

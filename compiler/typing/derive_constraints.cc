@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/typing/checker.h"
@@ -92,8 +93,7 @@ class Checker::ConstraintDeriver {
   const ir::TypeParam* NewParam(std::string_view relation, std::string_view suffix, ir::Kind kind) {
     size_t dot = relation.rfind('.');
     relation.remove_prefix(dot == std::string_view::npos ? 0 : dot + 1);
-    std::string stem = absl::StrCat(absl::string_view(relation.data(), relation.size()),
-                                    absl::string_view(suffix.data(), suffix.size()));
+    std::string stem = absl::StrCat(Abseil(relation), Abseil(suffix));
     int& count = counts_[stem];
     std::string name;
     do {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/relations.h"
 
@@ -13,9 +14,7 @@ using diagnostics::DiagnosticKind;
 using ir::Type;
 using ops::Solve;
 
-namespace {
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-}  // namespace
+namespace {}  // namespace
 
 class RelationQueue::Context : public ops::TypeContext {
  public:
