@@ -75,14 +75,14 @@ inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
 // ---- handlers
 
 template <auto kOperator>
-[[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                      const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]], r[pc[3]]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
 template <auto kOperator>
-[[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                     const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
@@ -128,43 +128,43 @@ inline constexpr Handler ExecEqF64 = Binary<EqF64>;
 inline constexpr Handler ExecLtF64 = Binary<LtF64>;
 inline constexpr Handler ExecLeF64 = Binary<LeF64>;
 
-[[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   r[pc[1]] = r[pc[2]];
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   r[pc[1]] = OfI32(Read32(pc + 2));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
   r[pc[1]] = Read64(pc + 2);
   [[clang::musttail]] return Next(pc + 6, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   r[pc[1]] = AddI32(r[pc[2]], Imm16(pc[3]));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   r[pc[1]] = r[pc[2]] + Imm16(pc[3]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   r[pc[1]] = WrapToDType(r[pc[2]], pc[3]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   r[pc[1]] = CastScalar(r[pc[2]], pc[3], pc[4]);
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
