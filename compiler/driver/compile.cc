@@ -134,11 +134,12 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const c
 }  // namespace
 
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const std::vector<std::string>& params_files, BoundWeights* weights) {
+                                        const std::vector<std::string>& params_files, BoundWeights* weights,
+                                        std::span<const ParamFile> read_files) {
   ir::Module module;
   if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
-  if (!params_files.empty()) {
-    std::vector<ParamFile> files;
+  if (!params_files.empty() || !read_files.empty()) {
+    std::vector<ParamFile> files(read_files.begin(), read_files.end());
     for (const std::string& path : params_files) {
       RVM_ASSIGN_OR_RETURN(ParamFile file, LoadParams(path));
       files.push_back(std::move(file));
@@ -159,7 +160,8 @@ absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options) {
   BoundWeights weights;
-  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &weights));
+  RVM_ASSIGN_OR_RETURN(ir::Module module,
+                       ParseAndType(source, diagnostics, options.params_files, &weights, options.weights));
   // Without files of weights, this says which are missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);

@@ -18,8 +18,8 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// From the options of running and of compile_options.h, and the positional arguments: a path that ends in .relay or
-// .json or names an executable, then values.
+// From the options of running and of compile_options.h, and the positional arguments: a path that ends in .relay,
+// .onnx or .json or names an executable, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 
 }  // namespace rvm::tools
