@@ -71,6 +71,13 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
             absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
       return false;
     }
+    const auto* call = ir::DynCast<ir::Call>(expr);
+    if (const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee); op != nullptr) {
+      diagnostics_.Warning(
+          expr->span, DiagnosticKind::kDiscardedValue,
+          absl::StrCat("the value of `", Abseil(op->op->name),
+                       "` is not used, and operators have no effects; bind it with `let`, or delete it"));
+    }
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
     return true;
   }
