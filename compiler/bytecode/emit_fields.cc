@@ -1,4 +1,4 @@
-// FunctionEmitter: results that go to callers field by field. The tuple never exists, unless somebody wants it whole.
+// FunctionEmitter: results that are returned field by field. The tuple is built only where it is used as a whole.
 #include <utility>
 
 #include "base/status_macros.h"

@@ -118,7 +118,7 @@ absl::Status FunctionEmitter::EmitSelfTailCall(const std::vector<ir::Expr*>& arg
 
 void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
   std::vector<Reg> temporaries;
-  // A parameter's register counts as free once its variable is dead, but is no place to wait.
+  // The register of a dead parameter is free, but a later move may write to it.
   auto is_written = [all = moves](Reg reg) {
     return std::any_of(all.begin(), all.end(), [&](const auto& move) { return move.second.value == reg.value; });
   };
@@ -141,7 +141,7 @@ void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
       moved = true;
     }
     if (moved) continue;
-    // A cycle: one value waits elsewhere. All moves that read its register read the copy.
+    // A cycle: one value is copied to a temporary, and the moves that read its register read the copy.
     Reg from = moves[0].first;
     Reg temporary;
     do {

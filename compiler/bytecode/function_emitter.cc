@@ -68,7 +68,7 @@ absl::StatusOr<FunctionDesc> FunctionEmitter::Run() {
   return desc;
 }
 
-// A dim variable that occurs again among the parameters promises what its first place has.
+// Checks that a named extent has the same value at all of its occurrences in the parameters.
 void FunctionEmitter::EmitEntryChecks() {
   struct Place {
     const ir::Var* param;
@@ -121,7 +121,7 @@ absl::Status FunctionEmitter::EmitBlock(const ir::Expr* expr, Target target) {
 // Emits `let.value`; `*next` becomes what follows.
 absl::Status FunctionEmitter::EmitLet(const ir::Let& let, const ir::Expr** next) {
   *next = let.body;
-  // A comparison that only decides the `if` right behind it becomes part of the branch.
+  // A comparison that is only used by the `if` after it becomes part of the branch.
   const auto* branch = ir::DynCast<ir::If>(let.body);
   const ir::Let* branch_let = nullptr;
   if (branch == nullptr && (branch_let = ir::DynCast<ir::Let>(let.body)) != nullptr) {

@@ -18,7 +18,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// What a tensor's name becomes as the name of a variable: "encoder.0.w" -> "encoder_0_w".
+// The name of a tensor as an identifier: "encoder.0.w" -> "encoder_0_w".
 std::string AsIdentifier(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
@@ -162,13 +162,13 @@ void Replace(ir::Arena& arena, ir::Function* function, const Bindings& bindings)
   }
 }
 
-// What types of parameters of `@main` name and the tensors bound to them decide.
+// Named extents in the types of parameters of `@main` that the tensors bound to them determine.
 class SolvedDims {
  public:
   SolvedDims(const ir::Function& function, diagnostics::Diagnostics& diagnostics)
       : function_(function), diagnostics_(diagnostics) {}
 
-  // Extents that `var` names are those of `tensor`. False after an error was reported: another tensor says otherwise.
+  // Binds the extents that `var` names to those of `tensor`. False after an error was reported: two tensors disagree.
   bool Add(const ir::Var& var, const Literal& tensor) {
     const auto* type = ir::DynCast<ir::TensorType>(var.annotation);
     if (type == nullptr || !type->shape.is_dims()) return true;
@@ -190,7 +190,7 @@ class SolvedDims {
     return true;
   }
 
-  // Puts them in the place of their names, in every annotation of `function`.
+  // Replaces the names by the extents in every annotation of `function`.
   void Replace(ir::Arena& arena, ir::Function& function) const {
     if (found_.empty()) return;
     ir::TypeSubstitution substitution;
@@ -241,7 +241,7 @@ class SolvedDims {
 
   const ir::Function& function_;
   diagnostics::Diagnostics& diagnostics_;
-  // The parameter whose tensor said it first, and the extent.
+  // The parameter whose tensor determined it first, and the extent.
   absl::flat_hash_map<const ir::TypeParam*, std::pair<const ir::Var*, int64_t>> found_;
 };
 
@@ -257,7 +257,7 @@ bool MentionsMain(const ir::Module& module) {
   return mentions;
 }
 
-// Binds the parameters of `@main` that tensors are named like, and drops them.
+// Binds the parameters of `@main` that have a tensor of their name, and removes them.
 void BindMain(ir::Module& module, Binder& binder, Bindings& bindings, diagnostics::Diagnostics& diagnostics,
               BoundWeights& weights) {
   const ir::GlobalFunction* global = module.FindFunction("main");

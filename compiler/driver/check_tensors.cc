@@ -14,7 +14,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// Finds tensors that nothing stores; looks at each type once.
+// Finds tensors that no executable can hold; looks at each type once.
 class TensorFinder {
  public:
   struct Finding {
@@ -80,7 +80,7 @@ void CheckTensors(const ir::Module& module, diagnostics::Diagnostics& diagnostic
     };
     for (const ir::Var* param : global.function->params) check(param->type, param->span);
     ir::ForEachExpr(global.function->body, [&](const ir::Expr* expr) {
-      // Operators take what their arguments are, which say it themselves.
+      // The types of operators are those of their arguments, which are checked themselves.
       if (ir::DynCast<ir::OpExpr>(expr) == nullptr) check(expr->type, expr->span);
       return !reported;
     });

@@ -65,7 +65,7 @@ void NoteSchedule(Executable& executable, const KernelDesc& kernel, const schedu
   executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule::Describe(schedule));
 }
 
-// How the program names the dims of its parameters that it leaves open: the types of an executable forget it.
+// Records the names of symbolic extents of entries, which the types of an executable do not keep.
 void NoteShapes(const ir::Module& module, Executable& executable) {
   for (const Entry& entry : executable.entries) {
     const ir::GlobalFunction* function = module.FindFunction(entry.name);
@@ -175,7 +175,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   BoundWeights weights;
   RVM_ASSIGN_OR_RETURN(module,
                        BindAndType(std::move(module), diagnostics, options.params_files, &weights, options.weights));
-  // Without files of weights, this says which are missing.
+  // Reports weights that are still missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
@@ -185,7 +185,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                                   .extra_passes = options.extra_passes,
                                                   .verify = options.verify_passes,
                                                   .observer = options.observer}));
-  // What instances made of the types of polymorphic functions.
+  // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   std::optional<codegen::HostTarget> target;

@@ -35,14 +35,13 @@ struct CompiledProgram {
   std::string llvm_ir, assembly;  // of the kernels, if kept
 };
 
-// `source`: its id in the diagnostics' source map. Where the program is wrong the errors are in
-// `diagnostics` and the status only counts them; other statuses say themselves what is wrong.
-// The same input gives the same executable.
+// `source`: its id in the diagnostics' source map. Errors in the program are reported to `diagnostics`, and the status
+// only counts them; other statuses have a message. The same input gives the same executable.
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options);
 
-// The same for a module that no text was parsed into: what a ProgramBuilder gave, not yet typed. Spans of its nodes are
-// of the diagnostics' source map, or invalid.
+// Compiles an untyped module that a ProgramBuilder made. The spans of its nodes refer to the diagnostics' source map,
+// or are invalid.
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               const CompileOptions& options);
 
@@ -51,16 +50,16 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         const std::vector<std::string>& params_files = {},
                                         BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
 
-// Makes the instances of polymorphic functions that the default entries reach, for what is wrong with one of them.
+// Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
-// A type parameter that keeps `function` from being an entry, or null: dims may stay open in an
-// executable; types, shapes and dtypes may not.
+// A type parameter that prevents `function` from being an entry, or null. Extents of an entry may be symbolic; types,
+// shapes and dtypes may not.
 const ir::TypeParam* OpenTypeParam(const ir::Function& function);
 
-// The functions one would call from outside, in source order: `main`, those that no other
-// function mentions, and of each circle that only calls itself the first; no polymorphic ones. So
-// all code can be reached. REQUIRES: a typed module.
+// The entries of a program that names none, in source order: `main`, functions that no other function refers to, and
+// the first function of each cycle that is otherwise unreachable. Polymorphic functions are never entries. All other
+// code is reachable from these. REQUIRES: a typed module.
 std::vector<std::string> DefaultEntries(const ir::Module& module);
 
 }  // namespace rvm::driver

@@ -69,8 +69,8 @@ const Type* Checker::Check(Expr* expr, const Type* expected) {
   }
 }
 
-// Follows the tail of lets and of else-branches in a loop. Everything behind the first branch
-// flows into one join, which is the type of all from there on.
+// Follows the tail of lets and of else-branches in a loop. The results of all branches flow
+// into one join, which is the type of every expression after the first branch.
 const Type* Checker::CheckSpine(Expr* expr, const Type* expected) {
   std::vector<Expr*> spine;
   const Type* join = nullptr;

@@ -148,8 +148,8 @@ void Checker::CheckBodies() {
   }
 }
 
-// What is still open after all uses were seen gets its default; then dims that could not be
-// compared before are.
+// Holes that are still open after all uses get their defaults; then pending comparisons of dims
+// are decided.
 void Checker::Settle() {
   relations_.Drain();
   while (relations_.Force()) {

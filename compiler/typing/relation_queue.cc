@@ -243,7 +243,7 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
   return context.failed() ? Solve::kFailed : solve;
 }
 
-// The result of one instance may be what no other has; then it is known only if the program says what it is.
+// The result may differ between instances; then it is known only if the program declares it.
 Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
                                 const std::vector<const ir::TypeParam*>& params) {
   const Relation& relation = entry.relation;
