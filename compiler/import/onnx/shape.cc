@@ -417,11 +417,8 @@ Operands EyeLike(NodeContext& c) {
                   {"k", c.Int("k", 0)},
                   {"dtype", dtype.ToString()}})};
   }
-  auto count = [&](const Dim& dim) {
-    return c.emit().OpAs({dim}, "arange", {c.Integer(0), c.emit().FromDim(dim), c.Integer(1)});
-  };
-  Operand diagonal = c.Add(c.Unsqueeze(count(rows), {1}), c.Integer(c.Int("k", 0)));
-  return {c.Cast(c.Op("equal", {diagonal, count(columns)}), dtype)};
+  Operand diagonal = c.Add(c.Unsqueeze(c.Iota(rows), {1}), c.Integer(c.Int("k", 0)));
+  return {c.Cast(c.Op("equal", {diagonal, c.Iota(columns)}), dtype)};
 }
 
 Operands Trilu(NodeContext& c) {
