@@ -71,7 +71,7 @@ struct Outcome {
 };
 
 bool IsParameter(const std::string& name, const Value& value) {
-  bool is_scale = name == "roi" || name == "scales";
+  bool is_scale = name == "roi" || name == "scales" || name.ends_with("_edge_hertz");
   return value.kind() == ValueKind::kTensor && (value.tensor().dtype().is_integral() || is_scale) &&
          value.tensor().rank() <= 1 && value.tensor().num_elements() <= 16;
 }

@@ -108,6 +108,33 @@ Operands Attention(NodeContext& c) {
   return {y, present_key, present_value, mode == 3 ? weights : mode == 2 ? scores : products};
 }
 
+Operands FlexAttention(NodeContext& c) {
+  Operand query = c.In(0), key = c.In(1), value = c.In(2);
+  DataType dtype = c.DTypeOf(query);
+  std::optional<int64_t> queries = c.ExtentOf(query, 1).AsConst(), keys = c.ExtentOf(key, 1).AsConst();
+  if (queries && keys && *keys > 0 && *queries != *keys) {
+    key = RepeatHeads(c, key, *queries / *keys);
+    value = RepeatHeads(c, value, *queries / *keys);
+  }
+  DataType precision = c.DTypeAttr("softmax_precision", dtype == kFloat64 ? kFloat64 : kFloat32);
+  query = c.Cast(query, precision);
+  Operand scores = c.Op("nn.matmul", {query, c.Cast(key, precision)}, {{"transpose_b", true}});
+  Operand scale = c.HasAttr("scale") ? c.Number(c.Float("scale", 1), query)
+                                     : c.Op("rsqrt", {c.Cast(c.emit().FromDim(c.ExtentOf(query, 3)), precision)});
+  scores = c.Mul(scores, scale);
+  auto modified = [&](std::string_view attribute, Operand x) {
+    if (!c.HasAttr(attribute)) return x;
+    const Graph* graph = c.GraphAttr(attribute);
+    Operands results = graph == nullptr ? Operands() : c.Body(*graph, {x});
+    return results.size() == 1 ? results[0] : c.Fail("a graph that changes scores gives not one output");
+  };
+  scores = modified("score_mod", scores);
+  if (c.failed() || scores->is_placeholder) return {};
+  Operand weights = modified("prob_mod", c.Op("nn.softmax", {scores}, {{"axis", 3}}));
+  if (c.failed() || weights->is_placeholder) return {};
+  return {c.Cast(c.Op("nn.matmul", {c.Cast(weights, c.DTypeOf(value)), value}), dtype)};
+}
+
 Operands RotaryEmbedding(NodeContext& c) {
   Operand input = c.In(0);
   const Dims original = c.DimsOf(input);

@@ -64,7 +64,6 @@ Operands Loop(NodeContext& c) {
 Operands ScanGraph(NodeContext& c) {
   const Graph* graph = c.GraphAttr("body");
   int64_t scanned = c.Int("num_scan_inputs", 0), total = static_cast<int64_t>(c.num_inputs());
-  if (c.opset() < 9) return {c.Unsupported("Scan of opset 8, with a batch")};
   if (graph == nullptr || scanned < 1 || scanned > total)
     return {c.failed() ? nullptr : c.Fail("`num_scan_inputs` does not fit")};
   size_t size = static_cast<size_t>(total - scanned);
@@ -109,6 +108,46 @@ Operands ScanGraph(NodeContext& c) {
     for (int64_t k = 1; k < rank; ++k) order.push_back(k);
     order.insert(order.begin() + axis, 0);
     results.push_back(c.Transpose(rows, order));
+  }
+  return results;
+}
+
+// Before opset 9 a batch is the first axis of all inputs: each of its parts is scanned on its own.
+Operands BatchedScan(NodeContext& c) {
+  const Graph* graph = c.GraphAttr("body");
+  int64_t scanned = c.Int("num_scan_inputs", 0), total = static_cast<int64_t>(c.num_inputs()) - 1;
+  if (c.Has(0) || c.HasAttr("directions")) return {c.Unsupported("lengths of sequences, or directions, of opset 8")};
+  if (graph == nullptr || scanned < 1 || scanned > total) {
+    return {c.failed() ? nullptr : c.Fail("`num_scan_inputs` does not fit")};
+  }
+  size_t size = static_cast<size_t>(total - scanned);
+  std::optional<int64_t> batch = c.ExtentOf(c.In(1), 0).AsConst();
+  if (!batch || *batch < 1 || *batch > 64) return {c.Unsupported("a batch of opset 8 that is not known, or above 64")};
+  if (graph->outputs.size() < size) return {c.Fail("its body gives fewer outputs than it has states")};
+  std::vector<Operands> parts(graph->outputs.size());
+  for (int64_t b = 0; b < *batch && !c.failed(); ++b) {
+    auto part = [&](size_t i) { return c.Squeeze(c.SliceAxis(c.In(i), 0, b, b + 1), {0}); };
+    Operands state, sources;
+    for (size_t i = 0; i < size; ++i) state.push_back(part(1 + i));
+    for (size_t i = size; i < static_cast<size_t>(total); ++i) sources.push_back(part(1 + i));
+    if (c.failed()) return {};
+    Operand limit = c.emit().FromDim(c.ExtentOf(sources[0], 0));
+    Rolled rolled = Roll(c, limit, nullptr, state, [&](Operand index, const Operands& own) -> Step {
+      Operands inputs = own;
+      for (Operand source : sources) inputs.push_back(c.Op("take", {source, index}, {{"axis", 0}}));
+      Operands outputs = c.Body(*graph, inputs);
+      auto rows = outputs.begin() + static_cast<ptrdiff_t>(size);
+      return {nullptr, Operands(outputs.begin(), rows), WithFirstAxis(c, Operands(rows, outputs.end()))};
+    });
+    if (c.failed() || rolled.state.size() + rolled.lists.size() != parts.size()) return {};
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Operand result = i < size ? rolled.state[i] : StackRows(c, rolled, i - size);
+      parts[i].push_back(c.failed() || result->is_placeholder ? result : c.Unsqueeze(result, {0}));
+    }
+  }
+  Operands results;
+  for (const Operands& part : parts) {
+    results.push_back(part.size() == 1 ? part[0] : c.Op("concatenate", {c.emit().Tuple(part)}, {{"axis", 0}}));
   }
   return results;
 }

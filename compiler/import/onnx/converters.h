@@ -8,6 +8,7 @@ namespace rvm::onnx::convert {
 
 // attention.cc
 Operands Attention(NodeContext& c);
+Operands FlexAttention(NodeContext& c);
 Operands RotaryEmbedding(NodeContext& c);
 Operands TensorScatter(NodeContext& c);
 Operands CausalConvWithState(NodeContext& c);
@@ -16,6 +17,7 @@ Operands CausalConvWithState(NodeContext& c);
 Operands If(NodeContext& c);
 Operands Loop(NodeContext& c);
 Operands ScanGraph(NodeContext& c);
+Operands BatchedScan(NodeContext& c);
 Operands SequenceConstruct(NodeContext& c);
 Operands SequenceEmpty(NodeContext& c);
 Operands SequenceLength(NodeContext& c);
@@ -76,6 +78,7 @@ Operands FastGelu(NodeContext& c);
 Operands MatMul(NodeContext& c);
 Operands Gemm(NodeContext& c);
 Operands FusedMatMul(NodeContext& c);
+Operands Det(NodeContext& c);
 Operands Einsum(NodeContext& c);
 Operands Conv(NodeContext& c);
 Operands ConvTranspose(NodeContext& c);

@@ -135,6 +135,7 @@ constexpr OperatorRow kOnnx[] = {
     {"AveragePool", AveragePool},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
+    {"Det", Det},
     {"Einsum", Einsum},
     {"Gemm", Gemm},
     {"GlobalAveragePool", GlobalPool, "mean"},
@@ -188,7 +189,8 @@ constexpr OperatorRow kOnnx[] = {
     {"Optional", Optional},
     {"OptionalGetElement", OptionalGetElement},
     {"OptionalHasElement", OptionalHasElement},
-    {"Scan", ScanGraph},
+    {"Scan", BatchedScan},
+    {"Scan", ScanGraph, "", 9},
     {"SequenceAt", SequenceAt},
     {"SequenceConstruct", SequenceConstruct},
     {"SequenceEmpty", SequenceEmpty},
@@ -211,6 +213,9 @@ constexpr OperatorRow kOnnx[] = {
     {"STFT", STFT},
 };
 
+constexpr OperatorRow kPreview[] = {
+    {"FlexAttention", FlexAttention},
+};
 // training.cc
 constexpr OperatorRow kTraining[] = {
     {"Adagrad", Adagrad},
@@ -232,6 +237,7 @@ constexpr OperatorRow kMicrosoft[] = {
 constexpr OperatorDomain kDomains[] = {
     {"", kOnnx},
     {"ai.onnx.ml", kMachineLearning},
+    {"ai.onnx.preview", kPreview},
     {"ai.onnx.preview.training", kTraining},
     {"com.microsoft", kMicrosoft},
 };

@@ -246,9 +246,9 @@ Operands Split(NodeContext& c) {
     if (parts <= 0) return {c.Fail("it has no outputs")};
     // Equal parts, of which the last may be smaller.
     Dim part = FloorDiv(extent + (parts - 1), parts);
-    if (!extent.is_const()) part = FloorDiv(extent, parts);
     for (int64_t i = 0; i < parts; ++i) {
-      sizes.push_back(i + 1 < parts || !extent.is_const() ? part : Max(extent - part * (parts - 1), 0));
+      Dim rest = Max(extent - part * i, 0);
+      sizes.push_back(i + 1 < parts && !extent.is_const() ? part : Min(part, rest));
     }
   }
   if (static_cast<int64_t>(sizes.size()) < count) return {c.Fail("it has more outputs than parts")};
