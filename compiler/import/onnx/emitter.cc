@@ -198,9 +198,16 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
     }
     return TensorType(std::move(dims), tensor->dtype.dtype);
   }
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(a)) {
+    return tuple->fields.empty() && ir::DynCast<ir::TupleType>(b)->fields.empty() ? a : nullptr;
+  }
   if (const auto* adt = ir::DynCast<ir::AdtType>(a)) {
     const auto* other = ir::DynCast<ir::AdtType>(b);
     if (adt->adt != other->adt) return nullptr;
+    // What has no elements is of any type.
+    auto is_unknown = [](const ir::AdtType* type) { return type->args[0].type->type_kind == ir::TypeKind::kTuple; };
+    if (is_unknown(adt)) return b;
+    if (is_unknown(other)) return a;
     std::vector<ir::TypeArg> args = adt->args;
     for (size_t i = 0; i < args.size(); ++i) {
       args[i].type = Join(args[i].type, other->args[i].type);
@@ -209,6 +216,42 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
     return arena_.New<ir::AdtType>(adt->adt, std::move(args));
   }
   return nullptr;
+}
+
+const ir::Type* Emitter::Escape(const ir::Type* type, int64_t watermark) {
+  if (const auto* tensor = ir::DynCast<ir::TensorType>(type)) {
+    Dims dims;
+    for (const Dim& dim : tensor->shape.dims) {
+      bool is_known = EvaluateDim(dim, [&](const Dim& leaf) -> std::optional<int64_t> {
+                        bool is_outer = leaf.kind() == DimKind::kVar && leaf.id() < watermark;
+                        return is_outer ? std::optional<int64_t>(1) : std::nullopt;
+                      }).has_value();
+      dims.push_back(is_known ? dim : Dim::Any());
+    }
+    return TensorType(std::move(dims), tensor->dtype.dtype);
+  }
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(type)) {
+    std::vector<const ir::Type*> fields;
+    for (const ir::Type* field : tuple->fields) fields.push_back(Escape(field, watermark));
+    return TupleOf(std::move(fields));
+  }
+  if (const ir::Type* element = ElementType(type, "List")) return ListOf(Escape(element, watermark));
+  if (const ir::Type* element = ElementType(type, "Option")) return OptionOf(Escape(element, watermark));
+  return type;
+}
+
+Operand Emitter::Retyped(Operand operand, const ir::Type* type) {
+  if (operand->is_placeholder) return operand;
+  if (is_dry()) return NewStep(type, builder::Value(0));
+  return NewStep(type, Use(operand));
+}
+
+Operand Emitter::Widened(Operand operand, const ir::Type* type) {
+  if (operand->is_placeholder || is_dry()) return Retyped(operand, type);
+  builder::Type annotation = Annotation(type);
+  builder::Value identity = builder_.Lambda(UniqueName("widen"), {{UniqueName("v"), annotation}}, annotation,
+                                            [](const builder::Value&, builder::Values own) { return own[0]; });
+  return NewStep(type, builder_.Call(identity, {Use(operand)}));
 }
 
 const ir::Type* Emitter::TupleOf(std::vector<const ir::Type*> fields) {

@@ -82,6 +82,13 @@ class Emitter {
   builder::Type Annotation(const ir::Type* type);
   // Both, where they have the same form: extents that differ become `?`. Null if they differ in more.
   const ir::Type* Join(const ir::Type* a, const ir::Type* b);
+  // Extents that were named behind `watermark`, by values of an inner block, are unknown outside.
+  const ir::Type* Escape(const ir::Type* type, int64_t watermark);
+  int64_t Watermark() const { return next_dim_; }
+  // The same value under a type that the importer knows better or less exactly.
+  Operand Retyped(Operand operand, const ir::Type* type);
+  // The same value, of that very type also in the program: as elements of one list are.
+  Operand Widened(Operand operand, const ir::Type* type);
   const ir::Type* ListOf(const ir::Type* element);
   const ir::Type* OptionOf(const ir::Type* element);
   const ir::Type* TupleOf(std::vector<const ir::Type*> fields);

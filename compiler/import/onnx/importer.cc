@@ -132,7 +132,9 @@ absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
   }
   Dims dims;
   for (size_t i = 0; i < rank; ++i) {
-    dims.push_back(DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i));
+    Dim dim = DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i);
+    // The elements of a sequence are tensors of any extents.
+    dims.push_back(type.wrappers.empty() || dim.is_const() ? dim : Dim::Any());
   }
   const ir::Type* result = emit_.TensorType(std::move(dims), *dtype);
   for (size_t i = type.wrappers.size(); i-- > 0;) {

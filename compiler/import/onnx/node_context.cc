@@ -184,6 +184,10 @@ Operand NodeContext::Unsqueeze(Operand x, std::vector<int64_t> axes) {
 
 Operand NodeContext::Scalar(Operand x) { return Reshape(x, {}); }
 
+Operand NodeContext::Iota(const Dim& count) {
+  return emit_.OpAs({count}, "arange", {Integer(0), emit_.FromDim(count), Integer(1)});
+}
+
 int64_t NodeContext::Axis(int64_t axis, int64_t rank) {
   int64_t positive = axis < 0 ? axis + rank : axis;
   if (positive >= 0 && positive < rank) return positive;

@@ -246,9 +246,9 @@ Operands Split(NodeContext& c) {
     if (parts <= 0) return {c.Fail("it has no outputs")};
     // Equal parts, of which the last may be smaller.
     Dim part = FloorDiv(extent + (parts - 1), parts);
-    if (!extent.is_const()) part = FloorDiv(extent, parts);
     for (int64_t i = 0; i < parts; ++i) {
-      sizes.push_back(i + 1 < parts || !extent.is_const() ? part : Max(extent - part * (parts - 1), 0));
+      Dim rest = Max(extent - part * i, 0);
+      sizes.push_back(i + 1 < parts && !extent.is_const() ? part : Min(part, rest));
     }
   }
   if (static_cast<int64_t>(sizes.size()) < count) return {c.Fail("it has more outputs than parts")};
@@ -417,11 +417,8 @@ Operands EyeLike(NodeContext& c) {
                   {"k", c.Int("k", 0)},
                   {"dtype", dtype.ToString()}})};
   }
-  auto count = [&](const Dim& dim) {
-    return c.emit().OpAs({dim}, "arange", {c.Integer(0), c.emit().FromDim(dim), c.Integer(1)});
-  };
-  Operand diagonal = c.Add(c.Unsqueeze(count(rows), {1}), c.Integer(c.Int("k", 0)));
-  return {c.Cast(c.Op("equal", {diagonal, count(columns)}), dtype)};
+  Operand diagonal = c.Add(c.Unsqueeze(c.Iota(rows), {1}), c.Integer(c.Int("k", 0)));
+  return {c.Cast(c.Op("equal", {diagonal, c.Iota(columns)}), dtype)};
 }
 
 Operands Trilu(NodeContext& c) {
