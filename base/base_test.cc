@@ -59,6 +59,15 @@ TEST(DimTest, ComparesPolynomials) {
   EXPECT_EQ(CompareDims(3, 4), DimEquality::kDifferent);
 }
 
+TEST(DimTest, DividesMultiples) {
+  Dim n = Dim::Var(1, "n");
+  EXPECT_EQ(FloorDiv(n * 6, 3), n * 2);
+  EXPECT_EQ(FloorDiv(n * 3, 3), n);
+  EXPECT_EQ(FloorMod(n * 6, 3), Dim(0));
+  EXPECT_EQ(FloorDiv(n * 2, 3).kind(), DimKind::kFloorDiv);
+  EXPECT_EQ(FloorDiv(n * 2, 0).kind(), DimKind::kFloorDiv);
+}
+
 TEST(DimTest, DivisionByZeroIsZero) {
   EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorDiv, 7, 0), 0);
   EXPECT_EQ(EvaluateBinaryDim(DimKind::kFloorMod, -7, 3), 2);

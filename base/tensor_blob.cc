@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 
 namespace rvm {
@@ -16,8 +17,6 @@ constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
 constexpr int32_t kHostDevice = 1;
 constexpr int32_t kMaxRank = 32;
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 // Removes a number from the front of `bytes`.
 template <typename T>

@@ -151,11 +151,11 @@ struct RegisterDesc {
 };
 
 struct SourceLine {
-  uint32_t pc = 0;    // unit index; covers up to the next entry
-  uint32_t file = 0;  // index in Executable::files
-  uint32_t line = 0;  // from 1; 0 unknown
-  uint32_t column = 0;
-  std::string what;  // if the instruction at `pc` is a check: what it compares; otherwise ""
+  uint32_t pc = 0;      // unit index; covers up to the next entry
+  uint32_t file = 0;    // index in Executable::files
+  uint32_t line = 0;    // from 1; 0 unknown
+  uint32_t column = 0;  // from 1; 0: `file` is the origin of a node that an importer made, not a text
+  std::string what;     // if the instruction at `pc` is a check: what it compares; otherwise ""
   bool operator==(const SourceLine&) const = default;
 };
 

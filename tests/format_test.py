@@ -50,3 +50,18 @@ class Format(relayvm.TestCase):
                 if not re.match(r"[a-z]+:", link) and relayvm.run("test", "-e", f"{relayvm.ROOT}/{folder}/{link}").returncode:
                     wrong.append(f"{path}: {link}")
         self.assert_none(wrong)
+
+    def test_files_that_are_named_exist(self):
+        """In comments and documents: by path, or by the end of one."""
+        known = {path[i:] for path in tracked() for i in [0, *(m.end() for m in re.finditer("/", path))]}
+        examples = {"foo_test.cc"}
+        wrong = []
+        for path in tracked("*.h", "*.cc", "*.def", "*.py", "*.md"):
+            text = read(path)
+            if not path.endswith(".md"):
+                comment = r'#[^\n]*|""".*?"""' if path.endswith(".py") else r"//[^\n]*"
+                text = "\n".join(re.findall(comment, text, re.DOTALL))
+            for name in re.findall(r"(?<![\w./<>*{-])([\w-][\w/.-]*\.(?:h|cc|def|md|py))\b(?![\w*{(])", text):
+                if name not in known and name not in examples:
+                    wrong.append(f"{path}: {name}")
+        self.assert_none(wrong)

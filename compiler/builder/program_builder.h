@@ -11,7 +11,10 @@
 // any number of times where it is in scope. docs/builder.md has a longer example.
 //
 // Mistakes that only the builder can see (an operator or constructor that does not exist) are
-// collected and returned by Finish; types are checked as for text (typing::InferTypes).
+// collected and returned by Finish; types are checked as for text (typing::InferTypes), with the origins of nodes in
+// place of lines and columns. driver::CompileModule compiles what Finish gives.
+//
+// A constant is a Literal, which may borrow its bytes (Buffer::Borrow): they are never copied.
 // Not thread-safe. Values and Types belong to their builder's module.
 #ifndef RVM_COMPILER_BUILDER_PROGRAM_BUILDER_H_
 #define RVM_COMPILER_BUILDER_PROGRAM_BUILDER_H_
@@ -22,15 +25,15 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/literal.h"
+#include "compiler/builder/value_types.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::builder {
-
-using Type = const ir::Type*;  // null: to be inferred
 
 class ProgramBuilder;
 
@@ -58,11 +61,12 @@ class Value {
  private:
   friend class ProgramBuilder;
   friend Value Infix(std::string_view op, const Value& a, const Value& b);
-  Value(ProgramBuilder* builder, const ir::Expr* leaf) : builder_(builder), leaf_(leaf) {}
+  Value(ProgramBuilder* builder, const ir::Expr* leaf, Type type) : builder_(builder), leaf_(leaf), type_(type) {}
   Value Call(std::vector<Value> args) const;
 
   ProgramBuilder* builder_ = nullptr;  // null: a constant
   const ir::Expr* leaf_ = nullptr;
+  Type type_ = nullptr;
   Literal literal_;  // where leaf_ is null
 };
 
@@ -121,7 +125,8 @@ class ProgramBuilder {
   using Body = absl::FunctionRef<Value(Values params)>;
   using Block = absl::FunctionRef<Value()>;
 
-  ProgramBuilder() = default;
+  // Extends `base`, whose functions and types can be used by name: a text with helper functions, say.
+  explicit ProgramBuilder(ir::Module base = {});
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
@@ -131,11 +136,20 @@ class ProgramBuilder {
   Type Tuple(std::vector<Type> fields) { return arena().New<ir::TupleType>(std::move(fields)); }
   Type Function(std::vector<Type> params, Type result);
   Type Ref(Type contents) { return arena().New<ir::RefType>(contents); }
-  // A dim that a function is generic in. Used in the parameter types of one Define.
+  // A dim that a function is generic in. Used in the parameter types of one Define; of the same name it is the same.
   Dim NamedDim(std::string name);
   // A type that a function is generic in; the same.
   Type TypeParameter(std::string name);
   DataTypeBuilder NewType(std::string name, std::vector<std::string> params = {});
+  // A type that is there already: `DataType("List").Of({element})`.
+  DataTypeBuilder DataType(std::string_view name);
+  // What is known of a value's type while building: each step has the type that its operator's rule, the function that
+  // it calls or its branches give it. Extents that are not known yet are `?`. Null: only inference can tell.
+  Type TypeOf(const Value& value);
+
+  // ---- origins
+  // What is made from now on comes from there (diagnostics::SourceMap::AddOrigin): messages and backtraces say so.
+  void SetOrigin(ir::Span origin) { origin_ = origin; }
 
   // ---- functions and weights
   // Defines `@name`. Type parameters and named dims of the parameters' types are quantified here.
@@ -180,16 +194,28 @@ class ProgramBuilder {
   void Mistake(std::string message) { mistakes_.push_back(std::move(message)); }
   ir::Expr* Use(const Value& value);  // a node of its own per use
   std::vector<ir::Expr*> UseAll(const std::vector<Value>& values);
-  Value Bind(ir::Expr* step);
-  Value Leaf(const ir::Expr* leaf) { return Value(this, leaf); }
-  ir::Expr* Build(Block block);
-  ir::Function* BuildFunction(const std::vector<Param>& params, Type result, Body body);
-  ir::Pattern* BuildPattern(const Pattern& pattern, std::vector<Value>& vars);
+  Value Bind(ir::Expr* step, Type type);
+  Value Leaf(const ir::Expr* leaf, Type type) { return Value(this, leaf, type); }
+  Value NoValue();  // stands for a mistake
+  struct Built {
+    ir::Expr* expr;
+    Type type;
+  };
+  Built Build(Block block);
+  struct BuiltFunction {
+    ir::Function* function;
+    Type type;  // null if the result is not known
+  };
+  BuiltFunction BuildFunction(const std::vector<Param>& params, Type result, Body body);
+  ir::Pattern* BuildPattern(const Pattern& pattern, Type type, std::vector<Value>& vars);
+  std::vector<Type> TypesOf(const std::vector<Value>& values);
 
   ir::Module module_;
   std::vector<std::vector<Binding>> blocks_;
-  std::vector<const ir::TypeParam*> open_params_;  // not yet quantified
-  std::vector<std::string> mentioned_;             // functions
+  ir::Span origin_;
+  std::vector<const ir::TypeParam*> open_params_;          // not yet quantified
+  absl::flat_hash_map<std::string, Type> function_types_;  // of functions with a known result
+  std::vector<std::string> mentioned_;                     // functions
   std::vector<std::string> mistakes_;
   int next_name_ = 0;
 };

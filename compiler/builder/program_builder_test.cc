@@ -132,5 +132,89 @@ TEST(ProgramBuilder, CollectsMistakes) {
             "no function is named `@mian`; did you mean `main`?");
 }
 
+TEST(ProgramBuilder, KnowsTypesWhileBuilding) {
+  ProgramBuilder b;
+  Dim n = b.NamedDim("n");
+  EXPECT_EQ(b.NamedDim("n"), n);
+  std::vector<std::string> types;
+  auto note = [&](const Value& value) {
+    types.push_back(ir::TypeToString(b.TypeOf(value)));
+    return value;
+  };
+  Type vector = b.Tensor({n}, kFloat32);
+  Value twice = b.Define("twice", {{"x", vector}}, nullptr, [&](Values v) { return note(v[0] + v[0]); });
+  b.Define("main", {{"x", b.Tensor({2, 3}, kFloat32)}}, nullptr, [&](Values v) {
+    Value flat = note(b.Op("reshape", {v[0]}, {{"newshape", ir::AttrValue::List{-1}}}));
+    Value sum = note(twice(flat));
+    Value pair = note(b.TupleOf({sum, b.Op("shape_of", {v[0]})}));
+    note(pair.Field(1));
+    Value some = b.Op("strided_slice", {flat}, {{"begin", ir::AttrValue::List{0}}, {"end", ir::AttrValue::List{2}}});
+    Value either = note(b.If(true, [&] { return flat; }, [&] { return some; }));
+    Value ref = note(b.NewRef(either));
+    note(b.Read(ref));
+    Value loop = b.Lambda("loop", {{"i", b.Scalar(kInt32)}}, vector,
+                          [&](const Value& self, Values i) { return note(self(i[0] + 1)); });
+    return note(loop(0));
+  });
+  std::vector<std::string> expected = {"Tensor[(n), float32]",      "Tensor[(6), float32]",
+                                       "Tensor[(6), float32]",      "(Tensor[(6), float32], Tensor[(2), int32])",
+                                       "Tensor[(2), int32]",        "Tensor[(?), float32]",
+                                       "ref(Tensor[(?), float32])", "Tensor[(?), float32]",
+                                       "Tensor[(n), float32]",      "Tensor[(n), float32]"};
+  EXPECT_EQ(types, expected);
+}
+
+TEST(ProgramBuilder, KnowsTypesOfFieldsAndConstructors) {
+  ProgramBuilder b;
+  DataTypeBuilder list = b.NewType("List", {"A"});
+  list.Constructor("Cons", {list.Param(0), list.Self()}).Constructor("Nil");
+  Type element = b.Scalar(kFloat32);
+  std::vector<Type> types;
+  b.Define("main", {{"xs", list.Of({element})}}, nullptr, [&](Values v) {
+    return b.Match(v[0], {{Pattern::Of("Nil"), [&](Values) { return v[0]; }},
+                          {Pattern::Of("Cons", {Pattern::Var("x"), Pattern::Var("rest")}), [&](Values fields) {
+                             types.push_back(b.TypeOf(fields[0]));
+                             Value longer = b.Constructor("Cons")(fields[0] + 1.0f, v[0]);
+                             types.push_back(b.TypeOf(longer));
+                             types.push_back(b.TypeOf(b.Constructor("Nil")()));
+                             return longer;
+                           }}});
+  });
+  EXPECT_EQ(ir::TypeToString(types[0]), "float32");
+  EXPECT_EQ(ir::TypeToString(types[1]), "List[float32]");
+  EXPECT_EQ(types[2], nullptr);
+}
+
+TEST(ProgramBuilder, ExtendsAModule) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module helpers;
+  const char* text = "type Pair { Both(int32, int32), } def @next(%x: int32) -> int32 { %x + 1 }";
+  ASSERT_TRUE(text::ParseModule(sources.Add("helpers", text), helpers, diagnostics)) << diagnostics.Render();
+  ProgramBuilder b(std::move(helpers));
+  b.Define("main", {{"x", b.Scalar(kInt32)}}, b.DataType("Pair").Self(), [&](Values v) {
+    Value next = b.Global("next")(v[0]);
+    EXPECT_EQ(ir::TypeToString(b.TypeOf(next)), "int32");
+    return b.Constructor("Both")(v[0], next);
+  });
+  ExpectText(std::move(b).Finish(), R"(
+type Pair { Both(int32, int32), }
+def @next(%x: int32) -> int32 { %x + 1 }
+def @main(%x: int32) -> Pair { let %n = @next(%x); Both(%x, %n) }
+)");
+}
+
+TEST(ProgramBuilder, BorrowsTheBytesOfConstants) {
+  const std::vector<float> weights(1000, 1.5f);
+  Literal literal(kFloat32, {1000}, Buffer::Borrow(weights.data(), 4000, nullptr));
+  ProgramBuilder b;
+  b.Define("main", {}, nullptr, [&](Values) { return b.Op("nn.relu", {literal}); });
+  absl::StatusOr<ir::Module> module = std::move(b).Finish();
+  ASSERT_TRUE(module.ok()) << module.status();
+  const auto* call = ir::DynCast<ir::Call>(module->functions[0].function->body);
+  const auto* constant = ir::DynCast<ir::Constant>(call->args[0]);
+  EXPECT_EQ(static_cast<const void*>(constant->literal.data()), weights.data());
+}
+
 }  // namespace
 }  // namespace rvm::builder

@@ -30,7 +30,7 @@ CodeBuffer& CodeBuffer::L(Label label) {
 
 void CodeBuffer::Bind(Label label) {
   LabelState& state = labels_[label.index];
-  // No other label may be behind the jump: it would have to move.
+  // A label bound after the jump would have to move with it.
   bool jumps_here = jump_at_ != kUnbound && jump_at_ + kJumpUnits == pc() && bound_at_ != pc() &&
                     !state.references.empty() && state.references.back() == jump_at_ + 1;
   if (jumps_here) {

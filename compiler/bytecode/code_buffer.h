@@ -18,7 +18,7 @@ struct Label {
 
 // Operands are appended in the order of isa.def:
 //   code.Op(Opcode::kCall).R(dst).U32(callee.value).Rs(args);
-// Instructions that cannot be reached are left out, and jumps to what follows them.
+// Unreachable instructions are left out, and so are jumps to the next instruction.
 class CodeBuffer {
  public:
   CodeBuffer& Op(Opcode opcode);
@@ -56,7 +56,7 @@ class CodeBuffer {
 
   std::vector<uint16_t> units_;
   std::vector<LabelState> labels_;
-  bool reachable_ = true;  // whether control can come to the next instruction
+  bool reachable_ = true;  // whether the next instruction is reachable
   bool muted_ = false;     // the current instruction is left out
   static constexpr uint32_t kJumpUnits = 3;
   uint32_t jump_at_ = kUnbound;   // the last instruction, if it is a jump

@@ -32,7 +32,7 @@ class TreeBuilder {
     return WithStack([&] { return BuildHere(std::move(rows)); });
   }
 
-  // Adds what `pattern` says of `part` to the row.
+  // Adds the tests and bindings of `pattern` for `part` to the row.
   void Require(Row& row, Part part, const ir::Pattern* pattern) {
     if (pattern->kind == ir::PatternKind::kVar) {
       if (is_used_(pattern->var)) row.bindings.push_back({pattern->var, part});
@@ -81,7 +81,7 @@ class TreeBuilder {
     return std::find_if(row.tests.begin(), row.tests.end(), [&](const Test& test) { return test.part == part; });
   }
 
-  // Tells apart what patterns of one part look for.
+  // Identifies what a pattern tests a part for.
   static int64_t KeyOf(const ir::Pattern& pattern) {
     switch (pattern.kind) {
       case ir::PatternKind::kConstructor: return pattern.constructor->tag;
@@ -100,7 +100,7 @@ class TreeBuilder {
     return pattern.literal->dtype().is_bool() ? 2 : std::numeric_limits<size_t>::max();
   }
 
-  // One pattern for each key that the rows look for, in their order.
+  // One pattern for each key that the rows test for, in their order.
   static std::vector<const ir::Pattern*> ValuesTested(const std::vector<Row>& rows, Part part) {
     std::vector<const ir::Pattern*> values;
     absl::flat_hash_set<int64_t> seen;

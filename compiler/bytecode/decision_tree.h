@@ -1,7 +1,7 @@
-// Decision trees of matches: which constructor to look at next, and which clause fits.
+// Decision trees of matches: which constructor to test next, and which clause to run.
 //
 // Built from the matrix of patterns, first clause first, left to right (L. Maranget, "Compiling
-// pattern matching to good decision trees", 2008). No part of the value is looked at
+// pattern matching to good decision trees", 2008). No part of the value is tested
 // twice on a path.
 #ifndef RVM_COMPILER_BYTECODE_DECISION_TREE_H_
 #define RVM_COMPILER_BYTECODE_DECISION_TREE_H_
@@ -24,13 +24,13 @@ using Part = uint32_t;
 
 struct DecisionNode;
 
-// What a part is taken to hold on a branch: a literal, or constructor `tag` (of a tuple: 0) with its fields by part.
+// What a part is known to be on a branch: a literal, or constructor `tag` (of a tuple: 0) with its fields by part.
 struct DecisionCase {
   uint32_t tag = 0;
   const Literal* literal = nullptr;
   LayoutId layout;  // invalid without fields
   std::vector<Part> fields;
-  std::vector<bool> is_needed;   // by field: looked at or bound below
+  std::vector<bool> is_needed;   // by field: tested or bound below
   bool whole_is_needed = false;  // the part itself is bound below
   std::unique_ptr<DecisionNode> node;
 };
@@ -40,7 +40,7 @@ struct DecisionNode {
   // kLeaf
   size_t clause = 0;
   std::vector<std::pair<const ir::Var*, Part>> bindings;
-  // kSwitch: the cases looked for, then what happens otherwise (null: nothing else is possible).
+  // kSwitch: the cases that are tested for, and the default (null: no other case is possible).
   Part part = 0;
   bool is_tuple = false;  // one case, nothing to test
   std::vector<DecisionCase> cases;

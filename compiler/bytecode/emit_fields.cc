@@ -1,4 +1,4 @@
-// FunctionEmitter: results that go to callers field by field. The tuple never exists, unless somebody wants it whole.
+// FunctionEmitter: results that are returned field by field. The tuple is built only where it is used as a whole.
 #include <utility>
 
 #include "base/status_macros.h"
@@ -7,15 +7,14 @@
 namespace rvm::bytecode {
 
 bool FunctionEmitter::IsCallForFields(const ir::Expr* expr) {
-  const auto* call = ir::DynCast<ir::Call>(expr);
-  const auto* callee = call == nullptr ? nullptr : ir::DynCast<ir::GlobalExpr>(call->callee);
+  const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
   return callee != nullptr && tables_.function(tables_.GlobalByName(callee->name)).returns_fields;
 }
 
 // `let %t = f(...); let %a = %t.0; let %b = %t.1; ...`: the fields go straight to the variables that project them.
 absl::Status FunctionEmitter::EmitCallWithProjections(const ir::Let& let, const ir::Expr** next) {
   const auto& call = *ir::Cast<ir::Call>(let.value);
-  FunctionId callee = tables_.GlobalByName(ir::Cast<ir::GlobalExpr>(call.callee)->name);
+  FunctionId callee = tables_.GlobalByName(ir::GlobalCallee(&call)->name);
   TypeId tuple = tables_.function(callee).result;
   const std::vector<TypeId> types = tables_.types().desc(tuple).fields;
   std::vector<const ir::Var*> vars(types.size(), nullptr);

@@ -1,5 +1,5 @@
-// FunctionEmitter: kernel calls, and where their results live: in a register's own tensor, in the activation's arena,
-// or where an argument was that nobody needs any more.
+// FunctionEmitter: kernel calls and the memory of their results: a new tensor, a slot in the activation's arena, or the
+// memory of an argument that is dead after the call.
 #include <algorithm>
 
 #include "base/check.h"
@@ -10,7 +10,7 @@
 namespace rvm::bytecode {
 namespace {
 
-// An arena larger than this would weigh on deep recursions; bigger tensors live on the heap.
+// A larger arena would make deep recursions expensive; bigger tensors are on the heap.
 constexpr int64_t kMaxPlannedBytes = int64_t{64} << 10;
 // Ranks whose header fits the space before a planned tensor's elements.
 constexpr size_t kMaxPlannedRank = 4;
@@ -43,7 +43,7 @@ absl::StatusOr<FunctionEmitter::KernelArgs> FunctionEmitter::TakeKernelArgs(cons
       std::erase(args.operands.borrowed, vars[i]);
     }
   }
-  // From here on their registers may take the results.
+  // Their registers may be reused for the results.
   for (const ir::Var* var : args.moved) GiveUp(var);
   return args;
 }

@@ -50,7 +50,7 @@ bool TakesImmediate(Opcode opcode) {
 }  // namespace
 
 bool FunctionEmitter::IsSelfCall(const ir::Call& call) const {
-  if (const auto* global = ir::DynCast<ir::GlobalExpr>(call.callee)) {
+  if (const auto* global = ir::GlobalCallee(&call)) {
     return pending_.global != nullptr && global->name == pending_.global->name;
   }
   const auto* var = ir::DynCast<ir::VarExpr>(call.callee);
@@ -118,7 +118,7 @@ absl::Status FunctionEmitter::EmitSelfTailCall(const std::vector<ir::Expr*>& arg
 
 void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
   std::vector<Reg> temporaries;
-  // A parameter's register counts as free once its variable is dead, but is no place to wait.
+  // The register of a dead parameter is free, but a later move may write to it.
   auto is_written = [all = moves](Reg reg) {
     return std::any_of(all.begin(), all.end(), [&](const auto& move) { return move.second.value == reg.value; });
   };
@@ -141,7 +141,7 @@ void FunctionEmitter::MoveInParallel(std::vector<std::pair<Reg, Reg>> moves) {
       moved = true;
     }
     if (moved) continue;
-    // A cycle: one value waits elsewhere. All moves that read its register read the copy.
+    // A cycle: one value is copied to a temporary, and the moves that read its register read the copy.
     Reg from = moves[0].first;
     Reg temporary;
     do {

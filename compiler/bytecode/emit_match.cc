@@ -22,7 +22,7 @@
 namespace rvm::bytecode {
 namespace {
 
-// From as many constructors on a jump table beats a chain of compares.
+// With at least so many constructors, a jump table is faster than a chain of compares.
 constexpr size_t kMinSwitchCases = 3;
 
 }  // namespace
@@ -132,7 +132,7 @@ absl::Status MatchEmitter::Run() {
   return absl::OkStatus();
 }
 
-// The place of an atom, which is the tree's if this is its last use.
+// The register of an atom. The tree owns it if this is its last use.
 MatchEmitter::Place MatchEmitter::Take(const ir::Expr* atom) {
   if (const auto* constant = ir::DynCast<ir::Constant>(atom)) {
     constants_.push_back(emitter_.LoadConstant(*constant));
@@ -144,7 +144,7 @@ MatchEmitter::Place MatchEmitter::Take(const ir::Expr* atom) {
   return {emitter_.vars_.at(var).reg, is_owned, false};
 }
 
-// Emits on a path of its own: registers and places are as before afterwards.
+// Emits one path of the tree, then restores registers and places.
 absl::Status MatchEmitter::EmitIsolated(absl::FunctionRef<absl::Status()> body) {
   RegisterAllocator::Position mark = registers_.Mark();
   absl::flat_hash_map<Part, Place> places = places_;
@@ -201,7 +201,7 @@ absl::Status MatchEmitter::EmitSwitch(const DecisionNode& node) {
   } else {
     code_.Op(Opcode::kBranchTag).R(reg).Unit(static_cast<uint16_t>(node.cases[0].tag)).L(labels[0]);
   }
-  // The first case last: the one without a test of its own follows the tests.
+  // The first case comes last, because it needs no test: it is what remains after the others.
   for (size_t i = num_targets; i-- > 0;) {
     code_.Bind(labels[i]);
     RVM_RETURN_IF_ERROR(EmitIsolated(
@@ -228,8 +228,8 @@ absl::Status MatchEmitter::EmitCase(const DecisionNode& node, const DecisionCase
   return EmitNode(*decision.node);
 }
 
-// Where a loop's next round looks for a field, that is where it is unpacked to: also over the cell
-// itself, if that is `given_up`, whose register the field then stands in for.
+// A field that is passed to the next iteration of a loop is unpacked directly into the parameter's register, even if
+// that register holds the cell itself and the cell is `given_up`.
 Reg MatchEmitter::RegisterOfField(const DecisionCase& decision, size_t field, std::optional<Reg> given_up) {
   Part part = decision.fields[field];
   TypeId type = tree_.part_types[part];
@@ -245,7 +245,7 @@ Reg MatchEmitter::RegisterOfField(const DecisionCase& decision, size_t field, st
   return registers_.Allocate(type);
 }
 
-// Brings the fields that are needed into registers.
+// Loads the fields that are needed into registers.
 void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
   Place& place = places_.at(part);
   bool any_needed = false;

@@ -11,7 +11,7 @@ namespace rvm::bytecode {
 
 namespace {
 
-// The emitter looks into the types of values: those that cannot be made are found before.
+// The emitter looks into the types of values, so types that the format cannot express are reported first.
 absl::Status LowerTypes(const ir::Function& function, TypeTable& types) {
   for (const ir::Var* param : function.params) types.Lower(param->type);
   ir::ForEachExpr(function.body, [&](const ir::Expr* expr) {

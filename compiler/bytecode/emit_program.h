@@ -24,7 +24,7 @@ struct EmittedProgram {
 
 struct EmitOptions {
   bool plan_memory = true;   // tensors that stay in an activation live in its arena
-  bool reuse_inputs = true;  // results of kernels may lie where their inputs lay
+  bool reuse_inputs = true;  // results of kernels may reuse the memory of their inputs
   schedule::Target target;   // of the kernels' schedules
 };
 

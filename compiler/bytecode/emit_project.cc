@@ -1,5 +1,5 @@
-// FunctionEmitter: fields of tuples. A tuple of which nothing but fields is wanted is taken apart as a whole at the
-// first of them: no field is counted up only to be counted down with the tuple, and the tuple's memory is free early.
+// FunctionEmitter: fields of tuples. A tuple that is only projected is unpacked as a whole at the first projection:
+// this saves the reference counting of single fields, and frees the tuple's memory early.
 #include <set>
 
 #include "compiler/bytecode/function_emitter.h"
@@ -26,8 +26,8 @@ absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::
   return Deliver(out, type, var, target);
 }
 
-// Whether all that becomes of the tuple from here on are fields, taken in this block, of the types that the tuple has
-// them in. Not if more would have to be dropped than is taken.
+// Whether all remaining uses of the tuple are projections in this block, to variables of the fields' own types. False
+// if more fields would be dropped than are used.
 bool FunctionEmitter::CanTakeApart(const ir::Var* tuple) {
   const VarState& state = vars_.at(tuple);
   std::span<const Liveness::Projection> projections = liveness_.Projections(tuple, block_->id);

@@ -1,7 +1,7 @@
-// FunctionEmitter: memory of cells taken apart, passed on to cells made later.
+// FunctionEmitter: reuse of the memory of unpacked cells for cells that are built later.
 //
 // Reference counting with reuse, as in Perceus (A. Reinking et al., 2021): on every path the shell
-// of a cell goes to the first cell of equal size, or is dropped as soon as none will come.
+// of a cell is reused by the first cell of equal size, or dropped as soon as there can be none.
 #include <algorithm>
 
 #include "compiler/bytecode/function_emitter.h"

@@ -64,7 +64,7 @@ absl::Status FunctionEmitter::EmitStep(const ir::Expr* expr, const ir::Var* var,
   RVM_UNREACHABLE("a step of the program is not in A-normal form");
 }
 
-// A tuple or ADT that is built here is built at the type it is wanted at, which may forget dims.
+// A tuple or ADT is built at the type of its destination, which may have fewer known extents.
 TypeId FunctionEmitter::WantedType(const ir::Expr* expr, const ir::Var* var, const Target& target) {
   TypeTable& types = tables_.types();
   TypeId own = TypeOf(expr);
@@ -218,8 +218,8 @@ absl::StatusOr<std::vector<Reg>> FunctionEmitter::TakeArgs(FunctionId callee, co
   return regs;
 }
 
-// A closure that calls itself knows its code: a direct call with itself in front, where this is the
-// last use of itself. The verifier does not see of a copy that it is the same closure.
+// A recursive call of a closure is a direct call with the closure as first argument, if this is its last use. For a
+// copy, the verifier could not tell that it is the same closure.
 absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target) {
   const ir::Var* callee = ir::Cast<ir::VarExpr>(call.callee)->var;
   const bool is_self = callee == pending_.self;
@@ -275,7 +275,7 @@ absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstr
   Reg a = Borrow(left, operands);
   Reg b = selected.unary || immediate ? a : Borrow(call.args[1], operands);
   if (selected.swap) std::swap(a, b);
-  // Operands are read before the result is written, which may go where one of them was.
+  // Operands are read before the result is written, so the result may reuse the register of one of them.
   Release(operands);
   Reg out = Destination(var, target, type);
   if (immediate) {
@@ -309,8 +309,8 @@ Reg FunctionEmitter::EmitDim(const Dim& dim, ViewDims& dims) {
   return out;
 }
 
-// An operator that only renames the shape: the dims that are not known are computed from
-// the input's, or are values, by the operator's own type relation.
+// An operator that only changes the shape. Its type relation gives the unknown dims in terms of the input's dims and of
+// values.
 absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var, const Target& target) {
   const ops::OpDef& op = *ir::Cast<ir::OpExpr>(call.callee)->op;
   RVM_CHECK(op.is_reshape, "an operator call reached emission without a kernel");
@@ -357,7 +357,7 @@ absl::Status FunctionEmitter::EmitExtent(const ir::Call& call, const ir::Var* va
   return Deliver(out, TypeOf(&call), var, target);
 }
 
-// Not by the operator's relation, which refuses extents that are known to differ: this may be code that never runs.
+// Without the operator's relation, which rejects extents that are known to differ: the code may be unreachable.
 absl::Status FunctionEmitter::EmitCheckExtent(const ir::Call& call, const ir::Var* var, const Target& target) {
   Operands operands;
   TypeId type = TypeOf(call.args[0]);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
@@ -12,8 +13,8 @@ namespace rvm::bytecode {
 namespace {
 
 absl::Status TooManyRegisters(std::string_view function) {
-  return absl::ResourceExhaustedError(absl::StrCat("function `", absl::string_view(function.data(), function.size()),
-                                                   "` needs more than ", RegisterAllocator::kMaxRegisters,
+  return absl::ResourceExhaustedError(absl::StrCat("function `", Abseil(function), "` needs more than ",
+                                                   RegisterAllocator::kMaxRegisters,
                                                    " registers; split it into several functions"));
 }
 
@@ -67,7 +68,7 @@ absl::StatusOr<FunctionDesc> FunctionEmitter::Run() {
   return desc;
 }
 
-// A dim variable that occurs again among the parameters promises what its first place has.
+// Checks that a named extent has the same value at all of its occurrences in the parameters.
 void FunctionEmitter::EmitEntryChecks() {
   struct Place {
     const ir::Var* param;
@@ -120,7 +121,7 @@ absl::Status FunctionEmitter::EmitBlock(const ir::Expr* expr, Target target) {
 // Emits `let.value`; `*next` becomes what follows.
 absl::Status FunctionEmitter::EmitLet(const ir::Let& let, const ir::Expr** next) {
   *next = let.body;
-  // A comparison that only decides the `if` right behind it becomes part of the branch.
+  // A comparison that is only used by the `if` after it becomes part of the branch.
   const auto* branch = ir::DynCast<ir::If>(let.body);
   const ir::Let* branch_let = nullptr;
   if (branch == nullptr && (branch_let = ir::DynCast<ir::Let>(let.body)) != nullptr) {
@@ -132,7 +133,7 @@ absl::Status FunctionEmitter::EmitLet(const ir::Let& let, const ir::Expr** next)
     return absl::OkStatus();
   }
   if (const auto* call = ir::DynCast<ir::Call>(let.value);
-      call != nullptr && IsPrimitive(call->callee) && ir::DynCast<ir::TupleType>(call->type) != nullptr) {
+      call != nullptr && ir::IsPrimitive(call->callee) && ir::DynCast<ir::TupleType>(call->type) != nullptr) {
     return EmitKernelWithProjections(let, next);
   }
   if (IsCallForFields(let.value)) return EmitCallWithProjections(let, next);
@@ -146,7 +147,6 @@ bool FunctionEmitter::CanFuseCompare(const ir::Let& let, const ir::If& branch) c
   const auto* call = ir::DynCast<ir::Call>(let.value);
   if (condition == nullptr || condition->var != let.var || call == nullptr || liveness_.num_uses(let.var) != 1)
     return false;
-  if (ir::DynCast<ir::OpExpr>(call->callee) == nullptr) return false;
   std::optional<ScalarInstruction> selected = SelectScalar(*call);
   return selected && BranchIfNot(selected->opcode, selected->negate).has_value();
 }

@@ -8,11 +8,6 @@
 
 namespace rvm::bytecode {
 
-bool IsPrimitive(const ir::Expr* expr) {
-  const auto* function = ir::DynCast<ir::Function>(expr);
-  return function != nullptr && function->attrs.Find("Primitive") != nullptr;
-}
-
 Liveness::Liveness(const ir::Expr* body, bool returns_fields) : returns_fields_(returns_fields) {
   VisitBlock(body, true);
 }
@@ -68,10 +63,10 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_
     }
     case ir::ExprKind::kCall: {
       const auto* call = ir::Cast<ir::Call>(expr);
-      bool kernel = IsPrimitive(call->callee);
+      bool kernel = ir::IsPrimitive(call->callee);
       Use(call->callee);
       for (const ir::Expr* arg : call->args) Use(arg, !kernel);
-      if (call->callee->expr_kind == ir::ExprKind::kConstructor) MakesCell(call->args.size());
+      if (ir::ConstructorCallee(call) != nullptr) MakesCell(call->args.size());
       return;
     }
     case ir::ExprKind::kFunction: {

@@ -79,9 +79,6 @@ class Liveness {
   absl::flat_hash_map<const ir::Function*, std::vector<ir::Var*>> captures_;
 };
 
-// True for the functions that fusion makes: bodies of kernels.
-bool IsPrimitive(const ir::Expr* expr);
-
 }  // namespace rvm::bytecode
 
 #endif  // RVM_COMPILER_BYTECODE_LIVENESS_H_

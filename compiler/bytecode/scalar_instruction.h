@@ -5,18 +5,12 @@
 #include <optional>
 
 #include "compiler/ir/expr.h"
+#include "compiler/ops/scalar_instruction.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm::bytecode {
 
-// `dst := opcode a b`, or `dst := opcode a` for unary opcodes.
-struct ScalarInstruction {
-  Opcode opcode;
-  bool unary = false;
-  bool swap = false;    // operands exchanged: `a > b` is `b < a`
-  bool negate = false;  // followed by not_bool
-  bool wrap = false;    // followed by wrap_int to the operands' dtype
-};
+using ops::ScalarInstruction;
 
 // Null unless `call` calls an operator on scalars that has an instruction. Casts and copies
 // between scalars have one too (Cast, Move).

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 
 namespace rvm::diagnostics {
 namespace {
@@ -31,6 +32,7 @@ std::string_view Abbreviate(std::string_view line) { return line.substr(0, 160);
 
 // The line of `span` with carets under it.
 void AppendExcerpt(const SourceMap& sources, ir::Span span, std::string& out) {
+  if (!span.valid() || sources.Locate(span.source, span.begin).column == 0) return;
   std::string_view text = sources.text(span.source);
   uint32_t begin = std::min<uint32_t>(span.begin, static_cast<uint32_t>(text.size()));
   size_t line_begin = begin == 0 ? std::string_view::npos : text.rfind('\n', begin - 1);
@@ -59,9 +61,7 @@ void AppendExcerpt(const SourceMap& sources, ir::Span span, std::string& out) {
 
 void AppendPlace(const SourceMap& sources, ir::Span span, std::string& out) {
   if (!span.valid()) return;
-  SourceMap::Position at = sources.Locate(span.source, span.begin);
-  std::string_view name = sources.name(span.source);
-  absl::StrAppend(&out, absl::string_view(name.data(), name.size()), ":", at.line, ":", at.column, ": ");
+  absl::StrAppend(&out, sources.PlaceText(span), ": ");
 }
 
 }  // namespace
@@ -94,17 +94,29 @@ uint32_t SourceMap::Add(std::string name, std::string text) {
   return static_cast<uint32_t>(sources_.size());
 }
 
+ir::Span SourceMap::AddOrigin(std::string origin) {
+  sources_.push_back({std::move(origin), "", {}});
+  return {static_cast<uint32_t>(sources_.size()), 0, 0};
+}
+
 std::string_view SourceMap::name(uint32_t source) const { return sources_[source - 1].name; }
 std::string_view SourceMap::text(uint32_t source) const { return sources_[source - 1].text; }
 
 SourceMap::Position SourceMap::Locate(uint32_t source, uint32_t offset) const {
   const std::vector<uint32_t>& starts = sources_[source - 1].line_starts;
+  if (starts.empty()) return {1, 0};
   auto it = std::upper_bound(starts.begin(), starts.end(), offset);
   uint32_t line = static_cast<uint32_t>(it - starts.begin());
   std::string_view text = sources_[source - 1].text;
   std::string_view before = text.substr(starts[line - 1], std::min<size_t>(offset, text.size()) - starts[line - 1]);
   auto characters = before.size() - static_cast<size_t>(std::count_if(before.begin(), before.end(), IsInsideCharacter));
   return {line, static_cast<uint32_t>(characters) + 1};
+}
+
+std::string SourceMap::PlaceText(ir::Span span) const {
+  Position at = Locate(span.source, span.begin);
+  const std::string& name = sources_[span.source - 1].name;
+  return at.column == 0 ? name : absl::StrCat(name, ":", at.line, ":", at.column);
 }
 
 Diagnostic& Diagnostics::Error(ir::Span span, DiagnosticKind kind, std::string message) {
@@ -137,11 +149,11 @@ std::string Diagnostics::Render(int max_errors) const {
     AppendPlace(*sources_, diagnostic->span, out);
     absl::StrAppend(&out, diagnostic->severity == Severity::kError ? "error: " : "warning: ", diagnostic->message, " [",
                     DiagnosticTag(diagnostic->kind), "]\n");
-    if (diagnostic->span.valid()) AppendExcerpt(*sources_, diagnostic->span, out);
+    AppendExcerpt(*sources_, diagnostic->span, out);
     for (const Note& note : diagnostic->notes) {
       AppendPlace(*sources_, note.span, out);
       absl::StrAppend(&out, "note: ", note.message, "\n");
-      if (note.span.valid()) AppendExcerpt(*sources_, note.span, out);
+      AppendExcerpt(*sources_, note.span, out);
     }
   }
   return out;

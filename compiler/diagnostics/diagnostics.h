@@ -54,25 +54,30 @@ struct Diagnostic {
   }
 };
 
-// The texts that spans point into.
+// What spans point into: texts, and origins, which are places that are in no text of ours.
 class SourceMap {
  public:
   // Returns the id for spans (1, 2, ...). `name` is a path or "<argument>".
   uint32_t Add(std::string name, std::string text);
+  // The span of what an importer made from `origin`, "node `MatMul_3` of model.onnx". Messages and backtraces show that
+  // in place of a line and a column.
+  ir::Span AddOrigin(std::string origin);
   std::string_view name(uint32_t source) const;
   std::string_view text(uint32_t source) const;
   struct Position {
     uint32_t line;    // from 1
-    uint32_t column;  // from 1, in characters (UTF-8)
+    uint32_t column;  // from 1, in characters (UTF-8); 0 of an origin
   };
   // O(log lines), and the length of the line.
   Position Locate(uint32_t source, uint32_t offset) const;
+  // "model.relay:3:7", or the origin. REQUIRES: a valid span.
+  std::string PlaceText(ir::Span span) const;
 
  private:
   struct Source {
     std::string name;
     std::string text;
-    std::vector<uint32_t> line_starts;
+    std::vector<uint32_t> line_starts;  // none: an origin
   };
   std::deque<Source> sources_;
 };

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "compiler/driver/params.h"
@@ -17,7 +18,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// What a tensor's name becomes as the name of a variable: "encoder.0.w" -> "encoder_0_w".
+// The name of a tensor as an identifier: "encoder.0.w" -> "encoder_0_w".
 std::string AsIdentifier(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
@@ -57,9 +58,10 @@ class Binder {
     }
     if (found.empty()) found = similar->second;
     if (found.size() > 1) {
-      diagnostics_.Error(var->span, DiagnosticKind::kAmbiguousWeight,
-                         absl::StrCat("`%", var->name, "` may be `", Text(found[0].name), "` of ", found[0].file->path,
-                                      " or `", Text(found[1].name), "` of ", found[1].file->path));
+      diagnostics_.Error(
+          var->span, DiagnosticKind::kAmbiguousWeight,
+          absl::StrCat("`%", var->name, "` may be `", Abseil(found[0].name), "` of ", found[0].file->path, " or `",
+                       Abseil(found[1].name), "` of ", found[1].file->path));
       return nullptr;
     }
     const Candidate& candidate = found[0];
@@ -84,9 +86,8 @@ class Binder {
   }
 
  private:
-  static absl::string_view Text(std::string_view text) { return {text.data(), text.size()}; }
   static std::string Where(const Candidate& candidate) {
-    return absl::StrCat("tensor `", Text(candidate.name), "` of ", candidate.file->path);
+    return absl::StrCat("tensor `", Abseil(candidate.name), "` of ", candidate.file->path);
   }
 
   void Add(Candidate candidate) {
@@ -104,7 +105,7 @@ class Binder {
                       files_.size() == 1 ? "" : absl::StrCat(" and ", files_.size() - 1, " more"),
                       files_.size() == 1 ? " has" : " have", " no tensor of that name");
       std::string_view nearest = NearestName(var->name, names_);
-      if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Text(nearest), "`?");
+      if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Abseil(nearest), "`?");
     }
     diagnostics_.Error(var->span, DiagnosticKind::kMissingWeight, std::move(message));
   }
@@ -161,13 +162,13 @@ void Replace(ir::Arena& arena, ir::Function* function, const Bindings& bindings)
   }
 }
 
-// What types of parameters of `@main` name and the tensors bound to them decide.
+// Named extents in the types of parameters of `@main` that the tensors bound to them determine.
 class SolvedDims {
  public:
   SolvedDims(const ir::Function& function, diagnostics::Diagnostics& diagnostics)
       : function_(function), diagnostics_(diagnostics) {}
 
-  // Extents that `var` names are those of `tensor`. False after an error was reported: another tensor says otherwise.
+  // Binds the extents that `var` names to those of `tensor`. False after an error was reported: two tensors disagree.
   bool Add(const ir::Var& var, const Literal& tensor) {
     const auto* type = ir::DynCast<ir::TensorType>(var.annotation);
     if (type == nullptr || !type->shape.is_dims()) return true;
@@ -189,7 +190,7 @@ class SolvedDims {
     return true;
   }
 
-  // Puts them in the place of their names, in every annotation of `function`.
+  // Replaces the names by the extents in every annotation of `function`.
   void Replace(ir::Arena& arena, ir::Function& function) const {
     if (found_.empty()) return;
     ir::TypeSubstitution substitution;
@@ -240,7 +241,7 @@ class SolvedDims {
 
   const ir::Function& function_;
   diagnostics::Diagnostics& diagnostics_;
-  // The parameter whose tensor said it first, and the extent.
+  // The parameter whose tensor determined it first, and the extent.
   absl::flat_hash_map<const ir::TypeParam*, std::pair<const ir::Var*, int64_t>> found_;
 };
 
@@ -256,7 +257,7 @@ bool MentionsMain(const ir::Module& module) {
   return mentions;
 }
 
-// Binds the parameters of `@main` that tensors are named like, and drops them.
+// Binds the parameters of `@main` that have a tensor of their name, and removes them.
 void BindMain(ir::Module& module, Binder& binder, Bindings& bindings, diagnostics::Diagnostics& diagnostics,
               BoundWeights& weights) {
   const ir::GlobalFunction* global = module.FindFunction("main");

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/type_parts.h"
 #include "compiler/ir/walk.h"
 #include "serialization/executable.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// Finds tensors that nothing stores; looks at each type once.
+// Finds tensors that no executable can hold; looks at each type once.
 class TensorFinder {
  public:
   struct Finding {
@@ -29,19 +30,12 @@ class TensorFinder {
       if (next == nullptr || !seen_.insert(next).second) continue;
       if (const auto* tensor = ir::DynCast<ir::TensorType>(next)) {
         if (Finding finding = Judge(*tensor); !finding.message.empty()) return finding;
-      } else if (const auto* tuple = ir::DynCast<ir::TupleType>(next)) {
-        open.insert(open.end(), tuple->fields.begin(), tuple->fields.end());
-      } else if (const auto* func = ir::DynCast<ir::FuncType>(next)) {
-        open.insert(open.end(), func->params.begin(), func->params.end());
-        open.push_back(func->result);
-      } else if (const auto* ref = ir::DynCast<ir::RefType>(next)) {
-        open.push_back(ref->contents);
       } else if (const auto* adt = ir::DynCast<ir::AdtType>(next)) {
         for (const ir::TypeArg& arg : adt->args) {
           if (arg.kind == ir::Kind::kBaseType && IsUnstorable(arg.dtype)) return Lanes(arg.dtype);
-          if (arg.kind == ir::Kind::kType) open.push_back(arg.type);
         }
       }
+      ir::ForEachPart(next, [&](const ir::Type* part) { open.push_back(part); });
     }
     return {};
   }
@@ -86,7 +80,7 @@ void CheckTensors(const ir::Module& module, diagnostics::Diagnostics& diagnostic
     };
     for (const ir::Var* param : global.function->params) check(param->type, param->span);
     ir::ForEachExpr(global.function->body, [&](const ir::Expr* expr) {
-      // Operators take what their arguments are, which say it themselves.
+      // The types of operators are those of their arguments, which are checked themselves.
       if (ir::DynCast<ir::OpExpr>(expr) == nullptr) check(expr->type, expr->span);
       return !reported;
     });

@@ -1,4 +1,4 @@
-// Which typed programs no executable can hold.
+// Checks for tensors that no executable can hold.
 #ifndef RVM_COMPILER_DRIVER_CHECK_TENSORS_H_
 #define RVM_COMPILER_DRIVER_CHECK_TENSORS_H_
 
@@ -7,8 +7,8 @@
 
 namespace rvm::driver {
 
-// Reports the first expression or parameter of each function with a tensor that types, as the language has it, and that
-// nothing stores: of vectors (`float32x4`), of too many axes or bytes.
+// Reports the first expression or parameter of each function with a tensor that is well typed and cannot be stored: of
+// a vector dtype (`float32x4`), with too many axes or bytes.
 void CheckTensors(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::driver

@@ -65,7 +65,7 @@ void NoteSchedule(Executable& executable, const KernelDesc& kernel, const schedu
   executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule::Describe(schedule));
 }
 
-// How the program names the dims of its parameters that it leaves open: the types of an executable forget it.
+// Records the names of symbolic extents of entries, which the types of an executable do not keep.
 void NoteShapes(const ir::Module& module, Executable& executable) {
   for (const Entry& entry : executable.entries) {
     const ir::GlobalFunction* function = module.FindFunction(entry.name);
@@ -133,14 +133,11 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const c
   return result;
 }
 
-}  // namespace
-
-absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const std::vector<std::string>& params_files, BoundWeights* weights) {
-  ir::Module module;
-  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
-  if (!params_files.empty()) {
-    std::vector<ParamFile> files;
+absl::StatusOr<ir::Module> BindAndType(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                       const std::vector<std::string>& params_files, BoundWeights* weights,
+                                       std::span<const ParamFile> read_files) {
+  if (!params_files.empty() || !read_files.empty()) {
+    std::vector<ParamFile> files(read_files.begin(), read_files.end());
     for (const std::string& path : params_files) {
       RVM_ASSIGN_OR_RETURN(ParamFile file, LoadParams(path));
       files.push_back(std::move(file));
@@ -151,26 +148,44 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
   return module;
 }
 
+}  // namespace
+
+absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                        const std::vector<std::string>& params_files, BoundWeights* weights,
+                                        std::span<const ParamFile> read_files) {
+  ir::Module module;
+  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  return BindAndType(std::move(module), diagnostics, params_files, weights, read_files);
+}
+
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  std::vector<std::string> entries = DefaultEntries(module);
-  passes::PassContext context{entries, 0, diagnostics};
-  RVM_ASSIGN_OR_RETURN(ir::Module instances, passes::kSpecialize.run(module, context));
-  return passes::kCheckExtents.run(instances, context).status();
+  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "check_extents"})
+      .status();
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options) {
+  ir::Module module;
+  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  return CompileModule(std::move(module), diagnostics, options);
+}
+
+absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options) {
   BoundWeights weights;
-  RVM_ASSIGN_OR_RETURN(ir::Module module, ParseAndType(source, diagnostics, options.params_files, &weights));
-  // Without files of weights, this says which are missing.
+  RVM_ASSIGN_OR_RETURN(module,
+                       BindAndType(std::move(module), diagnostics, options.params_files, &weights, options.weights));
+  // Reports weights that are still missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
-  RVM_ASSIGN_OR_RETURN(
-      module, passes::RunPasses(module, entries, diagnostics,
-                                {options.opt_level, options.extra_passes, options.verify_passes, options.observer}));
-  // What instances made of the types of polymorphic functions.
+  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
+                                                 {.opt_level = options.opt_level,
+                                                  .extra_passes = options.extra_passes,
+                                                  .verify = options.verify_passes,
+                                                  .observer = options.observer}));
+  // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   std::optional<codegen::HostTarget> target;

@@ -1,9 +1,10 @@
-// From Relay text to an executable: the stages in their order.
+// From a Relay program to an executable: the stages in their order.
 #ifndef RVM_COMPILER_DRIVER_COMPILE_H_
 #define RVM_COMPILER_DRIVER_COMPILE_H_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct CompileOptions {
   std::string target = "host";            // codegen::ParseHostTarget, or "portable": recipes, no machine code
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
+  std::vector<ParamFile> weights;         // more of them, already read
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
   std::vector<std::string> extra_passes;  // see passes::PipelineOptions
@@ -33,27 +35,31 @@ struct CompiledProgram {
   std::string llvm_ir, assembly;  // of the kernels, if kept
 };
 
-// `source`: its id in the diagnostics' source map. Where the program is wrong the errors are in
-// `diagnostics` and the status only counts them; other statuses say themselves what is wrong.
-// The same input gives the same executable.
+// `source`: its id in the diagnostics' source map. Errors in the program are reported to `diagnostics`, and the status
+// only counts them; other statuses have a message. The same input gives the same executable.
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options);
+
+// Compiles an untyped module that a ProgramBuilder made. The spans of its nodes refer to the diagnostics' source map,
+// or are invalid.
+absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options);
 
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files = {},
-                                        BoundWeights* weights = nullptr);
+                                        BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
 
-// Makes the instances of polymorphic functions that the default entries reach, for what is wrong with one of them.
+// Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
-// A type parameter that keeps `function` from being an entry, or null: dims may stay open in an
-// executable; types, shapes and dtypes may not.
+// A type parameter that prevents `function` from being an entry, or null. Extents of an entry may be symbolic; types,
+// shapes and dtypes may not.
 const ir::TypeParam* OpenTypeParam(const ir::Function& function);
 
-// The functions one would call from outside, in source order: `main`, those that no other
-// function mentions, and of each circle that only calls itself the first; no polymorphic ones. So
-// all code can be reached. REQUIRES: a typed module.
+// The entries of a program that names none, in source order: `main`, functions that no other function refers to, and
+// the first function of each cycle that is otherwise unreachable. Polymorphic functions are never entries. All other
+// code is reachable from these. REQUIRES: a typed module.
 std::vector<std::string> DefaultEntries(const ir::Module& module);
 
 }  // namespace rvm::driver

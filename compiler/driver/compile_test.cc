@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/npy.h"
+#include "compiler/builder/program_builder.h"
 #include "gtest/gtest.h"
 #include "serialization/encoder.h"
 #include "vm/machine.h"
@@ -145,6 +147,39 @@ TEST(Compile, ReportsErrorsWhereTheyBelong) {
   options.params_files = {"no/such/file.npz"};
   EXPECT_EQ(CompileText("def @main() { 1 }", options).program.status().message(),
             "cannot read `no/such/file.npz`: No such file or directory");
+}
+
+// ---- CompileModule
+
+// `@main(%x, %w)` with one product of matrices, as an importer of a model builds it.
+Result CompileProduct(Dim columns) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  builder::ProgramBuilder b;
+  builder::Type x = b.Tensor({1, columns}, kFloat32), w = b.Tensor({1, 4}, kFloat32);
+  b.Define("main", {{"x", x}, {"w", w}}, nullptr, [&](builder::Values v) {
+    b.SetOrigin(sources.AddOrigin("node `MatMul_3` of model.onnx"));
+    return b.Op("nn.dense", {v[0], v[1]});
+  });
+  absl::StatusOr<ir::Module> module = std::move(b).Finish();
+  absl::StatusOr<CompiledProgram> program = CompileModule(*std::move(module), diagnostics, {});
+  return {std::move(program), diagnostics.Render()};
+}
+
+TEST(CompileModule, ShowsTheOriginOfATypeError) {
+  Result result = CompileProduct(5);
+  EXPECT_EQ(result.program.status().message(), "1 error");
+  EXPECT_TRUE(result.diagnostics.starts_with("node `MatMul_3` of model.onnx: error: `nn.dense`")) << result.diagnostics;
+  EXPECT_EQ(std::count(result.diagnostics.begin(), result.diagnostics.end(), '\n'), 1) << result.diagnostics;
+}
+
+TEST(CompileModule, ShowsTheOriginInABacktrace) {
+  Result result = CompileProduct(Dim::Any());
+  ASSERT_TRUE(result.program.ok()) << result.diagnostics;
+  const Value row = Floats({1, 4}, {1, 2, 3, 4});
+  EXPECT_EQ(ValueOf(*result.program, "main", {row, row}), Floats({1, 1}, {30}).ToString());
+  std::string error = ValueOf(*result.program, "main", {Floats({1, 2}, {1, 2}), row});
+  EXPECT_TRUE(error.ends_with("\n  in `main` at node `MatMul_3` of model.onnx")) << error;
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::vector<std::string> DefaultEntries(const ir::Module& module) {
     bool is_root = global.name == "main" || !mentioned.contains(global.name);
     if (is_root && !IsPolymorphic(*global.function)) choose(global);
   }
-  // What is left calls itself in circles, or is called by polymorphic functions alone.
+  // The rest are cycles, or are called by polymorphic functions only.
   for (const ir::GlobalFunction& global : module.functions) {
     if (!reached.contains(global.name) && !IsPolymorphic(*global.function)) choose(global);
   }

@@ -30,18 +30,19 @@ absl::StatusOr<ParamFile> DecodeParams(const std::string& path, std::span<const 
 
 // What BindParams did; names without the `%`.
 struct BoundWeights {
-  std::vector<std::string> unused;     // tensors that nothing is named like
+  std::vector<std::string> unused;     // tensors without a variable of their name
   std::vector<std::string> bound;      // parameters of `@main` that have become constants
-  std::vector<std::string> arguments;  // parameters of `@main` that no tensor is named like
+  std::vector<std::string> arguments;  // parameters of `@main` without a tensor of their name
   bool any_used = false;               // a tensor has become a constant
   // The program itself calls `@main`, so its parameters stay parameters.
   bool main_is_called = false;
 };
 
-// Replaces each use of a free variable, and of each parameter of `@main` that a tensor is named like, by a constant,
-// which shares the elements with `files` and has the variable's name. Empties module.free_vars and drops those
-// parameters. A tensor is meant by its name, or by its name with `_` for what is no letter and no digit. Checks dtype
-// and shape against the annotation; an extent that a bound parameter of `@main` names is the tensor's from then on.
+// Replaces each use of a free variable, and of each parameter of `@main` that has a tensor of its name, by a constant
+// with the variable's name, which shares its elements with `files`. Clears module.free_vars and removes those
+// parameters. A tensor matches by its name, or by its name with `_` in place of each character that is neither a letter
+// nor a digit. Checks dtype and shape against the annotation. An extent that a bound parameter of `@main` names is
+// replaced by the tensor's.
 // False if errors were reported (kMissingWeight: no tensor for a free variable).
 bool BindParams(ir::Module& module, std::span<const ParamFile> files, diagnostics::Diagnostics& diagnostics,
                 BoundWeights* weights = nullptr);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 
 namespace rvm::driver {
@@ -21,8 +22,7 @@ constexpr size_t kEndBytes = 22, kDirectoryBytes = 46, kLocalBytes = 30, kEnd64L
 constexpr uint64_t kMaxInflation = 1032;
 
 absl::Status Malformed(std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("malformed zip archive: ", absl::string_view(what.data(), what.size())));
+  return absl::InvalidArgumentError(absl::StrCat("malformed zip archive: ", Abseil(what)));
 }
 
 // REQUIRES: the bytes are there.

@@ -122,8 +122,11 @@ struct Function : Expr {
   std::vector<Var*> params;
   const Type* result_annotation;  // null if none
   Expr* body;
-  Attrs attrs;  // `Primitive=1`, ...
+  Attrs attrs;
   std::vector<TypeConstraint> constraints;
+  // The body of one kernel, made by fusion; printed as `Primitive=1`. An attribute of that name in a program that was
+  // read says how another compiler fused operators, and means nothing to ours.
+  bool is_primitive = false;
 };
 
 struct Call : Expr {
@@ -220,6 +223,31 @@ T* Cast(Expr* expr) {
 template <typename T>
 const T* Cast(const Expr* expr) {
   return static_cast<const T*>(expr);
+}
+
+// The callee of `expr` as a T, where it is a call of one; else null. Also null for null.
+template <typename T>
+const T* CalleeAs(const Expr* expr) {
+  const auto* call = DynCast<Call>(expr);
+  return call == nullptr ? nullptr : DynCast<T>(call->callee);
+}
+inline const GlobalExpr* GlobalCallee(const Expr* expr) { return CalleeAs<GlobalExpr>(expr); }
+inline const ops::OpDef* OpCallee(const Expr* expr) {
+  const auto* callee = CalleeAs<OpExpr>(expr);
+  return callee == nullptr ? nullptr : callee->op;
+}
+inline const Constructor* ConstructorCallee(const Expr* expr) {
+  const auto* callee = CalleeAs<ConstructorExpr>(expr);
+  return callee == nullptr ? nullptr : callee->constructor;
+}
+inline Var* VarCallee(const Expr* expr) {
+  const auto* callee = CalleeAs<VarExpr>(expr);
+  return callee == nullptr ? nullptr : callee->var;
+}
+
+inline bool IsPrimitive(const Expr* expr) {
+  const auto* function = DynCast<Function>(expr);
+  return function != nullptr && function->is_primitive;
 }
 
 }  // namespace rvm::ir

@@ -52,7 +52,7 @@ class Comparison {
       if (!Bind(a.params[i], b.params[i])) return false;
     }
     return TypeText(a.result_annotation) == TypeText(b.result_annotation) && a.attrs == b.attrs &&
-           Exprs(a.body, b.body);
+           a.is_primitive == b.is_primitive && Exprs(a.body, b.body);
   }
 
  private:

@@ -6,8 +6,8 @@
 
 namespace rvm::ir {
 
-// Half-open byte range [begin, end) of one source; source 0 is "no source"
-// (made by a pass or a builder).
+// Half-open byte range [begin, end) of one source: a text, or the origin of what an importer made
+// (diagnostics::SourceMap). Source 0 is "no source" (made by a pass or a builder).
 struct Span {
   uint32_t source = 0;
   uint32_t begin = 0;

@@ -4,9 +4,11 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/adt.h"
+#include "compiler/ir/type_parts.h"
 
 namespace rvm::ir {
 namespace {
@@ -136,7 +138,7 @@ std::string ParamList(const std::vector<const TypeParam*>& params) {
   for (const TypeParam* param : params) {
     absl::StrAppend(&text, text.empty() ? "[" : ", ", param->name);
     std::string_view kind = KindName(param->kind);
-    if (param->kind != Kind::kType) absl::StrAppend(&text, ": ", absl::string_view(kind.data(), kind.size()));
+    if (param->kind != Kind::kType) absl::StrAppend(&text, ": ", Abseil(kind));
   }
   return text.empty() ? "" : text + "]";
 }
@@ -262,94 +264,38 @@ Dim TypeSubstitution::Apply(const Dim& dim) const {
 
 namespace {
 
-ShapeTerm ApplyShape(const TypeSubstitution& substitution, const ShapeTerm& shape) {
-  if (shape.form == ShapeTerm::Form::kParam) {
-    const TypeArg* arg = substitution.Find(shape.param);
+class Substituter : public TypeMapper {
+ public:
+  Substituter(Arena& arena, const TypeSubstitution& substitution) : TypeMapper(arena), substitution_(substitution) {}
+
+ protected:
+  const Type* MapType(const Type* type) override {
+    const auto* param = DynCast<ParamType>(type);
+    if (param == nullptr) return MapParts(type);
+    const TypeArg* arg = substitution_.Find(param->param);
+    return arg == nullptr ? type : arg->type;
+  }
+  ShapeTerm MapShape(const ShapeTerm& shape) override {
+    if (shape.form != ShapeTerm::Form::kParam) return TypeMapper::MapShape(shape);
+    const TypeArg* arg = substitution_.Find(shape.param);
     return arg == nullptr ? shape : arg->shape;
   }
-  ShapeTerm result = shape;
-  for (Dim& dim : result.dims) dim = substitution.Apply(dim);
-  return result;
-}
-
-DTypeTerm ApplyDType(const TypeSubstitution& substitution, const DTypeTerm& dtype) {
-  if (dtype.form != DTypeTerm::Form::kParam) return dtype;
-  const TypeArg* arg = substitution.Find(dtype.param);
-  return arg == nullptr ? dtype : arg->dtype;
-}
-
-const Type* ApplyType(const TypeSubstitution& substitution, Arena& arena, const Type* type) {
-  auto apply_all = [&](const std::vector<const Type*>& types, bool& changed) {
-    std::vector<const Type*> result;
-    result.reserve(types.size());
-    for (const Type* t : types) {
-      result.push_back(substitution.Apply(arena, t));
-      changed = changed || result.back() != t;
-    }
-    return result;
-  };
-  bool changed = false;
-  switch (type->type_kind) {
-    case TypeKind::kTensor: {
-      const auto* tensor = DynCast<TensorType>(type);
-      ShapeTerm shape = ApplyShape(substitution, tensor->shape);
-      DTypeTerm dtype = ApplyDType(substitution, tensor->dtype);
-      if (shape == tensor->shape && dtype == tensor->dtype) return type;
-      return arena.New<TensorType>(std::move(shape), dtype);
-    }
-    case TypeKind::kTuple: {
-      auto fields = apply_all(DynCast<TupleType>(type)->fields, changed);
-      return changed ? arena.New<TupleType>(std::move(fields)) : type;
-    }
-    case TypeKind::kFunc: {
-      const auto* func = DynCast<FuncType>(type);
-      auto params = apply_all(func->params, changed);
-      const Type* result = substitution.Apply(arena, func->result);
-      changed = changed || result != func->result;
-      std::vector<TypeConstraint> constraints = func->constraints;
-      for (TypeConstraint& constraint : constraints) constraint.args = apply_all(constraint.args, changed);
-      if (!changed) return type;
-      return arena.New<FuncType>(func->type_params, std::move(params), result, std::move(constraints));
-    }
-    case TypeKind::kAdt: {
-      const auto* adt = DynCast<AdtType>(type);
-      std::vector<TypeArg> args;
-      for (const TypeArg& arg : adt->args) {
-        args.push_back(substitution.Apply(arena, arg));
-        changed = changed || !TypeArgsEqual(args.back(), arg);
-      }
-      return changed ? arena.New<AdtType>(adt->adt, std::move(args)) : type;
-    }
-    case TypeKind::kParam: {
-      const TypeArg* arg = substitution.Find(DynCast<ParamType>(type)->param);
-      return arg == nullptr ? type : arg->type;
-    }
-    case TypeKind::kRef: {
-      const Type* contents = DynCast<RefType>(type)->contents;
-      const Type* applied = substitution.Apply(arena, contents);
-      return applied == contents ? type : arena.New<RefType>(applied);
-    }
-    case TypeKind::kHole: return type;
+  DTypeTerm MapDType(const DTypeTerm& dtype) override {
+    const TypeArg* arg = dtype.form == DTypeTerm::Form::kParam ? substitution_.Find(dtype.param) : nullptr;
+    return arg == nullptr ? dtype : arg->dtype;
   }
-  return type;
-}
+  Dim MapDim(const Dim& dim) override { return substitution_.Apply(dim); }
+
+ private:
+  const TypeSubstitution& substitution_;
+};
 
 }  // namespace
 
 const Type* TypeSubstitution::Apply(Arena& arena, const Type* type) const {
-  if (entries_.empty() || type == nullptr) return type;
-  return WithStack([&] { return ApplyType(*this, arena, type); });
+  return entries_.empty() ? type : Substituter(arena, *this).Map(type);
 }
 
-TypeArg TypeSubstitution::Apply(Arena& arena, const TypeArg& arg) const {
-  TypeArg result = arg;
-  switch (arg.kind) {
-    case Kind::kType: result.type = Apply(arena, arg.type); break;
-    case Kind::kBaseType: result.dtype = ApplyDType(*this, arg.dtype); break;
-    case Kind::kShape: result.shape = ApplyShape(*this, arg.shape); break;
-    default: result.dim = Apply(arg.dim); break;
-  }
-  return result;
-}
+TypeArg TypeSubstitution::Apply(Arena& arena, const TypeArg& arg) const { return Substituter(arena, *this).Map(arg); }
 
 }  // namespace rvm::ir

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/derive_type.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::lowering {
 namespace {
@@ -107,9 +107,8 @@ Dim PrimitiveLowering::ValueSymbol(const te::Tensor& tensor, int64_t element) {
 }
 
 absl::StatusOr<Binding> PrimitiveLowering::LowerCall(const ir::Call& call) {
-  const auto* op_expr = ir::DynCast<ir::OpExpr>(call.callee);
-  RVM_CHECK(op_expr != nullptr, "a primitive function calls something that is no operator");
-  const ops::OpDef& op = *op_expr->op;
+  RVM_CHECK(ir::OpCallee(&call) != nullptr, "a primitive function calls something that is no operator");
+  const ops::OpDef& op = *ir::OpCallee(&call);
   std::vector<const ir::Type*> arg_types;
   std::vector<const Literal*> arg_values;
   std::vector<te::Tensor> inputs;

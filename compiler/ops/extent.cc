@@ -1,9 +1,9 @@
 #include "compiler/ops/extent.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -64,8 +64,8 @@ constexpr OpDef kOps[] = {
 };
 
 bool Calls(const ir::Call& call, std::string_view name) {
-  const auto* callee = ir::DynCast<ir::OpExpr>(call.callee);
-  return callee != nullptr && callee->op->name == name;
+  const OpDef* op = ir::OpCallee(&call);
+  return op != nullptr && op->name == name;
 }
 
 }  // namespace

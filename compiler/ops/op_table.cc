@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/op_def.h"
@@ -13,49 +14,10 @@ namespace {
 
 std::vector<const OpDef*> MakeTable() {
   std::vector<const OpDef*> table;
-  for (std::span<const OpDef> family : {UnaryOps(),
-                                        BinaryOps(),
-                                        ReduceOps(),
-                                        TransformOps(),
-                                        IndexOps(),
-                                        CreateOps(),
-                                        ExtentOps(),
-                                        NeuralOps(),
-                                        GatherOps(),
-                                        SortOps(),
-                                        LayoutOps(),
-                                        ConvolutionOps(),
-                                        PoolingOps(),
-                                        LossOps(),
-                                        NormOps(),
-                                        BlockOps(),
-                                        WindowGradientOps(),
-                                        ImageOps(),
-                                        SamplingOps(),
-                                        RegionOps(),
-                                        SparseOps(),
-                                        DetectionOps(),
-                                        NeighbourhoodOps(),
-                                        SpectrumOps(),
-                                        ActivationOps(),
-                                        UpsamplingOps(),
-                                        CropOps(),
-                                        LookupOps(),
-                                        PatchOps(),
-                                        EinsumOps(),
-                                        RandomOps(),
-                                        AnnotationOps(),
-                                        FixedPointOps(),
-                                        QuantizedOps(),
-                                        QuantizedContractionOps(),
-                                        PadOps(),
-                                        DynamicOps(),
-                                        CountedOps(),
-                                        ScatterOps(),
-                                        VisionOps(),
-                                        BlockedConvolutionOps()}) {
-    for (const OpDef& op : family) table.push_back(&op);
-  }
+#define RVM_FAMILY(name) \
+  for (const OpDef& op : name()) table.push_back(&op);
+#include "compiler/ops/families.def"
+#undef RVM_FAMILY
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return table;
 }
@@ -109,8 +71,6 @@ std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   }
   return "";
 }
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 

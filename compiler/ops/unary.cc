@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -149,22 +149,24 @@ Solve IntegralIdentityRelation(TypeContext& context) {
 }
 
 template <UnaryOp op>
-constexpr OpDef Float(std::string_view name, std::string_view summary) {
+constexpr OpDef Float(std::string_view name, std::string_view summary, const ScalarInstructions* scalar = nullptr) {
   return {.name = name,
           .summary = summary,
           .inputs = kInputs,
           .type_relation = FloatIdentityRelation,
           .fusion = FusionClass::kElementwise,
-          .compute = ComputeUnary<op>};
+          .compute = ComputeUnary<op>,
+          .scalar = scalar};
 }
 template <UnaryOp op>
-constexpr OpDef Number(std::string_view name, std::string_view summary) {
+constexpr OpDef Number(std::string_view name, std::string_view summary, const ScalarInstructions* scalar = nullptr) {
   return {.name = name,
           .summary = summary,
           .inputs = kInputs,
           .type_relation = IdentityRelation,
           .fusion = FusionClass::kElementwise,
-          .compute = ComputeUnary<op>};
+          .compute = ComputeUnary<op>,
+          .scalar = scalar};
 }
 template <UnaryOp op>
 constexpr OpDef Predicate(std::string_view name, std::string_view summary) {
@@ -181,7 +183,7 @@ constexpr OpDef kOps[] = {
     Float<UnaryOp::kLog>("log", "natural logarithm"),
     Float<UnaryOp::kLog2>("log2", "logarithm to base 2"),
     Float<UnaryOp::kLog10>("log10", "logarithm to base 10"),
-    Float<UnaryOp::kSqrt>("sqrt", "square root"),
+    Float<UnaryOp::kSqrt>("sqrt", "square root", &scalar::kSqrt),
     Float<UnaryOp::kRsqrt>("rsqrt", "1 / sqrt(x)"),
     Float<UnaryOp::kSigmoid>("sigmoid", "1 / (1 + exp(-x))"),
     Float<UnaryOp::kTanh>("tanh", "hyperbolic tangent"),
@@ -208,7 +210,7 @@ constexpr OpDef kOps[] = {
     Number<UnaryOp::kTrunc>("trunc", "integer part"),
     Number<UnaryOp::kSign>("sign", "-1, 0 or 1"),
     Number<UnaryOp::kAbs>("abs", "absolute value"),
-    Number<UnaryOp::kNegative>("negative", "-x"),
+    Number<UnaryOp::kNegative>("negative", "-x", &scalar::kNegative),
     {.name = "bitwise_not",
      .summary = "complement of each bit",
      .inputs = kInputs,
@@ -223,13 +225,15 @@ constexpr OpDef kOps[] = {
      .inputs = kInputs,
      .type_relation = LogicalNotRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeUnary<UnaryOp::kLogicalNot>},
+     .compute = ComputeUnary<UnaryOp::kLogicalNot>,
+     .scalar = &scalar::kLogicalNot},
     {.name = "copy",
      .summary = "x",
      .inputs = kInputs,
      .type_relation = IdentityRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeCopy},
+     .compute = ComputeCopy,
+     .scalar = &scalar::kCopy},
     {.name = "clip",
      .summary = "min(max(x, a_min), a_max)",
      .inputs = kInputs,
@@ -243,7 +247,8 @@ constexpr OpDef kOps[] = {
      .attrs = kCastAttrs,
      .type_relation = CastRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeCast},
+     .compute = ComputeCast,
+     .scalar = &scalar::kCastScalar},
     {.name = "reinterpret",
      .summary = "the bits of x as another dtype of that size; NaNs of 16 bits may change",
      .inputs = kInputs,

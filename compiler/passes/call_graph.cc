@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/abseil.h"
+
 namespace rvm::passes {
 
 using ir::Cast;
@@ -27,7 +29,7 @@ CallGraph::CallGraph(const ir::Module& module)
 }
 
 const size_t* CallGraph::Find(std::string_view name) const {
-  auto found = index_.find(absl::string_view(name.data(), name.size()));
+  auto found = index_.find(Abseil(name));
   return found == index_.end() ? nullptr : &found->second;
 }
 

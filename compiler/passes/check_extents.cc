@@ -1,12 +1,12 @@
-// Checks of the extents that types could not prove.
+// Adds run-time checks of declared extents that type inference could not prove.
 //
-// Takes a module as typed. Where a tensor comes to a place declared with an extent that is not provably its own (the
-// result of a function, a let, a field, an argument of a function value, the contents of a reference), calls
-// `check_extent` on it: `extent`s of the parameters say what a name stands for. What no parameter says, and what
-// stands inside of a data type or a function type, stays unchecked, with a warning. Arguments of named functions
-// are not its business: the functions check them when they are entered.
+// Takes a typed module. Where a tensor flows to a location that is declared with an extent not provably equal to its
+// own (the result of a function, a let, a field, an argument of a function value, the contents of a reference), the
+// pass inserts a call of `check_extent`. The value of a named extent is computed from the `extent`s of the function's
+// parameters. An extent that no parameter determines, or inside a data type or a function type, is not checked; a
+// warning says so. Arguments of global functions are checked by the callee on entry.
 //
-// The evaluator and the compiler run what this gives, so that they agree on which extents are checked.
+// The reference evaluator runs the output of this pass, so it makes the same checks as compiled code.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -19,9 +19,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
+#include "compiler/ops/build_call.h"
 #include "compiler/ops/extent.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
@@ -37,19 +38,16 @@ using ir::Expr;
 using ir::ExprKind;
 using ir::Type;
 
-// Where a value comes to. `before` and `name` say which place it is: "the value of `%" and "x".
+// The declared type of the location that a value flows to. `before` and `name` describe it: "the value of `%" and "x".
 struct Place {
   const Type* type = nullptr;  // null: any type will do
   std::string_view before, name;
 
   Place With(const Type* part) const { return {part, before, name}; }
-  std::string Text() const {
-    auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
-    return absl::StrCat(view(before), view(name), name.empty() ? "" : "`");
-  }
+  std::string Text() const { return absl::StrCat(Abseil(before), Abseil(name), name.empty() ? "" : "`"); }
 };
 
-// Whether something declared to be `to` may turn out to be something else at run time.
+// Whether an extent `from` may differ at run time from the declared extent `to`.
 bool IsUnproven(const Dim& from, const Dim& to) { return !to.is_any() && CompareDims(from, to) != DimEquality::kEqual; }
 
 bool HaveUnproven(const ir::ShapeTerm& from, const ir::ShapeTerm& to) {
@@ -63,7 +61,7 @@ bool HaveUnproven(const ir::ShapeTerm& from, const ir::ShapeTerm& to) {
 enum class Proof : uint8_t {
   kProven,
   kCheckable,  // a tensor, or a tuple with tensors
-  kHidden,     // inside of a data type, a function type, a reference
+  kHidden,     // inside a data type, a function type or a reference
 };
 
 Proof Worse(Proof a, Proof b) { return std::max(a, b); }
@@ -143,17 +141,18 @@ class Checker : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     Place place = places_.back();
     bool is_unproven = place.type != nullptr && Prove(expr->type, place.type) != Proof::kProven;
+    const ir::Builder at = At(expr->span);
     switch (expr->expr_kind) {
       case ExprKind::kIf: {
         const auto* branch = Cast<ir::If>(expr);
         if (!is_unproven) place = {expr->type, "a branch", ""};
         Expr* condition = Rewrite(branch->condition);
         Expr* then_branch = RewriteAt(place, branch->then_branch);
-        return At(place, arena_.New<ir::If>(condition, then_branch, RewriteAt(place, branch->else_branch), expr->span));
+        return at.If(condition, then_branch, RewriteAt(place, branch->else_branch), place.type);
       }
       case ExprKind::kMatch:
         if (!is_unproven) place = {expr->type, "a branch", ""};
-        return At(place, RewriteMatch(*Cast<ir::Match>(expr), place));
+        return RewriteMatch(*Cast<ir::Match>(expr), place);
       case ExprKind::kTuple: {
         const auto& tuple = *Cast<ir::Tuple>(expr);
         if (!is_unproven) place = {};
@@ -163,8 +162,7 @@ class Checker : public Rewriter {
           Place field = place.With(is_wanted ? DynCast<ir::TupleType>(place.type)->fields[i] : nullptr);
           fields.push_back(RewriteAt(field, tuple.fields[i]));
         }
-        if (!is_unproven) return Typed(arena_.New<ir::Tuple>(std::move(fields), expr->span), expr);
-        return At(place, arena_.New<ir::Tuple>(std::move(fields), expr->span));
+        return at.Tuple(std::move(fields), is_unproven ? place.type : expr->type);
       }
       case ExprKind::kFunction: return RewriteLiteral(*Cast<ir::Function>(expr), "the result of a function", "");
       case ExprKind::kCall: {
@@ -176,13 +174,13 @@ class Checker : public Rewriter {
       case ExprKind::kRefCreate: {
         Place contents{DynCast<ir::RefType>(expr->type)->contents, "the contents of a reference", ""};
         Expr* value = RewriteAt(contents, Cast<ir::RefCreate>(expr)->value);
-        return Checked(Typed(arena_.New<ir::RefCreate>(value, expr->span), expr), place);
+        return Checked(at.RefCreate(value, expr->type), place);
       }
       case ExprKind::kRefWrite: {
         const auto* write = Cast<ir::RefWrite>(expr);
         Expr* ref = Rewrite(write->ref);
         Place contents{DynCast<ir::RefType>(ref->type)->contents, "the contents of a reference", ""};
-        return Typed(arena_.New<ir::RefWrite>(ref, RewriteAt(contents, write->value), expr->span), expr);
+        return at.RefWrite(ref, RewriteAt(contents, write->value), expr->type);
       }
       default: return Checked(RewriteChildren(expr), place);
     }
@@ -194,7 +192,7 @@ class Checker : public Rewriter {
   }
 
  private:
-  // Where a name can be read off: `extent(var, axis) + offset`, or of the field of `var` at the end of `path`.
+  // How to compute a named extent: `extent(var, axis) + offset`, or of the field of `var` that `path` leads to.
   struct Witness {
     ir::Var* var;
     std::vector<uint32_t> path;
@@ -207,15 +205,9 @@ class Checker : public Rewriter {
     return Rewrite(expr);
   }
 
-  template <typename T>
-  T* At(const Place& place, T* node) {
-    node->type = place.type;
-    return node;
-  }
-
   ir::Function* RewriteLiteral(const ir::Function& function, std::string_view before, std::string_view name) {
     std::vector<const Type*> unchecked = UncheckedParamTypes(arena_, function.params);
-    // What a literal binds has no meaning behind it: two literals of one type may bind the same names.
+    // The names that a literal binds are in scope in it alone: two literals of one type may bind the same ones.
     auto outer_exact = exact_;
     auto outer_shifted = shifted_;
     for (const ir::TypeParam* param : function.type_params) {
@@ -226,7 +218,7 @@ class Checker : public Rewriter {
       ir::Var* param = function.params[i];
       ir::Var* passed = param;
       if (unchecked[i] != nullptr) {
-        passed = NewVar(arena_, param->name, param->type, param->span);
+        passed = At(param->span).Var(param->name, param->type);
         renamed_[param] = passed;
       }
       NoteWitnesses(passed, {}, param->type);
@@ -235,12 +227,12 @@ class Checker : public Rewriter {
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (unchecked[i] == nullptr) continue;
       ir::Var* param = function.params[i];
-      ir::Var* known = NewVar(arena_, param->name, unchecked[i], param->span);
-      checked.push_back({known, NewUse(arena_, renamed_.at(param), param->span), param->span});
-      Expr* use = NewUse(arena_, known, param->span);
+      const ir::Builder at = At(param->span);
+      ir::Var* known = at.Var(param->name, unchecked[i]);
+      checked.push_back({known, at.Use(renamed_.at(param)), param->span});
       bool is_tuple = param->type->type_kind == ir::TypeKind::kTuple;
       Place place{param->type, is_tuple ? "a field of `%" : "`%", param->name};
-      checked.push_back({param, Checked(use, place), param->span});
+      checked.push_back({param, Checked(at.Use(known), place), param->span});
     }
     next_ = {TypeOf(function).result, before, name};
     ir::Function* result = RewriteFunction(function);
@@ -250,7 +242,7 @@ class Checker : public Rewriter {
     return result;
   }
 
-  // Where the names in `type` can be read off, until the end of the function whose parameter it is.
+  // How to compute the extents that `type` names, until the end of the function whose parameter it is.
   void NoteWitnesses(ir::Var* param, const std::vector<uint32_t>& path, const Type* type) {
     if (const auto* tuple = DynCast<ir::TupleType>(type)) {
       for (uint32_t i = 0; i < tuple->fields.size(); ++i) {
@@ -297,25 +289,19 @@ class Checker : public Rewriter {
       }
       args.push_back(RewriteAt(place, call.args[i]));
     }
-    auto* copy = arena_.New<ir::Call>(callee, std::move(args), call.attrs, call.span);
-    return Typed(copy, &call);
+    return At(call.span).Call(callee, std::move(args), call.attrs, call.type);
   }
 
-  // Data that is built where other extents are declared is built at those, so that its fields can be checked.
+  // A constructor call that flows to a type with other extents is rebuilt at that type, so that its fields are checked.
   Expr* RewriteConstruction(const ir::Call& call, const Place& place) {
-    const auto& data = *DynCast<ir::AdtType>(place.type);
-    ir::TypeSubstitution substitution;
-    for (size_t i = 0; i < data.args.size(); ++i) substitution.Add(data.adt->type_params[i], data.args[i]);
-    auto* constructor = arena_.New<ir::ConstructorExpr>(*Cast<ir::ConstructorExpr>(call.callee));
-    constructor->type_args = data.args;
-    std::vector<const Type*> fields;
+    const ir::Constructor& constructor = *ir::ConstructorCallee(&call);
+    Expr* callee = At(call.callee->span).Constructor(&constructor, DynCast<ir::AdtType>(place.type));
+    const std::vector<const Type*>& fields = DynCast<ir::FuncType>(callee->type)->params;
     std::vector<Expr*> args;
     for (size_t i = 0; i < call.args.size(); ++i) {
-      fields.push_back(substitution.Apply(arena_, constructor->constructor->fields[i]));
-      args.push_back(RewriteAt({fields.back(), "a field of `", constructor->constructor->name}, call.args[i]));
+      args.push_back(RewriteAt({fields[i], "a field of `", constructor.name}, call.args[i]));
     }
-    constructor->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(fields), place.type);
-    return At(place, arena_.New<ir::Call>(constructor, std::move(args), call.attrs, call.span));
+    return At(call.span).Call(callee, std::move(args), call.attrs, place.type);
   }
 
   ir::Match* RewriteMatch(const ir::Match& match, const Place& place) {
@@ -328,31 +314,27 @@ class Checker : public Rewriter {
       Expr* body = RewriteAt(place, clause.body);
       clauses.push_back({pattern, MakeLets(arena_, declared, body), clause.span});
     }
-    return arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span);
+    return At(match.span).Match(value, std::move(clauses), match.is_complete, place.type);
   }
 
-  // A variable whose annotation says more than the value that it matches is bound to what is checked.
+  // A pattern variable whose annotation is more precise than the matched value is bound to the checked value.
   void CheckPattern(const ir::Pattern& pattern, const Type* type, std::vector<Binding>& declared) {
     WithStack([&] {
       if (pattern.kind == ir::PatternKind::kVar) {
         Place place{pattern.var->type, "the value of `%", pattern.var->name};
         if (Prove(type, place.type) == Proof::kProven) return;
-        ir::Var* matched = NewVar(arena_, pattern.var->name, type, pattern.var->span);
+        ir::Var* matched = At(pattern.var->span).Var(pattern.var->name, type);
         renamed_[pattern.var] = matched;
-        declared.push_back({pattern.var, Checked(NewUse(arena_, matched, pattern.span), place), pattern.span});
+        declared.push_back({pattern.var, Checked(At(pattern.span).Use(matched), place), pattern.span});
         return;
       }
+      if (pattern.fields.empty()) return;
       const auto* tuple = DynCast<ir::TupleType>(type);
-      const auto* data = DynCast<ir::AdtType>(type);
-      ir::TypeSubstitution substitution;
-      for (size_t i = 0; data != nullptr && i < data->args.size(); ++i) {
-        substitution.Add(data->adt->type_params[i], data->args[i]);
-      }
+      const std::vector<const Type*> fields =
+          tuple != nullptr ? tuple->fields : ir::FieldTypes(arena_, *pattern.constructor, *DynCast<ir::AdtType>(type));
       for (size_t i = 0; i < pattern.fields.size(); ++i) {
         if (pattern.fields[i]->kind == ir::PatternKind::kWildcard) continue;
-        const Type* field =
-            tuple != nullptr ? tuple->fields[i] : substitution.Apply(arena_, pattern.constructor->fields[i]);
-        CheckPattern(*pattern.fields[i], field, declared);
+        CheckPattern(*pattern.fields[i], fields[i], declared);
       }
     });
   }
@@ -383,47 +365,35 @@ class Checker : public Rewriter {
       attrs.Set("axis", ir::AttrValue(static_cast<int64_t>(axis)));
       attrs.Set("what", ir::AttrValue(ops::DeclaredExtentText(axis, place.Text(), declared)));
       const Type* type = arena_.New<ir::TensorType>(ir::ShapeTerm::Of(std::move(dims)), from.dtype);
-      value = CallOp("check_extent", {value, Extent(declared, value->span)}, std::move(attrs), type, value->span);
+      const ir::Builder at = At(value->span);
+      value = at.CallOp(ops::FindOp("check_extent"), {value, Extent(declared, at)}, std::move(attrs), type);
       ++num_checks_;
     }
     return value;
   }
 
   Expr* CheckedTuple(Expr* value, const ir::TupleType& to, const Place& place) {
-    ir::Var* var = NewVar(arena_, "tuple", value->type, value->span);
+    const ir::Builder at = At(value->span);
+    std::vector<Binding> chain;
+    ir::Var* var = at.Bind("tuple", value, chain)->var;
     std::vector<Expr*> fields;
     for (uint32_t i = 0; i < to.fields.size(); ++i) {
-      auto* field = arena_.New<ir::Project>(NewUse(arena_, var, value->span), i, value->span);
-      field->type = DynCast<ir::TupleType>(value->type)->fields[i];
-      fields.push_back(Checked(field, place.With(to.fields[i])));
+      fields.push_back(Checked(at.Project(at.Use(var), i), place.With(to.fields[i])));
     }
-    auto* tuple = At(place, arena_.New<ir::Tuple>(std::move(fields), value->span));
-    return MakeLets(arena_, {{var, value, value->span}}, tuple);
+    return MakeLets(arena_, chain, at.Tuple(std::move(fields), place.type));
   }
 
   // An int64 scalar. REQUIRES: each name in `dim` has a witness.
-  Expr* Extent(const Dim& dim, ir::Span span) {
-    const Type* type = ir::MakeScalarType(arena_, kInt64);
-    if (dim.is_const()) {
-      auto* constant = arena_.New<ir::Constant>(Literal::ScalarInt(kInt64, dim.constant()), span);
-      constant->type = type;
-      return constant;
-    }
+  Expr* Extent(const Dim& dim, const ir::Builder& at) {
+    if (dim.is_const()) return at.Constant(Literal::ScalarInt(kInt64, dim.constant()));
     if (dim.is_binary()) {
-      return CallOp(OperatorOf(dim.kind()), {Extent(dim.lhs(), span), Extent(dim.rhs(), span)}, {}, type, span);
+      return ops::BuildCall(at, OperatorOf(dim.kind()), {Extent(dim.lhs(), at), Extent(dim.rhs(), at)});
     }
     const Witness& witness = *FindWitness(dim.id());
-    Expr* data = NewUse(arena_, witness.var, span);
-    for (uint32_t index : witness.path) {
-      const Type* field = DynCast<ir::TupleType>(data->type)->fields[index];
-      data = arena_.New<ir::Project>(data, index, span);
-      data->type = field;
-    }
-    ir::Attrs attrs;
-    attrs.Set("axis", ir::AttrValue(witness.axis));
-    Expr* extent = CallOp("extent", {data}, std::move(attrs), type, span);
-    if (witness.offset == Dim(0)) return extent;
-    return CallOp("add", {extent, Extent(witness.offset, span)}, {}, type, span);
+    Expr* data = at.Use(witness.var);
+    for (uint32_t index : witness.path) data = at.Project(data, index);
+    Expr* extent = ops::BuildCall(at, "extent", {data}, {{"axis", ir::AttrValue(witness.axis)}});
+    return witness.offset == Dim(0) ? extent : ops::BuildCall(at, "add", {extent, Extent(witness.offset, at)});
   }
 
   static std::string_view OperatorOf(DimKind kind) {
@@ -439,23 +409,12 @@ class Checker : public Rewriter {
     }
   }
 
-  Expr* CallOp(std::string_view name, std::vector<Expr*> args, ir::Attrs attrs, const Type* type, ir::Span span) {
-    std::vector<const Type*> params;
-    for (const Expr* arg : args) params.push_back(arg->type);
-    auto* callee = arena_.New<ir::OpExpr>(ops::FindOp(name), span);
-    callee->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), type);
-    auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), span);
-    call->type = type;
-    return call;
-  }
-
-  // Once for all instances of a polymorphic function.
+  // Warns once per source position, not once per instance of a polymorphic function.
   void Warn(const Expr* value, const Place& place, std::string_view why) {
     if (!warned_.insert({value->span.source, value->span.begin}).second) return;
     diagnostics_.Warning(value->span, diagnostics::DiagnosticKind::kUncheckedExtent,
                          absl::StrCat(place.Text(), " has type `", ir::TypeToString(value->type), "` and is declared `",
-                                      ir::TypeToString(place.type),
-                                      "`, which is not checked: ", absl::string_view(why.data(), why.size())));
+                                      ir::TypeToString(place.type), "`, which is not checked: ", Abseil(why)));
   }
 
   diagnostics::Diagnostics& diagnostics_;
@@ -467,7 +426,7 @@ class Checker : public Rewriter {
   size_t num_checks_ = 0;
 };
 
-// What comes from outside is not proven by any caller.
+// No caller in the program proves the extents of an entry's arguments.
 void WarnOfHiddenExtents(const ir::GlobalFunction& entry, PassContext& context) {
   for (const ir::Var* param : entry.function->params) {
     if (!HidesNamedExtents(param->type)) continue;

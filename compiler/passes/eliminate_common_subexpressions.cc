@@ -1,9 +1,9 @@
 // Computes equal operator calls once.
 //
 // Takes and returns A-normal form. A let of an operator call is dropped where an earlier let, of the same block or of
-// one around it, has the same operator, attributes, operands and type: its variable stands for both. Operators are
-// pure, and a call that fails fails the first time. Function literals do not use the calls around them: that would be
-// one more capture.
+// one around it, has the same operator, attributes, operands and type: its variable replaces the other. Operators are
+// pure, and a call that fails fails the first time. Calls outside a function literal are not reused inside it: that
+// would add a capture.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +39,7 @@ using Key = std::vector<uint64_t>;
 
 Key KeyOf(const ir::Call& call) {
   auto address = [](const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); };
-  Key key = {address(Cast<ir::OpExpr>(call.callee)->op)};
+  Key key = {address(ir::OpCallee(&call))};
   auto add = [&](const Expr* atom) {
     if (const auto* use = DynCast<ir::VarExpr>(atom)) {
       key.push_back(address(use->var));
@@ -62,7 +62,7 @@ class SubexpressionRewriter : public Rewriter {
  public:
   using Rewriter::Rewriter;
 
-  // What a block computes is not available behind it.
+  // A block's calls are not available after the block.
   Expr* Rewrite(Expr* expr) override {
     const size_t mark = log_.size();
     Expr* result = Rewriter::Rewrite(expr);
@@ -74,7 +74,7 @@ class SubexpressionRewriter : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = renamed_.find(use->var);
-      return found == renamed_.end() ? RewriteChildren(expr) : NewUse(arena_, found->second, expr->span);
+      return found == renamed_.end() ? RewriteChildren(expr) : At(expr->span).Use(found->second);
     }
     if (expr->expr_kind != ir::ExprKind::kFunction) return RewriteChildren(expr);
     auto outer_available = std::exchange(available_, {});
@@ -89,10 +89,7 @@ class SubexpressionRewriter : public Rewriter {
     Rewriter::RewriteLet(let, chain);
     const Binding& binding = chain.back();
     const auto* call = DynCast<ir::Call>(binding.value);
-    if (call == nullptr || call->callee->expr_kind != ir::ExprKind::kOp ||
-        !ir::TypesEqual(call->type, binding.var->type)) {
-      return;
-    }
+    if (ir::OpCallee(call) == nullptr || !ir::TypesEqual(call->type, binding.var->type)) return;
     Key key = KeyOf(*call);
     std::vector<Binding>& candidates = available_[key];
     for (const Binding& earlier : candidates) {
@@ -117,13 +114,9 @@ class SubexpressionRewriter : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> EliminateCommonSubexpressions(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = SubexpressionRewriter(*module.arena).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
+    return SubexpressionRewriter(*module.arena).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
-// Removes what no result depends on.
+// Removes lets that no result depends on.
 //
-// Takes a specialised module, in A-normal form or not. Gives it without the lets whose variable
-// is unused and whose value is pure, and without functions that the entries do not reach. Pure is
-// all but a write to a reference, a `match?`, a check of a declared extent, and a call of a function, which may not
-// return. Another operator that would have failed on its arguments' dims does not fail any more.
+// Takes a specialised module, in A-normal form or not. Removes lets whose variable is unused and whose value is pure,
+// and functions that are unreachable from the entries. Everything is pure except a write to a reference, a `match?`, a
+// check of a declared extent, and a call of a function, which may not return. An operator call is removed even if it
+// would fail on the extents of its arguments.
 #include "absl/container/flat_hash_set.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/liveness.h"
 #include "compiler/ops/extent.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/pass.h"
@@ -27,7 +26,7 @@ bool IsEffect(const Expr* expr) {
   if (call == nullptr) return false;
   if (ops::IsCheckExtent(*call)) return true;
   ExprKind callee = call->callee->expr_kind;
-  return callee != ExprKind::kOp && callee != ExprKind::kConstructor && !bytecode::IsPrimitive(call->callee);
+  return callee != ExprKind::kOp && callee != ExprKind::kConstructor && !ir::IsPrimitive(call->callee);
 }
 
 // The values of lets that have an effect when they are evaluated.
@@ -64,7 +63,7 @@ class EffectAnalysis {
   absl::flat_hash_set<const Expr*> impure_;
 };
 
-// Goes backwards through each chain of lets: uses are seen before what they use.
+// Visits each chain of lets backwards, so that uses come before definitions.
 class DeadCode : public Rewriter {
  public:
   DeadCode(ir::Arena& arena, const EffectAnalysis& effects) : Rewriter(arena), effects_(effects) {}
@@ -90,9 +89,7 @@ class DeadCode : public Rewriter {
     for (auto it = lets.rbegin(); it != lets.rend(); ++it) {
       const ir::Let& let = **it;
       if (!used_.contains(let.var) && effects_.IsPure(let.value)) continue;
-      auto* kept = arena_.New<ir::Let>(let.var, Rewrite(let.value), body, let.span);
-      kept->type = body->type;
-      body = kept;
+      body = MakeLets(arena_, {{let.var, Rewrite(let.value), let.span}}, body);
     }
     return body;
   }
@@ -102,14 +99,11 @@ class DeadCode : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> EliminateDeadCode(const ir::Module& module, PassContext& context) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
+  ir::Module result = MapFunctions(module, [&](const ir::GlobalFunction& global) {
     EffectAnalysis effects(global.function->body);
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = DeadCode(*module.arena, effects).Rewrite(function->body);
-    global.function = function;
-  }
-  return DropUnreachable(WithFunctions(module, std::move(functions)), context.entries);
+    return DeadCode(*module.arena, effects).Rewrite(global.function->body);
+  });
+  return DropUnreachable(result, context.entries);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-// Evaluates at compile time what is known then.
+// Constant folding.
 //
-// Takes a specialised module. Gives it with operator calls on constants replaced by their
-// results (those that are small and cheap to compute), an `if` on a constant by its branch, a
-// projection of a known tuple by the field, and a `match` on a known constructor by the clause
-// that is taken. Variables bound to constants or to other variables are replaced by these.
+// Takes a specialised module. Replaces operator calls on constants by their results (if these are small and cheap to
+// compute), an `if` on a constant by the branch that is taken, a projection of a known tuple by the field, and a
+// `match` on a known constructor by the clause that matches. Propagates constants and copies of variables.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -31,7 +30,7 @@ constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 
 bool IsAtom(const Expr* expr) { return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant; }
 
-// Tuples of names, at any depth: they match all that there is.
+// Tuples of variables and wildcards, at any depth: such a pattern always matches.
 bool IsTupleOfNames(const ir::Pattern& pattern) {
   return WithStack([&] {
     if (pattern.kind != ir::PatternKind::kTuple) return false;
@@ -50,8 +49,7 @@ bool AreAtoms(const std::vector<Expr*>& exprs) {
 }
 
 const ir::Call* ConstructorCall(const Expr* expr) {
-  const auto* call = DynCast<ir::Call>(expr);
-  return call != nullptr && call->callee->expr_kind == ExprKind::kConstructor ? call : nullptr;
+  return ir::ConstructorCallee(expr) != nullptr ? Cast<ir::Call>(expr) : nullptr;
 }
 
 // Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
@@ -79,7 +77,7 @@ class Folder : public Rewriter {
 
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
-    // A recursive function is no known value, so its variable needs no care.
+    // The variable of a recursive function is in scope in its value; functions are never folded, so this is safe.
     Bind(let.var, NameFields(Rewrite(let.value), chain), let.span, chain);
   }
 
@@ -93,10 +91,10 @@ class Folder : public Rewriter {
         auto* call = Cast<ir::Call>(RewriteChildren(expr));
         Expr* folded = FoldCall(*call);
         if (folded != nullptr) return folded;
-        // The tuple itself may then have no use left.
-        const auto* op = DynCast<ir::OpExpr>(call->callee);
+        // This may leave the tuple itself unused.
+        const ops::OpDef* op = ir::OpCallee(call);
         for (size_t i = 0; op != nullptr && i < call->args.size(); ++i) {
-          if (op->op->inputs[i].is_tuple) call->args[i] = InPlace(call->args[i]);
+          if (op->inputs[i].is_tuple) call->args[i] = InPlace(call->args[i]);
         }
         return call;
       }
@@ -139,7 +137,7 @@ class Folder : public Rewriter {
   Expr* InPlace(Expr* expr) {
     const auto* known = DynCast<ir::Tuple>(Known(expr));
     if (known == nullptr || known == expr) return expr;
-    return Typed(arena_.New<ir::Tuple>(RewriteAll(known->fields), expr->span), known);
+    return At(expr->span).Tuple(RewriteAll(known->fields), known->type);
   }
 
   // ---- operators
@@ -158,25 +156,14 @@ class Folder : public Rewriter {
   }
 
   Expr* FromValue(const Value& value, ir::Span span) {
-    if (value.kind() == ValueKind::kTensor) {
-      const Literal& literal = value.tensor();
-      auto* constant = arena_.New<ir::Constant>(literal, span);
-      constant->type = ir::MakeTensorType(arena_, ToDims(literal.shape()), literal.dtype());
-      return constant;
-    }
+    if (value.kind() == ValueKind::kTensor) return At(span).Constant(value.tensor());
     std::vector<Expr*> fields;
-    std::vector<const ir::Type*> types;
-    for (const Value& field : value.fields()) {
-      fields.push_back(FromValue(field, span));
-      types.push_back(fields.back()->type);
-    }
-    auto* tuple = arena_.New<ir::Tuple>(std::move(fields), span);
-    tuple->type = arena_.New<ir::TupleType>(std::move(types));
-    return tuple;
+    for (const Value& field : value.fields()) fields.push_back(FromValue(field, span));
+    return At(span).Tuple(std::move(fields));
   }
 
   Expr* FoldCall(const ir::Call& call) {
-    const auto* op = DynCast<ir::OpExpr>(call.callee);
+    const ops::OpDef* op = ir::OpCallee(&call);
     if (op == nullptr || !StaticBytes(call.type) || *StaticBytes(call.type) > kMaxResultBytes) return nullptr;
     std::vector<Value> args;
     int64_t bytes = 0;
@@ -190,8 +177,8 @@ class Folder : public Rewriter {
       args.push_back(*std::move(value));
     }
     if (bytes > kMaxArgBytes) return nullptr;
-    // What fails here fails again, with its place, when the program runs.
-    absl::StatusOr<Value> result = ops::EvaluateOp(*op->op, call.attrs, args);
+    // A call that fails here is kept: it fails at run time, with a backtrace.
+    absl::StatusOr<Value> result = ops::EvaluateOp(*op, call.attrs, args);
     return result.ok() ? FromValue(*result, call.span) : nullptr;
   }
 
@@ -202,10 +189,9 @@ class Folder : public Rewriter {
     if (tuple->expr_kind == ExprKind::kLet) {
       std::vector<Binding> chain;
       tuple = NameFields(tuple, chain);
-      auto* inner = Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
-      return MakeLets(arena_, chain, FieldOf(inner));
+      return MakeLets(arena_, chain, FieldOf(At(project.span).Project(tuple, project.index, project.type)));
     }
-    return FieldOf(Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project));
+    return FieldOf(At(project.span).Project(tuple, project.index, project.type));
   }
 
   // The field itself, if it is known.
@@ -216,13 +202,12 @@ class Folder : public Rewriter {
     return project;
   }
 
-  // `body` in a place of type `type`: dims that it must still be checked for are checked there.
+  // `body` as a value of type `type`; a let of that type makes the check of the extents that differ.
   Expr* As(const ir::Type* type, Expr* body, std::vector<Binding>& chain) {
     if (!ir::TypesEqual(type, body->type)) {
-      ir::Var* var = NewVar(arena_, "r", type, body->span);
-      var->annotation = type;
+      ir::Var* var = At(body->span).DeclaredVar("r", type);
       chain.push_back({var, body, body->span});
-      body = NewUse(arena_, var, body->span);
+      body = At(body->span).Use(var);
     }
     return MakeLets(arena_, chain, body);
   }
@@ -235,7 +220,7 @@ class Folder : public Rewriter {
       return As(branch.type, Rewrite(is_true ? branch.then_branch : branch.else_branch), chain);
     }
     Expr* then_branch = Rewrite(branch.then_branch);
-    return Typed(arena_.New<ir::If>(condition, then_branch, Rewrite(branch.else_branch), branch.span), &branch);
+    return At(branch.span).If(condition, then_branch, Rewrite(branch.else_branch), branch.type);
   }
 
   // Whether `pattern` matches `value`; null if that is not known.
@@ -249,7 +234,7 @@ class Folder : public Rewriter {
     const std::vector<Expr*>* fields = nullptr;
     if (const auto* tuple = DynCast<ir::Tuple>(known)) fields = &tuple->fields;
     if (const ir::Call* call = ConstructorCall(known)) {
-      if (Cast<ir::ConstructorExpr>(call->callee)->constructor != pattern.constructor) return false;
+      if (ir::ConstructorCallee(call) != pattern.constructor) return false;
       fields = &call->args;
     }
     if (fields == nullptr) return IsTupleOfNames(pattern) ? std::optional<bool>(true) : std::nullopt;
@@ -279,11 +264,11 @@ class Folder : public Rewriter {
     for (uint32_t i = 0; i < pattern.fields.size(); ++i) {
       const ir::Pattern& field = *pattern.fields[i];
       if (field.kind == ir::PatternKind::kWildcard) continue;
-      auto* project = arena_.New<ir::Project>(NewUse(arena_, whole, field.span), i, field.span);
-      project->type = DynCast<ir::TupleType>(whole->type)->fields[i];
-      ir::Var* var = NewVar(arena_, "t", project->type, field.span);
+      const ir::Builder at = At(field.span);
+      Expr* project = at.Project(at.Use(whole), i);
+      ir::Var* var = at.Var("t", project->type);
       Bind(var, project, field.span, chain);
-      BindPattern(field, NewUse(arena_, var, field.span), chain);
+      BindPattern(field, at.Use(var), chain);
     }
   }
 
@@ -303,17 +288,18 @@ class Folder : public Rewriter {
       for (Expr*& field : fields) {
         field = NameFields(field, chain);
         if (IsAtom(field)) continue;
-        ir::Var* var = NewVar(arena_, "t", field->type, field->span);
+        const ir::Builder at = At(field->span);
+        ir::Var* var = at.Var("t", field->type);
         Bind(var, field, field->span, chain);
-        field = NewUse(arena_, var, field->span);
+        field = at.Use(var);
       }
       return fields;
     };
     if (const auto* tuple = DynCast<ir::Tuple>(value)) {
-      return Typed(arena_.New<ir::Tuple>(name_all(tuple->fields), value->span), value);
+      return At(value->span).Tuple(name_all(tuple->fields), value->type);
     }
     const auto* call = Cast<ir::Call>(value);
-    return Typed(arena_.New<ir::Call>(call->callee, name_all(call->args), call->attrs, value->span), value);
+    return At(value->span).Call(call->callee, name_all(call->args), call->attrs, value->type);
   }
 
   Expr* FoldMatch(const ir::Match& match) {
@@ -331,12 +317,11 @@ class Folder : public Rewriter {
         return As(match.type, Rewrite(clause.body), chain);
       }
     }
-    // The tuple itself may then have no use left.
+    // This may leave the tuple itself unused.
     if (LooksAtFieldsOnly(match)) value = InPlace(value);
     std::vector<ir::Clause> clauses = match.clauses;
     for (ir::Clause& clause : clauses) clause.body = Rewrite(clause.body);
-    Expr* result = Typed(arena_.New<ir::Match>(value, std::move(clauses), match.is_complete, match.span), &match);
-    return MakeLets(arena_, chain, result);
+    return MakeLets(arena_, chain, At(match.span).Match(value, std::move(clauses), match.is_complete, match.type));
   }
 
   absl::flat_hash_map<const ir::Var*, Expr*> replaced_;     // by an atom
@@ -344,13 +329,8 @@ class Folder : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> FoldConstant(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = Folder(*module.arena).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(
+      module, [&](const ir::GlobalFunction& global) { return Folder(*module.arena).Rewrite(global.function->body); });
 }
 
 }  // namespace

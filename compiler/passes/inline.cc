@@ -1,10 +1,9 @@
-// Puts function bodies where they are called.
+// Inlining.
 //
-// Takes a specialised module. Replaces by lets of their parameters and their body: calls of small
-// global functions that do not call themselves, calls of larger ones if there is no other, calls
-// of function literals where they stand, and the one call of a let-bound function literal that
-// has no other use. A call whose arguments do not prove what the function's dims promise is
-// left alone, so that it is still checked. Drops functions that the entries do not reach any more.
+// Takes a specialised module. Replaces calls by lets of the parameters and the body of the callee, for: small
+// non-recursive global functions, larger ones with a single call, function literals that are called in place, and
+// let-bound function literals whose only use is one call. A call whose arguments do not prove the extents of the
+// parameters is kept, because the callee checks them on entry. Removes functions that become unreachable.
 #include "compiler/passes/inline.h"
 
 #include <string>
@@ -14,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "compiler/bytecode/liveness.h"
+#include "compiler/ir/match_types.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -33,12 +32,12 @@ constexpr size_t kOnlyCallBody = 2000;
 // Each round may show new literals that are called once.
 constexpr int kMaxLocalRounds = 4;
 
-// What the shape variables of `function` are at a call with `args`. False where the arguments do
-// not say, or say it differently: there the call has something to check.
+// Solves for the shape variables of `function` at a call with `args`. False if the arguments do not determine one, or
+// contradict each other: then the callee has something to check.
 bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir::TypeSubstitution& substitution) {
   absl::flat_hash_map<const ir::TypeParam*, ir::TypeArg> found;
   for (size_t i = 0; i < args.size(); ++i) {
-    if (!MatchTypes(function.params[i]->type, args[i]->type, function.type_params, found)) return false;
+    if (!ir::MatchTypes(function.params[i]->type, args[i]->type, function.type_params, found)) return false;
   }
   for (const ir::TypeParam* param : function.type_params) {
     auto arg = found.find(param);
@@ -48,8 +47,8 @@ bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir:
   return true;
 }
 
-// Code of the Prelude that becomes part of a function of the program has the place of the call, which is what the
-// program's author can look at. REQUIRES: nothing else uses the nodes.
+// Gives code of the Prelude that is inlined into the program the source position of the call, which the author of the
+// program can see. REQUIRES: nothing else uses the nodes.
 void MoveToCaller(const ir::Function& function, const Expr* body, ir::Span call) {
   if (!call.valid() || function.span.source == call.source) return;
   ForEachExpr(body, [&](const Expr* expr) {
@@ -72,10 +71,10 @@ Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<E
   const ir::Type* result = TypeOf(*own).result;
   Expr* body = own->body;
   if (!ir::TypesEqual(body->type, result)) {
-    ir::Var* var = NewVar(arena, "r", result, span);
-    var->annotation = result;
+    const ir::Builder at(arena, span);
+    ir::Var* var = at.DeclaredVar("r", result);
     chain.push_back({var, body, span});
-    body = NewUse(arena, var, span);
+    body = at.Use(var);
   }
   return MakeLets(arena, chain, body);
 }
@@ -90,15 +89,14 @@ class GlobalInliner : public Rewriter {
  protected:
   Expr* RewriteNode(Expr* expr) override {
     expr = RewriteChildren(expr);
-    const auto* call = DynCast<ir::Call>(expr);
-    const auto* global = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    const ir::GlobalExpr* global = ir::GlobalCallee(expr);
     const size_t* index = global == nullptr ? nullptr : graph_.Find(global->name);
     if (index == nullptr || graph_.is_recursive(*index)) return expr;
     const ir::Function& callee = *functions_[*index].function;
     bool is_moved = is_moved_[*index];
     size_t limit = graph_.num_calls(*index) == 1 ? kOnlyCallBody : kSmallBody;
     if (!is_moved && CountNodes(callee.body, limit) > limit) return expr;
-    Expr* expanded = Expand(arena_, callee, call->args, is_moved, call->span);
+    Expr* expanded = Expand(arena_, callee, Cast<ir::Call>(expr)->args, is_moved, expr->span);
     return expanded != nullptr ? expanded : expr;
   }
 
@@ -113,8 +111,7 @@ class LocalInliner : public Rewriter {
   LocalInliner(ir::Arena& arena, const Expr* body) : Rewriter(arena) {
     ForEachExpr(body, [&](const Expr* expr) {
       if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
-      const auto* call = DynCast<ir::Call>(expr);
-      if (call != nullptr && call->callee->expr_kind == ExprKind::kVar) ++calls_[Cast<ir::VarExpr>(call->callee)->var];
+      if (const ir::Var* callee = ir::VarCallee(expr)) ++calls_[callee];
       return true;
     });
   }
@@ -149,13 +146,13 @@ class LocalInliner : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = renamed_.find(use->var);
-      if (found != renamed_.end()) return NewUse(arena_, found->second, expr->span);
+      if (found != renamed_.end()) return At(expr->span).Use(found->second);
       seen_.insert(use->var);
       return RewriteChildren(expr);
     }
     expr = RewriteChildren(expr);
     const auto* call = DynCast<ir::Call>(expr);
-    if (call == nullptr || bytecode::IsPrimitive(call->callee)) return expr;
+    if (call == nullptr || ir::IsPrimitive(call->callee)) return expr;
     const ir::Var* var = nullptr;
     const auto* function = DynCast<ir::Function>(call->callee);
     if (const auto* use = DynCast<ir::VarExpr>(call->callee)) {
@@ -204,7 +201,7 @@ absl::StatusOr<ir::Module> Inline(const ir::Module& module, PassContext& context
   for (size_t index : graph.callees_first()) {
     auto* function = module.arena->New<ir::Function>(*functions[index].function);
     function->body = GlobalInliner(*module.arena, graph, functions, is_moved).Rewrite(function->body);
-    // The locals of a body that moves are inlined where it comes to rest: each time it moves on would be quadratic.
+    // Local functions of a body that moves are inlined once, in its final place: doing it at each move is quadratic.
     is_moved[index] = graph.num_calls(index) == 1 && !graph.is_recursive(index) &&
                       !entries.contains(functions[index].name) &&
                       CountNodes(function->body, kOnlyCallBody) <= kOnlyCallBody;
@@ -216,7 +213,7 @@ absl::StatusOr<ir::Module> Inline(const ir::Module& module, PassContext& context
     functions[index].function = function;
   }
   ir::Module result = DropUnreachable(WithFunctions(module, std::move(functions)), context.entries);
-  // Those whose call was left alone.
+  // Functions that were to move but whose call was kept.
   for (ir::GlobalFunction& global : result.functions) {
     if (unfinished.contains(global.function))
       global.function->body = InlineLocals(*module.arena, global.function->body);

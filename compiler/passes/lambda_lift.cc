@@ -1,8 +1,8 @@
-// Makes global functions of local ones.
+// Lambda lifting.
 //
-// Takes a specialised module. A function literal bound by a let that is only ever called becomes
-// a global function, with the variables it captured as parameters in front of its own, and its
-// calls pass them. So local loops need no closure and call themselves directly.
+// Takes a specialised module. A let-bound function literal that is only called becomes a global function. The
+// variables that it captures become parameters in front of its own, and its calls pass them. Local loops then need no
+// closure and are direct calls.
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/analysis/free_vars.h"
-#include "compiler/bytecode/liveness.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -51,38 +50,37 @@ class Lifter : public Rewriter {
     params.insert(params.end(), literal->params.begin(), literal->params.end());
     std::vector<const ir::TypeParam*> type_params = global_.function->type_params;
     type_params.insert(type_params.end(), literal->type_params.begin(), literal->type_params.end());
-    auto* function = arena_.New<ir::Function>(type_params, std::move(params), literal->result_annotation,
-                                              Rewrite(literal->body), literal->span);
+    ir::Function* function =
+        At(literal->span)
+            .Function(std::move(type_params), std::move(params), lifted.type->result, Rewrite(literal->body));
+    function->result_annotation = literal->result_annotation;
     function->attrs = literal->attrs;
-    function->type = arena_.New<ir::FuncType>(std::move(type_params), lifted.type->params, lifted.type->result);
-    // Its captures are bound outside too: here they become variables of their own.
+    // The captures are also bound outside; the copy binds fresh variables.
     functions_.push_back({lifted.name, Copier(arena_).Copy(*function), let.span});
   }
 
   Expr* RewriteNode(Expr* expr) override {
-    const auto* call = DynCast<ir::Call>(expr);
-    const auto* callee = call == nullptr ? nullptr : DynCast<ir::VarExpr>(call->callee);
-    auto found = callee == nullptr ? lifted_.end() : lifted_.find(callee->var);
+    auto found = lifted_.find(ir::VarCallee(expr));
     if (found == lifted_.end()) return RewriteChildren(expr);
     const Lifted& lifted = found->second;
-    auto* global = arena_.New<ir::GlobalExpr>(lifted.name, callee->span);
-    global->type = lifted.type;
+    const auto* call = Cast<ir::Call>(expr);
+    const ir::Builder at = At(call->span);
     std::vector<Expr*> args;
-    for (ir::Var* capture : lifted.captures) args.push_back(NewUse(arena_, capture, call->span));
+    for (ir::Var* capture : lifted.captures) args.push_back(at.Use(capture));
     for (Expr* arg : call->args) args.push_back(Rewrite(arg));
-    return Typed(arena_.New<ir::Call>(global, std::move(args), call->attrs, call->span), call);
+    Expr* callee = At(call->callee->span).Global(lifted.name, lifted.type);
+    return at.Call(callee, std::move(args), call->attrs, call->type);
   }
 
  private:
   void FindLiftable() {
-    std::vector<const ir::Let*> candidates;  // each behind those it can refer to
+    std::vector<const ir::Let*> candidates;  // after those that they can refer to
     absl::flat_hash_map<const ir::Var*, size_t> uses, calls;
     ForEachExpr(global_.function->body, [&](const Expr* expr) {
       if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses[use->var];
-      const auto* call = DynCast<ir::Call>(expr);
-      if (call != nullptr && call->callee->expr_kind == ExprKind::kVar) ++calls[Cast<ir::VarExpr>(call->callee)->var];
+      if (const ir::Var* callee = ir::VarCallee(expr)) ++calls[callee];
       const auto* let = DynCast<ir::Let>(expr);
-      if (let != nullptr && let->value->expr_kind == ExprKind::kFunction && !bytecode::IsPrimitive(let->value) &&
+      if (let != nullptr && let->value->expr_kind == ExprKind::kFunction && !ir::IsPrimitive(let->value) &&
           ir::TypesEqual(let->var->type, let->value->type)) {
         candidates.push_back(let);
       }
@@ -107,16 +105,15 @@ class Lifter : public Rewriter {
       if (callee == lifted_.end()) {
         capture(var);
       } else {
-        // To call it, what it captures must be here too.
+        // To call it, its captures are needed here as well.
         for (ir::Var* needed : callee->second.captures) capture(needed);
       }
     }
     lifted.name = UniqueName(let.var->name);
-    std::vector<const ir::Type*> params;
-    for (const ir::Var* var : lifted.captures) params.push_back(var->type);
+    std::vector<const ir::Type*> params = ir::TypesOf(lifted.captures);
     const ir::FuncType& type = TypeOf(*function);
     params.insert(params.end(), type.params.begin(), type.params.end());
-    lifted.type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), type.result);
+    lifted.type = ir::MakeFuncType(arena_, std::move(params), type.result);
     lifted_[let.var] = std::move(lifted);
   }
 

@@ -1,10 +1,10 @@
-// OrderLoopSteps: in front of a call of a function by itself, the scalar operations that give its
-// arguments, in an order in which each can overwrite the parameter that it is the next value of.
+// Orders the scalar operations before a recursive tail call so that each can write its result directly to the register
+// of the parameter that it is the next value of.
 //
 //   let %a = %i + 1; let %b = %sum + %i; @loop(%a, %b)    becomes
 //   let %b = %sum + %i; let %a = %i + 1; @loop(%a, %b)
 //
-// Takes and gives A-normal form. Only the emitter makes use of it (compiler/bytecode/emit_loop.cc).
+// Takes and returns A-normal form. compiler/bytecode/emit_loop.cc relies on the order.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -34,13 +34,12 @@ class LoopOrderer : public Rewriter {
 
  protected:
   Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
-    const auto* call = DynCast<ir::Call>(body);
-    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    const ir::GlobalExpr* callee = ir::GlobalCallee(body);
     if (callee == nullptr || callee->name != global_.name) return MakeLets(arena_, chain, body);
     std::vector<Binding> first;
     std::vector<Step> last;
     for (const Binding& binding : chain) {
-      const ir::Var* next = NextValueOf(binding, *call);
+      const ir::Var* next = NextValueOf(binding, *Cast<ir::Call>(body));
       if (next != nullptr) {
         last.push_back({binding, next});
       } else {
@@ -48,7 +47,7 @@ class LoopOrderer : public Rewriter {
       }
     }
     while (!last.empty()) {
-      // Of a circle of parameters one goes first, into a register of its own.
+      // In a cycle of parameters, one value is computed first, into a temporary register.
       auto step = std::find_if(last.begin(), last.end(), [&](const Step& s) { return !IsReadByOther(s, last); });
       if (step == last.end()) step = last.begin();
       first.push_back(step->binding);
@@ -92,13 +91,9 @@ class LoopOrderer : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> OrderLoopSteps(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = LoopOrderer(*module.arena, global).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
+    return LoopOrderer(*module.arena, global).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "compiler/passes/verify/verify_module.h"
 
@@ -24,8 +25,7 @@ absl::Status Verify(const Pass& pass, Forms forms, const ir::Module& before, con
   if (findings.empty()) return absl::OkStatus();
   std::string more = findings.size() == 1 ? "" : absl::StrCat(" (and ", findings.size() - 1, " more)");
   return absl::InternalError(absl::StrCat("internal error: the program is malformed after the pass `",
-                                          absl::string_view(pass.name.data(), pass.name.size()), "`, ",
-                                          FindingToString(findings[0], sources), more,
+                                          Abseil(pass.name), "`, ", FindingToString(findings[0], sources), more,
                                           "; this is a bug of the compiler, not of the program"));
 }
 
@@ -71,12 +71,13 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
     RVM_ASSIGN_OR_RETURN(ir::Module after, step.pass.run(current, context));
     last_runs[&step.pass] = {i, !HaveSameFunctions(current, after)};
     forms = forms | step.pass.gives;
-    // A program with mistakes may be malformed; it goes no further than the diagnostics.
+    // A program with errors may be malformed; compilation stops after the pass.
     if (options.verify && diagnostics.ok()) {
       RVM_RETURN_IF_ERROR(Verify(step.pass, forms, current, after, diagnostics.sources()));
     }
     current = std::move(after);
     if (options.observer) options.observer(step.pass, current);
+    if (step.pass.name == options.last) break;
   }
   return current;
 }

@@ -1,8 +1,11 @@
 #include "compiler/passes/repeated_extents.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/type_parts.h"
 
 namespace rvm::passes {
 namespace {
@@ -10,47 +13,34 @@ namespace {
 using ir::DynCast;
 using ir::Type;
 
-// Where the parameters first have an axis of a name. An ordinal counts the axes of all of them.
+// The first axis of the parameters with a given named extent. Ordinals number the axes of all parameters.
 struct FirstPlace {
   size_t ordinal;
   bool is_direct;  // of a parameter that is a tensor
 };
 
 // Calls `visit` with each extent of the tensors in `type` and its tuples, and builds the type of what it returns.
-class ExtentMapper {
+class ExtentMapper : public ir::TypeMapper {
  public:
   using Visit = absl::FunctionRef<Dim(const Dim& dim, bool is_direct)>;
   // REQUIRES: what `visit` refers to outlives this.
-  ExtentMapper(ir::Arena& arena, Visit visit) : arena_(arena), visit_(visit) {}
+  ExtentMapper(ir::Arena& arena, Visit visit) : TypeMapper(arena), visit_(visit) {}
 
-  const Type* Map(const Type* type, bool is_direct = true) {
-    return WithStack([&] { return MapOnThisStack(type, is_direct); });
+  const Type* MapParam(const Type* type) {
+    is_direct_ = type->type_kind == ir::TypeKind::kTensor;
+    return Map(type);
   }
+
+ protected:
+  const Type* MapType(const Type* type) override {
+    bool has_extents = type->type_kind == ir::TypeKind::kTensor || type->type_kind == ir::TypeKind::kTuple;
+    return has_extents ? MapParts(type) : type;
+  }
+  Dim MapDim(const Dim& dim) override { return visit_(dim, is_direct_); }
 
  private:
-  const Type* MapOnThisStack(const Type* type, bool is_direct) {
-    if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-      std::vector<const Type*> fields;
-      bool changed = false;
-      for (const Type* field : tuple->fields) {
-        fields.push_back(Map(field, false));
-        changed |= fields.back() != field;
-      }
-      return changed ? arena_.New<ir::TupleType>(std::move(fields)) : type;
-    }
-    const auto* tensor = DynCast<ir::TensorType>(type);
-    if (tensor == nullptr || !tensor->shape.is_dims()) return type;
-    Dims dims;
-    bool changed = false;
-    for (const Dim& dim : tensor->shape.dims) {
-      dims.push_back(visit_(dim, is_direct));
-      changed |= !(dims.back() == dim);
-    }
-    return changed ? arena_.New<ir::TensorType>(ir::ShapeTerm::Of(std::move(dims)), tensor->dtype) : type;
-  }
-
-  ir::Arena& arena_;
   Visit visit_;
+  bool is_direct_ = false;
 };
 
 bool HasName(const Dim& dim) { return !dim.is_const() && !dim.is_any(); }
@@ -63,29 +53,19 @@ bool HasNames(const ir::ShapeTerm& shape) {
 }
 
 bool HasNamedExtents(const Type* type, bool is_hidden) {
-  auto any = [](const std::vector<const Type*>& types, bool hidden) {
-    for (const Type* part : types) {
-      if (WithStack([&] { return HasNamedExtents(part, hidden); })) return true;
-    }
-    return false;
-  };
-  switch (type->type_kind) {
-    case ir::TypeKind::kTensor: return is_hidden && HasNames(DynCast<ir::TensorType>(type)->shape);
-    case ir::TypeKind::kTuple: return any(DynCast<ir::TupleType>(type)->fields, is_hidden);
-    case ir::TypeKind::kRef: return any({DynCast<ir::RefType>(type)->contents}, true);
-    case ir::TypeKind::kAdt:
-      for (const ir::TypeArg& arg : DynCast<ir::AdtType>(type)->args) {
-        bool is_named = arg.kind == ir::Kind::kType    ? any({arg.type}, true)
-                        : arg.kind == ir::Kind::kShape ? HasNames(arg.shape)
-                                                       : arg.kind == ir::Kind::kShapeVar && HasName(arg.dim);
-        if (is_named) return true;
-      }
-      return false;
-    case ir::TypeKind::kFunc:
-    case ir::TypeKind::kParam:
-    case ir::TypeKind::kHole: return false;
+  if (const auto* tensor = DynCast<ir::TensorType>(type)) return is_hidden && HasNames(tensor->shape);
+  if (type->type_kind == ir::TypeKind::kFunc) return false;
+  bool found = false;
+  if (const auto* adt = DynCast<ir::AdtType>(type)) {
+    found = std::any_of(adt->args.begin(), adt->args.end(), [](const ir::TypeArg& arg) {
+      return arg.kind == ir::Kind::kShape ? HasNames(arg.shape) : arg.kind == ir::Kind::kShapeVar && HasName(arg.dim);
+    });
   }
-  return false;
+  const bool is_part_hidden = is_hidden || type->type_kind != ir::TypeKind::kTuple;
+  ir::ForEachPart(type, [&](const Type* part) {
+    found = found || WithStack([&] { return HasNamedExtents(part, is_part_hidden); });
+  });
+  return found;
 }
 
 }  // namespace
@@ -99,7 +79,7 @@ std::vector<const Type*> UncheckedParamTypes(ir::Arena& arena, const std::vector
     return dim;
   };
   ExtentMapper find(arena, note);
-  for (const ir::Var* param : params) find.Map(param->type);
+  for (const ir::Var* param : params) find.MapParam(param->type);
 
   ordinal = 0;
   auto drop = [&](const Dim& dim, bool is_direct) {
@@ -117,7 +97,7 @@ std::vector<const Type*> UncheckedParamTypes(ir::Arena& arena, const std::vector
   ExtentMapper weaken(arena, drop);
   std::vector<const Type*> types;
   for (const ir::Var* param : params) {
-    const Type* known = weaken.Map(param->type);
+    const Type* known = weaken.MapParam(param->type);
     types.push_back(known == param->type ? nullptr : known);
   }
   return types;

@@ -2,27 +2,19 @@
 #ifndef RVM_COMPILER_PASSES_REWRITER_H_
 #define RVM_COMPILER_PASSES_REWRITER_H_
 
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "compiler/ir/build.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::passes {
 
-// A link of a chain of lets.
-struct Binding {
-  ir::Var* var;
-  ir::Expr* value;
-  ir::Span span;
-};
+using ir::Binding;
+using ir::MakeLets;
 
-// Gives `let chain[0]; let chain[1]; ...; body`.
-ir::Expr* MakeLets(ir::Arena& arena, const std::vector<Binding>& chain, ir::Expr* body);
-ir::Var* NewVar(ir::Arena& arena, std::string_view name, const ir::Type* type, ir::Span span = {});
-ir::VarExpr* NewUse(ir::Arena& arena, ir::Var* var, ir::Span span = {});
 const ir::FuncType& TypeOf(const ir::Function& function);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
@@ -30,6 +22,8 @@ size_t CountNodes(const ir::Expr* expr, size_t limit);
 bool LooksAtFieldsOnly(const ir::Match& match);
 // The module with other functions.
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);
+// The module with another body for each function.
+ir::Module MapFunctions(const ir::Module& module, absl::FunctionRef<ir::Expr*(const ir::GlobalFunction&)> new_body);
 
 // Never changes a node: modules of earlier passes stay as they were. Chains of lets are
 // rewritten in a loop, other nesting through WithStack.
@@ -59,6 +53,9 @@ class Rewriter {
   ir::Function* RewriteUntyped(const ir::Function& function);  // the same without its type
   ir::Pattern* RewritePattern(const ir::Pattern& pattern);
   std::vector<ir::Expr*> RewriteAll(const std::vector<ir::Expr*>& exprs);
+
+  // Makes nodes that stand at `span`.
+  ir::Builder At(ir::Span span) { return {arena_, span}; }
 
   template <typename T>
   T* Typed(T* node, const ir::Expr* like) {
@@ -95,11 +92,6 @@ class Copier : public Rewriter {
 
 // A copy to read: every variable is declared with its type, every function with its result.
 ir::Module WithTypesShown(const ir::Module& module);
-
-// Finds what type parameters stand for: `pattern`, over `params`, against `type`, an instance.
-// Adds to `found`. False if `type` is no instance, or a parameter would be two things.
-bool MatchTypes(const ir::Type* pattern, const ir::Type* type, const std::vector<const ir::TypeParam*>& params,
-                absl::flat_hash_map<const ir::TypeParam*, ir::TypeArg>& found);
 
 }  // namespace rvm::passes
 

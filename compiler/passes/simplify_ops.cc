@@ -97,7 +97,7 @@ class OpSimplifier : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = renamed_.find(use->var);
-      return found == renamed_.end() ? RewriteChildren(expr) : NewUse(arena_, found->second, expr->span);
+      return found == renamed_.end() ? RewriteChildren(expr) : At(expr->span).Use(found->second);
     }
     Expr* result = RewriteChildren(expr);
     const ir::Call* call = OperatorCall(result);
@@ -107,19 +107,16 @@ class OpSimplifier : public Rewriter {
  private:
   // The call of an operator that gives one tensor.
   static const ir::Call* OperatorCall(const Expr* expr) {
-    const auto* call = DynCast<ir::Call>(expr);
-    const auto* type = call == nullptr ? nullptr : DynCast<ir::TensorType>(call->type);
-    bool is_tensor = type != nullptr && type->shape.is_dims() && call->callee->expr_kind == ir::ExprKind::kOp;
-    return is_tensor ? call : nullptr;
+    const auto* type = ir::OpCallee(expr) == nullptr ? nullptr : DynCast<ir::TensorType>(expr->type);
+    return type != nullptr && type->shape.is_dims() ? Cast<ir::Call>(expr) : nullptr;
   }
-  static const ops::OpDef& OperatorOf(const ir::Call& call) { return *Cast<ir::OpExpr>(call.callee)->op; }
 
   // The call that gives `expr`, if it is one of `op` and its operand can stand elsewhere.
   const ir::Call* CallOf(const Expr* expr, std::string_view op) const {
     const auto* use = DynCast<ir::VarExpr>(expr);
     auto found = use == nullptr ? calls_.end() : calls_.find(use->var);
     const ir::Call* call = use == nullptr ? OperatorCall(expr) : found == calls_.end() ? nullptr : found->second;
-    bool is_found = call != nullptr && OperatorOf(*call).name == op &&
+    bool is_found = call != nullptr && ir::OpCallee(call)->name == op &&
                     (use == nullptr || call->args[0]->expr_kind == ir::ExprKind::kVar);
     return is_found ? call : nullptr;
   }
@@ -127,11 +124,11 @@ class OpSimplifier : public Rewriter {
   // A node has one parent: a variable is written again.
   Expr* OperandOf(const ir::Call& call) {
     const auto* use = DynCast<ir::VarExpr>(call.args[0]);
-    return use == nullptr ? call.args[0] : NewUse(arena_, use->var, use->span);
+    return use == nullptr ? call.args[0] : At(use->span).Use(use->var);
   }
 
   Expr* Simplify(Expr* expr, const ir::Call& call) {
-    const ops::OpDef& op = OperatorOf(call);
+    const ops::OpDef& op = *ir::OpCallee(&call);
     if (op.name == "transpose") return SimplifyTranspose(expr, call);
     if (op.name == "cast") {
       const ir::Call* inner = CallOf(call.args[0], "cast");
@@ -180,12 +177,7 @@ class OpSimplifier : public Rewriter {
     if (inner == nullptr) return expr;
     ir::AttrValue::List list;
     for (int64_t axis : axes) list.push_back(axis);
-    ir::Attrs attrs;
-    attrs.Set("axes", std::move(list));
-    auto* callee = arena_.New<ir::OpExpr>(*Cast<ir::OpExpr>(inner->callee));
-    const auto* signature = DynCast<ir::FuncType>(callee->type);
-    callee->type = arena_.New<ir::FuncType>(signature->type_params, signature->params, call.type);
-    return Typed(arena_.New<ir::Call>(callee, std::vector<Expr*>{operand}, std::move(attrs), call.span), expr);
+    return At(call.span).CallOp(ir::OpCallee(inner), {operand}, {{"axes", std::move(list)}}, call.type);
   }
 
   absl::flat_hash_map<const ir::Var*, const ir::Call*> calls_;  // what variables are bound to
@@ -193,13 +185,9 @@ class OpSimplifier : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> SimplifyOps(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = OpSimplifier(*module.arena).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
+    return OpSimplifier(*module.arena).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-// Copies of higher-order functions for the functions they are called with.
+// Specialises higher-order functions for the function literals that they are called with.
 //
-// Takes a specialised module. A call `@f(..., literal, ...)` of a global function that does nothing
-// with this parameter but call it and pass it to itself, in the same place, becomes a call of a copy
-// of the function that contains the literal; what the literal captures becomes parameters. So
-// `@foldl(fn ..., z, xs)` is a loop without closures. Drops functions that the entries do not reach
-// any more. Functions with shape variables are left alone.
+// Takes a specialised module. A call `@f(..., literal, ...)` of a global function that only calls this parameter, or
+// passes it on unchanged in a recursive call, becomes a call of a copy of `@f` with the literal inside; the variables
+// that the literal captures become parameters. So `@foldl(fn ..., z, xs)` becomes a loop without closures. Removes
+// functions that become unreachable. Functions with shape variables are not copied.
 #include <deque>
 #include <string>
 #include <string_view>
@@ -15,7 +14,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "compiler/analysis/free_vars.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/inline.h"
@@ -29,10 +28,10 @@ using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 
-// In nodes: of a function that is copied, and of a literal that is copied into it.
+// Size limits, in nodes, of the function and of the literal.
 constexpr size_t kMaxBody = 400;
 constexpr size_t kMaxLiteral = 400;
-// A copy may call with literals in its turn, without end where functions build functions.
+// Copies may contain further calls with literals. Functions that build functions would be copied forever.
 constexpr int kMaxDepth = 4;
 constexpr size_t kMaxCopies = 1000;
 
@@ -43,11 +42,10 @@ std::vector<bool> OnlyCalledParams(const ir::GlobalFunction& global) {
   std::vector<bool> result(function.params.size(), true);
   ForEachExpr(function.body, [&](const Expr* expr) {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses[use->var];
-    const auto* call = DynCast<ir::Call>(expr);
-    if (call == nullptr) return true;
-    if (const auto* callee = DynCast<ir::VarExpr>(call->callee)) ++good_uses[callee->var];
-    const auto* callee = DynCast<ir::GlobalExpr>(call->callee);
+    if (const ir::Var* callee = ir::VarCallee(expr)) ++good_uses[callee];
+    const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
     if (callee == nullptr || callee->name != global.name) return true;
+    const auto* call = Cast<ir::Call>(expr);
     for (size_t i = 0; i < call->args.size(); ++i) {
       const auto* arg = DynCast<ir::VarExpr>(call->args[i]);
       bool is_same = arg != nullptr && arg->var == function.params[i];
@@ -72,18 +70,15 @@ struct Copy {
 
   std::vector<Expr*> Args(ir::Arena& arena, const std::vector<Expr*>& args, ir::Span span) const {
     std::vector<Expr*> result;
-    for (ir::Var* capture : captures) result.push_back(NewUse(arena, capture, span));
+    for (ir::Var* capture : captures) result.push_back(ir::Builder(arena, span).Use(capture));
     for (size_t i = 0; i < args.size(); ++i) {
       if (literals[i] == nullptr) result.push_back(args[i]);
     }
     return result;
   }
   Expr* CallWith(ir::Arena& arena, const ir::Call& call) const {
-    auto* callee = arena.New<ir::GlobalExpr>(name, call.callee->span);
-    callee->type = type;
-    auto* result = arena.New<ir::Call>(callee, Args(arena, call.args, call.span), call.attrs, call.span);
-    result->type = call.type;
-    return result;
+    Expr* callee = ir::Builder(arena, call.callee->span).Global(name, type);
+    return ir::Builder(arena, call.span).Call(callee, Args(arena, call.args, call.span), call.attrs, call.type);
   }
 };
 
@@ -100,16 +95,13 @@ class BodyCopier : public Rewriter {
  protected:
   Expr* RewriteNode(Expr* expr) override {
     const auto* call = DynCast<ir::Call>(expr);
-    if (call == nullptr) return RewriteChildren(expr);
-    if (const auto* callee = DynCast<ir::GlobalExpr>(call->callee); callee != nullptr && callee->name == from_.name) {
+    if (const auto* callee = ir::GlobalCallee(call); callee != nullptr && callee->name == from_.name) {
       return RewriteChildren(copy_.CallWith(arena_, *call));
     }
-    const auto* callee = DynCast<ir::VarExpr>(call->callee);
-    auto found = callee == nullptr ? literals_.end() : literals_.find(callee->var);
+    auto found = literals_.find(ir::VarCallee(call));
     if (found == literals_.end()) return RewriteChildren(expr);
-    return Typed(
-        arena_.New<ir::Call>(Copier(arena_).Copy(*found->second), RewriteAll(call->args), call->attrs, call->span),
-        call);
+    Expr* literal = Copier(arena_).Copy(*found->second);
+    return At(call->span).Call(literal, RewriteAll(call->args), call->attrs, call->type);
   }
 
  private:
@@ -173,7 +165,7 @@ class CallRewriter : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     expr = RewriteChildren(expr);
     const auto* call = DynCast<ir::Call>(expr);
-    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    const ir::GlobalExpr* callee = ir::GlobalCallee(call);
     auto found = callee == nullptr ? owner_.originals_.end() : owner_.originals_.find(callee->name);
     if (found == owner_.originals_.end() || task_.depth == kMaxDepth || owner_.num_copies_ == kMaxCopies) return expr;
     const CallSpecializer::Original& original = found->second;
@@ -217,8 +209,7 @@ class CallRewriter : public Rewriter {
 };
 
 std::string CallSpecializer::UniqueName(std::string_view caller, std::string_view callee) {
-  std::string base = absl::StrCat(absl::string_view(caller.data(), caller.size()), ".",
-                                  absl::string_view(callee.data(), callee.size()));
+  std::string base = absl::StrCat(Abseil(caller), ".", Abseil(callee));
   std::string name = base;
   for (int i = 1; !names_.insert(name).second; ++i) name = absl::StrCat(base, "_", i);
   return name;
@@ -231,7 +222,6 @@ Copy CallSpecializer::MakeCopy(const Original& original, std::vector<const ir::F
   copy.name = UniqueName(caller.global.name, original.global.name);
   copy.literals = std::move(literals);
   absl::flat_hash_set<const ir::Var*> known;
-  std::vector<const ir::Type*> types;
   std::vector<ir::Var*> rest;
   for (size_t i = 0; i < from.params.size(); ++i) {
     if (copy.literals[i] == nullptr) {
@@ -244,15 +234,15 @@ Copy CallSpecializer::MakeCopy(const Original& original, std::vector<const ir::F
   }
   std::vector<ir::Var*> params = copy.captures;
   params.insert(params.end(), rest.begin(), rest.end());
-  for (const ir::Var* param : params) types.push_back(param->type);
-  // The literals may speak of the caller's dims.
-  std::vector<const ir::TypeParam*> type_params = caller.global.function->type_params;
-  copy.type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, types, TypeOf(from).result);
+  copy.type = ir::MakeFuncType(arena_, ir::TypesOf(params), TypeOf(from).result);
   Expr* body = BodyCopier(arena_, original.global, copy).Rewrite(from.body);
-  auto* function = arena_.New<ir::Function>(type_params, std::move(params), from.result_annotation, body, from.span);
+  // The literals may speak of the caller's dims.
+  ir::Function* function =
+      ir::Builder(arena_, from.span)
+          .Function(caller.global.function->type_params, std::move(params), TypeOf(from).result, body);
+  function->result_annotation = from.result_annotation;
   function->attrs = from.attrs;
-  function->type = arena_.New<ir::FuncType>(std::move(type_params), std::move(types), TypeOf(from).result);
-  // Captures and parameters are bound elsewhere too: here they become variables of their own.
+  // Captures and parameters are also bound elsewhere; the copy binds fresh variables.
   ir::Function* own = Copier(arena_).Copy(*function);
   own->body = InlineLocals(arena_, own->body);
   tasks_.push_back({{copy.name, own, original.global.span}, caller.depth + 1});

@@ -6,8 +6,8 @@
 // call may be an operator, a constructor, a global function or a primitive function literal, and
 // the argument of an operator on a tuple (`concatenate`) is a tuple of atoms written in place, and so
 // may be the value of a match that only looks at its fields.
-// No let renames a variable, unless to another type; no tail is the variable bound just before.
-// Evaluation stays left to right.
+// A let never renames a variable, except to give it another type, and a tail is never the variable of the last let.
+// The order of evaluation is kept.
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -35,20 +35,7 @@ class Normalizer {
  public:
   explicit Normalizer(ir::Arena& arena) : arena_(arena) {}
 
-  ir::Function* Function(const ir::Function& function) {
-    auto* result = arena_.New<ir::Function>(function);
-    result->body = Block(function.body);
-    return result;
-  }
-
- private:
-  template <typename T>
-  T* Typed(T* node, const Expr* like) {
-    node->type = like->type;
-    return node;
-  }
-
-  // A block of its own.
+  // The block that computes `expr`.
   Expr* Block(Expr* expr) {
     std::vector<Binding> outer;
     std::swap(outer, block_);
@@ -58,6 +45,9 @@ class Normalizer {
     std::swap(outer, block_);
     return result;
   }
+
+ private:
+  ir::Builder At(ir::Span span) const { return {arena_, span}; }
 
   // `let %t = step; %t` is `step`, so that calls in tail position are tail calls.
   Expr* DropLastName(Expr* tail) {
@@ -85,7 +75,7 @@ class Normalizer {
 
   void Bind(const ir::Let& let) {
     Expr* value = Step(let.value);
-    // A name for an atom is no step, unless it changes the type: then dims are checked there.
+    // A let of an atom is dropped, unless it changes the type: then it checks extents.
     if (IsAtom(value) && ir::TypesEqual(value->type, let.var->type)) {
       renamed_[let.var] = value;
       return;
@@ -104,9 +94,9 @@ class Normalizer {
   }
 
   Expr* Name(Expr* step, std::string_view name) {
-    ir::Var* var = NewVar(arena_, name, step->type, step->span);
+    ir::Var* var = At(step->span).Var(name, step->type);
     AddBinding(var, step, step->span);
-    return NewUse(arena_, var, step->span);
+    return At(step->span).Use(var);
   }
 
   std::vector<Expr*> Atoms(const std::vector<Expr*>& exprs) {
@@ -117,8 +107,8 @@ class Normalizer {
   }
 
   Expr* CopyAtom(Expr* atom) {
-    if (const auto* use = DynCast<ir::VarExpr>(atom)) return Typed(arena_.New<ir::VarExpr>(*use), atom);
-    return Typed(arena_.New<ir::Constant>(*Cast<ir::Constant>(atom)), atom);
+    if (const auto* use = DynCast<ir::VarExpr>(atom)) return arena_.New<ir::VarExpr>(*use);
+    return arena_.New<ir::Constant>(*Cast<ir::Constant>(atom));
   }
 
   // The fields that are known to be in a variable bound to a tuple.
@@ -130,6 +120,7 @@ class Normalizer {
   }
 
   Expr* StepOnThisStack(Expr* expr) {
+    const ir::Builder at = At(expr->span);
     switch (expr->expr_kind) {
       case ExprKind::kVar: {
         auto found = renamed_.find(Cast<ir::VarExpr>(expr)->var);
@@ -137,32 +128,33 @@ class Normalizer {
         return CopyAtom(expr);
       }
       case ExprKind::kConstant: return CopyAtom(expr);
-      case ExprKind::kTuple:
-        return Typed(arena_.New<ir::Tuple>(Atoms(Cast<ir::Tuple>(expr)->fields), expr->span), expr);
+      case ExprKind::kTuple: return at.Tuple(Atoms(Cast<ir::Tuple>(expr)->fields), expr->type);
       case ExprKind::kProject: return Project(*Cast<ir::Project>(expr));
-      case ExprKind::kFunction: return Function(*Cast<ir::Function>(expr));
+      case ExprKind::kFunction: {
+        auto* function = arena_.New<ir::Function>(*Cast<ir::Function>(expr));
+        function->body = Block(function->body);
+        return function;
+      }
       case ExprKind::kCall: return Call(*Cast<ir::Call>(expr));
       case ExprKind::kIf: {
         const auto* branch = Cast<ir::If>(expr);
         Expr* condition = Atom(branch->condition);
         Expr* then_branch = Block(branch->then_branch);
-        return Typed(arena_.New<ir::If>(condition, then_branch, Block(branch->else_branch), expr->span), expr);
+        return at.If(condition, then_branch, Block(branch->else_branch), expr->type);
       }
       case ExprKind::kMatch: {
         const auto* match = Cast<ir::Match>(expr);
         Expr* value = MatchedValue(*match);
         std::vector<ir::Clause> clauses = match->clauses;
         for (ir::Clause& clause : clauses) clause.body = Block(clause.body);
-        return Typed(arena_.New<ir::Match>(value, std::move(clauses), match->is_complete, expr->span), expr);
+        return at.Match(value, std::move(clauses), match->is_complete, expr->type);
       }
-      case ExprKind::kRefCreate:
-        return Typed(arena_.New<ir::RefCreate>(Atom(Cast<ir::RefCreate>(expr)->value), expr->span), expr);
-      case ExprKind::kRefRead:
-        return Typed(arena_.New<ir::RefRead>(Atom(Cast<ir::RefRead>(expr)->ref), expr->span), expr);
+      case ExprKind::kRefCreate: return at.RefCreate(Atom(Cast<ir::RefCreate>(expr)->value), expr->type);
+      case ExprKind::kRefRead: return at.RefRead(Atom(Cast<ir::RefRead>(expr)->ref), expr->type);
       case ExprKind::kRefWrite: {
         const auto* write = Cast<ir::RefWrite>(expr);
         Expr* ref = Atom(write->ref);
-        return Typed(arena_.New<ir::RefWrite>(ref, Atom(write->value), expr->span), expr);
+        return at.RefWrite(ref, Atom(write->value), expr->type);
       }
       case ExprKind::kGlobal:
       case ExprKind::kOp:
@@ -172,7 +164,7 @@ class Normalizer {
     RVM_UNREACHABLE("a function that is not a literal is used as a value");
   }
 
-  // A tuple of different variables and constants, if only its fields are looked at.
+  // A match that only looks at the fields of a tuple keeps the tuple in place, if its variables are distinct.
   Expr* MatchedValue(const ir::Match& match) {
     Expr* step = Step(match.value);
     const auto* tuple = DynCast<ir::Tuple>(step);
@@ -199,18 +191,18 @@ class Normalizer {
   Expr* Project(const ir::Project& project) {
     Expr* tuple = Atom(project.tuple);
     if (const ir::Tuple* known = KnownTuple(tuple)) return CopyAtom(known->fields[project.index]);
-    return Typed(arena_.New<ir::Project>(tuple, project.index, project.span), &project);
+    return At(project.span).Project(tuple, project.index, project.type);
   }
 
   Expr* Call(const ir::Call& call) {
-    const auto* op = DynCast<ir::OpExpr>(call.callee);
+    const ops::OpDef* op = ir::OpCallee(&call);
     Expr* callee = Callee(call.callee);
     std::vector<Expr*> args;
     for (size_t i = 0; i < call.args.size(); ++i) {
-      bool is_tuple = op != nullptr && op->op->inputs[i].is_tuple;
+      bool is_tuple = op != nullptr && op->inputs[i].is_tuple;
       args.push_back(is_tuple ? TupleArg(call.args[i]) : Atom(call.args[i]));
     }
-    return Typed(arena_.New<ir::Call>(callee, std::move(args), call.attrs, call.span), &call);
+    return At(call.span).Call(callee, std::move(args), call.attrs, call.type);
   }
 
   Expr* Callee(Expr* callee) {
@@ -219,7 +211,7 @@ class Normalizer {
       case ExprKind::kConstructor:
       case ExprKind::kGlobal: return callee;
       case ExprKind::kFunction:
-        if (Cast<ir::Function>(callee)->attrs.Find("Primitive") != nullptr) return callee;
+        if (ir::IsPrimitive(callee)) return callee;
         [[fallthrough]];
       default: return Atom(callee);
     }
@@ -237,12 +229,10 @@ class Normalizer {
       const auto* type = DynCast<ir::TupleType>(atom->type);
       RVM_CHECK(type != nullptr, "the argument of an operator on a tuple is none");
       for (uint32_t i = 0; i < type->fields.size(); ++i) {
-        auto* project = arena_.New<ir::Project>(CopyAtom(atom), i, arg->span);
-        project->type = type->fields[i];
-        fields.push_back(Name(project, "t"));
+        fields.push_back(Name(At(arg->span).Project(CopyAtom(atom), i), "t"));
       }
     }
-    return Typed(arena_.New<ir::Tuple>(std::move(fields), arg->span), arg);
+    return At(arg->span).Tuple(std::move(fields), arg->type);
   }
 
   ir::Arena& arena_;
@@ -252,9 +242,8 @@ class Normalizer {
 };
 
 absl::StatusOr<ir::Module> ToAnf(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) global.function = Normalizer(*module.arena).Function(*global.function);
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(
+      module, [&](const ir::GlobalFunction& global) { return Normalizer(*module.arena).Block(global.function->body); });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
@@ -26,8 +27,6 @@ namespace {
 
 using ir::Expr;
 using ir::ExprKind;
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 // What to do with the next value.
 enum class ContinuationKind : uint8_t {
@@ -329,7 +328,7 @@ class Evaluator {
   }
 
   absl::Status CompleteCall(const ir::Call* call, std::span<Handle> operands) {
-    if (const auto* op = ir::DynCast<ir::OpExpr>(call->callee)) return CallOp(*op->op, call->attrs, operands);
+    if (const ops::OpDef* op = ir::OpCallee(call)) return CallOp(*op, call->attrs, operands);
     if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(call->callee)) {
       value_ = NewAdt(constructor->constructor, operands);
       return absl::OkStatus();

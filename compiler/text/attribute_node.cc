@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 
 namespace rvm::text {
@@ -12,8 +13,6 @@ namespace {
 
 constexpr int kMaxDepth = 8;         // of arrays in arrays
 constexpr int kMaxValues = 1 << 20;  // a small graph of arrays may be a huge tree
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 // A numeric field is stored as the number itself or, if it may be null, as the index of a node. This table lists the
 // latter; an empty type key matches every type.

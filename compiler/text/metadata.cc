@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 constexpr std::string_view kConstantKind = "relay.Constant";
 constexpr std::string_view kShortConstantKind = "Constant";  // as the papers write it
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::nullopt_t Fail(const MetaReference& reference, DiagnosticKind kind, std::string_view message,
                     diagnostics::Diagnostics& diagnostics) {

@@ -3,11 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 
 namespace rvm::text {
 namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 template <typename Map>
 std::vector<std::string_view> Keys(const Map& first, const Map& second) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
@@ -19,8 +20,6 @@ namespace rvm::text {
 using diagnostics::DiagnosticKind;
 
 namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 bool IsOpening(const Token& token) {
   return token.kind == TokenKind::kPunct &&

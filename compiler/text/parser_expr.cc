@@ -3,28 +3,18 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/text/graph_bindings.h"
 #include "compiler/text/parser_state.h"
+#include "compiler/text/precedence.h"
 
 namespace rvm::text {
 
 using diagnostics::DiagnosticKind;
 
 namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-// 0 where `text` is no binary operator; a higher number binds tighter. All associate to the left.
-int Precedence(std::string_view text) {
-  if (text == ":=") return 1;
-  if (text == "==" || text == "!=") return 2;
-  if (text == "<" || text == "<=" || text == ">" || text == ">=") return 3;
-  if (text == "+" || text == "-") return 4;
-  if (text == "*" || text == "/") return 5;
-  return 0;
-}
 
 bool IsFunctionKeyword(const Token& token) {
   return token.kind == TokenKind::kIdent && (token.text == "fn" || token.text == "fun");
@@ -80,6 +70,13 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
       Error(end.span, DiagnosticKind::kMissingResult,
             absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
       return false;
+    }
+    const auto* call = ir::DynCast<ir::Call>(expr);
+    if (const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee); op != nullptr) {
+      diagnostics_.Warning(
+          expr->span, DiagnosticKind::kDiscardedValue,
+          absl::StrCat("the value of `", Abseil(op->op->name),
+                       "` is not used, and operators have no effects; bind it with `let`, or delete it"));
     }
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
     return true;

@@ -3,17 +3,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/text/parser_state.h"
 
 namespace rvm::text {
 
 using diagnostics::DiagnosticKind;
 
-namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-}  // namespace
+namespace {}  // namespace
 
 size_t Parser::AttrNameLength() const {
   size_t length = 1;

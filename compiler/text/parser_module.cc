@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/text/graph_bindings.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
@@ -13,7 +14,6 @@ using diagnostics::DiagnosticKind;
 
 namespace {
 
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "data"; }
 // Words that begin a definition, so none of them names a type.
 bool IsDefinitionKeyword(std::string_view text) {
@@ -69,7 +69,7 @@ Token Parser::TakeName(bool is_bound_here) {
   return name;
 }
 ir::Var* Parser::FindVar(std::string_view name) const {
-  auto found = locals_.find(absl::string_view(name.data(), name.size()));
+  auto found = locals_.find(Abseil(name));
   return found == locals_.end() || found->second.empty() ? nullptr : found->second.back();
 }
 

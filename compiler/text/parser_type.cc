@@ -1,5 +1,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/element.h"
 #include "base/stack_guard.h"
 #include "compiler/text/parser_state.h"
 
@@ -8,8 +10,9 @@ namespace rvm::text {
 using diagnostics::DiagnosticKind;
 
 std::vector<std::string_view> DTypeNames() {
-  return {"bool",   "int8",   "int16",   "int32",   "int64",   "uint8",   "uint16",
-          "uint32", "uint64", "float16", "float32", "float64", "bfloat16"};
+  std::vector<std::string_view> names;
+  for (const DataTypeInfo& info : DataTypeTable()) names.push_back(info.name);
+  return names;
 }
 
 ir::TypeParam* Parser::FindTypeParam(std::string_view name) {
@@ -58,8 +61,7 @@ bool Parser::ParseTypeParams(std::vector<const ir::TypeParam*>& params) {
         bool exists =
             kind.text == ir::KindName(ir::Kind::kConstraint) || kind.text == ir::KindName(ir::Kind::kAdtHandle);
         Error(kind.span, exists ? DiagnosticKind::kKindMismatch : DiagnosticKind::kUnknownKind,
-              absl::StrCat("saw the kind `", absl::string_view(kind.text.data(), kind.text.size()),
-                           exists ? "`, which no parameter has" : "`",
+              absl::StrCat("saw the kind `", Abseil(kind.text), exists ? "`, which no parameter has" : "`",
                            "; expected `Type`, `BaseType`, `Shape` or `ShapeVar`"));
         return false;
       }
@@ -219,7 +221,7 @@ std::optional<Dim> Parser::ParseDimAtom() {
     for (std::string_view suffix : {"i64", "i32", "i"}) {  // the predecessor prints the dtype of an extent
       if (number.ends_with(suffix)) number.remove_suffix(suffix.size());
     }
-    std::string digits = absl::StrCat(negative ? "-" : "", absl::string_view(number.data(), number.size()));
+    std::string digits = absl::StrCat(negative ? "-" : "", Abseil(number));
     int64_t value = 0;
     if (absl::SimpleAtoi(digits, &value)) return Dim(value);
     Error(token.span, DiagnosticKind::kBadExtent,

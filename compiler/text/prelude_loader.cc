@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/abseil.h"
 #include "compiler/prelude/prelude.h"
 #include "compiler/text/names.h"
 
@@ -16,8 +17,7 @@ namespace {
 
 // Names in one space: `@f` for functions, `T` for types and constructors.
 std::string NameOf(const Token& token) {
-  return absl::StrCat(token.kind == TokenKind::kGlobal ? "@" : "",
-                      absl::string_view(token.text.data(), token.text.size()));
+  return absl::StrCat(token.kind == TokenKind::kGlobal ? "@" : "", Abseil(token.text));
 }
 // Whether `name` had the prefix of the Prelude's names.
 bool StripPreludePrefix(std::string& name) {
@@ -72,7 +72,7 @@ std::string ShapeOfType(std::span<const Token> tokens, size_t at) {
     if (param != params.end() && !is_constructor)
       absl::StrAppend(&parts.back(), "#", param->second, " ");
     else if (!is_needless)
-      absl::StrAppend(&parts.back(), absl::string_view(text.data(), text.size()), " ");
+      absl::StrAppend(&parts.back(), Abseil(text), " ");
   }
   std::sort(parts.begin() + 1, parts.end());
   return absl::StrJoin(parts, "; ");
@@ -198,8 +198,7 @@ NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module&
   for (const std::string& name : own.names) {
     if (IsShared(index, own, name)) result.shared_types.push_back(name);
     std::string qualified = name.starts_with("@") ? "@" : "";
-    absl::StrAppend(&qualified, absl::string_view(kPreludePrefix.data(), kPreludePrefix.size()),
-                    name.substr(qualified.size()));
+    absl::StrAppend(&qualified, Abseil(kPreludePrefix), name.substr(qualified.size()));
     if (own.names.contains(qualified)) provided.insert(name);
   }
   provided.insert(result.shared_types.begin(), result.shared_types.end());
@@ -251,7 +250,7 @@ NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module&
   for (size_t definition : needed) {
     std::string_view part = index.definitions[definition].text;
     result.text.append(index.definitions[definition].line - line, '\n');
-    absl::StrAppend(&result.text, absl::string_view(part.data(), part.size()));
+    absl::StrAppend(&result.text, Abseil(part));
     line = index.definitions[definition].line + static_cast<uint32_t>(std::count(part.begin(), part.end(), '\n'));
   }
   return result;

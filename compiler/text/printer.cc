@@ -7,32 +7,25 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "base/value.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/parser.h"
+#include "compiler/text/precedence.h"
 #include "compiler/text/saved_module.h"
 
 namespace rvm::text {
 namespace {
 
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-int InfixPrecedence(std::string_view infix) {
-  if (infix == "==" || infix == "!=") return 2;
-  if (infix == "<" || infix == "<=" || infix == ">" || infix == ">=") return 3;
-  return infix == "+" || infix == "-" ? 4 : 5;
-}
-constexpr int kPostfix = 7;       // tighter than any operator
 constexpr size_t kMaxLine = 110;  // columns before parameters go on lines of their own
 constexpr int kMaxIndent = 40;    // deeper blocks stay there: the text is linear in the program
 constexpr std::string_view kMetadataMark = "#[metadata]";
 
 bool IsInfix(const ir::Expr* expr, std::string_view infix) {
-  const auto* call = ir::DynCast<ir::Call>(expr);
-  const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee);
-  return op != nullptr && op->op->infix == infix && call->args.size() == 2;
+  const ops::OpDef* op = ir::OpCallee(expr);
+  return op != nullptr && op->infix == infix && ir::Cast<ir::Call>(expr)->args.size() == 2;
 }
 
 // Whether `literal` is so many times one number that it is better written as that.
@@ -222,7 +215,8 @@ class Printer {
       if (is_long) NewLine();
       out_ += params[i];
     }
-    PrintAttrs(function.attrs, !params.empty());
+    if (function.is_primitive) out_ += params.empty() ? "Primitive=1" : ", Primitive=1";
+    PrintAttrs(function.attrs, !params.empty() || function.is_primitive);
     indent_ -= 2;
     if (is_long) NewLine();
     out_ += ")";
@@ -352,8 +346,8 @@ class Printer {
     if (literal.rank() == 0) {
       std::string text = ScalarToString(literal, 0);
       // `-1.0` would be a number, and so would `1.0`.
-      bool parens =
-          precedence == kPostfix && (text[0] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(text[0])));
+      bool parens = precedence == kPostfixPrecedence &&
+                    (text[0] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(text[0])));
       absl::StrAppend(&out_, parens ? "(" : "", text, parens ? ")" : "");
       return;
     }
@@ -376,29 +370,29 @@ class Printer {
   }
 
   void PrintCall(const ir::Call& call, int precedence) {
-    const auto* op = ir::DynCast<ir::OpExpr>(call.callee);
-    if (op != nullptr && !op->op->infix.empty() && call.args.size() == 2 && call.attrs.empty() &&
+    const ops::OpDef* op = ir::OpCallee(&call);
+    if (op != nullptr && !op->infix.empty() && call.args.size() == 2 && call.attrs.empty() &&
         call.explicit_type_args.empty()) {
-      int own = InfixPrecedence(op->op->infix);
+      int own = Precedence(op->infix);
       if (own < precedence) out_ += "(";
       // `f < a > (b)` would read as a call with type arguments.
-      bool is_chain = op->op->infix == ">" && IsInfix(call.args[0], "<");
+      bool is_chain = op->infix == ">" && IsInfix(call.args[0], "<");
       PrintExpr(call.args[0], is_chain ? own + 1 : own);
-      absl::StrAppend(&out_, " ", Abseil(op->op->infix), " ");
+      absl::StrAppend(&out_, " ", Abseil(op->infix), " ");
       PrintExpr(call.args[1], own + 1);
       if (own < precedence) out_ += ")";
       return;
     }
     if (call.is_list && PrintList(call)) return;
-    PrintExpr(call.callee, kPostfix);
+    PrintExpr(call.callee, kPostfixPrecedence);
     if (!call.explicit_type_args.empty()) {
       out_ += "<";
       List(call.explicit_type_args, [&](const ir::TypeArg& arg) { out_ += ir::TypeArgToString(arg); });
       out_ += ">";
     }
-    const auto* constructor = ir::DynCast<ir::ConstructorExpr>(call.callee);
+    const ir::Constructor* constructor = ir::ConstructorCallee(&call);
     // Where it is called itself, `Nil()` says that it is the value that is.
-    bool is_value = constructor != nullptr && constructor->constructor->fields.empty() && precedence < kPostfix &&
+    bool is_value = constructor != nullptr && constructor->fields.empty() && precedence < kPostfixPrecedence &&
                     call.explicit_type_args.empty();
     if (is_value && call.args.empty() && call.attrs.empty()) return;
     out_ += "(";

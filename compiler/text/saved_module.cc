@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/text/attribute_node.h"
@@ -24,8 +25,6 @@ using diagnostics::DiagnosticKind;
 // Types and patterns are shared in the file and copied here: a small graph may expand to a huge tree.
 constexpr int64_t kMaxTreeNodes = int64_t{1} << 22;
 constexpr int64_t kShapeVarKind = 1, kBaseTypeKind = 2, kShapeKind = 3;  // the predecessor's numbers
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string AsIdentifier(std::string text) {
   for (char& c : text) {

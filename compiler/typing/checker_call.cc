@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
@@ -17,8 +18,6 @@ using ir::Type;
 using ir::TypeArg;
 
 namespace {
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string Count(size_t n, std::string_view noun) { return absl::StrCat(n, " ", Abseil(noun), n == 1 ? "" : "s"); }
 

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "base/value.h"
 #include "compiler/typing/checker.h"
@@ -68,8 +69,8 @@ const Type* Checker::Check(Expr* expr, const Type* expected) {
   }
 }
 
-// Follows the tail of lets and of else-branches in a loop. Everything behind the first branch
-// flows into one join, which is the type of all from there on.
+// Follows the tail of lets and of else-branches in a loop. The results of all branches flow
+// into one join, which is the type of every expression after the first branch.
 const Type* Checker::CheckSpine(Expr* expr, const Type* expected) {
   std::vector<Expr*> spine;
   const Type* join = nullptr;
@@ -254,12 +255,12 @@ const Type* Checker::RefContents(Expr* ref, std::string_view what) {
   bool is_bool = tensor != nullptr && tensor->dtype.is_concrete() && tensor->dtype.dtype.is_bool();
   if (is_bool) {
     Error(ref->span, DiagnosticKind::kNotReference,
-          absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size()), " has type `", Text(type),
+          absl::StrCat("the reference that is ", Abseil(what), " has type `", Text(type),
                        "`; expected a reference, or `logical_not(..)` for what is not so"));
     return solver_.ErrorType();
   }
   if (!Flow(type, expected, {DiagnosticKind::kNotReference, ref->span, ref},
-            [&] { return absl::StrCat("the reference that is ", absl::string_view(what.data(), what.size())); })) {
+            [&] { return absl::StrCat("the reference that is ", Abseil(what)); })) {
     solver_.Poison(contents);
   }
   return contents;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/abseil.h"
 #include "compiler/analysis/match_exhaustive.h"
 #include "compiler/typing/call_graph.h"
 #include "compiler/typing/checker.h"
@@ -37,7 +38,7 @@ ir::Span Checker::SpanOfGlobal(std::string_view name) const {
 void Checker::AddOrigin(diagnostics::Diagnostic& diagnostic, const ir::Expr* value) {
   if (const auto* var = ir::DynCast<ir::VarExpr>(value); var != nullptr && var->var->span.valid()) {
     std::string_view how = var->var->annotation != nullptr ? "` is given this type here" : "` is bound here";
-    diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, absl::string_view(how.data(), how.size())));
+    diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, Abseil(how)));
   }
   const auto* call = ir::DynCast<ir::Call>(value);
   const ir::Expr* callee = call != nullptr ? call->callee : value;
@@ -147,8 +148,8 @@ void Checker::CheckBodies() {
   }
 }
 
-// What is still open after all uses were seen gets its default; then dims that could not be
-// compared before are.
+// Holes that are still open after all uses get their defaults; then pending comparisons of dims
+// are decided.
 void Checker::Settle() {
   relations_.Drain();
   while (relations_.Force()) {

@@ -1,13 +1,13 @@
-// Constraints that the program does not write.
+// Inference of constraints.
 //
-// Where an operator is applied to a type parameter and its result is not of one type for all that the parameter may
-// stand for, the function around gets a parameter for the result, and the relation as a constraint that its callers
-// solve. `def @f[s: Shape](%x: Tensor[s, float32]) { mean(%x, axis=[0]) }` is typed as
+// Where an operator is applied to a type parameter and the type of its result depends on the argument for that
+// parameter, the enclosing function gets a type parameter for the result, and the operator's relation as a constraint,
+// which its callers solve. `def @f[s: Shape](%x: Tensor[s, float32]) { mean(%x, axis=[0]) }` is typed as
 //
 //   def @f[s: Shape, mean_shape: Shape](%x: Tensor[s, float32]) -> Tensor[mean_shape, float32]
 //     where mean(Tensor[s, float32], Tensor[mean_shape, float32], axis=[0])
 //
-// as in M. P. Jones, "A theory of qualified types" (1994), with the relations of operators for classes.
+// as in M. P. Jones, "A theory of qualified types" (1994), with relations of operators in place of type classes.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/typing/checker.h"
@@ -92,8 +93,7 @@ class Checker::ConstraintDeriver {
   const ir::TypeParam* NewParam(std::string_view relation, std::string_view suffix, ir::Kind kind) {
     size_t dot = relation.rfind('.');
     relation.remove_prefix(dot == std::string_view::npos ? 0 : dot + 1);
-    std::string stem = absl::StrCat(absl::string_view(relation.data(), relation.size()),
-                                    absl::string_view(suffix.data(), suffix.size()));
+    std::string stem = absl::StrCat(Abseil(relation), Abseil(suffix));
     int& count = counts_[stem];
     std::string name;
     do {
@@ -133,7 +133,7 @@ void Checker::DeriveConstraints(Global& global) {
   }
 }
 
-// Do all uses so far stand in the function itself, and call it with its own parameters?
+// Whether all uses so far are recursive calls with the function's own type parameters.
 bool Checker::IsUsedAtOwnParams(const Global& global) {
   if (global.is_used_elsewhere) return false;
   const std::vector<const ir::TypeParam*>& params = global.type->type_params;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
@@ -51,11 +52,11 @@ class KindChecker {
     if (param.kind == expected || !reported_.insert(&param).second) return;
     std::string_view saw = ir::KindName(param.kind), want = ir::KindName(expected);
     bool is_scalar = param.kind == ir::Kind::kBaseType && expected == ir::Kind::kType;
-    auto& diagnostic = diagnostics_.Error(
-        span, DiagnosticKind::kKindMismatch,
-        absl::StrCat("type parameter `", param.name, "` has kind `", absl::string_view(saw.data(), saw.size()),
-                     "`; expected `", absl::string_view(want.data(), want.size()), "` where it stands",
-                     is_scalar ? absl::StrCat("; a scalar is `Tensor[(), ", param.name, "]`") : ""));
+    auto& diagnostic =
+        diagnostics_.Error(span, DiagnosticKind::kKindMismatch,
+                           absl::StrCat("type parameter `", param.name, "` has kind `", Abseil(saw), "`; expected `",
+                                        Abseil(want), "` where it stands",
+                                        is_scalar ? absl::StrCat("; a scalar is `Tensor[(), ", param.name, "]`") : ""));
     if (param.span.valid())
       diagnostic.notes.push_back({param.span, absl::StrCat("`", param.name, "` is declared here")});
   }
@@ -101,8 +102,7 @@ class KindChecker {
       std::string_view saw = ir::KindName(type.args[i].kind), want = ir::KindName(params[i]->kind);
       diagnostics_.Error(span, DiagnosticKind::kKindMismatch,
                          absl::StrCat("type argument `", ir::TypeArgToString(type.args[i]), "` of `", type.adt->name,
-                                      "` has kind `", absl::string_view(saw.data(), saw.size()), "`; expected `",
-                                      absl::string_view(want.data(), want.size()), "`"));
+                                      "` has kind `", Abseil(saw), "`; expected `", Abseil(want), "`"));
     }
   }
 

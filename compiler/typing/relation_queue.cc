@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/relations.h"
 
@@ -13,9 +14,7 @@ using diagnostics::DiagnosticKind;
 using ir::Type;
 using ops::Solve;
 
-namespace {
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-}  // namespace
+namespace {}  // namespace
 
 class RelationQueue::Context : public ops::TypeContext {
  public:
@@ -244,7 +243,7 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
   return context.failed() ? Solve::kFailed : solve;
 }
 
-// The result of one instance may be what no other has; then it is known only if the program says what it is.
+// The result may differ between instances; then it is known only if the program declares it.
 Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const Type*>& args,
                                 const std::vector<const ir::TypeParam*>& params) {
   const Relation& relation = entry.relation;

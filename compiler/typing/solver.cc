@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/adt.h"
+#include "compiler/ir/type_parts.h"
 #include "compiler/typing/solver_holes.h"
 
 namespace rvm::typing {
@@ -122,164 +123,118 @@ const ir::FuncType* Solver::Instantiate(const ir::FuncType* type, std::vector<Ty
 
 // ---- Mapping over types
 
-// A Mapper has Leaf(type) for holes (may return any type), Shape, DType, Dim.
-template <typename Mapper>
-TypeArg Solver::RebuildArg(const TypeArg& arg, Mapper& mapper) {
-  TypeArg result = arg;
-  switch (arg.kind) {
-    case Kind::kType: result.type = Rebuild(arg.type, mapper); break;
-    case Kind::kBaseType: result.dtype = mapper.DType(arg.dtype); break;
-    case Kind::kShape: result.shape = mapper.Shape(arg.shape); break;
-    default: result.dim = mapper.MapDim(arg.dim); break;
-  }
-  return result;
-}
+// Parts that occur often are mapped once.
+class Solver::HoleMapper : public ir::TypeMapper {
+ public:
+  HoleMapper(Solver& solver, uint8_t flags) : TypeMapper(solver.arena_), solver_(solver), flags_(flags) {}
 
-template <typename Mapper>
-const Type* Solver::Rebuild(const Type* type, Mapper& mapper) {
-  if (mapper.IsUnchanged(type)) return type;
-  if (type->type_kind == TypeKind::kTensor) {
-    const auto* tensor = DynCast<ir::TensorType>(type);
-    return arena_.New<ir::TensorType>(mapper.Shape(tensor->shape), mapper.DType(tensor->dtype));
-  }
-  if (type->type_kind == TypeKind::kHole) {
-    const Type* leaf = mapper.Leaf(type);
-    return leaf == nullptr || leaf == type ? type : WithStack([&] { return Rebuild(leaf, mapper); });
-  }
-  if (auto found = mapper.memo.find(type); found != mapper.memo.end()) return found->second;
-  auto all = [&](const std::vector<const Type*>& types) {
-    std::vector<const Type*> result;
-    result.reserve(types.size());
-    for (const Type* t : types) result.push_back(Rebuild(t, mapper));
-    return result;
-  };
-  const Type* result = WithStack([&]() -> const Type* {
-    switch (type->type_kind) {
-      case TypeKind::kTuple: return arena_.New<ir::TupleType>(all(DynCast<ir::TupleType>(type)->fields));
-      case TypeKind::kFunc: {
-        const auto* func = DynCast<ir::FuncType>(type);
-        std::vector<ir::TypeConstraint> constraints = func->constraints;
-        for (ir::TypeConstraint& constraint : constraints) constraint.args = all(constraint.args);
-        auto params = all(func->params);
-        return arena_.New<ir::FuncType>(func->type_params, std::move(params), Rebuild(func->result, mapper),
-                                        std::move(constraints));
-      }
-      case TypeKind::kAdt: {
-        const auto* adt = DynCast<ir::AdtType>(type);
-        std::vector<TypeArg> args;
-        for (const TypeArg& arg : adt->args) args.push_back(RebuildArg(arg, mapper));
-        return arena_.New<ir::AdtType>(adt->adt, std::move(args));
-      }
-      case TypeKind::kRef: return arena_.New<ir::RefType>(Rebuild(DynCast<ir::RefType>(type)->contents, mapper));
-      default: return type;
+ protected:
+  // What stands for a hole; it is mapped in its turn. Here: the hole.
+  virtual const Type* MapHole(const Type* hole) { return hole; }
+
+  const Type* MapType(const Type* type) final {
+    if ((solver_.Flags(type) & flags_) == 0) return type;
+    if (type->type_kind == TypeKind::kTensor) return MapParts(type);
+    if (type->type_kind == TypeKind::kHole) {
+      const Type* value = MapHole(type);
+      return value == type ? type : Map(value);
     }
-  });
-  mapper.memo.emplace(type, result);
-  return result;
-}
-
-using Memo = absl::flat_hash_map<const Type*, const Type*>;
-
-struct Solver::ResolveMapper {
-  Solver& solver;
-  std::vector<HoleUse>* uses;
-  Memo memo;
-
-  bool IsUnchanged(const Type* type) { return (solver.Flags(type) & kHasHole) == 0; }
-  const Type* Leaf(const Type* hole) {
-    int64_t root = Root(solver.types_, DynCast<ir::HoleType>(hole)->id);
-    const auto& node = solver.types_[static_cast<size_t>(root)];
-    if (node.value) return *node.value;
-    if (uses != nullptr) uses->push_back({HoleUse::Sort::kType, root});
-    return hole;
+    if (auto found = memo_.find(type); found != memo_.end()) return found->second;
+    const Type* result = MapParts(type);
+    memo_.emplace(type, result);
+    return result;
   }
-  ShapeTerm Shape(const ShapeTerm& shape) { return solver.ResolveShape(shape, uses); }
-  DTypeTerm DType(const DTypeTerm& dtype) { return solver.ResolveDType(dtype, uses); }
-  Dim MapDim(const Dim& dim) { return solver.ResolveDim(dim, uses); }
+
+  Solver& solver_;
+
+ private:
+  uint8_t flags_;  // of the types that change
+  absl::flat_hash_map<const Type*, const Type*> memo_;
 };
 
-struct Solver::FreshenMapper {
-  Solver& solver;
-  Memo memo;
+class Solver::ResolveMapper : public HoleMapper {
+ public:
+  ResolveMapper(Solver& solver, std::vector<HoleUse>* uses) : HoleMapper(solver, kHasHole), uses_(uses) {}
 
-  bool IsUnchanged(const Type* type) { return (solver.Flags(type) & kHasHole) == 0; }
-  // A written hole; a new one is not looked into.
-  const Type* Leaf(const Type* hole) { return DynCast<ir::HoleType>(hole)->id != 0 ? hole : solver.FreshType(); }
-  ShapeTerm Shape(const ShapeTerm& shape) {
-    if (shape.form == ShapeTerm::Form::kHole) return ShapeTerm::OfHole(NewHole(solver.shapes_));
-    ShapeTerm result = shape;
-    for (Dim& dim : result.dims) dim = MapDim(dim);
-    return result;
+ protected:
+  const Type* MapHole(const Type* hole) override {
+    int64_t root = Root(solver_.types_, DynCast<ir::HoleType>(hole)->id);
+    const auto& node = solver_.types_[static_cast<size_t>(root)];
+    if (node.value) return *node.value;
+    if (uses_ != nullptr) uses_->push_back({HoleUse::Sort::kType, root});
+    return hole;
   }
-  DTypeTerm DType(const DTypeTerm& dtype) {
-    return dtype.form == DTypeTerm::Form::kHole ? DTypeTerm::OfHole(NewHole(solver.dtypes_)) : dtype;
+  ShapeTerm MapShape(const ShapeTerm& shape) override { return solver_.ResolveShape(shape, uses_); }
+  DTypeTerm MapDType(const DTypeTerm& dtype) override { return solver_.ResolveDType(dtype, uses_); }
+  Dim MapDim(const Dim& dim) override { return solver_.ResolveDim(dim, uses_); }
+
+ private:
+  std::vector<HoleUse>* uses_;
+};
+
+class Solver::FreshenMapper : public HoleMapper {
+ public:
+  explicit FreshenMapper(Solver& solver) : HoleMapper(solver, kHasHole) {}
+
+ protected:
+  // A written hole; a new one has no value yet.
+  const Type* MapHole(const Type* hole) override {
+    return DynCast<ir::HoleType>(hole)->id != 0 ? hole : solver_.FreshType();
   }
-  Dim MapDim(const Dim& dim) {
+  ShapeTerm MapShape(const ShapeTerm& shape) override {
+    if (shape.form == ShapeTerm::Form::kHole) return ShapeTerm::OfHole(NewHole(solver_.shapes_));
+    return TypeMapper::MapShape(shape);
+  }
+  DTypeTerm MapDType(const DTypeTerm& dtype) override {
+    return dtype.form == DTypeTerm::Form::kHole ? DTypeTerm::OfHole(NewHole(solver_.dtypes_)) : dtype;
+  }
+  Dim MapDim(const Dim& dim) override {
     return SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
       if (leaf.kind() != DimKind::kHole) return std::nullopt;
-      return Dim::Hole(NewHole(solver.dims_));
+      return Dim::Hole(NewHole(solver_.dims_));
     });
   }
 };
 
 // A copy whose dims are holes of their own that follow the originals.
-struct Solver::CopyMapper {
-  Solver& solver;
-  int64_t hole;  // being filled: its occurrence makes the type infinite
-  bool is_destination;
-  bool infinite = false;
-  Memo memo;
+class Solver::CopyMapper : public HoleMapper {
+ public:
+  CopyMapper(Solver& solver, int64_t hole, bool is_destination)
+      : HoleMapper(solver, 0xff), hole_(hole), is_destination_(is_destination) {}
+  // Whether the hole that is being filled occurs in the type.
+  bool is_infinite() const { return is_infinite_; }
 
-  bool IsUnchanged(const Type* type) { return solver.Flags(type) == 0; }
-  const Type* Leaf(const Type* type) {
-    int64_t root = Root(solver.types_, DynCast<ir::HoleType>(type)->id);
-    if (root == hole) infinite = true;
-    const auto& node = solver.types_[static_cast<size_t>(root)];
+ protected:
+  const Type* MapHole(const Type* type) override {
+    int64_t root = Root(solver_.types_, DynCast<ir::HoleType>(type)->id);
+    if (root == hole_) is_infinite_ = true;
+    const auto& node = solver_.types_[static_cast<size_t>(root)];
     return node.value ? *node.value : type;
   }
-  ShapeTerm Shape(const ShapeTerm& shape) {
-    ShapeTerm result = shape;
-    if (shape.form == ShapeTerm::Form::kHole) {
-      const auto& node = solver.shapes_[static_cast<size_t>(Root(solver.shapes_, shape.hole))];
-      if (!node.value) return shape;
-      result = *node.value;
-    }
-    for (Dim& dim : result.dims) dim = MapDim(dim);
-    return result;
+  ShapeTerm MapShape(const ShapeTerm& shape) override {
+    if (shape.form != ShapeTerm::Form::kHole) return TypeMapper::MapShape(shape);
+    const auto& node = solver_.shapes_[static_cast<size_t>(Root(solver_.shapes_, shape.hole))];
+    return node.value ? TypeMapper::MapShape(*node.value) : shape;
   }
-  DTypeTerm DType(const DTypeTerm& dtype) { return dtype; }
-  Dim MapDim(const Dim& dim) { return solver.SoftCopy(dim, is_destination, /*sticky=*/false); }
+  Dim MapDim(const Dim& dim) override { return solver_.SoftCopy(dim, is_destination_, /*sticky=*/false); }
+
+ private:
+  int64_t hole_;
+  bool is_destination_;
+  bool is_infinite_ = false;
 };
 
-struct Solver::TemplateMapper {
-  Solver& solver;
-  Memo memo;
+class Solver::TemplateMapper : public HoleMapper {
+ public:
+  explicit TemplateMapper(Solver& solver) : HoleMapper(solver, kHasDim) {}
 
-  bool IsUnchanged(const Type* type) { return (solver.Flags(type) & kHasDim) == 0; }
-  const Type* Leaf(const Type* type) { return type; }
-  ShapeTerm Shape(const ShapeTerm& shape) {
-    ShapeTerm result = shape;
-    for (Dim& dim : result.dims) dim = MapDim(dim);
-    return result;
-  }
-  DTypeTerm DType(const DTypeTerm& dtype) { return dtype; }
-  Dim MapDim(const Dim& dim) { return dim.is_any() ? dim : Dim::Hole(NewHole(solver.dims_)); }
+ protected:
+  Dim MapDim(const Dim& dim) override { return dim.is_any() ? dim : Dim::Hole(NewHole(solver_.dims_)); }
 };
 
-const Type* Solver::Freshen(const Type* type) {
-  FreshenMapper mapper{*this, {}};
-  return Rebuild(type, mapper);
-}
-
-TypeArg Solver::Freshen(const TypeArg& arg) {
-  FreshenMapper mapper{*this, {}};
-  return RebuildArg(arg, mapper);
-}
-
-const Type* Solver::Template(const Type* expected) {
-  TemplateMapper mapper{*this, {}};
-  return Rebuild(Resolve(expected), mapper);
-}
+const Type* Solver::Freshen(const Type* type) { return FreshenMapper(*this).Map(type); }
+TypeArg Solver::Freshen(const TypeArg& arg) { return FreshenMapper(*this).Map(arg); }
+const Type* Solver::Template(const Type* expected) { return TemplateMapper(*this).Map(Resolve(expected)); }
 
 const Type* Solver::Shallow(const Type* type) {
   while (const auto* hole = DynCast<ir::HoleType>(type)) {
@@ -292,24 +247,18 @@ const Type* Solver::Shallow(const Type* type) {
 
 const Type* Solver::Resolve(const Type* type, std::vector<HoleUse>* uses) {
   if ((Flags(type) & kHasHole) == 0) return type;
-  ResolveMapper mapper{*this, uses, {}};
-  return Rebuild(type, mapper);
+  return ResolveMapper(*this, uses).Map(type);
 }
 
+Solver::Resolver::Resolver(Solver& solver) : mapper_(std::make_unique<ResolveMapper>(solver, nullptr)) {}
+Solver::Resolver::~Resolver() = default;
 const Type* Solver::Resolver::Resolve(const Type* type) {
-  if ((solver_.Flags(type) & kHasHole) == 0) return type;
-  if (auto found = memo_.find(type); found != memo_.end()) return found->second;
-  ResolveMapper mapper{solver_, nullptr, std::move(memo_)};
-  const Type* result = solver_.Rebuild(type, mapper);
-  memo_ = std::move(mapper.memo);
-  memo_.emplace(type, result);
-  return result;
+  auto [it, added] = resolved_.try_emplace(type, type);
+  if (added) it->second = mapper_->Map(type);
+  return it->second;
 }
 
-TypeArg Solver::Resolve(const TypeArg& arg) {
-  ResolveMapper mapper{*this, nullptr, {}};
-  return RebuildArg(arg, mapper);
-}
+TypeArg Solver::Resolve(const TypeArg& arg) { return ResolveMapper(*this, nullptr).Map(arg); }
 
 ShapeTerm Solver::ResolveShape(const ShapeTerm& shape, std::vector<HoleUse>* uses) {
   ShapeTerm result = shape;
@@ -434,9 +383,9 @@ void Solver::Wait(const HoleUse& use, int32_t waiter) {
 }
 
 bool Solver::FillType(int64_t hole, const Type* type, bool type_is_destination) {
-  CopyMapper mapper{*this, hole, type_is_destination, false, {}};
-  const Type* copy = Rebuild(type, mapper);
-  if (mapper.infinite) return false;
+  CopyMapper mapper(*this, hole, type_is_destination);
+  const Type* copy = mapper.Map(type);
+  if (mapper.is_infinite()) return false;
   Fill(types_, hole, copy);
   return true;
 }

@@ -14,6 +14,7 @@
 #define RVM_COMPILER_TYPING_SOLVER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -135,15 +136,12 @@ class Solver {
   template <typename Value>
   void Wake(Hole<Value>& hole);
 
-  // Rebuilds `type` with its parts mapped; returns `type` if none changed.
-  template <typename Mapper>
-  const ir::Type* Rebuild(const ir::Type* type, Mapper& mapper);
-  template <typename Mapper>
-  ir::TypeArg RebuildArg(const ir::TypeArg& arg, Mapper& mapper);
-  struct ResolveMapper;
-  struct FreshenMapper;
-  struct CopyMapper;
-  struct TemplateMapper;
+  // What builds types from others; solver.cc.
+  class HoleMapper;
+  class ResolveMapper;
+  class FreshenMapper;
+  class CopyMapper;
+  class TemplateMapper;
 
   ir::ShapeTerm ResolveShape(const ir::ShapeTerm& shape, std::vector<HoleUse>* uses);
   ir::DTypeTerm ResolveDType(const ir::DTypeTerm& dtype, std::vector<HoleUse>* uses);
@@ -185,12 +183,13 @@ class Solver {
 
 class Solver::Resolver {
  public:
-  explicit Resolver(Solver& solver) : solver_(solver) {}
+  explicit Resolver(Solver& solver);
+  ~Resolver();
   const ir::Type* Resolve(const ir::Type* type);
 
  private:
-  Solver& solver_;
-  absl::flat_hash_map<const ir::Type*, const ir::Type*> memo_;
+  std::unique_ptr<ResolveMapper> mapper_;
+  absl::flat_hash_map<const ir::Type*, const ir::Type*> resolved_;
 };
 
 }  // namespace rvm::typing

@@ -78,7 +78,8 @@ void Backtrace::AppendPlace(const Run& run, std::string& out) const {
   absl::StrAppend(&out, "\n  in `", name, "`");
   const SourceLine* line = run.line;
   if (line != nullptr && line->line != 0 && line->file < executable_.files.size()) {
-    absl::StrAppend(&out, " at ", executable_.files[line->file], ":", line->line, ":", line->column);
+    absl::StrAppend(&out, " at ", executable_.files[line->file]);
+    if (line->column != 0) absl::StrAppend(&out, ":", line->line, ":", line->column);
   }
 }
 

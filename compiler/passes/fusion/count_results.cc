@@ -39,35 +39,24 @@ class Counter : public Rewriter {
       chain.push_back({let->var, let->value, let->span});
       value = let->body;
     }
-    const auto* call = DynCast<ir::Call>(value);
-    const auto* callee = call == nullptr ? nullptr : DynCast<ir::OpExpr>(call->callee);
-    if (callee == nullptr || callee->op->count_op.empty() || HasKnownShape(call->type)) return value;
+    const ops::OpDef* op = ir::OpCallee(value);
+    if (op == nullptr || op->count_op.empty() || HasKnownShape(value->type)) return value;
+    const auto* call = Cast<ir::Call>(value);
+    const ir::Builder at = At(call->span);
     std::vector<ir::Expr*> operands;
     for (ir::Expr* arg : call->args) operands.push_back(Copier(arena_).Rewrite(arg));
-    auto* count = arena_.New<ir::Call>(Operator(callee->op->count_op, callee->span), std::move(operands), call->attrs,
-                                       call->span);
-    int64_t counts = callee->op->num_counts;
-    count->type = ir::MakeTensorType(arena_, counts == 0 ? Dims{} : Dims{Dim(counts)}, kInt64);
-    ir::Var* var = NewVar(arena_, "count", count->type, call->span);
-    chain.push_back({var, count, call->span});
+    const ir::Type* counts =
+        ir::MakeTensorType(arena_, op->num_counts == 0 ? Dims{} : Dims{Dim(op->num_counts)}, kInt64);
     std::vector<ir::Expr*> args = call->args;
-    args.push_back(NewUse(arena_, var, call->span));
-    return Typed(
-        arena_.New<ir::Call>(Operator(callee->op->fill_op, callee->span), std::move(args), call->attrs, call->span),
-        call);
+    args.push_back(
+        at.Bind("count", at.CallOp(ops::FindOp(op->count_op), std::move(operands), call->attrs, counts), chain));
+    return at.CallOp(ops::FindOp(op->fill_op), std::move(args), call->attrs, call->type);
   }
-
-  ir::Expr* Operator(std::string_view name, ir::Span span) { return arena_.New<ir::OpExpr>(ops::FindOp(name), span); }
 };
 
 absl::StatusOr<ir::Module> CountResults(const ir::Module& module, PassContext&) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = Counter(*module.arena).Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+  return MapFunctions(
+      module, [&](const ir::GlobalFunction& global) { return Counter(*module.arena).Rewrite(global.function->body); });
 }
 
 }  // namespace

@@ -23,7 +23,6 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/liveness.h"
 #include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/lowering/fused_function.h"
 #include "compiler/ops/op_def.h"
@@ -49,7 +48,7 @@ class PrimitiveBuilder {
   // Adds a member to the body. `names[i]`: the variable outside of its output i, or null.
   void AddMember(const FusionStep& step) {
     std::vector<Expr*> args;
-    const ops::OpDef& op = *Cast<ir::OpExpr>(step.op->callee)->op;
+    const ops::OpDef& op = *ir::OpCallee(step.op);
     for (size_t i = 0; i < step.op->args.size(); ++i) {
       Expr* arg = step.op->args[i];
       const auto* constant = DynCast<ir::Constant>(arg);
@@ -57,11 +56,10 @@ class PrimitiveBuilder {
                           constant->literal.num_elements() <= lowering::kMaxImmediates;
       args.push_back(is_immediate ? arg : Operand(arg));
     }
-    auto* call = arena_.New<ir::Call>(step.op->callee, std::move(args), step.op->attrs, step.op->span);
-    call->type = step.op->type;
-    ir::Var* var = NewVar(arena_, step.var == nullptr ? "t" : step.var->name, call->type, step.span);
-    body_.push_back({var, call, step.span});
     span_ = step.op->span;
+    Expr* call = At(span_).Call(step.op->callee, std::move(args), step.op->attrs, step.op->type);
+    const ir::Builder at = At(step.span);
+    ir::Var* var = at.Bind(step.var == nullptr ? "t" : step.var->name, call, body_)->var;
     if (call->type->type_kind != ir::TypeKind::kTuple) {
       Define(step.outputs[0].var, var);
       inner_outputs_.push_back({var});
@@ -70,10 +68,8 @@ class PrimitiveBuilder {
     std::vector<ir::Var*> fields;
     for (uint32_t i = 0; i < step.outputs.size(); ++i) {
       const OpOutput& output = step.outputs[i];
-      auto* project = arena_.New<ir::Project>(NewUse(arena_, var), i, step.span);
-      project->type = output.type;
-      fields.push_back(NewVar(arena_, output.var == nullptr ? "t" : output.var->name, output.type, step.span));
-      body_.push_back({fields.back(), project, step.span});
+      Expr* field = at.Project(at.Use(var), i, output.type);
+      fields.push_back(at.Bind(output.var == nullptr ? "t" : output.var->name, field, body_)->var);
       Define(output.var, fields.back());
     }
     inner_outputs_.push_back(std::move(fields));
@@ -83,32 +79,18 @@ class PrimitiveBuilder {
   void AddResult(size_t member, size_t i) { results_.push_back(inner_outputs_[member][i]); }
 
   ir::Call* Finish() {
-    Expr* result = nullptr;
-    if (results_.size() == 1) {
-      result = NewUse(arena_, results_[0], span_);
-    } else {
-      std::vector<Expr*> fields;
-      std::vector<const ir::Type*> types;
-      for (ir::Var* var : results_) {
-        fields.push_back(NewUse(arena_, var, span_));
-        types.push_back(var->type);
-      }
-      result = arena_.New<ir::Tuple>(std::move(fields), span_);
-      result->type = arena_.New<ir::TupleType>(std::move(types));
-    }
-    std::vector<const ir::Type*> param_types;
-    for (const ir::Var* param : params_) param_types.push_back(param->type);
-    auto* function = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::move(params_), nullptr,
-                                              MakeLets(arena_, body_, result), span_);
-    function->attrs.Set("Primitive", 1);
-    function->type =
-        arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(param_types), result->type);
-    auto* call = arena_.New<ir::Call>(function, std::move(args_), ir::Attrs{}, span_);
-    call->type = result->type;
-    return call;
+    const ir::Builder at = At(span_);
+    std::vector<Expr*> results;
+    for (ir::Var* var : results_) results.push_back(at.Use(var));
+    Expr* result = results.size() == 1 ? results[0] : at.Tuple(std::move(results));
+    ir::Function* function = at.Function({}, std::move(params_), MakeLets(arena_, body_, result));
+    function->is_primitive = true;
+    return at.Call(function, std::move(args_));
   }
 
  private:
+  ir::Builder At(ir::Span span) const { return {arena_, span}; }
+
   void Define(const ir::Var* outside, ir::Var* inside) {
     if (outside != nullptr) inner_[outside] = inside;
   }
@@ -117,19 +99,17 @@ class PrimitiveBuilder {
     if (const auto* tuple = DynCast<ir::Tuple>(expr)) {
       std::vector<Expr*> fields;
       for (Expr* field : tuple->fields) fields.push_back(Operand(field));
-      auto* copy = arena_.New<ir::Tuple>(std::move(fields), expr->span);
-      copy->type = expr->type;
-      return copy;
+      return At(expr->span).Tuple(std::move(fields), expr->type);
     }
     if (const auto* constant = DynCast<ir::Constant>(expr)) {
       if (constant->literal.rank() == 0) return expr;
-      return NewUse(arena_, ConstantParam(expr, constant->literal), expr->span);
+      return At(expr->span).Use(ConstantParam(expr, constant->literal));
     }
     ir::Var* var = Cast<ir::VarExpr>(expr)->var;
     if (auto renamed = renamed_.find(var); renamed != renamed_.end()) var = renamed->second;
     auto [it, added] = inner_.try_emplace(var, nullptr);
-    if (added) it->second = Param(var->name, var->type, NewUse(arena_, var, expr->span));
-    return NewUse(arena_, it->second, expr->span);
+    if (added) it->second = Param(var->name, var->type, At(expr->span).Use(var));
+    return At(expr->span).Use(it->second);
   }
 
   ir::Var* ConstantParam(Expr* constant, const Literal& literal) {
@@ -144,8 +124,7 @@ class PrimitiveBuilder {
   }
 
   ir::Var* Param(std::string_view name, const ir::Type* type, Expr* arg) {
-    params_.push_back(NewVar(arena_, name, type, arg->span));
-    params_.back()->annotation = type;
+    params_.push_back(At(arg->span).DeclaredVar(name, type));
     args_.push_back(arg);
     return params_.back();
   }
@@ -177,9 +156,9 @@ class Fuser : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = renamed_.find(use->var);
-      return found == renamed_.end() ? expr : NewUse(arena_, found->second, expr->span);
+      return found == renamed_.end() ? expr : At(expr->span).Use(found->second);
     }
-    if (bytecode::IsPrimitive(expr)) return expr;
+    if (ir::IsPrimitive(expr)) return expr;
     return RewriteChildren(expr);
   }
 
@@ -237,9 +216,7 @@ class Fuser : public Rewriter {
         fields.push_back(AddResult(builder, m, i, output, results));
       }
       if (is_whole && is_tuple) {
-        auto* tuple = arena_.New<ir::Tuple>(fields, step.op->span);
-        tuple->type = step.op->type;
-        Emit(step.var, tuple, step.span, rebuilt, own_tail);
+        Emit(step.var, At(step.op->span).Tuple(fields, step.op->type), step.span, rebuilt, own_tail);
       } else if (is_tail) {
         own_tail = fields[0];
       }
@@ -253,9 +230,9 @@ class Fuser : public Rewriter {
   Expr* AddResult(PrimitiveBuilder& builder, size_t member, size_t i, const OpOutput& output,
                   std::vector<Result>& results) {
     builder.AddResult(member, i);
-    ir::Var* var = output.var != nullptr ? output.var : NewVar(arena_, "t", output.type);
+    ir::Var* var = output.var != nullptr ? output.var : At({}).Var("t", output.type);
     results.push_back({var, output.type});
-    return NewUse(arena_, var);
+    return At({}).Use(var);
   }
 
   // Binds the results. `tail` is what the block returns if the group has its tail, else null.
@@ -270,17 +247,16 @@ class Fuser : public Rewriter {
       }
       return;
     }
-    ir::Var* tuple = NewVar(arena_, "t", call->type, span);
-    chain.push_back({tuple, call, span});
+    const ir::Builder at = At(span);
+    ir::Var* tuple = at.Bind("t", call, chain)->var;
     std::vector<Binding> checked;
     for (uint32_t i = 0; i < results.size(); ++i) {
-      auto* project = arena_.New<ir::Project>(NewUse(arena_, tuple), i, span);
-      project->type = results[i].type;
-      // A variable that promises more than the kernel does is bound by a step that checks it.
+      Expr* project = at.Project(at.Use(tuple), i, results[i].type);
+      // A variable of a more precise type than the kernel's result is bound by a step that checks it.
       bool is_plain = ir::TypesEqual(results[i].var->type, results[i].type);
-      ir::Var* var = is_plain ? results[i].var : NewVar(arena_, results[i].var->name, results[i].type, span);
+      ir::Var* var = is_plain ? results[i].var : at.Var(results[i].var->name, results[i].type);
       chain.push_back({var, project, span});
-      if (!is_plain) checked.push_back({results[i].var, NewUse(arena_, var), span});
+      if (!is_plain) checked.push_back({results[i].var, at.Use(var), span});
     }
     chain.insert(chain.end(), checked.begin(), checked.end());
   }
@@ -291,15 +267,10 @@ class Fuser : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> FuseOps(const ir::Module& module, PassContext& context) {
-  std::vector<ir::GlobalFunction> functions = module.functions;
-  for (ir::GlobalFunction& global : functions) {
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
     BlockUses uses(global.function->body);
-    Fuser fuser(*module.arena, context.opt_level, uses);
-    auto* function = module.arena->New<ir::Function>(*global.function);
-    function->body = fuser.Rewrite(function->body);
-    global.function = function;
-  }
-  return WithFunctions(module, std::move(functions));
+    return Fuser(*module.arena, context.opt_level, uses).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace

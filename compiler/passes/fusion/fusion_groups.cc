@@ -26,7 +26,7 @@ FusionClass ClassOf(const FusionStep& step) { return Cast<ir::OpExpr>(step.op->c
 
 bool IsAnchor(FusionClass fusion) { return fusion == FusionClass::kReduction || fusion == FusionClass::kContraction; }
 
-// Same dims for sure.
+// Provably equal dims.
 bool SameExtents(const ir::Type* a, const ir::Type* b) {
   const auto *x = DynCast<ir::TensorType>(a), *y = DynCast<ir::TensorType>(b);
   if (x == nullptr || y == nullptr || x->shape.dims.size() != y->shape.dims.size()) return false;
@@ -38,8 +38,8 @@ bool SameExtents(const ir::Type* a, const ir::Type* b) {
 
 // Operator calls but those that are one instruction on scalars.
 const ir::Call* FusableCall(const Expr* value) {
-  const auto* call = DynCast<ir::Call>(value);
-  if (call == nullptr || call->callee->expr_kind != ExprKind::kOp) return nullptr;
+  if (ir::OpCallee(value) == nullptr) return nullptr;
+  const auto* call = Cast<ir::Call>(value);
   return bytecode::SelectScalar(*call).has_value() ? nullptr : call;
 }
 
@@ -182,9 +182,9 @@ void FusionPlan::ReadProjections(const BlockUses& uses, absl::flat_hash_map<cons
       // Operands name the projection until they are rewritten.
       producers_[step.var] = tuple->second;
     } else {
-      if (output.var == nullptr) output.var = NewVar(arena_, source->var->name, output.type, step.span);
+      if (output.var == nullptr) output.var = ir::Builder(arena_, step.span).Var(source->var->name, output.type);
       output.users.push_back(i);
-      step.value = NewUse(arena_, output.var, step.span);
+      step.value = ir::Builder(arena_, step.span).Use(output.var);
     }
   }
   for (uint32_t i = 0; i < steps_.size(); ++i) {
@@ -201,7 +201,7 @@ bool FusionPlan::IsView(uint32_t step) const {
   return op != nullptr && bytecode::NeedsNoKernel(*op);
 }
 
-// A view costs nothing wherever it stands; right before its first use it stands in nobody's way.
+// Views cost nothing, so they are moved to their first use, where they do not separate members of a group.
 void FusionPlan::DelayViews() {
   uint32_t size = static_cast<uint32_t>(steps_.size());
   std::vector<std::vector<uint32_t>> before(size);
@@ -339,7 +339,7 @@ bool FusionPlan::HasOwnShapes(const FusionGroup& producer, const FusionGroup& co
   return false;
 }
 
-// The merged group is called at `step`: no one else may need the producer before.
+// The merged group is called at `step`, so no other step may use the producer before.
 bool FusionPlan::IsCalledInTime(const FusionGroup& producer, uint32_t step) const {
   uint32_t consumer = steps_[step].group;
   uint32_t own = steps_[producer.members[0]].group;
@@ -406,7 +406,7 @@ bool FusionPlan::ReadsGroup(uint32_t step, uint32_t group) const {
   return false;
 }
 
-// At the rim of a group a view is better left a view than computed: it moves no data.
+// A view at the border of a group stays a view, which copies no data.
 void FusionPlan::SplitOffViews(uint32_t group) {
   auto split_off = [&](uint32_t step, bool follows) {
     std::vector<uint32_t>& members = groups_[group].members;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/type_parts.h"
 
 namespace rvm::passes {
 
@@ -15,44 +16,47 @@ using ir::TypeArg;
 
 namespace {
 
-// What the fields of a constructor are in a value of type `adt`.
-std::vector<const Type*> FieldTypes(ir::Arena& arena, const ir::Constructor& constructor, const ir::AdtType& adt) {
-  ir::TypeSubstitution substitution;
-  for (size_t i = 0; i < adt.args.size(); ++i) substitution.Add(adt.adt->type_params[i], adt.args[i]);
-  std::vector<const Type*> fields;
-  for (const Type* field : constructor.fields) fields.push_back(substitution.Apply(arena, field));
-  return fields;
-}
-
-Expr* NewProject(ir::Arena& arena, Expr* tuple, size_t index) {
-  auto* project = arena.New<ir::Project>(tuple, static_cast<uint32_t>(index), tuple->span);
-  project->type = DynCast<ir::TupleType>(tuple->type)->fields[index];
-  return project;
-}
-
 // `match (value) { <each constructor with new variables> => make(constructor, the variables) }`
 template <typename Make>
 Expr* NewMatch(ir::Arena& arena, Expr* value, const std::vector<const ir::Constructor*>& constructors, const Type* type,
                Make make) {
+  const ir::Builder at(arena, {});
   std::vector<ir::Clause> clauses;
   for (const ir::Constructor* constructor : constructors) {
-    auto* pattern = arena.New<ir::Pattern>();
-    pattern->kind = ir::PatternKind::kConstructor;
-    pattern->constructor = constructor;
+    std::vector<ir::Pattern*> patterns;
     std::vector<Expr*> fields;
-    for (const Type* field : FieldTypes(arena, *constructor, *DynCast<ir::AdtType>(value->type))) {
-      auto* part = arena.New<ir::Pattern>();
-      part->kind = ir::PatternKind::kVar;
-      part->var = NewVar(arena, "x", field);
-      pattern->fields.push_back(part);
-      fields.push_back(NewUse(arena, part->var));
+    for (const Type* field : ir::FieldTypes(arena, *constructor, *DynCast<ir::AdtType>(value->type))) {
+      ir::Var* var = at.Var("x", field);
+      patterns.push_back(at.VarPattern(var));
+      fields.push_back(at.Use(var));
     }
+    ir::Pattern* pattern = at.ConstructorPattern(constructor, std::move(patterns));
     clauses.push_back({pattern, make(*constructor, std::move(fields)), {}});
   }
-  auto* match = arena.New<ir::Match>(value, std::move(clauses), true, value->span);
-  match->type = type;
-  return match;
+  return ir::Builder(arena, value->span).Match(value, std::move(clauses), true, type);
 }
+
+// Types with `?` in place of dims; `keeps_constants`: of those that are not constant.
+class DimEraser : public ir::TypeMapper {
+ public:
+  DimEraser(ir::Arena& arena, const PolymorphicTypes& types, bool keeps_constants)
+      : TypeMapper(arena), types_(types), keeps_constants_(keeps_constants) {}
+
+ protected:
+  const Type* MapType(const Type* type) override {
+    if (types_.Origin(type) != nullptr) return type;
+    RVM_CHECK(type->type_kind != ir::TypeKind::kParam, "a type parameter is left where values are converted");
+    const Type* mapped = MapParts(type);
+    const auto* func = DynCast<ir::FuncType>(mapped);
+    if (func == nullptr || func->type_params.empty()) return mapped;
+    return ir::MakeFuncType(arena_, func->params, func->result);
+  }
+  Dim MapDim(const Dim& dim) override { return keeps_constants_ && dim.is_const() ? dim : Dim::Any(); }
+
+ private:
+  const PolymorphicTypes& types_;
+  bool keeps_constants_;
+};
 
 }  // namespace
 
@@ -69,46 +73,16 @@ const ir::AdtType* ValueConverter::UniversalType() {
 
 std::vector<const Type*> ValueConverter::Universals(size_t count) { return {count, UniversalType()}; }
 
-const Type* ValueConverter::WithDims(const Type* type, bool constant_ones) {
-  return WithStack([&] { return WithDimsOnThisStack(type, constant_ones); });
-}
+const Type* ValueConverter::Closed(const Type* type) { return DimEraser(arena_, types_, true).Map(type); }
 
-TypeArg ValueConverter::WithDims(TypeArg arg, bool constant_ones) {
-  if (arg.kind == ir::Kind::kType) arg.type = WithDims(arg.type, constant_ones);
-  auto replace = [&](Dim& dim) { dim = constant_ones && dim.is_const() ? dim : Dim::Any(); };
-  if (arg.kind == ir::Kind::kShapeVar) replace(arg.dim);
-  for (Dim& dim : arg.shape.dims) replace(dim);
-  return arg;
-}
-
-const Type* ValueConverter::WithDimsOnThisStack(const Type* type, bool constant_ones) {
-  auto part = [&](const Type* of) { return WithDims(of, constant_ones); };
-  if (types_.Origin(type) != nullptr) return type;
-  if (const auto* tensor = DynCast<ir::TensorType>(type)) {
-    TypeArg shape = WithDims({.kind = ir::Kind::kShape, .shape = tensor->shape}, constant_ones);
-    return shape.shape == tensor->shape ? type : arena_.New<ir::TensorType>(shape.shape, tensor->dtype);
-  }
-  if (const auto* ref = DynCast<ir::RefType>(type)) return arena_.New<ir::RefType>(part(ref->contents));
-  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-    std::vector<const Type*> fields;
-    for (const Type* field : tuple->fields) fields.push_back(part(field));
-    return arena_.New<ir::TupleType>(std::move(fields));
-  }
-  if (const auto* func = DynCast<ir::FuncType>(type)) {
-    std::vector<const Type*> params;
-    for (const Type* param : func->params) params.push_back(part(param));
-    return arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::move(params), part(func->result));
-  }
-  const auto* adt = DynCast<ir::AdtType>(type);
-  RVM_CHECK(adt != nullptr, "a type parameter is left where values are converted");
-  std::vector<TypeArg> args;
-  for (const TypeArg& arg : adt->args) args.push_back(WithDims(arg, constant_ones));
-  return arena_.New<ir::AdtType>(adt->adt, std::move(args));
+// Of the tuple in a variable.
+Expr* ValueConverter::Field(const Expr* value, size_t index) {
+  return At({}).Project(At({}).Use(ir::Cast<ir::VarExpr>(value)->var), index);
 }
 
 // ---- boxes
 
-// The type as far as a box tells it; null for what would have to be the same object in all boxes.
+// The type that a box records. Null for values with identity, which cannot be converted.
 const Type* ValueConverter::BoxedForm(const Type* type) {
   if (types_.Origin(type) != nullptr || type->type_kind == ir::TypeKind::kRef) {
     bool is_fixed = !absl::StrContains(types_.KeyOf(type), universal_->name);
@@ -118,14 +92,14 @@ const Type* ValueConverter::BoxedForm(const Type* type) {
     return arena_.New<ir::TupleType>(Universals(tuple->fields.size()));
   }
   if (const auto* func = DynCast<ir::FuncType>(type)) {
-    return arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, Universals(func->params.size()),
-                                    UniversalType());
+    return ir::MakeFuncType(arena_, Universals(func->params.size()), UniversalType());
   }
   const auto* adt = DynCast<ir::AdtType>(type);
-  if (adt == nullptr) return WithDims(type, false);
+  DimEraser eraser(arena_, types_, false);
+  if (adt == nullptr) return eraser.Map(type);
   std::vector<TypeArg> args;
   for (const TypeArg& arg : adt->args) {
-    args.push_back(arg.kind == ir::Kind::kType ? TypeArg{.type = UniversalType()} : WithDims(arg, false));
+    args.push_back(arg.kind == ir::Kind::kType ? TypeArg{.type = UniversalType()} : eraser.Map(arg));
   }
   return arena_.New<ir::AdtType>(adt->adt, std::move(args));
 }
@@ -148,13 +122,7 @@ const ir::Constructor* ValueConverter::BoxOf(const Type* type) {
 
 Expr* ValueConverter::Construct(const ir::Constructor* constructor, const ir::AdtType* type,
                                 std::vector<Expr*> fields) {
-  auto* callee = arena_.New<ir::ConstructorExpr>(constructor, place_);
-  callee->type_args = type->args;
-  callee->type =
-      arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, FieldTypes(arena_, *constructor, *type), type);
-  auto* call = arena_.New<ir::Call>(callee, std::move(fields), ir::Attrs{}, place_);
-  call->type = type;
-  return call;
+  return At(place_).Call(At(place_).Constructor(constructor, type), std::move(fields));
 }
 
 Expr* ValueConverter::PutIn(Expr* value) {
@@ -163,8 +131,7 @@ Expr* ValueConverter::PutIn(Expr* value) {
   std::vector<Expr*> fields;
   bool is_tuple = value->type->type_kind == ir::TypeKind::kTuple && types_.Origin(value->type) == nullptr;
   for (size_t i = 0; i < box->fields.size(); ++i) {
-    fields.push_back(ConvertPart(
-        is_tuple ? NewProject(arena_, NewUse(arena_, ir::Cast<ir::VarExpr>(value)->var), i) : value, box->fields[i]));
+    fields.push_back(ConvertPart(is_tuple ? Field(value, i) : value, box->fields[i]));
   }
   return Construct(box, UniversalType(), std::move(fields));
 }
@@ -176,9 +143,7 @@ Expr* ValueConverter::TakeOut(Expr* value, const Type* to) {
     const auto* tuple = types_.Origin(to) == nullptr ? DynCast<ir::TupleType>(to) : nullptr;
     if (tuple == nullptr) return ConvertPart(fields[0], to);
     for (size_t i = 0; i < fields.size(); ++i) fields[i] = ConvertPart(fields[i], tuple->fields[i]);
-    auto* result = arena_.New<ir::Tuple>(std::move(fields), place_);
-    result->type = to;
-    return result;
+    return At(place_).Tuple(std::move(fields), to);
   });
 }
 
@@ -202,16 +167,14 @@ Expr* ValueConverter::InstanceOf(Expr* value, const ir::FuncType& origin, const 
     return value;
   }
   size_t index = types_.Demand(origin, *instance);
-  auto* project = arena_.New<ir::Project>(value, static_cast<uint32_t>(index), value->span);
-  project->type = types_.InstanceType(origin, *instance);
-  return project;
+  return At(value->span).Project(value, index, types_.InstanceType(origin, *instance));
 }
 
 Expr* ValueConverter::Convert(Expr* value, const Type* to) {
   return types_.SameValues(value->type, to) ? value : CallConversion(value, to);
 }
 
-// Inside of data, dims have to be the same as well: data does not flow from one such type to another. (A tensor does.)
+// In data, extents must be equal too: unlike a tensor, data does not flow to a type with other extents.
 Expr* ValueConverter::ConvertPart(Expr* value, const Type* to) {
   if (to->type_kind == ir::TypeKind::kTensor) return Convert(value, to);
   bool is_same = types_.SameValues(value->type, to) && ir::TypesEqual(Closed(value->type), Closed(to));
@@ -233,11 +196,9 @@ Expr* ValueConverter::CallConversion(Expr* value, const Type* to) {
     name->second = absl::StrCat("convert ", names_.size());
     pending_.push_back({name->second, from, closed, place_});
   }
-  auto* callee = arena_.New<ir::GlobalExpr>(name->second, place_);
-  callee->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{}, std::vector<const Type*>{from}, closed);
-  auto* call = arena_.New<ir::Call>(callee, std::vector<Expr*>{value}, ir::Attrs{}, place_);
-  call->type = to;  // the dims are those that it came with
-  return call;
+  const ir::Builder at = At(place_);
+  // The dims of the result are those that the value came with.
+  return at.Call(at.Global(name->second, ir::MakeFuncType(arena_, {from}, closed)), {value}, {}, to);
 }
 
 Expr* ValueConverter::Body(Expr* value, const Type* to) {
@@ -245,16 +206,14 @@ Expr* ValueConverter::Body(Expr* value, const Type* to) {
   if (IsUniversal(to)) return PutIn(value);
   if (IsUniversal(from)) return TakeOut(value, to);
   if (const auto* tuple = DynCast<ir::TupleType>(to)) {
-    // To a polymorphic function each of its instances is converted from the whole.
+    // Each instance of a polymorphic function is converted from the whole value.
     bool is_whole = types_.Origin(to) != nullptr || from->type_kind != ir::TypeKind::kTuple;
     std::vector<Expr*> fields;
     for (size_t i = 0; i < tuple->fields.size(); ++i) {
-      Expr* use = NewUse(arena_, ir::Cast<ir::VarExpr>(value)->var);
-      fields.push_back(ConvertPart(is_whole ? use : NewProject(arena_, use, i), tuple->fields[i]));
+      Expr* part = is_whole ? At({}).Use(ir::Cast<ir::VarExpr>(value)->var) : Field(value, i);
+      fields.push_back(ConvertPart(part, tuple->fields[i]));
     }
-    auto* result = arena_.New<ir::Tuple>(std::move(fields), place_);
-    result->type = to;
-    return result;
+    return At(place_).Tuple(std::move(fields), to);
   }
   if (const auto* adt = DynCast<ir::AdtType>(to)) return ConvertAdt(value, *DynCast<ir::AdtType>(from), *adt);
   if (const auto* func = DynCast<ir::FuncType>(to)) return ConvertFunction(value, *DynCast<ir::FuncType>(from), *func);
@@ -266,7 +225,7 @@ Expr* ValueConverter::ConvertAdt(Expr* value, const ir::AdtType& from, const ir:
   std::vector<const ir::Constructor*> constructors(from.adt->constructors.begin(), from.adt->constructors.end());
   return NewMatch(arena_, value, constructors, &to,
                   [&](const ir::Constructor& constructor, std::vector<Expr*> fields) -> Expr* {
-                    std::vector<const Type*> types = FieldTypes(arena_, constructor, to);
+                    std::vector<const Type*> types = ir::FieldTypes(arena_, constructor, to);
                     for (size_t i = 0; i < fields.size(); ++i) fields[i] = ConvertPart(fields[i], types[i]);
                     return Construct(&constructor, &to, std::move(fields));
                   });
@@ -277,13 +236,12 @@ Expr* ValueConverter::ConvertFunction(Expr* value, const ir::FuncType& from, con
   std::vector<ir::Var*> params;
   std::vector<Expr*> args;
   for (size_t i = 0; i < to.params.size(); ++i) {
-    params.push_back(NewVar(arena_, "a", to.params[i]));
-    args.push_back(ConvertPart(NewUse(arena_, params.back()), from.params[i]));
+    params.push_back(At({}).Var("a", to.params[i]));
+    args.push_back(ConvertPart(At({}).Use(params.back()), from.params[i]));
   }
-  auto* call = arena_.New<ir::Call>(value, std::move(args), ir::Attrs{}, place_);
-  call->type = from.result;
-  auto* function = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::move(params), nullptr,
-                                            ConvertPart(call, to.result), place_);
+  const ir::Builder at = At(place_);
+  ir::Function* function =
+      at.Function({}, std::move(params), ConvertPart(at.Call(value, std::move(args), {}, from.result), to.result));
   function->type = &to;
   return function;
 }
@@ -294,14 +252,9 @@ std::vector<ir::GlobalFunction> ValueConverter::MakeFunctions() {
     Conversion conversion = std::move(pending_.front());
     pending_.pop_front();
     place_ = conversion.place;
-    ir::Var* param = NewVar(arena_, "x", conversion.from, place_);
-    param->annotation = conversion.from;
-    Expr* body = Body(NewUse(arena_, param), conversion.to);
-    auto* function = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::vector<ir::Var*>{param},
-                                              conversion.to, body, place_);
-    function->type = arena_.New<ir::FuncType>(std::vector<const ir::TypeParam*>{},
-                                              std::vector<const Type*>{conversion.from}, conversion.to);
-    functions.push_back({conversion.name, function, place_});
+    ir::Var* param = At(conversion.place).DeclaredVar("x", conversion.from);
+    Expr* body = Body(At({}).Use(param), conversion.to);
+    functions.push_back({conversion.name, At(place_).Function({}, {param}, conversion.to, body), place_});
   }
   return functions;
 }
@@ -312,8 +265,8 @@ ir::Pattern* ValueConverter::ConvertPattern(const ir::Pattern& pattern, const Ty
                                             std::vector<Binding>& converted) {
   auto* copy = arena_.New<ir::Pattern>(pattern);
   if (pattern.kind == ir::PatternKind::kVar && !types_.SameValues(pattern.var->type, type)) {
-    copy->var = NewVar(arena_, pattern.var->name, type, pattern.span);
-    Expr* value = Convert(NewUse(arena_, copy->var, pattern.span), pattern.var->type);
+    copy->var = At(pattern.span).Var(pattern.var->name, type);
+    Expr* value = Convert(At(pattern.span).Use(copy->var), pattern.var->type);
     converted.push_back({pattern.var, value, pattern.span});
   }
   if (pattern.kind == ir::PatternKind::kWildcard || pattern.kind == ir::PatternKind::kVar) return copy;
@@ -342,19 +295,14 @@ ir::Pattern* ValueConverter::ConvertPattern(const ir::Pattern& pattern, const Ty
   if (const auto* tuple = DynCast<ir::TupleType>(type)) {
     fields = tuple->fields;
   } else if (pattern.kind == ir::PatternKind::kConstructor) {
-    fields = FieldTypes(arena_, *pattern.constructor, *DynCast<ir::AdtType>(type));
+    fields = ir::FieldTypes(arena_, *pattern.constructor, *DynCast<ir::AdtType>(type));
   }
   for (size_t i = 0; i < copy->fields.size(); ++i) {
     copy->fields[i] = WithStack([&] { return ConvertPattern(*pattern.fields[i], fields[i], converted); });
   }
   if (!is_boxed) return copy;
-  auto* box = arena_.New<ir::Pattern>();
-  box->kind = ir::PatternKind::kConstructor;
-  box->span = pattern.span;
-  box->constructor = BoxOf(type);
-  box->fields = {copy};
-  if (pattern.kind == ir::PatternKind::kTuple) box->fields = copy->fields;
-  return box;
+  bool is_tuple = pattern.kind == ir::PatternKind::kTuple;
+  return At(pattern.span).ConstructorPattern(BoxOf(type), is_tuple ? copy->fields : std::vector<ir::Pattern*>{copy});
 }
 
 }  // namespace rvm::passes

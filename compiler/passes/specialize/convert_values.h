@@ -32,7 +32,7 @@ class ValueConverter {
   ir::Pattern* ConvertPattern(const ir::Pattern& pattern, const ir::Type* type, std::vector<Binding>& converted);
   bool SameValues(const ir::Type* a, const ir::Type* b) { return types_.SameValues(a, b); }
   // The type with `?` for dims that are not constant.
-  const ir::Type* Closed(const ir::Type* type) { return WithDims(type, true); }
+  const ir::Type* Closed(const ir::Type* type);
   // The functions that the conversions so far call.
   std::vector<ir::GlobalFunction> MakeFunctions();
 
@@ -47,11 +47,10 @@ class ValueConverter {
   bool IsUniversal(const ir::Type* type) const;
   const ir::AdtType* UniversalType();
   std::vector<const ir::Type*> Universals(size_t count);
-  const ir::Type* WithDims(const ir::Type* type, bool constant_ones);
-  const ir::Type* WithDimsOnThisStack(const ir::Type* type, bool constant_ones);
-  ir::TypeArg WithDims(ir::TypeArg arg, bool constant_ones);
   const ir::Type* BoxedForm(const ir::Type* type);
   const ir::Constructor* BoxOf(const ir::Type* type);
+  ir::Builder At(ir::Span span) const { return {arena_, span}; }
+  ir::Expr* Field(const ir::Expr* value, size_t index);
   ir::Expr* Body(ir::Expr* value, const ir::Type* to);
   ir::Expr* ConvertPart(ir::Expr* value, const ir::Type* to);
   ir::Expr* CallConversion(ir::Expr* value, const ir::Type* to);

@@ -5,8 +5,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/match_types.h"
+#include "compiler/ir/type_parts.h"
 #include "compiler/ir/walk.h"
-#include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
 namespace {
@@ -30,18 +31,11 @@ class ParamVisitor {
 
  private:
   void VisitParts(const Type* type) {
-    if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-      for (const Type* field : tuple->fields) Visit(field, true);
-    } else if (const auto* func = DynCast<ir::FuncType>(type)) {
-      for (const Type* param : func->params) Visit(param, true);
-      Visit(func->result, true);
-    } else if (const auto* ref = DynCast<ir::RefType>(type)) {
-      Visit(ref->contents, true);
-    } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
-      for (size_t i = 0; i < adt->args.size(); ++i) {
-        bool is_type = adt->args[i].kind == ir::Kind::kType;
-        if (is_type && !skip_.contains(adt->adt->type_params[i])) Visit(adt->args[i].type, true);
-      }
+    const auto* adt = DynCast<ir::AdtType>(type);
+    if (adt == nullptr) return ir::ForEachPart(type, [&](const Type* part) { Visit(part, true); });
+    for (size_t i = 0; i < adt->args.size(); ++i) {
+      bool is_type = adt->args[i].kind == ir::Kind::kType;
+      if (is_type && !skip_.contains(adt->adt->type_params[i])) Visit(adt->args[i].type, true);
     }
   }
 
@@ -50,7 +44,7 @@ class ParamVisitor {
   absl::flat_hash_set<const Type*> visited_;
 };
 
-// An edge from a parameter to another: what stands for the one is, or is a part of, what stands for the other.
+// An edge from one parameter to another: the argument of the second is, or contains, the argument of the first.
 class ParamGraph {
  public:
   explicit ParamGraph(const TypeParamSet& skip) : skip_(skip) {}
@@ -67,24 +61,11 @@ class ParamGraph {
 
   // Uses of ADTs in a type.
   void AddUsesIn(const Type* type) {
-    WithStack([&] {
-      if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-        for (const Type* field : tuple->fields) AddUsesIn(field);
-      } else if (const auto* func = DynCast<ir::FuncType>(type)) {
-        for (const Type* param : func->params) AddUsesIn(param);
-        AddUsesIn(func->result);
-      } else if (const auto* ref = DynCast<ir::RefType>(type)) {
-        AddUsesIn(ref->contents);
-      } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
-        AddUses(adt->adt->type_params, adt->args);
-        for (const TypeArg& arg : adt->args) {
-          if (arg.kind == ir::Kind::kType) AddUsesIn(arg.type);
-        }
-      }
-    });
+    if (const auto* adt = DynCast<ir::AdtType>(type)) AddUses(adt->adt->type_params, adt->args);
+    WithStack([&] { ir::ForEachPart(type, [&](const Type* part) { AddUsesIn(part); }); });
   }
 
-  // Everything on a cycle with an edge that grows.
+  // The parameters on a cycle with a growing edge.
   TypeParamSet Endless() {
     std::vector<const TypeParam*> starts;
     for (const auto& [param, node] : nodes_) starts.push_back(param);
@@ -156,10 +137,10 @@ void AddUsesIn(const ir::Expr* body, const Sources& sources, ParamGraph& graph) 
     } else if (const auto* use = DynCast<ir::VarExpr>(expr); use != nullptr && AsGeneric(use->var->type) != nullptr) {
       const std::vector<const TypeParam*>& params = AsGeneric(use->var->type)->type_params;
       absl::flat_hash_map<const TypeParam*, TypeArg> found;
-      if (!MatchTypes(use->var->type, use->type, params, found)) return true;
+      if (!ir::MatchTypes(use->var->type, use->type, params, found)) return true;
       for (const auto& [param, arg] : found) graph.AddUse(param, arg);
     } else if (const auto* let = DynCast<ir::Let>(expr); let != nullptr && AsGeneric(let->var->type) != nullptr) {
-      // A declared type has parameters of its own, which stand for those of the function.
+      // The type parameters of a declared type correspond to those of the function.
       const auto* function = DynCast<ir::Function>(let->value);
       const std::vector<const TypeParam*>& declared = AsGeneric(let->var->type)->type_params;
       if (function == nullptr || function->type_params.size() != declared.size()) return true;
@@ -190,7 +171,7 @@ TypeParamSet FindEndlessParams(const ir::Module& module) {
     }
   }
   TypeParamSet result = types.Endless();
-  // What stands for a parameter of a type that is endless itself does not make the whole larger.
+  // Arguments of endless parameters of types are erased, so they do not make a type grow.
   ParamGraph functions(result);
   Sources sources;
   for (const ir::GlobalFunction& global : module.functions) sources[global.name] = global.function;

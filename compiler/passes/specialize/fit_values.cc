@@ -53,7 +53,7 @@ class Fitter : public Rewriter {
   Expr* FitCall(ir::Call* call) {
     const auto* type = DynCast<ir::FuncType>(call->callee->type);
     if (type == nullptr || call->callee->expr_kind == ExprKind::kOp) return call;
-    // Dims of the function's own mean nothing outside of it.
+    // Named dims of the callee have no meaning in the caller.
     auto outside = [&](const Type* of) { return type->type_params.empty() ? of : values_.Closed(of); };
     for (size_t i = 0; i < call->args.size(); ++i) {
       call->args[i] = values_.Convert(call->args[i], outside(type->params[i]));

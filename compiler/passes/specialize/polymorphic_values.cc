@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/match_types.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -17,7 +18,7 @@ using ir::TypeParam;
 
 namespace {
 
-// More instances of one type, or longer arguments, are taken to have no end.
+// With more instances of one type, or longer arguments, there are assumed to be infinitely many.
 constexpr size_t kMaxInstances = 1000;
 constexpr size_t kMaxTypeText = size_t{16} << 10;
 
@@ -48,25 +49,17 @@ class DimVars {
   }
   void Collect(const ir::Type* type) {
     WithStack([&] {
-      if (const auto* tensor = DynCast<ir::TensorType>(type)) {
-        Collect(tensor->shape.dims);
-      } else if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-        for (const ir::Type* field : tuple->fields) Collect(field);
-      } else if (const auto* func = DynCast<ir::FuncType>(type)) {
-        for (const ir::Type* param : func->params) Collect(param);
-        Collect(func->result);
-      } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
-        for (const TypeArg& arg : adt->args) Collect(arg);
-      } else if (const auto* ref = DynCast<ir::RefType>(type)) {
-        Collect(ref->contents);
-      }
+      if (const auto* tensor = DynCast<ir::TensorType>(type)) return Collect(tensor->shape.dims);
+      const auto* adt = DynCast<ir::AdtType>(type);
+      if (adt == nullptr) return ir::ForEachPart(type, [&](const Type* part) { Collect(part); });
+      for (const TypeArg& arg : adt->args) Collect(arg);
     });
   }
 
   std::vector<Dim> found_;
 };
 
-// Is there a polymorphic function in a value of an ADT, at whatever depth?
+// Whether values of an ADT contain a polymorphic function, at any depth.
 class PolymorphicFields {
  public:
   PolymorphicFields(ir::Arena& arena, const ir::AdtDef& adt) : arena_(arena) {
@@ -90,23 +83,12 @@ class PolymorphicFields {
  private:
   void Visit(const Type* type) {
     WithStack([&] {
-      if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-        for (const Type* field : tuple->fields) Visit(field);
-      } else if (const auto* func = DynCast<ir::FuncType>(type)) {
-        if (IsPolymorphic(func->type_params)) {
-          found_ = true;
-          names_params_ = names_params_ || params_.Apply(arena_, func) != func;
-        }
-        for (const Type* param : func->params) Visit(param);
-        Visit(func->result);
-      } else if (const auto* adt = DynCast<ir::AdtType>(type)) {
-        for (const TypeArg& arg : adt->args) {
-          if (arg.kind == ir::Kind::kType) Visit(arg.type);
-        }
-        Visit(adt->adt);
-      } else if (const auto* ref = DynCast<ir::RefType>(type)) {
-        Visit(ref->contents);
+      if (AsPolymorphic(type) != nullptr) {
+        found_ = true;
+        names_params_ = names_params_ || params_.Apply(arena_, type) != type;
       }
+      ir::ForEachPart(type, [&](const Type* part) { Visit(part); });
+      if (const auto* adt = DynCast<ir::AdtType>(type)) Visit(adt->adt);
     });
   }
 
@@ -176,7 +158,7 @@ void PolymorphicTypes::Refuse(ir::Span span, DiagnosticKind kind, std::string me
 
 std::optional<PolymorphicInstance> PolymorphicTypes::Solve(const ir::FuncType& type, const Type* instance) {
   absl::flat_hash_map<const TypeParam*, TypeArg> found;
-  if (!MatchTypes(&type, instance, type.type_params, found)) return std::nullopt;
+  if (!ir::MatchTypes(&type, instance, type.type_params, found)) return std::nullopt;
   PolymorphicInstance result;
   ir::TypeSubstitution renaming;
   for (const TypeParam* param : type.type_params) {
@@ -238,18 +220,13 @@ const ir::FuncType* PolymorphicTypes::Origin(const Type* lowered) const {
 
 // ---- lowering
 
-const Type* PolymorphicTypes::Lower(const Type* type) {
+const Type* PolymorphicTypes::MapType(const Type* type) {
   auto known = lowered_.find(type);
   if (known != lowered_.end()) return known->second;
-  const Type* result = WithStack([&] { return LowerOnThisStack(type); });
+  const Type* result = LowerNew(type);
   lowered_[type] = result;
   lowered_[result] = result;
   return result;
-}
-
-TypeArg PolymorphicTypes::Lower(TypeArg arg) {
-  if (arg.kind == ir::Kind::kType) arg.type = Lower(arg.type);
-  return arg;
 }
 
 const ir::Constructor* PolymorphicTypes::Lower(const ir::Constructor* constructor) const {
@@ -257,42 +234,21 @@ const ir::Constructor* PolymorphicTypes::Lower(const ir::Constructor* constructo
   return found == constructors_.end() ? constructor : found->second;
 }
 
-const Type* PolymorphicTypes::LowerOnThisStack(const Type* type) {
-  switch (type->type_kind) {
-    case ir::TypeKind::kTuple: {
-      const auto& tuple = *DynCast<ir::TupleType>(type);
-      std::vector<const Type*> fields;
-      for (const Type* field : tuple.fields) fields.push_back(Lower(field));
-      return fields == tuple.fields ? type : arena_.New<ir::TupleType>(std::move(fields));
-    }
-    case ir::TypeKind::kFunc: return LowerFunction(*DynCast<ir::FuncType>(type));
-    case ir::TypeKind::kAdt: return LowerAdt(*DynCast<ir::AdtType>(type));
-    case ir::TypeKind::kRef: {
-      const auto& ref = *DynCast<ir::RefType>(type);
-      const Type* contents = Lower(ref.contents);
-      return contents == ref.contents ? type : arena_.New<ir::RefType>(contents);
-    }
-    case ir::TypeKind::kParam:
-      if (open_params_.contains(DynCast<ir::ParamType>(type)->param)) return type;
-      Refuse(place_, DiagnosticKind::kOpenTypeParameter,
-             absl::StrCat("the type parameter `", ir::TypeToString(type),
-                          "` stands for nothing where this function becomes a value; expected it to be written at the "
-                          "function: `fn [A](%x: A) ...`"));
-      return type;
-    case ir::TypeKind::kTensor:
-    case ir::TypeKind::kHole: return type;
+const Type* PolymorphicTypes::LowerNew(const Type* type) {
+  if (type->type_kind == ir::TypeKind::kTensor) return type;
+  if (const ir::FuncType* polymorphic = AsPolymorphic(type)) return LowerFunction(*polymorphic);
+  if (const auto* adt = DynCast<ir::AdtType>(type)) return LowerAdt(*adt);
+  const auto* param = DynCast<ir::ParamType>(type);
+  if (param != nullptr && !open_params_.contains(param->param)) {
+    Refuse(place_, DiagnosticKind::kOpenTypeParameter,
+           absl::StrCat("the type parameter `", ir::TypeToString(type),
+                        "` stands for nothing where this function becomes a value; expected it to be written at the "
+                        "function: `fn [A](%x: A) ...`"));
   }
-  return type;
+  return MapParts(type);
 }
 
 const Type* PolymorphicTypes::LowerFunction(const ir::FuncType& type) {
-  if (!IsPolymorphic(type.type_params)) {
-    std::vector<const Type*> params;
-    for (const Type* param : type.params) params.push_back(Lower(param));
-    const Type* result = Lower(type.result);
-    if (params == type.params && result == type.result) return &type;
-    return arena_.New<ir::FuncType>(type.type_params, std::move(params), result);
-  }
   std::string key = KeyOf(&type);
   for (const auto& [known, tuple] : tuples_[key]) {
     if (ir::TypesEqual(known, &type)) return tuple;
@@ -313,21 +269,16 @@ const Type* PolymorphicTypes::LowerFunction(const ir::FuncType& type) {
 }
 
 const Type* PolymorphicTypes::LowerAdt(const ir::AdtType& type) {
-  std::vector<TypeArg> args;
-  bool same = true;
-  for (const TypeArg& arg : type.args) {
-    args.push_back(Lower(arg));
-    same = same && args.back().type == arg.type;
-  }
+  const auto* mapped = DynCast<ir::AdtType>(MapParts(&type));
   const ir::AdtDef* adt = LowerDefinition(type.adt);
-  return same && adt == type.adt ? &type : arena_.New<ir::AdtType>(adt, std::move(args));
+  return adt == type.adt ? mapped : arena_.New<ir::AdtType>(adt, mapped->args);
 }
 
-// A definition with polymorphic functions in its fields gets another with their instances.
+// A definition with polymorphic functions in its fields is replaced by one with their instances.
 const ir::AdtDef* PolymorphicTypes::LowerDefinition(const ir::AdtDef* adt) {
   auto known = definitions_.find(adt);
   if (known != definitions_.end()) return known->second;
-  // Instances that an earlier run asked for hold what it made of the definition.
+  // Instances from an earlier run refer to that run's replacement of the definition.
   if (auto original = originals_.find(adt); original != originals_.end()) return LowerDefinition(original->second);
   definitions_[adt] = adt;
   PolymorphicFields fields(arena_, *adt);
@@ -410,7 +361,7 @@ void PolymorphicTypes::AppendKey(const Type* type, std::string& key) {
   });
 }
 
-// Parameters get names by how many function types are around and by position.
+// Parameters are named by nesting depth and position.
 void PolymorphicTypes::AppendFunctionKey(const ir::FuncType& type, std::string& key) {
   absl::StrAppend(&key, "fn ");
   ir::TypeSubstitution renaming;

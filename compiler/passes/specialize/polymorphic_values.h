@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "compiler/ir/type_parts.h"
 
 namespace rvm::passes {
 
@@ -35,10 +36,10 @@ struct PolymorphicInstance {
   std::vector<const ir::TypeParam*> dims;
 };
 
-class PolymorphicTypes {
+class PolymorphicTypes : private ir::TypeMapper {
  public:
   PolymorphicTypes(ir::Arena& arena, diagnostics::Diagnostics& diagnostics)
-      : arena_(arena), diagnostics_(diagnostics) {}
+      : TypeMapper(arena), diagnostics_(diagnostics) {}
 
   // A run: what it lowers is forgotten with the next, the instances stay.
   void BeginRun();
@@ -53,8 +54,8 @@ class PolymorphicTypes {
   void set_place(ir::Span place) { place_ = place.valid() ? place : place_; }
 
   // The type without polymorphic function types. Fails if a type parameter is left in it.
-  const ir::Type* Lower(const ir::Type* type);
-  ir::TypeArg Lower(ir::TypeArg arg);
+  const ir::Type* Lower(const ir::Type* type) { return Map(type); }
+  ir::TypeArg Lower(const ir::TypeArg& arg) { return Map(arg); }
   // The constructor of the lowered type; itself if that is the same.
   const ir::Constructor* Lower(const ir::Constructor* constructor) const;
   // ADTs that lowering made.
@@ -76,14 +77,14 @@ class PolymorphicTypes {
   std::string KeyOf(const ir::Type* type);
 
  private:
-  const ir::Type* LowerOnThisStack(const ir::Type* type);
+  const ir::Type* MapType(const ir::Type* type) override;
+  const ir::Type* LowerNew(const ir::Type* type);
   const ir::Type* LowerFunction(const ir::FuncType& type);
   const ir::Type* LowerAdt(const ir::AdtType& type);
   const ir::AdtDef* LowerDefinition(const ir::AdtDef* adt);
   void AppendKey(const ir::Type* type, std::string& key);
   void AppendFunctionKey(const ir::FuncType& type, std::string& key);
 
-  ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
   ir::Span place_;
   bool refused_ = false;

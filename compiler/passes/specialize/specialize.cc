@@ -1,22 +1,22 @@
 // Makes a typed module monomorphic.
 //
-// Takes a typed module. Gives one with the functions that the entries reach, one copy for each
-// distinct list of type arguments, named after them (`map[int32, bool]`). No type parameters
-// remain but those of kind ShapeVar, which stand for dims known at run time: a function called
-// with non-constant dims has one instance for all of them. Operators, constructors and global
-// functions used as values become function literals, so they are only ever called.
+// Takes a typed module. Returns the functions that are reachable from the entries, one copy for each distinct list of
+// type arguments, named after them (`map[int32, bool]`). The only type parameters left are of kind ShapeVar, which
+// stand for extents known at run time: a function called with non-constant extents has one instance for all of them.
+// Operators, constructors and global functions that are used as values become function literals, so they only occur as
+// callees.
 //
-// Attributes of functions are dropped: `Primitive=1` of a program says how the compiler that wrote it fused operators,
-// of ours that the body is a kernel.
+// Attributes of functions are dropped, and `Primitive=1` with them: it says how the compiler that wrote the program
+// fused operators.
 //
-// A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h). Type parameters that
-// come back to themselves larger are one type (uniform_types.h).
+// A polymorphic function as a value becomes the tuple of its instances (polymorphic_values.h). Type parameters with
+// infinitely many instances are represented by one type (uniform_types.h).
 //
-// Operators on shapes and dtypes that were type parameters are checked for each instance, as type inference could
-// only say what holds for most (ops/generic_type.h).
+// Calls of operators whose operands had type parameters as shapes or dtypes are checked again for each instance,
+// because type inference only had an approximation of their result (ops/generic_type.h).
 //
-// kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters. What else is
-// refused is said by diagnostics, among it instances without end.
+// kInvalidArgument if an entry does not exist, kUnimplemented if it has other type parameters. All other errors, such
+// as infinitely many instances, are diagnostics.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -32,15 +32,17 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "compiler/ir/match_types.h"
+#include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/specialize/compare_results.h"
 #include "compiler/passes/specialize/fit_values.h"
-#include "compiler/passes/specialize/instance_operator.h"
 #include "compiler/passes/specialize/polymorphic_values.h"
 #include "compiler/passes/specialize/uniform_types.h"
 
@@ -55,11 +57,11 @@ using ir::ExprKind;
 using ir::TypeArg;
 using ir::TypeParam;
 
-// A function with more instances, or with longer type arguments, is taken to have no end of them.
+// A function with more instances, or with longer type arguments, is assumed to have infinitely many.
 constexpr size_t kMaxInstances = 10000;
 constexpr size_t kMaxTypeText = size_t{16} << 10;
-// Of a function with more instances, or at larger extents, extents are known at run time only: it may call itself at
-// ever other ones.
+// A function with more instances, or called at larger extents, is copied once for all remaining extents: it may call
+// itself at a different extent each time.
 constexpr size_t kMaxStaticInstances = 16;
 constexpr int64_t kMaxStaticExtent = int64_t{1} << 20;
 
@@ -178,7 +180,7 @@ absl::Status Specializer::DemandEntry(const std::string& name) {
   return absl::OkStatus();
 }
 
-// Whether the function is to be copied for this extent. One that its parameters do not tell must be written into it.
+// Whether to copy the function for this extent. An extent that its arguments do not determine must be static.
 bool Specializer::IsStaticIn(const ir::GlobalFunction& global, const TypeParam& param, const Dim& extent) {
   if (!extent.is_const()) return false;
   if (counts_[&global] < kMaxStaticInstances && extent.constant() <= kMaxStaticExtent) return true;
@@ -236,10 +238,8 @@ ir::Function* Specializer::WithTypeParams(const ir::Function& function, std::vec
   copy->type_params = type_params;
   copy->constraints.clear();
   copy->attrs = {};
-  std::vector<const ir::Type*> params;
-  for (const ir::Var* param : copy->params) params.push_back(param->type);
-  copy->type =
-      arena_.New<ir::FuncType>(std::move(type_params), std::move(params), RewriteType(TypeOf(function).result));
+  const ir::Type* result = RewriteType(TypeOf(function).result);
+  copy->type = arena_.New<ir::FuncType>(std::move(type_params), ir::TypesOf(copy->params), result);
   return copy;
 }
 
@@ -252,7 +252,7 @@ ir::Function* Specializer::CopyLiteral(const ir::Function& function, const std::
 
 ir::Var* Specializer::RewriteBinder(ir::Var* var) {
   types_.set_place(var->span);
-  ir::Var* copy = NewVar(arena_, var->name, RewriteType(var->type), var->span);
+  ir::Var* copy = At(var->span).Var(var->name, RewriteType(var->type));
   if (var->annotation != nullptr) copy->annotation = RewriteType(var->annotation);
   vars_[var] = copy;
   return copy;
@@ -270,7 +270,7 @@ const ir::Type* Specializer::RewriteType(const ir::Type* type) {
 void Specializer::RewriteLet(const ir::Let& let, std::vector<Binding>& chain) {
   const auto* function = DynCast<ir::Function>(let.value);
   if (function == nullptr || !IsPolymorphic(function->type_params)) return Rewriter::RewriteLet(let, chain);
-  // Its instances take this place when all uses have been seen.
+  // Its instances are inserted here once all uses are known.
   locals_[let.var] = LocalFunction{&let, scope_, {}};
   chain.push_back({let.var, nullptr, let.span});
 }
@@ -297,7 +297,7 @@ Expr* Specializer::FinishLets(const std::vector<Binding>& chain, Expr* body) {
 
 bool Specializer::SolveParams(const ir::FuncType& pattern, const ir::FuncType& type, Scope& scope, std::string& key) {
   absl::flat_hash_map<const TypeParam*, TypeArg> found;
-  if (!MatchTypes(&pattern, &type, pattern.type_params, found)) return false;
+  if (!ir::MatchTypes(&pattern, &type, pattern.type_params, found)) return false;
   for (const TypeParam* param : pattern.type_params) {
     if (param->kind == ir::Kind::kShapeVar) continue;
     auto arg = found.find(param);
@@ -337,7 +337,7 @@ ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type, ir::S
   }
   const ir::Type* var_type = types_.Lower(scope->substitution.Apply(
       arena_, arena_.New<ir::FuncType>(ShapeVars(instance->type_params), instance->params, instance->result)));
-  ir::Var* var = NewVar(arena_, let.var->name, var_type, let.var->span);
+  ir::Var* var = At(let.var->span).Var(let.var->name, var_type);
   local.instances.push_back({std::move(key), var, std::move(scope)});
   return var;
 }
@@ -354,9 +354,7 @@ Expr* Specializer::InstanceOf(Expr* value, const ir::FuncType& own, const ir::Ty
     return value;
   }
   size_t index = types_.Demand(own, *instance);
-  auto* project = arena_.New<ir::Project>(value, static_cast<uint32_t>(index), value->span);
-  project->type = types_.InstanceType(own, *instance);
-  return project;
+  return At(value->span).Project(value, index, types_.InstanceType(own, *instance));
 }
 
 // `expr`, a polymorphic function, as a value: `make(instance, its type)` for each.
@@ -368,16 +366,14 @@ Expr* Specializer::TupleOfInstances(const Expr* expr, MakeInstance make) {
   for (const PolymorphicInstance& instance : instances) {
     fields.push_back(make(instance, types_.InstanceType(own, instance)));
   }
-  auto* tuple = arena_.New<ir::Tuple>(std::move(fields), expr->span);
-  tuple->type = types_.Lower(&own);
-  return tuple;
+  return At(expr->span).Tuple(std::move(fields), types_.Lower(&own));
 }
 
 Expr* Specializer::RewriteVar(const ir::VarExpr& use) {
   bool is_value = AsPolymorphic(use.type) != nullptr;
   if (locals_.contains(use.var)) {
     auto instance_of = [&](const ir::Type* type) -> Expr* {
-      auto* expr = arena_.New<ir::VarExpr>(DemandLocal(use.var, type, use.span), use.span);
+      Expr* expr = At(use.span).Use(DemandLocal(use.var, type, use.span));
       expr->type = types_.Lower(type);
       return expr;
     };
@@ -385,7 +381,7 @@ Expr* Specializer::RewriteVar(const ir::VarExpr& use) {
     return TupleOfInstances(&use, [&](const PolymorphicInstance&, const ir::Type* type) { return instance_of(type); });
   }
   auto found = vars_.find(use.var);
-  auto* expr = arena_.New<ir::VarExpr>(found == vars_.end() ? use.var : found->second, use.span);
+  Expr* expr = At(use.span).Use(found == vars_.end() ? use.var : found->second);
   if (is_value || AsPolymorphic(use.var->type) == nullptr) return Typed(expr, &use);
   const ir::Type* own = Substitute(use.var->type);
   expr->type = types_.Lower(own);
@@ -394,14 +390,12 @@ Expr* Specializer::RewriteVar(const ir::VarExpr& use) {
 
 Expr* Specializer::RewriteGlobal(const ir::GlobalExpr& use) {
   if (AsPolymorphic(use.type) == nullptr) {
-    return EtaExpand(Typed(arena_.New<ir::GlobalExpr>(Demand(use), use.span), &use), &use);
+    return EtaExpand(Typed(At(use.span).Global(Demand(use), nullptr), &use), &use);
   }
   return TupleOfInstances(&use, [&](const PolymorphicInstance& instance, const ir::Type* type) {
     ir::GlobalExpr at(use.name, use.span);
     at.type_args = instance.args;
-    auto* callee = arena_.New<ir::GlobalExpr>(Demand(at), use.span);
-    callee->type = type;
-    return EtaExpand(callee, &use);
+    return EtaExpand(At(use.span).Global(Demand(at), type), &use);
   });
 }
 
@@ -415,15 +409,15 @@ void Specializer::LowerPattern(ir::Pattern& pattern) {
 Expr* Specializer::RewriteCallee(const ir::Call& call) {
   Expr* callee = call.callee;
   if (const auto* global = DynCast<ir::GlobalExpr>(callee)) {
-    return Typed(arena_.New<ir::GlobalExpr>(Demand(*global), global->span), global);
+    return Typed(At(global->span).Global(Demand(*global), nullptr), global);
   }
   if (const auto* constructor = DynCast<ir::ConstructorExpr>(callee)) return RewriteConstructor(*constructor);
   if (callee->expr_kind == ExprKind::kOp) return RewriteChildren(callee);
   if (AsPolymorphic(callee->type) == nullptr) return Rewrite(callee);
-  // Called where it stands: the arguments say what its parameters are.
+  // Called in place: the arguments determine the type parameters.
   std::vector<const ir::Type*> params;
   for (const Expr* arg : call.args) params.push_back(Substitute(arg->type));
-  auto* type = arena_.New<ir::FuncType>(std::vector<const TypeParam*>{}, std::move(params), Substitute(call.type));
+  const ir::FuncType* type = ir::MakeFuncType(arena_, std::move(params), Substitute(call.type));
   const ir::FuncType& own = *AsPolymorphic(Substitute(callee->type));
   const auto* literal = DynCast<ir::Function>(callee);
   if (literal == nullptr) return InstanceOf(Rewrite(callee), own, type);
@@ -453,9 +447,9 @@ Expr* Specializer::RewriteConstructor(const ir::ConstructorExpr& use) {
 
 // One instance of a constructor that is a polymorphic function.
 Expr* Specializer::ConstructorOf(const ir::ConstructorExpr& use, const ir::Type* type) {
-  auto* copy = arena_.New<ir::ConstructorExpr>(types_.Lower(use.constructor), use.span);
+  const auto* result = DynCast<ir::AdtType>(DynCast<ir::FuncType>(type)->result);
+  Expr* copy = At(use.span).Constructor(types_.Lower(use.constructor), result);
   copy->type = type;
-  copy->type_args = DynCast<ir::AdtType>(DynCast<ir::FuncType>(type)->result)->args;
   return copy;
 }
 
@@ -463,26 +457,20 @@ Expr* Specializer::ConstructorOf(const ir::ConstructorExpr& use, const ir::Type*
 Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   const auto* type = DynCast<ir::FuncType>(callee->type);
   RVM_CHECK(type != nullptr && !IsPolymorphic(type->type_params), "a function value is not one of its instances");
+  const ir::Builder at = At(original->span);
   std::vector<ir::Var*> params;
   std::vector<Expr*> args;
   for (const ir::Type* param : type->params) {
     std::string name(1, static_cast<char>('a' + params.size() % 26));
-    params.push_back(NewVar(arena_, name, param, original->span));
-    params.back()->annotation = param;
-    args.push_back(NewUse(arena_, params.back(), original->span));
+    params.push_back(at.DeclaredVar(name, param));
+    args.push_back(at.Use(params.back()));
   }
-  ir::Attrs attrs;
-  if (const auto* op = DynCast<ir::OpExpr>(callee)) {
-    // Type inference has already found that the defaults suffice.
-    diagnostics::SourceMap sources;
-    diagnostics::Diagnostics diagnostics(&sources);
-    ops::CompleteAttrs(*op->op, original->span, attrs, diagnostics);
-  }
-  auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), original->span);
-  call->type = type->result;
-  bool is_generic = callee->expr_kind == ExprKind::kOp && callee->type != original->type;
-  Expr* body = is_generic ? CheckOperator(call) : call;
-  auto* function = arena_.New<ir::Function>(type->type_params, std::move(params), nullptr, body, original->span);
+  const auto* op = DynCast<ir::OpExpr>(callee);
+  // Type inference has found that the defaults suffice.
+  ir::Attrs attrs = op == nullptr ? ir::Attrs() : *ops::WithDefaults(*op->op, {});
+  ir::Call* call = at.Call(callee, std::move(args), std::move(attrs), type->result);
+  bool is_generic = op != nullptr && callee->type != original->type;
+  ir::Function* function = at.Function(type->type_params, std::move(params), is_generic ? CheckOperator(call) : call);
   function->type = arena_.New<ir::FuncType>(type->type_params, type->params, type->result);
   return function;
 }
@@ -491,8 +479,8 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
 
 // An operator whose result type inference knew only in terms of the type parameters.
 Expr* Specializer::CheckOperator(ir::Call* call) {
-  const ops::OpDef& op = *Cast<ir::OpExpr>(call->callee)->op;
-  absl::StatusOr<const ir::Type*> own = InstanceResult(op, *call, arena_);
+  const ops::OpDef& op = *ir::OpCallee(call);
+  absl::StatusOr<const ir::Type*> own = ops::ResultType(arena_, op, call->attrs, call->args);
   if (!own.ok()) {
     ReportOperator(*call, std::string(own.status().message()));
     return call;
@@ -500,15 +488,15 @@ Expr* Specializer::CheckOperator(ir::Call* call) {
   switch (CompareResults(*own, call->type)) {
     case DimEquality::kEqual: return call;
     case DimEquality::kDifferent:
-      ReportOperator(*call, absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "` gives `",
-                                         ir::TypeToString(*own), "`; expected `", ir::TypeToString(call->type), "`"));
+      ReportOperator(*call, absl::StrCat("`", Abseil(op.name), "` gives `", ir::TypeToString(*own), "`; expected `",
+                                         ir::TypeToString(call->type), "`"));
       return call;
     case DimEquality::kUnknown: break;
   }
-  // Where the value comes to the variable its extents are checked.
-  ir::Var* var = NewVar(arena_, "r", call->type, call->span);
+  // The let checks the extents.
+  ir::Var* var = At(call->span).Var("r", call->type);
   call->type = *own;
-  return MakeLets(arena_, {{var, call, call->span}}, NewUse(arena_, var, call->span));
+  return MakeLets(arena_, {{var, call, call->span}}, At(call->span).Use(var));
 }
 
 void Specializer::ReportOperator(const ir::Call& call, std::string message) {
@@ -541,16 +529,15 @@ Expr* Specializer::RewriteNode(Expr* expr) {
       }
       Expr* constructor = RewriteConstructor(*Cast<ir::ConstructorExpr>(expr));
       if (!Cast<ir::ConstructorExpr>(expr)->constructor->fields.empty()) return EtaExpand(constructor, expr);
-      auto* call = arena_.New<ir::Call>(constructor, std::vector<Expr*>{}, ir::Attrs{}, expr->span);
       const auto* type = DynCast<ir::FuncType>(constructor->type);
-      call->type = type == nullptr ? constructor->type : type->result;
-      return call;
+      return At(expr->span).Call(constructor, {}, {}, type == nullptr ? constructor->type : type->result);
     }
     case ExprKind::kCall: {
       const auto* call = Cast<ir::Call>(expr);
       Expr* callee = RewriteCallee(*call);
       bool is_generic = callee->expr_kind == ExprKind::kOp && callee->type != call->callee->type;
-      ir::Call* copy = Typed(arena_.New<ir::Call>(callee, RewriteAll(call->args), call->attrs, expr->span), expr);
+      std::vector<Expr*> args = RewriteAll(call->args);
+      ir::Call* copy = At(expr->span).Call(callee, std::move(args), call->attrs, RewriteType(expr->type));
       return is_generic ? CheckOperator(copy) : copy;
     }
     case ExprKind::kFunction: {

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
+#include "compiler/ir/match_types.h"
+#include "compiler/ir/type_parts.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/passes/specialize/endless_params.h"
 
@@ -27,22 +29,19 @@ using ir::TypeParam;
 // No type of a program has a space in its name.
 constexpr const char* kUniversalName = "any type";
 
-// Types with the universal one in place of parameters.
-class TypeEraser {
+// Replaces endless parameters by the universal type.
+class TypeEraser : private ir::TypeMapper {
  public:
   TypeEraser(ir::Arena& arena, const TypeParamSet& endless, ir::AdtDef* universal)
-      : arena_(arena),
+      : TypeMapper(arena),
         endless_(endless),
         erased_(endless),
         universal_(arena.New<ir::AdtType>(universal, std::vector<TypeArg>{})) {
     adts_[universal] = universal;
   }
 
-  const Type* Erase(const Type* type);
-  TypeArg Erase(TypeArg arg) {
-    if (arg.kind == ir::Kind::kType) arg.type = Erase(arg.type);
-    return arg;
-  }
+  const Type* Erase(const Type* type) { return Map(type); }
+  TypeArg Erase(const TypeArg& arg) { return Map(arg); }
   ir::AdtDef* Erase(const ir::AdtDef* adt);
   const ir::Constructor* Erase(const ir::Constructor* constructor) {
     return Erase(constructor->adt)->constructors[constructor->tag];
@@ -67,10 +66,10 @@ class TypeEraser {
                                           const std::vector<const Type*>& in) const;
 
  private:
-  const Type* EraseOnThisStack(const Type* type);
+  const Type* MapType(const Type* type) override;
+  const Type* EraseNew(const Type* type);
   const Type* EraseFunction(const ir::FuncType& type);
 
-  ir::Arena& arena_;
   const TypeParamSet& endless_;
   TypeParamSet erased_;  // and those that no value depends on any more
   const Type* universal_;
@@ -91,46 +90,29 @@ std::vector<const TypeParam*> TypeEraser::Mentioned(const std::vector<const Type
   return found;
 }
 
-const Type* TypeEraser::Erase(const Type* type) {
+const Type* TypeEraser::MapType(const Type* type) {
   auto known = types_.find(type);
   if (known != types_.end()) return known->second;
-  const Type* result = WithStack([&] { return EraseOnThisStack(type); });
+  const Type* result = EraseNew(type);
   types_[type] = result;
   types_[result] = result;
   return result;
 }
 
-const Type* TypeEraser::EraseOnThisStack(const Type* type) {
-  switch (type->type_kind) {
-    case ir::TypeKind::kTuple: {
-      const auto& tuple = *DynCast<ir::TupleType>(type);
-      std::vector<const Type*> fields;
-      for (const Type* field : tuple.fields) fields.push_back(Erase(field));
-      return fields == tuple.fields ? type : arena_.New<ir::TupleType>(std::move(fields));
-    }
-    case ir::TypeKind::kFunc: return EraseFunction(*DynCast<ir::FuncType>(type));
-    case ir::TypeKind::kAdt: {
-      const auto& adt = *DynCast<ir::AdtType>(type);
-      std::vector<TypeArg> args;
-      for (size_t i = 0; i < adt.args.size(); ++i) {
-        if (!is_erased(adt.adt->type_params[i])) args.push_back(Erase(adt.args[i]));
-      }
-      return arena_.New<ir::AdtType>(Erase(adt.adt), std::move(args));
-    }
-    case ir::TypeKind::kRef: {
-      const auto& ref = *DynCast<ir::RefType>(type);
-      const Type* contents = Erase(ref.contents);
-      return contents == ref.contents ? type : arena_.New<ir::RefType>(contents);
-    }
-    case ir::TypeKind::kParam: return is_erased(DynCast<ir::ParamType>(type)->param) ? universal_ : type;
-    case ir::TypeKind::kTensor:
-    case ir::TypeKind::kHole: return type;
+const Type* TypeEraser::EraseNew(const Type* type) {
+  if (const auto* func = DynCast<ir::FuncType>(type)) return EraseFunction(*func);
+  if (const auto* param = DynCast<ir::ParamType>(type)) return is_erased(param->param) ? universal_ : type;
+  const auto* adt = DynCast<ir::AdtType>(type);
+  if (adt == nullptr) return MapParts(type);
+  std::vector<TypeArg> args;
+  for (size_t i = 0; i < adt->args.size(); ++i) {
+    if (!is_erased(adt->adt->type_params[i])) args.push_back(Erase(adt->args[i]));
   }
-  return type;
+  return arena_.New<ir::AdtType>(Erase(adt->adt), std::move(args));
 }
 
-// A parameter that stood only where the universal type is now cannot be found from the arguments any more, and need
-// not be: the function does the same for all.
+// A parameter that occurred only where the universal type is now can no longer be inferred from the arguments. It is
+// dropped: the function does the same for all of its values.
 const Type* TypeEraser::EraseFunction(const ir::FuncType& type) {
   std::vector<const Type*> parts = type.params;
   parts.push_back(type.result);
@@ -141,8 +123,7 @@ const Type* TypeEraser::EraseFunction(const ir::FuncType& type) {
   for (const TypeParam* param : type.type_params) {
     if (std::find(mentioned.begin(), mentioned.end(), param) == mentioned.end()) erased_.insert(param);
   }
-  std::vector<const Type*> params;
-  for (const Type* param : type.params) params.push_back(Erase(param));
+  std::vector<const Type*> params = MapAll(type.params);
   const Type* result = Erase(type.result);
   if (params == type.params && result == type.result && !any_erased(type.type_params)) return &type;
   return arena_.New<ir::FuncType>(Rest(type.type_params), std::move(params), result);
@@ -183,7 +164,7 @@ class UniformRewriter : public Rewriter {
   TypeArg RewriteTypeArg(const TypeArg& arg) override { return types_.Erase(arg); }
 
   ir::Var* RewriteBinder(ir::Var* var) override {
-    ir::Var* copy = NewVar(arena_, var->name, RewriteType(var->type), var->span);
+    ir::Var* copy = At(var->span).Var(var->name, RewriteType(var->type));
     copy->annotation = RewriteType(var->annotation);
     vars_[var] = copy;
     return copy;
@@ -232,13 +213,13 @@ class UniformRewriter : public Rewriter {
 
   Expr* RewriteVar(const ir::VarExpr& use) {
     auto found = vars_.find(use.var);
-    auto* copy = Typed(arena_.New<ir::VarExpr>(found == vars_.end() ? use.var : found->second, use.span), &use);
+    auto* copy = Typed(At(use.span).Use(found == vars_.end() ? use.var : found->second), &use);
     const auto* own = DynCast<ir::FuncType>(use.var->type);
     const auto* instance = DynCast<ir::FuncType>(use.type);
     if (own == nullptr || instance == nullptr || !types_.any_erased(own->type_params)) return copy;
     if (types_.any_erased(instance->type_params)) return copy;  // as it is
     absl::flat_hash_map<const TypeParam*, TypeArg> args;
-    MatchTypes(own, instance, own->type_params, args);
+    ir::MatchTypes(own, instance, own->type_params, args);
     ir::TypeSubstitution substitution;
     for (const auto& [param, arg] : args) {
       if (!types_.is_erased(param)) substitution.Add(param, RewriteTypeArg(arg));
@@ -250,7 +231,7 @@ class UniformRewriter : public Rewriter {
   Expr* RewriteGlobal(const ir::GlobalExpr& use) {
     const ir::Function& function = *sources_.at(use.name);
     const Type* own = RewriteType(function.type);
-    auto* copy = Typed(arena_.New<ir::GlobalExpr>(use.name, use.span), &use);
+    auto* copy = Typed(At(use.span).Global(use.name, nullptr), &use);
     std::vector<TypeArg> args;
     ir::TypeSubstitution substitution = Substitution(function.type_params, use.type_args, copy->type_args);
     if (!types_.any_erased(function.type_params)) return copy;
@@ -288,40 +269,33 @@ class UniformRewriter : public Rewriter {
   absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
 };
 
-// Does text of a value of the type tell what an endless parameter stands for?
+// Whether the printed form of a value of the type depends on the argument of an endless parameter.
 class EndlessPart {
  public:
   explicit EndlessPart(const TypeParamSet& endless) : endless_(endless) {}
 
-  // Functions have no text.
+  // Functions are not printed.
   bool In(const Type* type) {
     return WithStack([&] {
-      if (const auto* tuple = DynCast<ir::TupleType>(type)) return InAny(tuple->fields);
-      if (const auto* ref = DynCast<ir::RefType>(type)) return In(ref->contents);
+      if (type->type_kind == ir::TypeKind::kFunc) return false;
+      bool found = false;
+      ir::ForEachPart(type, [&](const Type* part) { found = found || In(part); });
       const auto* adt = DynCast<ir::AdtType>(type);
-      if (adt == nullptr) return false;
-      for (const TypeArg& arg : adt->args) {
-        if (arg.kind == ir::Kind::kType && In(arg.type)) return true;
-      }
+      if (found || adt == nullptr) return found;
       if (!visited_.insert(adt->adt).second) return false;
       for (const TypeParam* param : adt->adt->type_params) {
         if (endless_.contains(param)) return true;
       }
       for (const ir::Constructor* constructor : adt->adt->constructors) {
-        if (InAny(constructor->fields)) return true;
+        for (const Type* field : constructor->fields) {
+          if (In(field)) return true;
+        }
       }
       return false;
     });
   }
 
  private:
-  bool InAny(const std::vector<const Type*>& types) {
-    for (const Type* type : types) {
-      if (In(type)) return true;
-    }
-    return false;
-  }
-
   const TypeParamSet& endless_;
   absl::flat_hash_set<const ir::AdtDef*> visited_;
 };

@@ -29,21 +29,15 @@ bool HasNamedExtent(const ir::Type* type) {
                      [](const Dim& dim) { return !dim.is_const() && !dim.is_any(); });
 }
 
-const ir::GlobalExpr* GlobalCallee(const Expr* expr) {
-  const auto* call = DynCast<ir::Call>(expr);
-  return call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
-}
-
 // Calls `visit` with each tuple of which `expr` takes fields.
 template <typename F>
 void ForEachTakenApart(const Expr* expr, F&& visit) {
   if (const auto* project = DynCast<ir::Project>(expr)) visit(project->tuple);
   const auto* match = DynCast<ir::Match>(expr);
   if (match != nullptr && LooksAtFieldsOnly(*match)) visit(match->value);
-  const auto* call = DynCast<ir::Call>(expr);
-  const auto* op = call == nullptr ? nullptr : DynCast<ir::OpExpr>(call->callee);
-  for (size_t i = 0; op != nullptr && i < call->args.size(); ++i) {
-    if (op->op->inputs[i].is_tuple) visit(call->args[i]);
+  const ops::OpDef* op = ir::OpCallee(expr);
+  for (size_t i = 0; op != nullptr && i < ir::Cast<ir::Call>(expr)->args.size(); ++i) {
+    if (op->inputs[i].is_tuple) visit(ir::Cast<ir::Call>(expr)->args[i]);
   }
 }
 
@@ -124,7 +118,7 @@ void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
         places_[first + i].is_wanted = true;
       });
     });
-    const ir::GlobalExpr* callee = GlobalCallee(expr);
+    const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
     for (size_t k = 0; callee != nullptr && k < ir::Cast<ir::Call>(expr)->args.size(); ++k) {
       with_param(ir::Cast<ir::Call>(expr)->args[k], [&](size_t i) {
         ++num_allowed[i];
@@ -160,12 +154,12 @@ void UnboxPlan::AddResult(const ir::GlobalFunction& global) {
   const size_t own = ResultOf(global.name);
   bool makes_tuple = false, has_other = false;
   ForEachTail(global.function->body, [&](const Expr* tail) {
-    if (const ir::GlobalExpr* callee = GlobalCallee(tail)) {
+    if (const ir::GlobalExpr* callee = ir::GlobalCallee(tail)) {
       const size_t other = ResultOf(callee->name);
       makes_tuple |= callee->name != global.name;
       has_other |= !ir::TypesEqual(signatures_.at(callee->name).result_type, result);
       places_[own].needs.push_back(other);
-      // Functions that call each other in tail position return alike.
+      // Functions that tail-call each other return in the same way.
       places_[own].wanted_by.push_back(other);
       places_[other].wanted_by.push_back(own);
     } else {
@@ -180,10 +174,10 @@ void UnboxPlan::FindWantedResults(const Expr* body) {
   absl::flat_hash_map<const ir::Var*, std::string_view> results;
   ir::ForEachExpr(body, [&](const Expr* expr) {
     const auto* let = DynCast<ir::Let>(expr);
-    const ir::GlobalExpr* callee = let == nullptr ? nullptr : GlobalCallee(let->value);
+    const ir::GlobalExpr* callee = let == nullptr ? nullptr : ir::GlobalCallee(let->value);
     if (callee != nullptr) results[let->var] = callee->name;
     ForEachTakenApart(expr, [&](const Expr* tuple) {
-      if (const ir::GlobalExpr* direct = GlobalCallee(tuple)) places_[ResultOf(direct->name)].is_wanted = true;
+      if (const ir::GlobalExpr* direct = ir::GlobalCallee(tuple)) places_[ResultOf(direct->name)].is_wanted = true;
       const auto* use = DynCast<ir::VarExpr>(tuple);
       auto found = use == nullptr ? results.end() : results.find(use->var);
       if (found != results.end()) places_[ResultOf(found->second)].is_wanted = true;
@@ -192,18 +186,31 @@ void UnboxPlan::FindWantedResults(const Expr* body) {
   });
 }
 
-void UnboxPlan::Solve() {
-  DropUnsupported();
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Place& place : places_) {
-      if (place.is_wanted || !place.is_unboxed) continue;
-      place.is_wanted = std::any_of(place.wanted_by.begin(), place.wanted_by.end(), [&](size_t other) {
-        return places_[other].is_unboxed && places_[other].is_wanted;
-      });
-      changed |= place.is_wanted;
+// Each place and each edge is visited once: chains of calls may be long.
+template <typename Reaches, typename Reach>
+void UnboxPlan::Propagate(std::vector<size_t> Place::* edges, Reaches reaches, Reach reach) {
+  std::vector<std::vector<size_t>> reverse(places_.size());
+  std::vector<size_t> pending;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    for (size_t other : places_[i].*edges) reverse[other].push_back(i);
+    if (reaches(places_[i])) pending.push_back(i);
+  }
+  while (!pending.empty()) {
+    size_t from = pending.back();
+    pending.pop_back();
+    for (size_t i : reverse[from]) {
+      if (!places_[i].is_unboxed || reaches(places_[i])) continue;
+      reach(places_[i]);
+      pending.push_back(i);
     }
   }
+}
+
+void UnboxPlan::Solve() {
+  DropUnsupported();
+  Propagate(
+      &Place::wanted_by, [](const Place& place) { return place.is_unboxed && place.is_wanted; },
+      [](Place& place) { place.is_wanted = true; });
   for (Place& place : places_) place.is_unboxed &= place.is_wanted;
   DropUnsupported();
   num_unboxed_ = static_cast<size_t>(
@@ -211,16 +218,9 @@ void UnboxPlan::Solve() {
 }
 
 void UnboxPlan::DropUnsupported() {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Place& place : places_) {
-      bool is_supported =
-          std::all_of(place.needs.begin(), place.needs.end(), [&](size_t other) { return places_[other].is_unboxed; });
-      if (is_supported || !place.is_unboxed) continue;
-      place.is_unboxed = false;
-      changed = true;
-    }
-  }
+  Propagate(
+      &Place::needs, [](const Place& place) { return !place.is_unboxed; },
+      [](Place& place) { place.is_unboxed = false; });
 }
 
 }  // namespace rvm::passes

@@ -49,6 +49,9 @@ class UnboxPlan {
   void FindWantedResults(const ir::Expr* body);
   void Solve();
   void DropUnsupported();
+  // Calls `reach` for every unboxed place that has an edge, over others, to one for which `reaches` holds.
+  template <typename Reaches, typename Reach>
+  void Propagate(std::vector<size_t> Place::* edges, Reaches reaches, Reach reach);
   size_t ResultOf(std::string_view function) const { return signatures_.at(function).result(); }
 
   absl::flat_hash_map<std::string_view, Signature> signatures_;

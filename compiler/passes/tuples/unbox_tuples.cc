@@ -1,10 +1,10 @@
 // Passes tuples to functions, and returns them, field by field: the worker/wrapper transformation.
 //
 // Takes a specialised module. A parameter that is only taken apart becomes one parameter per field; a small tuple that
-// is made only to be taken apart by callers is returned as its fields (GlobalFunction::returns_fields), which get names
-// behind each call that is no tail call (unbox_plan.h says when). So the state of a loop is in registers, and its next
-// iteration makes no tuple. An entry that the program itself calls, too, becomes a wrapper, which keeps the signature
-// and calls a worker that has the body; people see both by the entry's name.
+// is made only to be taken apart by callers is returned as its fields (GlobalFunction::returns_fields), which are named
+// after each call that is not a tail call (unbox_plan.h says when). The state of a loop then lives in registers, and an
+// iteration allocates no tuple. An entry that the program also calls becomes a wrapper, which keeps the signature and
+// calls a worker with the body; messages show both by the entry's name.
 //
 // One level of nested tuples is unboxed at a time: fold_constant takes the fields out of the tuples that now stand for
 // the parameters, and the pass runs again (pipeline.def).
@@ -50,8 +50,7 @@ class Unboxer : public Rewriter {
       }
       std::vector<ir::Var*>& fields = fields_[param];
       for (const ir::Type* type : DynCast<ir::TupleType>(param->type)->fields) {
-        fields.push_back(NewVar(arena_, absl::StrCat(param->name, "_", fields.size()), type, param->span));
-        fields.back()->annotation = type;
+        fields.push_back(At(param->span).DeclaredVar(absl::StrCat(param->name, "_", fields.size()), type));
       }
       function->params.insert(function->params.end(), fields.begin(), fields.end());
     }
@@ -68,16 +67,15 @@ class Unboxer : public Rewriter {
     auto* function = arena_.New<ir::Function>(*global.function);
     std::vector<Expr*> args;
     for (ir::Var*& param : function->params) {
+      const ir::Builder at = At(param->span);
       const ir::Type* annotation = param->annotation;
-      param = NewVar(arena_, param->name, param->type, param->span);
+      param = at.Var(param->name, param->type);
       param->annotation = annotation;
-      args.push_back(NewUse(arena_, param, param->span));
+      args.push_back(at.Use(param));
     }
-    auto* callee = arena_.New<ir::GlobalExpr>(global.name, function->span);
-    callee->type = function->type;
-    auto* call = arena_.New<ir::Call>(callee, std::move(args), ir::Attrs(), function->span);
-    call->type = TypeOf(*function).result;
-    function->body = Rewrite(call);
+    const ir::Builder at = At(function->span);
+    Expr* callee = at.Global(global.name, function->type);
+    function->body = Rewrite(at.Call(callee, std::move(args), {}, TypeOf(*function).result));
     return function;
   }
 
@@ -87,15 +85,16 @@ class Unboxer : public Rewriter {
       auto found = fields_.find(use->var);
       return found == fields_.end() ? RewriteChildren(expr) : TupleOf(found->second, expr);
     }
-    const auto* call = DynCast<ir::Call>(expr);
-    const auto* callee = call == nullptr ? nullptr : DynCast<ir::GlobalExpr>(call->callee);
+    const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
     if (callee == nullptr || !plan_.ChangesSignature(callee->name)) return RewriteChildren(expr);
+    const auto* call = Cast<ir::Call>(expr);
     std::vector<Binding> chain;
     std::vector<Expr*> args = UnboxArgs(*callee, RewriteAll(call->args), chain);
-    auto* target = arena_.New<ir::GlobalExpr>(*callee);
-    target->type = UnboxedType(*DynCast<ir::FuncType>(callee->type), callee->name);
-    if (auto worker = workers_.find(callee->name); worker != workers_.end()) target->name = worker->second;
-    Expr* result = Typed(arena_.New<ir::Call>(target, std::move(args), call->attrs, call->span), call);
+    auto worker = workers_.find(callee->name);
+    Expr* target = At(callee->span)
+                       .Global(worker == workers_.end() ? callee->name : worker->second,
+                               UnboxedType(*DynCast<ir::FuncType>(callee->type), callee->name));
+    Expr* result = At(call->span).Call(target, std::move(args), call->attrs, call->type);
     if (plan_.ReturnsFields(callee->name) && !tails_.contains(expr)) {
       result = Name(result, chain);
       std::vector<ir::Var*> fields;
@@ -110,17 +109,16 @@ class Unboxer : public Rewriter {
  private:
   Expr* TupleOf(const std::vector<ir::Var*>& vars, const Expr* like) {
     std::vector<Expr*> fields;
-    for (ir::Var* var : vars) fields.push_back(NewUse(arena_, var, like->span));
-    return Typed(arena_.New<ir::Tuple>(std::move(fields), like->span), like);
+    for (ir::Var* var : vars) fields.push_back(At(like->span).Use(var));
+    return At(like->span).Tuple(std::move(fields), like->type);
   }
 
   // `tuple.0`, `tuple.1`, ...
   std::vector<Expr*> Fields(ir::Var* tuple, ir::Span span) {
+    const ir::Builder at = At(span);
     std::vector<Expr*> fields;
-    for (const ir::Type* type : DynCast<ir::TupleType>(tuple->type)->fields) {
-      auto* project = arena_.New<ir::Project>(NewUse(arena_, tuple, span), static_cast<uint32_t>(fields.size()), span);
-      project->type = type;
-      fields.push_back(project);
+    for (size_t i = 0; i < DynCast<ir::TupleType>(tuple->type)->fields.size(); ++i) {
+      fields.push_back(at.Project(at.Use(tuple), i));
     }
     return fields;
   }
@@ -140,7 +138,7 @@ class Unboxer : public Rewriter {
 
   std::vector<Expr*> UnboxArgs(const ir::GlobalExpr& callee, const std::vector<Expr*>& args,
                                std::vector<Binding>& chain) {
-    // Where a tuple must be computed first, so must be the arguments to its left.
+    // If a tuple has to be computed first, so do the arguments to its left.
     bool has_computed = false;
     for (size_t i = 0; i < args.size(); ++i) {
       bool is_known = args[i]->expr_kind == ExprKind::kTuple || args[i]->expr_kind == ExprKind::kVar;
@@ -164,8 +162,7 @@ class Unboxer : public Rewriter {
 
   Expr* Name(Expr* expr, std::vector<Binding>& chain) {
     if (expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant) return expr;
-    chain.push_back({NewVar(arena_, "t", expr->type, expr->span), expr, expr->span});
-    return NewUse(arena_, chain.back().var, expr->span);
+    return At(expr->span).Bind("t", expr, chain);
   }
 
   const UnboxPlan& plan_;

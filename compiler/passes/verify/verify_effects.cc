@@ -4,7 +4,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/bytecode/liveness.h"
 #include "compiler/ir/walk.h"
 #include "compiler/passes/verify/verify_module.h"
 #include "compiler/text/printer.h"
@@ -24,7 +23,7 @@ struct Effect {
   bool operator==(const Effect& other) const { return kind == other.kind && span == other.span; }
 };
 
-// "" if evaluating `expr`, once its parts have values, has no effect.
+// "" if evaluating `expr`, apart from its operands, has no effect.
 std::string_view EffectKind(const Expr* expr) {
   switch (expr->expr_kind) {
     case ExprKind::kRefRead: return "read";
@@ -32,8 +31,8 @@ std::string_view EffectKind(const Expr* expr) {
     case ExprKind::kMatch: return Cast<ir::Match>(expr)->is_complete ? "" : "match";
     case ExprKind::kCall: {
       const Expr* callee = Cast<ir::Call>(expr)->callee;
-      bool is_pure = callee->expr_kind == ExprKind::kOp || callee->expr_kind == ExprKind::kConstructor ||
-                     bytecode::IsPrimitive(callee);
+      bool is_pure =
+          callee->expr_kind == ExprKind::kOp || callee->expr_kind == ExprKind::kConstructor || ir::IsPrimitive(callee);
       return is_pure ? "" : "call";
     }
     case ExprKind::kConstant:
@@ -110,9 +109,7 @@ std::string FindingToString(const Finding& finding, const diagnostics::SourceMap
   if (finding.node != nullptr) {
     const ir::Span& span = finding.node->span;
     if (span.valid()) {
-      diagnostics::SourceMap::Position at = sources.Locate(span.source, span.begin);
-      std::string_view name = sources.name(span.source);
-      absl::StrAppend(&text, ", ", absl::string_view(name.data(), name.size()), ":", at.line, ":", at.column);
+      absl::StrAppend(&text, ", ", sources.PlaceText(span));
     }
     std::string node = text::PrintExpr(finding.node);
     if (node.size() > kMaxText) node = node.substr(0, kMaxText) + "...";

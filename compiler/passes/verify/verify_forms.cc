@@ -2,7 +2,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/liveness.h"
 #include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
@@ -74,9 +73,9 @@ class FormVerifier {
   }
 
   void VisitCall(const ir::Call& call) {
-    const auto* op = DynCast<ir::OpExpr>(call.callee);
+    const ops::OpDef* op = ir::OpCallee(&call);
     for (size_t i = 0; i < call.args.size(); ++i) {
-      if (op == nullptr || !op->op->inputs[i].is_tuple) {
+      if (op == nullptr || !op->inputs[i].is_tuple) {
         Atom(call.args[i]);
       } else if (call.args[i]->expr_kind == ExprKind::kTuple) {
         AtomOrTuple(call.args[i]);
@@ -85,8 +84,8 @@ class FormVerifier {
                "not in A-normal form: the argument of an operator on a tuple is no tuple written in place");
       }
     }
-    if (op != nullptr) return VisitOperatorCall(call, *op->op);
-    if (bytecode::IsPrimitive(call.callee)) return VisitKernel(*Cast<ir::Function>(call.callee));
+    if (op != nullptr) return VisitOperatorCall(call, *op);
+    if (ir::IsPrimitive(call.callee)) return VisitKernel(*Cast<ir::Function>(call.callee));
     if (call.callee->expr_kind == ExprKind::kFunction) {
       Report(&call, "not in A-normal form: a function literal that is called where it stands");
     }
@@ -114,15 +113,13 @@ class FormVerifier {
     absl::flat_hash_set<const ir::Var*> own(kernel.params.begin(), kernel.params.end());
     ir::ForEachExpr(kernel.body, [&](const Expr* expr) {
       if (const auto* let = DynCast<ir::Let>(expr)) own.insert(let->var);
-      const auto* call = DynCast<ir::Call>(expr);
       const auto* use = DynCast<ir::VarExpr>(expr);
       if (use != nullptr && !own.contains(use->var)) {
         Report(&kernel, absl::StrCat("a kernel that captures `%", use->var->name, "`"));
       }
-      bool is_allowed = call != nullptr ? call->callee->expr_kind == ExprKind::kOp
-                                        : IsAtom(expr) || expr->expr_kind == ExprKind::kLet ||
-                                              expr->expr_kind == ExprKind::kTuple || expr->expr_kind == ExprKind::kOp ||
-                                              expr->expr_kind == ExprKind::kProject;
+      bool is_allowed = ir::OpCallee(expr) != nullptr || IsAtom(expr) || expr->expr_kind == ExprKind::kLet ||
+                        expr->expr_kind == ExprKind::kTuple || expr->expr_kind == ExprKind::kOp ||
+                        expr->expr_kind == ExprKind::kProject;
       if (!is_allowed) Report(expr, "a kernel that does more than call operators");
       return true;
     });

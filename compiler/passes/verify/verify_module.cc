@@ -6,9 +6,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/stack_guard.h"
+#include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
-#include "compiler/passes/specialize/instance_operator.h"
+#include "compiler/passes/specialize/compare_results.h"
 
 namespace rvm::passes {
 namespace {
@@ -157,13 +159,11 @@ class Verifier {
 
   void Flows(const Expr* node, const ir::Type* from, const ir::Type* to, std::string_view what) {
     if (from == nullptr || to == nullptr || MayFlow(from, to)) return;  // without a type: reported there
-    Report(node,
-           absl::StrCat(absl::string_view(what.data(), what.size()), ": saw ", Show(from), ", expected ", Show(to)));
+    Report(node, absl::StrCat(Abseil(what), ": saw ", Show(from), ", expected ", Show(to)));
   }
   void Equal(const Expr* node, const ir::Type* seen, const ir::Type* expected, std::string_view what) {
     if (seen == nullptr || expected == nullptr || MayFlow(seen, expected)) return;
-    Report(node, absl::StrCat(absl::string_view(what.data(), what.size()), ": saw ", Show(seen), ", expected ",
-                              Show(expected)));
+    Report(node, absl::StrCat(Abseil(what), ": saw ", Show(seen), ", expected ", Show(expected)));
   }
 
   // ---- scopes
@@ -348,7 +348,7 @@ class Verifier {
         if (adt == nullptr || adt->adt != pattern.constructor->adt) {
           return Report(&match, absl::StrCat("the pattern `", pattern.constructor->name, "` where another type is"));
         }
-        return VisitPatterns(match, pattern.fields, FieldsOf(*pattern.constructor, adt->args), vars);
+        return VisitPatterns(match, pattern.fields, ir::FieldTypes(scratch_, *pattern.constructor, *adt), vars);
       }
       case ir::PatternKind::kLiteral: {
         const auto* tensor = DynCast<ir::TensorType>(type);
@@ -371,20 +371,12 @@ class Verifier {
     });
   }
 
-  std::vector<const ir::Type*> FieldsOf(const ir::Constructor& constructor, const std::vector<ir::TypeArg>& args) {
-    ir::TypeSubstitution substitution;
-    for (size_t i = 0; i < args.size(); ++i) substitution.Add(constructor.adt->type_params[i], args[i]);
-    std::vector<const ir::Type*> fields;
-    for (const ir::Type* field : constructor.fields) fields.push_back(substitution.Apply(scratch_, field));
-    return fields;
-  }
-
   // ---- calls
 
   void VisitCall(const ir::Call& call) {
     if (!nodes_.insert(call.callee).second) Report(call.callee, "the node has two parents");
     for (const Expr* arg : call.args) Visit(arg);
-    if (const auto* op = DynCast<ir::OpExpr>(call.callee)) return VisitOperatorCall(call, *op->op);
+    if (const ops::OpDef* op = ir::OpCallee(&call)) return VisitOperatorCall(call, *op);
     CheckType(call.callee, call.callee->type);
     if (const auto* global = DynCast<ir::GlobalExpr>(call.callee)) {
       auto found = functions_.find(global->name);
@@ -395,7 +387,7 @@ class Verifier {
       if (adt == nullptr || adt->adt != callee->constructor->adt) {
         return Report(&call, absl::StrCat("a call of `", callee->constructor->name, "` that has another type"));
       }
-      return CheckArgs(call, FieldsOf(*callee->constructor, adt->args));
+      return CheckArgs(call, ir::FieldTypes(scratch_, *callee->constructor, *adt));
     } else {
       nodes_.erase(call.callee);
       Visit(call.callee);
@@ -423,19 +415,18 @@ class Verifier {
     for (const Expr* arg : call.args) is_typed = is_typed && arg->type != nullptr && IsClosed(arg->type);
     if (!is_typed) return;  // reported there
     ir::Arena arena;
-    absl::StatusOr<const ir::Type*> result = InstanceResult(op, call, arena);
+    absl::StatusOr<const ir::Type*> result = ops::ResultType(arena, op, call.attrs, call.args);
     if (!result.ok()) {
       // Extents that cannot fit are an error of the program when the call runs; all else is ours.
-      ir::Call loose(call.callee, {}, call.attrs, call.span);
+      std::vector<Expr*> loose;
       for (const Expr* arg : call.args) {
-        auto* copy =
-            DynCast<ir::Constant>(arg) != nullptr ? arena.New<ir::Constant>(*Cast<ir::Constant>(arg)) : nullptr;
-        Expr* stand_in = copy;
-        if (copy == nullptr) stand_in = arena.New<ir::Tuple>(std::vector<Expr*>{}, arg->span);
+        const auto* constant = DynCast<ir::Constant>(arg);
+        Expr* stand_in = constant == nullptr ? ir::Builder(arena, arg->span).Tuple({})
+                                             : static_cast<Expr*>(arena.New<ir::Constant>(*constant));
         stand_in->type = WithoutDims(arena, arg->type);
-        loose.args.push_back(stand_in);
+        loose.push_back(stand_in);
       }
-      if (InstanceResult(op, loose, arena).ok()) return;
+      if (ops::ResultType(arena, op, call.attrs, loose).ok()) return;
       return Report(&call, absl::StrCat("the type rule of the operator does not hold: ", result.status().message()));
     }
     if (CompareResults(*result, call.type) == DimEquality::kDifferent) {

@@ -1,24 +1,6 @@
-#include "compiler/passes/specialize/instance_operator.h"
-
-#include <vector>
-
-#include "base/status_macros.h"
-#include "compiler/ops/derive_type.h"
+#include "compiler/passes/specialize/compare_results.h"
 
 namespace rvm::passes {
-
-absl::StatusOr<const ir::Type*> InstanceResult(const ops::OpDef& op, const ir::Call& call, ir::Arena& arena) {
-  std::vector<const ir::Type*> types;
-  std::vector<const Literal*> values;
-  for (const ir::Expr* arg : call.args) {
-    const auto* constant = ir::DynCast<ir::Constant>(arg);
-    types.push_back(arg->type);
-    values.push_back(constant == nullptr ? nullptr : &constant->literal);
-  }
-  RVM_ASSIGN_OR_RETURN(ops::DerivedResult derived, ops::DeriveResult(op, call.attrs, types, values, arena,
-                                                                     [](size_t, int64_t) { return Dim::Any(); }));
-  return derived.result;
-}
 
 DimEquality CompareResults(const ir::Type* own, const ir::Type* claimed) {
   DimEquality result = DimEquality::kEqual;

@@ -1,0 +1,87 @@
+// Builder: nodes with their types, for passes. Each node gets the type that follows from its parts, unless the caller
+// declares another.
+#ifndef RVM_COMPILER_IR_BUILD_H_
+#define RVM_COMPILER_IR_BUILD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/expr.h"
+
+namespace rvm::ir {
+
+// A link of a chain of lets.
+struct Binding {
+  Var* var;
+  Expr* value;
+  Span span;
+};
+
+// `let chain[0]; let chain[1]; ...; body`.
+Expr* MakeLets(Arena& arena, const std::vector<Binding>& chain, Expr* body);
+
+class Builder {
+ public:
+  // What it makes stands at `span`.
+  Builder(Arena& arena, Span span) : arena_(arena), span_(span) {}
+  Arena& arena() const { return arena_; }
+
+  // ---- variables
+  ir::Var* Var(std::string_view name, const Type* type) const;
+  // A variable that says its type in the program's text, as parameters do.
+  ir::Var* DeclaredVar(std::string_view name, const Type* type) const;
+  ir::VarExpr* Use(ir::Var* var) const;
+  // Appends `let name = value` to `chain`; a use of the variable.
+  ir::VarExpr* Bind(std::string_view name, Expr* value, std::vector<Binding>& chain) const;
+
+  // ---- values
+  ir::Constant* Constant(Literal literal) const;
+  ir::Tuple* Tuple(std::vector<Expr*> fields) const;
+  ir::Tuple* Tuple(std::vector<Expr*> fields, const Type* type) const;
+  ir::Project* Project(Expr* tuple, size_t index) const;
+  ir::Project* Project(Expr* tuple, size_t index, const Type* type) const;
+  // `fn (params) { body }`.
+  ir::Function* Function(std::vector<const TypeParam*> type_params, std::vector<ir::Var*> params, Expr* body) const;
+  // `fn (params) -> result { body }`.
+  ir::Function* Function(std::vector<const TypeParam*> type_params, std::vector<ir::Var*> params, const Type* result,
+                         Expr* body) const;
+  ir::RefCreate* RefCreate(Expr* value, const Type* type) const;
+  ir::RefRead* RefRead(Expr* ref, const Type* type) const;
+  ir::RefWrite* RefWrite(Expr* ref, Expr* value, const Type* type) const;
+
+  // ---- calls
+  ir::GlobalExpr* Global(std::string name, const Type* type) const;
+  // At the type arguments of `type`, the ADT that it makes.
+  ir::ConstructorExpr* Constructor(const ir::Constructor* constructor, const AdtType* type) const;
+  // REQUIRES: the callee has a function type without type parameters, or `type` is given.
+  ir::Call* Call(Expr* callee, std::vector<Expr*> args) const;
+  ir::Call* Call(Expr* callee, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
+  // A call of an operator whose result is known to be of `type`; ops/build_call.h derives it.
+  ir::Call* CallOp(const ops::OpDef* op, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
+
+  // ---- control
+  ir::If* If(Expr* condition, Expr* then_branch, Expr* else_branch, const Type* type) const;
+  ir::Match* Match(Expr* value, std::vector<Clause> clauses, bool is_complete, const Type* type) const;
+
+  // ---- patterns
+  ir::Pattern* VarPattern(ir::Var* var) const;
+  ir::Pattern* ConstructorPattern(const ir::Constructor* constructor, std::vector<ir::Pattern*> fields) const;
+
+ private:
+  Arena& arena_;
+  Span span_;
+};
+
+// ---- types
+
+std::vector<const Type*> TypesOf(const std::vector<Expr*>& exprs);
+std::vector<const Type*> TypesOf(const std::vector<Var*>& vars);
+const FuncType* MakeFuncType(Arena& arena, std::vector<const Type*> params, const Type* result);
+// What the fields of `constructor` are in a value of type `adt`.
+std::vector<const Type*> FieldTypes(Arena& arena, const Constructor& constructor, const AdtType& adt);
+
+}  // namespace rvm::ir
+
+#endif  // RVM_COMPILER_IR_BUILD_H_

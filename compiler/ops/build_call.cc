@@ -1,0 +1,38 @@
+#include "compiler/ops/build_call.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "compiler/ops/derive_type.h"
+
+namespace rvm::ops {
+
+std::optional<ir::Attrs> WithDefaults(const OpDef& op, ir::Attrs attrs) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  return CompleteAttrs(op, {}, attrs, diagnostics) ? std::optional<ir::Attrs>(std::move(attrs)) : std::nullopt;
+}
+
+absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
+                                           const std::vector<ir::Expr*>& args) {
+  std::vector<const Literal*> values;
+  for (const ir::Expr* arg : args) {
+    const auto* constant = ir::DynCast<ir::Constant>(arg);
+    values.push_back(constant == nullptr ? nullptr : &constant->literal);
+  }
+  RVM_ASSIGN_OR_RETURN(DerivedResult derived, DeriveResult(op, attrs, ir::TypesOf(args), values, arena,
+                                                           [](size_t, int64_t) { return Dim::Any(); }));
+  return derived.result;
+}
+
+ir::Call* BuildCall(const ir::Builder& at, std::string_view name, std::vector<ir::Expr*> args, ir::Attrs attrs) {
+  const OpDef* op = FindOp(name);
+  std::optional<ir::Attrs> complete = WithDefaults(*op, std::move(attrs));
+  RVM_CHECK(complete.has_value(), "a call is made of an operator without its attributes");
+  absl::StatusOr<const ir::Type*> type = ResultType(at.arena(), *op, *complete, args);
+  RVM_CHECK(type.ok(), "a call is made of an operator that does not take the arguments");
+  return at.CallOp(op, std::move(args), *std::move(complete), *type);
+}
+
+}  // namespace rvm::ops

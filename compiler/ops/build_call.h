@@ -1,0 +1,29 @@
+// Calls of operators, typed by the operators' own rules.
+#ifndef RVM_COMPILER_OPS_BUILD_CALL_H_
+#define RVM_COMPILER_OPS_BUILD_CALL_H_
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/build.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::ops {
+
+// The attributes with defaults for those that are left out. nullopt if one is missing, unknown or of another type.
+std::optional<ir::Attrs> WithDefaults(const OpDef& op, ir::Attrs attrs);
+
+// The type of a call's result, from the types of its arguments and the values of those that are constants. Extents that
+// depend on data are `?`. kInvalidArgument with the operator's own message if it does not take them.
+// REQUIRES: attributes with their defaults; arguments of types without holes.
+absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
+                                           const std::vector<ir::Expr*>& args);
+
+// A call of an operator. REQUIRES: it takes the arguments and the attributes.
+ir::Call* BuildCall(const ir::Builder& at, std::string_view op, std::vector<ir::Expr*> args, ir::Attrs attrs = {});
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_BUILD_CALL_H_
