@@ -107,7 +107,9 @@ class Disassembler {
       case TypeDescKind::kRef:
         absl::StrAppend(&out_, "ref(T", type.fields.empty() ? 0 : type.fields[0].value, ")");
         break;
-      default: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
+      case TypeDescKind::kScalar:
+      case TypeDescKind::kTensor:
+      case TypeDescKind::kShell: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
     }
     if (type.kind >= TypeDescKind::kTuple && type.kind != TypeDescKind::kShell)
       absl::StrAppend(&out_, "  ; ", OneLine(TypeToString(executable_, TypeId(index))));
@@ -160,7 +162,11 @@ class Disassembler {
       case DimKind::kMin: return CallText("min", dim);
       case DimKind::kMax: return CallText("max", dim);
       case DimKind::kBroadcast: return CallText("broadcast", dim);
-      default: break;
+      case DimKind::kAdd:
+      case DimKind::kSub:
+      case DimKind::kMul:
+      case DimKind::kFloorDiv:
+      case DimKind::kFloorMod: break;
     }
     constexpr const char* kSymbols[] = {" + ", " - ", " * ", " / ", " % "};
     const char* symbol = kSymbols[static_cast<size_t>(dim.kind()) - static_cast<size_t>(DimKind::kAdd)];

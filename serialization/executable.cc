@@ -8,8 +8,8 @@
 namespace rvm {
 namespace {
 
-// Types share their parts, so a small table can describe a type whose text is
-// exponentially long; and a table that is not verified yet may have cycles.
+// Types share their parts, so a small table can describe a type whose text is exponentially
+// long; and a table that is not yet verified may have cycles.
 constexpr size_t kLongestTypeText = 4096;
 
 class TypePrinter {
