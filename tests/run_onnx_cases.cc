@@ -70,10 +70,13 @@ struct Outcome {
   std::string word, why;
 };
 
+// Scalars, small integers, and the vectors that Resize takes are what a model is made with, not what it computes on.
 bool IsParameter(const std::string& name, const Value& value) {
-  bool is_scale = name == "roi" || name == "scales" || name.ends_with("_edge_hertz");
-  return value.kind() == ValueKind::kTensor && (value.tensor().dtype().is_integral() || is_scale) &&
-         value.tensor().rank() <= 1 && value.tensor().num_elements() <= 16;
+  if (value.kind() != ValueKind::kTensor) return false;
+  const Literal& tensor = value.tensor();
+  bool is_scale = name == "roi" || name == "scales";
+  return tensor.rank() == 0 ||
+         ((tensor.dtype().is_integral() || is_scale) && tensor.rank() <= 1 && tensor.num_elements() <= 16);
 }
 
 double Tolerance(DataType dtype) { return dtype == kBFloat16 ? 1e-2 : 1e-3; }

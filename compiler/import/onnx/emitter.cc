@@ -12,11 +12,12 @@ namespace {
 
 // Constants up to this size stand in the program's text; greater ones are weights.
 constexpr int64_t kMaxTextElements = 64;
+constexpr size_t kMaxRank = 64;
 // Dims of the importer's own have greater ids than those of the program.
 constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
 
 int CountNodes(const Dim& dim, int limit) {
-  if (!dim.is_binary()) return 1;
+  if (!dim.is_binary() || limit <= 0) return 1;
   int count = 1 + CountNodes(dim.lhs(), limit - 1);
   return count >= limit ? count : count + CountNodes(dim.rhs(), limit - count);
 }
@@ -41,7 +42,8 @@ std::string Emitter::UniqueName(std::string_view name) {
   }
   if (clean.empty() || (clean[0] >= '0' && clean[0] <= '9')) clean.insert(clean.begin(), '_');
   std::string unique = clean;
-  for (int count = 1; !names_.insert(unique).second; ++count) unique = absl::StrCat(clean, "_", count);
+  int& count = name_counts_[clean];
+  while (!names_.insert(unique).second) unique = absl::StrCat(clean, "_", ++count);
   return unique;
 }
 
@@ -68,8 +70,9 @@ Operand Emitter::Constant(Literal literal, std::string name) {
 }
 
 Operand Emitter::Number(double value, DataType dtype) {
-  return Constant(dtype.is_float() ? Literal::Scalar(dtype, value)
-                                   : Literal::ScalarInt(dtype, static_cast<int64_t>(value)));
+  if (dtype.is_float()) return Constant(Literal::Scalar(dtype, value));
+  bool is_integer = value > -9e18 && value < 9e18;
+  return Constant(Literal::ScalarInt(dtype, is_integer ? static_cast<int64_t>(value) : 0));
 }
 
 Operand Emitter::Integer(int64_t value, DataType dtype) {
@@ -104,6 +107,7 @@ Operand Emitter::Tuple(std::vector<Operand> fields) {
 }
 
 Operand Emitter::Field(Operand tuple, uint32_t index) {
+  if (tuple->is_placeholder) return Placeholder();
   const auto* type = ir::DynCast<ir::TupleType>(tuple->type);
   if (type == nullptr || index >= type->fields.size()) {
     RVM_CHECK(failed(), "a field that the value has not");
@@ -405,6 +409,11 @@ Operand Emitter::Emit(const Dims* dims, std::string_view name, std::vector<Opera
   }
   const ir::Type* type = Derive(*op, complete, args);
   if (type == nullptr) return Placeholder();
+  const auto* tensor = ir::DynCast<ir::TensorType>(type);
+  if (tensor != nullptr && tensor->shape.dims.size() > kMaxRank) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("a tensor of more than ", kMaxRank, " axes")));
+    return Placeholder();
+  }
   if (dims != nullptr) type = TensorType(*dims, ir::DynCast<ir::TensorType>(type)->dtype.dtype);
   if (Operand folded = Fold(*op, complete, args, type)) return folded;
   if (failed()) return Placeholder();

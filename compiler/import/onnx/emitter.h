@@ -151,6 +151,7 @@ class Emitter {
   // Steps of values that were made when a step needed them, by block.
   std::vector<absl::flat_hash_map<const OperandNode*, builder::Value>> blocks_;
   absl::flat_hash_set<std::string> names_;
+  absl::flat_hash_map<std::string, int> name_counts_;  // how often one was asked for
   std::map<std::string, Literal, std::less<>> weights_;
   std::optional<builder::DataTypeBuilder> list_, option_;
   int dry_ = 0;

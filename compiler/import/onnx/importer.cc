@@ -130,6 +130,8 @@ absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
     return absl::InvalidArgumentError(absl::StrCat(
         "input `", Abseil(value.name), "` has no shape; give it one: --shape ", Abseil(value.name), "=EXTENT,..."));
   }
+  if (rank > 64)
+    return absl::InvalidArgumentError(absl::StrCat("input `", Abseil(value.name), "` has ", rank, " axes"));
   Dims dims;
   for (size_t i = 0; i < rank; ++i) {
     Dim dim = DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i);

@@ -467,11 +467,13 @@ Operand StackRows(NodeContext& c, const Rolled& rolled, size_t row) {
   if (never_empty) {
     stacked = Join(c, list, 0, true);
   } else {
-    stacked = Branch(
+    Operands either = Branch(
         c, c.Op("equal", {Length(c, list), c.Integer(0)}), [&]() -> Operands { return {c.BroadcastTo(none, empty)}; },
-        [&]() -> Operands { return {Join(c, list, 0, true)}; })[0];
+        [&]() -> Operands { return {Join(c, list, 0, true)}; });
+    stacked = either.empty() ? nullptr : either[0];
   }
-  if (stacked == nullptr || !count || !rolled.is_counted || c.failed()) return stacked;
+  if (stacked == nullptr || c.failed()) return emit.Placeholder();
+  if (!count || !rolled.is_counted) return stacked;
   Dims dims = tensor->shape.dims;
   dims[0] = (*count)[0];
   return emit.Retyped(stacked, emit.TensorType(dims, tensor->dtype.dtype));

@@ -72,6 +72,7 @@ Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
 
 Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
   const Dims dims = c.DimsOf(weight);
+  if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
   std::vector<int64_t> kernel;
   for (size_t i = 2; i < dims.size(); ++i) {
     if (!dims[i].is_const() && c.Text("auto_pad", "NOTSET").starts_with("SAME")) {
