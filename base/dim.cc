@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 
 namespace rvm {

@@ -1,6 +1,8 @@
 #include "serialization/executable.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"

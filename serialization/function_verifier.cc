@@ -1,6 +1,7 @@
 #include "serialization/function_verifier.h"
 
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"

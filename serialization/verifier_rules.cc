@@ -1,6 +1,12 @@
 // The rules of single opcodes beyond the classes of their operands.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"

@@ -1,7 +1,11 @@
 #include "serialization/verify_tables.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"

@@ -6,13 +6,17 @@
 // (equal, frozen, unsupported, invalid, uncompiled, failed, different), and why. `frozen`: equal once the small integer
 // inputs, which are parameters, have become constants. With --unknown every extent of every input is `?`.
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/file.h"

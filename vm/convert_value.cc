@@ -1,6 +1,11 @@
 #include "vm/convert_value.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 

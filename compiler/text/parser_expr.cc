@@ -1,5 +1,11 @@
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

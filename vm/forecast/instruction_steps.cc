@@ -1,7 +1,11 @@
 // The effect of each instruction on shapes and counts. Of scalars only integers matter: they count iterations and are
 // extents.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "vm/forecast/path.h"

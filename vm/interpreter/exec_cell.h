@@ -2,6 +2,9 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_CELL_H_
 #define RVM_VM_INTERPRETER_EXEC_CELL_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vm/interpreter/dispatch.h"
 

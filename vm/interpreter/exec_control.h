@@ -2,6 +2,9 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_CONTROL_H_
 #define RVM_VM_INTERPRETER_EXEC_CONTROL_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_scalar.h"

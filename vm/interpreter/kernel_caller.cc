@@ -2,6 +2,8 @@
 #include "vm/interpreter/kernel_caller.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"

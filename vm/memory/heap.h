@@ -8,6 +8,7 @@
 #define RVM_VM_MEMORY_HEAP_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,11 @@
 // Attention and what stands around it in decoders.
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

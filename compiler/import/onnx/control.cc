@@ -1,5 +1,9 @@
 // If, Loop and Scan; sequences as lists, optional values as Option.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

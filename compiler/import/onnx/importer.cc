@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/edit_distance.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"

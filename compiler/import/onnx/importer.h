@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/import/onnx/emitter.h"
 #include "compiler/import/onnx/import.h"

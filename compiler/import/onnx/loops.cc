@@ -1,7 +1,11 @@
 #include "compiler/import/onnx/loops.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 

@@ -2,6 +2,8 @@
 #ifndef RVM_COMPILER_IMPORT_ONNX_LOOPS_H_
 #define RVM_COMPILER_IMPORT_ONNX_LOOPS_H_
 
+#include <cstdint>
+
 #include "absl/functional/function_ref.h"
 #include "compiler/import/onnx/importer.h"
 

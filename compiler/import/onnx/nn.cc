@@ -1,8 +1,16 @@
 // Products of matrices, convolution, pooling.
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

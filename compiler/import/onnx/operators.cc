@@ -1,4 +1,6 @@
 // Every operator of ONNX that can be imported, with the opset from which on it means that.
+#include <span>
+
 #include "compiler/import/onnx/converters.h"
 
 namespace rvm::onnx {

@@ -1,5 +1,7 @@
 // Quantised tensors: integers with a scale and a zero point.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

@@ -1,7 +1,14 @@
 // RNN, GRU and LSTM, rolled: one function that calls itself per direction, whatever the number of steps. What the
 // inputs contribute to the gates is one product of matrices before the loop.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

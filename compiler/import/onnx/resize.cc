@@ -2,6 +2,12 @@
 // scales may be known only when the model runs. What is known is folded into constants.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

@@ -1,6 +1,13 @@
 // Shapes: measured, changed, joined, split, padded; and tensors made from a shape.
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

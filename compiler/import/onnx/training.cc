@@ -1,4 +1,5 @@
 // ai.onnx.preview.training: one step of an optimiser over several tensors. And ai.onnx.ml's few over numbers.
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"
 

@@ -1,5 +1,10 @@
 // Images: read at places of a grid, cut into regions, boxes suppressed.
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"
