@@ -228,6 +228,7 @@ constexpr OperatorRow kMachineLearning[] = {
 };
 
 constexpr OperatorRow kMicrosoft[] = {
+    {"DynamicQuantizeLSTM", DynamicQuantizeLSTM},
     {"FastGelu", FastGelu},
     {"FusedMatMul", FusedMatMul},
     {"Gelu", Gelu},
