@@ -204,11 +204,11 @@ bool FusionPlan::IsView(uint32_t step) const {
 // Views cost nothing, so they are moved to their first use, where they do not separate members of a group.
 void FusionPlan::DelayViews() {
   uint32_t size = static_cast<uint32_t>(steps_.size());
-  std::vector<std::vector<uint32_t>> before(size);
-  std::vector<bool> is_delayed(size, false);
+  std::vector<std::vector<uint32_t>> before(size);  // by step: the views that it uses
+  std::vector<bool> is_delayed(size, false), is_placed(size, false);
   for (uint32_t i = 0; i < size; ++i) {
     if (!IsView(i) || steps_[i].outputs[0].users.empty()) continue;
-    before[steps_[i].outputs[0].users.front()].push_back(i);
+    for (uint32_t user : steps_[i].outputs[0].users) before[user].push_back(i);
     is_delayed[i] = true;
   }
   std::vector<uint32_t> order;
@@ -219,7 +219,9 @@ void FusionPlan::DelayViews() {
     while (!pending.empty()) {
       auto [step, is_ready] = pending.back();
       pending.pop_back();
+      if (is_placed[step]) continue;
       if (is_ready) {
+        is_placed[step] = true;
         order.push_back(step);
         continue;
       }
