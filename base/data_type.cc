@@ -1,37 +1,33 @@
 #include "base/data_type.h"
 
-#include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "base/check.h"
+#include "base/element.h"
 
 namespace rvm {
 namespace {
 
-struct Prefix {
-  std::string_view text;
-  TypeCode code;
+constexpr DataTypeInfo kTable[] = {
+#define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
+  {k##Name, text, suffix, npy, safetensors, fraction},
+#include "base/data_type.def"
+#undef RVM_DTYPE
 };
-constexpr std::array<Prefix, 4> kPrefixes = {
-    {{"uint", TypeCode::kUInt}, {"int", TypeCode::kInt}, {"bfloat", TypeCode::kBFloat}, {"float", TypeCode::kFloat}}};
+
+// bool has none: its row is skipped.
+constexpr LiteralSuffix kLiteralSuffixes[] = {
+#define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) {suffix, k##Name},
+#include "base/data_type.def"
+#undef RVM_DTYPE
+    {"i", kInt32}, {"bf", kBFloat16}, {"f", kFloat32}};
 
 // The predecessor also writes `int`, `uint` and `float` for 32 bits, and `uint1` for bool.
-constexpr int kDefaultWidth = 32;
-
-bool WidthExists(TypeCode code, int bits) {
-  switch (code) {
-    case TypeCode::kBool: return bits == 1;
-    case TypeCode::kInt:
-    case TypeCode::kUInt: return bits == 8 || bits == 16 || bits == 32 || bits == 64;
-    case TypeCode::kFloat: return bits == 16 || bits == 32 || bits == 64;
-    case TypeCode::kBFloat: return bits == 16;
-  }
-  return false;
-}
+constexpr std::pair<std::string_view, DataType> kAliases[] = {
+    {"int", kInt32}, {"uint", kUInt32}, {"float", kFloat32}, {"uint1", kBool}};
 
 // Digits only: no sign, no blanks, no leading zero.
 std::optional<int> ParseWidth(std::string_view text) {
@@ -46,52 +42,63 @@ std::optional<int> ParseWidth(std::string_view text) {
 
 }  // namespace
 
-std::string DataType::ToString() const {
-  std::string text;
-  switch (code) {
-    case TypeCode::kBool: text = "bool"; break;
-    case TypeCode::kInt: text = absl::StrCat("int", static_cast<int>(bits)); break;
-    case TypeCode::kUInt: text = absl::StrCat("uint", static_cast<int>(bits)); break;
-    case TypeCode::kFloat: text = absl::StrCat("float", static_cast<int>(bits)); break;
-    case TypeCode::kBFloat: text = absl::StrCat("bfloat", static_cast<int>(bits)); break;
+std::span<const DataTypeInfo> DataTypeTable() { return kTable; }
+
+const DataTypeInfo* FindDataType(DataType dtype) {
+  for (const DataTypeInfo& info : kTable) {
+    if (info.dtype == dtype) return &info;
   }
-  if (lanes != 1) absl::StrAppend(&text, "x", lanes);
-  return text;
+  return nullptr;
+}
+
+std::span<const LiteralSuffix> LiteralSuffixes() { return std::span(kLiteralSuffixes).subspan(1); }
+
+std::optional<DataType> TakeLiteralSuffix(std::string_view& text) {
+  const LiteralSuffix* longest = nullptr;
+  for (const LiteralSuffix& suffix : LiteralSuffixes()) {
+    bool is_longer = longest == nullptr || suffix.text.size() > longest->text.size();
+    if (is_longer && text.ends_with(suffix.text)) longest = &suffix;
+  }
+  if (longest == nullptr) return std::nullopt;
+  text.remove_suffix(longest->text.size());
+  return longest->dtype;
+}
+
+std::string DataType::ToString() const {
+  const DataTypeInfo* info = FindDataType({code, bits, 1});
+  RVM_CHECK(info != nullptr, "a dtype is in no row of base/data_type.def");
+  std::string name(info->name);
+  return lanes == 1 ? name : absl::StrCat(name, "x", lanes);
 }
 
 std::optional<DataType> ParseDataType(std::string_view text) {
-  DataType dtype;
   size_t x = text.find('x');
   std::string_view base = text.substr(0, x);
-  if (x != std::string_view::npos) {
-    std::optional<int> lanes = ParseWidth(text.substr(x + 1));
-    if (!lanes || *lanes < 2) return std::nullopt;
-    dtype.lanes = static_cast<uint16_t>(*lanes);
+  std::optional<DataType> dtype;
+  for (const DataTypeInfo& info : kTable) {
+    if (info.name == base) dtype = info.dtype;
   }
-  if (base == "bool") {
-    dtype.code = TypeCode::kBool;
-    dtype.bits = 1;
-    return dtype;
+  for (const auto& [name, meant] : kAliases) {
+    if (name == base) dtype = meant;
   }
-  for (const Prefix& prefix : kPrefixes) {
-    if (!base.starts_with(prefix.text)) continue;
-    std::string_view width = base.substr(prefix.text.size());
-    std::optional<int> bits = ParseWidth(width);
-    if (width.empty() && WidthExists(prefix.code, kDefaultWidth)) bits = kDefaultWidth;
-    if (prefix.code == TypeCode::kUInt && bits == 1) {
-      dtype.code = TypeCode::kBool;
-      dtype.bits = 1;
-      return dtype;
-    }
-    if (!bits || !WidthExists(prefix.code, *bits)) return std::nullopt;
-    dtype.code = prefix.code;
-    dtype.bits = static_cast<uint8_t>(*bits);
-    return dtype;
-  }
-  return std::nullopt;
+  if (!dtype || x == std::string_view::npos) return dtype;
+  std::optional<int> lanes = ParseWidth(text.substr(x + 1));
+  if (!lanes || *lanes < 2) return std::nullopt;
+  dtype->lanes = static_cast<uint16_t>(*lanes);
+  return dtype;
 }
 
-bool IsStorable(DataType dtype) { return dtype.lanes == 1 && WidthExists(dtype.code, dtype.bits); }
+bool IsStorable(DataType dtype) {
+  if (dtype.lanes != 1) return false;
+  switch (static_cast<int>(dtype.code) << 8 | dtype.bits) {
+#define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
+  case static_cast<int>(TypeCode::k##Code) << 8 | width:
+#include "base/data_type.def"
+#undef RVM_DTYPE
+    return true;
+  }
+  return false;
+}
 
 uint16_t FloatToHalf(float value) {
   uint32_t f = std::bit_cast<uint32_t>(value);

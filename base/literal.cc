@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/element.h"
 
 namespace rvm {
 namespace {
@@ -103,71 +104,49 @@ bool Literal::operator==(const Literal& other) const {
 }
 
 double LoadDouble(DataType dtype, const void* address) {
-  switch (dtype.code) {
-    case TypeCode::kBFloat: return BFloat16ToFloat(LoadAs<uint16_t>(address));
-    case TypeCode::kFloat:
-      if (dtype.bits == 64) return LoadAs<double>(address);
-      return dtype.bits == 32 ? LoadAs<float>(address) : HalfToFloat(LoadAs<uint16_t>(address));
-    case TypeCode::kUInt:
-      if (dtype.bits == 64) return static_cast<double>(LoadAs<uint64_t>(address));
-      break;
-    default: break;
-  }
-  return static_cast<double>(LoadInt(dtype, address));
+  return WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    E value = LoadAs<E>(address);
+    if constexpr (std::is_arithmetic_v<E>) return static_cast<double>(value);
+    return static_cast<double>(static_cast<LaneOf<E>>(value));
+  });
 }
 
 int64_t LoadInt(DataType dtype, const void* address) {
-  bool is_signed = dtype.is_int();
-  switch (dtype.code) {
-    case TypeCode::kBool: return LoadAs<uint8_t>(address) != 0;
-    case TypeCode::kInt:
-    case TypeCode::kUInt:
-      switch (dtype.bits) {
-        case 8: return is_signed ? LoadAs<int8_t>(address) : int64_t{LoadAs<uint8_t>(address)};
-        case 16: return is_signed ? LoadAs<int16_t>(address) : int64_t{LoadAs<uint16_t>(address)};
-        case 32: return is_signed ? LoadAs<int32_t>(address) : int64_t{LoadAs<uint32_t>(address)};
-        default: return LoadAs<int64_t>(address);
-      }
-    default: return SaturatingCast<int64_t>(LoadDouble(dtype, address));
-  }
+  return WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    auto value = static_cast<LaneOf<E>>(LoadAs<E>(address));
+    if constexpr (std::is_integral_v<LaneOf<E>>) return value;
+    return SaturatingCast<int64_t>(static_cast<double>(value));
+  });
 }
 
 void StoreDouble(DataType dtype, void* address, double value) {
-  switch (dtype.code) {
-    case TypeCode::kBool: StoreAs<uint8_t>(address, value != 0); return;
-    case TypeCode::kBFloat: StoreAs(address, FloatToBFloat16(static_cast<float>(value))); return;
-    case TypeCode::kFloat:
-      if (dtype.bits == 64) return StoreAs(address, value);
-      if (dtype.bits == 32) return StoreAs(address, static_cast<float>(value));
-      StoreAs(address, FloatToHalf(static_cast<float>(value)));
-      return;
-    case TypeCode::kInt:
-      switch (dtype.bits) {
-        case 8: return StoreAs(address, SaturatingCast<int8_t>(value));
-        case 16: return StoreAs(address, SaturatingCast<int16_t>(value));
-        case 32: return StoreAs(address, SaturatingCast<int32_t>(value));
-        default: return StoreAs(address, SaturatingCast<int64_t>(value));
-      }
-    case TypeCode::kUInt:
-      switch (dtype.bits) {
-        case 8: return StoreAs(address, SaturatingCast<uint8_t>(value));
-        case 16: return StoreAs(address, SaturatingCast<uint16_t>(value));
-        case 32: return StoreAs(address, SaturatingCast<uint32_t>(value));
-        default: return StoreAs(address, SaturatingCast<uint64_t>(value));
-      }
-  }
+  WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (std::is_same_v<E, Bool>) {
+      StoreAs(address, Bool::From(value != 0));
+    } else if constexpr (std::is_integral_v<E>) {
+      StoreAs(address, SaturatingCast<E>(value));
+    } else if constexpr (std::is_arithmetic_v<E>) {
+      StoreAs(address, static_cast<E>(value));
+    } else {
+      StoreAs(address, E::From(static_cast<LaneOf<E>>(value)));
+    }
+  });
 }
 
 void StoreInt(DataType dtype, void* address, int64_t value) {
-  switch (dtype.code) {
-    case TypeCode::kBool: StoreAs<uint8_t>(address, value != 0); return;
-    case TypeCode::kInt:
-    case TypeCode::kUInt:
-      // Little-endian: the low bytes are the wrapped value.
-      std::memcpy(address, &value, static_cast<size_t>(dtype.bytes()));
-      return;
-    default: StoreDouble(dtype, address, static_cast<double>(value)); return;
-  }
+  WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (std::is_same_v<E, Bool>) {
+      StoreAs(address, Bool::From(value));
+    } else if constexpr (std::is_integral_v<E>) {
+      StoreAs(address, static_cast<E>(value));
+    } else {
+      StoreDouble(dtype, address, static_cast<double>(value));
+    }
+  });
 }
 
 }  // namespace rvm

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/element.h"
 #include "base/status_macros.h"
 
 namespace rvm {
@@ -110,16 +111,9 @@ class HeaderReader {
 
 // "<f4" -> float32. The first character is the byte order.
 absl::StatusOr<DataType> ParseDescr(std::string_view descr) {
-  struct Row {
-    std::string_view text;
-    DataType dtype;
-  };
-  static constexpr Row kRows[] = {{"b1", kBool},   {"i1", kInt8},    {"i2", kInt16},   {"i4", kInt32},
-                                  {"i8", kInt64},  {"u1", kUInt8},   {"u2", kUInt16},  {"u4", kUInt32},
-                                  {"u8", kUInt64}, {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}};
   std::string_view element = descr.empty() ? descr : descr.substr(1);
-  for (const Row& row : kRows) {
-    if (row.text != element) continue;
+  for (const DataTypeInfo& row : DataTypeTable()) {
+    if (row.npy.empty() || row.npy != element) continue;
     if (descr[0] == '<' || descr[0] == '=' || (descr[0] == '|' && row.dtype.bytes() == 1)) return row.dtype;
     if (descr[0] == '>' && row.dtype.bytes() == 1) return row.dtype;
     if (descr[0] == '>') {
@@ -151,11 +145,6 @@ void CopyFortranOrder(const Shape& shape, int64_t width, const uint8_t* from, st
       index[axis] = 0;
     }
   }
-}
-
-std::string DescrOf(DataType dtype) {
-  char kind = dtype.is_bool() ? 'b' : dtype.is_int() ? 'i' : dtype.is_uint() ? 'u' : 'f';
-  return absl::StrCat(dtype.bytes() == 1 ? "|" : "<", std::string(1, kind), dtype.bytes());
 }
 
 }  // namespace
@@ -196,8 +185,9 @@ absl::StatusOr<Literal> DecodeNpy(std::span<const uint8_t> bytes) {
 }
 
 std::vector<uint8_t> EncodeNpy(const Literal& tensor) {
-  DataType dtype = tensor.dtype() == kBFloat16 ? kFloat32 : tensor.dtype();
-  std::string header = absl::StrCat("{'descr': '", DescrOf(dtype), "', 'fortran_order': False, 'shape': (");
+  DataType dtype = FindDataType(tensor.dtype())->npy.empty() ? kFloat32 : tensor.dtype();
+  std::string header = absl::StrCat("{'descr': '", dtype.bytes() == 1 ? "|" : "<", Abseil(FindDataType(dtype)->npy),
+                                    "', 'fortran_order': False, 'shape': (");
   for (int64_t extent : tensor.shape()) absl::StrAppend(&header, extent, ", ");
   if (tensor.rank() > 1) header.resize(header.size() - 2);
   if (tensor.rank() == 1) header.resize(header.size() - 1);

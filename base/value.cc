@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/element.h"
 
 namespace rvm {
 
@@ -26,9 +27,7 @@ std::string Shortest(T value) {
 }
 
 std::string FloatText(DataType dtype, double value) {
-  std::string suffix = dtype.code == TypeCode::kBFloat ? "bf16"
-                       : dtype.bits == 32              ? "f"
-                                                       : absl::StrCat("f", static_cast<int>(dtype.bits));
+  std::string suffix(dtype == kFloat32 ? "f" : FindDataType(dtype)->suffix);
   if (std::isnan(value)) return absl::StrCat("nan", suffix);
   if (std::isinf(value)) return absl::StrCat(value < 0 ? "-inf" : "inf", suffix);
   return absl::StrCat(dtype.bits == 64 ? Shortest(value) : Shortest(static_cast<float>(value)), suffix);
@@ -137,10 +136,9 @@ std::string ScalarToString(const Literal& tensor, int64_t index) {
   if (dtype.is_bool()) return tensor.IntAt(index) != 0 ? "True" : "False";
   if (dtype.is_float()) return FloatText(dtype, tensor.DoubleAt(index));
   if (dtype == kInt32) return absl::StrCat(tensor.IntAt(index));
-  if (dtype.is_uint()) {
-    return absl::StrCat(static_cast<uint64_t>(tensor.IntAt(index)), "u", static_cast<int>(dtype.bits));
-  }
-  return absl::StrCat(tensor.IntAt(index), "i", static_cast<int>(dtype.bits));
+  std::string suffix(FindDataType(dtype)->suffix);
+  if (dtype.is_uint()) return absl::StrCat(static_cast<uint64_t>(tensor.IntAt(index)), suffix);
+  return absl::StrCat(tensor.IntAt(index), suffix);
 }
 
 std::string Value::ToString() const {

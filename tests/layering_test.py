@@ -24,6 +24,7 @@ MAY_USE = {
     "kernels/runtime": {"base", "kernels/abi"},
     "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
     "compiler": {"base", "serialization", "kernels/te", "kernels/schedule"},
+    "compiler/import": {"base", "kernels/te", "compiler"},
     "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
                         "compiler"},
     "tools": EVERYTHING,

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/element.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 
@@ -18,11 +19,8 @@ namespace {
 
 // The dtype that a literal's suffix names; none for an unknown suffix.
 std::optional<DataType> DTypeOfSuffix(std::string_view suffix) {
-  if (suffix == "f") return kFloat32;
-  if (suffix.starts_with("bf")) return suffix == "bf16" ? std::optional(kBFloat16) : std::nullopt;
-  if (suffix.empty()) return std::nullopt;
-  std::string_view kind = suffix[0] == 'i' ? "int" : suffix[0] == 'u' ? "uint" : suffix[0] == 'f' ? "float" : "?";
-  return ParseDataType(std::string(kind) + std::string(suffix.substr(1)));
+  std::optional<DataType> dtype = TakeLiteralSuffix(suffix);
+  return suffix.empty() ? dtype : std::nullopt;
 }
 
 class Reader {

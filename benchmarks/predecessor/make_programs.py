@@ -41,13 +41,16 @@ class Writer:
     def path(self, name, extension):
         return os.path.join(self.folder, f"{name}.{extension}")
 
-    def module(self, name, module, arrays, params=None, names=()):
-        """Prints and runs a module; one that the predecessor itself refuses is only listed."""
+    def module(self, name, module, arrays, params=None):
+        """Prints and runs a module; one that the predecessor itself refuses is only listed. Its parameters that `params`
+        does not name are `arrays`, in order."""
         try:
             module = relay.transform.InferType()(module)
             text = module.astext(show_meta_data=True)
             executor = relay.create_executor("vm", mod=module, device=tvm.cpu(), target=TARGET)
-            results = flatten(executor.evaluate()(*(() if names else arrays), **dict(zip(names, arrays)), **(params or {})))
+            rest = iter(arrays)
+            arguments = [(params or {}).get(p.name_hint) or next(rest) for p in module["main"].params]
+            results = flatten(executor.evaluate()(*arguments))
         except Exception as error:  # whatever it raises
             self.refused.append((name, str(error).strip().splitlines()[-1][:100]))
             return
@@ -209,6 +212,10 @@ def networks_parts(out):
     for layout, method in itertools.product(("NCHW", "NHWC"), ("nearest_neighbor", "bilinear")):
         out.operator(f"upsampling_{layout}_{method}", lambda x, l=layout, m=method: relay.nn.upsampling(
             x, 2, 2, layout=l, method=m), floats(1, 4, 4, 4))
+    for height, scale in itertools.product((1, 3, 5), (0.5, 1.5, 2.5)):
+        out.operator(f"upsampling_{height}_{scale}", lambda x, s=scale: relay.nn.upsampling(x, s, 1.0), floats(1, 1, height, 2))
+    out.operator("deformable_conv2d", lambda x, o, w: relay.nn.deformable_conv2d(
+        x, o, w, channels=2, kernel_size=(2, 2)), floats(1, 2, 4, 5), floats(1, 8, 3, 4), floats(2, 2, 2, 2))
     for method, mode in itertools.product(("nearest_neighbor", "linear", "cubic"), ("half_pixel", "align_corners", "asymmetric")):
         out.operator(f"resize2d_{method}_{mode}", lambda x, m=method, c=mode: relay.image.resize2d(
             x, (7, 6), method=m, coordinate_transformation_mode=c), floats(1, 2, 4, 5))
@@ -304,7 +311,7 @@ def model_zoo(out):
             continue
         arguments = [p for p in module["main"].params if p.name_hint not in params]
         arrays = [floats(*(int(d) for d in p.type_annotation.shape)) for p in arguments]
-        out.module(f"zoo_{name}", module, arrays, params, [p.name_hint for p in arguments])
+        out.module(f"zoo_{name}", module, arrays, params)
 
 
 def main():

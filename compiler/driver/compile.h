@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct CompileOptions {
   std::string target = "host";            // codegen::ParseHostTarget, or "portable": recipes, no machine code
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
+  std::vector<ParamFile> weights;         // more of them, already read
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
   std::vector<std::string> extra_passes;  // see passes::PipelineOptions
@@ -46,7 +48,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files = {},
-                                        BoundWeights* weights = nullptr);
+                                        BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
 
 // Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/element.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/npy.h"
@@ -54,12 +55,8 @@ absl::Status ReadNpz(std::span<const uint8_t> bytes, ParamFile& file) {
 }
 
 std::optional<DataType> SafetensorsDType(std::string_view text) {
-  static constexpr std::pair<std::string_view, DataType> kRows[] = {
-      {"BOOL", kBool},   {"I8", kInt8},     {"I16", kInt16},    {"I32", kInt32},  {"I64", kInt64},
-      {"U8", kUInt8},    {"U16", kUInt16},  {"U32", kUInt32},   {"U64", kUInt64}, {"F16", kFloat16},
-      {"F32", kFloat32}, {"F64", kFloat64}, {"BF16", kBFloat16}};
-  for (const auto& [name, dtype] : kRows) {
-    if (name == text) return dtype;
+  for (const DataTypeInfo& info : DataTypeTable()) {
+    if (info.safetensors == text) return info.dtype;
   }
   return std::nullopt;
 }

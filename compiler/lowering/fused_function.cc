@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/derive_type.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::lowering {
 namespace {

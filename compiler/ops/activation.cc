@@ -1,8 +1,8 @@
 // Activations of networks, and functions that are accurate where their plain formulas are not.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -19,6 +19,10 @@ constexpr AttrSpec kGeluAttrs[] = {
     {"approximate", AttrType::kString, "\"none\"", "\"none\": with `erf`; \"tanh\": an approximation with `tanh`"}};
 constexpr AttrSpec kSoftplusAttrs[] = {{"beta", AttrType::kFloat, "1", "how sharp the bend is; above 0"}};
 
+constexpr AttrSpec kEluAttrs[] = {{"alpha", AttrType::kFloat, "1", "minus the limit for x towards -infinity"}};
+
+constexpr Example kEluExamples[] = {{"nn.elu([-1f, -0.0000001f, 0f, 2f])", "[-0.6321206f, -0.0000001f, 0f, 2f]"},
+                                    {"nn.elu([-100f, 3f], alpha=2f)", "[-2f, 3f]"}};
 constexpr Example kGeluExamples[] = {{"nn.gelu([-1f, 0f, 2f])", "[-0.15865526f, 0f, 1.9544997f]"},
                                      {"nn.gelu([-1f, 0f, 2f], approximate=\"tanh\")", "[-0.158808f, 0f, 1.9545977f]"},
                                      {"nn.gelu([-1f64, 2f64])", "[-0.15865525393145707f64, 1.9544997361036416f64]"}};
@@ -85,6 +89,11 @@ Expr Expm1(const Expr& x) {
 std::vector<Tensor> ComputeLog1p(const ComputeContext& context) { return Map(context, Log1p); }
 std::vector<Tensor> ComputeExpm1(const ComputeContext& context) { return Map(context, Expm1); }
 
+std::vector<Tensor> ComputeElu(const ComputeContext& context) {
+  double alpha = context.attrs().GetDouble("alpha");
+  return Map(context, [&](const Expr& x) { return te::Select(Less(x, Number(x, 0)), Expm1(x) * Number(x, alpha), x); });
+}
+
 Solve SoftplusRelation(TypeContext& context) {
   double beta = context.attrs().GetDouble("beta");
   if (beta > 0) return FloatIdentityRelation(context);
@@ -149,6 +158,8 @@ constexpr OpDef Activation(std::string_view name, std::string_view summary, std:
 }
 
 constexpr OpDef kOps[] = {
+    Op("nn.elu", "x where x >= 0, else alpha * (exp(x) - 1), accurate near 0", kInputs, kEluAttrs,
+       FloatIdentityRelation, FusionClass::kElementwise, ComputeElu, kEluExamples),
     Op("nn.gelu", "x times the part of a normal distribution that is below x", kInputs, kGeluAttrs, GeluRelation,
        FusionClass::kElementwise, ComputeGelu, kGeluExamples),
     Op("nn.softplus", "log(1 + exp(beta * x)) / beta", kInputs, kSoftplusAttrs, SoftplusRelation,

@@ -1,8 +1,8 @@
 // Operators that mark places for passes. Whatever they told the predecessor, their value is their argument.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {

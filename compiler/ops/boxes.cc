@@ -1,6 +1,6 @@
 #include "compiler/ops/boxes.h"
 
-#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 

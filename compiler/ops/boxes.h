@@ -1,4 +1,4 @@
-// Boxes (batch, boxes, ...): how much they overlap, and those for which a condition holds.
+// Overlap and selection of boxes (batch, boxes, ...).
 #ifndef RVM_COMPILER_OPS_BOXES_H_
 #define RVM_COMPILER_OPS_BOXES_H_
 
@@ -9,18 +9,18 @@
 
 namespace rvm::ops {
 
-// The coordinates of a box: least of axis 0, least of axis 1, greatest of axis 0, greatest of axis 1.
+// The coordinates of a box: minimum of axis 0, minimum of axis 1, maximum of axis 0, maximum of axis 1.
 using Corners = std::function<te::Expr(size_t which)>;
 
-// The area that two boxes share divided by the area that they cover; 0 if they cover none. `unit` is added to each
-// length: 1 for boxes of whole pixels, whose last ones belong to them.
+// Intersection over union of two boxes; 0 if the union is empty. `unit` is added to each length: 1 if the maxima are
+// pixels that belong to the box, else 0.
 te::Expr Overlap(const Corners& a, const Corners& b, const te::Expr& unit);
 
 using BoxCondition = std::function<te::Expr(const te::Expr& batch, const te::Expr& box)>;
 
-// For each batch, of `dims[0]`, how many of its `dims[1]` boxes a condition holds for.
+// For each of the `dims[0]` batches, the number of its `dims[1]` boxes for which a condition holds.
 te::Tensor CountWhere(const Dims& dims, const BoxCondition& holds);
-// The boxes for which a condition holds before the others.
+// A stable order of the boxes of each batch: first those for which a condition holds.
 Order OrderWhere(const Dims& dims, const BoxCondition& holds);
 
 }  // namespace rvm::ops

@@ -1,13 +1,14 @@
-// Operators that make tensors from nothing, and that ask for shapes.
+// Operators that make tensors of a shape, and that give the shape of tensors.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
 
+using diagnostics::DiagnosticKind;
 using te::Expr;
 using te::Tensor;
 
@@ -23,7 +24,7 @@ Solve ShapeResult(TypeContext& context, DataType dtype) {
   Dims dims;
   for (int64_t extent : context.attrs().GetInts("shape")) {
     if (extent < 0) {
-      return context.Fail(diagnostics::DiagnosticKind::kNegativeExtent,
+      return context.Fail(DiagnosticKind::kNegativeExtent,
                           absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
     }
     dims.push_back(extent);
@@ -38,7 +39,7 @@ Solve FullRelation(TypeContext& context) {
   const ir::TensorType* value = TensorArg(context, 0, &failed);
   if (value == nullptr) return failed ? Solve::kFailed : Solve::kStuck;
   if (!value->shape.dims.empty()) {
-    return context.Fail(diagnostics::DiagnosticKind::kRankMismatch,
+    return context.Fail(DiagnosticKind::kRankMismatch,
                         absl::StrCat("`fill_value` has rank ", value->shape.dims.size(), "; expected a scalar"), 0);
   }
   return ShapeResult(context, DTypeAttr(context.attrs(), "dtype", value->dtype.dtype));
@@ -104,7 +105,7 @@ Solve EyeRelation(TypeContext& context) {
   int64_t rows = context.attrs().GetInt("rows");
   int64_t columns = context.attrs().IsNone("columns") ? rows : context.attrs().GetInt("columns");
   if (rows < 0 || columns < 0) {
-    return context.Fail(diagnostics::DiagnosticKind::kNegativeExtent,
+    return context.Fail(DiagnosticKind::kNegativeExtent,
                         absl::StrCat("the matrix would have ", rows, " rows and ", columns, " columns; expected >= 0"));
   }
   return ResultTensor(context, {rows, columns}, DTypeAttr(context.attrs(), "dtype", kFloat32));
@@ -151,6 +152,63 @@ std::vector<Tensor> ComputeDiag(const ComputeContext& context) {
   })};
 }
 
+// ---- grids ------------------------------------------------------------------------
+
+constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of one dtype", true}};
+constexpr AttrSpec kGridAttrs[] = {
+    {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
+
+// Axis of the grid along which vector `i` varies.
+size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
+  return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
+}
+
+Solve MeshgridRelation(TypeContext& context) {
+  const ir::Type* type = context.arg(0);
+  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  if (tuple == nullptr || tuple->fields.empty()) {
+    return context.Fail(
+        DiagnosticKind::kNotTensorTuple,
+        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more vectors"), 0);
+  }
+  const std::string& indexing = context.attrs().GetString("indexing");
+  if (indexing != "ij" && indexing != "xy") {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`indexing` is \"", indexing, "\"; expected \"ij\" or \"xy\""));
+  }
+  Dims grid(tuple->fields.size());
+  std::optional<DataType> dtype;
+  for (size_t i = 0; i < grid.size(); ++i) {
+    if (tuple->fields[i]->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+    const auto* vector = ir::DynCast<ir::TensorType>(tuple->fields[i]);
+    if (vector != nullptr && (!vector->shape.is_dims() || !vector->dtype.is_concrete())) return Solve::kStuck;
+    if (vector == nullptr || vector->shape.dims.size() > 1 ||
+        vector->dtype.dtype != dtype.value_or(vector->dtype.dtype)) {
+      return context.Fail(
+          DiagnosticKind::kNotTensorTuple,
+          absl::StrCat("the tuple holds a `", ir::TypeToString(tuple->fields[i]), "`; expected vectors of one dtype"),
+          0);
+    }
+    dtype = vector->dtype.dtype;
+    grid[GridAxis(context.attrs(), i, grid.size())] = vector->shape.dims.empty() ? Dim(1) : vector->shape.dims[0];
+  }
+  std::vector<const ir::Type*> fields(grid.size(), ir::MakeTensorType(context.arena(), grid, *dtype));
+  return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
+}
+
+std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
+  std::vector<Tensor> grids;
+  for (size_t k = 0; k < context.num_inputs(); ++k) {
+    const Tensor& vector = context.input(k);
+    size_t axis = GridAxis(context.attrs(), k, context.num_inputs());
+    grids.push_back(te::ComputeTensor("meshgrid", vector.dtype(), context.output(k).dims, [&](std::span<const Expr> i) {
+      return vector.rank() == 0 ? vector({}) : vector({i[axis]});
+    }));
+  }
+  return grids;
+}
+
 constexpr OpDef kOps[] = {
     Op("eye", "a matrix that is 1 on a diagonal and 0 elsewhere", {}, kEyeAttrs, EyeRelation, FusionClass::kElementwise,
        ComputeEye, kEyeExamples),
@@ -195,6 +253,13 @@ constexpr OpDef kOps[] = {
      .type_relation = SizeRelation,
      .fusion = FusionClass::kInjective,
      .compute = ComputeSize},
+    {.name = "meshgrid",
+     .summary = "a tuple of the coordinates of a grid's points",
+     .inputs = kGridInputs,
+     .attrs = kGridAttrs,
+     .type_relation = MeshgridRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeMeshgrid},
 };
 
 }  // namespace

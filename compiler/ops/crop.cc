@@ -2,10 +2,10 @@
 #include <functional>
 #include <optional>
 
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/resample.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace rvm::ops {
@@ -101,8 +102,9 @@ absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_vi
   Solve solve = relation(context);
   absl::StatusOr<DerivedResult> result = context.Finish(solve);
   if (result.ok()) return result;
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", absl::string_view(name.data(), name.size()), "`: ", result.status().message()));
+  std::string quoted = absl::StrCat("`", absl::string_view(name.data(), name.size()), "`");
+  if (absl::StartsWith(result.status().message(), quoted)) return result;
+  return absl::InvalidArgumentError(absl::StrCat(quoted, ": ", result.status().message()));
 }
 
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,

@@ -1,4 +1,4 @@
-// The run-time shape rule of an operator: its type relation, run forward on known types.
+// The run-time shape rule of an operator: its type relation evaluated on known argument types.
 #ifndef RVM_COMPILER_OPS_DERIVE_TYPE_H_
 #define RVM_COMPILER_OPS_DERIVE_TYPE_H_
 
@@ -12,7 +12,7 @@
 
 namespace rvm::ops {
 
-// What the types could not prove.
+// A condition on dims that must be checked at run time.
 struct DimCheck {
   Dim a, b;
   DimRelation relation = DimRelation::kEqual;
@@ -21,15 +21,14 @@ struct DimCheck {
 
 struct DerivedResult {
   const ir::Type* result;        // dims are expressions of the arguments' dims
-  std::vector<DimCheck> checks;  // to make when the operator is called
+  std::vector<DimCheck> checks;  // to be made when the operator is called
 };
 
-// The dim that an element of an argument is, for TypeContext::ValueDim.
+// Implements TypeContext::ValueDim for arguments that are not constant.
 using ValueDims = std::function<Dim(size_t arg, int64_t element)>;
 
-// `args` have no holes; their dims may be variables. `values[i]` is the argument's constant
-// value or null; `value_dims` is asked for elements of those that are null. kInvalidArgument with the relation's own
-// message where it does not hold.
+// `args` have no holes; their dims may be variables. `values[i]` is the argument's constant value or null. Returns
+// kInvalidArgument with the relation's message if the relation does not hold.
 absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_view name, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -119,7 +119,7 @@ Solve ReshapeRelation(TypeContext& context) {
     return Solve::kFailed;
   Dim total = Volume(in);
   for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + IsNegative(values[i]) * FloorDiv(total, known);
-  if (!context.RequireEqual(Volume(out), total, "number of elements of result and input")) return Solve::kFailed;
+  if (!context.RequireEqual(Volume(out), total, "`dyn.reshape`: number of elements")) return Solve::kFailed;
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
@@ -268,7 +268,8 @@ Solve StridedSliceRelation(TypeContext& context) {
   for (size_t k = 0; k < begin.size(); ++k) {
     Dim stride = by_size ? Dim(1) : strides[k];
     Dim step = Max(stride, Dim(0) - stride);
-    if (!context.RequireAtLeast(step, 1, "the size of an element of `strides`")) return Solve::kFailed;
+    if (!context.RequireAtLeast(step, 1, "`dyn.strided_slice`: magnitude of an element of `strides`"))
+      return Solve::kFailed;
     Dim& extent = out[(*axes)[k]];
     // Backwards the last element comes first, and -1 is behind the first one.
     Dim behind = Dim(0) - IsNegative(stride);

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 

@@ -1,4 +1,5 @@
-// What an operator and its twin of `dyn.` compute alike: they differ in how the shape of the result is known.
+// Computations shared by operators and their `dyn.` variants, which take the shape of the result as an argument instead
+// of an attribute.
 #ifndef RVM_COMPILER_OPS_DYNAMIC_TWINS_H_
 #define RVM_COMPILER_OPS_DYNAMIC_TWINS_H_
 

@@ -1,6 +1,7 @@
 #include "compiler/ops/evaluate_op.h"
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,11 @@
 
 namespace rvm::ops {
 
-absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args) {
-  if (!op.count_op.empty()) {
-    RVM_ASSIGN_OR_RETURN(Value count, EvaluateOp(*FindOp(op.count_op), attrs, args));
-    std::vector<Value> with_count(args.begin(), args.end());
-    with_count.push_back(std::move(count));
-    return EvaluateOp(*FindOp(op.fill_op), attrs, with_count);
-  }
+namespace {
+
+// `name` is what messages call the operator.
+absl::StatusOr<Value> Evaluate(const OpDef& op, std::string_view name, const ir::Attrs& attrs,
+                               std::span<const Value> args) {
   ir::Arena arena;
   te::Computation computation;
   std::vector<Literal> literals;
@@ -42,8 +41,8 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
       types.push_back(arena.New<ir::TupleType>(std::move(fields)));
     }
   }
-  RVM_ASSIGN_OR_RETURN(DerivedResult derived,
-                       DeriveResult(op, attrs, types, values, arena, [](size_t, int64_t) { return Dim::Any(); }));
+  RVM_ASSIGN_OR_RETURN(DerivedResult derived, DeriveResult(op.type_relation, name, attrs, types, values, arena,
+                                                           [](size_t, int64_t) { return Dim::Any(); }));
   std::vector<te::TensorSpec> specs;
   const auto* tuple = ir::DynCast<ir::TupleType>(derived.result);
   auto add_spec = [&](const ir::Type* type) {
@@ -56,7 +55,7 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
     for (const ir::Type* field : tuple->fields) add_spec(field);
   for (const te::TensorSpec& spec : specs) {
     if (IsStorable(spec.dtype)) continue;
-    return absl::UnimplementedError(absl::StrCat("`", absl::string_view(op.name.data(), op.name.size()), "` gives `",
+    return absl::UnimplementedError(absl::StrCat("`", absl::string_view(name.data(), name.size()), "` gives `",
                                                  spec.dtype.ToString(), "`, and nothing runs vectors yet"));
   }
   computation.outputs = op.compute(ComputeContext(computation.inputs, attrs, specs));
@@ -65,6 +64,16 @@ absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::s
   std::vector<Value> fields;
   for (Literal& result : results) fields.push_back(Value::Tensor(std::move(result)));
   return Value::Tuple(std::move(fields));
+}
+
+}  // namespace
+
+absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args) {
+  if (op.count_op.empty()) return Evaluate(op, op.name, attrs, args);
+  RVM_ASSIGN_OR_RETURN(Value count, Evaluate(*FindOp(op.count_op), op.name, attrs, args));
+  std::vector<Value> with_count(args.begin(), args.end());
+  with_count.push_back(std::move(count));
+  return Evaluate(*FindOp(op.fill_op), op.name, attrs, with_count);
 }
 
 }  // namespace rvm::ops

@@ -1,5 +1,4 @@
-// Runs one operator on values through te::Evaluate: for constant folding and the reference
-// evaluator.
+// Evaluates one operator with te::Evaluate, for constant folding and the reference evaluator.
 #ifndef RVM_COMPILER_OPS_EVALUATE_OP_H_
 #define RVM_COMPILER_OPS_EVALUATE_OP_H_
 
@@ -11,7 +10,7 @@
 
 namespace rvm::ops {
 
-// Arguments are tensors or tuples of tensors; so is the result. Wrong shapes are kInvalidArgument.
+// Arguments and result are tensors or tuples of tensors. Returns kInvalidArgument for shapes that do not fit.
 absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args);
 
 }  // namespace rvm::ops

@@ -1,4 +1,4 @@
-// The operators that make and keep promises about extents: `extent` and `check_extent`.
+// The operators `extent` and `check_extent`, which measure and check extents at run time.
 #ifndef RVM_COMPILER_OPS_EXTENT_H_
 #define RVM_COMPILER_OPS_EXTENT_H_
 
@@ -14,8 +14,8 @@ namespace rvm::ops {
 bool IsExtent(const ir::Call& call);
 bool IsCheckExtent(const ir::Call& call);
 
-// What is in front of the message where a value has not the extents it is declared to have:
-// "axis 0 of the result of `@f`, declared `n`".
+// The beginning of the message for a value that does not have its declared extents: "axis 0 of the result of `@f`,
+// declared `n`".
 std::string DeclaredExtentText(size_t axis, std::string_view of, const Dim& declared);
 
 }  // namespace rvm::ops

@@ -1,6 +1,6 @@
-// Multiplication of integers by numbers given as a 32-bit fraction and a shift.
+// Multiplication of integers by real factors in fixed-point form.
 //
-// A factor m is `significand` / 2^31 * 2^`exponent` with a significand in [2^30, 2^31), as gemmlowp has it.
+// A factor m is `significand` / 2^31 * 2^`exponent` with a significand in [2^30, 2^31), as in gemmlowp.
 #ifndef RVM_COMPILER_OPS_FIXED_POINT_H_
 #define RVM_COMPILER_OPS_FIXED_POINT_H_
 
@@ -9,7 +9,7 @@
 namespace rvm::ops {
 
 enum class FixedPointRounding : uint8_t {
-  kUpward,     // halves to +infinity
+  kUpward,     // halves towards +infinity
   kToNearest,  // halves away from 0
 };
 
@@ -21,7 +21,7 @@ te::Expr MultiplyAndShift(const te::Expr& x, const te::Expr& significand, const 
 struct FixedPointFactors {
   te::Tensor significand, right_shift;
 };
-// `factors` is float64. Factors from 2^30 on count as 2^30, NaN and negative ones as 0.
+// `factors` is float64. Factors above 2^30 are treated as 2^30, NaN and negative factors as 0.
 FixedPointFactors ToFixedPoint(const te::Tensor& factors);
 
 }  // namespace rvm::ops

@@ -1,12 +1,12 @@
-// Operators that read at computed places, masks and running values along an axis.
+// Reads at computed indices, masks, and scans along an axis.
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -27,6 +27,7 @@ constexpr Input kCollapse[] = {
 constexpr Input kLengths[] = {{"data", "a tensor"}, {"lengths", "an integer vector, one per batch"}};
 constexpr Input kTriluInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
                                   {"k", "the diagonal, an integer scalar"}};
+constexpr Input kAdvInputs[] = {{"inputs", "a tuple of data and an integer tensor for each of its first axes", true}};
 constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis indexed"}};
 constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
                                        {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
@@ -312,6 +313,77 @@ std::vector<Tensor> ComputeCollapseSum(const ComputeContext& context) {
   return {CastTensor(sum, data.dtype())};
 }
 
+// Fields of the one tuple argument, each a known tensor.
+Solve Fields(TypeContext& context, Types& fields) {
+  const ir::Type* type = context.arg(0);
+  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+  const auto* tuple = ir::DynCast<ir::TupleType>(type);
+  for (const ir::Type* field : tuple != nullptr ? tuple->fields : std::vector<const ir::Type*>()) {
+    const auto* tensor = ir::DynCast<ir::TensorType>(field);
+    if (field->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
+    if (tensor == nullptr) break;
+    if (!tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return Solve::kStuck;
+    fields.push_back(tensor);
+  }
+  if (tuple != nullptr && fields.size() == tuple->fields.size() && !fields.empty()) return Solve::kDone;
+  return context.Fail(DiagnosticKind::kNotTensorTuple,
+                      absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of tensors"),
+                      0);
+}
+
+Solve AdvIndexRelation(TypeContext& context) {
+  Types fields;
+  if (Solve solve = Fields(context, fields); solve != Solve::kDone) return solve;
+  const Dims& data = fields[0]->shape.dims;
+  if (fields.size() < 2 || fields.size() - 1 > data.size()) {
+    return context.Fail(DiagnosticKind::kWrongNumberOfFields,
+                        absl::StrCat("the tuple has ", fields.size() - 1, " index tensors for data of rank ",
+                                     data.size(), "; expected 1 or more, and at most one per axis"),
+                        0);
+  }
+  Dims out;
+  for (size_t f = 1; f < fields.size(); ++f) {
+    if (!IsIndexType(fields[f]->dtype.dtype)) return FailDType(context, 0, fields[f]->dtype.dtype, "integer indices");
+    const Dims& dims = fields[f]->shape.dims;
+    if (dims.size() > out.size()) out.insert(out.begin(), dims.size() - out.size(), Dim(1));
+    for (size_t k = 0; k < dims.size(); ++k) {
+      Dim& dim = out[out.size() - dims.size() + k];
+      bool differ = dim.is_const() && dims[k].is_const() && dim != dims[k] && dim != Dim(1) && dims[k] != Dim(1);
+      if (differ) {
+        return context.Fail(DiagnosticKind::kShapeMismatch,
+                            absl::StrCat("indices have extents ", dim.ToString(), " and ", dims[k].ToString(),
+                                         ", which do not broadcast"),
+                            0);
+      }
+      dim = context.RequireBroadcast(dim, dims[k], "`adv_index`: extents of the indices");
+    }
+  }
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(fields.size()) - 1, data.end());
+  return ResultTensor(context, out, fields[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeAdvIndex(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  size_t indexed = context.num_inputs() - 1;
+  size_t rank = out.dims.size() - (data.rank() - indexed);
+  Dims places(out.dims.begin(), out.dims.begin() + static_cast<std::ptrdiff_t>(rank));
+  return {te::ComputeTensor("adv_index", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at;
+    Dim volume = 1;
+    for (size_t k = 0; k < indexed; ++k) {
+      const Tensor& indices = context.input(k + 1);
+      const Dim& extent = data.dims()[k];
+      Expr index = te::Cast(kInt64, indices(BroadcastIndices(i.subspan(0, rank), indices.dims(), places)));
+      index = te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
+      at.push_back(Clamp(index, extent));
+      volume = volume * extent;
+    }
+    at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(rank), i.end());
+    return UnlessEmpty(volume, data(at));
+  })};
+}
+
 constexpr OpDef kOps[] = {
     Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs, GatherRelation,
        FusionClass::kInjective, ComputeGather),
@@ -332,6 +404,12 @@ constexpr OpDef kOps[] = {
        CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
     Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse, {},
        CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
+    {.name = "adv_index",
+     .summary = "data at index tuples that broadcast with each other",
+     .inputs = kAdvInputs,
+     .type_relation = AdvIndexRelation,
+     .fusion = FusionClass::kInjective,
+     .compute = ComputeAdvIndex},
 };
 
 }  // namespace

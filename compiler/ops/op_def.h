@@ -1,9 +1,8 @@
-// OpDef: everything the compiler knows of one operator, in one definition.
+// OpDef: everything the compiler knows about one operator, in one definition.
 //
-// From it come: the parser's attributes, the printer's defaults, the type rule,
-// the run-time shape rule (the same function), what fusion may do, the
-// computation that the reference evaluator and every back-end execute, and the
-// operator's page in docs/operators.md.
+// The parser's attributes, the printer's defaults, the type rule, the run-time shape rule (the same function), what
+// fusion may do, the computation that the reference evaluator and every back-end execute, the row of docs/operators.md
+// and a test of the examples are all derived from it.
 #ifndef RVM_COMPILER_OPS_OP_DEF_H_
 #define RVM_COMPILER_OPS_OP_DEF_H_
 
@@ -35,11 +34,11 @@ enum class FusionClass : uint8_t {
 struct Input {
   std::string_view name;
   std::string_view doc;
-  bool is_tuple = false;  // a tuple of tensors, as many as the caller likes
-  // The values of this small integer tensor decide the result's shape (TypeContext::ValueDim): fusion
-  // leaves it an input of the kernel.
+  bool is_tuple = false;  // a tuple of any number of tensors
+  // The shape of the result depends on the values of this small integer tensor (TypeContext::ValueDim). Fusion keeps
+  // it as an input of the kernel.
   bool decides_shape = false;
-  // A call may leave it out, and with it all inputs behind it.
+  // A call may omit it, together with all inputs that follow.
   bool is_optional = false;
 };
 
@@ -50,7 +49,7 @@ enum class AttrType : uint8_t {
   kString,
   kDType,
   kInts,       // a list of integers; one integer is accepted as a list of one
-  kIntOrInts,  // keeps the form written (split's indices_or_sections)
+  kIntOrInts,  // keeps the form that was written (split's indices_or_sections)
   kAny,
 };
 
@@ -63,16 +62,16 @@ struct AttrSpec {
   bool may_be_none = false;
 };
 
-// Whether a type relation could do its work.
+// Outcome of a type relation.
 enum class Solve : uint8_t {
   kDone,    // holds, and the result is unified
-  kStuck,   // needs more of its argument types: will be tried again
+  kStuck,   // needs to know more about its argument types; will be retried
   kFailed,  // cannot hold; an error was reported
 };
 
-// What a type relation sees of one call. The type checker implements it during inference;
-// lowering implements it to derive the run-time shape rule (there every `?` of an argument
-// is a Dim::Var of its own, so result dims come out as expressions of the inputs' dims).
+// A type relation's view of one call. The type checker implements it during inference; lowering implements it to derive
+// the run-time shape rule, where every `?` of an argument is a distinct Dim::Var, so that the dims of the result are
+// expressions of the inputs' dims.
 class TypeContext {
  public:
   virtual ~TypeContext() = default;
@@ -80,28 +79,27 @@ class TypeContext {
   virtual ir::Arena& arena() = 0;
   virtual const ir::Attrs& attrs() const = 0;  // complete and checked against the schema
   virtual size_t num_args() const = 0;
-  // The argument's type with filled holes replaced, in full. May be a hole or contain holes.
+  // The argument's fully resolved type. May be a hole or contain holes.
   virtual const ir::Type* arg(size_t i) = 0;
-  // The argument's value where it is a constant known at compile time, else null
-  // (for operators whose result shape depends on values).
+  // The argument's value if it is a compile-time constant, else null.
   virtual const Literal* arg_value(size_t i) = 0;
   virtual const ir::Type* result() = 0;
 
-  // Makes two types equal, filling holes. False (and an error was reported) if they differ.
+  // Unifies two types, filling holes. Reports an error and returns false if they differ.
   virtual bool Unify(const ir::Type* a, const ir::Type* b) = 0;
-  // Requires two dims to be equal. Provably different: reports an error that starts with
-  // `what` ("`nn.dense`: reduction dim of `data` and `weight`") and returns false. Not provable:
-  // records a run-time check and returns true.
+  // Requires two dims to be equal. If they are provably different, reports an error that starts with `what`
+  // ("`nn.dense`: reduction dim of `data` and `weight`") and returns false. If that cannot be decided, records a
+  // run-time check and returns true.
   virtual bool RequireEqual(const Dim& a, const Dim& b, std::string_view what,
                             diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kShapeMismatch) = 0;
   // Like RequireEqual, but either may also be 1; returns the broadcast dim.
   virtual Dim RequireBroadcast(const Dim& a, const Dim& b, std::string_view what) = 0;
-  // Requires a >= b, in the same way.
+  // Like RequireEqual, for a >= b.
   virtual bool RequireAtLeast(const Dim& a, const Dim& b, std::string_view what) = 0;
-  // Element `element`, counted in row-major order, of argument `arg`, an integer tensor of constant dims whose
-  // Input::decides_shape: a number if the argument is constant, else one to be known at run time. May be negative.
+  // Element `element`, in row-major order, of argument `arg`, an integer tensor of constant dims whose
+  // Input::decides_shape is set: a constant if the argument is one, else a dim known at run time. May be negative.
   virtual Dim ValueDim(size_t arg, int64_t element) = 0;
-  // A dim known only when the operator has run (data-dependent).
+  // A data-dependent dim: known only after the operator has run.
   virtual Dim DataDependentDim() = 0;
   // Reports an error at argument `arg` (-1: at the call). Returns Solve::kFailed.
   virtual Solve Fail(diagnostics::DiagnosticKind kind, std::string message, int arg = -1) = 0;
@@ -112,9 +110,8 @@ class TypeContext {
 
 using TypeRelation = Solve (*)(TypeContext&);
 
-// What a computation is built from: for each tensor among the arguments (tuples
-// flattened in order), its te tensor; attributes; and the result's tensors as the type
-// relation gave them, dims in terms of the inputs' dims.
+// The inputs of a Compute function: a te tensor for each tensor among the arguments (tuples are flattened in order),
+// the attributes, and the dtype and dims of each result as the type relation derived them from the inputs' dims.
 class ComputeContext {
  public:
   ComputeContext(std::span<const te::Tensor> inputs, const ir::Attrs& attrs, std::span<const te::TensorSpec> outputs)
@@ -134,8 +131,8 @@ class ComputeContext {
 // One te tensor per output, dtype and extents as ComputeContext::output(i).
 using Compute = std::vector<te::Tensor> (*)(const ComputeContext&);
 
-// A call of an operator and its value, as Relay texts: "nn.relu([-1f, 2f])" and "[0f, 2f]". The documents show
-// them, and a test runs them with the evaluator and at each level. Arguments are literals, or tuples of literals.
+// A call of an operator and its value as Relay text: "nn.relu([-1f, 2f])" and "[0f, 2f]". docs/operators.md shows the
+// examples, and a test runs them in the evaluator and at each level. Arguments are literals or tuples of literals.
 struct Example {
   std::string_view call;
   std::string_view result;
@@ -151,21 +148,21 @@ struct OpDef {
   Compute compute = nullptr;
   // On scalars, where there are instructions for it.
   const ScalarInstructions* scalar = nullptr;
-  // Result is the input's elements in the same order under another shape: compiled to a
-  // view, no kernel (reshape, expand_dims, squeeze, ...).
+  // The result has the input's elements in the same order under another shape (reshape, squeeze, ...). Compiled to a
+  // view, without a kernel.
   bool is_reshape = false;
-  // Where the number of results depends on all elements: a call is `fill_op(args..., count_op(args...))`, with the
-  // same attributes (compiler/passes/fusion/count_results.cc). Then `compute` is for calls whose shape is known, or
-  // null.
+  // For operators whose number of results is data-dependent: a call is rewritten to `fill_op(args...,
+  // count_op(args...))` with the same attributes (compiler/passes/fusion/count_results.cc). `compute` is then used for
+  // calls whose shape is known, or is null.
   std::string_view count_op = "";
-  int64_t num_counts = 0;  // 0: count_op gives a scalar; else a vector of so many
+  int64_t num_counts = 0;  // 0: count_op gives a scalar; otherwise a vector of this length
   std::string_view fill_op = "";
-  // Binary operator text ("+"), if it has one; used by parser and printer.
+  // Binary operator text ("+") for the parser and the printer, or "".
   std::string_view infix = "";
   std::span<const Example> examples = {};
 };
 
-// A row of a family's table: what most operators say of themselves.
+// The fields that most operators set.
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
                    std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute,
                    std::span<const Example> examples = {}) {
@@ -186,14 +183,14 @@ inline size_t NumRequiredInputs(const OpDef& op) {
   return count;
 }
 
-// Whether the values of argument `arg` decide the shape of the result.
+// Whether the shape of the result depends on the values of argument `arg`.
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 
-// All operators, sorted by name. An explicit table: link order cannot matter.
+// All operators, sorted by name.
 std::span<const OpDef* const> AllOps();
-// Null if there is none of that name. O(log n).
+// Null if no operator has this name. O(log n).
 const OpDef* FindOp(std::string_view name);
-// The operator written `infix`, e.g. "+". Null if none.
+// The operator written `infix`, e.g. "+", or null.
 const OpDef* FindInfix(std::string_view infix);
 
 // Completes `attrs` with defaults and checks names and types against the schema, reporting

@@ -14,49 +14,10 @@ namespace {
 
 std::vector<const OpDef*> MakeTable() {
   std::vector<const OpDef*> table;
-  for (std::span<const OpDef> family : {UnaryOps(),
-                                        BinaryOps(),
-                                        ReduceOps(),
-                                        TransformOps(),
-                                        IndexOps(),
-                                        CreateOps(),
-                                        ExtentOps(),
-                                        NeuralOps(),
-                                        GatherOps(),
-                                        SortOps(),
-                                        LayoutOps(),
-                                        ConvolutionOps(),
-                                        PoolingOps(),
-                                        LossOps(),
-                                        NormOps(),
-                                        BlockOps(),
-                                        WindowGradientOps(),
-                                        ImageOps(),
-                                        SamplingOps(),
-                                        RegionOps(),
-                                        SparseOps(),
-                                        DetectionOps(),
-                                        NeighbourhoodOps(),
-                                        SpectrumOps(),
-                                        ActivationOps(),
-                                        UpsamplingOps(),
-                                        CropOps(),
-                                        LookupOps(),
-                                        PatchOps(),
-                                        EinsumOps(),
-                                        RandomOps(),
-                                        AnnotationOps(),
-                                        FixedPointOps(),
-                                        QuantizedOps(),
-                                        QuantizedContractionOps(),
-                                        PadOps(),
-                                        DynamicOps(),
-                                        CountedOps(),
-                                        ScatterOps(),
-                                        VisionOps(),
-                                        BlockedConvolutionOps()}) {
-    for (const OpDef& op : family) table.push_back(&op);
-  }
+#define RVM_FAMILY(name) \
+  for (const OpDef& op : name()) table.push_back(&op);
+#include "compiler/ops/families.def"
+#undef RVM_FAMILY
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return table;
 }

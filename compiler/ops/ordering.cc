@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 

@@ -1,4 +1,4 @@
-// Computations in an order: sorted keys, running values, the places where something holds.
+// Sorting, prefix scans, and the positions at which a condition holds.
 #ifndef RVM_COMPILER_OPS_ORDERING_H_
 #define RVM_COMPILER_OPS_ORDERING_H_
 
@@ -10,15 +10,15 @@
 
 namespace rvm::ops {
 
-// An int64 that orders like x: equal for equal numbers, for 0 and -0, and for all NaNs, which come last either way.
+// An int64 that orders like x. Equal for equal numbers, for 0 and -0, and for all NaNs, which come last in both orders.
 te::Expr SortKey(const te::Expr& x, bool ascend);
 
-// The lines of a tensor along one axis in the order of their keys; equal keys keep their order.
+// The elements of a tensor along one axis in the order of their keys. The sort is stable.
 class Order {
  public:
   Order(const Dims& dims, size_t axis, const std::function<te::Expr(std::span<const te::Expr> at)>& key);
 
-  // The key, and the place along the axis where it stood, that is the at[axis]-th in order.
+  // The key that is at[axis]-th in order, and its original position along the axis.
   te::Expr KeyAt(std::span<const te::Expr> at) const { return Row(0, at); }
   te::Expr PlaceAt(std::span<const te::Expr> at) const { return Row(1, at); }
 
@@ -29,23 +29,23 @@ class Order {
   size_t axis_;
 };
 
-// Elements computed one after the other along `axis`: `value` gets the one before, and `initial` at the first.
+// A scan along `axis`: `value` is passed the previous element, `initial` for the first.
 te::Tensor Running(const Dims& dims, size_t axis, const te::Expr& initial,
                    const std::function<te::Expr(std::span<const te::Expr> at, const te::Expr& before)>& value);
 
-// The places of [0, size) where a condition holds.
+// The positions in [0, size) at which a condition holds.
 class Places {
  public:
   Places(const Dim& size, const std::function<te::Expr(const te::Expr& place)>& holds);
 
-  // The first of them at `from`, which is not negative, or behind; `size` if there is none.
+  // The first of them that is at least `from`, or `size`. REQUIRES: from >= 0.
   te::Expr NextAt(const te::Expr& from) const;
-  // The first `count` of them in ascending order, then `size`.
+  // The first `count` of them in ascending order, padded with `size`.
   te::Tensor First(const Dim& count) const;
 
  private:
   Dim size_;
-  te::Tensor next_;  // for each place, the last one first
+  te::Tensor next_;  // next_[i] is NextAt(size - 1 - i)
 };
 
 }  // namespace rvm::ops

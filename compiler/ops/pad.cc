@@ -2,9 +2,9 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -21,6 +21,10 @@ constexpr Input kDynamicPadInputs[] = {{"data", "a tensor"},
                                         .doc = "an integer matrix, for each axis [before, after]; negative crops",
                                         .decides_shape = true},
                                        {"pad_value", "a scalar"}};
+constexpr Input kMirrorInputs[] = {{"data", "a tensor"}};
+constexpr AttrSpec kMirrorAttrs[] = {
+    {"mode", AttrType::kString, "\"SYMMETRIC\"", "\"SYMMETRIC\" repeats the edge, \"REFLECT\" does not"},
+    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"}};
 constexpr AttrSpec kPadMode = {"pad_mode", AttrType::kString, "\"constant\"",
                                "\"constant\", \"edge\", \"reflect\" or \"wrap\""};
 constexpr AttrSpec kPadAttrs[] = {{"pad_width", AttrType::kAny, "", "for each axis [before, after]; negative crops"},
@@ -129,6 +133,39 @@ std::vector<Tensor> ComputeDynamicPad(const ComputeContext& context) {
   });
 }
 
+Solve MirrorPadRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  Dims out = args[0]->shape.dims;
+  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
+  const std::string& mode = context.attrs().GetString("mode");
+  if (!widths || (mode != "SYMMETRIC" && mode != "REFLECT")) {
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`pad_width` and `mode` \"", mode, "\" do not fit rank ", out.size(),
+                                     "; expected a pair [before, after] per axis, and \"SYMMETRIC\" or \"REFLECT\""));
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
+  return ResultTensor(context, out, args[0]->dtype.dtype);
+}
+
+std::vector<Tensor> ComputeMirrorPad(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
+  int64_t edge = context.attrs().GetString("mode") == "SYMMETRIC" ? 1 : 0;
+  return {te::ComputeTensor("mirror_pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    Dim volume = 1;
+    for (size_t axis = 0; axis < i.size(); ++axis) {
+      auto [before, after] = widths[axis];
+      if (before == 0 && after == 0) continue;
+      const Dim& extent = data.dims()[axis];
+      at[axis] = Mirrored(i[axis] - te::Index(before), extent, edge);
+      volume = volume * extent;
+    }
+    return UnlessEmpty(volume, data(at));
+  })};
+}
+
 constexpr OpDef kOps[] = {
     {.name = "nn.pad",
      .summary = "data with a border, or cropped",
@@ -145,6 +182,8 @@ constexpr OpDef kOps[] = {
      .type_relation = DynamicPadRelation,
      .fusion = FusionClass::kInjective,
      .compute = ComputeDynamicPad},
+    Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kMirrorInputs, kMirrorAttrs,
+       MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// What the operators on quantised tensors share.
+// Type rules and expressions of operators on quantised tensors.
 //
-// An integer q stands for the real number (q - zero_point) * scale. Scales and zero points are arguments, scalars or,
-// where channels have their own, vectors along an axis; they may be computed.
+// An integer q stands for the real number (q - zero_point) * scale. Scales and zero points are arguments:
+// scalars, or vectors with an element per channel. They need not be constant.
 #ifndef RVM_COMPILER_OPS_QUANTIZED_H_
 #define RVM_COMPILER_OPS_QUANTIZED_H_
 
@@ -12,22 +12,22 @@
 
 namespace rvm::ops {
 
-// Whether argument `data` is an integer tensor (not bool); an error was reported if not.
+// Whether argument `data` is an integer tensor (not bool). Reports an error if not.
 bool IsQuantized(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t data);
-// Whether a scale or zero point of that shape is one for all channels: a scalar, or a vector known to have one element.
+// Whether a scale or zero point of this shape applies to all channels: a scalar, or a vector of one element.
 bool IsOne(const Dims& dims);
-// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor: one for all, or vectors of
-// `channels` elements if that is given.
+// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor of one element each, or of
+// `channels` elements if that is given. Reports an error if not.
 bool AreParameters(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t scale,
                    size_t zero_point, const std::optional<Dim>& channels = std::nullopt);
 
-// The one for all, or the element of a vector for index `channel`.
+// The parameter for index `channel`.
 te::Expr ParameterAt(const te::Tensor& parameter, const te::Expr& channel);
 
 // data - zero_point as int32; the zero point may vary along `axis`.
 te::Tensor Centred(const te::Tensor& data, const te::Tensor& zero_point, size_t axis);
 
-// `value` (int64) as the nearest value of `dtype`.
+// `value` (int64) clamped to the range of `dtype`.
 te::Expr Saturated(const te::Expr& value, DataType dtype);
 
 }  // namespace rvm::ops

@@ -1,10 +1,10 @@
 // Contractions of quantised tensors: those of the integers less their zero points, in int32. The real result is that
 // times the product of the scales, which only `qnn.requantize` behind them needs.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/quantized.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {

@@ -10,10 +10,11 @@
 // bit: its Threefry leaves out the last key injection and adds the second word of a pair twice before the exclusive or,
 // and block j of a draw adds j to each of the words 4-7.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
+#include "base/element.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -157,7 +158,7 @@ Tensor After(const Tensor& key, const Dim& count) {
 // upper bits of a word, the others those of its lower half.
 Expr UnitInterval(const Expr& bits, DataType dtype) {
   DataType wide = Accumulator(dtype);
-  int precision = dtype == kFloat64 ? 52 : dtype == kFloat32 ? 23 : dtype == kFloat16 ? 10 : 7;
+  int precision = FindDataType(dtype)->fraction_bits;
   int below = dtype == kFloat64 ? 64 - precision : 32 - precision;
   Expr word = dtype == kFloat64 ? bits : te::Binary(BinaryOp::kAnd, bits, Word(0xFFFFFFFF));
   Expr integer = te::Binary(BinaryOp::kShiftRight, word, Word(static_cast<uint64_t>(below)));

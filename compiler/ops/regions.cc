@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/sampling.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -154,7 +154,9 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
           coordinates.push_back(x);
         }
         Expr value = te::Select(
-            inside, UnlessEmpty(Volume(data.dims()), Bilinear(data, at, layout.spatial, coordinates)), number(0));
+            inside,
+            UnlessEmpty(Volume(data.dims()), Bilinear(data, at, layout.spatial, coordinates, Outside::kRepeatsEdge)),
+            number(0));
         return te::Select(counts, value, average ? number(0) : Lowest(wide));
       });
   Tensor result = te::ComputeTensor("roi_align", wide, out.dims, [&](Indices o) {

@@ -1,4 +1,4 @@
-// Type relations that several operators share, and helpers to write others.
+// Type relations that several operators share, and functions to write others with.
 #ifndef RVM_COMPILER_OPS_RELATIONS_H_
 #define RVM_COMPILER_OPS_RELATIONS_H_
 
@@ -10,20 +10,20 @@
 
 namespace rvm::ops {
 
-// The argument as a tensor whose shape and dtype are known (dims may be symbolic); null while
-// it is not (return kStuck) or if it is no tensor (*failed is set, an error was reported).
+// The argument as a tensor whose shape and dtype are known (dims may be symbolic). Null if they are not known yet
+// (return kStuck), or if the argument is not a tensor (*failed is set, and an error was reported).
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed);
 
-// All arguments as such tensors; kDone, or why not.
+// TensorArg for all arguments.
 Solve TensorArgs(TypeContext& context, std::vector<const ir::TensorType*>& args);
 
 Solve FailRank(TypeContext& context, int arg, size_t rank, std::string_view expected);
 Solve FailDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
-// It must have the dtype of another operand, which `expected` names.
+// For an operand that must have the dtype of another one, which `expected` names.
 Solve FailOtherDType(TypeContext& context, int arg, DataType dtype, std::string_view expected);
 
-// The operands of a product must have one dtype, or be integers if the attribute `out_dtype` says what they are
-// multiplied in. Where they are not, an error was reported.
+// Requires the operands of a product to have the same dtype, or to be integers if the attribute `out_dtype` gives the
+// dtype of the product. Reports an error if not.
 bool RequireFactors(TypeContext& context, DataType a, DataType b);
 
 // out = in, any tensor.
@@ -41,28 +41,27 @@ Solve BroadcastLogicalRelation(TypeContext& context);
 
 inline bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
 
-// Requires that an axis of extent `small` can be repeated to extent `big`: equal, or 1.
+// Requires extent `small` to broadcast to `big`: to be equal to it, or 1.
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
 
 // `axis` in [-rank, rank) as [0, rank); reports an error otherwise.
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr = "axis");
 
-// Requires the arguments from `first` on to be vectors, one element per channel along `axis` of argument 0,
-// and of its dtype.
+// Requires the arguments from `first` on to be vectors of the dtype of argument 0, with an element for each index of
+// its `axis`.
 bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t first,
                            int64_t axis, std::string_view op);
 
-// The elements of argument `arg`, an integer tensor of that rank and constant extents, as dims. REQUIRES: its
-// Input::decides_shape, and TensorArgs. False if it is no such tensor, and an error was reported.
+// The elements of argument `arg`, an integer tensor of rank `rank` and constant extents, as dims. Reports an error and
+// returns false if it is anything else. REQUIRES: Input::decides_shape of the argument, and TensorArgs returned kDone.
 bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims);
 
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);
 
-// The relation of a `where` constraint: "Broadcast", "Identity", or an operator's name. Null if
-// there is none.
+// The relation that a `where` constraint names: "Broadcast", "Identity", or an operator. Null if there is none.
 TypeRelation FindRelation(std::string_view name);
 
-// `attrs.dtype`, or `otherwise` if it is "" or None.
+// The attribute `name`, or `otherwise` if it is "" or None.
 DataType DTypeAttr(const ir::Attrs& attrs, std::string_view name, DataType otherwise);
 
 }  // namespace rvm::ops

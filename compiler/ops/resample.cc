@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {

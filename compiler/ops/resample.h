@@ -1,8 +1,7 @@
-// Images read at other places than their own: what operators that resize share.
+// Interpolation of images at new sizes.
 //
-// An output place reads at a coordinate of the input that is a quotient of integers (but for crops).
-// The numerator is computed exactly and divided once, so that a coordinate that is a whole number stays one
-// whatever the sizes are.
+// The input coordinate of an output position is a quotient of integers, except for crops. The numerator is computed
+// exactly and divided once, so that integral coordinates are exact for all sizes.
 #ifndef RVM_COMPILER_OPS_RESAMPLE_H_
 #define RVM_COMPILER_OPS_RESAMPLE_H_
 
@@ -28,18 +27,18 @@ struct Resize {
   std::vector<te::Expr> roi;  // float64
 };
 
-// By its name in attributes; nullopt if it is none.
+// The method that an attribute names, or nullopt.
 std::optional<Method> MethodOf(const std::string& name);
 
-// Computed coordinates are float64.
+// Coordinates are computed in float64.
 te::Expr Real(te::Expr value);
 te::Expr Real(double value);
 te::Expr Round(te::UnaryOp op, te::Expr x);
 
-// Input 0, the axes of space of its `layout` resized to those of the result.
+// Input 0 with the spatial axes of its `layout` resized to the extents of the result.
 std::vector<te::Tensor> ComputeResized(const ComputeContext& context, const Resize& resize);
 
-// `dims` with the extents of space that argument `arg` has; false after an error was reported.
+// Sets the spatial extents in `dims` to the elements of argument `arg`. Returns false if an error was reported.
 bool TakeSize(TypeContext& context, size_t arg, Dims& dims);
 
 }  // namespace rvm::ops

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -22,17 +22,20 @@ using Indices = std::span<const Expr>;
 
 DataType CoordinateType(DataType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
-Expr Bilinear(const Tensor& data, std::vector<Expr> at, std::span<const size_t> axes,
-              std::span<const Expr> coordinates) {
+Expr Bilinear(const Tensor& data, std::vector<Expr> at, std::span<const size_t> axes, std::span<const Expr> coordinates,
+              Outside outside) {
   DataType wide = CoordinateType(data.dtype());
   if (axes.empty()) return te::Cast(wide, data(at));
   size_t axis = axes.front();
+  const Dim& extent = data.dims()[axis];
   Expr below = te::Unary(UnaryOp::kFloor, coordinates.front()), t = coordinates.front() - below;
+  auto tap = [&](const Expr& place) {
+    at[axis] = outside == Outside::kIsZero ? place : Clamp(place, extent);
+    Expr value = Bilinear(data, at, axes.subspan(1), coordinates.subspan(1), outside);
+    return outside == Outside::kIsZero ? te::Select(InRange(place, extent), value, te::Const(wide, 0)) : value;
+  };
   Expr place = te::Cast(kInt64, below);
-  at[axis] = Clamp(place, data.dims()[axis]);
-  Expr low = Bilinear(data, at, axes.subspan(1), coordinates.subspan(1));
-  at[axis] = Clamp(place + te::Index(1), data.dims()[axis]);
-  Expr high = Bilinear(data, at, axes.subspan(1), coordinates.subspan(1));
+  Expr low = tap(place), high = tap(place + te::Index(1));
   return low * (te::Const(wide, 1) - t) + high * t;
 }
 
@@ -248,7 +251,7 @@ constexpr AttrSpec kDeformableAttrs[] = {
 constexpr Example kDeformableExamples[] = {
     {"nn.deformable_conv2d([[[[1f, 2f], [3f, 4f]]]], [[[[0f, 0.5f], [0f, 0f]], [[0.5f, 0f], [0f, -1.5f]]]], "
      "[[[[2f]]]])",
-     "[[[[3f, 6f], [6f, 0f]]]]"}};
+     "[[[[3f, 6f], [6f, 3f]]]]"}};
 
 Solve DeformableRelation(TypeContext& context) {
   Types args;
@@ -312,7 +315,7 @@ std::vector<Tensor> ComputeDeformable(const ComputeContext& context) {
   Tensor moved = te::ComputeTensor("moved", wide, dims, [&](Indices i) {
     std::vector<Expr> at(4), coordinates;
     at[n] = i[0];
-    Expr group = te::Binary(BinaryOp::kFloorDivide, i[1], shared), inside;
+    Expr group = te::Binary(BinaryOp::kFloorDivide, i[1], shared);
     Expr first = (group * te::Index(taps[0] * taps[1]) + i[2]) * te::Index(2);
     for (size_t s = 0; s < 2; ++s) at[layout.spatial[s]] = i[3 + s];
     for (size_t s = 0; s < 2; ++s) {
@@ -322,14 +325,10 @@ std::vector<Tensor> ComputeDeformable(const ComputeContext& context) {
       Expr place =
           i[3 + s] * te::Index(window.stride) + tap * te::Index(window.dilation) - te::Index(window.pad_before);
       at[c] = first + te::Index(static_cast<int64_t>(s));
-      Expr x = te::Cast(wide, place) + te::Cast(wide, offset(at));
-      Expr here = And(te::Binary(BinaryOp::kGreaterEqual, x, te::Const(wide, 0)),
-                      Less(x, Extent(data.dims()[layout.spatial[s]], wide)));
-      inside = inside ? And(inside, here) : here;
-      coordinates.push_back(x);
+      coordinates.push_back(te::Cast(wide, place) + te::Cast(wide, offset(at)));
     }
     at[c] = i[1];
-    return te::Select(inside, Bilinear(data, at, layout.spatial, coordinates), te::Const(wide, 0));
+    return Bilinear(data, at, layout.spatial, coordinates, Outside::kIsZero);
   });
   Dims reduced = {weight.dims()[kernel.axis('I')], taps[0] * taps[1]};
   Expr outputs = te::DimValue(FloorDiv(out.dims[c], groups)), inputs = te::DimValue(reduced[0]);
@@ -351,8 +350,9 @@ constexpr OpDef kOps[] = {
        kAffineInputs, kAffineAttrs, AffineRelation, FusionClass::kInjective, ComputeAffine, kAffineExamples),
     Op("image.grid_sample", "images read at the places of a grid", kGridInputs, kGridAttrs, GridRelation,
        FusionClass::kOpaque, ComputeGrid, kGridExamples),
-    Op("nn.deformable_conv2d", "convolution whose taps are moved by offsets", kDeformableInputs, kDeformableAttrs,
-       DeformableRelation, FusionClass::kOpaque, ComputeDeformable, kDeformableExamples),
+    Op("nn.deformable_conv2d", "convolution whose taps are moved by offsets; data is 0 outside (Dai et al. 2017)",
+       kDeformableInputs, kDeformableAttrs, DeformableRelation, FusionClass::kOpaque, ComputeDeformable,
+       kDeformableExamples),
 };
 
 }  // namespace

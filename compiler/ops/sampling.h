@@ -1,7 +1,8 @@
-// Images read between their elements, at computed coordinates.
+// Interpolation of images at computed coordinates.
 #ifndef RVM_COMPILER_OPS_SAMPLING_H_
 #define RVM_COMPILER_OPS_SAMPLING_H_
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,12 +10,14 @@
 
 namespace rvm::ops {
 
-// The dtype that coordinates and weights for data of `dtype` are computed in.
+// The dtype in which coordinates and weights for data of `dtype` are computed.
 DataType CoordinateType(DataType dtype);
 
-// Data at `at`, but along each of `axes` between the two elements around its coordinate; taps outside repeat the edge.
+enum class Outside : uint8_t { kRepeatsEdge, kIsZero };
+
+// Data at `at`, but along each of `axes` interpolated between the two elements around its coordinate.
 te::Expr Bilinear(const te::Tensor& data, std::vector<te::Expr> at, std::span<const size_t> axes,
-                  std::span<const te::Expr> coordinates);
+                  std::span<const te::Expr> coordinates, Outside outside);
 
 }  // namespace rvm::ops
 

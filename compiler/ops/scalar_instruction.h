@@ -51,8 +51,8 @@ constexpr ScalarInstructions kFloorDivide = OfIntegers(Wrapped(kFloorDivInt));
 constexpr ScalarInstructions kFloorMod = OfIntegers(Plain(kFloorModInt));
 constexpr ScalarInstructions kTruncDivide = OfIntegers(Wrapped(kTruncDivInt));
 constexpr ScalarInstructions kTruncMod = OfIntegers(Plain(kTruncModInt));
-constexpr ScalarInstructions kMinimum = OfIntegers(Plain(kMinInt));
-constexpr ScalarInstructions kMaximum = OfIntegers(Plain(kMaxInt));
+constexpr ScalarInstructions kMinimum = {Plain(kMinInt), Plain(kMinInt), kNone, Plain(kMinF32), Plain(kMinF64)};
+constexpr ScalarInstructions kMaximum = {Plain(kMaxInt), Plain(kMaxInt), kNone, Plain(kMaxF32), Plain(kMaxF64)};
 constexpr ScalarInstructions kNegative = {Unary(kNegInt, true), Unary(kNegInt, true), kNone, Unary(kNegF32),
                                           Unary(kNegF64)};
 

@@ -2,10 +2,10 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {

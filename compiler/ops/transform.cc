@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -48,6 +48,25 @@ const ir::TensorType* Data(TypeContext& context, Solve& solve) {
 
 Solve BadShape(TypeContext& context, std::string message) {
   return context.Fail(DiagnosticKind::kShapeMismatch, std::move(message));
+}
+
+// Requires that a reshape from `in` to `out` keeps the number of elements. `known` is the product of the extents of
+// `out` but the inferred one, if there is one.
+bool RequireElements(TypeContext& context, const Dims& in, const Dims& out, const Dim& known, bool has_inferred) {
+  Dim total = Volume(in), result = Volume(out);
+  std::vector<int64_t> code = context.attrs().GetInts("newshape");
+  std::string shape = ShapeToString(Shape(code.begin(), code.end()));
+  if (!known.is_const() || !total.is_const()) {
+    return context.RequireEqual(result, total, absl::StrCat("`reshape` to ", shape, ": number of elements"),
+                                DiagnosticKind::kElementCountMismatch);
+  }
+  if (result == total) return true;
+  int64_t want = known.constant(), have = total.constant();
+  context.Fail(DiagnosticKind::kElementCountMismatch,
+               absl::StrCat("`reshape` of ", DimsToString(in), " with ", have, " elements to ", shape,
+                            has_inferred ? "" : absl::StrCat(" with ", want), "; expected ",
+                            has_inferred ? absl::StrCat("a multiple of ", want, " elements") : "equally many"));
+  return false;
 }
 
 // reverse: the input's axes and `newshape` are read from the last to the first.
@@ -103,14 +122,9 @@ Solve ReshapeRelation(TypeContext& context) {
       return BadShape(context, absl::StrCat("`newshape` has ", c, "; expected an extent or one of 0, -1, -2, -3, -4"));
     }
   }
-  Dim total = Volume(in);
-  if (infer >= 0) {
-    Dim known = Volume(out);
-    out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(total, known);
-  }
-  if (!context.RequireEqual(Volume(out), total, "`reshape`: number of elements of result and input",
-                            DiagnosticKind::kElementCountMismatch))
-    return Solve::kFailed;
+  Dim known = Volume(out);
+  if (infer >= 0) out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(Volume(in), known);
+  if (!RequireElements(context, data->shape.dims, out, known, infer >= 0)) return Solve::kFailed;
   if (reverse) std::reverse(out.begin(), out.end());
   return ResultTensor(context, out, data->dtype.dtype);
 }

@@ -1,12 +1,13 @@
 // Images larger by a factor.
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/resample.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -53,14 +54,22 @@ constexpr Example kUpsampling3dExamples[] = {
      "coordinate_transformation_mode=\"align_corners\")",
      "[[[[[1f, 2f, 3f]], [[1f, 2f, 3f]]]]]"}};
 
-// round(extent * scale); nullopt if that is no expression of the extent.
+// round(extent * scale), halves to even as the predecessor rounds known extents; nullopt if that is no expression of
+// the extent.
 std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
-  constexpr int64_t kFraction = 1024;
+  constexpr int64_t kDenominator = 1024;
   if (!(scale > 0) || scale > 1e6) return std::nullopt;
-  if (extent.is_const()) return Dim(std::llround(static_cast<double>(extent.constant()) * scale));
-  double numerator = scale * kFraction;
+  if (extent.is_const()) return Dim(std::llrint(static_cast<double>(extent.constant()) * scale));
+  if (scale == std::floor(scale)) return extent * static_cast<int64_t>(scale);
+  double numerator = scale * kDenominator;
   if (numerator != std::floor(numerator)) return std::nullopt;
-  return FloorDiv(extent * static_cast<int64_t>(numerator) + kFraction / 2, kFraction);
+  // round(x) = floor((x + 1/2) / 2) + ceil((x - 1/2) / 2): the one steps at 3/2, 7/2, ..., the other behind 1/2, 5/2,
+  // ...
+  int64_t common = std::gcd(static_cast<int64_t>(numerator), kDenominator);
+  int64_t denominator = kDenominator / common;
+  Dim product = extent * (static_cast<int64_t>(numerator) / common);
+  return FloorDiv(product + denominator / 2, 2 * denominator) +
+         FloorDiv(product + (2 * denominator - 1 - denominator / 2), 2 * denominator);
 }
 
 // Multiplies the extent `axis` of `dims` by `scale`; false after an error was reported.

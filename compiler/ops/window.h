@@ -1,4 +1,4 @@
-// Layouts and windows: what convolutions and poolings share.
+// Layouts and sliding windows of convolutions and poolings.
 #ifndef RVM_COMPILER_OPS_WINDOW_H_
 #define RVM_COMPILER_OPS_WINDOW_H_
 
@@ -12,7 +12,7 @@
 
 namespace rvm::ops {
 
-// Axes of a tensor by letter: "NCHW", "OHWI". Spatial axes come in the order D, H, W.
+// The axes of a tensor by letter: "NCHW", "OHWI". `spatial` has the axes D, H, W in this order.
 struct Layout {
   std::string letters;
   std::vector<size_t> spatial;
@@ -30,23 +30,25 @@ struct Window {
   int64_t span() const { return (extent - 1) * dilation + 1; }
 };
 
-// How many windows fit `input`; with `ceil_mode` the last one may hang over, but not begin in the padding behind it.
+// The number of windows that fit `input`. With `ceil_mode` the last one may extend past the end, but not begin in the
+// padding after it.
 Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode = false);
 
 // Windows from the attributes `strides`, `dilation`, `padding` (one number, one per axis, or all
-// befores then all afters) for taps of `extents`. nullopt after an error was reported, if `context` is given.
+// befores then all afters) for taps of `extents`. nullopt if they do not fit; reports an error if `context` is not
+// null.
 std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std::vector<int64_t>& extents,
                                                TypeContext* context);
 
 // `values` as one per axis: a list of one is repeated.
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes);
 
-// The attribute `name`, a pair [before, after] for each of `count` axes, not negative unless that is allowed; nullopt
-// if it is none.
+// The attribute `name`, a pair [before, after] for each of `count` axes; nullopt if it is anything else, or has a
+// negative number that is not allowed.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
                                                                   size_t count, bool may_be_negative = false);
 
-// Checks that `layout` has exactly the letters of `expected` (an order of them).
+// Requires `layout` to be a permutation of `expected`.
 bool CheckLayout(TypeContext& context, const std::string& layout, std::string_view expected, std::string_view attr);
 
 }  // namespace rvm::ops

@@ -1,8 +1,8 @@
 // Gradients of convolution and pooling, which models trained elsewhere call by name.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/element.h"
 #include "compiler/text/parser_state.h"
 
 namespace rvm::text {
@@ -14,35 +14,10 @@ using diagnostics::DiagnosticKind;
 
 namespace {
 
-struct Suffix {
-  std::string_view text;
-  DataType dtype;
-};
-// Longest first, so that the first that ends a number is its suffix.
-constexpr std::array<Suffix, 15> kSuffixes = {{{"bf16", kBFloat16},
-                                               {"f16", kFloat16},
-                                               {"f32", kFloat32},
-                                               {"f64", kFloat64},
-                                               {"i16", kInt16},
-                                               {"i32", kInt32},
-                                               {"i64", kInt64},
-                                               {"u16", kUInt16},
-                                               {"u32", kUInt32},
-                                               {"u64", kUInt64},
-                                               {"i8", kInt8},
-                                               {"u8", kUInt8},
-                                               {"i", kInt32},
-                                               {"f", kFloat32},
-                                               {"bf", kBFloat16}}};
-
-std::optional<DataType> SplitSuffix(std::string_view& text) {
-  for (const Suffix& suffix : kSuffixes) {
-    if (text.ends_with(suffix.text)) {
-      text.remove_suffix(suffix.text.size());
-      return suffix.dtype;
-    }
-  }
-  return std::nullopt;
+std::string SuffixesText() {
+  std::string text;
+  for (const LiteralSuffix& suffix : LiteralSuffixes()) absl::StrAppend(&text, " ", Abseil(suffix.text));
+  return text;
 }
 
 // The magnitude with its sign, if it fits `dtype`.
@@ -58,14 +33,14 @@ std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataTyp
 // `1`, `-2i64`, `1.5`, `1e-3f16`. Without a suffix: int32 (int64 where it needs that), float32.
 std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
   std::string_view digits = token.text;
-  std::optional<DataType> suffix = SplitSuffix(digits);
+  std::optional<DataType> suffix = TakeLiteralSuffix(digits);
   std::string shown = absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "`");
   size_t letter = digits.find_first_not_of("0123456789.eE+-");
   if (letter == std::string_view::npos && std::isalpha(digits.back())) letter = digits.size() - 1;  // `1e`
   if (letter != std::string_view::npos) {
     Error(token.span, DiagnosticKind::kBadLiteralSuffix,
           absl::StrCat("saw the suffix `", Abseil(token.text.substr(letter)), "` in ", shown,
-                       "; expected none or one of i i8 i16 i32 i64 u8 u16 u32 u64 f f16 f32 f64 bf16"));
+                       "; expected none or one of", SuffixesText()));
     return std::nullopt;
   }
   bool has_fraction = digits.find_first_of(".eE") != std::string_view::npos;
@@ -148,7 +123,7 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   bool is_inf = text.starts_with("inf"), is_nan = text.starts_with("nan");
   if (!is_inf && !is_nan) return std::nullopt;
   std::string_view rest = text.substr(3);
-  std::optional<DataType> dtype = SplitSuffix(rest);
+  std::optional<DataType> dtype = TakeLiteralSuffix(rest);
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
   // All NaNs have one text, so a sign before it says nothing.
   if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());

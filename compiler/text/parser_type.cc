@@ -1,6 +1,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/element.h"
 #include "base/stack_guard.h"
 #include "compiler/text/parser_state.h"
 
@@ -9,8 +10,9 @@ namespace rvm::text {
 using diagnostics::DiagnosticKind;
 
 std::vector<std::string_view> DTypeNames() {
-  return {"bool",   "int8",   "int16",   "int32",   "int64",   "uint8",   "uint16",
-          "uint32", "uint64", "float16", "float32", "float64", "bfloat16"};
+  std::vector<std::string_view> names;
+  for (const DataTypeInfo& info : DataTypeTable()) names.push_back(info.name);
+  return names;
 }
 
 ir::TypeParam* Parser::FindTypeParam(std::string_view name) {

@@ -180,9 +180,10 @@ int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
 Number CastNumber(Number value, DataType from, DataType to) {
   if (from.is_float() && to.is_float()) {
     double rounded = RoundTo(to, value.d);
-    if (to.bits == 16) {
-      float f = static_cast<float>(value.d);
-      rounded = to.code == TypeCode::kBFloat ? BFloat16ToFloat(FloatToBFloat16(f)) : HalfToFloat(FloatToHalf(f));
+    if (to.bits < 32) {
+      std::byte buffer[8] = {};
+      StoreDouble(to, buffer, value.d);
+      rounded = LoadDouble(to, buffer);
     }
     return {0, rounded};
   }

@@ -109,7 +109,6 @@ std::optional<Instruction> ReadInstruction(std::span<const uint16_t> code, uint3
 }
 
 std::optional<DataType> UnpackDataType(uint16_t packed) {
-  if ((packed >> 8) > static_cast<uint16_t>(TypeCode::kBFloat)) return std::nullopt;
   DataType dtype{static_cast<TypeCode>(packed >> 8), static_cast<uint8_t>(packed), 1};
   if (!IsStorable(dtype)) return std::nullopt;
   return dtype;

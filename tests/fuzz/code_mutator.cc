@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/element.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm::fuzz {
@@ -175,9 +176,7 @@ class CodeMutator {
       case OperandKind::kTag:
       case OperandKind::kField: return dice_.Pick(4);
       case OperandKind::kDType: {
-        static constexpr DataType kTypes[] = {kBool,   kInt8,    kInt32,   kInt64,  kUInt8,
-                                              kUInt64, kFloat16, kFloat32, kFloat64};
-        return PackDataType(kTypes[dice_.Pick(std::size(kTypes))]);
+        return PackDataType(DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype);
       }
       default: return static_cast<uint64_t>(dice_.Number());
     }

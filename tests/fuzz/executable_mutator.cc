@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/element.h"
 #include "tests/fuzz/code_mutator.h"
 
 namespace rvm::fuzz {
 namespace {
-
-constexpr DataType kDTypes[] = {kBool,   kInt8,   kInt16,   kInt32,    kInt64,   kUInt8,  kUInt16,
-                                kUInt32, kUInt64, kFloat16, kBFloat16, kFloat32, kFloat64};
 
 class Mutator {
  public:
@@ -55,7 +53,7 @@ class Mutator {
     return static_cast<uint32_t>(dice_.Chance(3) ? dice_.Bits() : dice_.Pick(items.size()));
   }
   TypeId Type() { return TypeId(Index(executable_.types)); }
-  DataType DType() { return kDTypes[dice_.Pick(std::size(kDTypes))]; }
+  DataType DType() { return DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype; }
 
   // Items put in, taken out or changed.
   template <typename Items, typename Make>

@@ -1,6 +1,10 @@
 """Operators on images that read between elements: what the predecessor gives for waves."""
 
+import itertools
+
 import numpy as np
+
+from operator_cases.case import random
 
 
 def wave(*shape, by=0.7, scale=1.0):
@@ -12,6 +16,33 @@ def cases(case):
         names = ", ".join(f"%{name}" for name in "abc"[:len(inputs)])
         fixed = "b" if op == "image.dilation2d" else ""
         case(op, f"{op}({names}{attrs})", inputs, np.array(values, "float32").reshape(shape), 2e-5, fixed=fixed)
+    for dtype in ("float32", "float64"):
+        _deformable(case, dtype, (2, 4, 5, 6), (6, 2), (3, 2), groups=2, deformable_groups=2, strides=(2, 1), padding=(1, 2))
+        _deformable(case, dtype, (1, 2, 4, 5), (3, 2), (2, 2), dilation=(2, 1))
+
+
+def _deformable(case, dtype, shape, channels, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, deformable_groups=1):
+    """Equations 2 to 4 of Dai et al., "Deformable Convolutional Networks", 2017: data is 0 outside the image, so that a
+    tap less than 1 outside it takes part of the edge. The predecessor gives 0 for taps above or left of the image."""
+    extents = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(shape[2:], padding, dilation, kernel, strides)]
+    taps = list(itertools.product(*map(range, kernel)))
+    data = random(shape, dtype, "deformed")
+    offset = random((shape[0], deformable_groups * len(taps) * 2, *extents), dtype, "offset")
+    weight = random((*channels, *kernel), dtype, "filters")
+    expected = np.zeros((shape[0], channels[0], *extents))
+    rows, columns = np.arange(shape[2]), np.arange(shape[3])
+    for n, o, i in itertools.product(range(shape[0]), range(channels[0]), range(channels[1])):
+        c = o // (channels[0] // groups) * channels[1] + i
+        first = c // (shape[1] // deformable_groups) * len(taps)
+        for (t, tap), y, x in itertools.product(enumerate(taps), *map(range, extents)):
+            p, q = (at * s - pad + k * d + offset[n, 2 * (first + t) + axis, y, x].astype(float)
+                    for axis, (at, s, pad, k, d) in enumerate(zip((y, x), strides, padding, tap, dilation)))
+            near = np.maximum(0, 1 - abs(rows - p))[:, None] * np.maximum(0, 1 - abs(columns - q))
+            expected[n, o, y, x] += (near * data[n, c]).sum() * weight[o, i][tap]
+    attrs = {"strides": strides, "padding": padding, "dilation": dilation}
+    text = "".join(f", {name}={list(value)}" for name, value in attrs.items())
+    case("nn.deformable_conv2d", f"nn.deformable_conv2d(%a, %b, %c{text}, groups={groups}, deformable_groups={deformable_groups})",
+         [data, offset, weight], expected.astype(dtype), {"float32": 3e-5, "float64": 1e-9}[dtype])
 
 
 IMAGE, GRID = wave(1, 2, 3, 4), wave(1, 2, 2, 3, by=1.3, scale=1.6)

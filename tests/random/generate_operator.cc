@@ -5,21 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/element.h"
 #include "tests/random/generator.h"
 
 namespace rvm::random_programs {
 namespace {
 
-std::string Suffix(DataType dtype) {
-  switch (dtype.code) {
-    case TypeCode::kBool: return "";
-    case TypeCode::kInt: return dtype.bits == 32 ? "" : absl::StrCat("i", dtype.bits);
-    case TypeCode::kUInt: return absl::StrCat("u", dtype.bits);
-    case TypeCode::kFloat: return absl::StrCat("f", dtype.bits);
-    case TypeCode::kBFloat: return "bf16";
-  }
-  return "";
-}
+std::string Suffix(DataType dtype) { return std::string(dtype == kInt32 ? "" : FindDataType(dtype)->suffix); }
 
 std::string ListText(const std::vector<int64_t>& items) { return absl::StrCat("[", absl::StrJoin(items, ", "), "]"); }
 

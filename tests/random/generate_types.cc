@@ -3,13 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/element.h"
 #include "tests/random/generator.h"
 
 namespace rvm::random_programs {
 namespace {
-
-const DataType kAllDTypes[] = {kInt8,   kInt16,   kInt64,   kUInt8,   kUInt16,  kUInt32,
-                               kUInt64, kFloat32, kFloat64, kFloat16, kBFloat16};
 
 bool HasNoText(const TypeRef& type) {
   if (type->form == TypeForm::kFunction || (type->adt != nullptr && type->adt->has_no_text)) return true;
@@ -26,7 +24,7 @@ Generator::Generator(uint64_t seed) : dice_(seed) {
   polymorphic_values_ = dice_.Chance(50);
   grows_ = dice_.Chance(25);
   dtypes_ = {kInt32, kBool, kFloat32};
-  for (int i = 0; i < 2; ++i) dtypes_.push_back(kAllDTypes[dice_.Pick(std::size(kAllDTypes))]);
+  for (int i = 0; i < 2; ++i) dtypes_.push_back(DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype);
 }
 
 void Generator::MakeAdts() {

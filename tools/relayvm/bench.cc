@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "tools/json_writer.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 
@@ -30,6 +31,8 @@ constexpr OptionSpec kOptions[] = {
     {"--json", "FILE", "also write the numbers as JSON"},
     kParamsOption,
     kLevelOption,
+    kFreezeOption,
+    kShapeOption,
     kTargetOption,
 };
 
@@ -321,7 +324,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kBenchVerb = {
     .name = "bench",
     .summary = "run a program many times and show how long runs take",
-    .usage = "FILE.rvm|FILE.relay [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx [options] VALUE...",
     .options = kOptions,
     .more = R"(
 A line of --args-file is written as values are on a command line: blanks part them, quotes keep them together; lines

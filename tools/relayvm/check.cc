@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "compiler/driver/compile.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -12,16 +13,19 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"--params", "FILE",
      "also check the weights in FILE against the free variables and the parameters of @main; may be repeated"},
+    kFreezeOption,
+    kShapeOption,
     {"--types", "", "print the type of each function"},
 };
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
-  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay or .onnx file"));
+  driver::CompileOptions compile;
+  RVM_ASSIGN_OR_RETURN(SourceFile file, ReadProgram(path, options, compile));
   driver::BoundWeights weights;
   absl::StatusOr<ir::Module> module =
-      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights);
+      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights, compile.weights);
   absl::Status status = module.ok() ? driver::CheckInstances(*module, file.diagnostics()) : module.status();
   RVM_RETURN_IF_ERROR(file.Report(status));
   ShowWeights(weights, options.Values("--params"));
@@ -37,11 +41,11 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage = "FILE.relay|FILE.json [options]",
+    .usage = "FILE.relay|FILE.onnx|FILE.json [options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.
-Nothing is printed where nothing is wrong.
+Nothing is printed where nothing is wrong. Of an .onnx model all that is not supported is said at once.
 
 Example:
   relayvm check model.relay --types

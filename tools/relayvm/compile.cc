@@ -10,6 +10,7 @@
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -18,6 +19,8 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE.rvm", "where the executable goes (the source's name with .rvm)"},
     kParamsOption,
+    kFreezeOption,
+    kShapeOption,
     kLevelOption,
     kTargetOption,
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
@@ -73,7 +76,7 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay or .onnx file"));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
@@ -82,14 +85,14 @@ absl::Status Run(std::span<const std::string> args) {
         "a portable executable has no machine code to print; `inspect` shows its recipes");
   }
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
-  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  RVM_ASSIGN_OR_RETURN(SourceFile file, ReadProgram(path, options, compile));
   absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
   RVM_RETURN_IF_ERROR(file.Report(program.status()));
   ShowWeights(program->weights, compile.params_files);
   if (options.Has("--print-llvm")) std::cout << program->llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program->assembly;
   std::string stem = path;
-  for (std::string_view extension : {".relay", ".json"}) {
+  for (std::string_view extension : {".relay", ".onnx", ".json"}) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));

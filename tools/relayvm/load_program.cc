@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -13,8 +14,8 @@ namespace {
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {
   vm::LoadOptions load = run.load;
-  if (!path.ends_with(".relay") && !path.ends_with(".json")) {
-    for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption}) {
+  if (!path.ends_with(".relay") && !path.ends_with(".json") && !IsOnnxPath(path)) {
+    for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption, kFreezeOption, kShapeOption}) {
       if (!options.Has(option.name)) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("`", std::string(option.name), "` is for compiling; `", path, "` is compiled already"));
@@ -23,7 +24,7 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
   }
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = {run.entry};
-  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  RVM_ASSIGN_OR_RETURN(SourceFile file, ReadProgram(path, options, compile));
   absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
   RVM_RETURN_IF_ERROR(file.Report(program.status()));
   ShowWeights(program->weights, compile.params_files);
@@ -37,7 +38,7 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
-    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay or .json file");
+    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay, .onnx or .json file");
   }
   result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));

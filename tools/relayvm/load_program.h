@@ -18,8 +18,8 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// Reads the options of running and of compile_options.h and the positional arguments: the path of a .relay, .json or
-// executable file, then values.
+// Reads the options of running and of compile_options.h and the positional arguments: the path of a .relay, .onnx,
+// .json or executable file, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 
 }  // namespace rvm::tools

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "tools/profile_report.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "vm/profiler/profiler.h"
@@ -22,6 +23,8 @@ constexpr OptionSpec kOptions[] = {
     {"--trace-events", "N", "calls, returns and kernels that the time line keeps, from the first (1000000)"},
     kParamsOption,
     kLevelOption,
+    kFreezeOption,
+    kShapeOption,
     kTargetOption,
 };
 
@@ -102,7 +105,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kProfileVerb = {
     .name = "profile",
     .summary = "run a program and show where time and memory go",
-    .usage = "FILE.rvm|FILE.relay [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Runs the program unwatched and watched in turn, --repeat times each, and shows the fastest watched run. Counts are

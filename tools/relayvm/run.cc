@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
@@ -11,7 +12,7 @@
 namespace rvm::tools {
 namespace {
 
-constexpr OptionSpec kOptions[] = {kParamsOption, kLevelOption, kTargetOption};
+constexpr OptionSpec kOptions[] = {kParamsOption, kFreezeOption, kShapeOption, kLevelOption, kTargetOption};
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
@@ -24,7 +25,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
-    .usage = "FILE.rvm|FILE.relay|FILE.json [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.json [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Examples:

@@ -19,6 +19,10 @@ bool IsAlreadyShown(const absl::Status& status) { return status.message() == kSh
 
 absl::StatusOr<SourceFile> SourceFile::Read(const std::string& path) {
   RVM_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  return OfText(path, std::move(text));
+}
+
+absl::StatusOr<SourceFile> SourceFile::OfText(const std::string& path, std::string text) {
   // Spans are 32-bit byte offsets.
   if (text.size() >= (uint64_t{1} << 31))
     return absl::InvalidArgumentError(absl::StrCat("`", path, "` has more than 2 GiB"));

@@ -34,6 +34,7 @@ extern const Verb kExplainVerb;
 extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
+extern const Verb kImportVerb;
 extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;
 extern const Verb kBenchVerb;
@@ -49,6 +50,8 @@ bool IsAlreadyShown(const absl::Status& status);
 class SourceFile {
  public:
   static absl::StatusOr<SourceFile> Read(const std::string& path);
+  // Of a text that was made, as from the file at `path`.
+  static absl::StatusOr<SourceFile> OfText(const std::string& path, std::string text);
   diagnostics::Diagnostics& diagnostics() { return *diagnostics_; }
   uint32_t id() const { return id_; }
   const std::string& path() const { return path_; }

@@ -12,19 +12,24 @@
 #include <cstdint>
 #include <cstring>
 
-#include "vm/interpreter/interpreter.h"
+#include "vm/interpreter/execution.h"
 
 namespace rvm::vm {
 
 // pc: the instruction. r: the frame's registers. budget: calls and backward jumps until the next poll.
 // preserve_none: a handler has no caller whose registers it would have to save, and what it calls
 // itself saves those that hold the state.
-using Handler = void (*[[clang::preserve_none]])(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+using Handler = void (*[[clang::preserve_none]])(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn);
 
 extern const std::array<Handler, 256> kHandlers;
 
-[[gnu::always_inline, clang::preserve_none]] inline void Next(const uint16_t* pc, Slot* r, Interpreter* vm,
+// The code of the frame below the entry's; no opcode has the code 0.
+inline constexpr uint16_t kHaltCode[] = {0};
+// Runs instructions, from the first of `entry` in the frame `r`, until one halts or stops.
+void EnterEntry(Slot* r, Execution* vm, const FunctionInfo* entry);
+
+[[gnu::always_inline, clang::preserve_none]] inline void Next(const uint16_t* pc, Slot* r, Execution* vm,
                                                               int64_t budget, const FunctionInfo* fn) {
   [[clang::musttail]] return kHandlers[*pc](pc, r, vm, budget, fn);
 }

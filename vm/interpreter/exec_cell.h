@@ -7,7 +7,7 @@
 
 namespace rvm::vm {
 
-[[clang::preserve_none]] inline void ExecRetain(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecRetain(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
   Slot slot = r[pc[2]];
   r[pc[1]] = slot;
@@ -16,13 +16,13 @@ namespace rvm::vm {
 }
 
 // The last count of what `drop` gives up.
-[[gnu::noinline, clang::preserve_none]] inline void DropLast(const uint16_t* pc, Slot* r, Interpreter* vm,
-                                                             int64_t budget, const FunctionInfo* fn) {
-  vm->heap_.FreeLast(AsObject(r[pc[1]]));
+[[gnu::noinline, clang::preserve_none]] inline void DropLast(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
+                                                             const FunctionInfo* fn) {
+  vm->heap.FreeLast(AsObject(r[pc[1]]));
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecDrop(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecDrop(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   Slot slot = r[pc[1]];
   if (!IsImmediate(slot)) {
@@ -35,15 +35,15 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecLoadTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecLoadTag(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   r[pc[1]] = ImmediateOf(pc[2]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void MakeCellSlow(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void MakeCellSlow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                  int64_t budget, const FunctionInfo* fn) {
-  Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[2] + 1));
+  Object* cell = vm->heap.NewCell(static_cast<uint16_t>(pc[2] + 1));
   if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
   uint32_t count = pc[3];
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
@@ -52,9 +52,9 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecMakeCell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecMakeCell(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
-  Object* cell = vm->heap_.TryNewCell(static_cast<uint16_t>(pc[2] + 1));
+  Object* cell = vm->heap.TryNewCell(static_cast<uint16_t>(pc[2] + 1));
   if (cell == nullptr) [[unlikely]] {
     [[clang::musttail]] return MakeCellSlow(pc, r, vm, budget, fn);
   }
@@ -65,7 +65,7 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecGetTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecGetTag(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
   r[pc[1]] = TagOf(r[pc[2]]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
@@ -74,12 +74,12 @@ namespace rvm::vm {
 inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) && AsObject(slot)->layout == layout + 1; }
 
 // A field was asked for of another constructor than the value has.
-[[gnu::noinline, clang::preserve_none]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Execution* vm,
                                                                      int64_t, const FunctionInfo* fn) {
   vm->Stop(pc, r, fn, absl::InvalidArgumentError("the value has another constructor than its fields are taken of"));
 }
 
-[[clang::preserve_none]] inline void ExecGetField(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecGetField(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
   Slot cell = r[pc[2]];
   uint16_t layout = pc[3];
@@ -89,23 +89,23 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   }
   Slot value = AsObject(cell)->fields()[field];
   r[pc[1]] = value;
-  if (vm->layouts_[layout + 1].is_pointer[field]) Retain(value);
+  if (vm->layouts[layout + 1].is_pointer[field]) Retain(value);
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
 // Takes the fields of a cell that others keep.
-[[gnu::noinline, clang::preserve_none]] inline void UnpackShared(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void UnpackShared(const uint16_t* pc, Slot* r, Execution* vm,
                                                                  int64_t budget, const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Object* cell = AsObject(r[pc[2 + count]]);
-  for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
+  for (uint16_t field : vm->layouts[cell->layout].pointer_fields) Retain(cell->fields()[field]);
   if (cell->count < kImmortal) --cell->count;
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecUnpack(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecUnpack(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Slot slot = r[pc[2 + count]];
@@ -118,14 +118,14 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   }
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
-  vm->heap_.FreeShell(cell);
+  vm->heap.FreeShell(cell);
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
 // As MakeCellSlow and UnpackShared, for the forms that pass a cell's memory on.
-[[gnu::noinline, clang::preserve_none]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                    int64_t budget, const FunctionInfo* fn) {
-  Object* cell = vm->heap_.NewCell(static_cast<uint16_t>(pc[3] + 1));
+  Object* cell = vm->heap.NewCell(static_cast<uint16_t>(pc[3] + 1));
   if (cell == nullptr) return vm->StopOutOfMemory(pc, r, fn);
   uint32_t count = pc[4];
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
@@ -134,14 +134,14 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecMakeCellIn(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
   Object* cell = AsObject(r[pc[2]]);
   auto layout = static_cast<uint16_t>(pc[3] + 1);
   if (cell == nullptr) {
     [[clang::musttail]] return MakeCellInSlow(pc, r, vm, budget, fn);
   }
-  *cell = {1, vm->layouts_[layout].tag, layout};
+  *cell = {1, vm->layouts[layout].tag, layout};
   uint32_t count = pc[4];
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) cell->fields()[i] = r[pc[5 + i]];
@@ -149,11 +149,11 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void UnpackShellShared(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void UnpackShellShared(const uint16_t* pc, Slot* r, Execution* vm,
                                                                       int64_t budget, const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Object* cell = AsObject(r[pc[3 + count]]);
-  for (uint16_t field : vm->layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
+  for (uint16_t field : vm->layouts[cell->layout].pointer_fields) Retain(cell->fields()[field]);
   if (cell->count < kImmortal) --cell->count;
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[pc[2 + i]] = cell->fields()[i];
@@ -161,7 +161,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecUnpackShell(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                      const FunctionInfo* fn) {
   uint32_t count = pc[1];
   Slot slot = r[pc[3 + count]];
@@ -178,43 +178,43 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 5 + count, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecDropShell(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecDropShell(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   Object* shell = AsObject(r[pc[1]]);
-  if (shell != nullptr) vm->heap_.FreeShell(shell);
+  if (shell != nullptr) vm->heap.FreeShell(shell);
   [[clang::musttail]] return Next(pc + 2, r, vm, budget, fn);
 }
 
 // A reference is a cell of one field; its layout says whether that is a pointer.
-[[clang::preserve_none]] inline void ExecRefRead(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecRefRead(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[2]]);
   Slot value = ref->fields()[0];
   r[pc[1]] = value;
-  if (vm->layouts_[ref->layout].is_pointer[0]) Retain(value);
+  if (vm->layouts[ref->layout].is_pointer[0]) Retain(value);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void RefWriteTracked(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void RefWriteTracked(const uint16_t* pc, Slot* r, Execution* vm,
                                                                     int64_t budget, const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[1]]);
   Slot old = ref->fields()[0];
   ref->fields()[0] = r[pc[2]];
-  vm->heap_.Drop(old);
-  if (!vm->heap_.RefWritten(ref)) [[unlikely]]
+  vm->heap.Drop(old);
+  if (!vm->heap.RefWritten(ref)) [[unlikely]]
     return vm->StopOutOfMemory(pc, r, fn);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecRefWrite(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecRefWrite(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
   Object* ref = AsObject(r[pc[1]]);
-  if (vm->layouts_[ref->layout].is_tracked) {
+  if (vm->layouts[ref->layout].is_tracked) {
     [[clang::musttail]] return RefWriteTracked(pc, r, vm, budget, fn);
   }
   Slot old = ref->fields()[0];
   ref->fields()[0] = r[pc[2]];
-  if (vm->layouts_[ref->layout].is_pointer[0]) vm->heap_.Drop(old);
+  if (vm->layouts[ref->layout].is_pointer[0]) vm->heap.Drop(old);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 

@@ -9,18 +9,18 @@
 namespace rvm::vm {
 
 // Polls and makes room on the stack, then runs the instruction again.
-[[gnu::noinline, clang::preserve_none]] inline void PollAndRetry(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void PollAndRetry(const uint16_t* pc, Slot* r, Execution* vm,
                                                                  int64_t budget, const FunctionInfo* fn) {
   budget = vm->PollOrStop(pc, r, fn, budget);
   if (budget <= 0) return;
   // The stack may have moved.
-  r = vm->frame_after_poll_;
+  r = vm->frame_after_poll;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
 // ---- jumps. Backward jumps pay from the budget.
 
-[[clang::preserve_none]] inline void ExecJump(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecJump(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   const uint16_t* target = fn->code + Read32(pc + 1);
   if (target <= pc && --budget < 0) [[unlikely]] {
@@ -31,7 +31,7 @@ namespace rvm::vm {
 
 // A branch whose condition looks at two operands; the label follows them.
 template <auto kCondition>
-[[clang::preserve_none]] void BranchBinary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void BranchBinary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                            const FunctionInfo* fn) {
   if (kCondition(r[pc[1]], r[pc[2]])) {
     const uint16_t* target = fn->code + Read32(pc + 3);
@@ -45,7 +45,7 @@ template <auto kCondition>
 
 // As BranchBinary; the second operand is a number.
 template <auto kCondition>
-[[clang::preserve_none]] void BranchImm(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void BranchImm(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                         const FunctionInfo* fn) {
   if (kCondition(r[pc[1]], Imm16(pc[2]))) {
     const uint16_t* target = fn->code + Read32(pc + 3);
@@ -67,7 +67,7 @@ inline constexpr Handler ExecBranchLtImm = BranchImm<LtInt>;
 inline constexpr Handler ExecBranchGeImm = BranchImm<GeInt>;
 
 template <Slot kTaken>
-[[clang::preserve_none]] void BranchBool(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void BranchBool(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                          const FunctionInfo* fn) {
   if (r[pc[1]] == kTaken) {
     const uint16_t* target = fn->code + Read32(pc + 2);
@@ -82,7 +82,7 @@ template <Slot kTaken>
 inline constexpr Handler ExecBranchIf = BranchBool<1>;
 inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
-[[clang::preserve_none]] inline void ExecBranchTag(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecBranchTag(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   if (TagOf(r[pc[1]]) == pc[2]) {
     const uint16_t* target = fn->code + Read32(pc + 3);
@@ -94,7 +94,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecSwitch(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecSwitch(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
   const uint16_t* target = fn->code + Read32(pc + 3 + 2 * size_t{TagOf(r[pc[1]])});
   if (target <= pc && --budget < 0) [[unlikely]] {
@@ -103,7 +103,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Next(target, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecFatal(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t,
+[[clang::preserve_none]] inline void ExecFatal(const uint16_t* pc, Slot* r, Execution* vm, int64_t,
                                                const FunctionInfo* fn) {
   vm->Stop(pc, r, fn, absl::InvalidArgumentError("no clause of this match fits the value"));
 }
@@ -111,16 +111,16 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 // ---- calls
 
 // Begins the function `fn` in the frame `r`, whose arguments are there; takes a window of the arena first.
-[[gnu::noinline, clang::preserve_none]] inline void EnterWithWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void EnterWithWindow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                     int64_t budget, const FunctionInfo* fn) {
-  std::byte* window = vm->arena_.Push(fn->arena_bytes);
+  std::byte* window = vm->arena.Push(fn->arena_bytes);
   r[fn->num_registers] = AsSlot(window);
   if (window == nullptr) return vm->StopOutOfMemory(fn->code, r, fn);
   pc = fn->code;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-[[gnu::always_inline, clang::preserve_none]] inline void Enter(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::always_inline, clang::preserve_none]] inline void Enter(const uint16_t* pc, Slot* r, Execution* vm,
                                                                int64_t budget, const FunctionInfo* fn) {
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return EnterWithWindow(pc, r, vm, budget, fn);
@@ -129,13 +129,13 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Next(pc, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecCall(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
-  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+  if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  const FunctionInfo* callee = vm->functions_ + Read32(pc + 2);
+  const FunctionInfo* callee = vm->functions + Read32(pc + 2);
   uint32_t count = pc[4];
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[5 + i]];
@@ -146,15 +146,15 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 }
 
 // As ExecCall; the link has the address of the registers for the fields.
-[[clang::preserve_none]] inline void ExecCallFields(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecCallFields(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
-  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+  if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
   base[-1] = AsSlot(pc + 2);
   pc += 2 + pc[1];
-  const FunctionInfo* callee = vm->functions_ + Read32(pc);
+  const FunctionInfo* callee = vm->functions + Read32(pc);
   uint32_t count = pc[2];
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[3 + i]];
@@ -163,14 +163,14 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
-[[clang::preserve_none]] inline void ExecCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecCallClosure(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                      const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
-  if (--budget < 0 || base > vm->stack_soft_end_) [[unlikely]] {
+  if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
   Slot closure = r[pc[2]];
-  const FunctionInfo* callee = vm->functions_ + vm->layouts_[AsObject(closure)->layout].function;
+  const FunctionInfo* callee = vm->functions + vm->layouts[AsObject(closure)->layout].function;
   uint32_t count = pc[3];
   base[0] = closure;
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
@@ -195,39 +195,39 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   for (uint32_t i = 0; i < count; ++i) to[i] = scratch[i];
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void LeaveWindowAndEnter(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void LeaveWindowAndEnter(const uint16_t* pc, Slot* r, Execution* vm,
                                                                         int64_t budget, const FunctionInfo* fn) {
-  vm->arena_.Pop(reinterpret_cast<std::byte*>(vm->window_to_leave_));
+  vm->arena.Pop(reinterpret_cast<std::byte*>(vm->window_to_leave));
   [[clang::musttail]] return Enter(pc, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecTailCall(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecTailCall(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  const FunctionInfo* callee = vm->functions_ + Read32(pc + 1);
+  const FunctionInfo* callee = vm->functions + Read32(pc + 1);
   bool has_window = fn->arena_bytes != 0;
   if (has_window) [[unlikely]]
-    vm->window_to_leave_ = r[fn->num_registers];
-  MoveArgs(pc + 4, pc[3], r, r, r + vm->scratch_offset_);
+    vm->window_to_leave = r[fn->num_registers];
+  MoveArgs(pc + 4, pc[3], r, r, r + vm->scratch_offset);
   if (has_window) [[unlikely]] {
     [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
   }
   [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
 }
 
-[[clang::preserve_none]] inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                          const FunctionInfo* fn) {
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
   Slot closure = r[pc[1]];
-  const FunctionInfo* callee = vm->functions_ + vm->layouts_[AsObject(closure)->layout].function;
+  const FunctionInfo* callee = vm->functions + vm->layouts[AsObject(closure)->layout].function;
   bool has_window = fn->arena_bytes != 0;
   if (has_window) [[unlikely]]
-    vm->window_to_leave_ = r[fn->num_registers];
-  MoveArgs(pc + 3, pc[2], r, r + 1, r + vm->scratch_offset_);
+    vm->window_to_leave = r[fn->num_registers];
+  MoveArgs(pc + 3, pc[2], r, r + 1, r + vm->scratch_offset);
   r[0] = closure;
   if (has_window) [[unlikely]] {
     [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
@@ -235,9 +235,9 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                      int64_t budget, const FunctionInfo* fn) {
-  vm->arena_.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
+  vm->arena.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
   base[r[-1]] = r[pc[1]];
@@ -245,7 +245,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }
 
-[[clang::preserve_none]] inline void ExecReturn(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecReturn(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return ReturnFromWindow(pc, r, vm, budget, fn);
@@ -258,7 +258,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 }
 
 [[gnu::always_inline, clang::preserve_none]] inline void ReturnFieldsToCaller(const uint16_t* pc, Slot* r,
-                                                                              Interpreter* vm, int64_t budget,
+                                                                              Execution* vm, int64_t budget,
                                                                               const FunctionInfo*) {
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
@@ -270,13 +270,13 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }
 
-[[gnu::noinline, clang::preserve_none]] inline void ReturnFieldsFromWindow(const uint16_t* pc, Slot* r, Interpreter* vm,
+[[gnu::noinline, clang::preserve_none]] inline void ReturnFieldsFromWindow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                            int64_t budget, const FunctionInfo* fn) {
-  vm->arena_.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
+  vm->arena.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
   [[clang::musttail]] return ReturnFieldsToCaller(pc, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecReturnFields(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecReturnFields(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                       const FunctionInfo* fn) {
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return ReturnFieldsFromWindow(pc, r, vm, budget, fn);
@@ -285,8 +285,8 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 }
 
 // The code of the frame under the entry's.
-[[clang::preserve_none]] inline void ExecHalt(const uint16_t*, Slot* r, Interpreter* vm, int64_t, const FunctionInfo*) {
-  vm->result_ = r[0];
+[[clang::preserve_none]] inline void ExecHalt(const uint16_t*, Slot* r, Execution* vm, int64_t, const FunctionInfo*) {
+  vm->result = r[0];
 }
 
 }  // namespace rvm::vm

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/scalar_cast.h"
@@ -59,6 +60,14 @@ inline Slot MulF32(Slot a, Slot b) { return OfF32(F32(a) * F32(b)); }
 inline Slot DivF32(Slot a, Slot b) { return OfF32(F32(a) / F32(b)); }
 inline Slot NegF32(Slot a) { return OfF32(-F32(a)); }
 inline Slot SqrtF32(Slot a) { return OfF32(std::sqrt(F32(a))); }
+// NaN if either is NaN; -0 is below 0.
+template <typename T>
+T Minimum(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
+  return a == b ? (std::signbit(a) ? a : b) : std::min(a, b);
+}
+inline Slot MinF32(Slot a, Slot b) { return OfF32(Minimum(F32(a), F32(b))); }
+inline Slot MaxF32(Slot a, Slot b) { return OfF32(-Minimum(-F32(a), -F32(b))); }
 inline Slot EqF32(Slot a, Slot b) { return F32(a) == F32(b); }
 inline Slot LtF32(Slot a, Slot b) { return F32(a) < F32(b); }
 inline Slot LeF32(Slot a, Slot b) { return F32(a) <= F32(b); }
@@ -68,6 +77,8 @@ inline Slot MulF64(Slot a, Slot b) { return OfF64(F64(a) * F64(b)); }
 inline Slot DivF64(Slot a, Slot b) { return OfF64(F64(a) / F64(b)); }
 inline Slot NegF64(Slot a) { return OfF64(-F64(a)); }
 inline Slot SqrtF64(Slot a) { return OfF64(std::sqrt(F64(a))); }
+inline Slot MinF64(Slot a, Slot b) { return OfF64(Minimum(F64(a), F64(b))); }
+inline Slot MaxF64(Slot a, Slot b) { return OfF64(-Minimum(-F64(a), -F64(b))); }
 inline Slot EqF64(Slot a, Slot b) { return F64(a) == F64(b); }
 inline Slot LtF64(Slot a, Slot b) { return F64(a) < F64(b); }
 inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
@@ -75,14 +86,14 @@ inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
 // ---- handlers
 
 template <auto kOperator>
-[[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                      const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]], r[pc[3]]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
 template <auto kOperator>
-[[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                     const FunctionInfo* fn) {
   r[pc[1]] = kOperator(r[pc[2]]);
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
@@ -115,6 +126,8 @@ inline constexpr Handler ExecMulF32 = Binary<MulF32>;
 inline constexpr Handler ExecDivF32 = Binary<DivF32>;
 inline constexpr Handler ExecNegF32 = Unary<NegF32>;
 inline constexpr Handler ExecSqrtF32 = Unary<SqrtF32>;
+inline constexpr Handler ExecMinF32 = Binary<MinF32>;
+inline constexpr Handler ExecMaxF32 = Binary<MaxF32>;
 inline constexpr Handler ExecEqF32 = Binary<EqF32>;
 inline constexpr Handler ExecLtF32 = Binary<LtF32>;
 inline constexpr Handler ExecLeF32 = Binary<LeF32>;
@@ -124,47 +137,49 @@ inline constexpr Handler ExecMulF64 = Binary<MulF64>;
 inline constexpr Handler ExecDivF64 = Binary<DivF64>;
 inline constexpr Handler ExecNegF64 = Unary<NegF64>;
 inline constexpr Handler ExecSqrtF64 = Unary<SqrtF64>;
+inline constexpr Handler ExecMinF64 = Binary<MinF64>;
+inline constexpr Handler ExecMaxF64 = Binary<MaxF64>;
 inline constexpr Handler ExecEqF64 = Binary<EqF64>;
 inline constexpr Handler ExecLtF64 = Binary<LtF64>;
 inline constexpr Handler ExecLeF64 = Binary<LeF64>;
 
-[[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   r[pc[1]] = r[pc[2]];
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   r[pc[1]] = OfI32(Read32(pc + 2));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
   r[pc[1]] = Read64(pc + 2);
   [[clang::musttail]] return Next(pc + 6, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   r[pc[1]] = AddI32(r[pc[2]], Imm16(pc[3]));
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
   r[pc[1]] = r[pc[2]] + Imm16(pc[3]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
   r[pc[1]] = WrapToDType(r[pc[2]], pc[3]);
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-[[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Interpreter* vm, int64_t budget,
+[[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
   r[pc[1]] = CastScalar(r[pc[2]], pc[3], pc[4]);
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);

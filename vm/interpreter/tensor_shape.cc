@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vm/interpreter/dispatch.h"
-#include "vm/interpreter/interpreter.h"
+#include "vm/interpreter/execution.h"
 
 namespace rvm::vm {
 namespace {
@@ -29,9 +29,9 @@ std::optional<int64_t> CountElements(std::span<const int64_t> dims) {
 
 }  // namespace
 
-bool Interpreter::MakeView(const uint16_t* pc, Slot* r) {
+bool Execution::MakeView(const uint16_t* pc, Slot* r) {
   Tensor* source = AsTensor(r[pc[2]]);
-  const TypeDesc& type = executable_.types[Read32(pc + 3)];
+  const TypeDesc& type = executable.types[Read32(pc + 3)];
   const uint16_t* unknown = pc + 6;
   Shape shape;
   for (int64_t d : type.dims) {
@@ -40,7 +40,7 @@ bool Interpreter::MakeView(const uint16_t* pc, Slot* r) {
   std::span<const int64_t> dims(shape.data(), shape.size());
   std::optional<int64_t> have = CountElements({source->dims, source->rank});
   if (CountElements(dims) != have) {
-    return SetError(absl::InvalidArgumentError(
+    return Fail(absl::InvalidArgumentError(
         absl::StrCat("a ", TensorText(*source), " has no view of the shape ", ShapeToString(shape))));
   }
   if (source->object.count == 1 && source->inline_dims && source->rank == dims.size()) {
@@ -48,26 +48,26 @@ bool Interpreter::MakeView(const uint16_t* pc, Slot* r) {
     r[pc[1]] = AsSlot(source);
     return true;
   }
-  Tensor* view = heap_.NewView(source, dims);
-  if (view == nullptr) return SetError(OutOfMemory());
+  Tensor* view = heap.NewView(source, dims);
+  if (view == nullptr) return Fail(caller.OutOfMemory());
   r[pc[1]] = AsSlot(view);
   return true;
 }
 
-bool Interpreter::CheckShape(const Tensor& tensor, TypeId type) {
-  const TypeDesc& expected = executable_.types[type.value];
+bool Execution::CheckShape(const Tensor& tensor, TypeId type) {
+  const TypeDesc& expected = executable.types[type.value];
   bool agrees = tensor.rank == expected.dims.size();
   for (size_t i = 0; agrees && i < expected.dims.size(); ++i) {
     agrees = expected.dims[i] == TypeDesc::kUnknownDim || expected.dims[i] == tensor.dims[i];
   }
   if (agrees) return true;
-  return SetError(absl::InvalidArgumentError(
-      absl::StrCat("saw ", TensorText(tensor), "; expected ", TypeToString(executable_, type))));
+  return Fail(absl::InvalidArgumentError(
+      absl::StrCat("saw ", TensorText(tensor), "; expected ", TypeToString(executable, type))));
 }
 
-bool Interpreter::CheckDims(int64_t a, int64_t b, DimRelation relation) {
+bool Execution::CheckDims(int64_t a, int64_t b, DimRelation relation) {
   if (Holds(relation, a, b)) return true;
-  return SetError(absl::InvalidArgumentError(absl::StrCat("the extent ", FailureText(relation, a, b))));
+  return Fail(absl::InvalidArgumentError(absl::StrCat("the extent ", FailureText(relation, a, b))));
 }
 
 }  // namespace rvm::vm

@@ -284,20 +284,14 @@ void Profiler::LeaveAll(Ticks now) {
 
 // ---- kernels
 
-int32_t Profiler::RunKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context) {
-  BeginKernel(dims);
-  int32_t code = kernels_[kernel_now_].function(buffers, dims, context);
-  EndKernel(/*is_alone=*/context->parallel_for == nullptr);
-  return code;
-}
-
-void Profiler::BeginKernel(const int64_t* dims) {
+RvmKernel Profiler::BeginKernel(const int64_t* dims) {
   kernel_came_ = Now();
   // The results are there, and the arguments that the call uses up are there still.
   objects_made_ = heap_->live_objects() - objects_before_;
   bytes_made_ = heap_->live_bytes() - bytes_before_;
   shape_now_ = ShapeOf(kernels_[kernel_now_], link_->kernels[kernel_now_], dims);
   kernel_began_ = Now();
+  return kernels_[kernel_now_].function;
 }
 
 void Profiler::EndKernel(bool is_alone) {

@@ -44,8 +44,8 @@ class Profiler {
 
   // ---- for the machine
 
-  // The program as the machine shall run it. `kernel_probe` is called in place of every kernel and
-  // calls RunKernel. The executable outlives the profiler, or Snapshot at least.
+  // The program as the machine must run it. `kernel_probe` is called in place of the machine code of every kernel; it
+  // calls that between BeginKernel and EndKernel. The executable must live until the last Snapshot.
   const LinkInfo& Attach(const Executable& executable, const LinkInfo& link, RvmKernel kernel_probe);
   void WatchHeap(const Heap& heap) { heap_ = &heap; }
   void BeginPhase(ProfilePhase phase);
@@ -70,10 +70,9 @@ class Profiler {
   void Resume() { began_ = Now(); }
   // The instruction that is about to end will run again.
   void WillRetry() { retries_ = true; }
-  // The kernel of the instruction that runs, with the extents that its symbols have.
-  int32_t RunKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context);
-  // About one that the machine runs itself. `is_alone`: no other thread shares its work.
-  void BeginKernel(const int64_t* dims);
+  // Around the kernel of the current instruction, on these values of its symbols. BeginKernel gives its machine code,
+  // null if it has a recipe. `is_alone`: no other thread shares its work.
+  RvmKernel BeginKernel(const int64_t* dims);
   void EndKernel(bool is_alone);
 
  private:

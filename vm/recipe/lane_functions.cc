@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "base/element.h"
 
 namespace rvm::vm {
 namespace {
@@ -243,30 +244,8 @@ BinaryFunction IntBinaryOf(BinaryOp op, int bits) {
 
 // ---- memory ----------------------------------------------------------------------------
 
-struct Half {
-  uint16_t bits;
-  operator float() const { return HalfToFloat(bits); }
-  static Half From(float value) { return {FloatToHalf(value)}; }
-};
-struct BFloat {
-  uint16_t bits;
-  operator float() const { return BFloat16ToFloat(bits); }
-  static BFloat From(float value) { return {FloatToBFloat16(value)}; }
-};
-struct Bool {
-  uint8_t byte;
-  operator int64_t() const { return byte != 0; }
-  static Bool From(int64_t value) { return {value != 0}; }
-};
-
 template <typename E>
 constexpr bool kIsClass = std::is_class_v<E>;
-template <typename E>
-using LaneOf = std::conditional_t<
-    std::is_same_v<E, double>, double,
-    std::conditional_t<std::is_same_v<E, float> || std::is_same_v<E, Half> || std::is_same_v<E, BFloat>, float,
-                       int64_t>>;
-
 template <typename E>
 void LoadLoop(void* to, const void* memory, int64_t first, int64_t stride, int64_t n) {
   auto* lanes = static_cast<LaneOf<E>*>(to);
@@ -297,23 +276,6 @@ void StoreLoop(void* memory, int64_t first, int64_t stride, const void* from, in
     } else {
       to[i * stride] = static_cast<E>(lanes[i]);
     }
-  }
-}
-
-// Calls `make` with a value of the type that elements of `dtype` have in memory.
-template <typename Make>
-auto ByElement(DataType dtype, Make make) {
-  if (dtype.is_bool()) return make(Bool{});
-  if (dtype.code == TypeCode::kBFloat) return make(BFloat{});
-  if (dtype.is_float()) {
-    if (dtype.bits == 64) return make(double{});
-    return dtype.bits == 16 ? make(Half{}) : make(float{});
-  }
-  switch (dtype.bits) {
-    case 8: return dtype.is_int() ? make(int8_t{}) : make(uint8_t{});
-    case 16: return dtype.is_int() ? make(int16_t{}) : make(uint16_t{});
-    case 32: return dtype.is_int() ? make(int32_t{}) : make(uint32_t{});
-    default: return dtype.is_int() ? make(int64_t{}) : make(uint64_t{});
   }
 }
 
@@ -471,12 +433,11 @@ bool Wraps(BinaryOp op) {
 
 UnaryFunction FindWrap(DataType dtype) {
   if (dtype.is_bool()) return TruthLoop<int64_t>;
-  switch (dtype.bits) {
-    case 8: return dtype.is_int() ? WrapLoop<int8_t> : WrapLoop<uint8_t>;
-    case 16: return dtype.is_int() ? WrapLoop<int16_t> : WrapLoop<uint16_t>;
-    case 32: return dtype.is_int() ? WrapLoop<int32_t> : WrapLoop<uint32_t>;
-    default: return nullptr;
-  }
+  return WithElement(dtype, [](auto element) -> UnaryFunction {
+    using E = decltype(element);
+    if constexpr (std::is_integral_v<E> && sizeof(E) < sizeof(int64_t)) return WrapLoop<E>;
+    return nullptr;
+  });
 }
 
 UnaryFunction FindCast(DataType from, DataType to) {
@@ -484,15 +445,22 @@ UnaryFunction FindCast(DataType from, DataType to) {
     using From = decltype(lane);
     if (to.is_bool()) return TruthLoop<From>;
     if (to.is_float()) {
-      if (to.bits == 64) return ConvertLoop<double, From>;
-      if (to.bits == 32) return ConvertLoop<float, From>;
-      return to.code == TypeCode::kBFloat ? RoundLoop<BFloat, From> : RoundLoop<Half, From>;
+      return WithElement(to, [](auto element) -> UnaryFunction {
+        using E = decltype(element);
+        if constexpr (std::is_floating_point_v<E>) {
+          return ConvertLoop<E, From>;
+        } else if constexpr (std::is_same_v<LaneOf<E>, float>) {
+          return RoundLoop<E, From>;
+        } else {
+          RVM_UNREACHABLE("not a float");
+        }
+      });
     }
     if constexpr (!std::is_floating_point_v<From>) {
       UnaryFunction wrap = FindWrap(to);
       return wrap != nullptr ? wrap : WrapLoop<int64_t>;
     } else {
-      return ByElement(to, [](auto element) -> UnaryFunction {
+      return WithElement(to, [](auto element) -> UnaryFunction {
         using Int = decltype(element);
         if constexpr (std::is_integral_v<Int>) {
           return SaturateLoop<Int, From>;
@@ -511,15 +479,15 @@ SelectFunction FindSelect(DataType dtype) {
 UnaryFunction FindSpread(DataType dtype) { return LaneBytes(dtype) == 4 ? SpreadLoop<uint32_t> : SpreadLoop<uint64_t>; }
 
 LoadFunction FindLoad(DataType dtype) {
-  return ByElement(dtype, [](auto element) -> LoadFunction { return LoadLoop<decltype(element)>; });
+  return WithElement(dtype, [](auto element) -> LoadFunction { return LoadLoop<decltype(element)>; });
 }
 
 GatherFunction FindGather(DataType dtype) {
-  return ByElement(dtype, [](auto element) -> GatherFunction { return GatherLoop<decltype(element)>; });
+  return WithElement(dtype, [](auto element) -> GatherFunction { return GatherLoop<decltype(element)>; });
 }
 
 StoreFunction FindStore(DataType dtype) {
-  return ByElement(dtype, [](auto element) -> StoreFunction { return StoreLoop<decltype(element)>; });
+  return WithElement(dtype, [](auto element) -> StoreFunction { return StoreLoop<decltype(element)>; });
 }
 
 FoldFunction FindFold(ReduceOp op, DataType dtype) {

@@ -80,6 +80,9 @@ def _patched(case, dtype):
         for i in range(length):
             expected[:, i + max(-k, 0), i + max(k, 0)] = diagonal[:, i]
         case("matrix_set_diag", f"matrix_set_diag(%a, %b, k1={k}, k2={k})", [batch, diagonal], expected)
+    long, expected = random((2, 7), dtype, "long"), batch.copy()
+    expected[:, np.arange(3), np.arange(3)] = long[:, :3]
+    case("matrix_set_diag", "matrix_set_diag(%a, %b)", [batch, long], expected)
     for above, below in ((True, False), (False, True), (True, True)):
         low, high, longest = -2, 1, 3
         band, expected = random((2, 4, longest), dtype, "band"), batch.copy()

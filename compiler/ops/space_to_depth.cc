@@ -1,10 +1,10 @@
-// Operators that trade extents of space for channels or batches, and mirrored borders.
+// Space to depth and space to batch, and back.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -18,12 +18,11 @@ using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kImages[] = {{"data", "a batch of images"}};
 constexpr Input kBatches[] = {{"data", "a tensor (n, space..., rest...)"}};
-constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr AttrSpec kDepthAttrs[] = {
     {"block_size", AttrType::kInt, "1", "extent of the blocks"},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"mode", AttrType::kString, "\"DCR\"",
-     "which part of a channel's number is the place in the block: \"DCR\" the first, \"CDR\" (also \"CRD\") the last"}};
+     "where a channel's number has the position in the block: \"DCR\" (also \"\") first, \"CDR\" (also \"CRD\") last"}};
 constexpr AttrSpec kToBatchAttrs[] = {
     {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
     {"paddings", AttrType::kAny, "", "for each spatial axis [before, after]"},
@@ -31,14 +30,15 @@ constexpr AttrSpec kToBatchAttrs[] = {
 constexpr AttrSpec kToSpaceAttrs[] = {
     {"block_shape", AttrType::kInts, "[1, 1]", "extents of the blocks, one per spatial axis"},
     {"crops", AttrType::kAny, "", "for each spatial axis how much to drop: [before, after]"}};
-constexpr AttrSpec kMirrorAttrs[] = {
-    {"mode", AttrType::kString, "\"SYMMETRIC\"", "\"SYMMETRIC\" repeats the edge, \"REFLECT\" does not"},
-    {"pad_width", AttrType::kAny, "", "for each axis [before, after]"}};
 
 Expr Quotient(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorDivide, std::move(a), te::DimValue(b)); }
 Expr Remainder(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorMod, std::move(a), te::DimValue(b)); }
 
 // ---- depth -----------------------------------------------------------------------
+
+// Whether `mode` is one that exists, and puts the position in the block before the channel.
+bool IsDepthMode(const std::string& mode) { return mode.empty() || mode == "DCR" || mode == "CDR" || mode == "CRD"; }
+bool IsPositionFirst(const std::string& mode) { return mode.empty() || mode == "DCR"; }
 
 template <bool to_space>
 Solve DepthRelation(TypeContext& context) {
@@ -50,7 +50,7 @@ Solve DepthRelation(TypeContext& context) {
   if (!CheckLayout(context, text, "NCHW", "layout")) return Solve::kFailed;
   const std::string& mode = context.attrs().GetString("mode");
   int64_t block = context.attrs().GetInt("block_size");
-  if (block < 1 || block > 4096 || (mode != "DCR" && mode != "CDR" && mode != "CRD")) {
+  if (block < 1 || block > 4096 || !IsDepthMode(mode)) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`block_size` is ", block, " and `mode` is \"", mode,
                                      "\"; expected 1 to 4096, and \"DCR\", \"CDR\" or \"CRD\""));
@@ -75,8 +75,8 @@ Solve DepthRelation(TypeContext& context) {
 }
 
 // The number of the deep channel that holds `channel` of `channels` at `place` in the block.
-Expr DeepChannel(bool place_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
-  return place_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
+Expr DeepChannel(bool position_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
+  return position_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
 }
 
 std::vector<Tensor> ComputeDepthToSpace(const ComputeContext& context) {
@@ -84,12 +84,12 @@ std::vector<Tensor> ComputeDepthToSpace(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Layout layout(context.attrs().GetString("layout"));
   int64_t block = context.attrs().GetInt("block_size");
-  bool place_first = context.attrs().GetString("mode") == "DCR";
+  bool position_first = IsPositionFirst(context.attrs().GetString("mode"));
   size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
   return {te::ComputeTensor("depth_to_space", out.dtype, out.dims, [&](std::span<const Expr> i) {
     Expr place = Remainder(i[h], block) * te::Index(block) + Remainder(i[w], block);
     std::vector<Expr> at(i.begin(), i.end());
-    at[c] = DeepChannel(place_first, place, i[c], out.dims[c], block * block);
+    at[c] = DeepChannel(position_first, place, i[c], out.dims[c], block * block);
     for (size_t axis : layout.spatial) at[axis] = Quotient(i[axis], block);
     return data(at);
   })};
@@ -100,13 +100,13 @@ std::vector<Tensor> ComputeSpaceToDepth(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   Layout layout(context.attrs().GetString("layout"));
   int64_t block = context.attrs().GetInt("block_size");
-  bool place_first = context.attrs().GetString("mode") == "DCR";
+  bool position_first = IsPositionFirst(context.attrs().GetString("mode"));
   size_t c = layout.axis('C'), h = layout.spatial[0], w = layout.spatial[1];
   const Dim& channels = data.dims()[c];
   return {te::ComputeTensor("space_to_depth", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    Expr place = place_first ? Quotient(i[c], channels) : Remainder(i[c], block * block);
+    Expr place = position_first ? Quotient(i[c], channels) : Remainder(i[c], block * block);
     std::vector<Expr> at(i.begin(), i.end());
-    at[c] = place_first ? Remainder(i[c], channels) : Quotient(i[c], block * block);
+    at[c] = position_first ? Remainder(i[c], channels) : Quotient(i[c], block * block);
     at[h] = i[h] * te::Index(block) + Quotient(place, block);
     at[w] = i[w] * te::Index(block) + Remainder(place, block);
     return data(at);
@@ -210,41 +210,6 @@ std::vector<Tensor> ComputeBatchToSpace(const ComputeContext& context) {
   })};
 }
 
-// ---- borders -------------------------------------------------------------------------
-
-Solve MirrorPadRelation(TypeContext& context) {
-  Types args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  Dims out = args[0]->shape.dims;
-  auto widths = PadWidths(context.attrs(), "pad_width", out.size());
-  const std::string& mode = context.attrs().GetString("mode");
-  if (!widths || (mode != "SYMMETRIC" && mode != "REFLECT")) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`pad_width` and `mode` \"", mode, "\" do not fit rank ", out.size(),
-                                     "; expected a pair [before, after] per axis, and \"SYMMETRIC\" or \"REFLECT\""));
-  }
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + ((*widths)[i].first + (*widths)[i].second);
-  return ResultTensor(context, out, args[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeMirrorPad(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  auto widths = *PadWidths(context.attrs(), "pad_width", data.rank());
-  int64_t edge = context.attrs().GetString("mode") == "SYMMETRIC" ? 1 : 0;
-  return {te::ComputeTensor("mirror_pad", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    Dim volume = 1;
-    for (size_t axis = 0; axis < i.size(); ++axis) {
-      auto [before, after] = widths[axis];
-      if (before == 0 && after == 0) continue;
-      const Dim& extent = data.dims()[axis];
-      at[axis] = Mirrored(i[axis] - te::Index(before), extent, edge);
-      volume = volume * extent;
-    }
-    return UnlessEmpty(volume, data(at));
-  })};
-}
-
 constexpr OpDef kOps[] = {
     Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs, DepthRelation<true>,
        FusionClass::kInjective, ComputeDepthToSpace),
@@ -254,12 +219,10 @@ constexpr OpDef kOps[] = {
        BatchRelation<false>, FusionClass::kInjective, ComputeSpaceToBatch),
     Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
        BatchRelation<true>, FusionClass::kInjective, ComputeBatchToSpace),
-    Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kData, kMirrorAttrs,
-       MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
 };
 
 }  // namespace
 
-std::span<const OpDef> BlockOps() { return kOps; }
+std::span<const OpDef> SpaceToDepthOps() { return kOps; }
 
 }  // namespace rvm::ops

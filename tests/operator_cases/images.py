@@ -14,7 +14,7 @@ def cases(case):
     for dtype in MOVED:
         images = random((2, 8, 4, 6), dtype, "blocks")
         n, c, h, w = images.shape
-        for mode in ("DCR", "CDR"):
+        for mode in ("DCR", "CDR", ""):
             blocks = images.reshape(n, 2, 2, 2, h, w) if mode == "CDR" else images.reshape(n, 2, 2, 2, h, w).transpose(0, 3, 1, 2, 4, 5)
             spread = blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, 2, 2 * h, 2 * w)  # (n, c, h, y, w, x)
             for layout, order in (("NCHW", (0, 1, 2, 3)), ("NHWC", (0, 2, 3, 1))):
@@ -156,6 +156,11 @@ def _resize(case, dtype):
          resized([8, 15], "linear", "align_corners", "").astype(dtype), tolerance)
     case("nn.upsampling", 'nn.upsampling(%a, scale_h=1.5f, scale_w=2f, method="bicubic")', [images],
          resized([6, 10], "cubic", "asymmetric", "").astype(dtype), tolerance)
+    for height, scale in itertools.product((1, 3, 5, 7), (0.5, 1.5, 2.5, 1.25)):  # halves are rounded to even
+        column = random((1, 1, height, 1), dtype, "column")
+        up = _matrix(height, round(height * scale), "nearest_neighbor", "asymmetric", "floor")
+        case("nn.upsampling", f"nn.upsampling(%a, scale_h={scale}f, scale_w=1f)", [column],
+             np.einsum("yh,nchw->ncyw", up, column).astype(dtype))
 
 
 def _dynamic(case, images, resized, roi, cropped, tolerance):

@@ -1,8 +1,8 @@
-// Data with a part replaced, queues, and grids of coordinates.
+// Data with a part replaced: strided slices, diagonals, queues.
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -18,8 +18,10 @@ constexpr Input kSetInputs[] = {{"data", "a tensor"},
                                 {"begin", "first index of each axis, an integer vector; negative counts from the end"},
                                 {"end", "index behind the last, an integer vector"},
                                 {"strides", "step of each axis, an integer vector; not 0"}};
-constexpr Input kDiagInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
-                                 {"diagonal", "(..., length), or (..., diagonals, length) with `k1` < `k2`"}};
+constexpr Input kDiagInputs[] = {
+    {"data", "a tensor of matrices (..., m, n)"},
+    {"diagonal",
+     "(..., length), of which the diagonal takes the first elements; (..., diagonals, length) with `k1` < `k2`"}};
 constexpr AttrSpec kDiagAttrs[] = {
     {"k1", AttrType::kInt, "0", "the lowest diagonal; 0 is the main one, negative ones are below"},
     {"k2", AttrType::kInt, "0", "the highest diagonal"},
@@ -27,9 +29,6 @@ constexpr AttrSpec kDiagAttrs[] = {
     {"sub_diag_right_align", AttrType::kBool, "False", "shorter diagonals below are filled up at their beginning"}};
 constexpr Input kFifoInputs[] = {{"input", "what is new"}, {"buffer", "what was kept"}};
 constexpr AttrSpec kFifoAttrs[] = {{"axis", AttrType::kInt, "0", "the axis of time"}};
-constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of one dtype", true}};
-constexpr AttrSpec kGridAttrs[] = {
-    {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
 
 // ---- slices --------------------------------------------------------------------------
 
@@ -106,9 +105,13 @@ Solve MatrixSetDiagRelation(TypeContext& context) {
   if (diagonal.size() != expected.size()) {
     return FailRank(context, 1, diagonal.size(), absl::StrCat("rank ", expected.size()));
   }
+  constexpr std::string_view kWhat = "`matrix_set_diag`: extents of `diagonal`";
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!context.RequireEqual(diagonal[i], expected[i], "`matrix_set_diag`: extents of `diagonal`"))
-      return Solve::kFailed;
+    // The alignment of several diagonals counts from the longest.
+    bool may_be_longer = k1 == k2 && i + 1 == expected.size();
+    bool fits = may_be_longer ? context.RequireAtLeast(diagonal[i], expected[i], kWhat)
+                              : context.RequireEqual(diagonal[i], expected[i], kWhat);
+    if (!fits) return Solve::kFailed;
   }
   return context.Result(args[0]);
 }
@@ -139,59 +142,6 @@ std::vector<Tensor> ComputeMatrixSetDiag(const ComputeContext& context) {
     at.push_back(place);
     return te::Select(hit, diagonal(at), data(i));
   })};
-}
-
-// ---- grids -----------------------------------------------------------------------------
-
-// Axis of the grid along which vector `i` varies.
-size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
-  return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
-}
-
-Solve MeshgridRelation(TypeContext& context) {
-  const ir::Type* type = context.arg(0);
-  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-  const auto* tuple = ir::DynCast<ir::TupleType>(type);
-  if (tuple == nullptr || tuple->fields.empty()) {
-    return context.Fail(
-        DiagnosticKind::kNotTensorTuple,
-        absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of one or more vectors"), 0);
-  }
-  const std::string& indexing = context.attrs().GetString("indexing");
-  if (indexing != "ij" && indexing != "xy") {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        absl::StrCat("`indexing` is \"", indexing, "\"; expected \"ij\" or \"xy\""));
-  }
-  Dims grid(tuple->fields.size());
-  std::optional<DataType> dtype;
-  for (size_t i = 0; i < grid.size(); ++i) {
-    if (tuple->fields[i]->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-    const auto* vector = ir::DynCast<ir::TensorType>(tuple->fields[i]);
-    if (vector != nullptr && (!vector->shape.is_dims() || !vector->dtype.is_concrete())) return Solve::kStuck;
-    if (vector == nullptr || vector->shape.dims.size() > 1 ||
-        vector->dtype.dtype != dtype.value_or(vector->dtype.dtype)) {
-      return context.Fail(
-          DiagnosticKind::kNotTensorTuple,
-          absl::StrCat("the tuple holds a `", ir::TypeToString(tuple->fields[i]), "`; expected vectors of one dtype"),
-          0);
-    }
-    dtype = vector->dtype.dtype;
-    grid[GridAxis(context.attrs(), i, grid.size())] = vector->shape.dims.empty() ? Dim(1) : vector->shape.dims[0];
-  }
-  std::vector<const ir::Type*> fields(grid.size(), ir::MakeTensorType(context.arena(), grid, *dtype));
-  return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
-}
-
-std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
-  std::vector<Tensor> grids;
-  for (size_t k = 0; k < context.num_inputs(); ++k) {
-    const Tensor& vector = context.input(k);
-    size_t axis = GridAxis(context.attrs(), k, context.num_inputs());
-    grids.push_back(te::ComputeTensor("meshgrid", vector.dtype(), context.output(k).dims, [&](std::span<const Expr> i) {
-      return vector.rank() == 0 ? vector({}) : vector({i[axis]});
-    }));
-  }
-  return grids;
 }
 
 // ---- queues ----------------------------------------------------------------------------
@@ -245,17 +195,10 @@ constexpr OpDef kOps[] = {
      .type_relation = MatrixSetDiagRelation,
      .fusion = FusionClass::kInjective,
      .compute = ComputeMatrixSetDiag},
-    {.name = "meshgrid",
-     .summary = "a tuple of the coordinates of a grid's points",
-     .inputs = kGridInputs,
-     .attrs = kGridAttrs,
-     .type_relation = MeshgridRelation,
-     .fusion = FusionClass::kInjective,
-     .compute = ComputeMeshgrid},
 };
 
 }  // namespace
 
-std::span<const OpDef> PatchOps() { return kOps; }
+std::span<const OpDef> PartialUpdateOps() { return kOps; }
 
 }  // namespace rvm::ops

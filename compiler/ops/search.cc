@@ -1,11 +1,11 @@
-// Operators that find places: search in sorted sequences, inverse and unravelled indices.
+// Search in sorted sequences, and conversions of indices.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -22,7 +22,6 @@ constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last
 constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};
 constexpr Input kUnravelInputs[] = {{"indices", "numbers of elements, an integer tensor"},
                                     {"shape", "the extents, an integer vector"}};
-constexpr Input kAdvInputs[] = {{"inputs", "a tuple of data and an integer tensor for each of its first axes", true}};
 constexpr AttrSpec kSearchAttrs[] = {{"right", AttrType::kBool, "False", "behind equal elements, else before them"},
                                      {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
 
@@ -125,79 +124,6 @@ std::vector<Tensor> ComputeUnravel(const ComputeContext& context) {
   })};
 }
 
-// ---- indexing by several tensors -------------------------------------------------------
-
-// Fields of the one tuple argument, each a known tensor.
-Solve Fields(TypeContext& context, Types& fields) {
-  const ir::Type* type = context.arg(0);
-  if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-  const auto* tuple = ir::DynCast<ir::TupleType>(type);
-  for (const ir::Type* field : tuple != nullptr ? tuple->fields : std::vector<const ir::Type*>()) {
-    const auto* tensor = ir::DynCast<ir::TensorType>(field);
-    if (field->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
-    if (tensor == nullptr) break;
-    if (!tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return Solve::kStuck;
-    fields.push_back(tensor);
-  }
-  if (tuple != nullptr && fields.size() == tuple->fields.size() && !fields.empty()) return Solve::kDone;
-  return context.Fail(DiagnosticKind::kNotTensorTuple,
-                      absl::StrCat("argument 1 has type `", ir::TypeToString(type), "`; expected a tuple of tensors"),
-                      0);
-}
-
-Solve AdvIndexRelation(TypeContext& context) {
-  Types fields;
-  if (Solve solve = Fields(context, fields); solve != Solve::kDone) return solve;
-  const Dims& data = fields[0]->shape.dims;
-  if (fields.size() < 2 || fields.size() - 1 > data.size()) {
-    return context.Fail(DiagnosticKind::kWrongNumberOfFields,
-                        absl::StrCat("the tuple has ", fields.size() - 1, " index tensors for data of rank ",
-                                     data.size(), "; expected 1 or more, and at most one per axis"),
-                        0);
-  }
-  Dims out;
-  for (size_t f = 1; f < fields.size(); ++f) {
-    if (!IsIndexType(fields[f]->dtype.dtype)) return FailDType(context, 0, fields[f]->dtype.dtype, "integer indices");
-    const Dims& dims = fields[f]->shape.dims;
-    if (dims.size() > out.size()) out.insert(out.begin(), dims.size() - out.size(), Dim(1));
-    for (size_t k = 0; k < dims.size(); ++k) {
-      Dim& dim = out[out.size() - dims.size() + k];
-      bool differ = dim.is_const() && dims[k].is_const() && dim != dims[k] && dim != Dim(1) && dims[k] != Dim(1);
-      if (differ) {
-        return context.Fail(DiagnosticKind::kShapeMismatch,
-                            absl::StrCat("indices have extents ", dim.ToString(), " and ", dims[k].ToString(),
-                                         ", which do not broadcast"),
-                            0);
-      }
-      dim = context.RequireBroadcast(dim, dims[k], "`adv_index`: extents of the indices");
-    }
-  }
-  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(fields.size()) - 1, data.end());
-  return ResultTensor(context, out, fields[0]->dtype.dtype);
-}
-
-std::vector<Tensor> ComputeAdvIndex(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  const te::TensorSpec& out = context.output();
-  size_t indexed = context.num_inputs() - 1;
-  size_t rank = out.dims.size() - (data.rank() - indexed);
-  Dims places(out.dims.begin(), out.dims.begin() + static_cast<std::ptrdiff_t>(rank));
-  return {te::ComputeTensor("adv_index", out.dtype, out.dims, [&](std::span<const Expr> i) {
-    std::vector<Expr> at;
-    Dim volume = 1;
-    for (size_t k = 0; k < indexed; ++k) {
-      const Tensor& indices = context.input(k + 1);
-      const Dim& extent = data.dims()[k];
-      Expr index = te::Cast(kInt64, indices(BroadcastIndices(i.subspan(0, rank), indices.dims(), places)));
-      index = te::Select(Less(index, te::Index(0)), index + te::DimValue(extent), index);
-      at.push_back(Clamp(index, extent));
-      volume = volume * extent;
-    }
-    at.insert(at.end(), i.begin() + static_cast<std::ptrdiff_t>(rank), i.end());
-    return UnlessEmpty(volume, data(at));
-  })};
-}
-
 constexpr OpDef kOps[] = {
     {.name = "searchsorted",
      .summary = "where values would be put in to keep a sequence sorted",
@@ -218,16 +144,10 @@ constexpr OpDef kOps[] = {
      .type_relation = UnravelRelation,
      .fusion = FusionClass::kOpaque,
      .compute = ComputeUnravel},
-    {.name = "adv_index",
-     .summary = "data at index tuples that broadcast with each other",
-     .inputs = kAdvInputs,
-     .type_relation = AdvIndexRelation,
-     .fusion = FusionClass::kInjective,
-     .compute = ComputeAdvIndex},
 };
 
 }  // namespace
 
-std::span<const OpDef> LookupOps() { return kOps; }
+std::span<const OpDef> SearchOps() { return kOps; }
 
 }  // namespace rvm::ops

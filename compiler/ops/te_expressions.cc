@@ -1,4 +1,4 @@
-#include "compiler/ops/compute_helpers.h"
+#include "compiler/ops/te_expressions.h"
 
 #include <limits>
 #include <utility>

@@ -1,16 +1,18 @@
-// Operators whose number of results depends on all elements: `arange`, `argwhere`, `unique`.
+// Operators whose number of results is data-dependent: `arange`, `argwhere`, `unique`.
 //
-// A call is two kernels: one counts, the other is given the count, from which its result has its shape
-// (OpDef::count_op, fill_op; compiler/passes/fusion/count_results.cc).
+// A call runs two kernels: one counts the results, the other takes the count as an argument, which determines the shape
+// of its result (OpDef::count_op and fill_op; compiler/passes/fusion/count_results.cc).
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ops/compute_helpers.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -33,7 +35,14 @@ constexpr AttrSpec kRangeAttrs[] = {{"start", AttrType::kAny, "None", "unused, f
                                     {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of start)"}};
 constexpr AttrSpec kUniqueAttrs[] = {
     {"sorted", AttrType::kBool, "True", "in ascending order, else in order of first occurrence"},
-    {"return_counts", AttrType::kBool, "False", "also say how often each occurs"}};
+    {"return_counts", AttrType::kBool, "False", "also say how often each occurs"},
+    {"axis", AttrType::kInt, "None", "tell apart the slices along this axis; None: the elements, in row-major order",
+     true}};
+constexpr Example kUniqueExamples[] = {
+    {"unique([3, 1, 1, 3, 2])", "([1, 2, 3], [1, 4, 0], [2, 0, 0, 2, 1], [3])"},
+    {"unique([3, 1, 1, 3, 2], sorted=False, return_counts=True)",
+     "([3, 1, 2], [0, 1, 4], [0, 1, 1, 0, 2], [3], [2, 2, 1])"},
+    {"unique([[1, 2], [0, 5], [1, 2]], axis=0)", "([[0, 5], [1, 2]], [1, 0], [1, 0, 1], [2])"}};
 
 Solve CountRelation(TypeContext& context) {
   Types args;
@@ -41,7 +50,7 @@ Solve CountRelation(TypeContext& context) {
   return ResultTensor(context, {}, kInt64);
 }
 
-// The number of results: the last argument if `is_given`, else to be counted.
+// Sets `count` to the number of results: the last argument if `is_given`, else a data-dependent dim.
 bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view what = "the number of results") {
   if (!is_given) {
     count = context.DataDependentDim();
@@ -55,7 +64,7 @@ bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view 
 
 // ---- arange -------------------------------------------------------------------------
 
-// How many there are if all arguments are known; nullopt else.
+// The number of elements if all arguments are constants.
 std::optional<double> KnownRange(TypeContext& context) {
   double values[3];
   for (size_t i = 0; i < 3; ++i) {
@@ -78,7 +87,7 @@ Solve ArangeRelation(TypeContext& context) {
   std::optional<double> known = is_given ? std::nullopt : KnownRange(context);
   Dim count;
   if (!known) {
-    constexpr std::string_view kWhat = "`arange`: the number of elements, which there is none of if `step` is 0,";
+    constexpr std::string_view kWhat = "`arange`: `step` is 0; expected a step up or down; number of elements";
     if (!CountDim(context, is_given, count, kWhat)) return Solve::kFailed;
   } else if (*known < 1e12) {
     count = static_cast<int64_t>(*known);
@@ -92,7 +101,7 @@ Solve ArangeRelation(TypeContext& context) {
   return ResultTensor(context, {count}, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
 }
 
-// -1, which no tensor has as its extent, if the step is 0.
+// The count is -1, which `arange_fill` refuses, if the step is 0.
 std::vector<Tensor> ComputeArangeCount(const ComputeContext& context) {
   return {te::ComputeTensor("count", kInt64, {}, [&](std::span<const Expr>) {
     auto wide = [&](size_t i) { return te::Cast(kFloat64, context.input(i)({})); };
@@ -135,7 +144,7 @@ std::vector<Tensor> ComputeArgwhereCount(const ComputeContext& context) {
                  [&](std::span<const Expr>, std::span<const Expr> k) { return te::Cast(kInt64, IsSet(data, k[0])); })};
 }
 
-// Rows beyond the elements that are set are of element 0.
+// Rows beyond the number of set elements have the indices of element 0.
 std::vector<Tensor> ComputeArgwhere(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
@@ -154,27 +163,100 @@ std::vector<Tensor> ComputeArgwhere(const ComputeContext& context) {
 
 // ---- unique ---------------------------------------------------------------------------
 
+// Whether `axis` is None or an axis of `data`; an error was reported if not.
+bool CheckUniqueAxis(TypeContext& context, const ir::TensorType& data) {
+  const ir::Attrs& attrs = context.attrs();
+  return attrs.IsNone("axis") ||
+         NormalAxis(context, attrs.GetInt("axis"), static_cast<int64_t>(data.shape.dims.size())).has_value();
+}
+
+Solve UniqueCountRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  return CheckUniqueAxis(context, *args[0]) ? ResultTensor(context, {}, kInt64) : Solve::kFailed;
+}
+
 template <bool is_given>
 Solve UniqueRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims& data = args[0]->shape.dims;
-  if (data.size() != 1) return FailRank(context, 0, data.size(), "1");
+  if (!CheckUniqueAxis(context, *args[0])) return Solve::kFailed;
   Dim count;
   if (!CountDim(context, is_given, count)) return Solve::kFailed;
-  auto tensor = [&](const Dim& extent, DataType dtype) {
-    return static_cast<const ir::Type*>(ir::MakeTensorType(context.arena(), {extent}, dtype));
+  Dims values = args[0]->shape.dims;
+  Dim items = Volume(values);
+  if (context.attrs().IsNone("axis")) {
+    values = {count};
+  } else {
+    items = std::exchange(values[Normal(context.attrs().GetInt("axis"), values.size())], count);
+  }
+  auto tensor = [&](Dims dims, DataType dtype) {
+    return static_cast<const ir::Type*>(ir::MakeTensorType(context.arena(), std::move(dims), dtype));
   };
-  std::vector<const ir::Type*> fields = {tensor(count, args[0]->dtype.dtype), tensor(count, kInt32),
-                                         tensor(data[0], kInt32), tensor(1, kInt32)};
-  if (context.attrs().GetBool("return_counts")) fields.push_back(tensor(count, kInt32));
+  std::vector<const ir::Type*> fields = {tensor(values, args[0]->dtype.dtype), tensor({count}, kInt32),
+                                         tensor({items}, kInt32), tensor({1}, kInt32)};
+  if (context.attrs().GetBool("return_counts")) fields.push_back(tensor({count}, kInt32));
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
-// A vector in ascending order. Elements are in groups of equal ones, which begin with the first of them.
+// What `unique` tells apart: the elements of data in row-major order, or its slices along an axis.
+class Items {
+ public:
+  Items(const Tensor& data, const ir::Attrs& attrs) : data_(data) {
+    if (attrs.IsNone("axis")) {
+      size_ = Volume(data.dims());
+      return;
+    }
+    axis_ = Normal(attrs.GetInt("axis"), data.rank());
+    size_ = data.dims()[*axis_];
+    if (data.rank() > 1) RankSlices();
+  }
+
+  const Dim& size() const { return size_; }
+
+  // An int64, equal for equal items, that orders as they do; slices order like their first elements that differ.
+  Expr Key(const Expr& item) const {
+    if (!axis_) return SortKey(AtFlat(data_, item), true);
+    if (data_.rank() == 1) return SortKey(data_({item}), true);
+    return UnlessEmpty(slice_size_, ranks_({te::DimValue(slice_size_) - te::Index(1), item}));
+  }
+
+  // The element at `i` of a tensor that holds `item` where `i` has its number.
+  Expr ElementAt(std::span<const Expr> i, const Expr& item) const {
+    return UnlessEmpty(size_, axis_ ? data_(With(i, *axis_, item)) : AtFlat(data_, item));
+  }
+
+ private:
+  // ranks_[k, item] counts the items whose elements 0 to k of their slices order before those of `item`.
+  void RankSlices() {
+    Dims slice = data_.dims();
+    slice[*axis_] = 1;
+    slice_size_ = Volume(slice);
+    Tensor keys = te::ComputeTensor("keys", kInt64, {slice_size_, size_}, [&](std::span<const Expr> i) {
+      return SortKey(data_(With(Unflatten(i[0], slice), *axis_, i[1])), true);
+    });
+    ranks_ = te::ScanTensor("ranks", kInt64, keys.dims(), [&](std::span<const Expr> i, const Tensor& self) {
+      return te::Reduce(ReduceOp::kSum, std::array{size_}, [&](std::span<const Expr> other) {
+        auto rank = [&](const Expr& item) {
+          return te::Select(Less(te::Index(0), i[0]), self({i[0] - te::Index(1), item}), te::Index(0));
+        };
+        Expr before = Less(rank(other[0]), rank(i[1])), same = Equal(rank(other[0]), rank(i[1]));
+        Expr is_less = te::Select(same, Less(keys({i[0], other[0]}), keys(i)), before);
+        return te::Cast(kInt64, is_less);
+      });
+    });
+  }
+
+  Tensor data_;
+  std::optional<size_t> axis_;
+  Dim size_, slice_size_;
+  Tensor ranks_;
+};
+
+// The items in ascending order, in groups of equal ones, which begin with the first of them.
 struct Groups {
-  explicit Groups(const Tensor& data)
-      : size(data.dims()[0]), order(data.dims(), 0, [&](std::span<const Expr> i) { return SortKey(data(i), true); }) {}
+  explicit Groups(const Items& items)
+      : size(items.size()), order({size}, 0, [&](std::span<const Expr> i) { return items.Key(i[0]); }) {}
 
   // Whether a group begins at a sorted place.
   Expr Begins(const Expr& sorted) const {
@@ -189,7 +271,7 @@ struct Groups {
 };
 
 std::vector<Tensor> ComputeUniqueCount(const ComputeContext& context) {
-  Groups groups(context.input(0));
+  Groups groups(Items(context.input(0), context.attrs()));
   return {ReduceOver(ReduceOp::kSum, kInt64, {}, {groups.size}, [&](std::span<const Expr>, std::span<const Expr> k) {
     return te::Cast(kInt64, groups.Begins(k[0]));
   })};
@@ -204,10 +286,11 @@ Tensor NumberOf(const Dim& size, const std::function<Expr(const Expr&)>& holds) 
 
 std::vector<Tensor> ComputeUnique(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  const Dim &size = data.dims()[0], &count = context.output(0).dims[0];
-  Groups groups(data);
+  Items items(data, context.attrs());
+  const Dim &size = items.size(), &count = context.output(1).dims[0];
+  Groups groups(items);
   auto begins = [&](const Expr& sorted) { return groups.Begins(sorted); };
-  Order ranks(data.dims(), 0, [&](std::span<const Expr> i) { return groups.PlaceAt(i[0]); });
+  Order ranks({size}, 0, [&](std::span<const Expr> i) { return groups.PlaceAt(i[0]); });
   auto rank = [&](const Expr& place) { return ranks.PlaceAt(std::array{place}); };
   Places starts(size, begins);
   Tensor start, number;  // of each result its group's start; of each element its result
@@ -232,11 +315,13 @@ std::vector<Tensor> ComputeUnique(const ComputeContext& context) {
   Tensor place = te::ComputeTensor("place", kInt64, {count}, [&](std::span<const Expr> i) {
     return te::Select(Less(start(i), te::DimValue(size)), groups.PlaceAt(start(i)), te::Index(0));
   });
-  auto value = [&](std::span<const Expr> i) { return UnlessEmpty(size, data({place(i)})); };
-  std::vector<Tensor> result = {
-      te::ComputeTensor("unique", data.dtype(), {count}, value), CastTensor(place, kInt32), CastTensor(number, kInt32),
-      te::ComputeTensor("number", kInt32, {1},
-                        [&](std::span<const Expr>) { return te::Cast(kInt32, te::DimValue(count)); })};
+  size_t axis = context.attrs().IsNone("axis") ? 0 : Normal(context.attrs().GetInt("axis"), data.rank());
+  auto value = [&](std::span<const Expr> i) { return items.ElementAt(i, place({i[axis]})); };
+  std::vector<Tensor> result = {te::ComputeTensor("unique", data.dtype(), context.output(0).dims, value),
+                                CastTensor(place, kInt32), CastTensor(number, kInt32),
+                                te::ComputeTensor("number", kInt32, {1}, [&](std::span<const Expr>) {
+                                  return te::Cast(kInt32, te::DimValue(count));
+                                })};
   if (context.attrs().GetBool("return_counts")) {
     result.push_back(te::ComputeTensor("count", kInt32, {count}, [&](std::span<const Expr> i) {
       return te::Cast(kInt32, starts.NextAt(start(i) + te::Index(1)) - start(i));
@@ -267,18 +352,18 @@ constexpr OpDef kOps[] = {
     Op("argwhere_fill", "`argwhere`, of so many rows", kDataAndCount, {}, ArgwhereRelation<true>, FusionClass::kOpaque,
        ComputeArgwhere),
     Counted(Op("unique",
-               "the different elements of a vector, where each stands first, which of them stands at each place, how "
-               "many there are",
-               kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr),
+               "a tuple: the distinct elements, the index of the first occurrence of each, for each element its index "
+               "among the distinct ones, how many of these there are",
+               kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr, kUniqueExamples),
             "unique_count", "unique_fill"),
-    Op("unique_count", "how many different elements there are", kData, kUniqueAttrs, CountRelation,
+    Op("unique_count", "how many distinct elements there are", kData, kUniqueAttrs, UniqueCountRelation,
        FusionClass::kOpaque, ComputeUniqueCount),
-    Op("unique_fill", "`unique`, of so many different elements", kDataAndCount, kUniqueAttrs, UniqueRelation<true>,
+    Op("unique_fill", "`unique`, of so many distinct elements", kDataAndCount, kUniqueAttrs, UniqueRelation<true>,
        FusionClass::kOpaque, ComputeUnique),
 };
 
 }  // namespace
 
-std::span<const OpDef> CountedOps() { return kOps; }
+std::span<const OpDef> DataDependentOps() { return kOps; }
 
 }  // namespace rvm::ops

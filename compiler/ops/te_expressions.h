@@ -1,6 +1,6 @@
-// What the computations of several operators are put together from.
-#ifndef RVM_COMPILER_OPS_COMPUTE_HELPERS_H_
-#define RVM_COMPILER_OPS_COMPUTE_HELPERS_H_
+// te expressions and tensors that several operators build their computations from.
+#ifndef RVM_COMPILER_OPS_TE_EXPRESSIONS_H_
+#define RVM_COMPILER_OPS_TE_EXPRESSIONS_H_
 
 #include <functional>
 #include <span>
@@ -14,20 +14,20 @@ namespace rvm::ops {
 // `axis` in [-rank, rank), checked by the relation, as [0, rank).
 size_t Normal(int64_t axis, size_t rank);
 
-// The dtype sums of `dtype` are made in: float32 for the half types.
+// The dtype in which `dtype` is summed: float32 for float16 and bfloat16.
 DataType Accumulator(DataType dtype);
-// The dtype in which `count` elements of `dtype`, or a number of them that is not known, are summed: float64 for floats
-// that are more than 1024. Then the error of a float32 sum does not grow with its length.
+// The dtype in which `count` elements of `dtype` are summed: float64 for more than 1024 floats, or an unknown number of
+// them, so that the error of a float32 sum does not grow with its length.
 DataType SumAccumulator(DataType dtype, const Dim& count);
 te::Tensor CastTensor(const te::Tensor& tensor, DataType dtype);
 
-// Row-major: the number of an element, and the element of a number.
+// Conversions between indices and the row-major number of an element.
 te::Expr FlatIndex(std::span<const te::Expr> indices, const Dims& dims);
 std::vector<te::Expr> Unflatten(te::Expr flat, const Dims& dims);
 te::Expr AtFlat(const te::Tensor& tensor, te::Expr flat);
 Dim Volume(const Dims& dims);
 
-// The same elements in another shape, of an operator that is that.
+// Compute of a reshape, and the OpDef of one.
 std::vector<te::Tensor> ComputeReshape(const ComputeContext& context);
 constexpr OpDef View(std::string_view name, std::string_view summary, std::span<const Input> inputs,
                      std::span<const AttrSpec> attrs, TypeRelation relation) {
@@ -41,7 +41,7 @@ constexpr OpDef View(std::string_view name, std::string_view summary, std::span<
           .is_reshape = true};
 }
 
-// `indices` with one of them replaced.
+// `indices` with the one of `axis` replaced.
 std::vector<te::Expr> With(std::span<const te::Expr> indices, size_t axis, te::Expr index);
 
 // 0 <= index < extent.
@@ -49,16 +49,18 @@ te::Expr InRange(const te::Expr& index, const Dim& extent);
 te::Expr And(te::Expr a, te::Expr b);
 te::Expr Equal(te::Expr a, te::Expr b);
 te::Expr Less(te::Expr a, te::Expr b);
-// An element of `indices`; negative ones count from the end of `extent`.
+// indices[at], where negative values count from the end of `extent`.
 te::Expr FromEnd(const te::Tensor& indices, std::span<const te::Expr> at, const Dim& extent);
-// `index` moved into [0, extent - 1].
+// `index` clamped to [0, extent - 1].
 te::Expr Clamp(const te::Expr& index, const Dim& extent);
-// `index`, up to one extent outside, mirrored at the edges, which repeat `edge` (0 or 1) times; then clamped.
+// `index`, at most one extent out of range, mirrored at the edges, then clamped. `edge` is 1 if the edge element is
+// repeated, else 0.
 te::Expr Mirrored(const te::Expr& index, const Dim& extent, int64_t edge);
-// `value`, whose reads are in bounds unless `extent` is 0; then zero. No test where the extent is known.
+// `value`, or zero if `extent` is 0. For values whose reads are out of bounds if `extent` is 0. Emits no test if the
+// extent is a nonzero constant.
 te::Expr UnlessEmpty(const Dim& extent, te::Expr value);
 
-// The nearest integer, halves away from zero; the scalar operation kRound takes them to even numbers.
+// The nearest integer, halves away from zero. UnaryOp::kRound rounds halves to even.
 te::Expr RoundHalfAway(const te::Expr& x);
 
 // The least and the greatest value of a dtype (infinities for floats).
@@ -70,12 +72,12 @@ te::Tensor ReduceOver(
     te::ReduceOp op, DataType dtype, const Dims& dims, const Dims& extents,
     const std::function<te::Expr(std::span<const te::Expr> outer, std::span<const te::Expr> inner)>& body);
 
-// Reduces `body` along one axis of `dims`, which keeps extent 1.
+// Reduces `body` along one axis of `dims`, whose extent becomes 1.
 te::Tensor ReduceAxis(te::ReduceOp op, DataType dtype, const Dims& dims, size_t axis,
                       const std::function<te::Expr(std::span<const te::Expr>)>& body);
-// `tensor` at `indices`, at 0 along `axis`.
+// `tensor` at `indices`, with 0 for `axis`.
 te::Expr AtZero(const te::Tensor& tensor, std::span<const te::Expr> indices, size_t axis);
 
 }  // namespace rvm::ops
 
-#endif  // RVM_COMPILER_OPS_COMPUTE_HELPERS_H_
+#endif  // RVM_COMPILER_OPS_TE_EXPRESSIONS_H_

@@ -1,0 +1,390 @@
+#include "compiler/import/onnx/emitter.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ops/derive_type.h"
+
+namespace rvm::onnx {
+namespace {
+
+// Constants up to this size stand in the program's text; greater ones are weights.
+constexpr int64_t kMaxTextElements = 64;
+// Dims of the importer's own have greater ids than those of the program.
+constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
+
+int CountNodes(const Dim& dim, int limit) {
+  if (!dim.is_binary()) return 1;
+  int count = 1 + CountNodes(dim.lhs(), limit - 1);
+  return count >= limit ? count : count + CountNodes(dim.rhs(), limit - count);
+}
+
+}  // namespace
+
+int CountDimNodes(const Dim& dim) { return CountNodes(dim, kMaxDimNodes); }
+
+Emitter::Emitter(builder::ProgramBuilder& builder) : builder_(builder), next_dim_(kFirstOwnDim) {
+  blocks_.emplace_back();
+}
+
+void Emitter::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+std::string Emitter::UniqueName(std::string_view name) {
+  std::string clean;
+  for (char c : name.substr(0, 100)) {
+    bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    clean.push_back(is_word ? c : '_');
+  }
+  if (clean.empty() || (clean[0] >= '0' && clean[0] <= '9')) clean.insert(clean.begin(), '_');
+  std::string unique = clean;
+  for (int count = 1; !names_.insert(unique).second; ++count) unique = absl::StrCat(clean, "_", count);
+  return unique;
+}
+
+// ---- leaves
+
+Operand Emitter::New(const ir::Type* type) {
+  OperandNode& node = operands_.emplace_back();
+  node.type = type;
+  return &node;
+}
+
+Operand Emitter::NewStep(const ir::Type* type, builder::Value step) {
+  Operand operand = New(type);
+  operand->step = std::move(step);
+  NameExtents(operand);
+  return operand;
+}
+
+Operand Emitter::Constant(Literal literal, std::string name) {
+  Operand operand = New(TensorType(ToDims(literal.shape()), literal.dtype()));
+  operand->constant = std::move(literal);
+  operand->name = std::move(name);
+  return operand;
+}
+
+Operand Emitter::Number(double value, DataType dtype) {
+  return Constant(dtype.is_float() ? Literal::Scalar(dtype, value)
+                                   : Literal::ScalarInt(dtype, static_cast<int64_t>(value)));
+}
+
+Operand Emitter::Integer(int64_t value, DataType dtype) {
+  return Constant(dtype.is_float() ? Literal::Scalar(dtype, static_cast<double>(value))
+                                   : Literal::ScalarInt(dtype, value));
+}
+
+Operand Emitter::Vector(std::span<const int64_t> values) {
+  return Constant(Literal::FromValues<int64_t>(kInt64, {static_cast<int64_t>(values.size())}, values));
+}
+
+Operand Emitter::FromDim(const Dim& dim) {
+  if (dim.is_const()) return Integer(dim.constant());
+  Operand operand = New(TensorType({}, kInt64));
+  operand->elements = {dim};
+  return operand;
+}
+
+Operand Emitter::FromDims(std::span<const Dim> dims) {
+  if (std::optional<Shape> shape = StaticShape(Dims(dims.begin(), dims.end()))) return Vector(*shape);
+  Operand operand = New(TensorType({static_cast<int64_t>(dims.size())}, kInt64));
+  operand->elements.emplace(dims.begin(), dims.end());
+  return operand;
+}
+
+Operand Emitter::Tuple(std::vector<Operand> fields) {
+  std::vector<const ir::Type*> types;
+  for (Operand field : fields) types.push_back(field->type);
+  Operand operand = New(TupleOf(std::move(types)));
+  operand->fields = std::move(fields);
+  return operand;
+}
+
+Operand Emitter::Field(Operand tuple, uint32_t index) {
+  const auto* type = ir::DynCast<ir::TupleType>(tuple->type);
+  if (type == nullptr || index >= type->fields.size()) {
+    RVM_CHECK(failed(), "a field that the value has not");
+    return Placeholder();
+  }
+  if (!tuple->fields.empty()) return tuple->fields[index];
+  Operand operand = New(type->fields[index]);
+  operand->whole = tuple;
+  operand->index = index;
+  NameExtents(operand);
+  return operand;
+}
+
+Operand Emitter::Placeholder() {
+  Operand operand = Number(0, kFloat32);
+  operand->is_placeholder = true;
+  return operand;
+}
+
+Operand Emitter::Bound(builder::Value value, const ir::Type* type) { return NewStep(type, std::move(value)); }
+
+// ---- types
+
+const Dims& Emitter::DimsOf(Operand operand) {
+  static const Dims* const kNone = new Dims();
+  if (const auto* tensor = ir::DynCast<ir::TensorType>(operand->type)) return tensor->shape.dims;
+  Fail(absl::InvalidArgumentError(
+      absl::StrCat("an input is of type `", ir::TypeToString(operand->type), "`; expected a tensor")));
+  return *kNone;
+}
+
+DataType Emitter::DTypeOf(Operand operand) {
+  const auto* tensor = ir::DynCast<ir::TensorType>(operand->type);
+  if (tensor != nullptr) return tensor->dtype.dtype;
+  DimsOf(operand);
+  return kFloat32;
+}
+
+Dim Emitter::ExtentOf(Operand operand, int64_t axis) {
+  const Dims& dims = DimsOf(operand);
+  int64_t rank = static_cast<int64_t>(dims.size());
+  if (axis < 0) axis += rank;
+  if (axis >= 0 && axis < rank) return dims[static_cast<size_t>(axis)];
+  Fail(absl::InvalidArgumentError(absl::StrCat("an input of rank ", rank, " has no axis ", axis)));
+  return 1;
+}
+
+Dim Emitter::NameDim(std::string_view name) {
+  Dim dim = builder_.NamedDim(UniqueName(name));
+  named_.insert(dim.id());
+  return dim;
+}
+
+void Emitter::PlaceNames(Operand operand) {
+  const auto* tensor = ir::DynCast<ir::TensorType>(operand->type);
+  if (tensor == nullptr) return;
+  for (size_t axis = 0; axis < tensor->shape.dims.size(); ++axis) {
+    const Dim& dim = tensor->shape.dims[axis];
+    if (dim.kind() == DimKind::kVar && IsNamed(dim)) places_.try_emplace(dim.id(), Place{operand, axis});
+  }
+}
+
+builder::Type Emitter::Annotation(const ir::Type* type) {
+  if (const auto* tensor = ir::DynCast<ir::TensorType>(type)) {
+    Dims dims;
+    for (const Dim& dim : tensor->shape.dims) {
+      bool is_named =
+          IsArithmeticOf(dim, [&](const Dim& leaf) { return leaf.kind() == DimKind::kVar && IsNamed(leaf); });
+      dims.push_back(is_named ? dim : Dim::Any());
+    }
+    return builder_.Tensor(std::move(dims), tensor->dtype.dtype);
+  }
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(type)) {
+    std::vector<const ir::Type*> fields;
+    for (const ir::Type* field : tuple->fields) fields.push_back(Annotation(field));
+    return builder_.Tuple(std::move(fields));
+  }
+  if (const ir::Type* element = ElementType(type, "List")) return ListOf(Annotation(element));
+  if (const ir::Type* element = ElementType(type, "Option")) return OptionOf(Annotation(element));
+  RVM_UNREACHABLE("a type that no importer makes");
+}
+
+const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
+  if (a->type_kind != b->type_kind) return nullptr;
+  if (const auto* tensor = ir::DynCast<ir::TensorType>(a)) {
+    const auto* other = ir::DynCast<ir::TensorType>(b);
+    const Dims &x = tensor->shape.dims, &y = other->shape.dims;
+    if (tensor->dtype != other->dtype || x.size() != y.size()) return nullptr;
+    Dims dims;
+    for (size_t i = 0; i < x.size(); ++i) {
+      dims.push_back(CompareDims(x[i], y[i]) == DimEquality::kEqual ? x[i] : Dim::Any());
+    }
+    return TensorType(std::move(dims), tensor->dtype.dtype);
+  }
+  if (const auto* adt = ir::DynCast<ir::AdtType>(a)) {
+    const auto* other = ir::DynCast<ir::AdtType>(b);
+    if (adt->adt != other->adt) return nullptr;
+    std::vector<ir::TypeArg> args = adt->args;
+    for (size_t i = 0; i < args.size(); ++i) {
+      args[i].type = Join(args[i].type, other->args[i].type);
+      if (args[i].type == nullptr) return nullptr;
+    }
+    return arena_.New<ir::AdtType>(adt->adt, std::move(args));
+  }
+  return nullptr;
+}
+
+const ir::Type* Emitter::TupleOf(std::vector<const ir::Type*> fields) {
+  return arena_.New<ir::TupleType>(std::move(fields));
+}
+
+const ir::Type* Emitter::ListOf(const ir::Type* element) {
+  if (!list_) {
+    list_ = builder_.NewType("List", {"A"});
+    list_->Constructor("Cons", {list_->Param(0), list_->Self()}).Constructor("Nil");
+  }
+  return list_->Of({element});
+}
+
+const ir::Type* Emitter::OptionOf(const ir::Type* element) {
+  if (!option_) {
+    option_ = builder_.NewType("Option", {"A"});
+    option_->Constructor("Some", {option_->Param(0)}).Constructor("None");
+  }
+  return option_->Of({element});
+}
+
+const ir::Type* Emitter::ElementType(const ir::Type* type, std::string_view name) const {
+  const auto* adt = ir::DynCast<ir::AdtType>(type);
+  return adt != nullptr && adt->adt->name == name ? adt->args[0].type : nullptr;
+}
+
+// ---- steps
+
+void Emitter::NameExtents(Operand operand) {
+  const auto* tensor = ir::DynCast<ir::TensorType>(operand->type);
+  if (tensor == nullptr) return;
+  Dims dims = tensor->shape.dims;
+  bool changed = false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!ContainsAny(dims[i]) && CountDimNodes(dims[i]) < kMaxDimNodes) continue;
+    dims[i] = Dim::Var(next_dim_++, "?");
+    places_[dims[i].id()] = {operand, i};
+    changed = true;
+  }
+  if (changed) operand->type = TensorType(std::move(dims), tensor->dtype.dtype);
+}
+
+builder::Value Emitter::Scalar(const Dim& dim) {
+  if (dim.is_const()) return builder::Value(dim.constant());
+  if (!dim.is_binary()) {
+    auto place = places_.find(dim.id());
+    RVM_CHECK(place != places_.end(), "an extent that no tensor has");
+    return builder_.Op("extent", {Use(place->second.operand)}, {{"axis", static_cast<int64_t>(place->second.axis)}});
+  }
+  builder::Value a = Scalar(dim.lhs()), b = Scalar(dim.rhs());
+  switch (dim.kind()) {
+    case DimKind::kAdd: return builder_.Op("add", {a, b});
+    case DimKind::kSub: return builder_.Op("subtract", {a, b});
+    case DimKind::kMul: return builder_.Op("multiply", {a, b});
+    case DimKind::kFloorDiv: return builder_.Op("floor_divide", {a, b});
+    case DimKind::kFloorMod: return builder_.Op("floor_mod", {a, b});
+    case DimKind::kMin: return builder_.Op("minimum", {a, b});
+    case DimKind::kMax: return builder_.Op("maximum", {a, b});
+    case DimKind::kBroadcast: {
+      builder::Value is_one = builder_.Op("equal", {a, builder::Value(int64_t{1})});
+      return builder_.Op("where", {is_one, b, a});
+    }
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole: break;
+  }
+  RVM_UNREACHABLE("not a binary dim");
+}
+
+// The step of a value that has none yet, added to the current block.
+builder::Value Emitter::Spell(Operand operand) {
+  if (operand->whole != nullptr) return Use(operand->whole).Field(operand->index);
+  if (operand->elements) {
+    std::vector<builder::Value> scalars;
+    for (const Dim& dim : *operand->elements) scalars.push_back(Scalar(dim));
+    const auto& type = *ir::DynCast<ir::TensorType>(operand->type);
+    builder::Value value = scalars[0];
+    const Dims& dims = type.shape.dims;
+    if (!dims.empty()) {
+      value = builder_.Op("stack", {builder_.TupleOf(scalars)}, {{"axis", 0}});
+      if (dims.size() > 1) {
+        ir::AttrValue::List shape;
+        for (const Dim& dim : dims) shape.push_back(dim.constant());
+        value = builder_.Op("reshape", {value}, {{"newshape", shape}});
+      }
+    }
+    if (type.dtype.dtype == kInt64) return value;
+    return builder_.Op("cast", {value}, {{"dtype", type.dtype.dtype.ToString()}});
+  }
+  std::vector<builder::Value> fields;
+  for (Operand field : operand->fields) fields.push_back(Use(field));
+  return builder_.TupleOf(fields);
+}
+
+builder::Value Emitter::Use(Operand operand) {
+  if (operand->step) return *operand->step;
+  if (is_dry()) return builder::Value(0);
+  if (operand->constant) {
+    if (operand->constant->num_elements() <= kMaxTextElements) return builder::Value(*operand->constant);
+    std::string name = UniqueName(operand->name.empty() ? "constant" : operand->name);
+    weights_.emplace(name, *operand->constant);
+    operand->step = builder_.Weight(name, Annotation(operand->type));
+    return *operand->step;
+  }
+  for (const auto& block : blocks_) {
+    if (auto it = block.find(operand); it != block.end()) return it->second;
+  }
+  builder::Value value = Spell(operand);
+  blocks_.back().emplace(operand, value);
+  return value;
+}
+
+builder::Value Emitter::InBlock(absl::FunctionRef<builder::Value()> body) {
+  blocks_.emplace_back();
+  builder::Value result = body();
+  blocks_.pop_back();
+  return result;
+}
+
+const ir::Type* Emitter::Derive(const ops::OpDef& op, const ir::Attrs& attrs, std::span<const Operand> args) {
+  std::vector<const ir::Type*> types;
+  std::vector<const Literal*> values;
+  for (Operand arg : args) {
+    types.push_back(arg->type);
+    values.push_back(arg->constant ? &*arg->constant : nullptr);
+  }
+  auto value_dim = [&](size_t arg, int64_t element) {
+    const auto& elements = args[arg]->elements;
+    return elements ? (*elements)[static_cast<size_t>(element)] : Dim::Any();
+  };
+  absl::StatusOr<ops::DerivedResult> derived = ops::DeriveResult(op, attrs, types, values, arena_, value_dim);
+  if (derived.ok()) return derived->result;
+  Fail(derived.status());
+  return nullptr;
+}
+
+Operand Emitter::Emit(const Dims* dims, std::string_view name, std::vector<Operand> args, ir::Attrs attrs) {
+  for (Operand arg : args) {
+    if (failed() || arg == nullptr || arg->is_placeholder) return Placeholder();
+  }
+  const ops::OpDef* op = ops::FindOp(name);
+  RVM_CHECK(op != nullptr, "the importer names an operator that does not exist");
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Attrs complete = attrs;
+  if (!ops::CompleteAttrs(*op, {}, complete, diagnostics)) {
+    Fail(absl::InvalidArgumentError(diagnostics.all()[0].message));
+    return Placeholder();
+  }
+  const ir::Type* type = Derive(*op, complete, args);
+  if (type == nullptr) return Placeholder();
+  if (dims != nullptr) type = TensorType(*dims, ir::DynCast<ir::TensorType>(type)->dtype.dtype);
+  if (Operand folded = Fold(*op, complete, args, type)) return folded;
+  if (failed()) return Placeholder();
+  if (is_dry()) return NewStep(type, builder::Value(0));
+  std::vector<builder::Value> values;
+  for (Operand arg : args) values.push_back(Use(arg));
+  return NewStep(type, builder_.Op(name, std::move(values), std::move(attrs)));
+}
+
+Operand Emitter::Op(std::string_view name, std::vector<Operand> args, ir::Attrs attrs) {
+  return Emit(nullptr, name, std::move(args), std::move(attrs));
+}
+
+Operand Emitter::OpAs(Dims dims, std::string_view name, std::vector<Operand> args, ir::Attrs attrs) {
+  return Emit(&dims, name, std::move(args), std::move(attrs));
+}
+
+Operand Emitter::Call(const builder::Value& callee, const std::vector<Operand>& args, const ir::Type* result) {
+  if (failed()) return Placeholder();
+  if (is_dry()) return NewStep(result, builder::Value(0));
+  std::vector<builder::Value> values;
+  for (Operand arg : args) values.push_back(Use(arg));
+  return NewStep(result, builder_.Call(callee, values));
+}
+
+}  // namespace rvm::onnx

@@ -1,0 +1,155 @@
+// Emitter: adds typed steps to the program that an import makes.
+//
+// An Operand is a value whose type is known while the program is built: Op runs the operator's own type rule forward
+// (ops::DeriveResult) on the types of its arguments. Extents are expressions of named dims, of numbers, and of dims of
+// the importer's own: one for each extent that only the running program knows. What can be computed now is: constants
+// through the operators' own computations, and small integer tensors made of extents element by element, so that
+// chains of Shape, Gather, Concat and Reshape leave no steps. A value becomes a step when a step needs it.
+//
+// The first mistake sticks: from then on operands are placeholders until TakeStatus.
+#ifndef RVM_COMPILER_IMPORT_ONNX_EMITTER_H_
+#define RVM_COMPILER_IMPORT_ONNX_EMITTER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "base/literal.h"
+#include "compiler/builder/program_builder.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::onnx {
+
+struct OperandNode;
+// Owned by the emitter. Null: an optional input that was left out.
+using Operand = OperandNode*;
+
+struct OperandNode {
+  const ir::Type* type = nullptr;
+  std::optional<Literal> constant;
+  std::optional<std::vector<Dim>> elements;  // of an integer tensor, in row-major order, where it is no constant
+  std::vector<Operand> fields;               // of a tuple
+  Operand whole = nullptr;                   // what this is a field of
+  uint32_t index = 0;
+  std::optional<builder::Value> step;
+  std::string name;             // of a weight
+  bool is_placeholder = false;  // stands for what could not be imported
+};
+
+// An extent that is a longer expression is read from the tensor that has it.
+inline constexpr int kMaxDimNodes = 24;
+// The leaves and operations of `dim`, at most some more than kMaxDimNodes: parts may be shared, and all too many.
+int CountDimNodes(const Dim& dim);
+
+class Emitter {
+ public:
+  explicit Emitter(builder::ProgramBuilder& builder);
+  Emitter(const Emitter&) = delete;
+  Emitter& operator=(const Emitter&) = delete;
+
+  // ---- leaves
+  Operand Constant(Literal literal, std::string name = "");
+  Operand Number(double value, DataType dtype);  // a scalar
+  Operand Integer(int64_t value, DataType dtype = kInt64);
+  Operand Vector(std::span<const int64_t> values);
+  Operand FromDim(const Dim& dim);              // an int64 scalar
+  Operand FromDims(std::span<const Dim> dims);  // an int64 vector
+  Operand Tuple(std::vector<Operand> fields);
+  Operand Field(Operand tuple, uint32_t index);
+  Operand Placeholder();
+  // A step, parameter or global that was made elsewhere. Unknown extents of `type` get dims of their own.
+  Operand Bound(builder::Value value, const ir::Type* type);
+
+  // ---- types
+  // Of a tensor; else a mistake, and an empty shape.
+  const Dims& DimsOf(Operand operand);
+  DataType DTypeOf(Operand operand);
+  int64_t RankOf(Operand operand) { return static_cast<int64_t>(DimsOf(operand).size()); }
+  // The extent of an axis, counted from the end where negative; a mistake if there is none.
+  Dim ExtentOf(Operand operand, int64_t axis);
+  const ir::Type* TensorType(Dims dims, DataType dtype) { return ir::MakeTensorType(arena_, std::move(dims), dtype); }
+  // For an annotation: extents that the program has no name for are `?`.
+  builder::Type Annotation(const ir::Type* type);
+  // Both, where they have the same form: extents that differ become `?`. Null if they differ in more.
+  const ir::Type* Join(const ir::Type* a, const ir::Type* b);
+  const ir::Type* ListOf(const ir::Type* element);
+  const ir::Type* OptionOf(const ir::Type* element);
+  const ir::Type* TupleOf(std::vector<const ir::Type*> fields);
+  // What a list or an option is of; null for other types.
+  const ir::Type* ElementType(const ir::Type* type, std::string_view adt) const;
+  // A dim that the program knows by name. PlaceNames says which parameters have such extents.
+  Dim NameDim(std::string_view name);
+  void PlaceNames(Operand parameter);
+  bool IsNamed(const Dim& dim) const { return named_.contains(dim.id()); }
+
+  // ---- steps
+  Operand Op(std::string_view name, std::vector<Operand> args, ir::Attrs attrs = {});
+  // The same where the importer knows more of the result's shape than the type rule can say.
+  Operand OpAs(Dims dims, std::string_view name, std::vector<Operand> args, ir::Attrs attrs = {});
+  Operand Call(const builder::Value& callee, const std::vector<Operand>& args, const ir::Type* result);
+  builder::Value Use(Operand operand);
+  // Runs `body` as a block or a function's body of its own: what it makes lazily is gone behind it.
+  builder::Value InBlock(absl::FunctionRef<builder::Value()> body);
+  // Nothing is added to the program meanwhile: only types are derived.
+  bool is_dry() const { return dry_ > 0; }
+  void BeginDry() { ++dry_; }
+  void EndDry() { --dry_; }
+
+  // ---- mistakes
+  void Fail(absl::Status status);
+  bool failed() const { return !status_.ok(); }
+  absl::Status TakeStatus() { return std::exchange(status_, absl::OkStatus()); }
+
+  builder::ProgramBuilder& builder() { return builder_; }
+  // Tensors too large to stand in the text, by the names of the program's free variables.
+  std::map<std::string, Literal, std::less<>>& weights() { return weights_; }
+  // `name` with letters, digits and underscores alone, different from all that were given before.
+  std::string UniqueName(std::string_view name);
+
+ private:
+  Operand New(const ir::Type* type);
+  Operand NewStep(const ir::Type* type, builder::Value step);
+  // Results of operators that can be computed now; null for others.
+  Operand Fold(const ops::OpDef& op, const ir::Attrs& attrs, std::span<const Operand> args, const ir::Type* result);
+  Operand FoldElements(const ops::OpDef& op, const ir::Attrs& attrs, std::span<const Operand> args,
+                       const ir::Type* result);
+  const ir::Type* Derive(const ops::OpDef& op, const ir::Attrs& attrs, std::span<const Operand> args);
+  Operand Emit(const Dims* dims, std::string_view name, std::vector<Operand> args, ir::Attrs attrs);
+  // Gives each unknown extent of the operand's type a dim of its own.
+  void NameExtents(Operand operand);
+  builder::Value Scalar(const Dim& dim);
+  builder::Value Spell(Operand operand);
+
+  builder::ProgramBuilder& builder_;
+  ir::Arena arena_;  // of the importer's types
+  std::deque<OperandNode> operands_;
+  // Where an extent that only the running program knows is to be read.
+  struct Place {
+    Operand operand;
+    size_t axis;
+  };
+  absl::flat_hash_map<int64_t, Place> places_;
+  absl::flat_hash_set<int64_t> named_;
+  int64_t next_dim_;
+  // Steps of values that were made when a step needed them, by block.
+  std::vector<absl::flat_hash_map<const OperandNode*, builder::Value>> blocks_;
+  absl::flat_hash_set<std::string> names_;
+  std::map<std::string, Literal, std::less<>> weights_;
+  std::optional<builder::DataTypeBuilder> list_, option_;
+  int dry_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace rvm::onnx
+
+#endif  // RVM_COMPILER_IMPORT_ONNX_EMITTER_H_

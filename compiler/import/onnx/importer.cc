@@ -1,0 +1,349 @@
+#include "compiler/import/onnx/importer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/edit_distance.h"
+#include "base/stack_guard.h"
+#include "base/status_macros.h"
+
+namespace rvm::onnx {
+namespace {
+
+constexpr int64_t kNewestOpset = 27;
+constexpr int kMaxCallDepth = 64;
+constexpr size_t kShownNodes = 3;
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+const OperatorDomain* FindDomain(std::string_view name) {
+  for (const OperatorDomain& domain : OperatorDomains()) {
+    if (domain.name == name) return &domain;
+  }
+  return nullptr;
+}
+
+// The newest meaning of an operator that is not newer than `opset`.
+const OperatorRow* FindRow(const OperatorDomain& domain, std::string_view name, int64_t opset) {
+  const OperatorRow* found = nullptr;
+  for (const OperatorRow& row : domain.rows) {
+    if (row.name == name && row.since <= opset && (found == nullptr || row.since >= found->since)) found = &row;
+  }
+  return found;
+}
+
+int64_t OpsetOf(std::string_view domain, const Scope& scope, const Model& model) {
+  const Scope* nearest = &scope;
+  while (nearest != nullptr && nearest->operator_sets.empty()) nearest = nearest->outer;
+  for (const OperatorSet& set : nearest == nullptr ? model.operator_sets : nearest->operator_sets) {
+    if (set.domain == domain) return set.version;
+  }
+  return 1;
+}
+
+std::string NodeLabel(const Node& node) {
+  if (!node.name.empty()) return absl::StrCat("`", Abseil(node.name), "`");
+  for (std::string_view output : node.outputs) {
+    if (!output.empty()) return absl::StrCat("the node of `", Abseil(output), "`");
+  }
+  return "a node without a name";
+}
+
+std::string OperatorLabel(const Node& node) {
+  return node.domain.empty() ? std::string(node.op_type) : absl::StrCat(Abseil(node.domain), ".", Abseil(node.op_type));
+}
+
+}  // namespace
+
+Operand Scope::Find(std::string_view name) const {
+  for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
+    if (auto it = scope->values.find(name); it != scope->values.end()) return it->second;
+  }
+  return nullptr;
+}
+
+Importer::Importer(const Model& model, const ImportOptions& options)
+    : model_(model), options_(options), emit_(builder_), budget_(20000) {
+  for (const Graph& graph : model.graphs) budget_ += 100 * static_cast<int64_t>(graph.nodes.size());
+  for (const Function& function : model.functions) budget_ += 100 * static_cast<int64_t>(function.nodes.size());
+}
+
+// ---- inputs
+
+Dim Importer::DimOf(const Dimension& dimension, std::string_view input, size_t axis) {
+  std::string text = dimension.value ? absl::StrCat(*dimension.value) : std::string(dimension.param);
+  if (auto shape = options_.shapes.find(input); shape != options_.shapes.end()) {
+    if (axis < shape->second.size()) text = shape->second[axis];
+  }
+  if (options_.all_extents_unknown) return Dim::Any();
+  if (text.empty() || text == "?" || text[0] == '-') return Dim::Any();
+  if (text.find_first_not_of("0123456789") == std::string::npos && text.size() <= 18) return Dim(std::stoll(text));
+  auto [it, is_new] = dims_.try_emplace(text);
+  if (is_new) it->second = emit_.NameDim(text);
+  return it->second;
+}
+
+// An extent that `--shape` fixes on one input is fixed on all that have its name.
+absl::Status Importer::ReadShapes() {
+  for (const auto& [name, shape] : options_.shapes) {
+    auto named = [&, wanted = std::string_view(name)](const ValueInfo& input) { return input.name == wanted; };
+    auto input = std::find_if(model_.graph->inputs.begin(), model_.graph->inputs.end(), named);
+    if (input == model_.graph->inputs.end()) {
+      std::vector<std::string_view> names;
+      for (const ValueInfo& known : model_.graph->inputs) names.push_back(known.name);
+      std::string_view near = NearestName(name, names);
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model has no input `", name, "` to give a shape",
+                       near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+    }
+    const std::vector<Dimension>& dims = input->type.shape;
+    if (input->type.has_shape && dims.size() != shape.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ", dims.size(),
+                                                     "; the shape given to it has ", shape.size(), " extents"));
+    }
+    for (size_t i = 0; i < dims.size(); ++i) {
+      bool is_number = !shape[i].empty() && shape[i].find_first_not_of("0123456789") == std::string::npos;
+      if (dims[i].value || dims[i].param.empty() || !is_number || shape[i].size() > 18) continue;
+      dims_.try_emplace(std::string(dims[i].param), Dim(std::stoll(shape[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
+  const TypeInfo& type = value.type;
+  auto refuse = [&](std::string why) {
+    return absl::UnimplementedError(absl::StrCat("`", Abseil(value.name), "` is ", why));
+  };
+  if (type.form == TypeForm::kMap || type.form == TypeForm::kOpaque) return refuse("a map or opaque");
+  if (type.form == TypeForm::kSparseTensor) return refuse("a sparse tensor");
+  if (type.form == TypeForm::kUnknown) {
+    return absl::InvalidArgumentError(absl::StrCat("input `", Abseil(value.name), "` has no type"));
+  }
+  std::optional<DataType> dtype = ToDataType(type.data_type);
+  if (!dtype) return refuse(absl::StrCat("of ", UnsupportedDataType(type.data_type)));
+  auto given = options_.shapes.find(value.name);
+  size_t rank = given != options_.shapes.end() ? given->second.size() : type.shape.size();
+  if (!type.has_shape && given == options_.shapes.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input `", Abseil(value.name), "` has no shape; give it one: --shape ", Abseil(value.name), "=EXTENT,..."));
+  }
+  Dims dims;
+  for (size_t i = 0; i < rank; ++i) {
+    dims.push_back(DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i));
+  }
+  const ir::Type* result = emit_.TensorType(std::move(dims), *dtype);
+  for (size_t i = type.wrappers.size(); i-- > 0;) {
+    result = type.wrappers[i] == TypeForm::kSequence ? emit_.ListOf(result) : emit_.OptionOf(result);
+  }
+  return result;
+}
+
+absl::Status Importer::ReadInputs() {
+  RVM_RETURN_IF_ERROR(ReadShapes());
+  absl::flat_hash_map<std::string_view, bool> given;
+  for (const Tensor& tensor : model_.graph->initializers) given[tensor.name] = true;
+  for (const SparseTensor& tensor : model_.graph->sparse_initializers) given[tensor.values.name] = true;
+  for (const ValueInfo& input : model_.graph->inputs) {
+    if (given.contains(input.name) || options_.frozen.contains(input.name)) continue;
+    RVM_ASSIGN_OR_RETURN(const ir::Type* type, TypeOf(input));
+    params_.push_back({emit_.UniqueName(input.name), nullptr});
+    param_types_.push_back(type);
+    param_inputs_.push_back(&input);
+  }
+  for (const auto& [name, literal] : options_.frozen) {
+    bool is_input =
+        std::any_of(model_.graph->inputs.begin(), model_.graph->inputs.end(),
+                    [&, wanted = std::string_view(name)](const ValueInfo& input) { return input.name == wanted; });
+    if (!is_input) return absl::InvalidArgumentError(absl::StrCat("the model has no input `", name, "` to freeze"));
+  }
+  return absl::OkStatus();
+}
+
+void Importer::AddInitializers(const Graph& graph, Scope& scope) {
+  auto add = [&](std::string_view name, const absl::StatusOr<Literal>& literal) {
+    if (literal.ok()) {
+      scope.values[name] = emit_.Constant(*literal, std::string(name));
+      return;
+    }
+    Refuse(Node{.name = name, .op_type = "an initializer"}, literal.status());
+    scope.values[name] = emit_.Placeholder();
+  };
+  for (const Tensor& tensor : graph.initializers) add(tensor.name, ReadElements(tensor, options_.files));
+  for (const SparseTensor& tensor : graph.sparse_initializers) {
+    add(tensor.values.name, ReadElements(tensor, options_.files));
+  }
+}
+
+// ---- nodes
+
+void Importer::Refuse(const Node& node, const absl::Status& status) {
+  Refusal& refusal = refusals_[absl::StrCat(OperatorLabel(node), ": ", status.message())];
+  ++refusal.count;
+  refusal.is_unsupported = absl::IsUnimplemented(status);
+  std::string label = NodeLabel(node);
+  bool is_known = std::find(refusal.nodes.begin(), refusal.nodes.end(), label) != refusal.nodes.end();
+  if (refusal.nodes.size() < kShownNodes && !is_known) refusal.nodes.push_back(std::move(label));
+}
+
+absl::Status Importer::Refusals() const {
+  if (refusals_.empty()) return absl::OkStatus();
+  std::string message;
+  bool all_unsupported = true;
+  for (const auto& [reason, refusal] : refusals_) {
+    all_unsupported = all_unsupported && refusal.is_unsupported;
+    absl::StrAppend(&message, message.empty() ? "" : "\n", reason, " (");
+    if (refusal.count > static_cast<int64_t>(refusal.nodes.size()))
+      absl::StrAppend(&message, refusal.count, " nodes: ");
+    absl::StrAppend(&message, absl::StrJoin(refusal.nodes, ", "),
+                    refusal.count > static_cast<int64_t>(refusal.nodes.size()) ? ", ...)" : ")");
+  }
+  return all_unsupported ? absl::UnimplementedError(message) : absl::InvalidArgumentError(message);
+}
+
+const Function* Importer::FindFunction(const Node& node) const {
+  for (const Function& function : model_.functions) {
+    if (function.name == node.op_type && function.domain == node.domain && function.overload == node.overload)
+      return &function;
+  }
+  return nullptr;
+}
+
+Operands Importer::Convert(const Node& node, Scope& scope) {
+  if (const Function* function = FindFunction(node)) return CallFunction(*function, node, scope);
+  const OperatorDomain* domain = FindDomain(node.domain);
+  int64_t opset = OpsetOf(node.domain, scope, model_);
+  const OperatorRow* row = domain == nullptr ? nullptr : FindRow(*domain, node.op_type, opset);
+  if (row == nullptr) {
+    emit_.Fail(absl::UnimplementedError("this operator is not supported"));
+    return {};
+  }
+  for (std::string_view input : node.inputs) {
+    if (input.empty()) continue;
+    Operand operand = scope.Find(input);
+    if (operand == nullptr) {
+      emit_.Fail(
+          absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(input), "` is defined nowhere before it")));
+      return {};
+    }
+    if (operand->is_placeholder) return {};
+  }
+  NodeContext context(*this, node, scope, *row, opset);
+  return row->convert(context);
+}
+
+void Importer::ImportNode(const Node& node, Scope& scope) {
+  if (--budget_ < 0) {
+    if (budget_ == -1) {
+      Refuse(node, absl::InvalidArgumentError("functions and loops expand to too many nodes"));
+    }
+    for (std::string_view output : node.outputs) scope.values[output] = emit_.Placeholder();
+    return;
+  }
+  Operands results = WithStack([&] { return Convert(node, scope); });
+  absl::Status status = emit_.TakeStatus();
+  if (!status.ok()) {
+    Refuse(node, status);
+    results.clear();
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    Operand result = i < results.size() ? results[i] : nullptr;
+    if (result == nullptr && status.ok() && !results.empty()) {
+      Refuse(node, absl::UnimplementedError(absl::StrCat("its output ", i, " is not supported")));
+    }
+    scope.values[node.outputs[i]] = result == nullptr ? emit_.Placeholder() : result;
+  }
+}
+
+void Importer::ImportNodes(std::span<const Node> nodes, Scope& scope) {
+  for (const Node& node : nodes) ImportNode(node, scope);
+}
+
+Operand Importer::Output(const ValueInfo& output, const Scope& scope) {
+  if (Operand operand = scope.Find(output.name)) return operand;
+  Refuse(Node{.name = output.name, .op_type = "an output"},
+         absl::InvalidArgumentError("nothing in its graph defines it"));
+  return emit_.Placeholder();
+}
+
+Operands Importer::Body(const Graph& graph, const Operands& inputs, const Scope& outer) {
+  Scope scope;
+  scope.outer = &outer;
+  AddInitializers(graph, scope);
+  for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i) scope.values[graph.inputs[i].name] = inputs[i];
+  ImportNodes(graph.nodes, scope);
+  Operands outputs;
+  for (const ValueInfo& output : graph.outputs) outputs.push_back(Output(output, scope));
+  return outputs;
+}
+
+Operands Importer::CallFunction(const Function& function, const Node& node, Scope& outer) {
+  if (call_depth_ == kMaxCallDepth) {
+    emit_.Fail(absl::InvalidArgumentError(
+        absl::StrCat("functions call each other more than ", kMaxCallDepth, " deep, or in a circle")));
+    return {};
+  }
+  Scope scope;
+  scope.call = &node;
+  scope.call_scope = &outer;
+  scope.function = &function;
+  scope.operator_sets = function.operator_sets;
+  for (size_t i = 0; i < function.inputs.size() && i < node.inputs.size(); ++i) {
+    Operand input = outer.Find(node.inputs[i]);
+    if (input != nullptr) scope.values[function.inputs[i]] = input;
+  }
+  ++call_depth_;
+  ImportNodes(function.nodes, scope);
+  --call_depth_;
+  Operands outputs;
+  for (std::string_view output : function.outputs) {
+    Operand operand = scope.Find(output);
+    outputs.push_back(operand == nullptr ? emit_.Placeholder() : operand);
+  }
+  return outputs;
+}
+
+// ---- the program
+
+absl::StatusOr<ImportedModel> Importer::Import() {
+  int64_t opset = OpsetOf("", Scope(), model_);
+  if (opset > kNewestOpset) {
+    return absl::UnimplementedError(
+        absl::StrCat("the model is of opset ", opset, "; the newest that is known is ", kNewestOpset));
+  }
+  RVM_RETURN_IF_ERROR(ReadInputs());
+  for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
+  ImportedModel result;
+  Scope scope;
+  AddInitializers(*model_.graph, scope);
+  for (const auto& [name, literal] : options_.frozen) scope.values[name] = emit_.Constant(literal, name);
+  builder_.Define("main", params_, nullptr, [&](builder::Values values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      Operand operand = emit_.Bound(values[i], param_types_[i]);
+      emit_.PlaceNames(operand);
+      scope.values[param_inputs_[i]->name] = operand;
+      result.inputs.emplace_back(param_inputs_[i]->name);
+    }
+    ImportNodes(model_.graph->nodes, scope);
+    std::vector<builder::Value> outputs;
+    for (const ValueInfo& output : model_.graph->outputs) {
+      outputs.push_back(emit_.Use(Output(output, scope)));
+      result.outputs.emplace_back(output.name);
+    }
+    return outputs.size() == 1 ? outputs[0] : builder_.TupleOf(outputs);
+  });
+  RVM_RETURN_IF_ERROR(Refusals());
+  RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
+  result.weights = std::move(emit_.weights());
+  return result;
+}
+
+absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options) {
+  RVM_ASSIGN_OR_RETURN(Model model, ReadModel(bytes));
+  return Importer(model, options).Import();
+}
+
+}  // namespace rvm::onnx

@@ -1,0 +1,190 @@
+// Importer: ONNX graphs as Relay, node by node. Internal to this folder; import.h is for others.
+//
+// A converter gets one node as a NodeContext and gives its outputs. Nothing stops at the first node that cannot be
+// imported: its outputs become placeholders, nodes that use those are skipped, and all reasons are reported together.
+#ifndef RVM_COMPILER_IMPORT_ONNX_IMPORTER_H_
+#define RVM_COMPILER_IMPORT_ONNX_IMPORTER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "compiler/import/onnx/emitter.h"
+#include "compiler/import/onnx/import.h"
+#include "compiler/import/onnx/model.h"
+
+namespace rvm::onnx {
+
+class Importer;
+class NodeContext;
+
+using Operands = std::vector<Operand>;
+using Converter = Operands (*)(NodeContext&);
+
+// One operator of ONNX, as of an opset.
+struct OperatorRow {
+  std::string_view name;
+  Converter convert;
+  std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
+  int64_t since = 1;            // the opset from which on it means that
+};
+struct OperatorDomain {
+  std::string_view name;  // "" is ai.onnx
+  std::span<const OperatorRow> rows;
+};
+// All operators there are (operators.cc).
+std::span<const OperatorDomain> OperatorDomains();
+
+// The names that a graph's nodes see: their own graph's, then those around it.
+struct Scope {
+  const Scope* outer = nullptr;
+  absl::flat_hash_map<std::string_view, Operand> values;
+  // Of a function's body: the call, whose attributes stand for those that nodes refer to, and the function.
+  const Node* call = nullptr;
+  const Scope* call_scope = nullptr;
+  const Function* function = nullptr;
+  std::span<const OperatorSet> operator_sets;
+
+  Operand Find(std::string_view name) const;
+};
+
+// One node while it is converted.
+class NodeContext {
+ public:
+  NodeContext(Importer& importer, const Node& node, Scope& scope, const OperatorRow& row, int64_t opset);
+
+  const Node& node() const { return node_; }
+  const OperatorRow& row() const { return row_; }
+  int64_t opset() const { return opset_; }
+  Emitter& emit() { return emit_; }
+
+  // ---- inputs and outputs
+  size_t num_inputs() const { return inputs_.size(); }
+  size_t num_outputs() const { return node_.outputs.size(); }
+  bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
+  // Input `i`; a mistake where it was left out.
+  Operand In(size_t i);
+  // All of them; a mistake where one was left out, or there is none.
+  Operands All();
+  bool WantsOutput(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
+
+  // ---- attributes
+  bool HasAttr(std::string_view name) const { return Find(name) != nullptr; }
+  int64_t Int(std::string_view name, int64_t otherwise) const;
+  double Float(std::string_view name, double otherwise) const;
+  std::string Text(std::string_view name, std::string_view otherwise) const;
+  std::vector<int64_t> Ints(std::string_view name) const;  // empty if there is none
+  std::vector<float> Floats(std::string_view name) const;
+  std::vector<std::string_view> Texts(std::string_view name) const;
+  std::optional<Literal> TensorAttr(std::string_view name);
+  const Attribute* Find(std::string_view name) const;
+  const Graph* GraphAttr(std::string_view name);  // null, and a mistake, if there is none
+  // The dtype that an attribute numbers; a mistake if Relay has it not.
+  DataType DTypeAttr(std::string_view name, DataType otherwise);
+
+  // ---- steps; see Emitter
+  Operand Op(std::string_view name, Operands args, ir::Attrs attrs = {}) {
+    return emit_.Op(name, std::move(args), std::move(attrs));
+  }
+  Operand Add(Operand a, Operand b) { return Op("add", {a, b}); }
+  Operand Sub(Operand a, Operand b) { return Op("subtract", {a, b}); }
+  Operand Mul(Operand a, Operand b) { return Op("multiply", {a, b}); }
+  Operand Div(Operand a, Operand b) { return Op("divide", {a, b}); }
+  Operand Where(Operand condition, Operand a, Operand b) { return Op("where", {condition, a, b}); }
+  Operand Number(double value, Operand like) { return emit_.Number(value, emit_.DTypeOf(like)); }
+  Operand Integer(int64_t value) { return emit_.Integer(value); }
+  const Dims& DimsOf(Operand x) { return emit_.DimsOf(x); }
+  int64_t RankOf(Operand x) { return emit_.RankOf(x); }
+  DataType DTypeOf(Operand x) { return emit_.DTypeOf(x); }
+  Dim ExtentOf(Operand x, int64_t axis) { return emit_.ExtentOf(x, axis); }
+  // The same without a kernel where it has that type already.
+  Operand Cast(Operand x, DataType dtype);
+  Operand Reshape(Operand x, const Dims& dims);
+  Operand BroadcastTo(Operand x, const Dims& dims);
+  Operand Transpose(Operand x, std::span<const int64_t> axes);
+  // The axes [begin, begin + count) of a tensor's elements along `axis`.
+  Operand SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end);
+  Operand Squeeze(Operand x, std::vector<int64_t> axes);
+  Operand Unsqueeze(Operand x, std::vector<int64_t> axes);  // sorted places in the result
+  Operand Scalar(Operand x);                                // of a tensor of one element
+  // `axis` counted from the front; a mistake, and 0, if it is no axis of `rank`.
+  int64_t Axis(int64_t axis, int64_t rank);
+  std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);
+  // The integers of an input that has to be known now; a mistake that names `what` if they are not.
+  std::optional<std::vector<int64_t>> Constants(Operand x, std::string_view what);
+  // The elements of an integer vector as dims; nullopt if only the running program knows them.
+  std::optional<Dims> Symbols(Operand x);
+
+  // ---- subgraphs
+  // The outputs of `graph` where its inputs are `inputs`.
+  Operands Body(const Graph& graph, const Operands& inputs);
+  Operands If(Operand condition, const Graph& then_graph, const Graph& else_graph);
+
+  // ---- mistakes. They give placeholders, so that a converter goes on.
+  Operand Fail(std::string message);         // the model is wrong
+  Operand Unsupported(std::string message);  // the importer does not know
+  bool failed() const { return emit_.failed(); }
+
+ private:
+  Importer& importer_;
+  const Node& node_;
+  Scope& scope_;
+  const OperatorRow& row_;
+  int64_t opset_;
+  Emitter& emit_;
+  Operands inputs_;
+};
+
+class Importer {
+ public:
+  Importer(const Model& model, const ImportOptions& options);
+  absl::StatusOr<ImportedModel> Import();
+
+ private:
+  friend class NodeContext;
+
+  // Why nodes of one operator could not be imported.
+  struct Refusal {
+    int64_t count = 0;
+    std::vector<std::string> nodes;  // the first few
+    bool is_unsupported = false;
+  };
+
+  absl::Status ReadInputs();
+  absl::Status ReadShapes();
+  absl::StatusOr<const ir::Type*> TypeOf(const ValueInfo& value);
+  Dim DimOf(const Dimension& dimension, std::string_view input, size_t axis);
+  void AddInitializers(const Graph& graph, Scope& scope);
+  void ImportNodes(std::span<const Node> nodes, Scope& scope);
+  void ImportNode(const Node& node, Scope& scope);
+  Operands Convert(const Node& node, Scope& scope);
+  Operands CallFunction(const Function& function, const Node& node, Scope& scope);
+  Operands Body(const Graph& graph, const Operands& inputs, const Scope& outer);
+  const Function* FindFunction(const Node& node) const;
+  void Refuse(const Node& node, const absl::Status& status);
+  absl::Status Refusals() const;
+  Operand Output(const ValueInfo& output, const Scope& scope);
+
+  const Model& model_;
+  const ImportOptions& options_;
+  builder::ProgramBuilder builder_;
+  Emitter emit_;
+  std::vector<builder::Param> params_;
+  std::vector<const ir::Type*> param_types_;
+  std::vector<const ValueInfo*> param_inputs_;
+  absl::flat_hash_map<std::string, Dim> dims_;
+  std::map<std::string, Refusal> refusals_;
+  // Bodies of loops are converted more than once and functions where they are called; this bounds the product.
+  int64_t budget_;
+  int call_depth_ = 0;
+};
+
+}  // namespace rvm::onnx
+
+#endif  // RVM_COMPILER_IMPORT_ONNX_IMPORTER_H_

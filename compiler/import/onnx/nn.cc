@@ -1,0 +1,362 @@
+// Products of matrices, convolution, pooling.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/windows.h"
+
+namespace rvm::onnx {
+
+ir::AttrValue::List AttrList(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
+
+std::string_view ImageLayout(size_t axes) { return axes == 1 ? "NCW" : axes == 2 ? "NCHW" : "NCDHW"; }
+
+Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel) {
+  Windows windows;
+  windows.axes = static_cast<size_t>(std::max<int64_t>(c.RankOf(x) - 2, 0));
+  size_t n = windows.axes;
+  if (n < 1 || n > 3) {
+    c.Unsupported(absl::StrCat("windows along ", n, " axes"));
+    return windows;
+  }
+  auto read = [&](std::string_view name, size_t size, int64_t otherwise) {
+    std::vector<int64_t> values = c.Ints(name);
+    if (values.empty()) values.assign(size, otherwise);
+    if (values.size() != size) c.Fail(absl::StrCat("`", std::string(name), "` has ", values.size(), " elements"));
+    values.resize(size, otherwise);
+    return values;
+  };
+  windows.kernel = std::move(kernel);
+  if (windows.kernel.size() != n) c.Fail("its kernel has another rank than its input");
+  windows.kernel.resize(n, 1);
+  windows.strides = read("strides", n, 1);
+  windows.dilations = read("dilations", n, 1);
+  windows.pads = read("pads", 2 * n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    if (windows.strides[i] < 1 || windows.dilations[i] < 1) c.Fail("a stride or dilation is below 1");
+  }
+  std::string auto_pad = c.Text("auto_pad", "NOTSET");
+  if (auto_pad == "VALID") windows.pads.assign(2 * n, 0);
+  windows.is_same = auto_pad.starts_with("SAME");
+  windows.is_lower = auto_pad == "SAME_LOWER";
+  return windows;
+}
+
+Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
+  if (!windows.is_same || c.failed()) return x;
+  Dims widths = {0, 0, 0, 0};
+  bool is_known = true;
+  for (size_t i = 0; i < windows.axes; ++i) {
+    Dim extent = c.ExtentOf(x, static_cast<int64_t>(i) + 2);
+    int64_t stride = windows.strides[i], reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    Dim count = FloorDiv(extent + (stride - 1), stride);
+    // With a stride of 1 the border does not depend on the extent.
+    Dim total = stride == 1 ? Dim(reach - 1) : Max((count - 1) * stride + reach - extent, 0);
+    Dim less = FloorDiv(total, 2);
+    widths.push_back(windows.is_lower ? total - less : less);
+    widths.push_back(windows.is_lower ? less : total - less);
+    is_known = is_known && total.is_const();
+    if (total.is_const()) {
+      windows.pads[i] = widths[widths.size() - 2].constant();
+      windows.pads[i + windows.axes] = widths.back().constant();
+    }
+  }
+  if (is_known) return x;
+  windows.pads.assign(2 * windows.axes, 0);
+  Operand matrix = c.Reshape(c.emit().FromDims(widths), {static_cast<int64_t>(windows.axes) + 2, 2});
+  return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});
+}
+
+Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
+  const Dims dims = c.DimsOf(weight);
+  std::vector<int64_t> kernel;
+  for (size_t i = 2; i < dims.size(); ++i) {
+    if (!dims[i].is_const() && c.Text("auto_pad", "NOTSET").starts_with("SAME")) {
+      return c.Unsupported("SAME padding of a kernel whose extents are known only when the model runs");
+    }
+    kernel.push_back(dims[i].AsConst().value_or(1));
+  }
+  Windows windows = ReadWindows(c, x, kernel);
+  if (c.failed()) return nullptr;
+  x = PadSame(c, x, 0, windows);
+  int64_t groups = c.Int("group", 1);
+  // Of filters of one channel each Relay wants (channels, filters of a channel, ...).
+  std::optional<int64_t> outputs = dims[0].AsConst();
+  bool is_depthwise = groups > 1 && c.ExtentOf(x, 1) == Dim(groups) && dims[1] == Dim(1);
+  if (is_depthwise && outputs && *outputs != groups && *outputs % groups == 0) {
+    Dims split = dims;
+    split[0] = groups;
+    split[1] = *outputs / groups;
+    weight = c.Reshape(weight, split);
+  }
+  return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight},
+              {{"strides", AttrList(windows.strides)},
+               {"padding", AttrList(windows.pads)},
+               {"dilation", AttrList(windows.dilations)},
+               {"groups", groups}});
+}
+
+Operand MatrixProduct(NodeContext& c, Operand a, Operand b) {
+  int64_t rank_a = c.RankOf(a), rank_b = c.RankOf(b);
+  if (rank_a == 0 || rank_b == 0) return c.Fail("an input is a scalar");
+  if (rank_a == 1) a = c.Unsqueeze(a, {0});
+  if (rank_b == 1) b = c.Unsqueeze(b, {1});
+  Operand product = c.Op("nn.matmul", {a, b});
+  std::vector<int64_t> dropped;
+  int64_t rank = c.RankOf(product);
+  if (rank_a == 1) dropped.push_back(rank - 2);
+  if (rank_b == 1) dropped.push_back(rank - 1);
+  return c.Squeeze(product, dropped);
+}
+
+namespace convert {
+namespace {
+
+ir::Attrs PoolAttrs(NodeContext& c, const Windows& windows) {
+  return {{"pool_size", AttrList(windows.kernel)},
+          {"strides", AttrList(windows.strides)},
+          {"dilation", AttrList(windows.dilations)},
+          {"padding", AttrList(windows.pads)},
+          {"layout", std::string(ImageLayout(windows.axes))},
+          {"ceil_mode", c.Int("ceil_mode", 0) != 0}};
+}
+
+std::string PoolName(std::string_view kind, const Windows& windows) {
+  return absl::StrCat("nn.", std::string(kind), "_pool", windows.axes, "d");
+}
+
+Operand WithBias(NodeContext& c, Operand y, size_t input) {
+  return c.Has(input) ? c.Op("nn.bias_add", {y, c.In(input)}, {{"axis", 1}}) : y;
+}
+
+// For each window of x, padded, its elements along a last axis.
+Operand WindowElements(NodeContext& c, Operand x, const Windows& windows) {
+  int64_t n = static_cast<int64_t>(windows.axes);
+  std::vector<int64_t> reach;
+  for (size_t i = 0; i < windows.axes; ++i) reach.push_back((windows.kernel[i] - 1) * windows.dilations[i] + 1);
+  x = c.Op("sliding_window", {x},
+           {{"axis", 2}, {"window_shape", AttrList(reach)}, {"strides", AttrList(windows.strides)}});
+  std::vector<int64_t> axes, zeros(windows.axes, 0), ends(windows.axes, std::numeric_limits<int64_t>::max());
+  for (int64_t i = 0; i < n; ++i) axes.push_back(2 + n + i);
+  x = c.Op("strided_slice", {x},
+           {{"begin", AttrList(zeros)},
+            {"end", AttrList(ends)},
+            {"strides", AttrList(windows.dilations)},
+            {"axes", AttrList(axes)}});
+  Dims dims = c.DimsOf(x);
+  if (static_cast<int64_t>(dims.size()) < 2 + 2 * n) return x;
+  Dim taps = 1;
+  for (int64_t extent : windows.kernel) taps = taps * extent;
+  dims.resize(static_cast<size_t>(2 + n));
+  dims.push_back(taps);
+  return c.Reshape(x, dims);
+}
+
+Operand PadSpace(NodeContext& c, Operand x, double value, const Windows& windows) {
+  ir::AttrValue::List widths = {ir::AttrValue::List{0, 0}, ir::AttrValue::List{0, 0}};
+  bool changes = false;
+  for (size_t i = 0; i < windows.axes; ++i) {
+    widths.emplace_back(ir::AttrValue::List{windows.pads[i], windows.pads[i + windows.axes]});
+    changes = changes || windows.pads[i] != 0 || windows.pads[i + windows.axes] != 0;
+  }
+  return changes ? c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", widths}}) : x;
+}
+
+// The numbers of the greatest elements of windows, counted in the whole input.
+Operand MaxIndices(NodeContext& c, Operand x, const Windows& windows) {
+  const Dims dims = c.DimsOf(x);
+  Operand numbers =
+      c.Reshape(c.Op("arange", {c.Integer(0), c.Op("ndarray_size", {x}, {{"dtype", "int64"}}), c.Integer(1)}), dims);
+  if (c.Int("storage_order", 0) == 1) {
+    // Column-major within an image: the last two axes count the other way round.
+    std::vector<int64_t> axes;
+    Dims swapped = dims;
+    for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    std::reverse(axes.begin() + 2, axes.end());
+    std::reverse(swapped.begin() + 2, swapped.end());
+    numbers = c.Transpose(c.Reshape(numbers, swapped), axes);
+  }
+  double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
+  if (c.DTypeOf(x) == kInt8) lowest = -128;
+  Operand values = WindowElements(c, PadSpace(c, x, lowest, windows), windows);
+  Operand places = WindowElements(c, PadSpace(c, numbers, 0, windows), windows);
+  int64_t last = c.RankOf(values) - 1;
+  Operand best = c.Op("argmax", {values}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}});
+  return c.Squeeze(c.Op("gather", {places, best}, {{"axis", last}}), {last});
+}
+
+}  // namespace
+
+Operands MatMul(NodeContext& c) { return {MatrixProduct(c, c.In(0), c.In(1))}; }
+
+Operands Gemm(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(1);
+  Operand y =
+      c.Op("nn.matmul", {a, b}, {{"transpose_a", c.Int("transA", 0) != 0}, {"transpose_b", c.Int("transB", 0) != 0}});
+  double alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
+  if (alpha != 1) y = c.Mul(y, c.Number(alpha, y));
+  if (!c.Has(2) || beta == 0) return {y};
+  Operand bias = c.In(2);
+  return {c.Add(y, beta == 1 ? bias : c.Mul(bias, c.Number(beta, bias)))};
+}
+
+Operands FusedMatMul(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(1);
+  auto transposed = [&](Operand x, std::string_view attribute) {
+    int64_t rank = c.RankOf(x);
+    if (c.Int(attribute, 0) == 0 || rank < 2) return x;
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
+    std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+    return c.Transpose(x, axes);
+  };
+  if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) return {c.Unsupported("transposed batches")};
+  Operand y = MatrixProduct(c, transposed(a, "transA"), transposed(b, "transB"));
+  double alpha = c.Float("alpha", 1);
+  return {alpha == 1 ? y : c.Mul(y, c.Number(alpha, y))};
+}
+
+Operands Einsum(NodeContext& c) {
+  std::string equation = c.Text("equation", "");
+  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
+  if (equation.find("->") == std::string::npos) {
+    // The letters that stand once, in the order of the alphabet, behind the axes that broadcast.
+    std::string letters = equation;
+    std::sort(letters.begin(), letters.end());
+    std::string result = equation.find("...") == std::string::npos ? "->" : "->...";
+    for (char letter : letters) {
+      if (std::isalpha(static_cast<unsigned char>(letter)) && std::count(letters.begin(), letters.end(), letter) == 1)
+        result.push_back(letter);
+    }
+    equation += result;
+  }
+  return {c.Op("einsum", {c.emit().Tuple(c.All())}, {{"equation", equation}})};
+}
+
+Operands Conv(NodeContext& c) { return {WithBias(c, PlainConv(c, c.In(0), c.In(1)), 2)}; }
+
+Operands ConvTranspose(NodeContext& c) {
+  Operand x = c.In(0), weight = c.In(1);
+  const Dims dims = c.DimsOf(weight);
+  std::vector<int64_t> kernel;
+  for (size_t i = 2; i < dims.size(); ++i) {
+    if (!dims[i].is_const()) return {c.Unsupported("a kernel whose extents are known only when the model runs")};
+    kernel.push_back(dims[i].constant());
+  }
+  Windows windows = ReadWindows(c, x, kernel);
+  if (c.failed()) return {};
+  size_t n = windows.axes;
+  std::vector<int64_t> more = c.Ints("output_padding"), wanted = c.Ints("output_shape");
+  more.resize(n, 0);
+  if (wanted.size() > n) wanted.erase(wanted.begin(), wanted.end() - static_cast<ptrdiff_t>(n));
+  for (size_t i = 0; i < n && (windows.is_same || !wanted.empty()); ++i) {
+    // How much is cut off so that the result has the extent that is wanted.
+    int64_t reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    int64_t total = more[i] + reach - windows.strides[i];
+    if (i < wanted.size()) {
+      std::optional<int64_t> extent = c.ExtentOf(x, static_cast<int64_t>(i) + 2).AsConst();
+      if (!extent) return {c.Unsupported("`output_shape` of an extent that is known only when the model runs")};
+      total = windows.strides[i] * (*extent - 1) + more[i] + reach - wanted[i];
+    }
+    if (total < 0) more[i] -= std::exchange(total, 0);
+    windows.pads[i] = windows.is_lower ? total - total / 2 : total / 2;
+    windows.pads[i + n] = total - windows.pads[i];
+  }
+  Operand y = c.Op(absl::StrCat("nn.conv", n, "d_transpose"), {x, weight},
+                   {{"strides", AttrList(windows.strides)},
+                    {"padding", AttrList(windows.pads)},
+                    {"dilation", AttrList(windows.dilations)},
+                    {"groups", c.Int("group", 1)},
+                    {"output_padding", AttrList(more)}});
+  return {WithBias(c, y, 2)};
+}
+
+Operands MaxPool(NodeContext& c) {
+  Operand x = c.In(0);
+  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
+  double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
+  x = PadSame(c, x, lowest, windows);
+  if (c.failed()) return {};
+  Operand y = c.Op(PoolName("max", windows), {x}, PoolAttrs(c, windows));
+  if (!c.WantsOutput(1)) return {y};
+  if (c.Int("ceil_mode", 0) != 0) return {y, c.Unsupported("indices of windows that hang over")};
+  return {y, MaxIndices(c, c.In(0), windows)};
+}
+
+Operands AveragePool(NodeContext& c) {
+  Operand x = c.In(0);
+  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
+  bool counts_pads = c.Int("count_include_pad", 0) != 0;
+  if (c.failed()) return {};
+  Operand padded = PadSame(c, x, 0, windows);
+  if (padded != x && !counts_pads)
+    return {c.Unsupported("SAME padding of an extent that is known only when the model runs")};
+  ir::Attrs attrs = PoolAttrs(c, windows);
+  attrs.Set("count_include_pad", counts_pads);
+  return {c.Op(PoolName("avg", windows), {padded}, attrs)};
+}
+
+Operands LpPool(NodeContext& c) {
+  Operand x = c.In(0);
+  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
+  if (c.failed()) return {};
+  double p = static_cast<double>(c.Int("p", 2));
+  x = PadSame(c, x, 0, windows);
+  if (c.Int("ceil_mode", 0) != 0) return {c.Unsupported("windows that hang over")};
+  Operand powers = p == 2 ? c.Mul(x, x) : c.Op("power", {c.Op("abs", {x}), c.Number(p, x)});
+  Operand elements = WindowElements(c, PadSpace(c, powers, 0, windows), windows);
+  Operand sum = c.Op("sum", {elements}, {{"axis", ir::AttrValue::List{c.RankOf(elements) - 1}}});
+  return {p == 2 ? c.Op("sqrt", {sum}) : c.Op("power", {sum, c.Number(1 / p, x)})};
+}
+
+namespace {
+
+ir::AttrValue::List SpaceAxes(NodeContext& c, Operand x) {
+  ir::AttrValue::List axes;
+  for (int64_t i = 2; i < c.RankOf(x); ++i) axes.emplace_back(i);
+  return axes;
+}
+
+}  // namespace
+
+Operands GlobalPool(NodeContext& c) {
+  return {c.Op(c.row().relay, {c.In(0)}, {{"axis", SpaceAxes(c, c.In(0))}, {"keepdims", true}})};
+}
+
+Operands GlobalLpPool(NodeContext& c) {
+  Operand x = c.In(0);
+  Operand p = c.Number(static_cast<double>(c.Int("p", 2)), x);
+  Operand sum = c.Op("sum", {c.Op("power", {c.Op("abs", {x}), p})}, {{"axis", SpaceAxes(c, x)}, {"keepdims", true}});
+  return {c.Op("power", {sum, c.Div(c.Number(1, x), p)})};
+}
+
+Operands MaxUnpool(NodeContext& c) {
+  Operand x = c.In(0);
+  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
+  if (c.failed()) return {};
+  // The shape that its indices count in.
+  Dims inner = c.DimsOf(x);
+  for (size_t i = 0; i < windows.axes; ++i) {
+    inner[i + 2] =
+        (inner[i + 2] - 1) * windows.strides[i] + windows.kernel[i] - windows.pads[i] - windows.pads[i + windows.axes];
+  }
+  Dims outer = inner;
+  if (c.Has(2)) {
+    std::optional<std::vector<int64_t>> shape = c.Constants(c.In(2), "shape of the result");
+    if (!shape) return {};
+    outer = Dims(shape->begin(), shape->end());
+  }
+  Dim count = 1;
+  for (const Dim& dim : outer) count = count * dim;
+  if (!count.is_const()) return {c.Unsupported("a result whose extents are known only when the model runs")};
+  Operand zeros =
+      c.Op("zeros", {}, {{"shape", ir::AttrValue::List{count.constant()}}, {"dtype", c.DTypeOf(x).ToString()}});
+  auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
+  Operand y = c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}});
+  return {c.Reshape(y, outer)};
+}
+
+}  // namespace convert
+}  // namespace rvm::onnx

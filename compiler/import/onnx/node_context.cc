@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/importer.h"
+
+namespace rvm::onnx {
+namespace {
+
+ir::AttrValue::List List(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+NodeContext::NodeContext(Importer& importer, const Node& node, Scope& scope, const OperatorRow& row, int64_t opset)
+    : importer_(importer), node_(node), scope_(scope), row_(row), opset_(opset), emit_(importer.emit_) {
+  for (std::string_view input : node.inputs) inputs_.push_back(input.empty() ? nullptr : scope.Find(input));
+}
+
+// ---- inputs
+
+Operand NodeContext::In(size_t i) {
+  if (Has(i)) return inputs_[i];
+  return Fail(absl::StrCat("input ", i, " is missing"));
+}
+
+Operands NodeContext::All() {
+  if (inputs_.empty()) Fail("it has no inputs");
+  Operands all;
+  for (size_t i = 0; i < inputs_.size(); ++i) all.push_back(In(i));
+  return all;
+}
+
+// ---- attributes
+
+const Attribute* NodeContext::Find(std::string_view name) const {
+  const Attribute* found = node_.Find(name);
+  // In a function's body an attribute may be that of the call, which may be that of a call in turn.
+  const Scope* scope = &scope_;
+  while (found != nullptr && !found->referenced.empty()) {
+    while (scope != nullptr && scope->call == nullptr) scope = scope->outer;
+    if (scope == nullptr) return nullptr;
+    std::string_view wanted = found->referenced;
+    found = scope->call->Find(wanted);
+    for (const Attribute& standard : scope->function->default_attributes) {
+      if (found == nullptr && standard.name == wanted) return &standard;
+    }
+    scope = scope->call_scope;
+  }
+  return found;
+}
+
+int64_t NodeContext::Int(std::string_view name, int64_t otherwise) const {
+  const Attribute* attribute = Find(name);
+  return attribute == nullptr ? otherwise : attribute->Int();
+}
+
+double NodeContext::Float(std::string_view name, double otherwise) const {
+  const Attribute* attribute = Find(name);
+  return attribute == nullptr ? otherwise : attribute->Float();
+}
+
+std::string NodeContext::Text(std::string_view name, std::string_view otherwise) const {
+  const Attribute* attribute = Find(name);
+  return std::string(attribute == nullptr ? otherwise : attribute->Text());
+}
+
+std::vector<int64_t> NodeContext::Ints(std::string_view name) const {
+  const Attribute* attribute = Find(name);
+  return attribute == nullptr ? std::vector<int64_t>() : attribute->Ints();
+}
+
+std::vector<float> NodeContext::Floats(std::string_view name) const {
+  const Attribute* attribute = Find(name);
+  return attribute == nullptr ? std::vector<float>() : attribute->Floats();
+}
+
+std::vector<std::string_view> NodeContext::Texts(std::string_view name) const {
+  const Attribute* attribute = Find(name);
+  return attribute == nullptr ? std::vector<std::string_view>() : attribute->Texts();
+}
+
+std::optional<Literal> NodeContext::TensorAttr(std::string_view name) {
+  const Attribute* attribute = Find(name);
+  std::optional<Tensor> tensor = attribute == nullptr ? std::nullopt : attribute->Tensor();
+  if (!tensor) return std::nullopt;
+  absl::StatusOr<Literal> literal = ReadElements(*tensor, importer_.options_.files);
+  if (literal.ok()) return *std::move(literal);
+  emit_.Fail(literal.status());
+  return std::nullopt;
+}
+
+const Graph* NodeContext::GraphAttr(std::string_view name) {
+  const Attribute* attribute = Find(name);
+  if (attribute != nullptr && attribute->graph != nullptr) return attribute->graph;
+  Fail(absl::StrCat("its attribute `", std::string(name), "` is missing"));
+  return nullptr;
+}
+
+DataType NodeContext::DTypeAttr(std::string_view name, DataType otherwise) {
+  if (!HasAttr(name)) return otherwise;
+  int32_t number = static_cast<int32_t>(Int(name, 0));
+  if (std::optional<DataType> dtype = ToDataType(number)) return *dtype;
+  Unsupported(UnsupportedDataType(number));
+  return otherwise;
+}
+
+// ---- steps
+
+Operand NodeContext::Cast(Operand x, DataType dtype) {
+  return DTypeOf(x) == dtype ? x : Op("cast", {x}, {{"dtype", dtype.ToString()}});
+}
+
+Operand NodeContext::Reshape(Operand x, const Dims& dims) {
+  const Dims from = DimsOf(x);
+  auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
+  if (from.size() == dims.size() && std::equal(from.begin(), from.end(), dims.begin(), same)) return x;
+  // With an attribute, where it can say it: 0 stands for the extent of that axis, -1 for what remains.
+  ir::AttrValue::List shape;
+  int inferred = 0;
+  bool has_zero = false, copies = false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].is_const()) {
+      has_zero = has_zero || dims[i].constant() == 0;
+      shape.emplace_back(dims[i].constant());
+    } else if (i < from.size() && same(dims[i], from[i])) {
+      copies = true;
+      shape.emplace_back(0);
+    } else {
+      ++inferred;
+      shape.emplace_back(-1);
+    }
+  }
+  bool is_known = inferred == 0 || (inferred == 1 && !has_zero);
+  if (is_known && !(has_zero && copies)) {
+    ir::Attrs attrs = {{"newshape", shape}};
+    if (has_zero) attrs.Set("allowzero", 1);
+    return emit_.OpAs(dims, "reshape", {x}, std::move(attrs));
+  }
+  return emit_.OpAs(dims, "dyn.reshape", {x, emit_.FromDims(dims)}, {{"allowzero", 1}});
+}
+
+Operand NodeContext::BroadcastTo(Operand x, const Dims& dims) {
+  const Dims& from = DimsOf(x);
+  auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
+  if (from.size() == dims.size() && std::equal(from.begin(), from.end(), dims.begin(), same)) return x;
+  if (std::optional<Shape> shape = StaticShape(dims)) {
+    return Op("broadcast_to", {x}, {{"shape", List(*shape)}});
+  }
+  return emit_.OpAs(dims, "dyn.broadcast_to", {x, emit_.FromDims(dims)});
+}
+
+Operand NodeContext::Transpose(Operand x, std::span<const int64_t> axes) {
+  if (std::is_sorted(axes.begin(), axes.end())) return x;
+  return Op("transpose", {x}, {{"axes", List(axes)}});
+}
+
+Operand NodeContext::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end) {
+  int64_t rank = RankOf(x);
+  axis = Axis(axis, rank);
+  if (failed()) return emit_.Placeholder();
+  Dims dims = DimsOf(x);
+  Dim& extent = dims[static_cast<size_t>(axis)];
+  bool is_rest = CompareDims(end, extent) == DimEquality::kEqual;
+  if (is_rest && begin == Dim(0)) return x;
+  extent = end - begin;
+  if (begin.is_const() && (end.is_const() || is_rest)) {
+    int64_t last = end.is_const() ? end.constant() : INT64_MAX;
+    return emit_.OpAs(dims, "strided_slice", {x},
+                      {{"begin", List({{begin.constant()}})}, {"end", List({{last}})}, {"axes", List({{axis}})}});
+  }
+  auto vector = [&](const Dim& dim) { return emit_.FromDims({{dim}}); };
+  return emit_.OpAs(dims, "dyn.strided_slice", {x, vector(begin), vector(end), vector(1)}, {{"axes", List({{axis}})}});
+}
+
+Operand NodeContext::Squeeze(Operand x, std::vector<int64_t> axes) {
+  return axes.empty() ? x : Op("squeeze", {x}, {{"axis", List(axes)}});
+}
+
+Operand NodeContext::Unsqueeze(Operand x, std::vector<int64_t> axes) {
+  std::sort(axes.begin(), axes.end());
+  for (int64_t axis : axes) x = Op("expand_dims", {x}, {{"axis", axis}});
+  return x;
+}
+
+Operand NodeContext::Scalar(Operand x) { return Reshape(x, {}); }
+
+int64_t NodeContext::Axis(int64_t axis, int64_t rank) {
+  int64_t positive = axis < 0 ? axis + rank : axis;
+  if (positive >= 0 && positive < rank) return positive;
+  Fail(absl::StrCat("axis ", axis, " is none of a tensor of rank ", rank));
+  return 0;
+}
+
+std::vector<int64_t> NodeContext::Axes(std::vector<int64_t> axes, int64_t rank) {
+  for (int64_t& axis : axes) axis = Axis(axis, rank);
+  return axes;
+}
+
+std::optional<std::vector<int64_t>> NodeContext::Constants(Operand x, std::string_view what) {
+  if (x->constant && x->constant->dtype().is_integral()) {
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < x->constant->num_elements(); ++i) values.push_back(x->constant->IntAt(i));
+    return values;
+  }
+  if (!x->is_placeholder) {
+    Unsupported(absl::StrCat("its ", std::string(what), " is known only when the model runs; freeze the input it is"));
+  }
+  return std::nullopt;
+}
+
+std::optional<Dims> NodeContext::Symbols(Operand x) {
+  if (x->elements) return Dims(x->elements->begin(), x->elements->end());
+  if (!x->constant || !x->constant->dtype().is_integral()) return std::nullopt;
+  Dims dims;
+  for (int64_t i = 0; i < x->constant->num_elements(); ++i) dims.emplace_back(x->constant->IntAt(i));
+  return dims;
+}
+
+// ---- subgraphs
+
+Operands NodeContext::Body(const Graph& graph, const Operands& inputs) { return importer_.Body(graph, inputs, scope_); }
+
+// ---- mistakes
+
+Operand NodeContext::Fail(std::string message) {
+  emit_.Fail(absl::InvalidArgumentError(std::move(message)));
+  return emit_.Placeholder();
+}
+
+Operand NodeContext::Unsupported(std::string message) {
+  emit_.Fail(absl::UnimplementedError(std::move(message)));
+  return emit_.Placeholder();
+}
+
+}  // namespace rvm::onnx

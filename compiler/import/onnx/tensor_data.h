@@ -1,0 +1,39 @@
+// Elements of ONNX tensors as literals, and ONNX's numbering of dtypes.
+#ifndef RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_
+#define RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/literal.h"
+#include "compiler/import/onnx/model.h"
+
+namespace rvm::onnx {
+
+// The dtype of that TensorProto.DataType, or nullopt: ours has no strings, complex numbers, and no floats or integers
+// of 8 bits and less but int8 and uint8.
+std::optional<DataType> ToDataType(int32_t data_type);
+// "float8e4m3fn", "string"; "data type 99" where ONNX 1.22 knows none.
+std::string DataTypeName(int32_t data_type);
+// "strings are not supported"; what is wrong with a dtype that ToDataType does not know.
+std::string UnsupportedDataType(int32_t data_type);
+
+// A file's bytes, which `owner` keeps alive.
+struct FileBytes {
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+};
+// Gives the file of external data at a path relative to the model's.
+using ExternalFiles = std::function<absl::StatusOr<FileBytes>(std::string_view location)>;
+
+// The elements. kInvalidArgument: they do not fit the shape; kUnimplemented: the dtype.
+absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& files);
+absl::StatusOr<Literal> ReadElements(const SparseTensor& tensor, const ExternalFiles& files);
+
+}  // namespace rvm::onnx
+
+#endif  // RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_

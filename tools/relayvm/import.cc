@@ -1,0 +1,207 @@
+// relayvm import: an ONNX model as a Relay program and its weights, or as an executable.
+#include "tools/relayvm/import.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "base/status_macros.h"
+#include "compiler/text/printer.h"
+#include "serialization/encoder.h"
+#include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/safetensors_writer.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+namespace {
+
+// A file in memory, read only where somebody looks.
+absl::StatusOr<onnx::FileBytes> MapFile(const std::string& path) {
+  auto failed = [&](std::string_view what) {
+    return absl::NotFoundError(absl::StrCat("cannot ", std::string(what), " `", path, "`: ", strerror(errno)));
+  };
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return failed("read");
+  struct stat info = {};
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(file);
+    return absl::InvalidArgumentError(absl::StrCat("`", path, "` is no file"));
+  }
+  size_t size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    close(file);
+    return onnx::FileBytes{};
+  }
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (data == MAP_FAILED) return failed("map");
+  std::shared_ptr<const void> owner(data, [size](const void* at) { munmap(const_cast<void*>(at), size); });
+  return onnx::FileBytes{{static_cast<const uint8_t*>(data), size}, std::move(owner)};
+}
+
+// Files of external data lie beside the model or below.
+onnx::ExternalFiles FilesBeside(const std::string& model) {
+  size_t slash = model.rfind('/');
+  std::string folder = slash == std::string::npos ? "" : model.substr(0, slash + 1);
+  auto files = std::make_shared<std::map<std::string, onnx::FileBytes>>();
+  return [folder, files](std::string_view location) -> absl::StatusOr<onnx::FileBytes> {
+    std::string name(location);
+    for (absl::string_view part : absl::StrSplit(name, '/')) {
+      if (part != ".." && !name.empty() && name[0] != '/') continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("external data at `", name, "`; expected a file beside the model or below"));
+    }
+    if (auto it = files->find(name); it != files->end()) return it->second;
+    RVM_ASSIGN_OR_RETURN(onnx::FileBytes file, MapFile(absl::StrCat(folder, name)));
+    files->emplace(std::move(name), file);
+    return file;
+  };
+}
+
+absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& text, std::string_view option) {
+  size_t equals = text.rfind('=');
+  if (equals != std::string::npos && equals > 0) return std::pair(text.substr(0, equals), text.substr(equals + 1));
+  return absl::InvalidArgumentError(absl::StrCat("`", std::string(option), " ", text, "`; expected NAME=..."));
+}
+
+// "@file.npy", "3", "1.5", "true", "1,80" (a vector).
+absl::StatusOr<Literal> FrozenValue(const std::string& text) {
+  if (text.starts_with("@")) {
+    RVM_ASSIGN_OR_RETURN(std::string bytes, ReadFile(text.substr(1)));
+    return DecodeNpy({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  }
+  if (text == "true" || text == "false") return Literal::ScalarInt(kBool, text == "true");
+  std::vector<std::string> parts = absl::StrSplit(text, ',');
+  std::vector<int64_t> integers;
+  std::vector<float> floats;
+  for (const std::string& part : parts) {
+    char* end = nullptr;
+    integers.push_back(strtoll(part.c_str(), &end, 10));
+    bool is_integer = !part.empty() && *end == '\0';
+    floats.push_back(strtof(part.c_str(), &end));
+    if (part.empty() || *end != '\0') {
+      return absl::InvalidArgumentError(absl::StrCat("`", part, "` is no number; expected numbers, or @FILE.npy"));
+    }
+    if (!is_integer) integers.resize(0);
+    if (integers.empty() && floats.size() == parts.size()) break;
+  }
+  Shape shape;
+  if (parts.size() > 1) shape.push_back(static_cast<int64_t>(parts.size()));
+  if (integers.size() == parts.size()) return Literal::FromValues<int64_t>(kInt64, shape, integers);
+  return Literal::FromValues<float>(kFloat32, shape, floats);
+}
+
+}  // namespace
+
+bool IsOnnxPath(std::string_view path) { return path.ends_with(".onnx"); }
+
+absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options) {
+  RVM_ASSIGN_OR_RETURN(onnx::FileBytes file, MapFile(path));
+  onnx::ImportOptions import;
+  import.files = FilesBeside(path);
+  for (const std::string& given : options.Values(kFreezeOption.name)) {
+    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption.name));
+    RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second));
+    import.frozen.insert_or_assign(pair.first, std::move(value));
+  }
+  for (const std::string& given : options.Values(kShapeOption.name)) {
+    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption.name));
+    import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
+  }
+  absl::StatusOr<onnx::ImportedModel> model = onnx::Import(file.bytes, import);
+  if (model.ok()) return model;
+  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
+}
+
+absl::StatusOr<SourceFile> ReadProgram(const std::string& path, const Options& options,
+                                       driver::CompileOptions& compile) {
+  if (IsOnnxPath(path)) {
+    RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options));
+    compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
+    return SourceFile::OfText(path, text::PrintModule(model.module));
+  }
+  for (const OptionSpec& option : {kFreezeOption, kShapeOption}) {
+    if (!options.Has(option.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", std::string(option.name), "` is for .onnx models; saw `", path, "`"));
+  }
+  return SourceFile::Read(path);
+}
+
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    {"-o", "FILE", "where the program (.relay) or the executable (.rvm) goes; the model's name with .relay"},
+    {"--params", "FILE.safetensors", "where the weights of a .relay file go; its name with .safetensors"},
+    kFreezeOption,
+    kShapeOption,
+    kLevelOption,
+    kTargetOption,
+};
+
+absl::Status WriteExecutable(const std::string& path, const std::string& output, const Options& options) {
+  RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
+  RVM_ASSIGN_OR_RETURN(SourceFile source, ReadProgram(path, options, compile));
+  absl::StatusOr<driver::CompiledProgram> program = driver::Compile(source.id(), source.diagnostics(), compile);
+  RVM_RETURN_IF_ERROR(source.Report(program.status()));
+  return ReplaceFile(output, Encode(**program->executable));
+}
+
+absl::Status Run(std::span<const std::string> args) {
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx file"));
+  std::string stem = IsOnnxPath(path) ? path.substr(0, path.size() - 5) : path;
+  std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
+  if (output.ends_with(".rvm")) {
+    if (options.Has("--params"))
+      return absl::InvalidArgumentError("an executable has its weights in it; `--params` is for a .relay file");
+    return WriteExecutable(path, output, options);
+  }
+  for (const OptionSpec& option : {kLevelOption, kTargetOption}) {
+    if (options.Has(option.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", std::string(option.name), "` is for compiling: `-o FILE.rvm`"));
+    }
+  }
+  std::string params = options.Value(
+      "--params",
+      absl::StrCat(output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output, ".safetensors"));
+  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options));
+  if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
+  RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module)));
+  std::cerr << output << ": " << model.inputs.size() << " inputs, " << model.outputs.size() << " outputs, "
+            << model.weights.size() << " weights" << (model.weights.empty() ? "" : absl::StrCat(" in ", params))
+            << '\n';
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Verb kImportVerb = {
+    .name = "import",
+    .summary = "turn an ONNX model into a program",
+    .usage = "FILE.onnx [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
+    .options = kOptions,
+    .more = R"(
+`compile`, `run`, `check`, `bench` and `profile` take an .onnx file as it is, too.
+
+Examples:
+  relayvm import model.onnx -o model.relay --params model.safetensors
+  relayvm import model.onnx -o model.rvm --shape image=1,3,h,w --freeze iterations=4
+)",
+    .run = Run,
+};
+
+}  // namespace rvm::tools

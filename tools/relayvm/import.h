@@ -1,0 +1,32 @@
+// ONNX models where verbs take programs.
+#ifndef RVM_TOOLS_RELAYVM_IMPORT_H_
+#define RVM_TOOLS_RELAYVM_IMPORT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "compiler/driver/compile.h"
+#include "compiler/import/onnx/import.h"
+#include "tools/options.h"
+#include "tools/relayvm/verb.h"
+
+namespace rvm::tools {
+
+inline constexpr OptionSpec kFreezeOption = {
+    "--freeze", "NAME=VALUE",
+    "of an .onnx model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
+inline constexpr OptionSpec kShapeOption = {
+    "--shape", "NAME=EXTENTS", "of an .onnx model: other extents of an input, as in 1,n,80; `?` is unknown"};
+
+bool IsOnnxPath(std::string_view path);
+// By the options above. The error names the file.
+absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options);
+
+// The source at `path`: a program's text, or a model's, whose weights are added to `compile`.
+absl::StatusOr<SourceFile> ReadProgram(const std::string& path, const Options& options,
+                                       driver::CompileOptions& compile);
+
+}  // namespace rvm::tools
+
+#endif  // RVM_TOOLS_RELAYVM_IMPORT_H_

@@ -1,0 +1,133 @@
+#include "vm/interpreter/execution.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/interpreter/backtrace.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/limit.h"
+
+namespace rvm::vm {
+namespace {
+
+// Calls and backward jumps between two polls: some tens of microseconds.
+constexpr int64_t kBudget = 16384;
+
+uint32_t MaxFrameSlots(const LinkInfo& link) {
+  uint32_t slots = 1 + kLinkSlots;
+  for (const FunctionInfo& function : link.functions) slots = std::max(slots, function.frame_slots);
+  return slots;
+}
+
+}  // namespace
+
+Execution::Execution(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
+                     Profiler* profiler)
+    : caller(executable, link, heap, control, limits.threads, profiler),
+      executable(executable),
+      control(limits.time_ms),
+      heap(link.layouts, control.signal(), limits.memory_bytes, limits.fail_allocation),
+      arena(heap),
+      // A frame at the soft end, the frame it may call, and arguments being moved.
+      stack(limits.stack_bytes, 4 * int64_t{MaxFrameSlots(link)}),
+      scratch_offset(MaxFrameSlots(link)),
+      functions(link.functions.data()),
+      layouts(link.layouts.data()),
+      root{kHaltCode, 1 + kLinkSlots, 1, 0},
+      fuel_limit(limits.fuel),
+      profiler(profiler) {
+  if (profiler != nullptr) profiler->WatchHeap(heap);
+}
+
+absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> args) {
+  caller.Begin(control.signal());
+  error = absl::OkStatus();
+  fuel = fuel_limit;
+  if (stack.begin() == nullptr && !stack.Grow()) {
+    return absl::ResourceExhaustedError("no memory for the stack of calls");
+  }
+  stack_soft_end = stack.soft_end();
+  // A frame of root's calls the entry.
+  Slot* base = stack.begin() + kLinkSlots;
+  Slot* r = base + root.frame_slots;
+  r[-3] = AsSlot(kHaltCode);
+  r[-2] = AsSlot(&root);
+  r[-1] = 0;
+  std::copy(args.begin(), args.end(), r);
+  EnterEntry(r, this, functions + function.value);
+  if (!error.ok()) return std::move(error);
+  return result;
+}
+
+int64_t Execution::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* fn, int64_t budget) {
+  if (budget < 0) {
+    if (absl::Status status = RefillBudget(budget); !status.ok()) {
+      Stop(pc, r, fn, std::move(status));
+      return 0;
+    }
+  } else {
+    ++budget;  // the instruction pays when it runs again
+  }
+  while (r + fn->frame_slots > stack_soft_end) {
+    ptrdiff_t offset = r - stack.begin();
+    if (!stack.Grow()) {
+      Stop(pc, r, fn,
+           LimitReached(Limit::kStack, absl::StrCat("calls are nested too deeply: the stack limit is ",
+                                                    BytesText(stack.limit_bytes()))));
+      return 0;
+    }
+    r = stack.begin() + offset;
+    stack_soft_end = stack.soft_end();
+  }
+  frame_after_poll = r;
+  if (profiler != nullptr) profiler->WillRetry();
+  return budget;
+}
+
+absl::Status Execution::RefillBudget(int64_t& budget) {
+  RVM_RETURN_IF_ERROR(control.Poll());
+  if (fuel == 0) {
+    return LimitReached(Limit::kFuel, absl::StrCat("out of fuel: more than ", fuel_limit, " calls and backward jumps"));
+  }
+  budget = fuel < 0 ? kBudget : std::min(fuel, kBudget);
+  if (fuel > 0) fuel -= budget;
+  return absl::OkStatus();
+}
+
+void Execution::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status) {
+  Backtrace backtrace(executable);
+  std::string what;
+  if (fn != &root) {
+    auto at = static_cast<uint32_t>(pc - fn->code);
+    const SourceLine* line = FindLine(executable.functions[static_cast<size_t>(fn - functions)], at);
+    if (line != nullptr && line->pc == at && !line->what.empty()) what = line->what + ": ";
+  }
+  while (fn != &root) {
+    FunctionId function(static_cast<uint32_t>(fn - functions));
+    auto at = static_cast<uint32_t>(pc - fn->code);
+    bool is_entry = reinterpret_cast<const FunctionInfo*>(r[-2]) == &root;
+    if (is_entry) backtrace.AddEntry(function, at);
+    if (is_entry || !backtrace.Add(function, at)) break;
+    // The address after the call; one unit before it is within the call.
+    pc = reinterpret_cast<const uint16_t*>(r[-3]) - 1;
+    fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
+    r -= fn->frame_slots;
+  }
+  error = WithMessage(status, absl::StrCat(what, status.message(), backtrace.ToString()));
+}
+
+void Execution::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
+  Stop(pc, r, fn, caller.OutOfMemory());
+}
+
+void Execution::StopInCall(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
+  Stop(pc, r, fn, caller.TakeError());
+}
+
+void Execution::StopInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel,
+                             int32_t code) {
+  Stop(pc, r, fn, caller.KernelError(kernel, code));
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,336 @@
+// Kernel calls: buffers, shapes, results.
+#include "vm/interpreter/kernel_caller.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/scalar_cast.h"
+#include "vm/recipe/run_recipe.h"
+
+namespace rvm::vm {
+namespace {
+
+std::string Describe(const KernelInfo& kernel) { return absl::StrCat("kernel `", kernel.desc->name, "`"); }
+
+absl::Status TooLarge(const KernelInfo& kernel) {
+  return absl::InvalidArgumentError(absl::StrCat("an extent of ", Describe(kernel), " is too large"));
+}
+
+static_assert(Heap::kTensorHeaderBytes == kPlannedHeaderBytes && sizeof(Tensor) <= kPlannedHeaderBytes);
+
+size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot) + literal.shape().size(); }
+
+}  // namespace
+
+KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control,
+                           int threads, Profiler* profiler)
+    : kernels_(link.kernels.data()),
+      buffers_(link.max_kernel_tensors + 1),
+      symbols_(link.max_symbols),
+      moved_(link.max_kernel_tensors + 1),
+      scalars_(link.max_kernel_tensors + 1),
+      heap_(heap),
+      control_(control),
+      profiler_(profiler) {
+  symbols_.insert(symbols_.end(), link.shape_constants.begin(), link.shape_constants.end());
+  symbols_.push_back(0);
+  if (threads > 1) {
+    pool_ = std::make_unique<ThreadPool>(threads);
+    context_.parallel_for = RunInPool;
+  }
+  context_.runtime = this;
+  MakeConstants(executable.constants);
+}
+
+void KernelCaller::MakeConstants(const std::vector<Literal>& constants) {
+  size_t slots = 0;
+  for (const Literal& literal : constants) slots += HeaderSlots(literal);
+  constant_headers_ = std::make_unique<Slot[]>(slots + 1);
+  Slot* place = constant_headers_.get();
+  for (const Literal& literal : constants) {
+    auto* tensor = reinterpret_cast<Tensor*>(place);
+    tensor->object = {kImmortal, 0, kTensorLayout};
+    tensor->dtype = literal.dtype();
+    tensor->rank = static_cast<uint16_t>(literal.rank());
+    tensor->storage = TensorStorage::kBorrowed;
+    tensor->inline_dims = true;
+    tensor->data = const_cast<std::byte*>(literal.data());  // never an output
+    tensor->owner = nullptr;
+    tensor->dims = tensor->dims_after_header();
+    std::copy(literal.shape().begin(), literal.shape().end(), tensor->dims_after_header());
+    constants_.push_back(tensor);
+    place += HeaderSlots(literal);
+  }
+}
+
+void KernelCaller::RunInPool(RvmKernelContext* context, int64_t count, int64_t grain, ThreadPool::Body body,
+                             void* closure) {
+  static_cast<KernelCaller*>(context->runtime)->pool_->For(count, grain, body, closure);
+}
+
+int32_t KernelCaller::ProbeKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context) {
+  Profiler& profiler = *static_cast<KernelCaller*>(context->runtime)->profiler_;
+  RvmKernel function = profiler.BeginKernel(dims);
+  int32_t code = function(buffers, dims, context);
+  profiler.EndKernel(/*is_alone=*/context->parallel_for == nullptr);
+  return code;
+}
+
+void KernelCaller::BindArgs(const Call& call, Slot* r) {
+  if (!call.kernel->has_scalars) return BindTensors(call.args, call.num_args, r);
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    uint16_t arg = call.args[i];
+    bool in_register = call.kernel->params[i].scalar && (arg & kConstantArg) == 0;
+    buffers_[i] = in_register ? static_cast<void*>(&r[arg]) : ArgTensor(arg, r)->data;
+  }
+  NoteMoved(call.args, call.num_args, r);
+}
+
+// Immortal tensors cannot be reused and need not be dropped.
+void KernelCaller::NoteMoved(const uint16_t* args, uint32_t count, const Slot* r) {
+  num_moved_ = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if ((args[i] & (kConstantArg | kMovedArg)) != kMovedArg) continue;
+    Slot slot = r[args[i] & ~kMovedArg];
+    if (AsObject(slot)->count < kImmortal) moved_[num_moved_++] = {i, slot};
+  }
+}
+
+Tensor* KernelCaller::ReuseArg(const KernelInfo::TensorInfo& result) {
+  for (uint32_t param : result.may_take) {
+    for (uint32_t m = 0; m < num_moved_; ++m) {
+      Tensor* tensor = AsTensor(moved_[m].slot);
+      if (moved_[m].param != param || tensor->object.count != 1 || tensor->storage != TensorStorage::kInline) continue;
+      moved_[m] = moved_[--num_moved_];
+      // The shape is the same, and so is the size of an element.
+      tensor->dtype = result.dtype;
+      return tensor;
+    }
+  }
+  return nullptr;
+}
+
+void KernelCaller::DropMoved() {
+  while (num_moved_ > 0) heap_.Drop(moved_[--num_moved_].slot);
+}
+
+// Kernels write scalars as elements; registers hold them extended to 8 bytes.
+void KernelCaller::StoreScalars(const Call& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    if (kernel.results[i].scalar) r[call.dsts[i]] = LoadScalar(kernel.results[i].dtype, &scalars_[i]);
+  }
+}
+
+bool KernelCaller::GrowWorkspace(int64_t bytes) {
+  if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
+  workspace_ = bytes > heap_.limit_bytes() ? heap_.Refuse(bytes) : heap_.TakeRaw(std::max<int64_t>(bytes, 4096));
+  workspace_bytes_ = workspace_ == nullptr ? 0 : bytes;
+  context_.workspace = workspace_;
+  return workspace_ != nullptr;
+}
+
+int32_t KernelCaller::RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes) {
+  if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
+  int32_t code = RunRecipe(*kernel.recipe, buffers_.data(), symbols_, workspace_bytes, context_);
+  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
+  return code;
+}
+
+bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
+  int64_t needed = workspace_bytes;
+  if (kernel.recipe != nullptr && __builtin_add_overflow(needed, kernel.recipe->scratch_bytes, &needed)) [[unlikely]]
+    needed = Heap::kUncountable;
+  if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
+    return Fail(OutOfMemory());
+  int32_t code = kernel.recipe == nullptr ? RunCode(kernel) : RunRecipeOf(kernel, workspace_bytes);
+  // Calls of kernels are too few and too long for the budget of jumps and calls.
+  return (code | control_.signal().reason()) == 0 || Fail(KernelError(kernel, code));
+}
+
+absl::Status KernelCaller::KernelError(const KernelInfo& kernel, int32_t code) const {
+  // A kernel that says it was told to stop, and was not, has failed like any other.
+  if (code == kRvmOk || code == kRvmCancelled) RVM_RETURN_IF_ERROR(control_.Poll());
+  switch (code) {
+    case kRvmIndexOutOfRange:
+      return absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel)));
+    case kRecipeStoresOutside:
+      return absl::InvalidArgumentError(
+          absl::StrCat("the recipe of ", Describe(kernel), " writes outside its results: the file is damaged"));
+    default: return absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code));
+  }
+}
+
+absl::Status KernelCaller::OutOfMemory() const {
+  RVM_RETURN_IF_ERROR(control_.Poll());
+  return heap_.OutOfMemory();
+}
+
+void KernelCaller::Reset() {
+  workspace_ = nullptr;
+  workspace_bytes_ = 0;
+  context_.workspace = nullptr;
+}
+
+Tensor* KernelCaller::NewStaticResult(const KernelInfo::TensorInfo& result) {
+  if (num_moved_ > 0) {
+    if (Tensor* taken = ReuseArg(result); taken != nullptr) return taken;
+  }
+  if (Tensor* tensor = heap_.TryNewTensor(result.heap_header); tensor != nullptr) [[likely]]
+    return tensor;
+  return heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
+}
+
+template <bool kIsPlanned>
+const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* r) {
+  const uint16_t* dsts = pc + 2;
+  const uint16_t* offsets = dsts + pc[1] + 1;
+  const uint16_t* index = kIsPlanned ? offsets + 2 * offsets[-1] : offsets - 1;
+  const KernelInfo& kernel = kernels_[Read32(index)];
+  Call call = {&kernel, dsts, index + 3, index[2]};
+  BindArgs(call, r);
+  void** outputs = buffers_.data() + call.num_args;
+  for (uint32_t i = 0; i < pc[1]; ++i) {
+    const KernelInfo::TensorInfo& result = kernel.results[i];
+    if (result.scalar) {
+      outputs[i] = &scalars_[i];
+      continue;
+    }
+    uint32_t offset = kIsPlanned ? Read32(offsets + 2 * i) : kNoOffset;
+    Tensor* tensor = offset == kNoOffset ? NewStaticResult(result) : PlaceTensor(window, offset, result);
+    if (tensor == nullptr) [[unlikely]] {
+      error_ = OutOfMemory();
+      return nullptr;
+    }
+    outputs[i] = tensor->data;
+    // The register of a result owns nothing, since moved_ holds what the call consumes: it can be written now.
+    r[dsts[i]] = AsSlot(tensor);
+  }
+  if (!Run(kernel, kernel.static_workspace)) [[unlikely]]
+    return nullptr;
+  if (num_moved_ > 0) DropMoved();
+  if (kernel.has_scalars) StoreScalars(call, r);
+  return call.args + call.num_args;
+}
+
+template const uint16_t* KernelCaller::CallStatic<false>(const uint16_t* pc, Slot window, Slot* r);
+template const uint16_t* KernelCaller::CallStatic<true>(const uint16_t* pc, Slot window, Slot* r);
+
+[[gnu::always_inline]] inline bool KernelCaller::BindDims(const std::vector<KernelInfo::Bind>& binds, const Call& call,
+                                                          Slot* r) {
+  for (const KernelInfo::Bind& bind : binds) {
+    int64_t extent = ArgTensor(call.args[bind.param], r)->dims[bind.axis];
+    if (bind.symbol >= 0) {
+      symbols_[static_cast<size_t>(bind.symbol)] = extent;
+      continue;
+    }
+    std::optional<int64_t> expected = bind.expected.Evaluate(symbols_);
+    if (!expected || *expected != extent) [[unlikely]]
+      return WrongExtent(call, bind, extent, expected);
+  }
+  return true;
+}
+
+bool KernelCaller::WrongExtent(const Call& call, const KernelInfo::Bind& bind, int64_t extent,
+                               std::optional<int64_t> expected) {
+  if (!expected) return Fail(TooLarge(*call.kernel));
+  return Fail(absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ", Describe(*call.kernel),
+                                                      " has extent ", extent, " on axis ", bind.axis, "; expected ",
+                                                      *expected)));
+}
+
+bool KernelCaller::BindSymbols(const Call& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  if (!BindDims(kernel.binds, call, r)) return false;
+  for (const KernelInfo::ValueBind& value : kernel.values) {
+    uint16_t arg = call.args[value.param];
+    const KernelInfo::TensorInfo& param = kernel.params[value.param];
+    bool in_register = param.scalar && (arg & kConstantArg) == 0;
+    symbols_[value.symbol] = static_cast<int64_t>(
+        in_register ? r[arg]
+                    : LoadScalar(param.dtype, static_cast<const std::byte*>(ArgTensor(arg, r)->data) + value.offset));
+  }
+  if (!BindDims(kernel.expectations, call, r)) return false;
+  for (const KernelInfo::Check& check : kernel.checks) {
+    std::optional<int64_t> a = check.a.Evaluate(symbols_);
+    std::optional<int64_t> b = check.b.Evaluate(symbols_);
+    if (!a || !b) return Fail(TooLarge(kernel));
+    if (Holds(check.relation, *a, *b)) continue;
+    return Fail(absl::InvalidArgumentError(absl::StrCat(*check.what, ": ", FailureText(check.relation, *a, *b))));
+  }
+  return true;
+}
+
+bool KernelCaller::NoSuchShape(const Call& call, size_t index) {
+  Shape shape;
+  for (const DimProgram& program : call.kernel->results[index].programs) {
+    std::optional<int64_t> extent = program.Evaluate(symbols_);
+    if (!extent) return Fail(TooLarge(*call.kernel));
+    shape.push_back(*extent);
+  }
+  return Fail(absl::InvalidArgumentError(absl::StrCat("result ", index + 1, " of ", Describe(*call.kernel),
+                                                      " would have the shape ", ShapeToString(shape))));
+}
+
+bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
+  const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  int64_t dims[kMaxRank];
+  size_t rank = 0;
+  int64_t bytes = result.dtype.bytes();
+  bool too_big = false;
+  bool empty = false;
+  for (const DimProgram& program : result.programs) {
+    std::optional<int64_t> extent = program.Evaluate(symbols_);
+    if (!extent || *extent < 0) [[unlikely]]
+      return NoSuchShape(call, index);
+    dims[rank++] = *extent;
+    empty |= *extent == 0;
+    too_big |= __builtin_mul_overflow(bytes, *extent, &bytes);
+  }
+  if (empty) {
+    bytes = 0;
+    too_big = false;
+  }
+  if (too_big) bytes = Heap::kUncountable;
+  Tensor* tensor = heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
+  if (tensor == nullptr) [[unlikely]]
+    return Fail(OutOfMemory());
+  buffers_[call.num_args + index] = tensor->data;
+  r[call.dsts[index]] = AsSlot(tensor);
+  return true;
+}
+
+bool KernelCaller::MakeDynamicResults(const Call& call, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    const KernelInfo::TensorInfo& result = kernel.results[i];
+    if (result.scalar) {
+      buffers_[call.num_args + i] = &scalars_[i];
+    } else if (Tensor* taken = num_moved_ > 0 ? ReuseArg(result) : nullptr; taken != nullptr) {
+      buffers_[call.num_args + i] = taken->data;
+      r[call.dsts[i]] = AsSlot(taken);
+    } else if (!MakeDynamicResult(call, i, r)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const uint16_t* KernelCaller::CallDynamic(const uint16_t* pc, Slot* r) {
+  const uint16_t* dsts = pc + 2;
+  const uint16_t* index = dsts + pc[1];
+  const KernelInfo& kernel = kernels_[Read32(index)];
+  Call call = {&kernel, dsts, index + 3, index[2]};
+  if (!BindSymbols(call, r)) return nullptr;
+  BindArgs(call, r);
+  if (!MakeDynamicResults(call, r)) return nullptr;
+  std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
+  if (!Run(kernel, workspace && *workspace >= 0 ? *workspace : Heap::kUncountable)) return nullptr;
+  if (num_moved_ > 0) DropMoved();
+  if (kernel.has_scalars) StoreScalars(call, r);
+  return call.args + call.num_args;
+}
+
+}  // namespace rvm::vm

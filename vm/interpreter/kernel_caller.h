@@ -1,0 +1,200 @@
+// KernelCaller: calls the kernels of one machine. It binds arguments and symbols, makes results, and runs machine code
+// or a recipe. Nothing else in the VM calls a kernel, so this is where devices attach.
+//
+// The common calls (machine code that gives one tensor, of a static shape or of extents that its arguments have) are
+// made by handlers, step by step, with the inline functions here: exec_kernel.h. CallStatic and CallDynamic make all
+// others, and find out what is wrong with a call.
+#ifndef RVM_VM_INTERPRETER_KERNEL_CALLER_H_
+#define RVM_VM_INTERPRETER_KERNEL_CALLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/abi/kernel_abi.h"
+#include "serialization/isa/isa.h"
+#include "vm/interpreter/run_control.h"
+#include "vm/interpreter/thread_pool.h"
+#include "vm/link_info.h"
+#include "vm/memory/heap.h"
+#include "vm/profiler/profiler.h"
+
+namespace rvm::vm {
+
+class KernelCaller {
+ public:
+  // All of these outlive the caller; `heap` and `control` need not be constructed yet. `profiler` may be null; if not,
+  // `link` is what it attached to with ProbeKernel.
+  KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control, int threads,
+               Profiler* profiler);
+  KernelCaller(const KernelCaller&) = delete;
+  KernelCaller& operator=(const KernelCaller&) = delete;
+
+  // In place of every kernel of a profiled machine.
+  static int32_t ProbeKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context);
+
+  // Make any call: that of the instruction `pc` in the frame `r`. `window`: the activation's window of the arena, where
+  // planned results lie. Give the next instruction; null: the run must end with TakeError().
+  template <bool kIsPlanned>
+  const uint16_t* CallStatic(const uint16_t* pc, Slot window, Slot* r);
+  const uint16_t* CallDynamic(const uint16_t* pc, Slot* r);
+  absl::Status TakeError() { return std::move(error_); }
+  // What ends a run in which a kernel gave `code`, or which must stop.
+  absl::Status KernelError(const KernelInfo& kernel, int32_t code) const;
+  // Why an allocation failed.
+  absl::Status OutOfMemory() const;
+  // Before a run: kernels look at `signal`.
+  void Begin(const StopSignal& signal) { context_.cancel = signal.word(); }
+  // The heap was reset: the workspace is gone.
+  void Reset();
+
+  // The tensor of a constant; immortal.
+  Tensor* constant(uint32_t index) const { return constants_[index]; }
+
+  // ---- steps of the common calls
+
+  const KernelInfo& kernel(uint32_t index) const { return kernels_[index]; }
+  // Of scratch memory, that kernels may use without a check.
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  const int64_t* symbols() const { return symbols_.data(); }
+  // Whether the call consumes arguments that no result has reused yet.
+  bool has_moved() const { return num_moved_ > 0; }
+
+  // Arguments of a kernel without scalars.
+  void BindTensors(const uint16_t* args, uint32_t count, const Slot* r);
+  // Arguments and symbols of a kernel with shape_code. Gives the code of the result; null if extents do not fit.
+  const uint16_t* BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count, Slot* r);
+  // The memory of an argument that the call consumes and that nobody else has, as the result; null if there is none.
+  Tensor* ReuseArg(const KernelInfo::TensorInfo& result);
+  // Null: no memory.
+  Tensor* NewStaticResult(const KernelInfo::TensorInfo& result);
+  static Tensor* PlaceTensor(Slot window, uint32_t offset, const KernelInfo::TensorInfo& info);
+  // Runs machine code on what was bound, with `output` behind the arguments.
+  int32_t RunCode(const KernelInfo& kernel, uint32_t num_args, void* output) {
+    buffers_[num_args] = output;
+    return RunCode(kernel);
+  }
+  // After the kernel ran: drops the arguments that the call consumes and no result reused.
+  void DropMoved();
+
+ private:
+  // Operands in the code.
+  struct Call {
+    const KernelInfo* kernel;
+    const uint16_t* dsts;
+    const uint16_t* args;
+    uint32_t num_args;
+  };
+
+  // The one place that calls machine code.
+  int32_t RunCode(const KernelInfo& kernel) { return kernel.function(buffers_.data(), symbols_.data(), &context_); }
+  int32_t RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes);
+  bool Run(const KernelInfo& kernel, int64_t workspace_bytes);
+  bool GrowWorkspace(int64_t bytes);
+
+  const Tensor* ArgTensor(uint16_t arg, const Slot* r) const {
+    if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
+    return AsTensor(r[arg & ~kMovedArg]);
+  }
+  void BindArgs(const Call& call, Slot* r);
+  void NoteMoved(const uint16_t* args, uint32_t count, const Slot* r);
+  bool BindSymbols(const Call& call, Slot* r);
+  bool BindDims(const std::vector<KernelInfo::Bind>& binds, const Call& call, Slot* r);
+  bool MakeDynamicResults(const Call& call, Slot* r);
+  bool MakeDynamicResult(const Call& call, size_t index, Slot* r);
+  void StoreScalars(const Call& call, Slot* r);
+  // These set error_ and give false.
+  bool Fail(absl::Status error) {
+    error_ = std::move(error);
+    return false;
+  }
+  bool WrongExtent(const Call& call, const KernelInfo::Bind& bind, int64_t extent, std::optional<int64_t> expected);
+  bool NoSuchShape(const Call& call, size_t index);
+
+  void MakeConstants(const std::vector<Literal>& constants);
+  static void RunInPool(RvmKernelContext* context, int64_t count, int64_t grain, ThreadPool::Body body, void* closure);
+
+  // An argument that the call consumes and no result has reused.
+  struct MovedArg {
+    uint32_t param;
+    Slot slot;
+  };
+
+  const KernelInfo* kernels_;
+  std::vector<void*> buffers_;    // of the call being made: arguments, then results
+  std::vector<int64_t> symbols_;  // their values, then the constants of shape_code
+  std::vector<Tensor*> constants_;
+  uint32_t num_moved_ = 0;
+  int64_t workspace_bytes_ = 0;
+  RvmKernelContext context_ = {};
+  std::vector<MovedArg> moved_;  // as many as any call may have
+  std::vector<Slot> scalars_;    // results
+  void* workspace_ = nullptr;
+  Heap& heap_;
+  const RunControl& control_;
+  Profiler* profiler_;                // null: none
+  std::unique_ptr<ThreadPool> pool_;  // null: kernels run on the machine's thread only
+  std::unique_ptr<Slot[]> constant_headers_;
+  absl::Status error_;
+};
+
+inline void KernelCaller::BindTensors(const uint16_t* args, uint32_t count, const Slot* r) {
+  void** buffers = buffers_.data();
+  uint32_t bits = 0;
+#pragma clang loop unroll(disable)  // a few arguments
+  for (uint32_t i = 0; i < count; ++i) {
+    bits |= args[i];
+    buffers[i] = ArgTensor(args[i], r)->data;
+  }
+  num_moved_ = 0;
+  if ((bits & kMovedArg) != 0) NoteMoved(args, count, r);
+}
+
+inline const uint16_t* KernelCaller::BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count,
+                                                Slot* r) {
+  const uint16_t* code = kernel.shape_code.data();
+  void** buffers = buffers_.data();
+  int64_t* symbols = symbols_.data();
+  uint32_t bits = 0;
+#pragma clang loop unroll(disable)  // a few arguments
+  for (uint32_t i = 0; i < count; ++i) {
+    uint16_t arg = args[i];
+    uint32_t rank = *code++;
+    if (rank == 0 && (arg & kConstantArg) == 0) {
+      buffers[i] = &r[arg];
+      continue;
+    }
+    const Tensor* tensor = ArgTensor(arg, r);
+    const int64_t* dims = tensor->dims;
+    bits |= arg;
+    buffers[i] = tensor->data;
+#pragma clang loop unroll(disable) vectorize(disable)  // a few dims
+    for (uint32_t axis = 0; axis < rank; ++axis) {
+      uint16_t place = *code++;
+      int64_t extent = dims[axis];
+      if ((place & kBindsSymbol) != 0) {
+        symbols[place & ~kBindsSymbol] = extent;
+      } else if (extent != symbols[place]) [[unlikely]] {
+        return nullptr;
+      }
+    }
+  }
+  num_moved_ = 0;
+  if ((bits & kMovedArg) != 0) NoteMoved(args, count, r);
+  return code;
+}
+
+inline Tensor* KernelCaller::PlaceTensor(Slot window, uint32_t offset, const KernelInfo::TensorInfo& info) {
+  std::byte* place = reinterpret_cast<std::byte*>(window) + offset;
+  auto* tensor = reinterpret_cast<Tensor*>(place);
+  *tensor = info.planned_header;
+  tensor->data = place + kPlannedHeaderBytes;
+  return tensor;
+}
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_KERNEL_CALLER_H_
