@@ -205,15 +205,15 @@ def @main(%x: int32) -> Pair { let %n = @next(%x); Both(%x, %n) }
 }
 
 TEST(ProgramBuilder, BorrowsTheBytesOfConstants) {
-  const std::vector<float> weights(1000, 1.5f);
-  Literal literal(kFloat32, {1000}, Buffer::Borrow(weights.data(), 4000, nullptr));
+  auto weights = std::make_shared<const std::vector<float>>(1000, 1.5f);
+  Literal literal(kFloat32, {1000}, Buffer::Borrow(weights->data(), 4000, weights));
   ProgramBuilder b;
   b.Define("main", {}, nullptr, [&](Values) { return b.Op("nn.relu", {literal}); });
   absl::StatusOr<ir::Module> module = std::move(b).Finish();
   ASSERT_TRUE(module.ok()) << module.status();
   const auto* call = ir::DynCast<ir::Call>(module->functions[0].function->body);
   const auto* constant = ir::DynCast<ir::Constant>(call->args[0]);
-  EXPECT_EQ(static_cast<const void*>(constant->literal.data()), weights.data());
+  EXPECT_EQ(static_cast<const void*>(constant->literal.data()), weights->data());
 }
 
 }  // namespace
