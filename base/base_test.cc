@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "base/data_type.h"
 #include "base/dim.h"
@@ -57,6 +59,15 @@ TEST(DimTest, ComparesPolynomials) {
   EXPECT_EQ(CompareDims(n, m), DimEquality::kUnknown);
   EXPECT_EQ(CompareDims(Dim::Any(), Dim::Any()), DimEquality::kUnknown);
   EXPECT_EQ(CompareDims(3, 4), DimEquality::kDifferent);
+}
+
+TEST(DimTest, DividesMultiples) {
+  Dim n = Dim::Var(1, "n");
+  EXPECT_EQ(FloorDiv(n * 6, 3), n * 2);
+  EXPECT_EQ(FloorDiv(n * 3, 3), n);
+  EXPECT_EQ(FloorMod(n * 6, 3), Dim(0));
+  EXPECT_EQ(FloorDiv(n * 2, 3).kind(), DimKind::kFloorDiv);
+  EXPECT_EQ(FloorDiv(n * 2, 0).kind(), DimKind::kFloorDiv);
 }
 
 TEST(DimTest, DivisionByZeroIsZero) {

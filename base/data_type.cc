@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 
 namespace rvm {
@@ -81,6 +83,12 @@ std::string_view Symbol(DimKind kind) {
     case DimKind::kFloorMod: return " % ";
     default: return "";
   }
+}
+
+// Whether `dim` is something times a multiple of `divisor`, as extents are after a reshape.
+bool IsMultiple(const Dim& dim, std::optional<int64_t> divisor) {
+  return divisor.value_or(0) > 0 && dim.kind() == DimKind::kMul && dim.rhs().is_const() &&
+         dim.rhs().constant() % *divisor == 0;
 }
 
 }  // namespace
@@ -183,9 +191,10 @@ Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
       break;
     case DimKind::kFloorDiv:
       if (right == 1) return a;
+      if (IsMultiple(a, right)) return a.lhs() * Dim(a.rhs().constant() / *right);
       break;
     case DimKind::kFloorMod:
-      if (right == 1) return Dim(0);
+      if (right == 1 || IsMultiple(a, right)) return Dim(0);
       break;
     case DimKind::kMin:
     case DimKind::kMax:

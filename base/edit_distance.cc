@@ -1,6 +1,7 @@
 #include "base/edit_distance.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace rvm {

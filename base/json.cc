@@ -2,8 +2,10 @@
 
 #include <charconv>
 #include <optional>
+#include <system_error>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace rvm {

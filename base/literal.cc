@@ -1,8 +1,11 @@
 #include "base/literal.h"
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <new>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"

@@ -2,11 +2,13 @@
 #ifndef RVM_BASE_LITERAL_H_
 #define RVM_BASE_LITERAL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/data_type.h"
 #include "base/dim.h"

@@ -1,10 +1,15 @@
 #include "base/npy.h"
 
 #include <charconv>
+#include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/element.h"

@@ -10,11 +10,13 @@
 
 namespace rvm {
 
-// RVM_UNARY(Name, text): on a number, to the same dtype. Rounding leaves integers alone.
-#define RVM_UNARY_ARITHMETIC_OPS(RVM_UNARY)    \
-  RVM_UNARY(Negative, "-")                     \
-  RVM_UNARY(Abs, "abs")                        \
-  RVM_UNARY(Sign, "sign")                      \
+// RVM_UNARY(Name, text): on a number, to the same dtype.
+#define RVM_UNARY_ARITHMETIC_OPS(RVM_UNARY) \
+  RVM_UNARY(Negative, "-")                  \
+  RVM_UNARY(Abs, "abs")                     \
+  RVM_UNARY(Sign, "sign")
+// Of floats, to the same dtype; an integer is left alone.
+#define RVM_UNARY_ROUNDING_OPS(RVM_UNARY)      \
   RVM_UNARY(Floor, "floor")                    \
   RVM_UNARY(Ceil, "ceil")                      \
   RVM_UNARY(Round, "round") /* half to even */ \
@@ -52,6 +54,7 @@ namespace rvm {
   RVM_UNARY(IsFinite, "isfinite")
 #define RVM_UNARY_OPS(RVM_UNARY)      \
   RVM_UNARY_ARITHMETIC_OPS(RVM_UNARY) \
+  RVM_UNARY_ROUNDING_OPS(RVM_UNARY)   \
   RVM_UNARY_FLOAT_OPS(RVM_UNARY)      \
   RVM_UNARY_BIT_OPS(RVM_UNARY)        \
   RVM_UNARY_TESTS(RVM_UNARY)

@@ -2,6 +2,8 @@
 #ifndef RVM_BASE_STATUS_MACROS_H_
 #define RVM_BASE_STATUS_MACROS_H_
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 

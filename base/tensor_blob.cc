@@ -1,11 +1,13 @@
 #include "base/tensor_blob.h"
 
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"

@@ -5,6 +5,7 @@
 #define RVM_BASE_TENSOR_BLOB_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>

@@ -6,9 +6,11 @@
 #ifndef RVM_BASE_VALUE_H_
 #define RVM_BASE_VALUE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/literal.h"

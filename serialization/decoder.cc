@@ -1,9 +1,13 @@
 #include "serialization/decoder.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/byte_reader.h"

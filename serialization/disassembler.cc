@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm {
@@ -107,7 +111,9 @@ class Disassembler {
       case TypeDescKind::kRef:
         absl::StrAppend(&out_, "ref(T", type.fields.empty() ? 0 : type.fields[0].value, ")");
         break;
-      default: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
+      case TypeDescKind::kScalar:
+      case TypeDescKind::kTensor:
+      case TypeDescKind::kShell: absl::StrAppend(&out_, TypeToString(executable_, TypeId(index))); break;
     }
     if (type.kind >= TypeDescKind::kTuple && type.kind != TypeDescKind::kShell)
       absl::StrAppend(&out_, "  ; ", OneLine(TypeToString(executable_, TypeId(index))));
@@ -160,7 +166,11 @@ class Disassembler {
       case DimKind::kMin: return CallText("min", dim);
       case DimKind::kMax: return CallText("max", dim);
       case DimKind::kBroadcast: return CallText("broadcast", dim);
-      default: break;
+      case DimKind::kAdd:
+      case DimKind::kSub:
+      case DimKind::kMul:
+      case DimKind::kFloorDiv:
+      case DimKind::kFloorMod: break;
     }
     constexpr const char* kSymbols[] = {" + ", " - ", " * ", " / ", " % "};
     const char* symbol = kSymbols[static_cast<size_t>(dim.kind()) - static_cast<size_t>(DimKind::kAdd)];

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"

@@ -1,6 +1,8 @@
 #include "serialization/executable.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -8,8 +10,8 @@
 namespace rvm {
 namespace {
 
-// Types share their parts, so a small table can describe a type whose text is
-// exponentially long; and a table that is not verified yet may have cycles.
+// Types share their parts, so a small table can describe a type whose text is exponentially
+// long; and a table that is not yet verified may have cycles.
 constexpr size_t kLongestTypeText = 4096;
 
 class TypePrinter {

@@ -1,8 +1,8 @@
-// Executable: a compiled program in memory, as the compiler makes it, the codec
-// reads and writes it, and the VM runs it (after verification).
+// Executable: a compiled program in memory. The compiler makes it, the codec reads and
+// writes it, and the VM runs it after verification.
 //
-// Everything is by index into tables; nothing points. All programs are
-// monomorphic here: type parameters are gone, unknown dims remain.
+// Tables refer to each other by index, never by pointer. Programs are monomorphic: there
+// are no type parameters, but dims may be unknown.
 #ifndef RVM_SERIALIZATION_EXECUTABLE_H_
 #define RVM_SERIALIZATION_EXECUTABLE_H_
 
@@ -12,6 +12,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,7 +42,7 @@ enum class TypeDescKind : uint8_t {
   kAdt,
   kClosure,
   kRef,
-  kShell,  // the memory of a cell whose fields were taken out, or nothing; only in local registers
+  kShell,  // the memory of a cell whose fields were moved out, or nothing; only in local registers
 };
 
 // One entry of the type table. Entries are unique: equal types have equal ids.
@@ -55,10 +57,9 @@ struct TypeDesc {
   bool operator==(const TypeDesc&) const = default;
 };
 
-// Most bytes of a tensor, which keeps every size computed from a static shape far from overflow; the verifier refuses
-// more.
+// Maximum bytes of a tensor, enforced by the verifier: no size computed from a static shape can overflow.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
-// Whether a tensor has more bytes than that for its known `dims` alone (kUnknownDim: not known).
+// Whether the known `dims` alone make a tensor larger than that (kUnknownDim: not known).
 bool IsTooLarge(DataType dtype, std::span<const int64_t> dims);
 
 // A monomorphic instance of an ADT.
@@ -87,7 +88,7 @@ struct CellLayout {
 
 // ---- kernels -------------------------------------------------------------------
 
-// Highest rank of a tensor; the verifier refuses others.
+// Maximum rank of a tensor, enforced by the verifier.
 inline constexpr size_t kMaxRank = 64;
 
 // Parameter or result of a kernel. Dims are expressions (Dim) over the kernel's symbols,
@@ -104,8 +105,8 @@ struct KernelDesc {
   uint32_t num_symbols = 0;
   std::vector<KernelTensor> params;
   std::vector<KernelTensor> results;
-  // A symbol that stands for a value: element `element`, in row-major order, of an integer parameter
-  // whose dims are constants. Unlike the others it may be negative. Every other symbol is a dim of a parameter.
+  // A symbol that is a value: element `element`, in row-major order, of an integer parameter whose dims are constants.
+  // It may be negative. Every other symbol is a dim of a parameter.
   struct ValueSymbol {
     uint32_t symbol = 0;
     uint32_t param = 0;
@@ -113,7 +114,7 @@ struct KernelDesc {
     bool operator==(const ValueSymbol&) const = default;
   };
   std::vector<ValueSymbol> values;
-  // To check at each dynamic call; `what` is for the message.
+  // Checked at each dynamic call; `what` is for the message.
   struct Check {
     Dim a, b;
     DimRelation relation = DimRelation::kEqual;
@@ -122,8 +123,8 @@ struct KernelDesc {
   };
   std::vector<Check> checks;
   Dim workspace;  // bytes
-  // Result `result` may lie where parameter `param` lies: same dims and bytes per element. Sorted; none where recipes
-  // are run, which fill their results first.
+  // Result `result` may reuse the memory of parameter `param`: same dims and bytes per element. Sorted; none in
+  // portable executables, since recipes clear their results first.
   struct Reuse {
     uint32_t result = 0, param = 0;
     std::strong_ordering operator<=>(const Reuse&) const = default;
@@ -147,7 +148,7 @@ struct CodeObject {
 
 struct RegisterDesc {
   TypeId type;
-  bool planned = false;  // a tensor in the activation's arena: may only be a kernel argument or be measured
+  bool planned = false;  // a tensor in the activation's arena, for kernel arguments, get_dim and get_element only
   bool operator==(const RegisterDesc&) const = default;
 };
 
@@ -156,7 +157,7 @@ struct SourceLine {
   uint32_t file = 0;    // index in Executable::files
   uint32_t line = 0;    // from 1; 0 unknown
   uint32_t column = 0;  // from 1; 0: `file` is the origin of a node that an importer made, not a text
-  std::string what;     // of the instruction at `pc`, where it is a check: what it compares; else ""
+  std::string what;     // if the instruction at `pc` is a check: what it compares; otherwise ""
   bool operator==(const SourceLine&) const = default;
 };
 
@@ -164,7 +165,7 @@ struct FunctionDesc {
   std::string name;         // "main", "main.fn1"
   uint16_t num_params = 0;  // registers 0..num_params-1
   TypeId result;
-  // The result is a tuple that no cell holds: its fields go to registers of the caller.
+  // The result is a tuple whose fields go to registers of the caller; no cell is made for it.
   bool returns_fields = false;
   std::vector<RegisterDesc> registers;
   uint32_t arena_bytes = 0;       // of planned tensors; a multiple of 64
@@ -221,8 +222,8 @@ absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor);
 // Relay text of a type: "List[int32]", "Tensor[(?, 3), float32]".
 std::string TypeToString(const Executable& executable, TypeId type);
 
-// Whether a value of type `from` may stand where `to` is expected without a check: equal, or
-// tensors whose known dims in `to` are the same in `from`. (Memory layout is always the same.)
+// Whether a value of type `from` may be used as one of type `to` without a check: the types are equal, or tensors whose
+// known dims in `to` are the same in `from`. (The memory layout is always the same.)
 bool IsAssignable(const Executable& executable, TypeId from, TypeId to);
 
 inline bool IsScalarType(const TypeDesc& type) { return type.kind == TypeDescKind::kScalar; }

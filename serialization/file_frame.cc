@@ -1,7 +1,9 @@
 #include "serialization/file_frame.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/checksum.h"

@@ -1,6 +1,7 @@
 #include "serialization/function_verifier.h"
 
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -233,6 +234,11 @@ absl::Status FunctionVerifier::Step(const Instruction& instruction) {
 }
 
 absl::Status FunctionVerifier::CheckOperand(const Operand& operand) {
+  auto in_range = [&](std::string_view what, size_t size) {
+    if (operand.value() < size) [[likely]]
+      return absl::OkStatus();
+    return Error(absl::StrCat(ToView(what), " ", operand.value(), " out of range; there are ", size));
+  };
   switch (operand.kind()) {
     case OperandKind::kOut:
     case OperandKind::kIn:
@@ -257,7 +263,23 @@ absl::Status FunctionVerifier::CheckOperand(const Operand& operand) {
         }
       }
       return absl::OkStatus();
-    default: return CheckIndex(operand);
+    case OperandKind::kConstant: return in_range("constant", executable_.constants.size());
+    case OperandKind::kFunction: return in_range("function", executable_.functions.size());
+    case OperandKind::kKernel: return in_range("kernel", executable_.kernels.size());
+    case OperandKind::kType: return in_range("type", executable_.types.size());
+    case OperandKind::kLayout: return in_range("layout", executable_.layouts.size());
+    case OperandKind::kDType:
+      return Expect(UnpackDataType(operand.u16()).has_value(),
+                    absl::StrCat("dtype 0x", absl::Hex(operand.u16()), " is not storable"));
+    // Labels are checked before the pass, the others by the rules of their opcode.
+    case OperandKind::kLabel:
+    case OperandKind::kLabels:
+    case OperandKind::kImm16:
+    case OperandKind::kImm32:
+    case OperandKind::kImm64:
+    case OperandKind::kOffsets:
+    case OperandKind::kTag:
+    case OperandKind::kField: return absl::OkStatus();
   }
 }
 
@@ -277,41 +299,19 @@ absl::Status FunctionVerifier::CheckRegister(const Operand& operand, uint16_t re
                                       "`; expected one that is not planned"));
 }
 
-absl::Status FunctionVerifier::CheckIndex(const Operand& operand) {
-  auto in_range = [&](std::string_view what, size_t size) {
-    if (operand.value() < size) [[likely]]
-      return absl::OkStatus();
-    return Error(absl::StrCat(ToView(what), " ", operand.value(), " out of range; there are ", size));
-  };
-  switch (operand.kind()) {
-    case OperandKind::kConstant: return in_range("constant", executable_.constants.size());
-    case OperandKind::kFunction: return in_range("function", executable_.functions.size());
-    case OperandKind::kKernel: return in_range("kernel", executable_.kernels.size());
-    case OperandKind::kType: return in_range("type", executable_.types.size());
-    case OperandKind::kLayout: return in_range("layout", executable_.layouts.size());
-    case OperandKind::kDType:
-      return Expect(UnpackDataType(operand.u16()).has_value(),
-                    absl::StrCat("dtype 0x", absl::Hex(operand.u16()), " is not storable"));
-    default: return absl::OkStatus();
-  }
-}
-
 absl::Status FunctionVerifier::Read(const Operand& operand) {
-  switch (operand.kind()) {
-    case OperandKind::kIn: return ReadRegister(operand.u16(), false);
-    case OperandKind::kMove:
-    case OperandKind::kMoves:
-      for (uint32_t i = 0; i < operand.count; ++i) RVM_RETURN_IF_ERROR(ReadRegister(operand.u16(i), true));
-      return absl::OkStatus();
-    case OperandKind::kArgs:
-      for (uint32_t i = 0; i < operand.count; ++i) {
-        uint16_t arg = operand.u16(i);
-        if ((arg & kConstantArg) != 0) continue;
-        RVM_RETURN_IF_ERROR(ReadRegister(arg & ~kMovedArg, (arg & kMovedArg) != 0));
-      }
-      return absl::OkStatus();
-    default: return absl::OkStatus();
+  OperandKind kind = operand.kind();
+  if (kind == OperandKind::kIn) return ReadRegister(operand.u16(), false);
+  if (kind == OperandKind::kMove || kind == OperandKind::kMoves) {
+    for (uint32_t i = 0; i < operand.count; ++i) RVM_RETURN_IF_ERROR(ReadRegister(operand.u16(i), true));
+  } else if (kind == OperandKind::kArgs) {
+    for (uint32_t i = 0; i < operand.count; ++i) {
+      uint16_t arg = operand.u16(i);
+      if ((arg & kConstantArg) != 0) continue;
+      RVM_RETURN_IF_ERROR(ReadRegister(arg & ~kMovedArg, (arg & kMovedArg) != 0));
+    }
   }
+  return absl::OkStatus();
 }
 
 absl::Status FunctionVerifier::ReadRegister(uint16_t reg, bool moves) {

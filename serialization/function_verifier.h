@@ -1,9 +1,9 @@
 // The pass over the code of one function; verifier.h says what it proves.
 //
 // Code is read once, from front to back. The state at a label is known when the pass arrives there:
-// all forward jumps to it and the instruction before it have been seen. A jump back must
-// bring at least what the label's state assumed. That makes the pass linear and means that code
-// which only later code jumps to counts as unreachable and is rejected.
+// all forward jumps to it and the instruction before it have been seen. A backward jump must arrive
+// with at least what the label's state assumes. So the pass is linear, and code that only later code
+// jumps to counts as unreachable and is rejected.
 #ifndef RVM_SERIALIZATION_FUNCTION_VERIFIER_H_
 #define RVM_SERIALIZATION_FUNCTION_VERIFIER_H_
 
@@ -46,7 +46,6 @@ class FunctionVerifier {
   absl::Status Step(const Instruction& instruction);
   absl::Status CheckOperand(const Operand& operand);
   absl::Status CheckRegister(const Operand& operand, uint16_t reg);
-  absl::Status CheckIndex(const Operand& operand);
   absl::Status Read(const Operand& operand);
   absl::Status ReadRegister(uint16_t reg, bool moves);
   absl::Status Write(const Operand& operand);
@@ -104,7 +103,7 @@ class FunctionVerifier {
   const FunctionDesc& function_;
   RegisterSet pointers_;                         // registers that own what they point to
   std::vector<bool> starts_;                     // by unit: an instruction begins here
-  absl::flat_hash_map<uint32_t, Label> labels_;  // by unit; those no more needed are gone
+  absl::flat_hash_map<uint32_t, Label> labels_;  // by unit; erased when no longer needed
   size_t held_bytes_ = 0;                        // by the states of labels_
 
   uint32_t pc_ = 0;

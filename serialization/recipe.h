@@ -1,14 +1,14 @@
 // KernelRecipe: what a kernel computes, as data. A portable executable holds one for each of
 // its kernels instead of machine code; vm/recipe runs them.
 //
-// A recipe is a list of loop nests, run one after the other. At each position of
-// its axes a nest computes values, step by step, from elements of buffers and stores some. Of its steps one
-// may reduce a value over further axes: the steps before it run at each position of those too, the
-// steps after it see its result and nothing from before. A nest that loads from a buffer it stores into, or that
-// orders one, runs one position after the other; positions of others may run in any order, or at once.
+// A recipe is a list of loop nests, run in order. At each position of its axes a nest computes values, step by step,
+// from elements of buffers, and stores some of them. At most one step reduces a value over further axes: the steps
+// before it also run at each position of those; the steps after it use its result, but no value from before it. A nest
+// that loads from a buffer that it stores into, or that sorts one, runs its positions in order; the positions of other
+// nests may run in any order, or in parallel.
 //
-// Nothing here can do harm: an element outside a buffer reads as 0, a store outside one ends the call
-// with an error, and no function of numbers traps.
+// A recipe cannot do harm: a load outside a buffer gives 0, a store outside one ends the call with an error, and no
+// function of numbers traps.
 #ifndef RVM_SERIALIZATION_RECIPE_H_
 #define RVM_SERIALIZATION_RECIPE_H_
 
@@ -70,12 +70,20 @@ inline std::span<const std::string_view> FunctionNames(RecipeOp op) {
     case RecipeOp::kUnary: return kUnaryOpNames;
     case RecipeOp::kBinary: return kBinaryOpNames;
     case RecipeOp::kReduce: return kReduceOpNames;
-    default: return {};
+    case RecipeOp::kConstant:
+    case RecipeOp::kIndex:
+    case RecipeOp::kExtent:
+    case RecipeOp::kLoad:
+    case RecipeOp::kSelect:
+    case RecipeOp::kCast:
+    case RecipeOp::kStore:
+    case RecipeOp::kBitcast:
+    case RecipeOp::kOrder: return {};
   }
 }
 
-// A value is known by the number of the step that makes it. Floats are float32 or float64 while they are
-// values: those of 16 bits are float32, rounded by casts and stores.
+// The number of a value is that of the step that makes it. Floats are computed as float32 or float64: those of 16 bits
+// are float32, rounded by casts and stores.
 struct RecipeStep {
   RecipeOp op = RecipeOp::kConstant;
   uint8_t function = 0;

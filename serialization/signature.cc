@@ -19,7 +19,7 @@ static_assert(sizeof(PublicKey) + crypto_sign_BYTES == format::kSignatureBytes);
 
 constexpr std::string_view kPublicWord = "relayvm-public-key ";
 constexpr std::string_view kSecretWord = "relayvm-secret-key ";
-constexpr std::string_view kPurpose = "relayvm executable 1";  // so that it can be no signature of anything else
+constexpr std::string_view kPurpose = "relayvm executable 1";  // so that the signature is valid for nothing else
 
 void Start() { RVM_CHECK(sodium_init() >= 0, "libsodium does not start"); }
 

@@ -1,5 +1,6 @@
 #include "serialization/signature.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 

@@ -1,7 +1,9 @@
 #include "serialization/verifier.h"
 
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"
 #include "serialization/verify_tables.h"

@@ -21,7 +21,9 @@
 #ifndef RVM_SERIALIZATION_VERIFIER_H_
 #define RVM_SERIALIZATION_VERIFIER_H_
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"

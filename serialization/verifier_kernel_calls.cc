@@ -1,6 +1,6 @@
-// Kernel calls. A kernel checks nothing, so what its descriptor says about its
-// buffers must hold before it runs: proven here for static shapes, checked by the VM for
-// dynamic ones, whose results must still be what their registers' types promise.
+// Kernel calls. A kernel checks nothing, so its buffers must be as its descriptor says
+// before it runs: proven here for static shapes, checked by the VM for dynamic ones,
+// whose results must still fit the types of their registers.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -48,7 +48,7 @@ absl::Status FunctionVerifier::CheckKernelCall(const Instruction& i) {
   return absl::OkStatus();
 }
 
-// What a call uses up, a result may overwrite: no other argument is the same register.
+// A result may overwrite an argument that the call consumes, so no other argument is the same register.
 absl::Status FunctionVerifier::CheckMovedArgs(const Operand& args) {
   absl::flat_hash_set<uint16_t> moved;
   for (uint32_t a = 0; a < args.count; ++a) {
@@ -114,14 +114,14 @@ absl::Status FunctionVerifier::CheckKernelResult(uint16_t reg, uint32_t index, c
                                    DimsToString(result.dims), "; the destination is ", Text(type_id(reg))));
 }
 
-// Each planned output takes its place in the arena; what lay there before is gone. Neither an argument of
-// the same call nor another output may lie there: the kernel would overwrite what it reads, or a header. But an
-// argument that the call uses up leaves exactly its place to an output that the kernel writes after reading it.
+// A planned output ends the life of what lay at its place in the arena. Neither an argument nor another output of the
+// call may lie there: the kernel would overwrite what it reads, or a header. But an output may take exactly the place
+// of an argument that the call consumes, if the kernel writes it only after reading the argument.
 absl::Status FunctionVerifier::PlaceOutputs(const Instruction& i) {
   const Operand &outs = i[0], &offsets = i[1], &args = i[3];
   const KernelDesc& kernel = executable_.kernels[i[2].u32()];
   absl::flat_hash_set<uint16_t> busy;
-  absl::flat_hash_map<uint32_t, uint32_t> given_up;  // offset -> argument
+  absl::flat_hash_map<uint32_t, uint32_t> given_up;  // offset of a consumed argument -> its number
   for (uint32_t a = 0; a < args.count; ++a) {
     uint16_t reg = args.u16(a) & ~kMovedArg;
     if ((args.u16(a) & kConstantArg) != 0 || !is_planned(reg)) continue;

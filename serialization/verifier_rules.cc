@@ -1,6 +1,12 @@
-// What single opcodes need beyond the classes of their operands.
+// The rules of single opcodes beyond the classes of their operands.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"
@@ -79,7 +85,61 @@ absl::Status FunctionVerifier::CheckRules(const Instruction& i) {
                     absl::StrCat("unknown check ", i[2].u16()));
     case Opcode::kWrapInt:
     case Opcode::kCast: return CheckDTypes(i);
-    default: return absl::OkStatus();
+    case Opcode::kDrop:
+    case Opcode::kBranchEqImm:
+    case Opcode::kBranchNeImm:
+    case Opcode::kBranchLtImm:
+    case Opcode::kBranchGeImm:
+    case Opcode::kJump:
+    case Opcode::kBranchIf:
+    case Opcode::kBranchUnless:
+    case Opcode::kBranchEqInt:
+    case Opcode::kBranchNeInt:
+    case Opcode::kBranchLtInt:
+    case Opcode::kBranchLeInt:
+    case Opcode::kGetTag:
+    case Opcode::kDropShell:
+    case Opcode::kAddI32:
+    case Opcode::kSubI32:
+    case Opcode::kMulI32:
+    case Opcode::kAddImmI32:
+    case Opcode::kAddInt:
+    case Opcode::kSubInt:
+    case Opcode::kMulInt:
+    case Opcode::kFloorDivInt:
+    case Opcode::kFloorModInt:
+    case Opcode::kTruncDivInt:
+    case Opcode::kTruncModInt:
+    case Opcode::kMinInt:
+    case Opcode::kMaxInt:
+    case Opcode::kNegInt:
+    case Opcode::kAddImmInt:
+    case Opcode::kAndInt:
+    case Opcode::kOrInt:
+    case Opcode::kXorInt:
+    case Opcode::kNotBool:
+    case Opcode::kEqInt:
+    case Opcode::kNeInt:
+    case Opcode::kLtInt:
+    case Opcode::kLeInt:
+    case Opcode::kAddF32:
+    case Opcode::kSubF32:
+    case Opcode::kMulF32:
+    case Opcode::kDivF32:
+    case Opcode::kNegF32:
+    case Opcode::kEqF32:
+    case Opcode::kLtF32:
+    case Opcode::kLeF32:
+    case Opcode::kSqrtF32:
+    case Opcode::kAddF64:
+    case Opcode::kSubF64:
+    case Opcode::kMulF64:
+    case Opcode::kDivF64:
+    case Opcode::kNegF64:
+    case Opcode::kEqF64:
+    case Opcode::kLtF64:
+    case Opcode::kLeF64:
+    case Opcode::kSqrtF64: return absl::OkStatus();
   }
 }
 
@@ -123,8 +183,8 @@ absl::Status FunctionVerifier::CheckCall(FunctionId callee, const Operand& args,
   std::vector<TypeId> params;
   for (size_t p = 0; p < function.num_params; ++p) params.push_back(function.registers[p].type);
   RVM_RETURN_IF_ERROR(CheckArgs(params, args));
-  // The code of a closure reads its captures through parameter 0, so that must be a closure of its layout:
-  // known only of the one that runs now.
+  // The code of a closure reads its captures through parameter 0, which must be a closure of its layout: that is known
+  // only of the running closure.
   if (closure_layouts_[callee.value].valid() && !(callee == id_ && args.u16(0) == 0 && state_.self_intact)) {
     return Error(absl::StrCat("`", function.name, "` is the code of a closure; expected call_closure"));
   }
@@ -181,7 +241,7 @@ absl::Status FunctionVerifier::CheckMakeCell(uint16_t dst, LayoutId layout_id, c
   return ExpectAssignable(layout.type, type_id(dst), "the cell");
 }
 
-// Cells of equal numbers of fields are of equal size, but for references.
+// Cells with as many fields have the same size, except references.
 absl::Status FunctionVerifier::CheckShell(uint16_t shell, LayoutId layout) {
   if (executable_.layouts[layout.value].kind == CellKind::kRef) return Error("a reference has a cell of its own");
   size_t fields = executable_.layouts[layout.value].fields.size();
@@ -197,7 +257,7 @@ absl::Status FunctionVerifier::CheckGetField(const Instruction& i) {
     return Error(
         absl::StrCat("layout ", i[2].u16(), " is of ", Text(layout.type), "; the cell is ", Text(type_id(cell))));
   if (layout.kind == CellKind::kRef) return Error("the cell is a reference; expected ref_read");
-  // The type of a closure does not say what it captured: only a function that is the code of one layout knows.
+  // The type of a closure does not tell what it captured; only the code of its layout knows.
   if (layout.kind == CellKind::kClosure &&
       !(cell == 0 && state_.self_intact && closure_layouts_[id_.value] == LayoutId(i[2].u16()))) {
     return Error("captured values may be read only from the closure that runs, in register r0");

@@ -1,5 +1,6 @@
 #include "serialization/verify_recipe.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The part of verification that looks at kernel recipes.
+// Verification of kernel recipes.
 #ifndef RVM_SERIALIZATION_VERIFY_RECIPE_H_
 #define RVM_SERIALIZATION_VERIFY_RECIPE_H_
 

@@ -1,7 +1,11 @@
 #include "serialization/verify_tables.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -11,7 +15,7 @@
 namespace rvm {
 namespace {
 
-// Operands name layouts with 16 bits, the VM keeps one number for itself; and tags with 16.
+// Operands hold layouts and tags in 16 bits, and the VM reserves one layout.
 constexpr size_t kMaxLayouts = 0xffff;
 constexpr size_t kMaxConstructors = 0xffff;
 constexpr size_t kMaxFields = 0xffff;
@@ -63,13 +67,13 @@ class TableVerifier {
   }
   std::string Text(TypeId type) const { return absl::StrCat("`", TypeToString(executable_, type), "`"); }
   bool IsType(TypeId type) const { return type.value < executable_.types.size(); }
-  // What can be a field, an argument, a result.
+  // Whether fields, arguments and results may have the type.
   bool IsValue(TypeId type) const { return IsType(type) && executable_.types[type.value].kind != TypeDescKind::kShell; }
   bool AreValues(const std::vector<TypeId>& types) const {
     return std::all_of(types.begin(), types.end(), [this](TypeId t) { return IsValue(t); });
   }
 
-  // The parts of a type come before it, so types are acyclic but for what goes through the ADT table.
+  // The parts of a type precede it, so types are acyclic except through the ADT table.
   absl::Status CheckType(uint32_t index) {
     const TypeDesc& type = executable_.types[index];
     auto error = [&](std::string_view what) { return Error("types", index, what); };
@@ -169,8 +173,8 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
-  // A caller of a closure knows its type only; the code of the closure relies on its layout. So the
-  // code belongs to one layout, and takes at least what the type promises.
+  // The caller of a closure knows only its type, but the code of the closure relies on its layout. So the code belongs
+  // to one layout, and accepts at least the parameters that the type states.
   absl::Status CheckClosureLayout(uint32_t index, const CellLayout& layout, const TypeDesc& type) {
     auto error = [&](std::string_view what) { return Error("layouts", index, what); };
     if (layout.function.value >= executable_.functions.size())
@@ -249,7 +253,7 @@ class TableVerifier {
         absl::StrCat("has ", kernel.num_symbols, " symbols, of which the parameters bind ", bound.size()));
   }
 
-  // A result lies where a parameter lies only if that fits without a look at the shapes of a call.
+  // A result may reuse a parameter's memory only if it fits whatever the shapes of the call.
   absl::Status CheckReuses(const KernelDesc& kernel) {
     const KernelDesc::Reuse* before = nullptr;
     for (const KernelDesc::Reuse& reuse : kernel.reuses) {

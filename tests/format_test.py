@@ -23,6 +23,10 @@ class Format(relayvm.TestCase):
             wrong.update(re.findall(r"^(\S+?):\d+:\d+: warning", done.stderr, re.MULTILINE))
         self.assert_none(sorted(wrong), "./run fmt formats them")
 
+    def test_includes(self):
+        done = relayvm.run("python3", "tools/includes.py", "--check", cwd=relayvm.ROOT)
+        self.assert_none(done.stdout.splitlines(), "./run fmt adds these includes")
+
     def test_no_trailing_blanks(self):
         wrong = [path for path in tracked("*.h", "*.cc", "*.def", "*.py", "*.relay", "BUILD", "*/BUILD")
                  if re.search(r"[ \t]+$", read(path), re.MULTILINE) or (read(path) and not read(path).endswith("\n"))]

@@ -24,7 +24,7 @@ MAY_USE = {
     "kernels/runtime": {"base", "kernels/abi"},
     "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
     "compiler": {"base", "serialization", "kernels/te", "kernels/schedule"},
-    "compiler/import": {"base", "kernels/te", "compiler"},
+    "compiler/import": {"base", "compiler"},
     "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
                         "compiler"},
     "tools": EVERYTHING,
@@ -32,6 +32,9 @@ MAY_USE = {
     "tests": EVERYTHING,
     "benchmarks": EVERYTHING,
 }
+# Of a layer that MAY_USE lets a folder use as a whole, the parts that it uses.
+PARTS = {"compiler/import": ("compiler/import/", "compiler/builder/", "compiler/diagnostics/", "compiler/ir/",
+                             "compiler/ops/", "compiler/typing/")}
 # The one folder that may see LLVM.
 LLVM = re.compile(r"#include [<\"](llvm|llvm-c|clang|lld)/")
 LLVM_HOME = "kernels/codegen/"
@@ -131,6 +134,12 @@ class Layering(relayvm.TestCase):
                 # gtest, absl and the like stand in no layer of ours.
                 if used is not None and not allowed(user, used) and (user, used_path) not in SHARED:
                     wrong.append(f"{path} includes {used_path}: {user} may not use {used}")
+        self.assert_none(wrong)
+
+    def test_importers_use_the_builder(self):
+        wrong = [f"{path} includes {used}" for user, parts in PARTS.items() for path in sources()
+                 if path.startswith(user + "/") and not TEST_ONLY.search(path)
+                 for used in includes(path) if used.startswith("compiler/") and not used.startswith(parts)]
         self.assert_none(wrong)
 
     def test_every_folder_has_a_layer(self):

@@ -6,13 +6,17 @@
 // (equal, frozen, unsupported, invalid, uncompiled, failed, different), and why. `frozen`: equal once the small integer
 // inputs, which are parameters, have become constants. With --unknown every extent of every input is `?`.
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/file.h"
@@ -70,9 +74,13 @@ struct Outcome {
   std::string word, why;
 };
 
-bool IsParameter(const Value& value) {
-  return value.kind() == ValueKind::kTensor && value.tensor().dtype().is_integral() && value.tensor().rank() <= 1 &&
-         value.tensor().num_elements() <= 16;
+// Scalars, small integers, and the vectors that Resize takes are what a model is made with, not what it computes on.
+bool IsParameter(const std::string& name, const Value& value) {
+  if (value.kind() != ValueKind::kTensor) return false;
+  const Literal& tensor = value.tensor();
+  bool is_scale = name == "roi" || name == "scales";
+  return tensor.rank() == 0 ||
+         ((tensor.dtype().is_integral() || is_scale) && tensor.rank() <= 1 && tensor.num_elements() <= 16);
 }
 
 double Tolerance(DataType dtype) { return dtype == kBFloat16 ? 1e-2 : 1e-3; }
@@ -96,7 +104,6 @@ class Case {
     if (!status.ok()) return {"invalid", std::string(status.message())};
     Outcome outcome = RunWith(false);
     if (outcome.word == "equal") return outcome;
-    if (std::none_of(inputs_.begin(), inputs_.end(), IsParameter)) return outcome;
     Outcome frozen = RunWith(true);
     return frozen.word == "equal" ? Outcome{"frozen", outcome.why} : frozen;
   }
@@ -128,7 +135,16 @@ class Case {
   Outcome RunWith(bool freezes) const {
     onnx::ImportOptions options{.all_extents_unknown = settings_.all_extents_unknown, .files = NoFiles};
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (freezes && IsParameter(inputs_[i])) options.frozen.emplace(names_[i], inputs_[i].tensor());
+      if (freezes && IsParameter(names_[i], inputs_[i])) options.frozen.emplace(names_[i], inputs_[i].tensor());
+    }
+    for (const onnx::ValueInfo& input : model_.graph->inputs) {
+      auto at = std::find(names_.begin(), names_.end(), input.name);
+      if (input.type.has_shape || at == names_.end()) continue;
+      // The suite leaves out the shape of some sequences; their rank is that of their elements.
+      const Value* value = &inputs_[static_cast<size_t>(at - names_.begin())];
+      while (value->kind() != ValueKind::kTensor && !value->fields().empty()) value = &value->fields()[0];
+      if (value->kind() != ValueKind::kTensor) continue;
+      options.shapes.emplace(*at, std::vector<std::string>(static_cast<size_t>(value->tensor().rank()), "?"));
     }
     absl::StatusOr<onnx::ImportedModel> imported = onnx::Import(AsBytes(bytes_), options);
     if (!imported.ok()) {

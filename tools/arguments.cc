@@ -1,7 +1,9 @@
 #include "tools/arguments.h"
 
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/npy.h"

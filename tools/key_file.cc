@@ -1,5 +1,8 @@
 #include "tools/key_file.h"
 
+#include <string_view>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"

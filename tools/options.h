@@ -3,6 +3,7 @@
 #define RVM_TOOLS_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>

@@ -4,11 +4,19 @@
 //   ; fails: get(Nil) => part of the message
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "serialization/assembler.h"
 #include "serialization/isa/isa.h"
 #include "vm/machine.h"

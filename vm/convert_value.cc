@@ -1,6 +1,11 @@
 #include "vm/convert_value.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -103,7 +108,7 @@ class Importer {
     Object* cell = heap_.NewCell(layout);
     if (cell == nullptr) return heap_.OutOfMemory();
     *task.where = AsSlot(cell);
-    // The first field is last on the stack: long lists hang on the last one, whose task comes and goes.
+    // The first field is pushed last: in a long list the tail is the last field, so the stack stays short.
     for (size_t i = 0; i < fields.size(); ++i) tasks_.push_back({&fields[i], types[i], &cell->fields()[i]});
     std::reverse(tasks_.end() - static_cast<ptrdiff_t>(fields.size()), tasks_.end());
     return absl::OkStatus();
@@ -130,7 +135,7 @@ class Importer {
   std::vector<Task> tasks_;
 };
 
-// Fields first: a task visits a slot or builds a value of the values that its fields left.
+// Fields first: a task visits a slot, or builds a value from those that its fields produced.
 class Exporter {
  public:
   Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, Profiler* profiler)

@@ -1,4 +1,4 @@
-// Values in and out of a machine. Both ways `poll` is asked now and then, and its error ends the work.
+// Converts values into and out of a machine. Both functions call `poll` regularly; its error ends the conversion.
 #ifndef RVM_VM_CONVERT_VALUE_H_
 #define RVM_VM_CONVERT_VALUE_H_
 
@@ -18,10 +18,9 @@ namespace rvm::vm {
 absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
                                  TypeId type, absl::FunctionRef<absl::Status()> poll);
 
-// The value in a register of `type`. Big tensors leave the heap with their memory, others are
-// copied. The slot still owns what it owned and must be dropped. What is shared stays
-// shared. kInvalidArgument for a cycle of references, which no Value can be.
-// `profiler`, if there is one, is told of each tensor.
+// The value in a register of `type`. Big tensors leave the heap with their memory, others are copied. The slot keeps
+// its count and must be dropped. Shared parts stay shared. kInvalidArgument for a cycle of references, which a Value
+// cannot represent. `profiler`, if not null, counts each tensor.
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
                                   TypeId type, absl::FunctionRef<absl::Status()> poll, Profiler* profiler = nullptr);
 

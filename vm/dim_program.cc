@@ -1,5 +1,7 @@
 #include "vm/dim_program.h"
 
+#include <utility>
+
 namespace rvm::vm {
 namespace {
 constexpr size_t kMaxDepth = 32;

@@ -13,15 +13,15 @@ namespace rvm::vm {
 
 enum class Limit : uint8_t { kMemory, kStack, kFuel, kTime };
 
-// kDeadlineExceeded for kTime, else kResourceExhausted. The status carries the limit, so that a caller can say how to
-// change it.
+// kDeadlineExceeded for kTime, otherwise kResourceExhausted. The status carries the limit, so that a caller can say how
+// to change it.
 absl::Status LimitReached(Limit limit, std::string_view message);
 // The limit that LimitReached put into `status`; nullopt for all other errors.
 std::optional<Limit> ReachedLimit(const absl::Status& status);
 // The same error with another message.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 
-// "64 KiB", "512 MiB", "8 GiB" where that is exact, else "1000 bytes".
+// "64 KiB", "512 MiB", "8 GiB" if that is exact, otherwise "1000 bytes".
 std::string BytesText(int64_t bytes);
 
 }  // namespace rvm::vm

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/memory/heap.h"
@@ -61,7 +62,7 @@ absl::StatusOr<KernelInfo::TensorInfo> LinkTensor(const KernelDesc& desc, const 
   return info;
 }
 
-// What is no value is bound by the first dim of a parameter that is it; every other dim is checked.
+// The first dim of a parameter that is a symbol binds it, unless the symbol is a value; every other dim is checked.
 absl::Status LinkBinds(const KernelDesc& desc, KernelInfo& info) {
   std::vector<bool> bound(desc.num_symbols, false);
   for (const KernelDesc::ValueSymbol& value : desc.values) {
@@ -100,7 +101,7 @@ class ShapeCoder {
  public:
   explicit ShapeCoder(LinkInfo& link) : link_(link) {}
 
-  // Nothing if the kernel has no plain shapes.
+  // Empty if a dim is neither a symbol nor a constant.
   std::vector<uint16_t> Write(const KernelDesc& desc) {
     bound_.assign(desc.num_symbols, false);
     code_.clear();
@@ -187,7 +188,7 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   return info;
 }
 
-// Which types have values that may lead to a cycle of references. Closures hide what they hold, so each may.
+// The types whose values may lead to a cycle of references. Any closure may: its type does not tell what it captured.
 class CyclicTypes {
  public:
   explicit CyclicTypes(const Executable& executable) : executable_(executable), users_(executable.types.size()) {
@@ -197,8 +198,8 @@ class CyclicTypes {
       if (type.kind != TypeDescKind::kAdt) continue;
       for (const AdtDesc::Constructor& c : executable.adts[type.adt.value].constructors) AddUses(t, c.fields);
     }
-    // A reference leads back to itself by way of a closure, or of an ADT (all other types are
-    // acyclic) that holds references.
+    // A reference can lead back to itself only through a closure or through an ADT that holds references: all other
+    // types are acyclic.
     auto holds_refs = Reaching([&](uint32_t t) { return Is(t, TypeDescKind::kClosure) || Is(t, TypeDescKind::kRef); });
     leads_back_ = Reaching(
         [&](uint32_t t) { return Is(t, TypeDescKind::kClosure) || (Is(t, TypeDescKind::kAdt) && holds_refs[t]); });
@@ -245,7 +246,7 @@ HeapLayout LinkLayout(const Executable& executable, const CyclicTypes& cyclic, c
   HeapLayout info;
   info.tag = layout.tag;
   info.num_fields = static_cast<uint16_t>(layout.fields.size());
-  // A free cell holds the link to the next free one, so the least cell has two slots.
+  // A free cell holds the link to the next free one, so the smallest cell has two slots.
   info.bytes = static_cast<uint32_t>(sizeof(Object) + std::max<size_t>(1, layout.fields.size()) * sizeof(Slot));
   info.function = layout.kind == CellKind::kClosure ? layout.function.value : 0;
   info.is_tracked = cyclic.IsTracked(layout.type.value);
@@ -270,7 +271,7 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
     uint16_t& known = info.layout_of_type[layout.type.value];
     if (by_type && known == 0) known = static_cast<uint16_t>(info.layouts.size() - 1);
   }
-  // A tuple may come in as an argument that no instruction ever makes.
+  // Arguments may contain tuples that no instruction makes.
   for (uint32_t t = 0; t < executable.types.size(); ++t) {
     const TypeDesc& type = executable.types[t];
     bool by_type = type.kind == TypeDescKind::kTuple || type.kind == TypeDescKind::kRef;

@@ -1,5 +1,5 @@
-// LinkInfo: what the interpreter needs to know of an executable, in the form it
-// needs it: computed once per Program, shared by all machines.
+// LinkInfo: an executable in the form that the interpreter needs. Computed once per
+// Program, shared by all machines.
 #ifndef RVM_VM_LINK_INFO_H_
 #define RVM_VM_LINK_INFO_H_
 
@@ -18,7 +18,7 @@
 
 namespace rvm::vm {
 
-// Slots under each frame's registers: see vm/interpreter/register_stack.h.
+// Slots below each frame's registers: interpreter/execution.h describes them.
 inline constexpr uint32_t kLinkSlots = 3;
 
 struct FunctionInfo {
@@ -35,13 +35,13 @@ struct KernelInfo {
     bool scalar = false;
     std::vector<int64_t> dims;  // static shape; empty if dynamic
     int64_t bytes = 0;          // of the static shape
-    // How a tensor of the static shape begins, but for `data`: in the arena, on the heap.
+    // The header of a tensor of the static shape, except for `data`: in the arena, on the heap.
     Tensor planned_header = {};
     Tensor heap_header = {};
     std::vector<DimProgram> programs;  // one per dim
-    std::vector<uint32_t> may_take;    // of a result: parameters in whose memory it may lie
+    std::vector<uint32_t> may_take;    // of a result: parameters whose memory it may reuse
   };
-  // A dim of an argument: a symbol's value, or what it is compared with.
+  // A dim of an argument: binds a symbol, or is compared with `expected`.
   struct Bind {
     uint32_t param, axis;
     int32_t symbol;  // -1: `expected` is checked instead
@@ -63,33 +63,35 @@ struct KernelInfo {
   bool has_scalars = false;  // among params and results
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> results;
-  // In this order: a value is read when its parameter has the shape it must have.
+  // Processed in this order: a value is read only after the shape of its parameter was checked.
   std::vector<Bind> binds;         // symbols, and dims that must be constants
   std::vector<ValueBind> values;   // symbols that are values
   std::vector<Bind> expectations;  // all other dims
   std::vector<Check> checks;
   DimProgram workspace;
   int64_t static_workspace = 0;
-  // The same for machine code with static shapes, no scalars, one result; others have more than there ever is.
+  // As static_workspace, for machine code with static shapes, no scalars and one result; INT64_MAX for other kernels,
+  // which forces the slow path.
   int64_t plain_workspace = std::numeric_limits<int64_t>::max();
-  // The same for machine code that gives one tensor, whose every dim is a symbol or a constant, and computes no values
-  // of symbols, checks or workspace from them. `shape_code` has for each parameter, then for the result: the rank, and
-  // for each dim the place of its extent among the machine's symbols; with kBindsSymbol it is written there.
+  // Likewise for machine code that gives one tensor, all of whose dims are symbols or constants, with a constant
+  // workspace, no checks and no symbols that are values. `shape_code` holds, for each parameter and then for the
+  // result, the rank and for each dim the index of its extent among the machine's symbols; kBindsSymbol: the extent is
+  // stored there.
   int64_t shaped_workspace = std::numeric_limits<int64_t>::max();
   std::vector<uint16_t> shape_code;
-  Tensor shaped_header = {};  // of its result, for Heap::TryNewTensor
+  Tensor shaped_header = {};  // of the result, for Heap::TryNewTensor
 };
 inline constexpr uint16_t kBindsSymbol = 0x8000;
 
 struct LinkInfo {
   std::vector<FunctionInfo> functions;
   std::vector<HeapLayout> layouts;       // by heap layout: [0] is the tensor, then the
-                                         // executable's, then those it has values but no code for
+                                         // executable's, then those of values that its code never makes
   std::vector<uint16_t> layout_of_type;  // heap layout of a tuple or reference type; 0 for others
   std::vector<KernelInfo> kernels;
   uint32_t max_kernel_tensors = 0;  // parameters and results of one kernel
   uint32_t max_symbols = 0;
-  std::vector<int64_t> shape_constants;  // the machine has them behind the symbols, for shape_code
+  std::vector<int64_t> shape_constants;  // follow the symbols of a machine, for shape_code
 };
 
 // `kernels`: one function per descriptor; none if the executable has recipes. kInvalidArgument for a descriptor that no

@@ -5,8 +5,8 @@
 //   RVM_ASSIGN_OR_RETURN(Value result, machine->Invoke("main", {x}));
 //
 // Threads: a Program is immutable and may be shared by any number of threads; a Machine
-// belongs to one thread at a time, except Cancel, which any thread may call. After a fork the child may use programs,
-// and makes machines of its own: those of the parent have lost their threads.
+// belongs to one thread at a time, except Cancel, which any thread may call. After a fork, the child may use the
+// parent's programs but must create its own machines: those of the parent have lost their threads.
 #ifndef RVM_VM_MACHINE_H_
 #define RVM_VM_MACHINE_H_
 
@@ -34,10 +34,10 @@ class Profiler;
 struct LinkInfo;
 
 struct LoadOptions {
-  // Native code is trusted code: loading it means running it. Refused unless allowed. Portable executables
-  // have none: any bytes may be loaded, and run, safely.
+  // Machine code is trusted: loading it means running it. Native executables are refused unless this is set. Portable
+  // executables have none: any bytes may be loaded and run safely.
   bool allow_native = false;
-  // Or unless one of these keys signed the file. For Load and LoadFile only.
+  // A native executable signed by one of these keys is also accepted. For Load and LoadFile only.
   std::vector<PublicKey> trusted_keys;
 };
 
@@ -50,8 +50,8 @@ class Program {
   static absl::StatusOr<std::shared_ptr<const Program>> LoadFile(const std::string& path, const LoadOptions& options);
   static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable,
                                                              const LoadOptions& options);
-  // With kernels from elsewhere: one function per descriptor of the executable, which has no recipes. `library`
-  // keeps their code, if that needs keeping.
+  // With kernels from elsewhere: one function per descriptor of a native executable, none for a portable one. `library`
+  // owns their code, if anything must.
   static absl::StatusOr<std::shared_ptr<const Program>> LinkWithKernels(
       std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
       std::shared_ptr<const runtime::KernelLibrary> library = nullptr);
@@ -73,21 +73,21 @@ struct MachineOptions {
   int64_t stack_limit_bytes = int64_t{512} << 20;  // frames of Relay calls: some ten million of them
   int64_t fuel = -1;                               // calls and back-edges of one Invoke; -1: no limit
   double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
-  int threads = 1;                                 // that share the work of one kernel; results do not depend on it
+  int threads = 1;                                 // that share one kernel's work; results do not depend on it
   int64_t fail_allocation = 0;                     // for tests: the allocation with this number fails; 0: none
-  Profiler* profiler = nullptr;                    // watches every instruction: vm/profiler; outlives the machine
+  Profiler* profiler = nullptr;                    // sees every instruction: vm/profiler; outlives the machine
 };
 
 struct MachineStats {
   int64_t live_bytes = 0;  // cells and tensors now
   int64_t peak_bytes = 0;
   int64_t reserved_bytes =
-      0;  // taken from the system, arenas, workspace and free memory included: what the limit is about
-  int64_t pooled_bytes = 0;  // the part of it that waits, in big blocks, for the next tensors of its size
+      0;  // taken from the system, including arenas, workspace and free memory: what the limit bounds
+  int64_t pooled_bytes = 0;  // those of them that are cached, in big blocks, for tensors of the same size
   int64_t live_objects = 0;
   int64_t allocations = 0;     // of cells and tensors, since the machine was made
-  int64_t trims = 0;           // how often what waited went back to the system
-  int64_t cyclic_objects = 0;  // freed although owned: only cycles of references held them
+  int64_t trims = 0;           // how often cached blocks were given back to the system
+  int64_t cyclic_objects = 0;  // freed because only cycles of references owned them
 };
 
 class Machine {
@@ -106,7 +106,7 @@ class Machine {
   // Stops a running Invoke soon. Callable from any thread.
   void Cancel();
 
-  // Gives all memory between runs back to the system, that of deep calls as well. REQUIRES: no Invoke is running.
+  // Gives all cached memory back to the system, including the stack. REQUIRES: no Invoke is running.
   void Trim();
 
   MachineStats stats() const;

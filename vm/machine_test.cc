@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "vm/limit.h"
 #include "vm/testing/program_builder.h"
 

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 

@@ -1,6 +1,11 @@
 // Which code of a native executable is loaded, and whether any is.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "serialization/assembler.h"
 #include "vm/machine.h"
 

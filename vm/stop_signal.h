@@ -1,4 +1,4 @@
-// StopSignal: that a run shall stop, and why. Raised by any thread; whatever may take long looks at it.
+// StopSignal: whether a run must stop, and why. Any thread may raise it; long operations poll it.
 #ifndef RVM_VM_STOP_SIGNAL_H_
 #define RVM_VM_STOP_SIGNAL_H_
 
@@ -16,7 +16,7 @@ class StopSignal {
   Reason reason() const { return static_cast<Reason>(reason_.load(std::memory_order_relaxed)); }
   bool is_raised() const { return reason() != kNone; }
 
-  // The same for kernels: not 0 when raised.
+  // The signal as kernels see it: nonzero when raised.
   const volatile int32_t* word() const {
     static_assert(sizeof(reason_) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
     return reinterpret_cast<const volatile int32_t*>(&reason_);
@@ -26,15 +26,15 @@ class StopSignal {
   std::atomic<int32_t> reason_ = kNone;
 };
 
-// What takes many steps of some nanoseconds each looks at the signal once in so many: some tens of microseconds.
+// Operations of many short steps poll the signal once per so many steps: every few tens of microseconds.
 inline constexpr int64_t kStepsPerLook = 4096;
 
-// Counts them.
+// Counts the steps.
 class StopWatcher {
  public:
   explicit StopWatcher(const StopSignal& signal) : signal_(signal) {}
 
-  // Called once per step: whether the work shall stop.
+  // To be called once per step: whether the operation must stop.
   bool MustStop() {
     if (--steps_ > 0) [[likely]]
       return false;

@@ -1,7 +1,11 @@
 // Tensors, kernel calls, views and scalars of the machine.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "vm/testing/program_builder.h"
 
 namespace rvm::vm {

@@ -2,8 +2,14 @@
 // elementwise mathematics. Prints operations and bytes per second.
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/runtime/kernel_library.h"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"

@@ -3,12 +3,15 @@
 //   operation_benchmark LOOP ROUNDS    prints nanoseconds of a round, the least of several runs
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "base/value.h"
 #include "serialization/assembler.h"

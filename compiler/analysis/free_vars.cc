@@ -1,6 +1,7 @@
 #include "compiler/analysis/free_vars.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/walk.h"

@@ -1,5 +1,7 @@
 #include "compiler/analysis/free_vars.h"
 
+#include <utility>
+
 #include "compiler/ir/module.h"
 #include "gtest/gtest.h"
 

@@ -1,8 +1,10 @@
 #include "compiler/builder/program_builder.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/abseil.h"

@@ -19,10 +19,12 @@
 #ifndef RVM_COMPILER_BUILDER_PROGRAM_BUILDER_H_
 #define RVM_COMPILER_BUILDER_PROGRAM_BUILDER_H_
 
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"

@@ -1,9 +1,12 @@
 #include "compiler/builder/value_types.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/match_types.h"
 #include "compiler/ops/build_call.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/status/status.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/value.h"
 #include "compiler/ir/module.h"

@@ -1,6 +1,9 @@
 // FunctionEmitter: results that are returned field by field. The tuple is built only where it is used as a whole.
+#include <cstdint>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"
 

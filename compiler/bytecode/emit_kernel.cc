@@ -1,7 +1,13 @@
 // FunctionEmitter: kernel calls and the memory of their results: a new tensor, a slot in the activation's arena, or the
 // memory of an argument that is dead after the call.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"

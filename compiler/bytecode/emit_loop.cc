@@ -1,7 +1,11 @@
 // FunctionEmitter: a function that calls itself in tail position is a loop.
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/function_emitter.h"
 #include "compiler/bytecode/program_tables.h"

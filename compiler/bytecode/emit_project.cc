@@ -1,7 +1,11 @@
 // FunctionEmitter: fields of tuples. A tuple that is only projected is unpacked as a whole at the first projection:
 // this saves the reference counting of single fields, and frees the tuple's memory early.
+#include <cstdint>
 #include <set>
+#include <span>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "compiler/bytecode/function_emitter.h"
 
 namespace rvm::bytecode {

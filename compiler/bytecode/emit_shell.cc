@@ -3,6 +3,8 @@
 // Reference counting with reuse, as in Perceus (A. Reinking et al., 2021): on every path the shell
 // of a cell is reused by the first cell of equal size, or dropped as soon as there can be none.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include "compiler/bytecode/function_emitter.h"
 

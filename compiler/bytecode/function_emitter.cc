@@ -1,7 +1,12 @@
 #include "compiler/bytecode/function_emitter.h"
 
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/check.h"

@@ -9,8 +9,10 @@
 #ifndef RVM_COMPILER_BYTECODE_FUNCTION_EMITTER_H_
 #define RVM_COMPILER_BYTECODE_FUNCTION_EMITTER_H_
 
+#include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "compiler/bytecode/code_buffer.h"
 #include "compiler/bytecode/liveness.h"
 #include "compiler/bytecode/program_tables.h"

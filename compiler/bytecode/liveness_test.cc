@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "compiler/ir/walk.h"
 #include "compiler/passes/pipeline.h"

@@ -1,5 +1,6 @@
 #include "compiler/bytecode/program_tables.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 

@@ -3,9 +3,11 @@
 #ifndef RVM_COMPILER_BYTECODE_PROGRAM_TABLES_H_
 #define RVM_COMPILER_BYTECODE_PROGRAM_TABLES_H_
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -1,5 +1,6 @@
 #include "compiler/bytecode/scalar_instruction.h"
 
+#include <cstdint>
 #include <limits>
 
 #include "compiler/ops/extent.h"

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_BYTECODE_SCALAR_INSTRUCTION_H_
 #define RVM_COMPILER_BYTECODE_SCALAR_INSTRUCTION_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "compiler/ir/expr.h"

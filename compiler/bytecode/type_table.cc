@@ -1,5 +1,6 @@
 #include "compiler/bytecode/type_table.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

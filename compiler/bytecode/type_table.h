@@ -5,6 +5,7 @@
 #ifndef RVM_COMPILER_BYTECODE_TYPE_TABLE_H_
 #define RVM_COMPILER_BYTECODE_TYPE_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #ifndef RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_
 #define RVM_COMPILER_DIAGNOSTICS_DIAGNOSTICS_H_
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <string>

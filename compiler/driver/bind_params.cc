@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"

@@ -1,5 +1,6 @@
 #include "compiler/driver/check_tensors.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/params.h"

@@ -1,5 +1,6 @@
 #include "compiler/driver/constant_packing.h"
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>

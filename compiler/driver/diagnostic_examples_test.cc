@@ -1,7 +1,11 @@
 // Each example in diagnostic_kind.def causes its diagnostic.
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "compiler/driver/compile.h"
 #include "gtest/gtest.h"
 

@@ -1,10 +1,13 @@
 #include "compiler/driver/params.h"
 
+#include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/element.h"

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/npy.h"

@@ -7,7 +7,9 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_IR_ADT_H_
 #define RVM_COMPILER_IR_ADT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <charconv>
+#include <initializer_list>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

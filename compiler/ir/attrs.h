@@ -3,6 +3,7 @@
 #define RVM_COMPILER_IR_ATTRS_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>

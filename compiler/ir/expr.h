@@ -10,7 +10,9 @@
 #ifndef RVM_COMPILER_IR_EXPR_H_
 #define RVM_COMPILER_IR_EXPR_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/literal.h"

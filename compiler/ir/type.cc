@@ -1,5 +1,6 @@
 #include "compiler/ir/type.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/hash/hash.h"

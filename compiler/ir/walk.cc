@@ -1,6 +1,7 @@
 #include "compiler/ir/walk.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace rvm::ir {
 

@@ -1,11 +1,15 @@
 #include "compiler/lowering/fused_function.h"
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/ops/derive_type.h"

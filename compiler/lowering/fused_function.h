@@ -9,6 +9,8 @@
 #ifndef RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 #define RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "compiler/ir/expr.h"
 #include "kernels/te/tensor.h"

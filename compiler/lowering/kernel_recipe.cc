@@ -1,10 +1,14 @@
 #include "compiler/lowering/kernel_recipe.h"
 
 #include <bit>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"

@@ -1,4 +1,10 @@
 // Activations of networks, and functions that are accurate where their plain formulas are not.
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -1,4 +1,8 @@
 // Operators that mark places for passes. Whatever they told the predecessor, their value is their argument.
+#include <span>
+#include <string_view>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

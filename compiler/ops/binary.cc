@@ -1,4 +1,11 @@
 // Broadcasting operators of two tensors.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 

@@ -1,5 +1,15 @@
 // Convolution of images whose channels are in blocks, the innermost axis: as kernels for a CPU like them.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,5 +1,7 @@
 #include "compiler/ops/boxes.h"
 
+#include <span>
+
 #include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {

@@ -1,5 +1,6 @@
 #include "compiler/ops/build_call.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "base/check.h"

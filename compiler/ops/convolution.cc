@@ -1,5 +1,12 @@
 // Convolutions and dilation, for any number of spatial axes and any order of axes.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,4 +1,11 @@
 // Operators that make tensors of a shape, and that give the shape of tensors.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"

@@ -1,6 +1,9 @@
 // Boxes cut from images. Unlike in resize, a place is computed from the box and then rounded.
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -1,9 +1,13 @@
 #include "compiler/ops/derive_type.h"
 
+#include <cstdint>
+#include <span>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace rvm::ops {
 namespace {

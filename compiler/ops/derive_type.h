@@ -2,7 +2,9 @@
 #ifndef RVM_COMPILER_OPS_DERIVE_TYPE_H_
 #define RVM_COMPILER_OPS_DERIVE_TYPE_H_
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,9 +1,18 @@
 // The stages of detectors around the network: anchors, what is predicted for them, and the best of each class.
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/ops/boxes.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/ordering.h"

@@ -3,6 +3,10 @@
 // The argument is a small integer tensor whose own shape is known, so the rank of the result is; its
 // elements are dims (TypeContext::ValueDim), with which the relations calculate like with any other.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/dynamic_twins.h"

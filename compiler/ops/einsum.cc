@@ -1,6 +1,12 @@
 // Sums of products, written as in Einstein's convention.
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

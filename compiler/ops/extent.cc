@@ -1,6 +1,12 @@
 #include "compiler/ops/extent.h"
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"

@@ -1,5 +1,9 @@
 #include "compiler/ops/fixed_point.h"
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -4,6 +4,8 @@
 #ifndef RVM_COMPILER_OPS_FIXED_POINT_H_
 #define RVM_COMPILER_OPS_FIXED_POINT_H_
 
+#include <cstdint>
+
 #include "kernels/te/tensor.h"
 
 namespace rvm::ops {

@@ -1,6 +1,11 @@
 // Reads at computed indices, masks, and scans along an axis.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,9 +1,11 @@
 #include "compiler/ops/generic_type.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/derive_type.h"
 

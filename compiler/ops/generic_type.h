@@ -10,6 +10,7 @@
 #ifndef RVM_COMPILER_OPS_GENERIC_TYPE_H_
 #define RVM_COMPILER_OPS_GENERIC_TYPE_H_
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,9 @@
 // Losses and dropout.
 #include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

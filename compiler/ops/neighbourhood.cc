@@ -1,5 +1,10 @@
 // Windows of images that are not multiplied with filters: dilation, correlation, sliding windows.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,7 +1,16 @@
 // Contractions, softmax and prelu.
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"

@@ -1,5 +1,9 @@
 // Normalisation, by statistics of the data itself or by given ones.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,5 +1,7 @@
 #include "compiler/ops/ordering.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "compiler/ops/te_expressions.h"

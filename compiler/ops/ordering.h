@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_OPS_ORDERING_H_
 #define RVM_COMPILER_OPS_ORDERING_H_
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>

@@ -1,5 +1,10 @@
 // Padding, by widths that are attributes or values.
+#include <cstdint>
 #include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

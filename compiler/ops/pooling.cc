@@ -1,5 +1,11 @@
 // Pooling over windows, over all of space, and to a given number of bins.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

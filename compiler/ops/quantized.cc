@@ -4,6 +4,11 @@
 // expect to the last bit; the others compute with the real numbers and round once, halves away from 0.
 #include "compiler/ops/quantized.h"
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/fixed_point.h"

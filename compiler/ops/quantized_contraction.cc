@@ -1,5 +1,13 @@
 // Contractions of quantised tensors: those of the integers less their zero points, in int32. The real result is that
 // times the product of the scales, which only `qnn.requantize` behind them needs.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/quantized.h"

@@ -9,6 +9,13 @@
 // using cryptographic hashing", Haskell 2013). Keys, words and uniform numbers are those of the predecessor, bit for
 // bit: its Threefry leaves out the last key injection and adds the second word of a pair twice before the exclusive or,
 // and block j of a draw adds j to each of the words 4-7.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "base/element.h"
 #include "compiler/ops/families.h"

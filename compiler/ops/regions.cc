@@ -1,7 +1,10 @@
 // Regions of interest: boxes of images pooled to one size.
 //
 // A region is a row (batch, left, top, right, bottom); its corners, times `spatial_scale`, are coordinates of data.
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,8 +1,12 @@
 #include "compiler/ops/relations.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace rvm::ops {
 

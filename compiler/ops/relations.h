@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_OPS_RELATIONS_H_
 #define RVM_COMPILER_OPS_RELATIONS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>

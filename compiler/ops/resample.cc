@@ -1,5 +1,6 @@
 #include "compiler/ops/resample.h"
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>

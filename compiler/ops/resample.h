@@ -5,6 +5,7 @@
 #ifndef RVM_COMPILER_OPS_RESAMPLE_H_
 #define RVM_COMPILER_OPS_RESAMPLE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -2,6 +2,9 @@
 #include "compiler/ops/sampling.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -2,7 +2,14 @@
 //
 // Updates are sorted by the row of data that they are for: then each row finds its own ones side by side.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

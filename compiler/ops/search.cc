@@ -1,5 +1,8 @@
 // Search in sorted sequences, and conversions of indices.
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

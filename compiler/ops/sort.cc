@@ -1,5 +1,10 @@
 // Sorting along an axis. Equal elements keep their order; NaN comes last.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

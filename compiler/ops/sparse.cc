@@ -1,5 +1,9 @@
 // Tensors of which only some elements are kept: (count, axes) indices of them, and a value each.
 #include <array>
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

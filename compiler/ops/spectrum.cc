@@ -1,4 +1,8 @@
 // Fourier transforms, term by term.
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -1,5 +1,6 @@
 #include "compiler/ops/te_expressions.h"
 
+#include <cstdint>
 #include <limits>
 #include <utility>
 

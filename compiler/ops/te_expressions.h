@@ -2,8 +2,10 @@
 #ifndef RVM_COMPILER_OPS_TE_EXPRESSIONS_H_
 #define RVM_COMPILER_OPS_TE_EXPRESSIONS_H_
 
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ops/op_def.h"

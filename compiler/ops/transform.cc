@@ -1,7 +1,16 @@
 // Operators that rearrange elements without computing on them.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -1,7 +1,12 @@
 // Images larger by a factor.
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"

@@ -1,6 +1,12 @@
 // Boxes that detectors find: those that count, and of those that overlap the best one.
 #include <array>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/boxes.h"

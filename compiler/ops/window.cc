@@ -1,8 +1,10 @@
 #include "compiler/ops/window.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace rvm::ops {
 

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_OPS_WINDOW_H_
 #define RVM_COMPILER_OPS_WINDOW_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

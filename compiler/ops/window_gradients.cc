@@ -1,4 +1,11 @@
 // Gradients of convolution and pooling, which models trained elsewhere call by name.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/relations.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 

@@ -4,7 +4,10 @@
 // and functions that are unreachable from the entries. Everything is pure except a write to a reference, a `match?`, a
 // check of a declared extent, and a call of a function, which may not return. An operator call is removed even if it
 // would fail on the extents of its arguments.
+#include <vector>
+
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/extent.h"
 #include "compiler/passes/call_graph.h"

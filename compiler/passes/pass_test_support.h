@@ -2,10 +2,13 @@
 #ifndef RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
 #define RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/text/parser.h"

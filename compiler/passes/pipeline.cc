@@ -1,8 +1,11 @@
 #include "compiler/passes/pipeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "compiler/passes/pass.h"
 
 namespace rvm::passes {

@@ -1,5 +1,6 @@
 #include "compiler/passes/pipeline.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 

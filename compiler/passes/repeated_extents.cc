@@ -1,6 +1,7 @@
 #include "compiler/passes/repeated_extents.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"

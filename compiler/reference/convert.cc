@@ -1,7 +1,9 @@
 #include "compiler/reference/convert.h"
 
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/ops/op_def.h"

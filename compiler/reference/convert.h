@@ -2,9 +2,11 @@
 #ifndef RVM_COMPILER_REFERENCE_CONVERT_H_
 #define RVM_COMPILER_REFERENCE_CONVERT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -1,6 +1,9 @@
 #include "compiler/reference/evaluator.h"
 
+#include <initializer_list>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/text/parser.h"

@@ -1,6 +1,7 @@
 #include "compiler/reference/op_call.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "base/status_macros.h"

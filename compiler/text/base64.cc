@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace rvm::text {

@@ -1,9 +1,13 @@
 #include "compiler/text/lexer.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compiler/text/names.h"
 
 namespace rvm::text {

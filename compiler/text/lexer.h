@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_TEXT_LEXER_H_
 #define RVM_COMPILER_TEXT_LEXER_H_
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"

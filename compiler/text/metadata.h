@@ -3,6 +3,7 @@
 #ifndef RVM_COMPILER_TEXT_METADATA_H_
 #define RVM_COMPILER_TEXT_METADATA_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

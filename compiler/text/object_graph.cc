@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "base/tensor_blob.h"

@@ -2,6 +2,8 @@
 #ifndef RVM_COMPILER_TEXT_PARSER_H_
 #define RVM_COMPILER_TEXT_PARSER_H_
 
+#include <cstdint>
+
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 

@@ -5,10 +5,17 @@
 // statement's `;`, or with the next definition.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"

@@ -1,5 +1,11 @@
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -70,6 +76,13 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
       Error(end.span, DiagnosticKind::kMissingResult,
             absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
       return false;
+    }
+    const auto* call = ir::DynCast<ir::Call>(expr);
+    if (const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee); op != nullptr) {
+      diagnostics_.Warning(
+          expr->span, DiagnosticKind::kDiscardedValue,
+          absl::StrCat("the value of `", Abseil(op->op->name),
+                       "` is not used, and operators have no effects; bind it with `let`, or delete it"));
     }
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
     return true;

@@ -1,4 +1,6 @@
 // Attributes, `axis=1`, and references to the metadata section, `meta[relay.Constant][0]`.
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"

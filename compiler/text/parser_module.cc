@@ -1,5 +1,11 @@
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "compiler/text/graph_bindings.h"

@@ -3,7 +3,11 @@
 #ifndef RVM_COMPILER_TEXT_PARSER_STATE_H_
 #define RVM_COMPILER_TEXT_PARSER_STATE_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

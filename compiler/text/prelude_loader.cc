@@ -1,7 +1,10 @@
 #include "compiler/text/prelude_loader.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -3,6 +3,7 @@
 #ifndef RVM_COMPILER_TEXT_PRINTER_H_
 #define RVM_COMPILER_TEXT_PRINTER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "compiler/diagnostics/diagnostics.h"

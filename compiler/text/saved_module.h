@@ -5,6 +5,7 @@
 #ifndef RVM_COMPILER_TEXT_SAVED_MODULE_H_
 #define RVM_COMPILER_TEXT_SAVED_MODULE_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "compiler/diagnostics/diagnostics.h"

@@ -1,6 +1,7 @@
 #include "compiler/typing/call_graph.h"
 
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/walk.h"

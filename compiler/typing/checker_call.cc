@@ -1,4 +1,7 @@
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"

@@ -1,5 +1,7 @@
 #include "compiler/typing/infer_type.h"
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 

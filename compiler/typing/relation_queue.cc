@@ -1,5 +1,7 @@
 #include "compiler/typing/relation_queue.h"
 
+#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"

@@ -6,9 +6,11 @@
 #ifndef RVM_COMPILER_TYPING_RELATION_QUEUE_H_
 #define RVM_COMPILER_TYPING_RELATION_QUEUE_H_
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/diagnostics/diagnostics.h"

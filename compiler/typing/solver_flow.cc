@@ -1,3 +1,8 @@
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "base/stack_guard.h"
 #include "compiler/ir/adt.h"
 #include "compiler/typing/solver.h"

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_TYPING_SOLVER_HOLES_H_
 #define RVM_COMPILER_TYPING_SOLVER_HOLES_H_
 
+#include <cstdint>
 #include <utility>
 
 #include "compiler/typing/solver.h"

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <limits>
+#include <span>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "kernels/codegen/testing.h"
 #include "kernels/te/evaluate.h"
 

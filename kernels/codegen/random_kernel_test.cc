@@ -1,7 +1,12 @@
 // Random computations of many tensors: schedules must not change what they compute.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "kernels/codegen/testing.h"
 

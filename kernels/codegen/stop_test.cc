@@ -1,6 +1,11 @@
 // Long kernels of every kind of loop end soon after their context says so.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "kernels/codegen/testing.h"
 
 namespace rvm::codegen {

@@ -6,12 +6,19 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "kernels/runtime/kernel_library.h"

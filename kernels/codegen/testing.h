@@ -2,9 +2,11 @@
 #ifndef RVM_KERNELS_CODEGEN_TESTING_H_
 #define RVM_KERNELS_CODEGEN_TESTING_H_
 
+#include <cstdint>
 #include <random>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/literal.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/te/tensor.h"

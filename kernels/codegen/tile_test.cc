@@ -1,6 +1,10 @@
 // Products and convolutions in register tiles, beside the oracle, for each vector width this CPU has.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "kernels/codegen/testing.h"
 #include "kernels/runtime/kernel_library.h"
 

@@ -1,5 +1,9 @@
 #include "kernels/runtime/cpu_features.h"
 
+#include <string_view>
+
+#include "absl/strings/string_view.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

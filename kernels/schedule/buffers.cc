@@ -1,6 +1,7 @@
 #include "kernels/schedule/buffers.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,8 @@
 #include "kernels/schedule/cpu_schedule.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #define RVM_KERNELS_SCHEDULE_LAYOUT_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/literal.h"

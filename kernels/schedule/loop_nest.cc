@@ -1,5 +1,6 @@
 #include "kernels/schedule/loop_nest.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace rvm::schedule {

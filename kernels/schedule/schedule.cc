@@ -1,5 +1,6 @@
 #include "kernels/schedule/schedule.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

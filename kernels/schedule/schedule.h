@@ -10,6 +10,7 @@
 #ifndef RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

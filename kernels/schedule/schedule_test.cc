@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+#include <utility>
+
 #include "base/literal.h"
 
 namespace rvm::schedule {

@@ -1,6 +1,8 @@
 #include "kernels/schedule/tile_planner.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 

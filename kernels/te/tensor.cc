@@ -2,11 +2,15 @@
 
 #include <atomic>
 #include <bit>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 

@@ -1,6 +1,6 @@
 // The instruction set as C++: isa.def expanded into an enum and a table, and a
-// bounds-checked view of one instruction. Whoever needs to know something about
-// an opcode (verifier, disassembler, assembler, codec, docs) asks the table.
+// bounds-checked view of one instruction. Verifier, disassembler, assembler, codec
+// and documents all read the table.
 #ifndef RVM_SERIALIZATION_ISA_ISA_H_
 #define RVM_SERIALIZATION_ISA_ISA_H_
 
@@ -104,7 +104,17 @@ constexpr uint32_t UnitsPerElement(OperandKind kind) {
     case OperandKind::kFunction:
     case OperandKind::kKernel:
     case OperandKind::kType: return 2;
-    default: return 1;
+    case OperandKind::kOut:
+    case OperandKind::kIn:
+    case OperandKind::kMove:
+    case OperandKind::kOuts:
+    case OperandKind::kMoves:
+    case OperandKind::kArgs:
+    case OperandKind::kImm16:
+    case OperandKind::kLayout:
+    case OperandKind::kTag:
+    case OperandKind::kField:
+    case OperandKind::kDType: return 1;
   }
 }
 
@@ -114,9 +124,9 @@ constexpr bool IsList(OperandKind kind) {
          kind == OperandKind::kLabels || kind == OperandKind::kOffsets;
 }
 
-// kArgs elements with this bit are indices of constants, else registers.
+// kArgs elements with this bit are indices of constants; others are registers.
 inline constexpr uint16_t kConstantArg = 0x8000;
-// Of those that are registers: the call uses up what the register holds, a tensor.
+// A register of kArgs whose tensor the call consumes.
 inline constexpr uint16_t kMovedArg = 0x4000;
 // An element of kOffsets for an output that does not live in the arena.
 inline constexpr uint32_t kNoOffset = 0xffffffff;

@@ -1,9 +1,11 @@
 #include "tests/fuzz/code_mutator.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/element.h"

@@ -1,7 +1,10 @@
 // Any bytes as an ONNX model: a message, or a program that prints, and types or says why not.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/import/onnx/import.h"

@@ -1,7 +1,10 @@
 #include "tests/limits/long_operators.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/literal.h"

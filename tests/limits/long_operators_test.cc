@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "absl/status/status.h"
+
 namespace rvm::limits {
 namespace {
 

@@ -1,5 +1,7 @@
 // Matches: patterns that split a type into cases, each reachable, all together complete.
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/random/generator.h"

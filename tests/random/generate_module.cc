@@ -1,5 +1,9 @@
 // Functions and whole programs.
+#include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,7 +1,9 @@
 // Operator calls that give a tensor of a wanted type.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,6 +1,7 @@
 // Polymorphic functions as values: their types, what has them, what they are called with.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

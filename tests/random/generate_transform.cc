@@ -1,7 +1,9 @@
 // Operators with indices, masks and shapes taken from other tensors; functions whose type parameters are shapes and
 // dtypes.
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,6 +1,11 @@
 // Types, data types and argument values of random programs.
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/element.h"

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "tests/random/check_program.h"
 #include "tests/random/generator.h"
 #include "tests/random/shrink.h"

@@ -1,5 +1,6 @@
 #include "tests/random/shrink.h"
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>

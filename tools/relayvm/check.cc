@@ -1,6 +1,10 @@
 // relayvm check: is this program well formed and well typed?
 #include <iostream>
+#include <span>
+#include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "compiler/driver/compile.h"
 #include "tools/relayvm/compile_options.h"

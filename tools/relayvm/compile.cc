@@ -1,7 +1,14 @@
 // relayvm compile: from a program to an executable file.
 #include <algorithm>
+#include <cstdint>
 #include <iostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "base/file.h"

@@ -2,6 +2,10 @@
 #ifndef RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
 #define RVM_TOOLS_RELAYVM_COMPILE_OPTIONS_H_
 
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "compiler/driver/compile.h"
 #include "tools/options.h"
 

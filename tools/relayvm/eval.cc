@@ -1,6 +1,11 @@
 // relayvm eval: runs a program in the reference evaluator.
 #include <iostream>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/type_table.h"

@@ -1,7 +1,12 @@
 // relayvm explain: the meaning of a kind of diagnostic, with a program that causes it.
 #include <algorithm>
 #include <iostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"

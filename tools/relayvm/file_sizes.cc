@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,9 @@
 // relayvm fmt: prints a program in canonical form.
 #include <iostream>
+#include <span>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"

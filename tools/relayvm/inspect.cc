@@ -1,7 +1,15 @@
 // relayvm inspect: the contents of an executable file.
 #include <algorithm>
+#include <cstdint>
 #include <iostream>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/decoder.h"

@@ -2,11 +2,16 @@
 #include "tools/relayvm/inspect_memory.h"
 
 #include <charconv>
+#include <cstdint>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <system_error>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "vm/forecast/memory_forecast.h"

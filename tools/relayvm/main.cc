@@ -1,8 +1,10 @@
 // relayvm: the compiler's command line.
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "compiler/driver/version.h"

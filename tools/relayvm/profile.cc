@@ -1,9 +1,16 @@
 // relayvm profile: time and memory of a program by function, kernel and instruction.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"

@@ -1,7 +1,10 @@
 // relayvm run: runs an executable, or compiles a program and runs it.
 #include <iostream>
+#include <span>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"

@@ -1,7 +1,9 @@
 #include "tools/relayvm/safetensors_writer.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

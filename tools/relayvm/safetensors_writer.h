@@ -2,6 +2,7 @@
 #ifndef RVM_TOOLS_RELAYVM_SAFETENSORS_WRITER_H_
 #define RVM_TOOLS_RELAYVM_SAFETENSORS_WRITER_H_
 
+#include <functional>
 #include <map>
 #include <string>
 

@@ -1,8 +1,15 @@
 // relayvm keygen, sign, verify: signatures of executables, and verification.
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <iostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"

@@ -1,6 +1,7 @@
 #include "tools/relayvm/verb.h"
 
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"

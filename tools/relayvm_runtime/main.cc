@@ -1,8 +1,11 @@
 // relayvm-run: runs compiled executables. Contains neither compiler nor LLVM.
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "tools/arguments.h"
 #include "tools/last_resort.h"

@@ -1,7 +1,11 @@
-// What each instruction does to shapes and counts. Scalars matter as far as they are integers: they count rounds
-// and are extents.
+// The effect of each instruction on shapes and counts. Of scalars only integers matter: they count iterations and are
+// extents.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "vm/forecast/path.h"
@@ -13,48 +17,44 @@ using Kind = Shadow::Kind;
 
 constexpr int64_t RoundUp64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// nullopt where no number comes of it that would matter here.
+// The result of an integer instruction; nullopt if it overflows, or if the instruction is another one.
 std::optional<int64_t> Compute(Opcode opcode, int64_t a, int64_t b) {
+  auto is = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
   int64_t result = 0;
-  switch (opcode) {
-    case Opcode::kAddI32:
-    case Opcode::kAddImmI32:
-    case Opcode::kAddInt:
-    case Opcode::kAddImmInt: return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kSubI32:
-    case Opcode::kSubInt: return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kMulI32:
-    case Opcode::kMulInt: return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kFloorDivInt:
-      if (b == 0 || b == -1) return std::nullopt;
-      return a / b - (a % b != 0 && (a < 0) != (b < 0));
-    case Opcode::kFloorModInt:
-      if (b == 0 || b == -1) return std::nullopt;
-      return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
-    case Opcode::kMinInt: return std::min(a, b);
-    case Opcode::kMaxInt: return std::max(a, b);
-    case Opcode::kEqInt: return a == b;
-    case Opcode::kNeInt: return a != b;
-    case Opcode::kLtInt: return a < b;
-    case Opcode::kLeInt: return a <= b;
-    default: return std::nullopt;
+  if (is(Opcode::kAddI32, Opcode::kAddImmI32, Opcode::kAddInt, Opcode::kAddImmInt)) {
+    return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
   }
+  if (is(Opcode::kSubI32, Opcode::kSubInt)) {
+    return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+  }
+  if (is(Opcode::kMulI32, Opcode::kMulInt)) {
+    return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+  }
+  if (is(Opcode::kFloorDivInt, Opcode::kFloorModInt)) {
+    if (b == 0 || b == -1) return std::nullopt;
+    bool rounds = a % b != 0 && (a < 0) != (b < 0);
+    return is(Opcode::kFloorDivInt) ? a / b - rounds : a % b + (rounds ? b : 0);
+  }
+  if (is(Opcode::kMinInt)) return std::min(a, b);
+  if (is(Opcode::kMaxInt)) return std::max(a, b);
+  if (is(Opcode::kEqInt)) return a == b;
+  if (is(Opcode::kNeInt)) return a != b;
+  if (is(Opcode::kLtInt)) return a < b;
+  if (is(Opcode::kLeInt)) return a <= b;
+  return std::nullopt;
 }
 
+// Whether a branch on integers is taken; nullopt if the instruction is another one.
 std::optional<bool> Decide(Opcode opcode, int64_t a, int64_t b) {
-  switch (opcode) {
-    case Opcode::kBranchIf: return a != 0;
-    case Opcode::kBranchUnless: return a == 0;
-    case Opcode::kBranchEqInt:
-    case Opcode::kBranchEqImm: return a == b;
-    case Opcode::kBranchNeInt:
-    case Opcode::kBranchNeImm: return a != b;
-    case Opcode::kBranchLtInt:
-    case Opcode::kBranchLtImm: return a < b;
-    case Opcode::kBranchLeInt: return a <= b;
-    case Opcode::kBranchGeImm: return a >= b;
-    default: return std::nullopt;
-  }
+  auto is = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
+  if (is(Opcode::kBranchIf)) return a != 0;
+  if (is(Opcode::kBranchUnless)) return a == 0;
+  if (is(Opcode::kBranchEqInt, Opcode::kBranchEqImm)) return a == b;
+  if (is(Opcode::kBranchNeInt, Opcode::kBranchNeImm)) return a != b;
+  if (is(Opcode::kBranchLtInt, Opcode::kBranchLtImm)) return a < b;
+  if (is(Opcode::kBranchLeInt)) return a <= b;
+  if (is(Opcode::kBranchGeImm)) return a >= b;
+  return std::nullopt;
 }
 
 bool FitsInRegister(int64_t value, DataType dtype) {
@@ -114,7 +114,7 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
       return true;
     }
     case Opcode::kMakeCellIn: {
-      // The same bytes, in one step.
+      // Reuses the memory: the same bytes.
       Drop(reg(i[1].u16()));
       reg(i[0].u16()) = NewCell(static_cast<uint16_t>(i[2].u16() + 1), Values(i[3]));
       return true;
@@ -163,7 +163,60 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     }
     case Opcode::kView: return View(i);
     case Opcode::kCheckDims: return true;
-    default: return i.spec->flow == Flow::kBranch ? Branch(i, others) : DoScalar(i);
+    case Opcode::kBranchEqImm:
+    case Opcode::kBranchNeImm:
+    case Opcode::kBranchLtImm:
+    case Opcode::kBranchGeImm:
+    case Opcode::kBranchIf:
+    case Opcode::kBranchUnless:
+    case Opcode::kBranchEqInt:
+    case Opcode::kBranchNeInt:
+    case Opcode::kBranchLtInt:
+    case Opcode::kBranchLeInt: return Branch(i, others);
+    case Opcode::kGetElement:
+    case Opcode::kAddI32:
+    case Opcode::kSubI32:
+    case Opcode::kMulI32:
+    case Opcode::kAddImmI32:
+    case Opcode::kAddInt:
+    case Opcode::kSubInt:
+    case Opcode::kMulInt:
+    case Opcode::kFloorDivInt:
+    case Opcode::kFloorModInt:
+    case Opcode::kTruncDivInt:
+    case Opcode::kTruncModInt:
+    case Opcode::kMinInt:
+    case Opcode::kMaxInt:
+    case Opcode::kNegInt:
+    case Opcode::kWrapInt:
+    case Opcode::kAddImmInt:
+    case Opcode::kAndInt:
+    case Opcode::kOrInt:
+    case Opcode::kXorInt:
+    case Opcode::kNotBool:
+    case Opcode::kEqInt:
+    case Opcode::kNeInt:
+    case Opcode::kLtInt:
+    case Opcode::kLeInt:
+    case Opcode::kAddF32:
+    case Opcode::kSubF32:
+    case Opcode::kMulF32:
+    case Opcode::kDivF32:
+    case Opcode::kNegF32:
+    case Opcode::kEqF32:
+    case Opcode::kLtF32:
+    case Opcode::kLeF32:
+    case Opcode::kSqrtF32:
+    case Opcode::kAddF64:
+    case Opcode::kSubF64:
+    case Opcode::kMulF64:
+    case Opcode::kDivF64:
+    case Opcode::kNegF64:
+    case Opcode::kEqF64:
+    case Opcode::kLtF64:
+    case Opcode::kLeF64:
+    case Opcode::kCast:
+    case Opcode::kSqrtF64: return DoScalar(i);
   }
 }
 
@@ -181,7 +234,7 @@ bool Path::DoScalar(const Instruction& i) {
       if (std::optional<int64_t> value = Compute(i.opcode(), a.value, b.value)) result = {Kind::kInt, *value};
     }
   }
-  // Nothing here wraps: a number that would is as good as data.
+  // A number that wraps counts as data.
   if (result.is(Kind::kInt) && !FitsInRegister(result.value, type(dst).dtype)) result = {};
   reg(dst) = result;
   return true;

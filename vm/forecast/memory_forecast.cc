@@ -1,11 +1,13 @@
 #include "vm/forecast/memory_forecast.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/forecast/path.h"
@@ -20,7 +22,7 @@ using forecast::Shadow;
 constexpr int64_t kMaxSteps = 1'000'000;
 // Registers and objects copied at the cost of a step.
 constexpr size_t kCopiedPerStep = 32;
-// Amounts of memory held at one place in a program: more, and it grows from round to round.
+// Different amounts of memory at one place in a program; more of them mean that it grows with each iteration.
 constexpr size_t kMaxAmounts = 64;
 
 class Arguments {
@@ -67,7 +69,7 @@ class Arguments {
   Path& path_;
 };
 
-// Follows all ways from `first` on. Why there is no bound, if there is none.
+// Follows all paths from `first` on. Gives the reason if there is no bound.
 std::string FollowAll(Path first) {
   size_t waiting = first.size();  // of `paths`
   std::vector<Path> paths;

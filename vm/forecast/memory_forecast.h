@@ -1,5 +1,5 @@
-// What memory a call of an entry takes, without running it: the instructions are followed with shapes in place of
-// elements. Where data decides, both ways are followed.
+// Predicts the memory that a call of an entry takes, without running it: interprets the instructions on shapes instead
+// of elements. Where data decides, both paths are followed.
 #ifndef RVM_VM_FORECAST_MEMORY_FORECAST_H_
 #define RVM_VM_FORECAST_MEMORY_FORECAST_H_
 
@@ -17,8 +17,9 @@ struct MemoryForecast {
   int64_t peak_bytes = 0;       // of cells and tensors at a time: MachineStats::peak_bytes of a fresh machine
   int64_t arena_bytes = 0;      // of planned tensors, of all activations at a time
   int64_t workspace_bytes = 0;  // of kernels
-  int64_t result_bytes = 0;     // the part of `peak_bytes` that the result is
-  // Why there is no bound, naming the function: then the numbers are what was seen before that. Empty: there is one.
+  int64_t result_bytes = 0;     // those of `peak_bytes` that belong to the result
+  // Why there is no bound, with the name of the function; the numbers are then what was seen until there. Empty if
+  // there is a bound.
   std::string unbounded;
 };
 

@@ -1,6 +1,7 @@
 #include "vm/interpreter/backtrace.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 

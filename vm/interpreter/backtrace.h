@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "serialization/executable.h"
 
@@ -16,12 +17,12 @@ class Backtrace {
  public:
   explicit Backtrace(const Executable& executable) : executable_(executable) {}
 
-  // Frames from the innermost out. Runs of one function at one place collapse as they come, and
-  // only the first and last few runs are kept, so a million frames cost no memory. False: there are so many of them
-  // that those further out are left out, for an error shall not take long.
+  // Adds a frame, from the innermost out. Consecutive frames of one function at one place collapse, and only the first
+  // and last few runs are kept, so a million frames cost no memory. False: there are too many frames; the outer ones
+  // are omitted, so that errors stay fast.
   bool Add(FunctionId function, uint32_t pc);
-  // Of the entry. Where the compiler split it, the function with its body, of the same name, stands for it, if that
-  // was added last.
+  // Adds the frame of the entry, unless the function with its body, of the same name, was added last: the compiler
+  // splits some entries.
   void AddEntry(FunctionId function, uint32_t pc);
 
   // "\n  in `f` at a.relay:3:5\n  ... 99 more frames of `f`", one line per entry. Where the innermost frames are in the
@@ -39,7 +40,7 @@ class Backtrace {
   static constexpr int64_t kMaxFrames = 1 << 20;  // some milliseconds
   Run* Latest();
   bool IsInPrelude(const Run& run) const;
-  // What AppendRun shows, but for repeated frames.
+  // As AppendRun, without repeated frames.
   void AppendPlace(const Run& run, std::string& out) const;
   void AppendRun(const Run& run, std::string& out) const;
 

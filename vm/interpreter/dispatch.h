@@ -2,9 +2,9 @@
 //
 // A handler is a function; it ends by tail-calling the handler of the next
 // instruction. The parameters are the machine's hot state and stay in host
-// registers throughout; what is rare goes into functions of its own, so that
-// common handlers have neither prologue nor spills. Handlers rely on what the
-// verifier proves (serialization/verifier.h), and check nothing of it again.
+// registers throughout; rare cases are separate functions, so that common handlers
+// have neither prologue nor spills. Handlers rely on what the verifier proves
+// (serialization/verifier.h), and do not check it again.
 #ifndef RVM_VM_INTERPRETER_DISPATCH_H_
 #define RVM_VM_INTERPRETER_DISPATCH_H_
 
@@ -17,8 +17,8 @@
 namespace rvm::vm {
 
 // pc: the instruction. r: the frame's registers. budget: calls and backward jumps until the next poll.
-// preserve_none: a handler has no caller whose registers it would have to save, and what it calls
-// itself saves those that hold the state.
+// preserve_none: a handler has no caller whose registers it must save, and the functions that it calls save those that
+// hold the state.
 using Handler = void (*[[clang::preserve_none]])(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn);
 

@@ -2,6 +2,9 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_CELL_H_
 #define RVM_VM_INTERPRETER_EXEC_CELL_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vm/interpreter/dispatch.h"
 
@@ -15,7 +18,7 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
 }
 
-// The last count of what `drop` gives up.
+// `drop` of an object without another owner.
 [[gnu::noinline, clang::preserve_none]] inline void DropLast(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                              const FunctionInfo* fn) {
   vm->heap.FreeLast(AsObject(r[pc[1]]));
@@ -73,7 +76,7 @@ namespace rvm::vm {
 
 inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) && AsObject(slot)->layout == layout + 1; }
 
-// A field was asked for of another constructor than the value has.
+// The value has another constructor than the one whose field is read.
 [[gnu::noinline, clang::preserve_none]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Execution* vm,
                                                                      int64_t, const FunctionInfo* fn) {
   vm->Stop(pc, r, fn, absl::InvalidArgumentError("the value has another constructor than its fields are taken of"));
@@ -93,7 +96,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
-// Takes the fields of a cell that others keep.
+// Copies the fields of a cell that has other owners.
 [[gnu::noinline, clang::preserve_none]] inline void UnpackShared(const uint16_t* pc, Slot* r, Execution* vm,
                                                                  int64_t budget, const FunctionInfo* fn) {
   uint32_t count = pc[1];
@@ -122,7 +125,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-// As MakeCellSlow and UnpackShared, for the forms that pass a cell's memory on.
+// As MakeCellSlow and UnpackShared, for the instructions that reuse a cell's memory.
 [[gnu::noinline, clang::preserve_none]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                    int64_t budget, const FunctionInfo* fn) {
   Object* cell = vm->heap.NewCell(static_cast<uint16_t>(pc[3] + 1));

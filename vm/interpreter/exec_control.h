@@ -2,6 +2,9 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_CONTROL_H_
 #define RVM_VM_INTERPRETER_EXEC_CONTROL_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_scalar.h"
@@ -29,7 +32,7 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(target, r, vm, budget, fn);
 }
 
-// A branch whose condition looks at two operands; the label follows them.
+// A branch on two operands; the label follows them.
 template <auto kCondition>
 [[clang::preserve_none]] void BranchBinary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                            const FunctionInfo* fn) {
@@ -145,7 +148,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
-// As ExecCall; the link has the address of the registers for the fields.
+// As ExecCall; the link holds the address of the destination registers.
 [[clang::preserve_none]] inline void ExecCallFields(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;
@@ -181,8 +184,8 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
-// Moves arguments to the front of this very frame. They may overlap, so they go by way of
-// the stack's headroom, which is beyond the frame of any function.
+// Moves arguments to the front of the current frame. Source and destination may overlap, so they are copied through the
+// stack's headroom, which is beyond the frame of any function.
 [[clang::preserve_none]] inline void MoveArgs(const uint16_t* regs, uint32_t count, const Slot* r, Slot* to,
                                               Slot* scratch) {
   if (count == 1) {

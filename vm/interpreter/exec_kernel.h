@@ -3,6 +3,8 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_KERNEL_H_
 #define RVM_VM_INTERPRETER_EXEC_KERNEL_H_
 
+#include <cstdint>
+
 #include "vm/interpreter/dispatch.h"
 
 namespace rvm::vm {

@@ -2,6 +2,8 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_PROBE_H_
 #define RVM_VM_INTERPRETER_EXEC_PROBE_H_
 
+#include <cstdint>
+
 #include "vm/interpreter/dispatch.h"
 
 namespace rvm::vm {

@@ -2,6 +2,10 @@
 #ifndef RVM_VM_INTERPRETER_EXEC_TENSOR_H_
 #define RVM_VM_INTERPRETER_EXEC_TENSOR_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
 #include "vm/interpreter/dispatch.h"
 
 namespace rvm::vm {

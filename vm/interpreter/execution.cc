@@ -1,6 +1,7 @@
 #include "vm/interpreter/execution.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"

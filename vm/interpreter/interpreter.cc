@@ -1,6 +1,8 @@
 // Interpreter, and the handlers of all instructions: this is the only file that compiles them.
 #include "vm/interpreter/interpreter.h"
 
+#include <array>
+
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
 #include "vm/interpreter/exec_control.h"

@@ -2,6 +2,8 @@
 #include "vm/interpreter/kernel_caller.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -153,14 +155,14 @@ bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
 absl::Status KernelCaller::KernelError(const KernelInfo& kernel, int32_t code) const {
   // A kernel that says it was told to stop, and was not, has failed like any other.
   if (code == kRvmOk || code == kRvmCancelled) RVM_RETURN_IF_ERROR(control_.Poll());
-  switch (code) {
-    case kRvmIndexOutOfRange:
-      return absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel)));
-    case kRecipeStoresOutside:
-      return absl::InvalidArgumentError(
-          absl::StrCat("the recipe of ", Describe(kernel), " writes outside its results: the file is damaged"));
-    default: return absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code));
+  if (code == kRvmIndexOutOfRange) {
+    return absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel)));
   }
+  if (code == kRecipeStoresOutside) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the recipe of ", Describe(kernel), " writes outside its results: the file is damaged"));
+  }
+  return absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code));
 }
 
 absl::Status KernelCaller::OutOfMemory() const {

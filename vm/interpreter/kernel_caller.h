@@ -7,6 +7,7 @@
 #ifndef RVM_VM_INTERPRETER_KERNEL_CALLER_H_
 #define RVM_VM_INTERPRETER_KERNEL_CALLER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,6 +1,11 @@
 // Views and checks of shapes.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/execution.h"

@@ -4,7 +4,7 @@
 
 namespace rvm::vm {
 namespace {
-// More ranges than threads even out what the threads are given by the system.
+// More ranges than threads, because the system does not give all threads the same time.
 constexpr int64_t kRangesPerThread = 4;
 }  // namespace
 
@@ -40,7 +40,7 @@ void ThreadPool::For(int64_t count, int64_t grain, Body body, void* closure) {
   }
   has_job_.notify_all();
   RunRanges(job);
-  // A worker that wakes up late finds the job closed: `closure` is gone by then.
+  // A worker that wakes up late finds the job closed: `closure` may be gone.
   std::unique_lock<std::mutex> lock(mutex_);
   is_open_ = false;
   is_done_.wait(lock, [&] { return active_ == 0; });

@@ -1,5 +1,5 @@
-// Watchdog: a thread that raises a signal when a run takes too long, so that nothing that is
-// stopped by it has to read a clock.
+// Watchdog: a thread that raises a signal when a run takes too long, so that operations
+// that poll the signal need not read a clock.
 #ifndef RVM_VM_INTERPRETER_WATCHDOG_H_
 #define RVM_VM_INTERPRETER_WATCHDOG_H_
 
@@ -24,9 +24,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // The signal is raised at `deadline` unless Disarm comes first. False: there is no thread to be had.
+  // Raises the signal at `deadline` unless Disarm is called first. False: no thread could be started.
   bool Arm(Clock::time_point deadline);
-  // The signal is not raised any more.
+  // From now on the signal is not raised.
   void Disarm();
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 // While a collection runs, the count of an object it visits has a colour above it.
 constexpr uint32_t kGray = 0x40000000u;   // seen: edges from gray objects are subtracted from counts
-constexpr uint32_t kBlack = 0x80000000u;  // held from outside: its edges are counted again
+constexpr uint32_t kBlack = 0x80000000u;  // owned from outside: its edges are counted again
 constexpr uint32_t kColours = kGray | kBlack;
 static_assert(kImmortal < kGray);
 
@@ -17,7 +17,7 @@ constexpr int64_t kCopiedPerLook = 1 << 15;  // at the signal to stop
 
 }  // namespace
 
-// The cells that may be part of a cycle or lead to one. Immortal ones count nothing and are kept.
+// The cells that may be part of a cycle or lead to one. Immortal cells are not counted, and kept.
 template <typename F>
 void CycleCollector::ForEachChild(Object* object, F&& f) const {
   for (uint16_t field : layouts_[object->layout].pointer_fields) {
@@ -92,12 +92,12 @@ CycleCollector::Step CycleCollector::CollectWith(List& visited) {
   if (step != Step::kDone) return step;
   int64_t before = collected_;
   step = FreeDead(visited);
-  // The next collection may visit what survived this one again: that many writes pay for it.
+  // The next collection may visit the survivors of this one again, so it waits for as many writes.
   next_size_ = roots_.size + std::max(kLeastRoots, (visited.size - (collected_ - before)) / 2);
   return step;
 }
 
-// Every object that a root leads to, breadth first; takes the edges between them off their counts.
+// Visits every object that a root leads to, breadth first, and subtracts the edges between them from their counts.
 CycleCollector::Step CycleCollector::MarkAll(List& visited) {
   auto mark = [&](Object* object) {
     if ((object->count & kGray) != 0) return true;
@@ -123,7 +123,7 @@ CycleCollector::Step CycleCollector::MarkAll(List& visited) {
   return stop_.is_raised() ? Step::kStopped : Undo(visited, done);
 }
 
-// Makes what MarkAll did to the first `done` objects undone, for want of memory.
+// Undoes what MarkAll did to the first `done` objects, after it ran out of memory.
 CycleCollector::Step CycleCollector::Undo(const List& visited, int64_t done) {
   StopWatcher watcher(stop_);
   for (int64_t i = 0; i < visited.size; ++i) {
@@ -137,7 +137,7 @@ CycleCollector::Step CycleCollector::Undo(const List& visited, int64_t done) {
   return Step::kNoMemory;
 }
 
-// What somebody outside holds lives, and so does what it leads to.
+// Objects with an owner outside live, and so do all that they lead to.
 CycleCollector::Step CycleCollector::RestoreLive(const List& visited, Object** stack) {
   int64_t depth = 0;
   auto restore = [&](Object* object) {
@@ -160,7 +160,7 @@ CycleCollector::Step CycleCollector::RestoreLive(const List& visited, Object** s
   return Step::kDone;
 }
 
-// Their edges to live objects are off the counts already; what they hold besides goes the usual way.
+// Their edges to live objects are already subtracted; everything else that they own is dropped as usual.
 CycleCollector::Step CycleCollector::FreeDead(const List& visited) {
   StopWatcher watcher(stop_);
   for (int64_t i = 0; i < visited.size; ++i) {

@@ -1,9 +1,9 @@
-// CycleCollector: frees cells that only cycles hold.
+// CycleCollector: frees cells that only cycles own.
 //
 // Trial deletion (D. Bacon, V. Rajan: Concurrent Cycle Collection in Reference Counted Systems, 2001,
-// the synchronous form). A cycle closes only when a reference is written, so the roots are the
-// references that were written with what may lead back to them. Counts are trusted: at an
-// allocation or a write every pointer outside the heap has its count.
+// the synchronous form). Only a write to a reference can close a cycle, so the roots are the
+// references that were written with a value that may lead back to them. Counts are exact: at an
+// allocation or a write, every pointer outside the heap has its count.
 #ifndef RVM_VM_MEMORY_CYCLE_COLLECTOR_H_
 #define RVM_VM_MEMORY_CYCLE_COLLECTOR_H_
 
@@ -22,18 +22,18 @@ class CycleCollector {
   CycleCollector(Heap& heap, std::span<const HeapLayout> layouts, const StopSignal& stop)
       : heap_(heap), layouts_(layouts), stop_(stop) {}
 
-  // `ref`, a tracked reference, was written. Collects when that is due. False: as Collect.
+  // To be called after a write to `ref`, a tracked reference. Collects when that is due. False: as Collect.
   bool Written(Object* ref);
   // A tracked reference is freed.
   void Forget(Object* ref) {
     if (IsRoot(ref)) Remove(ref);
   }
-  // Frees what only cycles hold; gives up, without effect, if there is no memory to look. False: the run is to stop,
-  // and the collection has stopped midway: counts are wrong until Heap::Reset, so nothing may run any more.
+  // Frees objects that only cycles own; does nothing if there is no memory for its lists. False: the run must stop, and
+  // the collection stopped midway: counts are wrong until Heap::Reset, so nothing may run before it.
   bool Collect();
   // No more collections until Heap::Reset.
   void Forgo() { is_forgone_ = true; }
-  // After Heap::Reset, which took the memory of the lists as well.
+  // After Heap::Reset, which also freed the lists.
   void Reset() {
     roots_ = {};
     is_forgone_ = false;
@@ -51,7 +51,7 @@ class CycleCollector {
     int64_t capacity = 0;
   };
   // A tracked reference has one slot behind its contents: its index among the roots. The slot is
-  // garbage in one that is no root, which the root at that index tells apart (P. Briggs, L. Torczon:
+  // garbage in a reference that is not a root; comparing with the root at that index tells (P. Briggs, L. Torczon:
   // An Efficient Representation for Sparse Sets, 1993).
   static Slot& IndexOf(Object* ref) { return ref->fields()[1]; }
   bool IsRoot(Object* ref) const {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "vm/limit.h"
@@ -19,7 +21,7 @@ constexpr int64_t kMaxCachedBytes = 256 << 20;
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Eight classes between powers of two, so a cached block is at most an eighth too big.
+// Eight classes per power of two, so a cached block is at most an eighth too large.
 struct LargeClass {
   size_t index;
   size_t bytes;
@@ -47,7 +49,7 @@ void LinkDying(Object* object, Object*& head) {
   head = object;
 }
 
-// Gives up one count; an object that had only this one joins the dying.
+// Drops one count; an object without another joins the list of dying objects.
 void Release(Slot slot, Object*& dying) {
   if (IsImmediate(slot)) return;
   Object* object = AsObject(slot);
@@ -148,7 +150,7 @@ void Heap::Free(Object* object) {
   Object* dying = nullptr;
   LinkDying(object, dying);
   while (dying != nullptr) {
-    // What is dying has no header any more, which a collection might look at.
+    // Dying objects have no header, which a collection might read.
     if (frees_ % kStepsPerLook == 0 && stop_.is_raised()) [[unlikely]]
       return cycles_.Forgo();
     Object* next = dying;
@@ -222,7 +224,7 @@ bool Heap::Reserve(size_t bytes) {
   return true;
 }
 
-// What is left of the pool's old chunk is given up: at most one block's worth.
+// The rest of the pool's old chunk is lost: less than one block.
 void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
   size_t wanted =
       std::clamp(RoundUp(static_cast<size_t>(reserved_bytes_) / 4, kMinChunkBytes), kMinChunkBytes, kMaxChunkBytes);
@@ -282,7 +284,7 @@ void Heap::FreeLarge(void* memory) {
   }
   if (cached_bytes_ + bytes > kMaxCachedBytes) Trim();
   cached_bytes_ += bytes;
-  // A class's size is a multiple of the alignment, so it names its own class.
+  // The size of a class is a multiple of the alignment, so it is in its own class.
   LargeBlock*& head = cache_[LargeClassOf(block->bytes).index];
   block->next = head;
   head = block;
@@ -302,7 +304,7 @@ void Heap::Trim() {
 }
 
 void* Heap::TakeRaw(int64_t bytes) {
-  ++frees_;  // no object
+  ++frees_;  // raw memory is not an object
   void* memory = ++allocations_ == fail_at_ ? nullptr : NewLarge(static_cast<size_t>(bytes));
   return memory != nullptr ? memory : Refuse(bytes);
 }

@@ -1,14 +1,14 @@
 // Heap: the memory of one machine. Cells and small tensors come from free lists
 // over chunks, big tensors from the system through a cache.
 //
-// Every allocation may fail: null is the answer at the memory limit, or when the run
-// is to stop, and the caller stops it. Nothing is lost then: Reset gives back everything at
-// once. Cells in cycles of references are found by the CycleCollector.
-// One thread at a time.
+// Every allocation may fail: it gives null at the memory limit, or when the run must stop,
+// and the caller ends the run. Nothing leaks then: Reset frees everything at once. The
+// CycleCollector finds cells in cycles of references. One thread at a time.
 #ifndef RVM_VM_MEMORY_HEAP_H_
 #define RVM_VM_MEMORY_HEAP_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -24,7 +24,7 @@ namespace rvm::vm {
 class Heap {
  public:
   // `layouts` by layout id, must outlive the heap. `fail_at`: the allocation with this number
-  // (from 1) fails, for tests; 0: none. `stop`, which outlives the heap too, ends early what takes long.
+  // (from 1) fails, for tests; 0: none. `stop`, which also outlives the heap, interrupts long operations.
   Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t limit_bytes, int64_t fail_at);
   ~Heap();
   Heap(const Heap&) = delete;
@@ -38,7 +38,7 @@ class Heap {
       *object = {1, l.tag, layout};
     return object;
   }
-  // As NewCell, but gives up (null) where that has more to do than take a block.
+  // The fast path of NewCell: null if it takes more than a free block.
   Object* TryNewCell(uint16_t layout) {
     const HeapLayout& l = layouts_[layout];
     if (allocations_ + 1 == fail_at_ || l.bytes > kMaxCellBytes) [[unlikely]]
@@ -51,15 +51,15 @@ class Heap {
     *object = {1, l.tag, layout};
     return object;
   }
-  // A tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap and is
-  // pointed to, else it is copied.
+  // A tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap, and the tensor points to it;
+  // otherwise it is copied.
   Tensor* NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims);
-  // The block of a tensor whose header is kTensorHeaderBytes, its elements after that.
+  // Bytes of the block of a tensor with a header of kTensorHeaderBytes, followed by its elements.
   static constexpr int64_t kTensorHeaderBytes = 64;
   static constexpr int64_t BlockBytes(int64_t data_bytes) {
     return kTensorHeaderBytes + (data_bytes + kTensorHeaderBytes - 1) / kTensorHeaderBytes * kTensorHeaderBytes;
   }
-  // A tensor that begins as `header`, but for `data`; null where that has more to do than take a block.
+  // A tensor that begins with `header`, except for `data`; null if it takes more than a free block.
   Tensor* TryNewTensor(const Tensor& header) {
     Tensor* tensor = TryBlock(header.block_bytes);
     if (tensor == nullptr) [[unlikely]]
@@ -68,7 +68,7 @@ class Heap {
     tensor->data = reinterpret_cast<std::byte*>(tensor) + kTensorHeaderBytes;
     return tensor;
   }
-  // As above, with dims of its own, which the caller writes; `header.block_bytes` is what is there before the elements.
+  // As above, with its own dims, which the caller writes; `header.block_bytes`: bytes before the elements.
   Tensor* TryNewTensor(const Tensor& header, int64_t data_bytes) {
     if (data_bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
       return nullptr;
@@ -94,11 +94,11 @@ class Heap {
   }
   // A tensor over elements that outlive it.
   Tensor* NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data);
-  // A tensor over the elements of `owner`, whose count passes to the view.
+  // A tensor over the elements of `owner`, whose count the view takes over.
   Tensor* NewView(Tensor* owner, std::span<const int64_t> dims);
 
-  // Gives up one count of a pointer slot. Frees without recursion, whatever hangs on it; when the run is to stop,
-  // what is left of that is left to Reset.
+  // Drops one count of a pointer slot. Frees whatever it was the last owner of, without recursion; if the run must stop
+  // meanwhile, Reset frees the rest.
   void Drop(Slot slot) {
     if (IsImmediate(slot)) return;
     Object* object = AsObject(slot);
@@ -108,7 +108,7 @@ class Heap {
       --object->count;
     }
   }
-  // Gives up the only count of an object. Quick for a small tensor with elements of its own.
+  // Drops the only count of an object. Fast for a small tensor that owns its elements.
   void FreeLast(Object* object) {
     auto* tensor = reinterpret_cast<Tensor*>(object);
     if (object->layout != kTensorLayout || tensor->storage != TensorStorage::kInline ||
@@ -119,43 +119,44 @@ class Heap {
     live_bytes_ -= tensor->block_bytes;
     blocks_.Put(tensor, static_cast<size_t>(tensor->block_bytes) >> 6);
   }
-  // Gives back a cell whose fields have been moved out.
+  // Frees a cell whose fields have been moved out.
   void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }
 
-  // `ref`, a tracked reference, was written. False: the run was to stop meanwhile, and must: only Reset is left.
+  // To be called after a write to `ref`, a tracked reference. False: the run was stopped meanwhile; only Reset may
+  // follow.
   bool RefWritten(Object* ref) { return cycles_.Written(ref); }
-  // Frees what only cycles hold. False: as above.
+  // Frees objects that only cycles own. False: as above.
   bool CollectCycles() { return cycles_.Collect(); }
 
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
   // dies, the tensor itself until it is dropped. Null if the tensor has no block of its own.
   std::shared_ptr<const void> Detach(Tensor* tensor);
 
-  // Memory that is no object (arena chunks), counted against the limit; null at the limit.
+  // Memory other than objects (arena chunks, workspaces), counted against the limit; null at the limit.
   void* TakeRaw(int64_t bytes);
   void GiveRaw(void* memory);
 
-  // Frees all objects, and raw memory too.
+  // Frees all objects and all raw memory.
   void Reset();
-  // Gives the blocks that wait for their next use back to the system.
+  // Gives cached blocks back to the system.
   void Trim();
 
   int64_t live_bytes() const { return live_bytes_; }
   int64_t peak_bytes() const { return peak_bytes_; }
-  // Since the heap was made; cells made in the memory of others do not count.
+  // Since the heap was made; cells that reuse the memory of others do not count.
   int64_t allocations() const { return allocations_; }
   int64_t live_objects() const { return allocations_ - frees_; }
-  // Cells that only cycles held, freed so far.
+  // Cells freed so far that only cycles owned.
   int64_t collected() const { return cycles_.collected(); }
-  // Taken from the system, which the limit is about; and the part of it that Trim gives back.
+  // Bytes taken from the system, which the limit bounds; and those of them that are cached, which Trim gives back.
   int64_t reserved_bytes() const { return reserved_bytes_; }
   int64_t pooled_bytes() const { return cached_bytes_; }
-  // How often waiting blocks went back, on demand or because they were too much.
+  // How often cached blocks were given back, on demand or because there were too many.
   int64_t trims() const { return trims_; }
   int64_t limit_bytes() const { return limit_bytes_; }
   // Why the last allocation failed: how much was asked for, how much is in use, what the limit is.
   absl::Status OutOfMemory() const;
-  // Null, as an allocation of so many bytes that failed; kUncountable where their number overflowed.
+  // Records that an allocation of so many bytes failed, and gives null; kUncountable if their number overflowed.
   static constexpr int64_t kUncountable = std::numeric_limits<int64_t>::max();
   void* Refuse(int64_t bytes) {
     refused_bytes_ = bytes;
@@ -163,7 +164,7 @@ class Heap {
   }
 
  private:
-  // A block of so many bytes, counted; null where that has more to do than take one.
+  // A block of so many bytes, counted; null if none is free.
   Tensor* TryBlock(int64_t bytes) {
     if (allocations_ + 1 == fail_at_ || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
       return nullptr;
@@ -226,7 +227,7 @@ class Heap {
     live_bytes_ += bytes;
     peak_bytes_ = peak_bytes_ < live_bytes_ ? live_bytes_ : peak_bytes_;
   }
-  // As Refuse, of an allocation that was counted already.
+  // As Refuse, for an allocation that was counted already.
   void* RefuseCounted(int64_t bytes) {
     ++frees_;
     return Refuse(bytes);

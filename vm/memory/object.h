@@ -17,8 +17,8 @@ namespace rvm::vm {
 // A register or a field: an integer, a float in the low bytes, or an Object*.
 using Slot = uint64_t;
 
-// Counts at or above this never change: constants, planned tensors, and what half a billion owners share.
-// The bits above are the cycle collector's while it runs.
+// Counts at or above this never change: constants, planned tensors, and objects with half a billion owners.
+// The cycle collector uses the bits above while it runs.
 inline constexpr uint32_t kImmortal = 0x20000000u;
 // Layout 0 is the tensor; cell layout i of the executable is i + 1.
 inline constexpr uint16_t kTensorLayout = 0;
@@ -35,7 +35,7 @@ static_assert(sizeof(Object) == 8);
 
 enum class TensorStorage : uint8_t {
   kInline,    // the elements follow the header in the same block of `block_bytes`
-  kBorrowed,  // the elements belong to somebody who outlives the tensor
+  kBorrowed,  // the elements have an owner that outlives the tensor
   kView,      // the elements belong to `owner`, of which this tensor holds a count
   kDetached,  // the block was handed to a Value; nothing to free
 };

@@ -1,7 +1,7 @@
 // Profile: what a profiled machine did: exact counts, and times in nanoseconds.
 //
-// Times leave out the clock and the book-keeping of the profiler, but not that the processor
-// predicts jumps and caches less well beside them: shares say more than sums. Counts are exact.
+// Times exclude the clock and the book-keeping of the profiler, but not their effect on branch prediction and caches:
+// shares are more reliable than sums. Counts are exact.
 #ifndef RVM_VM_PROFILER_PROFILE_H_
 #define RVM_VM_PROFILER_PROFILE_H_
 
@@ -15,21 +15,21 @@
 
 namespace rvm::vm {
 
-// What one Invoke goes through, one after the other.
+// The phases of one Invoke, in order.
 enum class ProfilePhase : uint8_t {
   kImport,  // arguments become objects of the heap
   kRun,
-  kExport,   // the result becomes a Value; its registers are given up
+  kExport,   // the result becomes a Value and is dropped
   kCleanup,  // cycles of references are freed
 };
 inline constexpr size_t kProfilePhases = 4;
 
-// The kinds of results that instructions allocate beside cells.
+// What instructions allocate besides cells.
 enum class ProfileMemory : uint8_t {
-  kTensor,   // a result of a kernel in a block of its own
-  kPlanned,  // a result of a kernel in the window of its activation: costs no allocation
+  kTensor,   // a kernel's result in its own block
+  kPlanned,  // a kernel's result in the window of its activation, without an allocation
   kView,     // a header over another tensor's elements
-  kChunk,    // raw memory: of windows and of the workspaces of kernels
+  kChunk,    // raw memory: arena windows and workspaces of kernels
 };
 inline constexpr size_t kProfileMemories = 4;
 
@@ -51,7 +51,7 @@ struct Profile {
     FunctionId function;
     int64_t calls = 0;
     int64_t instructions = 0;
-    double self_ns = 0;       // of its instructions, kernels left out
+    double self_ns = 0;       // of its instructions, without kernels
     double kernel_ns = 0;     // of the kernels it calls
     double inclusive_ns = 0;  // of its outermost activations
   };
@@ -72,17 +72,17 @@ struct Profile {
   };
   struct CellRow {
     LayoutId layout;
-    Amount made;         // in memory of their own
-    int64_t reused = 0;  // made in the memory of a cell that died
+    Amount made;         // in new memory
+    int64_t reused = 0;  // made in the memory of a dead cell
   };
   static constexpr size_t kMaxShapes = 100;
 
   int64_t invokes = 0;
   std::array<Sum, kProfilePhases> phases;  // kRun: what is neither instruction nor kernel
-  double away_ns = 0;      // of no phase: the thread did not run, as other processes did or the kernel of the system
-  Amount imported;         // objects of arguments: cells and headers of tensors
-  Amount exported_copied;  // tensors of results that were copied
-  Amount exported_moved;   // tensors of results that left the heap with their memory
+  double away_ns = 0;                      // of no phase: the thread was not running
+  Amount imported;                         // objects of arguments: cells and headers of tensors
+  Amount exported_copied;                  // tensors of results that were copied
+  Amount exported_moved;                   // tensors of results that left the heap with their memory
   std::array<Amount, kProfileMemories> memory;
   // Only what ran; in the order of codes and ids.
   std::vector<OpcodeRow> opcodes;
@@ -91,7 +91,7 @@ struct Profile {
   std::vector<CellRow> cells;
 };
 
-// One thing on the time line of the machine.
+// An event on the machine's time line.
 struct TraceEvent {
   enum class Kind : uint8_t { kEnter, kLeave, kKernel, kPhase };
   Kind kind;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +25,7 @@ int64_t ThreadNanoseconds() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// About ten microseconds. Who takes a processor away does so for longer.
+// About ten microseconds. A thread that is preempted loses more.
 constexpr double kLongTicks = 30'000;
 
 double ClockCost() {
@@ -100,14 +102,14 @@ const LinkInfo& Profiler::Attach(const Executable& executable, const LinkInfo& l
   }
   for (KernelInfo& kernel : link_->kernels) {
     Kernel& watched = kernels_.emplace_back();
-    // One that is run by its recipe has no function.
+    // A kernel with a recipe has no function.
     if (kernel.function != nullptr) watched.function = std::exchange(kernel.function, kernel_probe);
   }
   return *link_;
 }
 
 double Profiler::NanosecondsPerTick() const {
-  // Long enough that the time between the two clocks does not count.
+  // Long enough that the time between reading the two clocks is negligible.
   while (SteadyNanoseconds() - made_at_ns_ < 1'000'000) {
   }
   return static_cast<double>(SteadyNanoseconds() - made_at_ns_) / static_cast<double>(Now() - made_at_);
@@ -212,42 +214,31 @@ void Profiler::CountMemory(const Instruction& instruction) {
     amount.count += count;
     amount.bytes += more_bytes;
   };
-  switch (instruction.opcode()) {
-    case Opcode::kMakeCell: cells_[LayoutOf(instruction)].made += objects; return;
-    case Opcode::kMakeCellIn: {
-      Cell& cell = cells_[LayoutOf(instruction)];
-      cell.made += objects;
-      cell.reused += allocations == 0 ? 1 : 0;
-      return;
-    }
-    // The view may be all that kept another view.
-    case Opcode::kView: return add(ProfileMemory::kView, allocations, std::max<int64_t>(bytes, 0));
-    case Opcode::kCallKernelPlanned: add(ProfileMemory::kPlanned, PlannedOf(instruction), 0); [[fallthrough]];
-    case Opcode::kCallKernel:
-    case Opcode::kCallKernelDynamic:
-      add(ProfileMemory::kTensor, objects_made_, bytes_made_);
-      objects = objects_made_;
-      [[fallthrough]];
-    default:
-      // What is no object is raw memory.
-      if (allocations > 0) add(ProfileMemory::kChunk, allocations - objects, 0);
+  Opcode opcode = instruction.opcode();
+  if (opcode == Opcode::kMakeCell || opcode == Opcode::kMakeCellIn) {
+    Cell& cell = cells_[LayoutOf(instruction)];
+    cell.made += objects;
+    if (opcode == Opcode::kMakeCellIn && allocations == 0) ++cell.reused;
+    return;
   }
+  // The source of the view may have been freed with it.
+  if (opcode == Opcode::kView) return add(ProfileMemory::kView, allocations, std::max<int64_t>(bytes, 0));
+  if (opcode == Opcode::kCallKernelPlanned) add(ProfileMemory::kPlanned, PlannedOf(instruction), 0);
+  if (opcode == Opcode::kCallKernel || opcode == Opcode::kCallKernelPlanned || opcode == Opcode::kCallKernelDynamic) {
+    add(ProfileMemory::kTensor, objects_made_, bytes_made_);
+    objects = objects_made_;
+  }
+  // Allocations that are not objects are raw memory.
+  if (allocations > 0) add(ProfileMemory::kChunk, allocations - objects, 0);
 }
 
 // ---- functions
 
 void Profiler::FollowFlow(uint32_t function, Ticks now) {
   if (!now_.has_value()) return Enter(function, now);
-  switch (now_->opcode()) {
-    case Opcode::kCall:
-    case Opcode::kCallFields:
-    case Opcode::kCallClosure: return Enter(function, now);
-    case Opcode::kReturn:
-    case Opcode::kReturnFields: return Leave(function_now_, now);
-    case Opcode::kTailCall:
-    case Opcode::kTailCallClosure: Leave(function_now_, now); return Enter(function, now);
-    default: return;
-  }
+  if (now_->spec->flow == Flow::kReturn) Leave(function_now_, now);
+  bool is_tail_call = now_->opcode() == Opcode::kTailCall || now_->opcode() == Opcode::kTailCallClosure;
+  if (now_->spec->flow == Flow::kCall || is_tail_call) Enter(function, now);
 }
 
 void Profiler::Enter(uint32_t function, Ticks now) {
@@ -286,7 +277,7 @@ void Profiler::LeaveAll(Ticks now) {
 
 RvmKernel Profiler::BeginKernel(const int64_t* dims) {
   kernel_came_ = Now();
-  // The results are there, and the arguments that the call uses up are there still.
+  // The results are allocated, and the arguments that the call consumes are not yet freed.
   objects_made_ = heap_->live_objects() - objects_before_;
   bytes_made_ = heap_->live_bytes() - bytes_before_;
   shape_now_ = ShapeOf(kernels_[kernel_now_], link_->kernels[kernel_now_], dims);
@@ -298,7 +289,7 @@ void Profiler::EndKernel(bool is_alone) {
   Ticks ended = Now();
   Kernel& kernel = kernels_[kernel_now_];
   double ticks = std::max(0.0, static_cast<double>(ended - kernel_began_) - clock_cost_);
-  // A thread that shares its work waits for the others, and that is time of the kernel.
+  // A thread that shares the work waits for the others; that is the kernel's time, too.
   if (is_alone) ticks = WithoutAbsence(ticks);
   ++kernel.calls;
   kernel.ticks += ticks;
@@ -311,7 +302,7 @@ void Profiler::EndKernel(bool is_alone) {
   in_kernel_ += static_cast<double>(Now() - kernel_came_) + clock_cost_;
 }
 
-// Counts a call with these shapes. Their index in `shapes`; its size if there are too many to keep them.
+// Counts a call with these shapes. Gives their index in `shapes`, or its size if there are too many to keep.
 uint32_t Profiler::ShapeOf(Kernel& kernel, const KernelInfo& info, const int64_t* dims) {
   std::vector<int64_t> symbols(dims, dims + info.desc->num_symbols);
   auto known = kernel.shape_of_symbols.find(symbols);

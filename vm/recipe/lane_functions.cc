@@ -46,7 +46,11 @@ template <typename T>
     case UnaryOp::kAsinh: return std::asinh(a);
     case UnaryOp::kAcosh: return std::acosh(a);
     case UnaryOp::kAtanh: return std::atanh(a);
-    default: return a;
+    case UnaryOp::kLogicalNot:
+    case UnaryOp::kBitwiseNot:
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+    case UnaryOp::kIsFinite: return a;
   }
 }
 
@@ -58,7 +62,12 @@ template <typename T>  // int64_t or uint64_t
     case UnaryOp::kSign: return static_cast<T>((a > 0) - (std::is_signed_v<T> && a < 0));
     case UnaryOp::kLogicalNot: return a == 0;
     case UnaryOp::kBitwiseNot: return ~a;
-    default: return a;  // rounding
+#define RVM_CASE(Name, text) case UnaryOp::k##Name:
+      RVM_UNARY_ROUNDING_OPS(RVM_CASE)
+      RVM_UNARY_FLOAT_OPS(RVM_CASE)
+      RVM_UNARY_TESTS(RVM_CASE)
+#undef RVM_CASE
+      return a;  // an integer stays as it is
   }
 }
 
@@ -99,7 +108,17 @@ template <typename T>
     case BinaryOp::kPower: return std::pow(a, b);
     case BinaryOp::kMaximum: return a != a || b != b ? nan : a == b ? BothOrEitherBits<true>(a, b) : (a > b ? a : b);
     case BinaryOp::kMinimum: return a != a || b != b ? nan : a == b ? BothOrEitherBits<false>(a, b) : (a < b ? a : b);
-    default: return a;
+    case BinaryOp::kAnd:
+    case BinaryOp::kOr:
+    case BinaryOp::kXor:
+    case BinaryOp::kShiftLeft:
+    case BinaryOp::kShiftRight:
+    case BinaryOp::kEqual:
+    case BinaryOp::kNotEqual:
+    case BinaryOp::kLess:
+    case BinaryOp::kLessEqual:
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual: return a;
   }
 }
 
@@ -147,20 +166,22 @@ template <typename T>
     case BinaryOp::kXor: return a ^ b;
     case BinaryOp::kShiftLeft: return in_range ? static_cast<T>(x << y) : 0;
     case BinaryOp::kShiftRight: return in_range ? a >> y : (std::is_signed_v<T> && a < 0 ? static_cast<T>(-1) : 0);
-    default: return a;
+    case BinaryOp::kEqual:
+    case BinaryOp::kNotEqual:
+    case BinaryOp::kLess:
+    case BinaryOp::kLessEqual:
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual: return a;
   }
 }
 
 template <typename T>
 [[gnu::always_inline]] inline int64_t Compare(BinaryOp op, T a, T b) {
-  switch (op) {
-    case BinaryOp::kEqual: return a == b;
-    case BinaryOp::kNotEqual: return a != b;
-    case BinaryOp::kLess: return a < b;
-    case BinaryOp::kLessEqual: return a <= b;
-    case BinaryOp::kGreater: return a > b;
-    default: return a >= b;
-  }
+  if (op == BinaryOp::kEqual) return a == b;
+  if (op == BinaryOp::kNotEqual) return a != b;
+  if (op == BinaryOp::kLess) return a < b;
+  if (op == BinaryOp::kLessEqual) return a <= b;
+  return op == BinaryOp::kGreater ? a > b : a >= b;
 }
 
 // ---- loops -----------------------------------------------------------------------------
@@ -393,7 +414,13 @@ ArgFunction ArgOf(ReduceOp op) {
     case ReduceOp::kArgMax: return ArgLoop<T, true, false>;
     case ReduceOp::kArgMin: return ArgLoop<T, false, false>;
     case ReduceOp::kArgMaxLast: return ArgLoop<T, true, true>;
-    default: return ArgLoop<T, false, true>;
+    case ReduceOp::kSum:
+    case ReduceOp::kProduct:
+    case ReduceOp::kMaximum:
+    case ReduceOp::kMinimum:
+    case ReduceOp::kAll:
+    case ReduceOp::kAny:
+    case ReduceOp::kArgMinLast: return ArgLoop<T, false, true>;
   }
 }
 
@@ -418,17 +445,10 @@ BinaryFunction FindBinary(BinaryOp op, DataType dtype) {
 bool Wraps(UnaryOp op) { return op == UnaryOp::kNegative || op == UnaryOp::kAbs || op == UnaryOp::kBitwiseNot; }
 
 bool Wraps(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::kAdd:
-    case BinaryOp::kSubtract:
-    case BinaryOp::kMultiply:
-    case BinaryOp::kDivide:
-    case BinaryOp::kFloorDivide:
-    case BinaryOp::kTruncDivide:
-    case BinaryOp::kPower:
-    case BinaryOp::kShiftLeft: return true;
-    default: return false;
-  }
+  constexpr BinaryOp kOps[] = {BinaryOp::kAdd,    BinaryOp::kSubtract,    BinaryOp::kMultiply,
+                               BinaryOp::kDivide, BinaryOp::kFloorDivide, BinaryOp::kTruncDivide,
+                               BinaryOp::kPower,  BinaryOp::kShiftLeft};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
 UnaryFunction FindWrap(DataType dtype) {
@@ -493,14 +513,12 @@ StoreFunction FindStore(DataType dtype) {
 FoldFunction FindFold(ReduceOp op, DataType dtype) {
   return ByLane(dtype, [&](auto lane) -> FoldFunction {
     using T = decltype(lane);
-    switch (FoldedOp(op)) {
-      case BinaryOp::kAdd: return FoldLoop<BinaryOp::kAdd, T>;
-      case BinaryOp::kMultiply: return FoldLoop<BinaryOp::kMultiply, T>;
-      case BinaryOp::kMaximum: return FoldLoop<BinaryOp::kMaximum, T>;
-      case BinaryOp::kMinimum: return FoldLoop<BinaryOp::kMinimum, T>;
-      case BinaryOp::kAnd: return FoldLoop<BinaryOp::kAnd, T>;
-      default: return FoldLoop<BinaryOp::kOr, T>;
-    }
+    if (op == ReduceOp::kSum) return FoldLoop<BinaryOp::kAdd, T>;
+    if (op == ReduceOp::kProduct) return FoldLoop<BinaryOp::kMultiply, T>;
+    if (op == ReduceOp::kMaximum) return FoldLoop<BinaryOp::kMaximum, T>;
+    if (op == ReduceOp::kMinimum) return FoldLoop<BinaryOp::kMinimum, T>;
+    if (op == ReduceOp::kAll) return FoldLoop<BinaryOp::kAnd, T>;
+    return FoldLoop<BinaryOp::kOr, T>;
   });
 }
 
@@ -516,7 +534,10 @@ BinaryOp FoldedOp(ReduceOp op) {
     case ReduceOp::kMinimum: return BinaryOp::kMinimum;
     case ReduceOp::kAll: return BinaryOp::kAnd;
     case ReduceOp::kAny: return BinaryOp::kOr;
-    default: RVM_UNREACHABLE("not a fold");
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("not a fold");
   }
 }
 

@@ -97,7 +97,9 @@ void NestPlanner::MarkLive() {
       case RecipeOp::kCast:
       case RecipeOp::kBitcast:
       case RecipeOp::kReduce: live_[step.a] = true; break;
-      default: break;
+      case RecipeOp::kConstant:
+      case RecipeOp::kIndex:
+      case RecipeOp::kExtent: break;
     }
   }
 }

@@ -7,6 +7,7 @@
 #define RVM_VM_RECIPE_RECIPE_PLAN_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -26,8 +27,7 @@ struct Cell {
   int64_t At(int64_t lane) const { return WrappingAdd(first, WrappingMultiply(stride, lane)); }
 };
 
-// Tensors have as many elements as there is memory for, or the kernel would not run: what overflows is a
-// product with an extent of 0.
+// The tensors of a call fit into memory, so a product that overflows has an extent of 0 as a factor.
 int64_t Number(const DimProgram& program, std::span<const int64_t> symbols) {
   return program.Evaluate(symbols).value_or(0);
 }
@@ -365,7 +365,7 @@ int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const 
       buffer.data = scratch + plan.scratch_bytes + (fits ? offset : 0);
     }
     all.push_back(buffer);
-    // What the recipe does not write must not show what was there before.
+    // Elements that the recipe does not write must not reveal old memory.
     if (i >= plan.num_params && !Clear(buffer.data, bytes, cancel)) return kRvmCancelled;
   }
   for (const RecipePlan::Nest& nest : plan.nests) {

@@ -14,8 +14,8 @@ namespace rvm::vm {
 inline constexpr int32_t kRecipeStoresOutside = 100;
 
 // As an RvmKernel: the buffers have the elements that the descriptor states for these `symbols`. The context's
-// workspace has plan.scratch_bytes and behind them `workspace_bytes`, those that the descriptor
-// states. Whatever the recipe says, nothing outside the buffers and the workspace is touched.
+// workspace has plan.scratch_bytes, followed by the `workspace_bytes` that the descriptor states. Whatever the recipe
+// contains, memory outside the buffers and the workspace is not accessed.
 int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const int64_t> symbols,
                   int64_t workspace_bytes, const RvmKernelContext& context);
 

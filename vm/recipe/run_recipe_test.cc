@@ -4,10 +4,16 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "serialization/assembler.h"
 #include "serialization/verifier.h"

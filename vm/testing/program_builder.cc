@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 namespace rvm::vm::testing {
 
 Code& Code::Unit(uint32_t value) {

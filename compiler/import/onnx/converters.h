@@ -6,6 +6,31 @@
 
 namespace rvm::onnx::convert {
 
+// attention.cc
+Operands Attention(NodeContext& c);
+Operands FlexAttention(NodeContext& c);
+Operands RotaryEmbedding(NodeContext& c);
+Operands TensorScatter(NodeContext& c);
+Operands CausalConvWithState(NodeContext& c);
+
+// control.cc
+Operands If(NodeContext& c);
+Operands Loop(NodeContext& c);
+Operands ScanGraph(NodeContext& c);
+Operands BatchedScan(NodeContext& c);
+Operands SequenceConstruct(NodeContext& c);
+Operands SequenceEmpty(NodeContext& c);
+Operands SequenceLength(NodeContext& c);
+Operands SequenceAt(NodeContext& c);
+Operands SequenceInsert(NodeContext& c);
+Operands SequenceErase(NodeContext& c);
+Operands ConcatFromSequence(NodeContext& c);
+Operands SplitToSequence(NodeContext& c);
+Operands SequenceMap(NodeContext& c);
+Operands Optional(NodeContext& c);
+Operands OptionalHasElement(NodeContext& c);
+Operands OptionalGetElement(NodeContext& c);
+
 // index.cc
 Operands Gather(NodeContext& c);
 Operands GatherElements(NodeContext& c);
@@ -53,6 +78,7 @@ Operands FastGelu(NodeContext& c);
 Operands MatMul(NodeContext& c);
 Operands Gemm(NodeContext& c);
 Operands FusedMatMul(NodeContext& c);
+Operands Det(NodeContext& c);
 Operands Einsum(NodeContext& c);
 Operands Conv(NodeContext& c);
 Operands ConvTranspose(NodeContext& c);
@@ -78,6 +104,21 @@ Operands NegativeLogLikelihoodLoss(NodeContext& c);
 Operands SoftmaxCrossEntropyLoss(NodeContext& c);
 Operands SkipLayerNormalization(NodeContext& c);
 
+// quantize.cc
+Operands QuantizeLinear(NodeContext& c);
+Operands DequantizeLinear(NodeContext& c);
+Operands DynamicQuantizeLinear(NodeContext& c);
+Operands MatMulInteger(NodeContext& c);
+Operands ConvInteger(NodeContext& c);
+Operands QLinearMatMul(NodeContext& c);
+Operands QLinearConv(NodeContext& c);
+
+// recurrent.cc
+Operands RNN(NodeContext& c);
+Operands GRU(NodeContext& c);
+Operands LSTM(NodeContext& c);
+Operands LinearAttention(NodeContext& c);
+
 // reduce.cc
 Operands Reduce(NodeContext& c);
 Operands ReduceL1(NodeContext& c);
@@ -89,6 +130,9 @@ Operands ArgExtreme(NodeContext& c);
 Operands Scan(NodeContext& c);
 Operands TopK(NodeContext& c);
 Operands Hardmax(NodeContext& c);
+
+// resize.cc
+Operands Resize(NodeContext& c);
 
 // shape.cc
 Operands Shape(NodeContext& c);
@@ -111,6 +155,30 @@ Operands Range(NodeContext& c);
 Operands EyeLike(NodeContext& c);
 Operands Trilu(NodeContext& c);
 Operands DepthAndSpace(NodeContext& c);
+
+// spectrum.cc
+Operands HannWindow(NodeContext& c);
+Operands HammingWindow(NodeContext& c);
+Operands BlackmanWindow(NodeContext& c);
+Operands DFT(NodeContext& c);
+Operands STFT(NodeContext& c);
+Operands MelWeightMatrix(NodeContext& c);
+
+// training.cc
+Operands Adagrad(NodeContext& c);
+Operands Adam(NodeContext& c);
+Operands Momentum(NodeContext& c);
+Operands Binarizer(NodeContext& c);
+Operands ArrayFeatureExtractor(NodeContext& c);
+
+// vision.cc
+Operands GridSample(NodeContext& c);
+Operands AffineGrid(NodeContext& c);
+Operands RoiAlign(NodeContext& c);
+Operands MaxRoiPool(NodeContext& c);
+Operands NonMaxSuppression(NodeContext& c);
+Operands DeformConv(NodeContext& c);
+Operands Col2Im(NodeContext& c);
 
 }  // namespace rvm::onnx::convert
 

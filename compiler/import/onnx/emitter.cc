@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "compiler/diagnostics/diagnostics.h"
@@ -12,11 +13,12 @@ namespace {
 
 // Constants up to this size stand in the program's text; greater ones are weights.
 constexpr int64_t kMaxTextElements = 64;
+constexpr size_t kMaxRank = 64;
 // Dims of the importer's own have greater ids than those of the program.
 constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
 
 int CountNodes(const Dim& dim, int limit) {
-  if (!dim.is_binary()) return 1;
+  if (!dim.is_binary() || limit <= 0) return 1;
   int count = 1 + CountNodes(dim.lhs(), limit - 1);
   return count >= limit ? count : count + CountNodes(dim.rhs(), limit - count);
 }
@@ -41,7 +43,8 @@ std::string Emitter::UniqueName(std::string_view name) {
   }
   if (clean.empty() || (clean[0] >= '0' && clean[0] <= '9')) clean.insert(clean.begin(), '_');
   std::string unique = clean;
-  for (int count = 1; !names_.insert(unique).second; ++count) unique = absl::StrCat(clean, "_", count);
+  int& count = name_counts_[clean];
+  while (!names_.insert(unique).second) unique = absl::StrCat(clean, "_", ++count);
   return unique;
 }
 
@@ -68,8 +71,9 @@ Operand Emitter::Constant(Literal literal, std::string name) {
 }
 
 Operand Emitter::Number(double value, DataType dtype) {
-  return Constant(dtype.is_float() ? Literal::Scalar(dtype, value)
-                                   : Literal::ScalarInt(dtype, static_cast<int64_t>(value)));
+  if (dtype.is_float()) return Constant(Literal::Scalar(dtype, value));
+  bool is_integer = value > -9e18 && value < 9e18;
+  return Constant(Literal::ScalarInt(dtype, is_integer ? static_cast<int64_t>(value) : 0));
 }
 
 Operand Emitter::Integer(int64_t value, DataType dtype) {
@@ -104,6 +108,7 @@ Operand Emitter::Tuple(std::vector<Operand> fields) {
 }
 
 Operand Emitter::Field(Operand tuple, uint32_t index) {
+  if (tuple->is_placeholder) return Placeholder();
   const auto* type = ir::DynCast<ir::TupleType>(tuple->type);
   if (type == nullptr || index >= type->fields.size()) {
     RVM_CHECK(failed(), "a field that the value has not");
@@ -198,9 +203,16 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
     }
     return TensorType(std::move(dims), tensor->dtype.dtype);
   }
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(a)) {
+    return tuple->fields.empty() && ir::DynCast<ir::TupleType>(b)->fields.empty() ? a : nullptr;
+  }
   if (const auto* adt = ir::DynCast<ir::AdtType>(a)) {
     const auto* other = ir::DynCast<ir::AdtType>(b);
     if (adt->adt != other->adt) return nullptr;
+    // What has no elements is of any type.
+    auto is_unknown = [](const ir::AdtType* type) { return type->args[0].type->type_kind == ir::TypeKind::kTuple; };
+    if (is_unknown(adt)) return b;
+    if (is_unknown(other)) return a;
     std::vector<ir::TypeArg> args = adt->args;
     for (size_t i = 0; i < args.size(); ++i) {
       args[i].type = Join(args[i].type, other->args[i].type);
@@ -209,6 +221,42 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
     return arena_.New<ir::AdtType>(adt->adt, std::move(args));
   }
   return nullptr;
+}
+
+const ir::Type* Emitter::Escape(const ir::Type* type, int64_t watermark) {
+  if (const auto* tensor = ir::DynCast<ir::TensorType>(type)) {
+    Dims dims;
+    for (const Dim& dim : tensor->shape.dims) {
+      bool is_known = EvaluateDim(dim, [&](const Dim& leaf) -> std::optional<int64_t> {
+                        bool is_outer = leaf.kind() == DimKind::kVar && leaf.id() < watermark;
+                        return is_outer ? std::optional<int64_t>(1) : std::nullopt;
+                      }).has_value();
+      dims.push_back(is_known ? dim : Dim::Any());
+    }
+    return TensorType(std::move(dims), tensor->dtype.dtype);
+  }
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(type)) {
+    std::vector<const ir::Type*> fields;
+    for (const ir::Type* field : tuple->fields) fields.push_back(Escape(field, watermark));
+    return TupleOf(std::move(fields));
+  }
+  if (const ir::Type* element = ElementType(type, "List")) return ListOf(Escape(element, watermark));
+  if (const ir::Type* element = ElementType(type, "Option")) return OptionOf(Escape(element, watermark));
+  return type;
+}
+
+Operand Emitter::Retyped(Operand operand, const ir::Type* type) {
+  if (operand->is_placeholder) return operand;
+  if (is_dry()) return NewStep(type, builder::Value(0));
+  return NewStep(type, Use(operand));
+}
+
+Operand Emitter::Widened(Operand operand, const ir::Type* type) {
+  if (operand->is_placeholder || is_dry()) return Retyped(operand, type);
+  builder::Type annotation = Annotation(type);
+  builder::Value identity = builder_.Lambda(UniqueName("widen"), {{UniqueName("v"), annotation}}, annotation,
+                                            [](const builder::Value&, builder::Values own) { return own[0]; });
+  return NewStep(type, builder_.Call(identity, {Use(operand)}));
 }
 
 const ir::Type* Emitter::TupleOf(std::vector<const ir::Type*> fields) {
@@ -362,6 +410,11 @@ Operand Emitter::Emit(const Dims* dims, std::string_view name, std::vector<Opera
   }
   const ir::Type* type = Derive(*op, complete, args);
   if (type == nullptr) return Placeholder();
+  const auto* tensor = ir::DynCast<ir::TensorType>(type);
+  if (tensor != nullptr && tensor->shape.dims.size() > kMaxRank) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("a tensor of more than ", kMaxRank, " axes")));
+    return Placeholder();
+  }
   if (dims != nullptr) type = TensorType(*dims, ir::DynCast<ir::TensorType>(type)->dtype.dtype);
   if (Operand folded = Fold(*op, complete, args, type)) return folded;
   if (failed()) return Placeholder();

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -82,6 +83,13 @@ class Emitter {
   builder::Type Annotation(const ir::Type* type);
   // Both, where they have the same form: extents that differ become `?`. Null if they differ in more.
   const ir::Type* Join(const ir::Type* a, const ir::Type* b);
+  // Extents that were named behind `watermark`, by values of an inner block, are unknown outside.
+  const ir::Type* Escape(const ir::Type* type, int64_t watermark);
+  int64_t Watermark() const { return next_dim_; }
+  // The same value under a type that the importer knows better or less exactly.
+  Operand Retyped(Operand operand, const ir::Type* type);
+  // The same value, of that very type also in the program: as elements of one list are.
+  Operand Widened(Operand operand, const ir::Type* type);
   const ir::Type* ListOf(const ir::Type* element);
   const ir::Type* OptionOf(const ir::Type* element);
   const ir::Type* TupleOf(std::vector<const ir::Type*> fields);
@@ -144,6 +152,7 @@ class Emitter {
   // Steps of values that were made when a step needed them, by block.
   std::vector<absl::flat_hash_map<const OperandNode*, builder::Value>> blocks_;
   absl::flat_hash_set<std::string> names_;
+  absl::flat_hash_map<std::string, int> name_counts_;  // how often one was asked for
   std::map<std::string, Literal, std::less<>> weights_;
   std::optional<builder::DataTypeBuilder> list_, option_;
   int dry_ = 0;

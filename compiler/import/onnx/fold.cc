@@ -1,7 +1,14 @@
 // What the importer computes instead of adding a step: constants, and integer tensors whose elements are extents.
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "compiler/import/onnx/emitter.h"
 #include "compiler/ops/evaluate_op.h"
 

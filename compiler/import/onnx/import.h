@@ -9,6 +9,7 @@
 #define RVM_COMPILER_IMPORT_ONNX_IMPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "compiler/import/onnx/testing/model_writer.h"
 #include "compiler/text/printer.h"
 

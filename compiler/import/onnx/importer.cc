@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/edit_distance.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
@@ -130,9 +132,13 @@ absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
     return absl::InvalidArgumentError(absl::StrCat(
         "input `", Abseil(value.name), "` has no shape; give it one: --shape ", Abseil(value.name), "=EXTENT,..."));
   }
+  if (rank > 64)
+    return absl::InvalidArgumentError(absl::StrCat("input `", Abseil(value.name), "` has ", rank, " axes"));
   Dims dims;
   for (size_t i = 0; i < rank; ++i) {
-    dims.push_back(DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i));
+    Dim dim = DimOf(i < type.shape.size() ? type.shape[i] : Dimension{}, value.name, i);
+    // The elements of a sequence are tensors of any extents.
+    dims.push_back(type.wrappers.empty() || dim.is_const() ? dim : Dim::Any());
   }
   const ir::Type* result = emit_.TensorType(std::move(dims), *dtype);
   for (size_t i = type.wrappers.size(); i-- > 0;) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/import/onnx/emitter.h"
 #include "compiler/import/onnx/import.h"
@@ -116,6 +117,7 @@ class NodeContext {
   // `axis` counted from the front; a mistake, and 0, if it is no axis of `rank`.
   int64_t Axis(int64_t axis, int64_t rank);
   std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);
+  Operand Iota(const Dim& count);  // 0, 1, ... as int64
   // The integers of an input that has to be known now; a mistake that names `what` if they are not.
   std::optional<std::vector<int64_t>> Constants(Operand x, std::string_view what);
   // The elements of an integer vector as dims; nullopt if only the running program knows them.
@@ -124,7 +126,6 @@ class NodeContext {
   // ---- subgraphs
   // The outputs of `graph` where its inputs are `inputs`.
   Operands Body(const Graph& graph, const Operands& inputs);
-  Operands If(Operand condition, const Graph& then_graph, const Graph& else_graph);
 
   // ---- mistakes. They give placeholders, so that a converter goes on.
   Operand Fail(std::string message);         // the model is wrong

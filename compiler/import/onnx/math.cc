@@ -1,5 +1,7 @@
 // Arithmetic element by element: what ONNX calls math, logic and activations.
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "compiler/import/onnx/tensor_data.h"
 #include "compiler/import/onnx/testing/model_writer.h"
 

@@ -1,7 +1,16 @@
 // Products of matrices, convolution, pooling.
 #include <algorithm>
+#include <bit>
+#include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"
@@ -71,6 +80,7 @@ Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
 
 Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
   const Dims dims = c.DimsOf(weight);
+  if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
   std::vector<int64_t> kernel;
   for (size_t i = 2; i < dims.size(); ++i) {
     if (!dims[i].is_const() && c.Text("auto_pad", "NOTSET").starts_with("SAME")) {
@@ -218,6 +228,34 @@ Operands FusedMatMul(NodeContext& c) {
   return {alpha == 1 ? y : c.Mul(y, c.Number(alpha, y))};
 }
 
+// By the first row: of each set of columns the determinant of as many last rows.
+Operands Det(NodeContext& c) {
+  Operand x = c.In(0);
+  int64_t rank = c.RankOf(x);
+  std::optional<int64_t> size = c.ExtentOf(x, -1).AsConst();
+  if (rank < 2 || !size || c.ExtentOf(x, -2) != Dim(*size)) return {c.Fail("its input is no square matrix")};
+  if (*size < 1 || *size > 8) return {c.Unsupported(absl::StrCat("a determinant of ", *size, " rows"))};
+  auto element = [&](int64_t row, int64_t column) {
+    Operand part = c.SliceAxis(c.SliceAxis(x, rank - 2, row, row + 1), rank - 1, column, column + 1);
+    return c.Squeeze(part, {rank - 2, rank - 1});
+  };
+  std::vector<Operand> minors(size_t{1} << *size, nullptr);
+  for (size_t columns = 1; columns < minors.size(); ++columns) {
+    int64_t row = *size - std::popcount(columns);
+    bool is_negative = false;
+    for (int64_t column = 0; column < *size; ++column) {
+      size_t bit = size_t{1} << column;
+      if ((columns & bit) == 0) continue;
+      Operand term = element(row, column), rest = minors[columns & ~bit];
+      if (rest != nullptr) term = c.Mul(term, rest);
+      Operand& sum = minors[columns];
+      sum = sum == nullptr ? term : is_negative ? c.Sub(sum, term) : c.Add(sum, term);
+      is_negative = !is_negative;
+    }
+  }
+  return {minors.back()};
+}
+
 Operands Einsum(NodeContext& c) {
   std::string equation = c.Text("equation", "");
   equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
@@ -348,14 +386,20 @@ Operands MaxUnpool(NodeContext& c) {
     if (!shape) return {};
     outer = Dims(shape->begin(), shape->end());
   }
-  Dim count = 1;
-  for (const Dim& dim : outer) count = count * dim;
-  if (!count.is_const()) return {c.Unsupported("a result whose extents are known only when the model runs")};
-  Operand zeros =
-      c.Op("zeros", {}, {{"shape", ir::AttrValue::List{count.constant()}}, {"dtype", c.DTypeOf(x).ToString()}});
+  std::optional<rvm::Shape> from = StaticShape(inner), to = StaticShape(outer);
+  if (!from || !to) return {c.Unsupported("a result whose extents are known only when the model runs")};
+  int64_t count = NumElements(*from).value_or(-1);
+  if (count < 0) return {c.Fail("its result is too large")};
+  Operand zeros = c.Op("zeros", {}, {{"shape", ir::AttrValue::List{count}}, {"dtype", c.DTypeOf(x).ToString()}});
   auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
-  Operand y = c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}});
-  return {c.Reshape(y, outer)};
+  Operand y = c.Reshape(c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}}), inner);
+  if (inner == outer) return {y};
+  // What is larger has the rest behind.
+  ir::AttrValue::List widths;
+  for (size_t i = 0; i < inner.size() && i < outer.size(); ++i) {
+    widths.emplace_back(AttrList({{0, (*to)[i] - (*from)[i]}}));
+  }
+  return {c.Op("nn.pad", {y, c.Number(0, y)}, {{"pad_width", widths}})};
 }
 
 }  // namespace convert

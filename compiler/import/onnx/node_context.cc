@@ -1,6 +1,14 @@
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/importer.h"
 
@@ -183,6 +191,10 @@ Operand NodeContext::Unsqueeze(Operand x, std::vector<int64_t> axes) {
 }
 
 Operand NodeContext::Scalar(Operand x) { return Reshape(x, {}); }
+
+Operand NodeContext::Iota(const Dim& count) {
+  return emit_.OpAs({count}, "arange", {Integer(0), emit_.FromDim(count), Integer(1)});
+}
 
 int64_t NodeContext::Axis(int64_t axis, int64_t rank) {
   int64_t positive = axis < 0 ? axis + rank : axis;

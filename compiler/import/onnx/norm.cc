@@ -1,5 +1,8 @@
 // Normalisation, softmax, losses.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"

@@ -1,4 +1,6 @@
 // Every operator of ONNX that can be imported, with the opset from which on it means that.
+#include <span>
+
 #include "compiler/import/onnx/converters.h"
 
 namespace rvm::onnx {
@@ -135,6 +137,7 @@ constexpr OperatorRow kOnnx[] = {
     {"AveragePool", AveragePool},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
+    {"Det", Det},
     {"Einsum", Einsum},
     {"Gemm", Gemm},
     {"GlobalAveragePool", GlobalPool, "mean"},
@@ -158,6 +161,72 @@ constexpr OperatorRow kOnnx[] = {
     {"RMSNormalization", RMSNormalization},
     {"Softmax", Softmax, "nn.softmax"},
     {"SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss},
+    // attention.cc
+    {"Attention", Attention},
+    {"CausalConvWithState", CausalConvWithState},
+    {"RotaryEmbedding", RotaryEmbedding},
+    {"TensorScatter", TensorScatter},
+    // resize.cc, vision.cc
+    {"AffineGrid", AffineGrid},
+    {"Col2Im", Col2Im},
+    {"DeformConv", DeformConv},
+    {"GridSample", GridSample},
+    {"MaxRoiPool", MaxRoiPool},
+    {"NonMaxSuppression", NonMaxSuppression},
+    {"Resize", Resize},
+    {"RoiAlign", RoiAlign},
+    {"Upsample", Resize, "upsample"},
+    // quantize.cc
+    {"ConvInteger", ConvInteger},
+    {"DequantizeLinear", DequantizeLinear},
+    {"DynamicQuantizeLinear", DynamicQuantizeLinear},
+    {"MatMulInteger", MatMulInteger},
+    {"QLinearConv", QLinearConv},
+    {"QLinearMatMul", QLinearMatMul},
+    {"QuantizeLinear", QuantizeLinear},
+    // control.cc
+    {"ConcatFromSequence", ConcatFromSequence},
+    {"If", If},
+    {"Loop", Loop},
+    {"Optional", Optional},
+    {"OptionalGetElement", OptionalGetElement},
+    {"OptionalHasElement", OptionalHasElement},
+    {"Scan", BatchedScan},
+    {"Scan", ScanGraph, "", 9},
+    {"SequenceAt", SequenceAt},
+    {"SequenceConstruct", SequenceConstruct},
+    {"SequenceEmpty", SequenceEmpty},
+    {"SequenceErase", SequenceErase},
+    {"SequenceInsert", SequenceInsert},
+    {"SequenceLength", SequenceLength},
+    {"SequenceMap", SequenceMap},
+    {"SplitToSequence", SplitToSequence},
+    // recurrent.cc
+    {"GRU", GRU},
+    {"LSTM", LSTM},
+    {"LinearAttention", LinearAttention},
+    {"RNN", RNN},
+    // spectrum.cc
+    {"BlackmanWindow", BlackmanWindow},
+    {"DFT", DFT},
+    {"HammingWindow", HammingWindow},
+    {"HannWindow", HannWindow},
+    {"MelWeightMatrix", MelWeightMatrix},
+    {"STFT", STFT},
+};
+
+constexpr OperatorRow kPreview[] = {
+    {"FlexAttention", FlexAttention},
+};
+// training.cc
+constexpr OperatorRow kTraining[] = {
+    {"Adagrad", Adagrad},
+    {"Adam", Adam},
+    {"Momentum", Momentum},
+};
+constexpr OperatorRow kMachineLearning[] = {
+    {"ArrayFeatureExtractor", ArrayFeatureExtractor},
+    {"Binarizer", Binarizer},
 };
 
 constexpr OperatorRow kMicrosoft[] = {
@@ -167,7 +236,13 @@ constexpr OperatorRow kMicrosoft[] = {
     {"SkipLayerNormalization", SkipLayerNormalization},
 };
 
-constexpr OperatorDomain kDomains[] = {{"", kOnnx}, {"com.microsoft", kMicrosoft}};
+constexpr OperatorDomain kDomains[] = {
+    {"", kOnnx},
+    {"ai.onnx.ml", kMachineLearning},
+    {"ai.onnx.preview", kPreview},
+    {"ai.onnx.preview.training", kTraining},
+    {"com.microsoft", kMicrosoft},
+};
 
 }  // namespace
 

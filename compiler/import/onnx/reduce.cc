@@ -1,4 +1,10 @@
 // Reductions, running sums, the greatest elements.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"
 

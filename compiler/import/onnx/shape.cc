@@ -1,6 +1,13 @@
 // Shapes: measured, changed, joined, split, padded; and tensors made from a shape.
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/converters.h"
@@ -10,6 +17,7 @@ namespace {
 
 // What stands for "to the end" in slices.
 constexpr int64_t kBeyond = int64_t{1} << 31;
+constexpr size_t kMaxParts = 32;  // of one concatenation
 
 ir::AttrValue::List List(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
@@ -215,7 +223,17 @@ Operands Concat(NodeContext& c) {
   Operands parts = c.All();
   if (c.failed() || parts.size() == 1) return parts;
   int64_t axis = c.Axis(c.Int("axis", c.opset() < 4 ? 1 : 0), c.RankOf(parts[0]));
-  return {c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", axis}})};
+  // Many parts in groups, so that no extent is a sum of very many.
+  while (parts.size() > 1) {
+    Operands joined;
+    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+      Operands group(parts.begin() + static_cast<ptrdiff_t>(i),
+                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxParts)));
+      joined.push_back(group.size() == 1 ? group[0] : c.Op("concatenate", {c.emit().Tuple(group)}, {{"axis", axis}}));
+    }
+    parts = std::move(joined);
+  }
+  return parts;
 }
 
 Operands Split(NodeContext& c) {
@@ -243,12 +261,12 @@ Operands Split(NodeContext& c) {
     sizes = *known;
   } else {
     int64_t parts = c.Int("num_outputs", count);
-    if (parts <= 0) return {c.Fail("it has no outputs")};
+    if (parts <= 0 || parts > 65536) return {c.Fail("it has no outputs, or too many")};
     // Equal parts, of which the last may be smaller.
     Dim part = FloorDiv(extent + (parts - 1), parts);
-    if (!extent.is_const()) part = FloorDiv(extent, parts);
     for (int64_t i = 0; i < parts; ++i) {
-      sizes.push_back(i + 1 < parts || !extent.is_const() ? part : Max(extent - part * (parts - 1), 0));
+      Dim rest = Max(extent - part * i, 0);
+      sizes.push_back(i + 1 < parts && !extent.is_const() ? part : Min(part, rest));
     }
   }
   if (static_cast<int64_t>(sizes.size()) < count) return {c.Fail("it has more outputs than parts")};
@@ -315,6 +333,7 @@ Operands Pad(NodeContext& c) {
   int64_t rank = c.RankOf(x);
   std::vector<int64_t> axes = AllAxes(rank);
   if (c.Has(3)) axes = c.Axes(c.Constants(c.In(3), "list of axes").value_or(axes), rank);
+  if (c.failed()) return {};
   std::string mode = c.Text("mode", "constant");
   Operand value = c.Has(2) ? c.Cast(c.Scalar(c.In(2)), c.DTypeOf(x)) : c.Number(c.Float("value", 0), x);
   ir::Attrs attrs = {{"pad_mode", mode}};
@@ -352,6 +371,7 @@ Operands CenterCropPad(NodeContext& c) {
   std::vector<int64_t> axes = c.HasAttr("axes") ? c.Axes(c.Ints("axes"), rank) : AllAxes(rank);
   std::optional<std::vector<int64_t>> shape = c.Constants(c.In(1), "shape");
   if (!shape || shape->size() != axes.size()) return {c.failed() ? nullptr : c.Fail("its shape does not fit its axes")};
+  if (c.failed()) return {};
   ir::AttrValue::List widths(static_cast<size_t>(rank), ir::AttrValue::List{0, 0});
   for (size_t i = 0; i < axes.size(); ++i) {
     std::optional<int64_t> extent = c.ExtentOf(x, axes[i]).AsConst();
@@ -417,11 +437,8 @@ Operands EyeLike(NodeContext& c) {
                   {"k", c.Int("k", 0)},
                   {"dtype", dtype.ToString()}})};
   }
-  auto count = [&](const Dim& dim) {
-    return c.emit().OpAs({dim}, "arange", {c.Integer(0), c.emit().FromDim(dim), c.Integer(1)});
-  };
-  Operand diagonal = c.Add(c.Unsqueeze(count(rows), {1}), c.Integer(c.Int("k", 0)));
-  return {c.Cast(c.Op("equal", {diagonal, count(columns)}), dtype)};
+  Operand diagonal = c.Add(c.Unsqueeze(c.Iota(rows), {1}), c.Integer(c.Int("k", 0)));
+  return {c.Cast(c.Op("equal", {diagonal, c.Iota(columns)}), dtype)};
 }
 
 Operands Trilu(NodeContext& c) {

@@ -2,10 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
 namespace rvm::onnx {
@@ -148,6 +155,7 @@ absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& 
   bool is_negative = std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; });
   std::optional<int64_t> count = NumElements(shape);
   int64_t bytes = 0;
+  if (shape.size() > 64) return absl::InvalidArgumentError(absl::StrCat("a tensor of ", shape.size(), " axes"));
   if (is_negative || !count || __builtin_mul_overflow(*count, dtype->bytes(), &bytes)) {
     return Misfit(tensor, 0, "elements");
   }

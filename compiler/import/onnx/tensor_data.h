@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_
 #define RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -2,6 +2,11 @@
 #ifndef RVM_COMPILER_IMPORT_ONNX_WINDOWS_H_
 #define RVM_COMPILER_IMPORT_ONNX_WINDOWS_H_
 
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx {

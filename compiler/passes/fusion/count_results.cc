@@ -2,6 +2,10 @@
 //
 // Takes and gives A-normal form. `op(args)` of an operator with OpDef::count_op becomes
 // `let n = count_op(args); fill_op(args, n)`, unless its type says the number.
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"

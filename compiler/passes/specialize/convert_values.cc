@@ -1,5 +1,9 @@
 #include "compiler/passes/specialize/convert_values.h"
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -1,5 +1,8 @@
 #include "compiler/passes/specialize/fit_values.h"
 
+#include <utility>
+#include <vector>
+
 #include "compiler/passes/rewriter.h"
 #include "compiler/passes/specialize/convert_values.h"
 

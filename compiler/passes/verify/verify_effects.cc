@@ -1,6 +1,8 @@
 // The order of effects before and after a pass.
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"

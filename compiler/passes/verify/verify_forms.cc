@@ -1,4 +1,8 @@
 // The forms that passes establish: A-normal form, counted results, kernels.
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"

@@ -1,10 +1,12 @@
 #include "compiler/passes/verify/verify_module.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/stack_guard.h"

@@ -1,8 +1,11 @@
 // Each rule of the checker, broken on purpose.
 #include "compiler/passes/verify/verify_module.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "base/check.h"

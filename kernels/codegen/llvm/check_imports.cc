@@ -1,11 +1,15 @@
 #include "kernels/codegen/check_imports.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBufferRef.h"

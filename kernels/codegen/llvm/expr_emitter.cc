@@ -1,5 +1,6 @@
 #include "kernels/codegen/llvm/expr_emitter.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 

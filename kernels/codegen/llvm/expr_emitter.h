@@ -2,6 +2,7 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

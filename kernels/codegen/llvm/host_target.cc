@@ -1,8 +1,11 @@
 // Which CPU to compile for.
 #include "kernels/codegen/llvm/host_target.h"
 
+#include <memory>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/runtime/cpu_features.h"

@@ -1,8 +1,15 @@
 #include "kernels/codegen/kernel_compiler.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

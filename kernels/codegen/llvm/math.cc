@@ -1,5 +1,6 @@
 #include "kernels/codegen/llvm/math.h"
 
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 

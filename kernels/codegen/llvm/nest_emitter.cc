@@ -1,6 +1,7 @@
 #include "kernels/codegen/llvm/nest_emitter.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <utility>
 

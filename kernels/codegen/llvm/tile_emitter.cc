@@ -1,6 +1,8 @@
 #include "kernels/codegen/llvm/tile_emitter.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 

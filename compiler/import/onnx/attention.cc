@@ -1,0 +1,224 @@
+// Attention and what stands around it in decoders.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/windows.h"
+
+namespace rvm::onnx::convert {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kHeadsOutside[] = {0, 2, 1, 3};
+
+// (batch, steps, heads * size) as (batch, heads, steps, size).
+Operand SplitHeads(NodeContext& c, Operand x, int64_t heads) {
+  const Dims dims = c.DimsOf(x);
+  if (dims.size() == 4) return x;
+  if (dims.size() != 3 || heads < 1)
+    return c.Fail("an input has neither 3 nor 4 axes, or the number of heads is missing");
+  Operand split = c.Reshape(x, {dims[0], dims[1], heads, FloorDiv(dims[2], heads)});
+  return c.Transpose(split, kHeadsOutside);
+}
+
+Operand RepeatHeads(NodeContext& c, Operand x, int64_t times) {
+  return times == 1 ? x : c.Op("repeat", {x}, {{"repeats", times}, {"axis", 1}});
+}
+
+// 0 where attention may look, else -inf; null: everywhere.
+Operand Bias(NodeContext& c, Operand query, Operand key, DataType dtype) {
+  Operand none = c.emit().Number(-kInfinity, dtype), zero = c.emit().Number(0, dtype);
+  Dim steps = c.ExtentOf(query, 2), total = c.ExtentOf(key, 2);
+  Operand bias = nullptr;
+  auto add = [&](Operand more) { bias = bias == nullptr ? more : c.Add(bias, more); };
+  if (c.Has(3)) {
+    Operand mask = c.In(3);
+    Dim missing = total - c.ExtentOf(mask, -1);
+    bool is_bool = c.DTypeOf(mask).is_bool();
+    if (is_bool) mask = c.Where(mask, zero, none);
+    if (missing.is_const() && missing.constant() > 0) {
+      ir::AttrValue::List widths(static_cast<size_t>(c.RankOf(mask)), ir::AttrValue::List{0, 0});
+      widths.back() = ir::AttrValue::List{0, missing.constant()};
+      mask = c.Op("nn.pad", {mask, c.Number(-kInfinity, mask)}, {{"pad_width", widths}});
+    }
+    add(c.Cast(mask, dtype));
+  }
+  if (c.Int("is_causal", 0) != 0) {
+    Dim past = c.Has(4) ? c.ExtentOf(c.In(4), 2) : Dim(0);
+    Operand last = c.Unsqueeze(c.Add(c.Iota(steps), c.emit().FromDim(past)), {1});
+    add(c.Where(c.Op("less_equal", {c.Iota(total), last}), zero, none));
+  }
+  if (c.Has(6)) {
+    Operand lengths = c.Unsqueeze(c.Cast(c.In(6), kInt64), {1, 2, 3});
+    add(c.Where(c.Op("less", {c.Iota(total), lengths}), zero, none));
+  }
+  return bias;
+}
+
+}  // namespace
+
+Operands Attention(NodeContext& c) {
+  int64_t q_heads = c.Int("q_num_heads", 0), kv_heads = c.Int("kv_num_heads", 0);
+  bool is_flat = c.RankOf(c.In(0)) == 3;
+  Operand query = SplitHeads(c, c.In(0), q_heads), key = SplitHeads(c, c.In(1), kv_heads);
+  Operand value = SplitHeads(c, c.In(2), kv_heads);
+  if (c.failed()) return {};
+  auto extended = [&](size_t past, Operand x) {
+    return c.Has(past) ? c.Op("concatenate", {c.emit().Tuple({c.In(past), x})}, {{"axis", 2}}) : x;
+  };
+  key = extended(4, key);
+  value = extended(5, value);
+  Operand present_key = key, present_value = value;
+  DataType dtype = c.DTypeOf(query);
+  Operand bias = Bias(c, query, key, dtype);
+
+  std::optional<int64_t> queries = c.ExtentOf(query, 1).AsConst(), keys = c.ExtentOf(key, 1).AsConst();
+  if (queries && keys && *queries != *keys) {
+    if (*keys == 0 || *queries % *keys != 0) return {c.Fail("heads of queries are no multiple of heads of keys")};
+    key = RepeatHeads(c, key, *queries / *keys);
+    value = RepeatHeads(c, value, *queries / *keys);
+  }
+  std::optional<int64_t> size = c.ExtentOf(query, 3).AsConst();
+  Operand scale;
+  if (c.HasAttr("scale")) {
+    scale = c.Number(std::sqrt(c.Float("scale", 1)), query);
+  } else if (size) {
+    scale = c.Number(std::pow(static_cast<double>(*size), -0.25), query);
+  } else {
+    Operand extent = c.Cast(c.emit().FromDim(c.ExtentOf(query, 3)), dtype);
+    scale = c.Op("power", {extent, c.Number(-0.25, query)});
+  }
+  constexpr int64_t kTransposed[] = {0, 1, 3, 2};
+  Operand products = c.Op("nn.matmul", {c.Mul(query, scale), c.Mul(c.Transpose(key, kTransposed), scale)});
+  if (double cap = c.Float("softcap", 0); cap > 0) {
+    Operand limit = c.Number(cap, products);
+    products = c.Mul(c.Op("tanh", {c.Div(products, limit)}), limit);
+  }
+  Operand scores = bias == nullptr ? products : c.Add(products, bias);
+  DataType precision = c.DTypeAttr("softmax_precision", dtype);
+  Operand weights = c.Cast(c.Op("nn.softmax", {c.Cast(scores, precision)}, {{"axis", 3}}), dtype);
+  Operand y = c.Op("nn.matmul", {weights, value});
+  if (is_flat) {
+    y = c.Transpose(y, kHeadsOutside);
+    const Dims dims = c.DimsOf(y);
+    if (dims.size() == 4) y = c.Reshape(y, {dims[0], dims[1], dims[2] * dims[3]});
+  }
+  int64_t mode = c.Int("qk_matmul_output_mode", 0);
+  return {y, present_key, present_value, mode == 3 ? weights : mode == 2 ? scores : products};
+}
+
+Operands FlexAttention(NodeContext& c) {
+  Operand query = c.In(0), key = c.In(1), value = c.In(2);
+  DataType dtype = c.DTypeOf(query);
+  std::optional<int64_t> queries = c.ExtentOf(query, 1).AsConst(), keys = c.ExtentOf(key, 1).AsConst();
+  if (queries && keys && *keys > 0 && *queries != *keys) {
+    key = RepeatHeads(c, key, *queries / *keys);
+    value = RepeatHeads(c, value, *queries / *keys);
+  }
+  DataType precision = c.DTypeAttr("softmax_precision", dtype == kFloat64 ? kFloat64 : kFloat32);
+  query = c.Cast(query, precision);
+  Operand scores = c.Op("nn.matmul", {query, c.Cast(key, precision)}, {{"transpose_b", true}});
+  Operand scale = c.HasAttr("scale") ? c.Number(c.Float("scale", 1), query)
+                                     : c.Op("rsqrt", {c.Cast(c.emit().FromDim(c.ExtentOf(query, 3)), precision)});
+  scores = c.Mul(scores, scale);
+  auto modified = [&](std::string_view attribute, Operand x) {
+    if (!c.HasAttr(attribute)) return x;
+    const Graph* graph = c.GraphAttr(attribute);
+    Operands results = graph == nullptr ? Operands() : c.Body(*graph, {x});
+    return results.size() == 1 ? results[0] : c.Fail("a graph that changes scores gives not one output");
+  };
+  scores = modified("score_mod", scores);
+  if (c.failed() || scores->is_placeholder) return {};
+  Operand weights = modified("prob_mod", c.Op("nn.softmax", {scores}, {{"axis", 3}}));
+  if (c.failed() || weights->is_placeholder) return {};
+  return {c.Cast(c.Op("nn.matmul", {c.Cast(weights, c.DTypeOf(value)), value}), dtype)};
+}
+
+Operands RotaryEmbedding(NodeContext& c) {
+  Operand input = c.In(0);
+  const Dims original = c.DimsOf(input);
+  bool is_flat = original.size() == 3;
+  int64_t heads = c.Int("num_heads", 0);
+  if (is_flat && heads < 1) return {c.Fail("`num_heads` is missing")};
+  Operand x = is_flat ? c.Reshape(input, {original[0], original[1], heads, FloorDiv(original[2], heads)})
+                      : c.Transpose(input, kHeadsOutside);
+  Dim size = c.ExtentOf(x, 3);
+  int64_t part = c.Int("rotary_embedding_dim", 0);
+  Dim rotated = part == 0 ? size : Dim(part), half = FloorDiv(rotated, 2);
+  Operand rest = part == 0 ? nullptr : c.SliceAxis(x, 3, rotated, size);
+  x = c.SliceAxis(x, 3, 0, rotated);
+  auto cache = [&](size_t i) {
+    Operand table = c.Has(3) ? c.Op("take", {c.In(i), c.In(3)}, {{"axis", 0}}) : c.In(i);
+    return c.Unsqueeze(table, {2});
+  };
+  Operand cosine = cache(1), sine = cache(2);
+  bool interleaved = c.Int("interleaved", 0) != 0;
+  auto every_second = [&](int64_t first) {
+    Dims dims = c.DimsOf(x);
+    dims[3] = half;
+    return c.emit().OpAs(dims, "strided_slice", {x},
+                         {{"begin", AttrList({{first}})},
+                          {"end", AttrList({{std::numeric_limits<int64_t>::max()}})},
+                          {"strides", AttrList({{2}})},
+                          {"axes", AttrList({{3}})}});
+  };
+  if (c.failed()) return {};
+  Operand a = interleaved ? every_second(0) : c.SliceAxis(x, 3, 0, half);
+  Operand b = interleaved ? every_second(1) : c.SliceAxis(x, 3, half, rotated);
+  Operand real = c.Sub(c.Mul(cosine, a), c.Mul(sine, b)), imaginary = c.Add(c.Mul(sine, a), c.Mul(cosine, b));
+  Operand y;
+  if (interleaved) {
+    Operand pairs = c.Op("stack", {c.emit().Tuple({real, imaginary})}, {{"axis", 4}});
+    y = c.Reshape(pairs, c.DimsOf(x));
+  } else {
+    y = c.Op("concatenate", {c.emit().Tuple({real, imaginary})}, {{"axis", 3}});
+  }
+  if (rest != nullptr) y = c.Op("concatenate", {c.emit().Tuple({y, rest})}, {{"axis", 3}});
+  return {is_flat ? c.Reshape(y, original) : c.Transpose(y, kHeadsOutside)};
+}
+
+Operands TensorScatter(NodeContext& c) {
+  Operand cache = c.In(0), update = c.In(1);
+  int64_t rank = c.RankOf(cache), axis = c.Axis(c.Int("axis", -2), rank);
+  std::vector<int64_t> behind;
+  for (int64_t i = 1; i < rank; ++i) behind.push_back(i);
+  Operand places = c.Iota(c.ExtentOf(update, axis));
+  for (int64_t i = axis + 1; i < rank; ++i) places = c.Unsqueeze(places, {c.RankOf(places)});
+  if (c.Has(2)) places = c.Add(places, c.Unsqueeze(c.Cast(c.In(2), kInt64), behind));
+  if (c.Text("mode", "linear") == "circular") {
+    places = c.Op("floor_mod", {places, c.emit().FromDim(c.ExtentOf(cache, axis))});
+  }
+  places = c.BroadcastTo(places, c.DimsOf(update));
+  return {c.Op("scatter_elements", {cache, places, update}, {{"axis", axis}})};
+}
+
+Operands CausalConvWithState(NodeContext& c) {
+  Operand x = c.In(0), weight = c.In(1);
+  std::optional<int64_t> channels = c.ExtentOf(weight, 0).AsConst(), taps = c.ExtentOf(weight, 2).AsConst();
+  if (!channels || !taps) return {c.Unsupported("a kernel whose extents are known only when the model runs")};
+  Operand padded;
+  if (c.Has(3)) {
+    padded = c.Op("concatenate", {c.emit().Tuple({c.In(3), x})}, {{"axis", 2}});
+  } else {
+    ir::AttrValue::List widths = {AttrList({{0, 0}}), AttrList({{0, 0}}), AttrList({{*taps - 1, 0}})};
+    padded = c.Op("nn.pad", {x, c.Number(0, x)}, {{"pad_width", widths}});
+  }
+  Operand y = c.Op("nn.conv1d", {padded, weight}, {{"groups", *channels}});
+  if (c.Has(2)) y = c.Op("nn.bias_add", {y, c.In(2)}, {{"axis", 1}});
+  std::string activation = c.Text("activation", "none");
+  if (activation == "silu" || activation == "swish") {
+    y = c.Op("nn.silu", {y});
+  } else if (activation != "none") {
+    return {c.Unsupported(absl::StrCat("activation ", activation))};
+  }
+  Dim total = c.ExtentOf(padded, 2);
+  return {y, c.SliceAxis(padded, 2, total - (*taps - 1), total)};
+}
+
+}  // namespace rvm::onnx::convert

@@ -1,0 +1,108 @@
+// Quantised tensors: integers with a scale and a zero point.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/windows.h"
+
+namespace rvm::onnx::convert {
+namespace {
+
+struct Range {
+  double least, greatest;
+};
+Range RangeOf(DataType dtype) {
+  double half = static_cast<double>(uint64_t{1} << (dtype.bits - 1));
+  return dtype.is_uint() ? Range{0, 2 * half - 1} : Range{-half, half - 1};
+}
+
+// A scale or zero point, one for all or along `axis` of x, one per element or per block, as it broadcasts with x.
+Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64_t block) {
+  int64_t rank = c.RankOf(x);
+  if (c.RankOf(parameter) == 0) return parameter;
+  if (c.RankOf(parameter) == 1 && c.ExtentOf(parameter, 0) == Dim(1)) return c.Scalar(parameter);
+  axis = c.Axis(axis, rank);
+  if (block > 0) {
+    parameter = c.Op("repeat", {parameter}, {{"repeats", block}, {"axis", axis}});
+    return c.SliceAxis(parameter, axis, 0, c.ExtentOf(x, axis));
+  }
+  std::vector<int64_t> axes;
+  for (int64_t i = 1; i < rank - axis; ++i) axes.push_back(i);
+  return c.Unsqueeze(parameter, axes);
+}
+
+// The nearest number that `dtype` has.
+Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype) {
+  Range range = RangeOf(dtype);
+  Operand rounded = c.Op("round_half_even", {x});
+  if (zero_point != nullptr) rounded = c.Add(rounded, c.Cast(zero_point, c.DTypeOf(x)));
+  return c.Cast(c.Op("clip", {rounded}, {{"a_min", range.least}, {"a_max", range.greatest}}), dtype);
+}
+
+// x, less its zero point, as int32. `axis`: the one of a vector of zero points.
+Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
+  Operand wide = c.Cast(x, kInt32);
+  if (!c.Has(zero_point)) return wide;
+  return c.Sub(wide, c.Cast(Spread(c, c.In(zero_point), x, axis, 0), kInt32));
+}
+
+}  // namespace
+
+Operands QuantizeLinear(NodeContext& c) {
+  Operand x = c.In(0);
+  int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
+  DataType dtype = c.Has(2) ? c.DTypeOf(c.In(2)) : kUInt8;
+  if (c.Int("output_dtype", 0) != 0) dtype = c.DTypeAttr("output_dtype", dtype);
+  Operand scale = Spread(c, c.In(1), x, axis, block);
+  Operand zero_point = c.Has(2) ? Spread(c, c.In(2), x, axis, block) : nullptr;
+  DataType wide = c.DTypeOf(x) == kFloat64 ? kFloat64 : kFloat32;
+  return {Saturate(c, c.Div(c.Cast(x, wide), c.Cast(scale, wide)), zero_point, dtype)};
+}
+
+Operands DequantizeLinear(NodeContext& c) {
+  Operand x = c.In(0);
+  int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
+  DataType dtype = c.Int("output_dtype", 0) != 0 ? c.DTypeAttr("output_dtype", kFloat32) : c.DTypeOf(c.In(1));
+  Operand scale = Spread(c, c.In(1), x, axis, block), wide = c.Cast(x, kInt32);
+  if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.In(2), x, axis, block), kInt32));
+  DataType precise = c.DTypeOf(scale) == kFloat64 ? kFloat64 : kFloat32;
+  return {c.Cast(c.Mul(c.Cast(wide, precise), c.Cast(scale, precise)), dtype)};
+}
+
+Operands DynamicQuantizeLinear(NodeContext& c) {
+  Operand x = c.In(0), zero = c.Number(0, x);
+  Operand greatest = c.Op("maximum", {c.Op("max", {x}), zero}), least = c.Op("minimum", {c.Op("min", {x}), zero});
+  Operand scale = c.Div(c.Sub(greatest, least), c.Number(255, x));
+  Operand zero_point = Saturate(c, c.Div(c.Op("negative", {least}), scale), nullptr, kUInt8);
+  return {Saturate(c, c.Div(x, scale), zero_point, kUInt8), scale, zero_point};
+}
+
+Operands MatMulInteger(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(1);
+  // One zero point for each row of a, and for each column of b.
+  return {MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 3, c.RankOf(b) - 1))};
+}
+
+Operands ConvInteger(NodeContext& c) { return {PlainConv(c, Centred(c, c.In(0), 2, 1), Centred(c, c.In(1), 3, 0))}; }
+
+Operands QLinearMatMul(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(3), scale_y = c.In(6), zero_y = c.In(7);
+  Operand y = MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 5, c.RankOf(b) - 1));
+  auto precise = [&](Operand scale, Operand x, int64_t axis) { return c.Cast(Spread(c, scale, x, axis, 0), kFloat32); };
+  Operand scale = c.Div(c.Mul(precise(c.In(1), a, c.RankOf(a) - 2), precise(c.In(4), b, c.RankOf(b) - 1)),
+                        precise(scale_y, y, c.RankOf(y) - 1));
+  return {Saturate(c, c.Mul(c.Cast(y, kFloat32), scale), Spread(c, zero_y, y, c.RankOf(y) - 1, 0), c.DTypeOf(zero_y))};
+}
+
+Operands QLinearConv(NodeContext& c) {
+  Operand x = c.In(0), weight = c.In(3), zero_y = c.In(7);
+  Operand y = PlainConv(c, Centred(c, x, 2, 1), Centred(c, weight, 5, 0));
+  if (c.failed()) return {};
+  if (c.Has(8)) y = c.Op("nn.bias_add", {y, c.In(8)}, {{"axis", 1}});
+  Operand scale = c.Div(c.Mul(c.Scalar(c.In(1)), Spread(c, c.In(4), y, 1, 0)), c.Scalar(c.In(6)));
+  return {Saturate(c, c.Mul(c.Cast(y, kFloat32), scale), c.Scalar(zero_y), c.DTypeOf(zero_y))};
+}
+
+}  // namespace rvm::onnx::convert

@@ -1,0 +1,176 @@
+// Fourier transforms, windows of signals.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/converters.h"
+
+namespace rvm::onnx::convert {
+namespace {
+
+// The part `index` (0: real, 1: imaginary) of a last axis of complex numbers.
+Operand ComplexPart(NodeContext& c, Operand x, int64_t index) {
+  int64_t last = c.RankOf(x) - 1;
+  return c.Squeeze(c.SliceAxis(x, last, index, index + 1), {last});
+}
+
+// The axis moved to the end; done twice it is back.
+Operand SwapWithLast(NodeContext& c, Operand x, int64_t axis) {
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < c.RankOf(x); ++i) axes.push_back(i);
+  if (!axes.empty()) std::swap(axes.back(), axes[static_cast<size_t>(axis)]);
+  return c.Transpose(x, axes);
+}
+
+// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n)
+Operands CosineWindow(NodeContext& c, double a0, double a1, double a2) {
+  DataType dtype = c.DTypeAttr("output_datatype", kFloat32);
+  Operand size = c.Cast(c.Scalar(c.In(0)), kInt64);
+  std::optional<Dims> known = c.Symbols(size);
+  Operand i = known ? c.Iota((*known)[0]) : c.Op("arange", {c.Integer(0), size, c.Integer(1)});
+  auto number = [&](double value) { return c.emit().Number(value, kFloat64); };
+  Operand n = c.Cast(c.Int("periodic", 1) != 0 ? size : c.Sub(size, c.Integer(1)), kFloat64);
+  Operand angle = c.Div(c.Mul(c.Cast(i, kFloat64), number(2 * std::numbers::pi)), n);
+  Operand window = c.Sub(number(a0), c.Mul(number(a1), c.Op("cos", {angle})));
+  if (a2 != 0) window = c.Add(window, c.Mul(number(a2), c.Op("cos", {c.Mul(number(2), angle)})));
+  return {c.Cast(window, dtype)};
+}
+
+}  // namespace
+
+Operands HannWindow(NodeContext& c) { return CosineWindow(c, 0.5, 0.5, 0); }
+Operands HammingWindow(NodeContext& c) { return CosineWindow(c, 25.0 / 46, 21.0 / 46, 0); }
+Operands BlackmanWindow(NodeContext& c) { return CosineWindow(c, 0.42, 0.5, 0.08); }
+
+Operands DFT(NodeContext& c) {
+  Operand x = c.In(0);
+  int64_t rank = c.RankOf(x), axis = c.opset() < 20 ? c.Int("axis", 1) : -2;
+  if (c.opset() >= 20 && c.Has(2)) {
+    std::optional<std::vector<int64_t>> given = c.Constants(c.In(2), "axis");
+    if (!given || given->size() != 1) return {};
+    axis = (*given)[0];
+  }
+  axis = c.Axis(axis, rank);
+  if (c.failed() || axis == rank - 1) return {c.failed() ? nullptr : c.Fail("its axis is that of the complex numbers")};
+  bool is_inverse = c.Int("inverse", 0) != 0, is_onesided = c.Int("onesided", 0) != 0;
+  bool is_complex = c.ExtentOf(x, -1) == Dim(2);
+  Operand real = SwapWithLast(c, ComplexPart(c, x, 0), axis);
+  Operand imaginary = is_complex ? SwapWithLast(c, ComplexPart(c, x, 1), axis) : c.Op("zeros_like", {real});
+  int64_t last = rank - 2;
+  std::optional<int64_t> length = c.ExtentOf(real, last).AsConst();
+  if (c.Has(1)) {
+    std::optional<std::vector<int64_t>> given = c.Constants(c.In(1), "length");
+    if (!given || given->size() != 1) return {};
+    length = (*given)[0];
+    std::optional<int64_t> extent = c.ExtentOf(real, last).AsConst();
+    if (is_inverse && is_onesided) extent = std::nullopt;
+    if (!extent && !(is_inverse && is_onesided))
+      return {c.Unsupported("a length for an extent that is known only when the model runs")};
+    if (extent && *length != *extent) {
+      ir::AttrValue::List widths(static_cast<size_t>(rank - 1), ir::AttrValue::List{0, 0});
+      widths.back() = ir::AttrValue::List{0, *length - *extent};
+      auto fitted = [&](Operand part) { return c.Op("nn.pad", {part, c.Number(0, part)}, {{"pad_width", widths}}); };
+      real = fitted(real);
+      imaginary = fitted(imaginary);
+    }
+  }
+  if (is_inverse && is_onesided) {
+    // The other frequencies are the conjugates of these, in reverse.
+    std::optional<int64_t> half = c.ExtentOf(real, last).AsConst();
+    if (!half) return {c.Unsupported("an extent that is known only when the model runs")};
+    int64_t whole = c.Has(1) ? *length : 2 * (*half - 1);
+    int64_t kept = std::min<int64_t>(*half, whole / 2 + 1);
+    auto mirrored = [&](Operand part, bool negates) {
+      part = c.SliceAxis(part, last, 0, kept);
+      Operand rest = c.Op("reverse", {c.SliceAxis(part, last, 1, 1 + whole - kept)}, {{"axis", last}});
+      if (negates) rest = c.Op("negative", {rest});
+      return c.Op("concatenate", {c.emit().Tuple({part, rest})}, {{"axis", last}});
+    };
+    real = mirrored(real, false);
+    imaginary = mirrored(imaginary, true);
+  }
+  Operand pair = c.Op("dft", {real, imaginary}, {{"inverse", is_inverse}});
+  real = c.emit().Field(pair, 0);
+  imaginary = c.emit().Field(pair, 1);
+  if (c.failed()) return {};
+  if (is_onesided && !is_inverse) {
+    Dim count = FloorDiv(c.ExtentOf(real, last), 2) + 1;
+    real = c.SliceAxis(real, last, 0, count);
+    imaginary = c.SliceAxis(imaginary, last, 0, count);
+  }
+  real = SwapWithLast(c, real, axis);
+  imaginary = SwapWithLast(c, imaginary, axis);
+  if (is_inverse && is_onesided) return {c.Unsqueeze(real, {rank - 1})};
+  return {c.Op("stack", {c.emit().Tuple({real, imaginary})}, {{"axis", rank - 1}})};
+}
+
+Operands STFT(NodeContext& c) {
+  Operand signal = c.In(0);
+  std::optional<std::vector<int64_t>> step = c.Constants(c.In(1), "step");
+  if (!step || step->size() != 1) return {};
+  Operand window = c.Has(2) ? c.In(2) : nullptr;
+  int64_t length = 0;
+  if (c.Has(3)) {
+    std::optional<std::vector<int64_t>> given = c.Constants(c.In(3), "frame length");
+    if (!given || given->size() != 1) return {};
+    length = (*given)[0];
+  } else if (window != nullptr) {
+    length = c.ExtentOf(window, 0).AsConst().value_or(0);
+  }
+  if (length < 1 || (*step)[0] < 1)
+    return {c.failed() ? nullptr : c.Unsupported("a frame length that is known only when the model runs")};
+  if (c.RankOf(signal) == 3) {
+    if (c.ExtentOf(signal, 2) != Dim(1)) return {c.Unsupported("a complex signal")};
+    signal = c.Squeeze(signal, {2});
+  }
+  if (window == nullptr) window = c.Op("full", {c.Number(1, signal)}, {{"shape", ir::AttrValue::List{length}}});
+  // Relay's has (batch, frequencies, frames, parts).
+  Operand y = c.Op(
+      "stft", {signal, c.Cast(window, c.DTypeOf(signal))},
+      {{"n_fft", length}, {"hop_length", (*step)[0]}, {"win_length", length}, {"onesided", c.Int("onesided", 1) != 0}});
+  constexpr int64_t kFramesFirst[] = {0, 2, 1, 3};
+  return {c.Transpose(y, kFramesFirst)};
+}
+
+Operands MelWeightMatrix(NodeContext& c) {
+  DataType dtype = c.DTypeAttr("output_datatype", kFloat32);
+  std::vector<double> values;
+  for (size_t i = 0; i < 5; ++i) {
+    Operand input = c.In(i);
+    if (!input->constant || input->constant->num_elements() != 1)
+      return {c.Unsupported("parameters that are known only when the model runs; freeze the inputs they are")};
+    values.push_back(input->constant->DoubleAt(0));
+  }
+  int64_t bins = static_cast<int64_t>(values[0]), length = static_cast<int64_t>(values[1]), spectrum = length / 2 + 1;
+  if (bins < 1 || length < 1 || bins > 4096 || length > (int64_t{1} << 20)) return {c.Unsupported("so many bins")};
+  auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  double low = mel(values[3]), high = mel(values[4]), step = (high - low) / static_cast<double>(bins + 2);
+  std::vector<int64_t> edges;
+  for (int64_t i = 0; i < bins + 2; ++i) {
+    double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + low) / 2595) - 1);
+    edges.push_back(static_cast<int64_t>(std::floor((static_cast<double>(length) + 1) * hertz / values[2])));
+  }
+  std::vector<float> matrix(static_cast<size_t>(bins * spectrum), 0);
+  auto set = [&](int64_t row, int64_t column, double value) {
+    if (row >= 0 && row < spectrum) matrix[static_cast<size_t>(row * bins + column)] = static_cast<float>(value);
+  };
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    size_t i = static_cast<size_t>(bin);
+    int64_t begin = edges[i], centre = edges[i + 1], end = edges[i + 2];
+    if (centre == begin) set(centre, bin, 1);
+    for (int64_t k = std::max<int64_t>(begin, 0); k <= std::min(centre, spectrum) && centre > begin; ++k) {
+      set(k, bin, static_cast<double>(k - begin) / static_cast<double>(centre - begin));
+    }
+    for (int64_t k = std::max<int64_t>(centre, 0); k < std::min(end, spectrum) && end > centre; ++k) {
+      set(k, bin, static_cast<double>(end - k) / static_cast<double>(end - centre));
+    }
+  }
+  return {c.Cast(c.emit().Constant(Literal::FromValues<float>(kFloat32, {spectrum, bins}, matrix)), dtype)};
+}
+
+}  // namespace rvm::onnx::convert
