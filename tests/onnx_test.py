@@ -103,6 +103,76 @@ class Suite(relayvm.TestCase):
         self.compare("known", outcomes(folders(), "--target", "host"))
 
 
+def has_runtime():
+    try:
+        import numpy, onnx, onnxruntime  # noqa: F401 pylint: disable=import-outside-toplevel,unused-import,multiple-imports
+    except ImportError:
+        return False
+    return True
+
+
+@unittest.skipUnless(has_runtime(), "the Python packages onnx and onnxruntime are not installed")
+class AgainstRuntime(relayvm.TestCase):
+    """Networks with symbolic extents at several of them, beside ONNX Runtime."""
+
+    def compare(self, nodes, inputs, weights, feeds):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        import onnx  # pylint: disable=import-outside-toplevel
+        import onnxruntime  # pylint: disable=import-outside-toplevel
+        graph = onnx.helper.make_graph(
+            nodes, "graph", inputs, [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+            [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()])
+        domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model.onnx")
+            onnx.save(onnx.helper.make_model(graph, opset_imports=domains, ir_version=9), model)
+            executable = os.path.join(folder, "model.rvm")
+            relayvm.must(relayvm.COMPILER, "compile", model, "-o", executable)
+            session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+            for feed in feeds:
+                args = []
+                for info in inputs:
+                    args.append("@" + os.path.join(folder, info.name + ".npy"))
+                    np.save(args[-1][1:], feed[info.name])
+                out = os.path.join(folder, "y.npy")
+                relayvm.must(relayvm.RUNTIME, executable, *args, "--out", out)
+                np.testing.assert_allclose(np.load(out), session.run(None, feed)[0], rtol=1e-3, atol=1e-3)
+
+    def recurrent(self, kind, gates, **attributes):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(7)
+        normal = lambda *shape: (random.standard_normal(shape) * 0.3).astype(np.float32)  # noqa: E731
+        both = 2 if attributes.get("direction") == "bidirectional" else 1
+        node = helper.make_node(kind, ["x", "w", "r", "b", "lengths"], ["y"], hidden_size=6, **attributes)
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", 8]),
+                  helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"])]
+        weights = {"w": normal(both, gates * 6, 8), "r": normal(both, gates * 6, 6), "b": normal(both, 2 * gates * 6)}
+        self.compare([node], inputs, weights,
+                     [{"x": normal(5, 2, 8), "lengths": np.array([5, 3], np.int32)},
+                      {"x": normal(7, 3, 8), "lengths": np.array([7, 1, 4], np.int32)},
+                      {"x": normal(1, 1, 8), "lengths": np.array([1], np.int32)}])
+
+    def test_recurrent(self):
+        self.recurrent("LSTM", 4, direction="bidirectional")
+        self.recurrent("GRU", 3, direction="reverse", linear_before_reset=1)
+        self.recurrent("RNN", 1, activations=["Relu"])
+
+    def test_quantised_recurrent(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(7)
+        node = helper.make_node("DynamicQuantizeLSTM",
+                                ["x", "w", "r", "", "", "", "", "", "w_scale", "zero", "r_scale", "zero"], ["y"],
+                                domain="com.microsoft", hidden_size=6)
+        weights = {"w": random.integers(-127, 128, (1, 8, 24), np.int8), "r": random.integers(-127, 128, (1, 6, 24), np.int8),
+                   "w_scale": np.array([0.005], np.float32), "r_scale": np.array([0.004], np.float32),
+                   "zero": np.array([0], np.int8)}
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", 8])]
+        self.compare([node], inputs, weights,
+                     [{"x": random.standard_normal(shape).astype(np.float32)} for shape in ((5, 2, 8), (3, 1, 8))])
+
+
 class Tools(relayvm.TestCase):
     """`relayvm import`, and .onnx files where the other verbs take programs."""
 

@@ -117,6 +117,7 @@ Operands QLinearConv(NodeContext& c);
 Operands RNN(NodeContext& c);
 Operands GRU(NodeContext& c);
 Operands LSTM(NodeContext& c);
+Operands DynamicQuantizeLSTM(NodeContext& c);
 Operands LinearAttention(NodeContext& c);
 
 // reduce.cc

@@ -418,10 +418,18 @@ Operand Emitter::Emit(const Dims* dims, std::string_view name, std::vector<Opera
   if (dims != nullptr) type = TensorType(*dims, ir::DynCast<ir::TensorType>(type)->dtype.dtype);
   if (Operand folded = Fold(*op, complete, args, type)) return folded;
   if (failed()) return Placeholder();
-  if (is_dry()) return NewStep(type, builder::Value(0));
-  std::vector<builder::Value> values;
-  for (Operand arg : args) values.push_back(Use(arg));
-  return NewStep(type, builder_.Op(name, std::move(values), std::move(attrs)));
+  // A view of a view that has the first shape again is no view.
+  Operand viewed = op->is_reshape && args[0]->viewed != nullptr ? args[0]->viewed : op->is_reshape ? args[0] : nullptr;
+  if (viewed != nullptr && ir::TypesEqual(viewed->type, type)) return viewed;
+  builder::Value step(0);
+  if (!is_dry()) {
+    std::vector<builder::Value> values;
+    for (Operand arg : args) values.push_back(Use(arg));
+    step = builder_.Op(name, std::move(values), std::move(attrs));
+  }
+  Operand result = NewStep(type, std::move(step));
+  result->viewed = viewed;
+  return result;
 }
 
 Operand Emitter::Op(std::string_view name, std::vector<Operand> args, ir::Attrs attrs) {

@@ -40,6 +40,7 @@ struct OperandNode {
   std::optional<Literal> constant;
   std::optional<std::vector<Dim>> elements;  // of an integer tensor, in row-major order, where it is no constant
   std::vector<Operand> fields;               // of a tuple
+  Operand viewed = nullptr;                  // what this has the elements of, under another shape
   Operand whole = nullptr;                   // what this is a field of
   uint32_t index = 0;
   std::optional<builder::Value> step;

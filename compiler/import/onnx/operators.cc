@@ -230,6 +230,7 @@ constexpr OperatorRow kMachineLearning[] = {
 };
 
 constexpr OperatorRow kMicrosoft[] = {
+    {"DynamicQuantizeLSTM", DynamicQuantizeLSTM},
     {"FastGelu", FastGelu},
     {"FusedMatMul", FusedMatMul},
     {"Gelu", Gelu},

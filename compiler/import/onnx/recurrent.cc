@@ -55,20 +55,33 @@ class Recurrent {
   Recurrent(NodeContext& c, int64_t gates, std::vector<std::string> standard)
       : c_(c), gates_(gates), standard_(std::move(standard)) {}
 
+  // Weights are (directions, inputs, gates * hidden) integers, and what they are multiplied with is rounded to 256
+  // steps between its least and its greatest element, as if it were quantised.
+  void Quantise() {
+    quantised_ = true;
+    input_weights_ = Dequantised(1, 8);
+    recurrent_weights_ = Dequantised(2, 10);
+  }
+
   Operands Run() {
     Operand x = c_.In(0);
     bool batch_first = c_.Int("layout", 0) == 1;
     constexpr int64_t kSwapped[] = {1, 0, 2};
     if (c_.RankOf(x) != 3) return {c_.Fail("its input has not 3 axes")};
     if (batch_first) x = c_.Transpose(x, kSwapped);
-    std::optional<int64_t> hidden = c_.ExtentOf(c_.In(2), 2).AsConst();
+    if (!quantised_) {
+      input_weights_ = c_.In(1);
+      recurrent_weights_ = c_.In(2);
+    }
+    std::optional<int64_t> hidden = c_.ExtentOf(recurrent_weights_, 2).AsConst();
     hidden_ = hidden ? *hidden : c_.Int("hidden_size", 0);
     if (hidden_ < 1) return {c_.Fail("`hidden_size` is missing")};
     clip_ = c_.Float("clip", 0);
     std::string direction = c_.Text("direction", "forward");
     bool both = direction == "bidirectional";
     int64_t directions = both ? 2 : 1;
-    if (c_.ExtentOf(c_.In(1), 0) != Dim(directions)) return {c_.Fail("its weights are not those of its directions")};
+    if (c_.ExtentOf(input_weights_, 0) != Dim(directions))
+      return {c_.Fail("its weights are not those of its directions")};
     ReadActivations(static_cast<size_t>(directions));
     batch_ = c_.ExtentOf(x, 1);
     steps_ = c_.ExtentOf(x, 0);
@@ -123,14 +136,35 @@ class Recurrent {
     }
   }
 
-  // Row `direction` of input `i`, without that axis.
-  Operand Part(size_t i, int64_t direction) {
-    return c_.Squeeze(c_.SliceAxis(c_.In(i), 0, direction, direction + 1), {0});
+  // Row `direction`, without that axis.
+  Operand Row(Operand x, int64_t direction) { return c_.Squeeze(c_.SliceAxis(x, 0, direction, direction + 1), {0}); }
+  Operand Part(size_t i, int64_t direction) { return Row(c_.In(i), direction); }
+
+  Operand Dequantised(size_t weights, size_t scale) {
+    Operand wide = c_.Cast(c_.In(weights), kInt32);
+    // One scale and zero point per direction, or per column of each.
+    auto spread = [&](Operand x) { return c_.RankOf(x) == 1 ? c_.Unsqueeze(x, {1, 2}) : c_.Unsqueeze(x, {1}); };
+    wide = c_.Sub(wide, spread(c_.Cast(c_.In(scale + 1), kInt32)));
+    constexpr int64_t kTransposed[] = {0, 2, 1};
+    return c_.Transpose(c_.Mul(c_.Cast(wide, kFloat32), spread(c_.In(scale))), kTransposed);
+  }
+
+  Operand Rounded(Operand x) {
+    Operand zero = c_.Number(0, x), one = c_.Number(1, x);
+    Operand greatest = c_.Op("maximum", {c_.Op("max", {x}), zero}), least = c_.Op("minimum", {c_.Op("min", {x}), zero});
+    Operand scale = c_.Div(c_.Sub(greatest, least), c_.Number(255, x));
+    scale = c_.Where(c_.Op("greater", {scale, zero}), scale, one);
+    auto in_range = [&](Operand y) {
+      return c_.Op("clip", {c_.Op("round_half_even", {y})}, {{"a_min", 0.0}, {"a_max", 255.0}});
+    };
+    Operand zero_point = in_range(c_.Div(c_.Op("negative", {least}), scale));
+    Operand steps = in_range(c_.Add(c_.Op("round_half_even", {c_.Div(x, scale)}), zero_point));
+    return c_.Mul(c_.Sub(steps, zero_point), scale);
   }
   Operand Gate(Operand x, int64_t gate) {
     return c_.SliceAxis(x, c_.RankOf(x) - 1, gate * hidden_, (gate + 1) * hidden_);
   }
-  Operand Dense(Operand x, Operand weight) { return c_.Op("nn.dense", {x, weight}); }
+  Operand Dense(Operand x, Operand weight) { return c_.Op("nn.dense", {quantised_ ? Rounded(x) : x, weight}); }
   Operand Clipped(Operand x) { return clip_ > 0 ? c_.Op("clip", {x}, {{"a_min", -clip_}, {"a_max", clip_}}) : x; }
   Operand Apply(int64_t direction, size_t which, Operand x) {
     return Activate(c_, activations_[static_cast<size_t>(direction) * standard_.size() + which], Clipped(x));
@@ -145,8 +179,8 @@ class Recurrent {
   }
 
   Results RunDirection(Operand x, int64_t direction, bool backwards, bool batch_first) {
-    Weights weights = {.recurrent = Part(2, direction)};
-    Operand input = Dense(x, Part(1, direction));
+    Weights weights = {.recurrent = Row(recurrent_weights_, direction)};
+    Operand input = Dense(x, Row(input_weights_, direction));
     if (c_.Has(3)) {
       Operand bias = Part(3, direction);
       input = c_.Add(input, c_.SliceAxis(bias, 0, 0, gates_ * hidden_));
@@ -249,6 +283,8 @@ class Recurrent {
   int64_t gates_, hidden_ = 0;
   std::vector<std::string> standard_;
   std::vector<Activation> activations_;
+  bool quantised_ = false;
+  Operand input_weights_ = nullptr, recurrent_weights_ = nullptr;
   double clip_ = 0;
   Dim batch_, steps_;
   Operand lengths_ = nullptr;
@@ -259,6 +295,13 @@ class Recurrent {
 Operands RNN(NodeContext& c) { return Recurrent(c, 1, {"tanh"}).Run(); }
 Operands GRU(NodeContext& c) { return Recurrent(c, 3, {"sigmoid", "tanh"}).Run(); }
 Operands LSTM(NodeContext& c) { return Recurrent(c, 4, {"sigmoid", "tanh", "tanh"}).Run(); }
+
+// com.microsoft
+Operands DynamicQuantizeLSTM(NodeContext& c) {
+  Recurrent lstm(c, 4, {"sigmoid", "tanh", "tanh"});
+  lstm.Quantise();
+  return lstm.Run();
+}
 
 // Attention whose memory is a matrix that each step changes.
 Operands LinearAttention(NodeContext& c) {
