@@ -58,7 +58,7 @@ class Format(relayvm.TestCase):
     def test_files_that_are_named_exist(self):
         """In comments and documents: by path, or by the end of one."""
         known = {path[i:] for path in tracked() for i in [0, *(m.end() for m in re.finditer("/", path))]}
-        examples = {"foo_test.cc"}
+        examples = {"foo.cc", "foo.h", "foo_test.cc"}
         wrong = []
         for path in tracked("*.h", "*.cc", "*.def", "*.py", "*.md"):
             text = read(path)
