@@ -50,10 +50,10 @@ inline constexpr DataType kFloat32{TypeCode::kFloat, 32, 1};
 inline constexpr DataType kFloat64{TypeCode::kFloat, 64, 1};
 inline constexpr DataType kBFloat16{TypeCode::kBFloat, 16, 1};
 
-// bool with the lanes of `dtype`: what a comparison of such elements gives.
+// bool with the lanes of `dtype`: the dtype of a comparison.
 constexpr DataType BoolOf(DataType dtype) { return {TypeCode::kBool, 1, dtype.lanes}; }
 
-// Reads what ToString writes; nullopt for any other text.
+// The inverse of ToString; also accepts the spellings of the predecessor. nullopt for any other text.
 std::optional<DataType> ParseDataType(std::string_view text);
 
 // True for the dtypes that values may have at run time (one lane, a width above).
