@@ -7,6 +7,7 @@
 
 #include "base/data_type.h"
 #include "base/dim.h"
+#include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
 #include "base/value.h"
@@ -22,6 +23,32 @@ TEST(DataTypeTest, TextRoundTrips) {
   for (const char* name : {"int7", "float8", "int32x", "int32x1", "uintx", "int032", "bool8"}) {
     EXPECT_FALSE(ParseDataType(name).has_value()) << name;
   }
+}
+
+TEST(DataTypeTest, EveryRowOfTheTable) {
+  for (const DataTypeInfo& info : DataTypeTable()) {
+    EXPECT_EQ(ParseDataType(info.name), info.dtype) << info.name;
+    EXPECT_TRUE(IsStorable(info.dtype)) << info.name;
+    EXPECT_EQ(WithElement(info.dtype, [](auto element) { return static_cast<int64_t>(sizeof element); }),
+              info.dtype.bytes());
+    Literal one = Literal::Scalar(info.dtype, 1);
+    EXPECT_EQ(one, Literal::ScalarInt(info.dtype, 1)) << info.name;
+    EXPECT_EQ(one.DoubleAt(0), 1) << info.name;
+    EXPECT_EQ(one.IntAt(0), 1) << info.name;
+    std::string_view text = info.suffix;
+    if (!text.empty()) EXPECT_EQ(TakeLiteralSuffix(text), info.dtype) << info.name;
+    EXPECT_TRUE(text.empty()) << info.name;
+  }
+  EXPECT_FALSE(IsStorable({TypeCode::kFloat, 8, 1}));
+  EXPECT_FALSE(IsStorable({TypeCode::kFloat, 32, 4}));
+}
+
+TEST(DataTypeTest, TheLongestSuffixIsTaken) {
+  std::string_view text = "2.5bf16";
+  EXPECT_EQ(TakeLiteralSuffix(text), kBFloat16);
+  EXPECT_EQ(text, "2.5");
+  text = "1q";
+  EXPECT_EQ(TakeLiteralSuffix(text), std::nullopt);
 }
 
 TEST(DataTypeTest, NamesWithoutAWidth) {

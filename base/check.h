@@ -1,5 +1,4 @@
-// CHECKs: for our own bugs only. Anything that input, files, devices or memory
-// can cause is an absl::Status instead.
+// Checks of internal invariants. Anything that input, files, devices or memory can cause is an absl::Status instead.
 #ifndef RVM_BASE_CHECK_H_
 #define RVM_BASE_CHECK_H_
 
@@ -12,7 +11,7 @@ namespace rvm {
 
 }  // namespace rvm
 
-// Aborts when `condition` is false; `what` says which promise was broken.
+// Aborts if `condition` is false; `what` describes the violated invariant.
 #define RVM_CHECK(condition, what)                \
   do {                                            \
     if (!(condition)) [[unlikely]]                \

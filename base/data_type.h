@@ -1,5 +1,4 @@
-// The base types of tensors: bool, int8..64, uint8..64, float16/32/64, bfloat16,
-// each possibly with several lanes (`float32x4`).
+// The base types of tensors, listed in data_type.def, each possibly with several lanes (`float32x4`).
 #ifndef RVM_BASE_DATA_TYPE_H_
 #define RVM_BASE_DATA_TYPE_H_
 
@@ -36,27 +35,19 @@ struct DataType {
   }
 };
 
-inline constexpr DataType kBool{TypeCode::kBool, 1, 1};
-inline constexpr DataType kInt8{TypeCode::kInt, 8, 1};
-inline constexpr DataType kInt16{TypeCode::kInt, 16, 1};
-inline constexpr DataType kInt32{TypeCode::kInt, 32, 1};
-inline constexpr DataType kInt64{TypeCode::kInt, 64, 1};
-inline constexpr DataType kUInt8{TypeCode::kUInt, 8, 1};
-inline constexpr DataType kUInt16{TypeCode::kUInt, 16, 1};
-inline constexpr DataType kUInt32{TypeCode::kUInt, 32, 1};
-inline constexpr DataType kUInt64{TypeCode::kUInt, 64, 1};
-inline constexpr DataType kFloat16{TypeCode::kFloat, 16, 1};
-inline constexpr DataType kFloat32{TypeCode::kFloat, 32, 1};
-inline constexpr DataType kFloat64{TypeCode::kFloat, 64, 1};
-inline constexpr DataType kBFloat16{TypeCode::kBFloat, 16, 1};
+// kBool, kInt8, ..., kBFloat16.
+#define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
+  inline constexpr DataType k##Name{TypeCode::k##Code, width, 1};
+#include "base/data_type.def"
+#undef RVM_DTYPE
 
-// bool with the lanes of `dtype`: what a comparison of such elements gives.
+// bool with the lanes of `dtype`: the dtype of a comparison.
 constexpr DataType BoolOf(DataType dtype) { return {TypeCode::kBool, 1, dtype.lanes}; }
 
-// Reads what ToString writes; nullopt for any other text.
+// The inverse of ToString; also accepts the spellings of the predecessor. nullopt for any other text.
 std::optional<DataType> ParseDataType(std::string_view text);
 
-// True for the dtypes that values may have at run time (one lane, a width above).
+// Whether values may have this dtype at run time: it is listed in data_type.def and has one lane.
 bool IsStorable(DataType dtype);
 
 // IEEE conversions, round to nearest even; bfloat16 is the upper half of a float32.

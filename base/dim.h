@@ -2,8 +2,7 @@
 //
 // A Dim is a non-negative integer when evaluated. Variables have identity: two
 // variables are the same dim iff their ids are equal; the name is for people.
-// `?` (Any) is different each time it is written: it equals nothing provably,
-// not even another `?`.
+// Each `?` (Any) is a different unknown: it is not provably equal to anything, not even to another `?`.
 //
 // Constructors simplify (constants fold, x+0, x*1, ...), so equal sums and
 // products of the same parts in the same order are structurally equal, and linear combinations
@@ -100,7 +99,7 @@ Dim Broadcast(const Dim& a, const Dim& b);
 
 // The arithmetic of a binary kind on numbers; wraps.
 int64_t EvaluateBinaryDim(DimKind kind, int64_t a, int64_t b);
-// Whether the result of that arithmetic is not representable.
+// Whether the result of that arithmetic overflows.
 bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b);
 
 // Whether two dims are equal for every value of their variables. kUnknown
@@ -108,7 +107,7 @@ bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b);
 enum class DimEquality : uint8_t { kEqual, kDifferent, kUnknown };
 DimEquality CompareDims(const Dim& a, const Dim& b);
 
-// What must hold between two dims that are known only at run time.
+// A relation between two dims that is checked at run time.
 enum class DimRelation : uint8_t {
   kEqual,
   kBroadcast,  // equal, or either is 1
@@ -121,7 +120,8 @@ std::string FailureText(DimRelation relation, int64_t a, int64_t b);
 // Replaces variables and holes; `replace` returns nullopt to keep a leaf.
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim& leaf)>& replace);
 
-// Whether `dim` is made of leaves that `accepts` takes and constants by +, -, *, floordiv, floormod, min and max.
+// Whether `dim` consists only of constants and of leaves for which `accepts` returns true, combined by +, -, *,
+// floordiv, floormod, min and max.
 bool IsArithmeticOf(const Dim& dim, const std::function<bool(const Dim& leaf)>& accepts);
 
 // Value under an assignment of the variables; nullopt if a leaf has none.
@@ -132,7 +132,7 @@ bool ContainsAny(const Dim& dim);
 bool ContainsHole(const Dim& dim);
 
 using Dims = absl::InlinedVector<Dim, 4>;
-// A shape all of whose dims are known.
+// A shape with known extents.
 using Shape = absl::InlinedVector<int64_t, 6>;
 
 // "(2, n, ?)", "()", "(3,)" is written "(3)".

@@ -7,11 +7,11 @@
 
 namespace rvm {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+// The least number of insertions, deletions, substitutions and swaps of adjacent characters that turn `a` into `b`.
 int EditDistance(std::string_view a, std::string_view b);
 
-// Empty if no candidate is within a third of the name's length (at least one edit). Of several as near,
-// the first in the alphabet, in whatever order they come.
+// Empty if no candidate is within a third of the name's length (at least one edit). Of several at
+// the same distance, the alphabetically first.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace rvm

@@ -1,4 +1,4 @@
-// A strict reader of JSON (RFC 8259): no comments, no trailing commas, no key twice.
+// A strict reader of JSON (RFC 8259): no comments, no trailing commas, no duplicate keys.
 #ifndef RVM_BASE_JSON_H_
 #define RVM_BASE_JSON_H_
 
@@ -28,11 +28,11 @@ struct JsonValue {
   const std::string* AsString() const { return std::get_if<std::string>(&value); }
   const Array* AsArray() const { return std::get_if<Array>(&value); }
   const Object* AsObject() const { return std::get_if<Object>(&value); }
-  // The member of an object; null if there is none or this is no object.
+  // The member of an object; null if it does not exist or this is not an object.
   const JsonValue* Find(std::string_view key) const;
 };
 
-// The whole text is one value. Nests at most 100 deep. kInvalidArgument names the byte.
+// Parses the whole text as one value, nested at most 100 deep. kInvalidArgument names the offending byte.
 absl::StatusOr<JsonValue> ParseJson(std::string_view text);
 
 }  // namespace rvm

@@ -15,8 +15,8 @@
 
 namespace rvm {
 
-// Bytes aligned to 64, freed by whoever drops the last reference. May also
-// point into something that `owner` keeps alive (a mapped file).
+// Reference-counted memory aligned to 64 bytes. It may also point into memory that `owner` keeps alive, such as a
+// mapped file.
 class Buffer {
  public:
   // Zero-filled.
@@ -61,7 +61,7 @@ class Literal {
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
   int64_t num_elements() const { return num_elements_; }
   int64_t bytes() const { return num_elements_ * dtype_.bytes(); }
-  // Lives as long as the literal and every copy of its buffer; a scalar's with the literal alone.
+  // Valid while the literal or a copy of it exists; for a scalar, while this literal exists.
   const std::byte* data() const { return buffer_ == nullptr ? scalar_ : buffer_->data(); }
   template <typename T>
   std::span<const T> values() const {
@@ -83,7 +83,7 @@ class Literal {
   DataType dtype_ = kInt32;
   Shape shape_;
   int64_t num_elements_ = 1;
-  std::shared_ptr<const Buffer> buffer_;  // null: a scalar, which is here
+  std::shared_ptr<const Buffer> buffer_;  // null: a scalar, stored in scalar_
   alignas(8) std::byte scalar_[8] = {};
 };
 

@@ -13,10 +13,10 @@
 namespace rvm {
 
 // Copies the elements; a tensor in Fortran order is rearranged. kInvalidArgument: malformed bytes;
-// kUnimplemented: big-endian, or a dtype we have not (complex, strings, structures).
+// kUnimplemented: big-endian, or an unsupported dtype (complex, strings, structures).
 absl::StatusOr<Literal> DecodeNpy(std::span<const uint8_t> bytes);
 
-// Version 1, C order. A bfloat16 tensor, which .npy cannot name, is written as float32.
+// Version 1, C order. .npy has no bfloat16: such tensors are written as float32.
 std::vector<uint8_t> EncodeNpy(const Literal& tensor);
 
 }  // namespace rvm

@@ -1,4 +1,4 @@
-// Sorting as kernels do it: one key type, memory of the caller.
+// The sort that kernels use: int64 keys in memory provided by the caller.
 #ifndef RVM_BASE_ORDER_KEYS_H_
 #define RVM_BASE_ORDER_KEYS_H_
 
@@ -6,9 +6,8 @@
 
 namespace rvm {
 
-// Sorts n keys, equal ones in the order they have. `block` is 4 * n numbers: the keys, the number that goes with
-// each, and scratch. True if all is done; it ends early if another thread makes *stop anything but 0. REQUIRES: n >= 0.
-// O(n).
+// Sorts n keys stably in O(n). `block` holds 4 * n numbers: the keys, a number that moves with each key, and scratch.
+// Returns false if it ended early because another thread set *stop to a nonzero value. REQUIRES: n >= 0.
 bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop);
 
 }  // namespace rvm

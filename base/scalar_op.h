@@ -1,5 +1,4 @@
-// ScalarOp: what tensor programs compute on single elements. te expressions and
-// kernel recipes are made of these; each is named here once.
+// The operations on single elements that te expressions and kernel recipes consist of.
 //
 // Integers wrap, and division or modulo by 0 gives 0. float16 and bfloat16 compute in float32.
 #ifndef RVM_BASE_SCALAR_OP_H_
@@ -21,7 +20,7 @@ namespace rvm {
   RVM_UNARY(Ceil, "ceil")                      \
   RVM_UNARY(Round, "round") /* half to even */ \
   RVM_UNARY(Trunc, "trunc")
-// Of floats, to the same dtype; an integer is left alone.
+// On floats, to the same dtype; the identity on integers.
 #define RVM_UNARY_FLOAT_OPS(RVM_UNARY) \
   RVM_UNARY(Sqrt, "sqrt")              \
   RVM_UNARY(Rsqrt, "rsqrt")            \
@@ -59,8 +58,8 @@ namespace rvm {
   RVM_UNARY_BIT_OPS(RVM_UNARY)        \
   RVM_UNARY_TESTS(RVM_UNARY)
 
-// RVM_BINARY(Name, text): on two of one dtype, to that dtype. NaN wins in max and min. Division
-// of integers truncates.
+// RVM_BINARY(Name, text): on two of one dtype, to that dtype. max and min propagate NaN.
+// Division of integers truncates.
 #define RVM_BINARY_ARITHMETIC_OPS(RVM_BINARY) \
   RVM_BINARY(Add, "+")                        \
   RVM_BINARY(Subtract, "-")                   \
@@ -73,7 +72,8 @@ namespace rvm {
   RVM_BINARY(Power, "power")                  \
   RVM_BINARY(Maximum, "max")                  \
   RVM_BINARY(Minimum, "min")
-// On integers or bools. Shifts by less than 0 or by all bits leave 0, or the sign.
+// On integers or bools. Shifts by a negative number or by at least the width give 0 (or -1 for right shifts of negative
+// numbers).
 #define RVM_BINARY_BIT_OPS(RVM_BINARY) \
   RVM_BINARY(And, "and")               \
   RVM_BINARY(Or, "or")                 \
@@ -93,8 +93,8 @@ namespace rvm {
   RVM_BINARY_BIT_OPS(RVM_BINARY)        \
   RVM_COMPARISONS(RVM_BINARY)
 
-// RVM_REDUCE(Name, text): of many to one. The Arg* give the place (int64) of the first or last extreme;
-// NaN wins.
+// RVM_REDUCE(Name, text): of many to one. Arg* give the index (int64) of the first or last extremum;
+// NaN is treated as the extremum.
 #define RVM_REDUCE_OPS(RVM_REDUCE)      \
   RVM_REDUCE(Sum, "sum")                \
   RVM_REDUCE(Product, "prod")           \

@@ -1,4 +1,4 @@
-// The flag with which another thread asks long work to end: RvmKernelContext::cancel, say.
+// The flag with which another thread cancels long-running work, such as RvmKernelContext::cancel.
 #ifndef RVM_BASE_STOP_FLAG_H_
 #define RVM_BASE_STOP_FLAG_H_
 

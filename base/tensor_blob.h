@@ -15,11 +15,11 @@
 
 namespace rvm {
 
-// The tensor that `bytes` start with; removes it from them. kInvalidArgument: malformed; kUnimplemented: well-formed,
-// but of a dtype that we do not have, and removed from `bytes` too.
+// Parses the tensor at the beginning of `bytes` and removes it from `bytes`. Returns kInvalidArgument if it is
+// malformed, and kUnimplemented if it is well-formed but of an unsupported dtype; the latter is removed as well.
 absl::StatusOr<Literal> TakeTensorBlob(std::span<const std::byte>& bytes);
 
-// All of `bytes` is one tensor.
+// Like that, for bytes that hold exactly one tensor.
 absl::StatusOr<Literal> DecodeTensorBlob(std::span<const std::byte> bytes);
 
 // A `.params` file: u64 0xF7E58D4F05049CB7, u64 0, u64 count and the names (u64 length, characters), u64 count and the

@@ -1,8 +1,7 @@
-// Value: a Relay value outside any evaluator: what goes into and comes out of
-// the VM and the reference evaluator, what is printed and compared in tests.
+// Value: a Relay value independent of any evaluator. Arguments and results of the VM and of the reference evaluator are
+// Values; tests print and compare them.
 //
-// Immutable; copies share; freeing and comparing take no host stack in
-// proportion to the data. Safe to share between threads.
+// Immutable; copies share their data. Freeing and comparing do not recurse. Safe to share between threads.
 #ifndef RVM_BASE_VALUE_H_
 #define RVM_BASE_VALUE_H_
 
@@ -61,7 +60,7 @@ class Value {
 // One scalar as Relay writes it: `1`, `1i64`, `2u8`, `1.5f`, `nanf`, `-inff64`, `True`.
 std::string ScalarToString(const Literal& tensor, int64_t index);
 
-// Where two values differ first, as "at .fields[1][3]: 1f vs 2f"; empty if they agree. Floats
+// The first difference between two values, "at .fields[1][3]: 1f vs 2f", or "" if they agree. Floats
 // agree when |a-b| <= atol + rtol*|b| or both are NaN or the same infinity; everything
 // else must be equal.
 std::string DiffValues(const Value& a, const Value& b, double rtol = 0, double atol = 0);

@@ -60,15 +60,15 @@ int main(int argc, char** argv) {
   }
   std::cout
       << "# The operators\n\n"
-         "Generated from the tables in `compiler/ops`; a test compares the two (`tests/documents_test.py` says how\n"
-         "to rewrite this page). An attribute without `=` must be given. Shapes may be symbolic everywhere unless\n"
-         "a description says otherwise; indices out of range are clamped, nothing reads outside a tensor.\n\n"
+         "Generated from the tables in `compiler/ops`; `tests/documents_test.py` compares the two and says how to\n"
+         "rewrite this page. An attribute without `=` is required. Shapes may be symbolic everywhere unless a\n"
+         "description says otherwise. Indices out of range are clamped: nothing reads outside a tensor.\n\n"
          "Sums: the error of `sum`, `mean`, `variance` and `nn.global_avg_pool2d` of n <= 1024 floats is at most\n"
-         "n * 2^-24 of the sum of the magnitudes. More floats, or a number that is not known at compile time, are\n"
-         "summed in float64: the error is at most 2^-23 of it (and one rounding, for float16). This holds at each\n"
-         "level, for portable files and for the reference evaluator.\n\n"
-         "The predecessor's `vm.`, `memory.` and device operators have no counterpart: they were its compiler's\n"
-         "own, and here what they did is instructions (docs/isa.md).\n\n"
+         "n * 2^-24 times the sum of the magnitudes. More floats, or a number of them that is unknown at compile\n"
+         "time, are summed in float64: the error is at most 2^-23 times that sum (and one rounding, for float16).\n"
+         "This holds at each level, for portable files and for the reference evaluator.\n\n"
+         "The predecessor's `vm.`, `memory.` and device operators have no counterpart: its compiler inserts\n"
+         "them, and here they are instructions (docs/isa.md).\n\n"
          "| operator | value | inputs | attributes |\n|---|---|---|---|\n";
   for (const rvm::ops::OpDef* op : rvm::ops::AllOps()) {
     std::cout << "| `" << op->name << "`" << (op->infix.empty() ? "" : ", infix `" + Cell(op->infix) + "`") << " | "

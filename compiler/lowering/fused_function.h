@@ -4,8 +4,8 @@
 // operator calls whose value is a tensor or a tuple of tensors. Each non-constant dim of
 // a parameter becomes a symbol of the kernel; the operators' own type relations then
 // give the dims of the results as expressions over the symbols, and the equalities that
-// must be checked when the kernel is called. There are no separate shape functions. A dim that is a value
-// (TypeContext::ValueDim) is a symbol too, bound to the element of the parameter.
+// must be checked when the kernel is called. There are no separate shape functions. A dim that
+// is the value of an element of a parameter (TypeContext::ValueDim) is a symbol too.
 #ifndef RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 #define RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 
@@ -18,12 +18,12 @@
 
 namespace rvm::lowering {
 
-// Elements of a constant that may stand in a primitive function; larger ones are its parameters.
+// The largest constant, in elements, inside a primitive function. Larger ones are passed as parameters.
 inline constexpr int64_t kMaxImmediates = 64;
 
 struct LoweredKernel {
   te::Computation computation;
-  KernelDesc desc;        // all but `symbol` and `workspace`, which code generation decides
+  KernelDesc desc;        // without `symbol` and `workspace`, which code generation sets
   bool is_static = true;  // no symbols
 };
 

@@ -1,4 +1,4 @@
-// From schedules to kernel recipes: what portable executables hold instead of machine code.
+// Translates schedules to kernel recipes, which portable executables contain instead of machine code.
 #ifndef RVM_COMPILER_LOWERING_KERNEL_RECIPE_H_
 #define RVM_COMPILER_LOWERING_KERNEL_RECIPE_H_
 
@@ -13,7 +13,7 @@ struct PortableKernel {
   Dim workspace;        // bytes, over the same symbols
 };
 
-// kUnimplemented for nests of more than kMaxRecipeAxes axes. REQUIRES: the schedule's target has no vectors.
+// Returns kUnimplemented for nests of more than kMaxRecipeAxes axes. REQUIRES: !schedule.target.has_vectors.
 absl::StatusOr<PortableKernel> MakePortableKernel(const schedule::Schedule& schedule);
 
 }  // namespace rvm::lowering

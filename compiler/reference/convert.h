@@ -1,4 +1,4 @@
-// Values in and out of the evaluator.
+// Conversion between Values and the objects of the evaluator.
 #ifndef RVM_COMPILER_REFERENCE_CONVERT_H_
 #define RVM_COMPILER_REFERENCE_CONVERT_H_
 
@@ -17,17 +17,17 @@
 
 namespace rvm::reference {
 
-// The arguments of one call, which share the dims that the callee's signature names.
+// Converts and checks the arguments of one call. Dims named in the callee's signature are bound by the first argument
+// that has them.
 class ArgumentReader {
  public:
   ArgumentReader(const ir::Module& module, RefCells& refs) : module_(module), refs_(refs) {}
 
-  // Checks `value` against `type` (type parameters of kind Type take anything). Errors say what
-  // was seen and what is expected.
+  // Checks `value` against `type`; type parameters of kind Type accept any value.
   absl::StatusOr<Handle> Read(const Value& value, const ir::Type* type);
 
  private:
-  // `dims`: what names of extents stand for, to compare with; null: names are not compared.
+  // `dims`: the values of named extents; null: named extents are not checked.
   absl::StatusOr<Handle> ReadNode(const Value& value, const ir::Type* type, absl::flat_hash_map<int64_t, int64_t>* dims,
                                   std::vector<const ir::Type*>& field_types);
   absl::StatusOr<const ir::Constructor*> FindConstructor(const Value& value, const ir::Type* type);
@@ -42,12 +42,12 @@ class ArgumentReader {
   absl::flat_hash_map<std::pair<const ir::Constructor*, const ir::Type*>, std::vector<const ir::Type*>> field_types_;
 };
 
-// What differs between a tensor and its type, as "saw Tensor[(2), float32]; expected ..."; empty if
-// they agree. `dims`: values of dim variables seen so far; null: variables take anything.
+// The difference between a tensor and its type, "saw Tensor[(2), float32]; expected ...", or "" if they agree. `dims`:
+// the values of dim variables bound so far; null: variables match any extent.
 std::string TensorMismatch(const Literal& tensor, const ir::TensorType& type,
                            absl::flat_hash_map<int64_t, int64_t>* dims);
 
-// kInvalidArgument where references make the value contain itself.
+// Returns kInvalidArgument for a value that contains itself through a reference.
 absl::StatusOr<Value> ToValue(const Handle& handle);
 
 }  // namespace rvm::reference

@@ -1,8 +1,8 @@
-// The reference evaluator: what a program means, computed the plainest way. Tests compare
-// the VM with it; `relayvm eval` runs it.
+// The reference evaluator: a direct implementation of the semantics. Tests compare the VM with it; `relayvm eval` runs
+// it.
 //
-// It walks the typed program with an explicit stack of continuations, so depth
-// of recursion takes memory, never host stack, and a tail call takes neither.
+// It interprets the typed program with an explicit stack of continuations: recursion uses heap memory instead of host
+// stack, and a tail call uses neither.
 #ifndef RVM_COMPILER_REFERENCE_EVALUATOR_H_
 #define RVM_COMPILER_REFERENCE_EVALUATOR_H_
 
@@ -18,7 +18,7 @@ namespace rvm::reference {
 
 struct EvaluateOptions {
   int64_t max_steps = -1;          // expressions entered and left; -1: no limit
-  int64_t max_depth = 20'000'000;  // continuations at once
+  int64_t max_depth = 20'000'000;  // continuations on the stack
 };
 
 // REQUIRES: typing::InferTypes succeeded on `module`. kNotFound: no such entry; kInvalidArgument: an

@@ -1,4 +1,4 @@
-// What the evaluator computes with: counted objects, freed without recursion.
+// The evaluator's objects: reference-counted, freed without recursion.
 #ifndef RVM_COMPILER_REFERENCE_OBJECT_H_
 #define RVM_COMPILER_REFERENCE_OBJECT_H_
 
@@ -16,18 +16,18 @@ enum class ObjectKind : uint8_t { kTensor, kTuple, kAdt, kRef, kClosure, kOp, kC
 
 struct Object;
 
-// What calls of a function need to know of it.
+// Facts about a function that its calls need.
 struct FunctionFacts {
   uint32_t frame_slots = 0;        // of an activation
   std::vector<ir::Var*> captured;  // by a closure of it
   bool check_result = false;
 };
 
-// One count of an object, or null.
+// A counted reference to an object, or null.
 class Handle {
  public:
   Handle() = default;
-  explicit Handle(Object* object) : object_(object) {}  // takes over one count
+  explicit Handle(Object* object) : object_(object) {}  // takes ownership of one count
   Handle(const Handle& other);
   Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Handle& operator=(Handle other) noexcept {
@@ -68,8 +68,8 @@ struct Object {
   Object* previous = nullptr;
 };
 
-// Owns no cells; knows all that live. When it dies it empties them, which ends every cycle:
-// only references can close one, since a recursive closure does not capture itself.
+// Tracks all live reference cells without owning them. Its destructor empties them, which breaks every cycle: cycles
+// always go through a reference, since a recursive closure does not capture itself.
 class RefCells {
  public:
   RefCells() : head_(ObjectKind::kRef) { head_.next = head_.previous = &head_; }

@@ -1,5 +1,4 @@
-// Operators of the reference evaluator: each call in a program prepares its computation once for arguments of the same
-// types.
+// Operator calls of the reference evaluator. A call site caches its computation for the types of its arguments.
 #ifndef RVM_COMPILER_REFERENCE_OP_CALL_H_
 #define RVM_COMPILER_REFERENCE_OP_CALL_H_
 
@@ -20,16 +19,16 @@ struct PreparedOp {
   bool has_tuple_result = false;
 };
 
-// One place where an operator is called.
+// A call site of an operator.
 class OpCall {
  public:
   // Both outlive it.
   OpCall(const ops::OpDef& op, const ir::Attrs& attrs) : op_(&op), attrs_(&attrs) {}
 
-  // As ops::EvaluateOp, of arguments that are tensors; the results are those of a tuple, or one. nullopt where types
-  // alone do not determine the computation: then EvaluateOp must do.
+  // Like ops::EvaluateOp, for tensor arguments. Returns the fields of a tuple, or one result. nullopt if the argument
+  // types do not determine the computation; the caller then uses EvaluateOp.
   absl::StatusOr<std::optional<std::vector<Literal>>> Call(std::span<const Literal> args);
-  // REQUIRES: Call gave results.
+  // REQUIRES: Call returned results.
   bool has_tuple_result() const { return prepared_->has_tuple_result; }
 
  private:

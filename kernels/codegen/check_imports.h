@@ -1,4 +1,4 @@
-// Does the loader provide everything that an object needs?
+// Checks that the loader can resolve every symbol of an object.
 #ifndef RVM_KERNELS_CODEGEN_CHECK_IMPORTS_H_
 #define RVM_KERNELS_CODEGEN_CHECK_IMPORTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace rvm::codegen {
 
-// kInternal naming each undefined symbol of a relocatable object that kernels/abi/imports.def does not list: a loader
-// would refuse the object.
+// Returns kInternal naming the undefined symbols of a relocatable object that kernels/abi/imports.def does not list.
+// The loader would refuse such an object.
 absl::Status CheckImports(std::span<const uint8_t> object);
 
 }  // namespace rvm::codegen

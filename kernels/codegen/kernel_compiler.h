@@ -18,12 +18,12 @@ namespace rvm::codegen {
 struct HostTarget {
   std::string triple;    // "x86_64-unknown-linux-gnu"
   std::string cpu;       // LLVM's name: "znver3", "x86-64-v3"
-  std::string features;  // "+avx2,+fma,...": complete, so the loader can check each
+  std::string features;  // "+avx2,+fma,...": the complete list, so that the loader can check each
 };
 // "host" (the CPU this runs on), "x86-64" (baseline), "x86-64-v2", "-v3", "-v4", or an LLVM CPU name.
 absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text);
 
-// What schedules have to know of it.
+// The properties of the CPU that schedules depend on.
 schedule::Target ScheduleTarget(const HostTarget& target);
 
 struct KernelRequest {

@@ -1,4 +1,4 @@
-// Runs compiled kernels, and their recipes, beside te::Evaluate.
+// Compares compiled kernels and their recipes with te::Evaluate.
 #ifndef RVM_KERNELS_CODEGEN_TESTING_H_
 #define RVM_KERNELS_CODEGEN_TESTING_H_
 
@@ -34,16 +34,16 @@ absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& comput
                                                    const std::vector<bool>& constant_inputs, const char* target,
                                                    const CodegenOptions& options = {});
 
-// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe; failures are gtest's.
-// Gives what was compiled.
+// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe. Reports differences as
+// gtest failures. Returns the compiled object.
 ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
 
-// As CheckKernel, on these inputs.
+// Like CheckKernel, for the given inputs.
 void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,
                    const CheckOptions& options = {});
 
-// That a run of the computation, whose dims are constants and which takes long, ends soon after its context says so:
-// before its last outputs are written. As machine code and as a recipe. Gives what was compiled.
+// Checks that a long run of the computation, whose dims are constants, ends soon after it is cancelled: before its last
+// outputs are written. Runs machine code and a recipe. Returns the compiled object.
 ScheduledKernel CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs = {});
 
 }  // namespace rvm::codegen

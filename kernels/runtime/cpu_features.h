@@ -8,7 +8,7 @@
 namespace rvm::runtime {
 
 enum class CpuRegister : uint8_t { kEax, kEbx, kEcx, kEdx };
-// What the operating system must save for the registers to be usable.
+// The register state that the operating system must save.
 enum class CpuState : uint8_t { kBasic, kAvx, kAvx512 };
 
 struct CpuFeature {

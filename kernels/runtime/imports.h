@@ -6,7 +6,7 @@
 
 namespace rvm::runtime {
 
-// The address of the function; null if kernels may not call it.
+// The address of the function, or null if kernels may not call it.
 const void* FindImport(std::string_view symbol);
 
 }  // namespace rvm::runtime

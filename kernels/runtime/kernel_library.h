@@ -25,7 +25,7 @@ class KernelLibrary {
   static absl::StatusOr<std::shared_ptr<const KernelLibrary>> Load(std::span<const uint8_t> object);
   ~KernelLibrary();
 
-  // Null if there is none of that name.
+  // Null if no kernel has this name.
   RvmKernel Find(std::string_view symbol) const;
 
  private:

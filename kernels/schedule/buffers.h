@@ -1,4 +1,4 @@
-// Where the tensors of a schedule lie.
+// Assigns memory to the tensors of a schedule.
 #ifndef RVM_KERNELS_SCHEDULE_BUFFERS_H_
 #define RVM_KERNELS_SCHEDULE_BUFFERS_H_
 
@@ -6,9 +6,9 @@
 
 namespace rvm::schedule {
 
-// Gives the stored tensors that are no outputs a place in workspace.
+// Allocates workspace for the stored tensors that are not outputs.
 void PlanWorkspace(Schedule& schedule);
-// Which outputs may lie where inputs lie.
+// Finds the outputs that may reuse the memory of inputs.
 void FindReuses(Schedule& schedule);
 
 }  // namespace rvm::schedule

@@ -1,4 +1,4 @@
-// Decisions for a CPU with vectors: the form of each nest, its tiles, and the panels its tiles read.
+// Scheduling decisions for a CPU with vectors: the form of each nest, its tiles, and the panels that its tiles read.
 #ifndef RVM_KERNELS_SCHEDULE_CPU_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_CPU_SCHEDULE_H_
 
@@ -7,7 +7,7 @@
 namespace rvm::schedule {
 
 // Chooses the form of every nest of `schedule`, and inserts nests that copy factors into panels.
-// REQUIRES: BuildNests ran; no buffer in workspace has its place yet.
+// REQUIRES: BuildNests was called, and PlanWorkspace was not.
 void PlanForCpu(Schedule& schedule);
 
 }  // namespace rvm::schedule

@@ -10,7 +10,7 @@
 
 namespace rvm::schedule {
 
-// An axis of a tensor as it is read: `stride` elements from one position to the next.
+// An axis of a tensor, with `stride` elements from one index to the next.
 struct StridedAxis {
   int64_t extent;
   int64_t stride;
@@ -21,7 +21,7 @@ struct StridedAxis {
   }
 };
 
-// How a constant input must be laid out for a kernel: from any order of axes to
+// The layout in which a kernel reads a constant input: the axes of the constant, in any order, become
 // [outer..., ceil(column / panel), depth..., panel], columns padded with zeros.
 struct PackedLayout {
   std::vector<StridedAxis> outer;

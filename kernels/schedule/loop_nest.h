@@ -1,4 +1,4 @@
-// Loop nests: what a kernel runs, one after the other.
+// Loop nests. A kernel runs its nests one after the other.
 //
 // A nest iterates over its axes and computes, at each position, the values of a few tensors of the same extents.
 // Producers are inlined into their expressions, which come from one te::ExprPool.
@@ -18,12 +18,12 @@ namespace rvm::schedule {
 struct NestTensor {
   te::Tensor tensor;
   te::Expr value;       // a kReduce only at the root; may read earlier tensors of this nest at store_offset
-  bool stored = false;  // else it lives only inside the nest
+  bool stored = false;  // else it is only used inside the nest
 };
 
 // The loop structure of a nest.
 enum class NestForm : uint8_t {
-  kPositions,  // one position after the other; the innermost axis is vectorised
+  kPositions,  // one position at a time; the innermost axis is vectorised
   kColumns,    // a reduction of `column_block` positions of the innermost axis at a time
   kTiles,      // a sum of products in register tiles; see `tile`
 };
@@ -45,11 +45,11 @@ struct LoopNest {
 
 // The values of all tensors of the nest.
 std::vector<te::Expr> Values(const LoopNest& nest);
-// The expressions that the nest evaluates; the vector factor of a tile that reads panels is none of them.
+// The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
 std::vector<te::Expr> ReadExpressions(const LoopNest& nest);
 // Replaces a variable everywhere in the nest.
 void Substitute(te::ExprPool& pool, LoopNest& nest, const te::IndexVar& variable, const te::Expr& by);
-// Merges adjacent axes (of the nest, of its reductions) that every expression uses as one.
+// Merges adjacent axes of the nest, and of its reductions, if every expression uses only their linear combination.
 void CollapseAxes(te::ExprPool& pool, LoopNest& nest);
 
 }  // namespace rvm::schedule

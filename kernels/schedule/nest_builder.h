@@ -1,4 +1,4 @@
-// From a computation to loop nests, for any target.
+// Builds the loop nests of a computation, independent of the target.
 #ifndef RVM_KERNELS_SCHEDULE_NEST_BUILDER_H_
 #define RVM_KERNELS_SCHEDULE_NEST_BUILDER_H_
 
@@ -7,8 +7,8 @@
 
 namespace rvm::schedule {
 
-// Fills in symbols, values, pool, tensors, nests, and the buffers of the outputs.
-// kInvalidArgument if an extent does not follow from the inputs.
+// Sets symbols, values, pool, tensors, nests, and the buffers of the outputs. Returns kInvalidArgument if an extent is
+// not determined by the inputs.
 absl::Status BuildNests(const te::Computation& computation, Schedule& schedule);
 
 }  // namespace rvm::schedule

@@ -6,8 +6,8 @@
 
 namespace rvm::schedule {
 
-// A window that hangs over the edge reads `inside ? data[i * stride + k - pad] : zero`, a branch for each element of
-// each window. Here such reads become plain reads of a padded copy of the data, a tensor of its own.
+// Windows that extend past the edge read `inside ? data[i * stride + k - pad] : zero`, which branches for each element
+// of each window. Replaces such reads by unconditional reads of a padded copy of the data.
 te::Computation HoistPadding(const te::Computation& computation);
 
 }  // namespace rvm::schedule

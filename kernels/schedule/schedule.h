@@ -1,10 +1,11 @@
-// Schedule: how a kernel runs on a target, stated once. Code generation follows it; the rest of the compiler learns
-// from it which results may lie where arguments lie, how much workspace a call takes, and how constants are packed.
+// Schedule: how a kernel runs on a target. It is made once per kernel; code generation follows it, and the rest of the
+// compiler takes from it which results may reuse the memory of arguments, how much workspace a call needs, and how
+// constants are packed.
 //
-// Elementwise and injective producers are inlined into what reads them, except where that repeats real work. A
-// reduction has a nest of its own, which also computes the tensors that read it at the same position (its epilogue).
-// A scan, or a tensor to be ordered, has a nest for itself. What later nests read is stored, in an output or in
-// workspace, which is reused once it is dead.
+// Elementwise and injective producers are inlined into their consumers unless that repeats expensive work. A reduction
+// has its own nest, which also computes the tensors that read it at the same position (its epilogue). A scan or a
+// sorted tensor has a nest for itself. Tensors that later nests read are stored in an output or in workspace; workspace
+// is reused when its tensor is dead.
 //
 // Reading order: loop_nest.h, tile.h; nest_builder.cc (any target), cpu_schedule.cc (decisions for a CPU), buffers.cc.
 #ifndef RVM_KERNELS_SCHEDULE_SCHEDULE_H_
@@ -29,12 +30,12 @@ struct TensorBuffer {
   Dim offset;          // in workspace, bytes; a multiple of 64
 };
 
-// An output that may lie where an input lies: each element of the input is read before that of the output is
-// written, at the same position, and not after.
+// An output that may be stored in the memory of an input: each element of the input is read only at its own position,
+// before the element of the output is written, and not afterwards.
 struct Reuse {
   int64_t output = 0;
   int64_t input = 0;
-  size_t nest = 0;  // which writes the output
+  size_t nest = 0;  // the nest that writes the output
 };
 
 struct Schedule {
@@ -50,7 +51,7 @@ struct Schedule {
   Dim workspace;                                                     // bytes
   std::vector<Reuse> reuses;                                         // by output, then input
 
-  // What the nests point into.
+  // Owners of the nodes that the nests refer to.
   std::shared_ptr<te::ExprPool> pool;
   std::vector<te::Tensor> tensors;
 
@@ -58,7 +59,7 @@ struct Schedule {
   const PackedLayout* Layout(size_t input) const;
 };
 
-// kInvalidArgument if an extent does not follow from the inputs.
+// Returns kInvalidArgument if an extent is not determined by the inputs.
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
                                       const Target& target);
 

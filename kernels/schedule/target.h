@@ -1,4 +1,4 @@
-// What a schedule has to know of the machine it is made for.
+// The properties of a machine that schedules depend on.
 #ifndef RVM_KERNELS_SCHEDULE_TARGET_H_
 #define RVM_KERNELS_SCHEDULE_TARGET_H_
 
@@ -12,9 +12,9 @@ struct Target {
   bool has_vectors = false;  // false: nests are interpreted element by element (portable executables)
   int64_t vector_bits = 128;
   int64_t vector_registers = 16;
-  bool has_masks = false;             // vector loads and stores of a part of the lanes
+  bool has_masks = false;             // masked vector loads and stores
   bool has_half_conversions = false;  // between float16 and float32
-  // Work, in additions, from which a nest runs on several threads; the least share of one of them.
+  // The least work, in additions, for which a nest runs on several threads, and the least share of a thread.
   int64_t parallel_work = 200'000;
   int64_t parallel_grain = 50'000;
 

@@ -38,14 +38,14 @@ struct Tile {
   int64_t vectors = 1;
   int64_t rows = 1;
   int64_t inner_depth = 0;  // extent of the innermost depth axis; 0: not known before the kernel runs
-  // The sums pass through a buffer on the stack to the epilogue. Where the row axis is inside the column axis it is
-  // transposed first, so that the epilogue runs along rows and stores contiguously.
+  // The sums are passed to the epilogue in a buffer on the stack. If the row axis is inside the column axis, the buffer
+  // is transposed first, so that the epilogue runs along rows and its stores are contiguous.
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
   // Independent sums of an element in a tile of this height, which hide the latency of an addition.
   int64_t Strands(int64_t height) const;
-  // Steps of the innermost depth axis in one turn of its loop.
+  // The unroll factor of the loop over the innermost depth axis.
   int64_t Unroll(int64_t height) const;
 };
 

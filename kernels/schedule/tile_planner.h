@@ -8,7 +8,8 @@
 
 namespace rvm::schedule {
 
-// How tensors[0] of the nest is computed in register tiles; nullopt if it is no sum of products, or tiles do not pay.
+// The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
+// profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);
 
 // The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.

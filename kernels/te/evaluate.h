@@ -1,5 +1,5 @@
-// The oracle: computes a te computation element by element, with no schedule.
-// float16 and bfloat16 compute in float32 and round at each tensor.
+// The test oracle: evaluates a te computation element by element, without a schedule. float16 and bfloat16 compute in
+// float32 and are rounded at each tensor.
 #ifndef RVM_KERNELS_TE_EVALUATE_H_
 #define RVM_KERNELS_TE_EVALUATE_H_
 

@@ -1,5 +1,5 @@
-// Expressions made unique: equal subexpressions are one node, so equality of expressions is equality of pointers.
-// Reads have ONE operand here, the row-major linear offset.
+// Hash-consed expressions: equal subexpressions are one node, so that expressions are equal iff their pointers are.
+// Reads have one operand here, the row-major linear offset.
 #ifndef RVM_KERNELS_TE_EXPR_POOL_H_
 #define RVM_KERNELS_TE_EXPR_POOL_H_
 
@@ -32,7 +32,7 @@ class ExprPool {
   Expr Copy(const Expr& e, Rewrite& rewrite);
   Expr Intern(ExprNode node);
   Expr Variable(const IndexVar& variable);
-  // A variable of no te tensor; its id is negative.
+  // A variable that belongs to no te tensor; its id is negative.
   IndexVar Fresh(const Dim& extent, std::string name) { return {--next_id_, extent, std::move(name)}; }
   Expr Extent(const Dim& dim);
   Expr Binary(BinaryOp op, const Expr& a, const Expr& b);
@@ -50,14 +50,14 @@ class ExprPool {
   using Key = absl::InlinedVector<uint64_t, 14>;
   absl::flat_hash_map<Key, Expr> nodes_;
   std::vector<Dim> dims_;
-  // Rewrites remember nodes by address, so what they saw must stay alive.
+  // Rewrites identify nodes by address, so the nodes must stay alive.
   std::vector<Expr> keep_;
   int64_t next_id_ = 0;
 };
 
 // Whether index arithmetic `e` is provably never negative.
 bool IsNonNegative(const Expr& e);
-// By how much linear `e` changes when the variable grows by one; nullopt if not constant.
+// The coefficient of the variable in `e`; nullopt if `e` is not linear in it.
 std::optional<int64_t> Stride(const Expr& e, int64_t variable);
 // Nodes reachable from `roots`, each once, operands first. Does not enter other tensors.
 std::vector<const ExprNode*> Postorder(const std::vector<Expr>& roots);

@@ -6,7 +6,7 @@
 // inputs. There is no schedule in here: kernels/te/evaluate.h computes values
 // naively and is the oracle; kernels/codegen makes loops.
 //
-// All values are immutable and share; building is cheap and single-threaded.
+// All values are immutable and shared. Building is not thread-safe.
 #ifndef RVM_KERNELS_TE_TENSOR_H_
 #define RVM_KERNELS_TE_TENSOR_H_
 
@@ -123,7 +123,7 @@ struct TensorNode {
   int64_t input_index = 0;     // kInput
   std::vector<IndexVar> axes;  // kCompute: one per dim
   Expr body;                   // kCompute: over axes; a kReduce only at its root
-  Tensor self;                 // of a scan
+  Tensor self;                 // what the body of a scan reads, else null
   bool is_ordered = false;     // by OrderTensor
 };
 
@@ -137,9 +137,8 @@ Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
 // `self` where it was computed before.
 Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
                   const std::function<Expr(std::span<const Expr> indices, const Tensor& self)>& body);
-// Sorts rows of int64 keys, whose extents are `dims`. The result has an axis of 4 before the last one: at 0 are
-// the keys of a row in ascending order, at 1 the places where they stood; equal keys keep their order. The rest is
-// scratch, of no use to anyone.
+// Sorts rows of int64 keys of extents `dims` stably. The result has an additional axis of extent 4 before the last one:
+// index 0 holds the sorted keys of a row, index 1 their original positions; the others are scratch.
 Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr> indices)>& key);
 // Root of a compute body: reduces `body` over axes of `extents`. kSum, kProduct, kMaximum and
 // kMinimum keep the dtype of the body (float16/bfloat16 accumulate in float32).

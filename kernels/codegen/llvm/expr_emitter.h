@@ -14,14 +14,14 @@
 
 namespace rvm::codegen {
 
-// Elements in registers: bool is i1, integers are iN, half types compute as float.
+// Elements in registers: bool is i1, integers are iN, float16 and bfloat16 are float.
 class ExprEmitter {
  public:
   ExprEmitter(llvm::IRBuilder<>& builder, const schedule::Target& target) : b_(builder), target_(target) {
     scopes_.emplace_back();
   }
 
-  // What expressions refer to.
+  // Values of the variables and tensors in expressions.
   absl::flat_hash_map<const te::TensorNode*, llvm::Value*> pointers;
   absl::flat_hash_map<int64_t, llvm::Value*> symbols;  // by id of the variable
 
@@ -32,8 +32,8 @@ class ExprEmitter {
   void Bind(const te::IndexVar& variable, llvm::Value* value) { scopes_.back().variables[variable.id] = value; }
   void BindTensor(const te::TensorNode* tensor, llvm::Value* value) { scopes_.back().tensors[tensor] = value; }
 
-  // Values emitted in a scope are reused until it ends: open one for each block that does
-  // not dominate what follows it.
+  // Values emitted in a scope are reused until it ends. Open a scope for each block that does not dominate the blocks
+  // that follow.
   void OpenScope() { scopes_.emplace_back(); }
   void CloseScope() { scopes_.pop_back(); }
 
@@ -42,7 +42,7 @@ class ExprEmitter {
   llvm::Value* Load(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   void Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
   llvm::Value* Address(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
-  // To the precision of a tensor of `dtype`.
+  // Rounds to the precision of `dtype`.
   llvm::Value* Round(DataType dtype, llvm::Value* value);
   llvm::Value* EmitBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
 

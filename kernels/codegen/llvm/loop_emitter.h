@@ -1,4 +1,4 @@
-// Emits loops; long ones look at the kernel's cancel flag.
+// Emits loops. Long ones test the kernel's cancel flag.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_
 
@@ -15,18 +15,18 @@ namespace rvm::codegen {
 using LoopBody =
     llvm::function_ref<std::vector<llvm::Value*>(llvm::Value* at, const std::vector<llvm::Value*>& carried)>;
 
-// What the optimiser should know of a loop.
+// Hints to the optimiser.
 struct LoopHints {
-  llvm::MDNode* independent = nullptr;  // an access group whose accesses never meet between turns; null: no promise
-  int64_t fold_tail = 0;                // not 0: vectorise by so many lanes, the last turns masked
-  bool keep_rolled = false;             // the loop was unrolled as far as it pays
+  llvm::MDNode* independent = nullptr;  // an access group without loop-carried dependences, or null
+  int64_t fold_tail = 0;                // if not 0: vectorise by this many lanes, with masks for the remainder
+  bool keep_rolled = false;             // do not unroll
 };
 
-// for (at = begin; at < end; at += step): values carried from turn to turn; gives the last.
+// for (at = begin; at < end; at += step), with loop-carried values; returns their final values.
 std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
                                    std::vector<llvm::Value*> carried, LoopBody body, const LoopHints& hints = {});
 
-// About how many additions something is; or nobody knows before it runs.
+// An estimate of work in additions, or unknown.
 inline constexpr int64_t kUnknownCost = std::numeric_limits<int64_t>::max();
 int64_t CostOfTurns(int64_t cost, const Dim& turns);
 
@@ -37,9 +37,9 @@ struct LoopRange {
   int64_t step = 1;
 };
 
-// As EmitLoop, in a function that gives nothing. Loops that may be long are left by returning from it soon after
-// *cancel is not 0: each turn looks if its `cost` is large or unknown, else there is a loop over chunks of turns, which
-// vectors do not notice.
+// Like EmitLoop, in a function that returns void. Loops that may be long return from it soon after *cancel becomes
+// nonzero: every iteration tests the flag if its `cost` is large or unknown; otherwise the loop is split into chunks,
+// which does not inhibit vectorisation.
 std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, llvm::Value* cancel,
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
                                             const LoopHints& hints = {});

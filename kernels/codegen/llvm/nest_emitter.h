@@ -14,10 +14,10 @@ namespace rvm::codegen {
 
 struct EmittedNest {
   llvm::Function* function = nullptr;
-  std::vector<te::Tensor> tensors;  // whose pointers it takes
+  std::vector<te::Tensor> tensors;  // its pointer arguments
   Dim count = 1;                    // positions to run
-  Dim work;                         // about how many additions that is
-  bool in_order = false;            // positions read those before them
+  Dim work;                         // estimate, in additions
+  bool in_order = false;            // positions depend on earlier ones
 };
 
 EmittedNest EmitNest(llvm::Module& module, const schedule::Schedule& schedule, const schedule::LoopNest& nest,

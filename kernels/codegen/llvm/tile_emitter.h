@@ -1,4 +1,4 @@
-// Emits sums of products in register tiles, as schedule::Tile states them.
+// Emits sums of products in register tiles, as described by schedule::Tile.
 //
 // A unit of work is one panel of columns at one position of the loops around the tile. Its rows are summed tile by
 // tile; the sums of a tile go through a buffer on the stack to the epilogue, whose innermost loop vectorises.
@@ -21,8 +21,8 @@ struct TileSite {
   llvm::MDNode* independent;  // as for EmitLoop: of the accesses at different positions
 };
 
-// Gives how many units of work there are. `finish` emits the epilogue at one position,
-// whose axes are bound, from the value of the sum.
+// Returns the number of units of work. `finish` emits the epilogue at one position, whose axes are bound, given the
+// value of the sum.
 Dim EmitTiles(const TileSite& site, llvm::function_ref<void(llvm::Value*)> finish);
 
 }  // namespace rvm::codegen
