@@ -170,49 +170,12 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     case Opcode::kBranchLtInt:
     case Opcode::kBranchLeInt: return Branch(i, others);
     case Opcode::kGetElement:
-    case Opcode::kAddI32:
-    case Opcode::kSubI32:
-    case Opcode::kMulI32:
-    case Opcode::kAddImmI32:
-    case Opcode::kAddInt:
-    case Opcode::kSubInt:
-    case Opcode::kMulInt:
-    case Opcode::kFloorDivInt:
-    case Opcode::kFloorModInt:
-    case Opcode::kTruncDivInt:
-    case Opcode::kTruncModInt:
-    case Opcode::kMinInt:
-    case Opcode::kMaxInt:
-    case Opcode::kNegInt:
     case Opcode::kWrapInt:
-    case Opcode::kAddImmInt:
-    case Opcode::kAndInt:
-    case Opcode::kOrInt:
-    case Opcode::kXorInt:
-    case Opcode::kNotBool:
-    case Opcode::kEqInt:
-    case Opcode::kNeInt:
-    case Opcode::kLtInt:
-    case Opcode::kLeInt:
-    case Opcode::kAddF32:
-    case Opcode::kSubF32:
-    case Opcode::kMulF32:
-    case Opcode::kDivF32:
-    case Opcode::kNegF32:
-    case Opcode::kEqF32:
-    case Opcode::kLtF32:
-    case Opcode::kLeF32:
-    case Opcode::kSqrtF32:
-    case Opcode::kAddF64:
-    case Opcode::kSubF64:
-    case Opcode::kMulF64:
-    case Opcode::kDivF64:
-    case Opcode::kNegF64:
-    case Opcode::kEqF64:
-    case Opcode::kLtF64:
-    case Opcode::kLeF64:
     case Opcode::kCast:
-    case Opcode::kSqrtF64: return DoScalar(i);
+#define RVM_OP(...)
+#define RVM_SCALAR_OP(code, Name, ...) case Opcode::k##Name:
+#include "serialization/isa/isa.def"
+      return DoScalar(i);
   }
 }
 
