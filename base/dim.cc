@@ -27,7 +27,14 @@ std::string AtomKey(const Dim& dim) {
     case DimKind::kHole: return absl::StrCat("h", dim.id());
     case DimKind::kConst: return absl::StrCat(dim.constant());
     case DimKind::kAny: return "?";
-    default: {
+    case DimKind::kAdd:
+    case DimKind::kSub:
+    case DimKind::kMul:
+    case DimKind::kFloorDiv:
+    case DimKind::kFloorMod:
+    case DimKind::kMin:
+    case DimKind::kMax:
+    case DimKind::kBroadcast: {
       std::string a = AtomKey(dim.lhs());
       std::string b = AtomKey(dim.rhs());
       if (IsCommutative(dim.kind()) && b < a) std::swap(a, b);
@@ -65,7 +72,14 @@ bool AddTo(Polynomial& sum, const Dim& dim, int64_t scale) {
       for (const auto& [monomial, coefficient] : product) sum[monomial] += scale * coefficient;
       return true;
     }
-    default: sum[{AtomKey(dim)}] += scale; return true;
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole:
+    case DimKind::kFloorDiv:
+    case DimKind::kFloorMod:
+    case DimKind::kMin:
+    case DimKind::kMax:
+    case DimKind::kBroadcast: sum[{AtomKey(dim)}] += scale; return true;
   }
 }
 
@@ -81,7 +95,13 @@ std::string_view Symbol(DimKind kind) {
     case DimKind::kMul: return " * ";
     case DimKind::kFloorDiv: return " / ";
     case DimKind::kFloorMod: return " % ";
-    default: return "";
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole:
+    case DimKind::kMin:
+    case DimKind::kMax:
+    case DimKind::kBroadcast: return "";
   }
 }
 
@@ -133,7 +153,11 @@ std::string Dim::ToString() const {
     case DimKind::kMin: return absl::StrCat("min(", lhs().ToString(), ", ", rhs().ToString(), ")");
     case DimKind::kMax: return absl::StrCat("max(", lhs().ToString(), ", ", rhs().ToString(), ")");
     case DimKind::kBroadcast: return absl::StrCat("broadcast(", lhs().ToString(), ", ", rhs().ToString(), ")");
-    default: break;
+    case DimKind::kAdd:
+    case DimKind::kSub:
+    case DimKind::kMul:
+    case DimKind::kFloorDiv:
+    case DimKind::kFloorMod: break;
   }
   auto operand = [](const Dim& d) {
     bool bare = !d.is_binary() || d.kind() >= DimKind::kMin;
@@ -160,7 +184,10 @@ int64_t EvaluateBinaryDim(DimKind kind, int64_t a, int64_t b) {
     case DimKind::kMin: return std::min(a, b);
     case DimKind::kMax: return std::max(a, b);
     case DimKind::kBroadcast: return a == 1 ? b : a;
-    default: RVM_UNREACHABLE("not a binary dim");
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole: RVM_UNREACHABLE("not a binary dim");
   }
 }
 
@@ -171,7 +198,14 @@ bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b) {
     case DimKind::kSub: return __builtin_sub_overflow(a, b, &result);
     case DimKind::kMul: return __builtin_mul_overflow(a, b, &result);
     case DimKind::kFloorDiv: return b == -1 && __builtin_sub_overflow(int64_t{0}, a, &result);
-    default: return false;
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole:
+    case DimKind::kFloorMod:
+    case DimKind::kMin:
+    case DimKind::kMax:
+    case DimKind::kBroadcast: return false;
   }
 }
 
@@ -205,7 +239,10 @@ Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
       if (right) return b;  // a is 1 or equal
       if (a == b && !has_any) return a;
       break;
-    default: RVM_UNREACHABLE("not a binary dim");
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole: RVM_UNREACHABLE("not a binary dim");
   }
   if (has_any) return Dim::Any();
   Dim dim;

@@ -14,6 +14,30 @@ def read(path):
         return file.read()
 
 
+def enumeration_defaults(text):
+    """Lines of the `default:` of each switch one of whose cases is an enumerator."""
+    noise = r"""//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'"""
+    text = re.sub(noise, lambda m: "0" + "\n" * m.group().count("\n"), text, flags=re.DOTALL)
+    blocks, found, is_switch = [], [], False
+    for token in re.finditer(r"\bswitch \(|[{}]|\bcase (?:\w+::)*(k[A-Z])?\w*:(?!:)|\bdefault:", text):
+        if token.group() == "{":
+            blocks.append({"defaults": [], "is_enumeration": False} if is_switch else None)
+            is_switch = False
+        elif token.group() == "}":
+            block = blocks.pop() if blocks else None  # branches of #if may close one block twice
+            if block and block["is_enumeration"]:
+                found += block["defaults"]
+        elif token.group().startswith("switch"):
+            is_switch = True
+        else:
+            switch = next((block for block in reversed(blocks) if block), {"defaults": []})
+            if token.group() == "default:":
+                switch["defaults"].append(text.count("\n", 0, token.start()) + 1)
+            elif token.group(1):
+                switch["is_enumeration"] = True
+    return found
+
+
 class Format(relayvm.TestCase):
     def test_clang_format(self):
         wrong = set()
@@ -69,3 +93,10 @@ class Format(relayvm.TestCase):
                 if name not in known and name not in examples:
                     wrong.append(f"{path}: {name}")
         self.assert_none(wrong)
+
+    def test_switches_over_enumerations_have_no_default(self):
+        self.assertEqual(enumeration_defaults("switch (x) { case 'a': f(); default: g(); }"), [])
+        self.assertEqual(enumeration_defaults("switch (x) {\n case E::kA: { f(); }\n default: g();\n}"), [3])
+        self.assertEqual(enumeration_defaults("switch (x) { case kA: switch (c) { case 1: default: ; } }"), [])
+        wrong = [f"{path}:{line}" for path in tracked("*.h", "*.cc") for line in enumeration_defaults(read(path))]
+        self.assert_none(wrong, "name the other cases, so that the compiler finds a new one, or write it with `if`")

@@ -18,16 +18,12 @@ using vm::ProfilePhase;
 enum class Purpose { kKernelCall, kMemory, kOther };
 
 Purpose PurposeOf(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kCallKernel:
-    case Opcode::kCallKernelPlanned:
-    case Opcode::kCallKernelDynamic: return Purpose::kKernelCall;
-    case Opcode::kMakeCell:
-    case Opcode::kMakeCellIn:
-    case Opcode::kDrop:
-    case Opcode::kDropShell: return Purpose::kMemory;
-    default: return Purpose::kOther;
+  auto is_one_of = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
+  if (is_one_of(Opcode::kCallKernel, Opcode::kCallKernelPlanned, Opcode::kCallKernelDynamic)) {
+    return Purpose::kKernelCall;
   }
+  bool is_memory = is_one_of(Opcode::kMakeCell, Opcode::kMakeCellIn, Opcode::kDrop, Opcode::kDropShell);
+  return is_memory ? Purpose::kMemory : Purpose::kOther;
 }
 
 struct Part {

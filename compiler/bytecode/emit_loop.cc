@@ -38,17 +38,9 @@ void ForEachScalarCall(const ir::Expr* block, const F& visit) {
 
 // Whether a small integer becomes part of the instruction itself.
 bool TakesImmediate(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAddI32:
-    case Opcode::kSubI32:
-    case Opcode::kAddInt:
-    case Opcode::kSubInt:
-    case Opcode::kEqInt:
-    case Opcode::kNeInt:
-    case Opcode::kLtInt:
-    case Opcode::kLeInt: return true;
-    default: return false;
-  }
+  constexpr Opcode kOpcodes[] = {Opcode::kAddI32, Opcode::kSubI32, Opcode::kAddInt, Opcode::kSubInt,
+                                 Opcode::kEqInt,  Opcode::kNeInt,  Opcode::kLtInt,  Opcode::kLeInt};
+  return std::find(std::begin(kOpcodes), std::end(kOpcodes), opcode) != std::end(kOpcodes);
 }
 
 }  // namespace

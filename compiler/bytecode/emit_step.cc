@@ -28,7 +28,11 @@ Opcode DimOpcode(DimKind kind) {
     case DimKind::kFloorMod: return Opcode::kFloorModInt;
     case DimKind::kMin: return Opcode::kMinInt;
     case DimKind::kMax: return Opcode::kMaxInt;
-    default: RVM_UNREACHABLE("a reshape's dims are not arithmetic of its input's");
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole:
+    case DimKind::kBroadcast: RVM_UNREACHABLE("a reshape's dims are not arithmetic of its input's");
   }
 }
 
@@ -178,7 +182,16 @@ absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var,
       if (ops::IsExtent(call)) return EmitExtent(call, var, target);
       if (ops::IsCheckExtent(call)) return EmitCheckExtent(call, var, target);
       return EmitView(call, var, target);
-    default: RVM_UNREACHABLE("a callee is not in A-normal form");
+    case ir::ExprKind::kConstant:
+    case ir::ExprKind::kTuple:
+    case ir::ExprKind::kProject:
+    case ir::ExprKind::kCall:
+    case ir::ExprKind::kLet:
+    case ir::ExprKind::kIf:
+    case ir::ExprKind::kMatch:
+    case ir::ExprKind::kRefCreate:
+    case ir::ExprKind::kRefRead:
+    case ir::ExprKind::kRefWrite: RVM_UNREACHABLE("a callee is not in A-normal form");
   }
 }
 

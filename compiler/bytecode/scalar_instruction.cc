@@ -38,11 +38,8 @@ bool NeedsNoKernel(const ir::Call& call) {
 }
 
 std::optional<ImmediateBranch> WithImmediate(Opcode branch, int16_t value, bool is_left) {
-  switch (branch) {
-    case kBranchEqInt: return ImmediateBranch{kBranchEqImm, value};
-    case kBranchNeInt: return ImmediateBranch{kBranchNeImm, value};
-    default: break;
-  }
+  if (branch == kBranchEqInt) return ImmediateBranch{kBranchEqImm, value};
+  if (branch == kBranchNeInt) return ImmediateBranch{kBranchNeImm, value};
   bool is_strict = branch == kBranchLtInt;
   Opcode opcode = is_left ? kBranchGeImm : kBranchLtImm;
   // `a <= value` is `a < value + 1`, and `value < b` is `b >= value + 1`.
@@ -53,13 +50,11 @@ std::optional<ImmediateBranch> WithImmediate(Opcode branch, int16_t value, bool 
 
 std::optional<InverseBranch> BranchIfNot(Opcode comparison, bool negated) {
   if (negated) return std::nullopt;
-  switch (comparison) {
-    case kEqInt: return InverseBranch{kBranchNeInt, false};
-    case kNeInt: return InverseBranch{kBranchEqInt, false};
-    case kLtInt: return InverseBranch{kBranchLeInt, true};
-    case kLeInt: return InverseBranch{kBranchLtInt, true};
-    default: return std::nullopt;
-  }
+  if (comparison == kEqInt) return InverseBranch{kBranchNeInt, false};
+  if (comparison == kNeInt) return InverseBranch{kBranchEqInt, false};
+  if (comparison == kLtInt) return InverseBranch{kBranchLeInt, true};
+  if (comparison == kLeInt) return InverseBranch{kBranchLtInt, true};
+  return std::nullopt;
 }
 
 std::optional<int16_t> SmallInt(const ir::Expr* atom) {

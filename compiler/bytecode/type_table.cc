@@ -125,7 +125,9 @@ TypeId TypeTable::LowerAdt(const ir::AdtType& adt) {
         text = DimsToString(erased);
         break;
       }
-      default: text = arg.dim.is_const() ? arg.dim.ToString() : "?"; break;
+      case ir::Kind::kShapeVar:
+      case ir::Kind::kConstraint:
+      case ir::Kind::kAdtHandle: text = arg.dim.is_const() ? arg.dim.ToString() : "?"; break;
     }
     absl::StrAppend(&key, text, ";");
     absl::StrAppend(&name, separator, text);

@@ -67,7 +67,9 @@ class TypeMatcher {
       case Kind::kType: return Match(pattern.type, arg.type);
       case Kind::kBaseType: return MatchDType(pattern.dtype, arg.dtype);
       case Kind::kShape: return MatchShape(pattern.shape, arg.shape);
-      default: return MatchDim(pattern.dim, arg.dim);
+      case Kind::kShapeVar:
+      case Kind::kConstraint:
+      case Kind::kAdtHandle: return MatchDim(pattern.dim, arg.dim);
     }
   }
 

@@ -66,7 +66,9 @@ bool SameArg(const TypeArg& a, const TypeArg& b, Bound& bound) {
     case Kind::kType: return Same(a.type, b.type, bound);
     case Kind::kBaseType: return SameDType(a.dtype, b.dtype, bound);
     case Kind::kShape: return SameShape(a.shape, b.shape, bound);
-    default: return SameDim(a.dim, b.dim, bound);
+    case Kind::kShapeVar:
+    case Kind::kConstraint:
+    case Kind::kAdtHandle: return SameDim(a.dim, b.dim, bound);
   }
 }
 
@@ -221,7 +223,9 @@ std::string TypeArgToString(const TypeArg& arg) {
     case Kind::kType: return TypeToString(arg.type);
     case Kind::kBaseType: return DTypeText(arg.dtype);
     case Kind::kShape: return ShapeText(arg.shape);
-    default: return arg.dim.ToString();
+    case Kind::kShapeVar:
+    case Kind::kConstraint:
+    case Kind::kAdtHandle: return arg.dim.ToString();
   }
 }
 
@@ -232,7 +236,9 @@ TypeArg OwnArg(Arena& arena, const TypeParam& param) {
     case Kind::kBaseType: arg.dtype = DTypeTerm::OfParam(&param); break;
     case Kind::kShape: arg.shape = ShapeTerm::OfParam(&param); break;
     case Kind::kShapeVar: arg.dim = Dim::Var(param.id, param.name); break;
-    default: arg.type = arena.New<ParamType>(&param); break;
+    case Kind::kType:
+    case Kind::kConstraint:
+    case Kind::kAdtHandle: arg.type = arena.New<ParamType>(&param); break;
   }
   return arg;
 }

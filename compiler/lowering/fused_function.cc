@@ -177,7 +177,16 @@ absl::StatusOr<Binding> PrimitiveLowering::LowerExpr(const ir::Expr* expr) {
       tuple.type = arena_.New<ir::TupleType>(std::move(types));
       return tuple;
     }
-    default: RVM_UNREACHABLE("a primitive function contains more than operator calls");
+    case ir::ExprKind::kGlobal:
+    case ir::ExprKind::kOp:
+    case ir::ExprKind::kConstructor:
+    case ir::ExprKind::kFunction:
+    case ir::ExprKind::kLet:
+    case ir::ExprKind::kIf:
+    case ir::ExprKind::kMatch:
+    case ir::ExprKind::kRefCreate:
+    case ir::ExprKind::kRefRead:
+    case ir::ExprKind::kRefWrite: RVM_UNREACHABLE("a primitive function contains more than operator calls");
   }
 }
 

@@ -102,7 +102,8 @@ Proof ProveOnThisStack(const Type* from, const Type* to) {
       }
       break;
     }
-    default: break;
+    case ir::TypeKind::kParam:
+    case ir::TypeKind::kHole: break;
   }
   return proof;
 }
@@ -182,7 +183,14 @@ class Checker : public Rewriter {
         Place contents{DynCast<ir::RefType>(ref->type)->contents, "the contents of a reference", ""};
         return at.RefWrite(ref, RewriteAt(contents, write->value), expr->type);
       }
-      default: return Checked(RewriteChildren(expr), place);
+      case ExprKind::kConstant:
+      case ExprKind::kVar:
+      case ExprKind::kGlobal:
+      case ExprKind::kOp:
+      case ExprKind::kConstructor:
+      case ExprKind::kProject:
+      case ExprKind::kLet:
+      case ExprKind::kRefRead: return Checked(RewriteChildren(expr), place);
     }
   }
 
@@ -405,7 +413,11 @@ class Checker : public Rewriter {
       case DimKind::kFloorMod: return "floor_mod";
       case DimKind::kMin: return "minimum";
       case DimKind::kMax: return "maximum";
-      default: RVM_UNREACHABLE("an extent is declared by something else than arithmetic");
+      case DimKind::kConst:
+      case DimKind::kAny:
+      case DimKind::kVar:
+      case DimKind::kHole:
+      case DimKind::kBroadcast: RVM_UNREACHABLE("an extent is declared by something else than arithmetic");
     }
   }
 

@@ -101,7 +101,16 @@ class Folder : public Rewriter {
       case ExprKind::kProject: return FoldProject(*Cast<ir::Project>(expr));
       case ExprKind::kIf: return FoldIf(*Cast<ir::If>(expr));
       case ExprKind::kMatch: return FoldMatch(*Cast<ir::Match>(expr));
-      default: return RewriteChildren(expr);
+      case ExprKind::kConstant:
+      case ExprKind::kGlobal:
+      case ExprKind::kOp:
+      case ExprKind::kConstructor:
+      case ExprKind::kTuple:
+      case ExprKind::kFunction:
+      case ExprKind::kLet:
+      case ExprKind::kRefCreate:
+      case ExprKind::kRefRead:
+      case ExprKind::kRefWrite: return RewriteChildren(expr);
     }
   }
 

@@ -213,7 +213,17 @@ class Normalizer {
       case ExprKind::kFunction:
         if (ir::IsPrimitive(callee)) return callee;
         [[fallthrough]];
-      default: return Atom(callee);
+      case ExprKind::kConstant:
+      case ExprKind::kVar:
+      case ExprKind::kTuple:
+      case ExprKind::kProject:
+      case ExprKind::kCall:
+      case ExprKind::kLet:
+      case ExprKind::kIf:
+      case ExprKind::kMatch:
+      case ExprKind::kRefCreate:
+      case ExprKind::kRefRead:
+      case ExprKind::kRefWrite: return Atom(callee);
     }
   }
 

@@ -63,7 +63,18 @@ size_t NumOperands(const Expr* expr) {
       return call->args.size() + (HasEvaluatedCallee(call) ? 1 : 0);
     }
     case ExprKind::kRefWrite: return 2;
-    default: return 1;
+    case ExprKind::kConstant:
+    case ExprKind::kVar:
+    case ExprKind::kGlobal:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor:
+    case ExprKind::kProject:
+    case ExprKind::kFunction:
+    case ExprKind::kLet:
+    case ExprKind::kIf:
+    case ExprKind::kMatch:
+    case ExprKind::kRefCreate:
+    case ExprKind::kRefRead: return 1;
   }
 }
 const Expr* Operand(const Expr* expr, size_t i) {
@@ -78,7 +89,15 @@ const Expr* Operand(const Expr* expr, size_t i) {
       if (!HasEvaluatedCallee(call)) return call->args[i];
       return i == 0 ? call->callee : call->args[i - 1];
     }
-    default: RVM_UNREACHABLE("an expression without operands");
+    case ExprKind::kConstant:
+    case ExprKind::kVar:
+    case ExprKind::kGlobal:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor:
+    case ExprKind::kFunction:
+    case ExprKind::kLet:
+    case ExprKind::kIf:
+    case ExprKind::kMatch: RVM_UNREACHABLE("an expression without operands");
   }
 }
 
@@ -325,7 +344,16 @@ class Evaluator {
         operands[0]->fields[0] = std::move(operands[1]);
         value_ = NewTuple({});
         return absl::OkStatus();
-      default: return CompleteCall(ir::Cast<ir::Call>(expr), operands);
+      case ExprKind::kConstant:
+      case ExprKind::kVar:
+      case ExprKind::kGlobal:
+      case ExprKind::kOp:
+      case ExprKind::kConstructor:
+      case ExprKind::kFunction:
+      case ExprKind::kCall:
+      case ExprKind::kLet:
+      case ExprKind::kIf:
+      case ExprKind::kMatch: return CompleteCall(ir::Cast<ir::Call>(expr), operands);
     }
   }
 

@@ -260,7 +260,10 @@ ir::Expr* Parser::ParseAtom() {
       return arena_.New<ir::GlobalExpr>(function->name, name.span);
     }
     case TokenKind::kIdent: break;
-    default:
+    case TokenKind::kEnd:
+    case TokenKind::kString:
+    case TokenKind::kPunct:
+    case TokenKind::kMetadata:
       if (PeekIs("(")) return ParseParenthesised();
       if (PeekIs("{")) return ParseBlock();
       if (PeekIs("[")) return ParseList();

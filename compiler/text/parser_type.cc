@@ -298,7 +298,9 @@ bool Parser::ParseTypeArg(ir::Kind expected, ir::TypeArg& arg) {
       if (dim) arg.dim = *dim;
       return dim.has_value();
     }
-    default: arg.type = ParseType(); return arg.type != nullptr;
+    case ir::Kind::kType:
+    case ir::Kind::kConstraint:
+    case ir::Kind::kAdtHandle: arg.type = ParseType(); return arg.type != nullptr;
   }
 }
 

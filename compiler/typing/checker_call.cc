@@ -57,7 +57,17 @@ std::string Checker::CalleeName(const Expr* callee) {
     case ExprKind::kConstructor:
       return absl::StrCat("`", ir::Cast<ir::ConstructorExpr>(callee)->constructor->name, "`");
     case ExprKind::kVar: return absl::StrCat("`%", ir::Cast<ir::VarExpr>(callee)->var->name, "`");
-    default: return "a function";
+    case ExprKind::kConstant:
+    case ExprKind::kTuple:
+    case ExprKind::kProject:
+    case ExprKind::kFunction:
+    case ExprKind::kCall:
+    case ExprKind::kLet:
+    case ExprKind::kIf:
+    case ExprKind::kMatch:
+    case ExprKind::kRefCreate:
+    case ExprKind::kRefRead:
+    case ExprKind::kRefWrite: return "a function";
   }
 }
 

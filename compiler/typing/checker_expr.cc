@@ -64,7 +64,18 @@ const Type* Checker::Check(Expr* expr, const Type* expected) {
     case ExprKind::kLet:
     case ExprKind::kIf:
     case ExprKind::kMatch: return WithStack([&] { return CheckSpine(expr, expected); });
-    default: {
+    case ExprKind::kConstant:
+    case ExprKind::kVar:
+    case ExprKind::kGlobal:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor:
+    case ExprKind::kTuple:
+    case ExprKind::kProject:
+    case ExprKind::kFunction:
+    case ExprKind::kCall:
+    case ExprKind::kRefCreate:
+    case ExprKind::kRefRead:
+    case ExprKind::kRefWrite: {
       const Type* type = WithStack([&] { return CheckLeaf(expr, expected); });
       SetType(expr, type);
       return type;

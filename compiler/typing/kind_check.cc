@@ -88,7 +88,9 @@ class KindChecker {
       case Kind::kType: return CheckType(arg.type, span);
       case Kind::kBaseType: return CheckDType(arg.dtype, span);
       case Kind::kShape: return CheckShape(arg.shape, span);
-      default: return CheckDim(arg.dim, span);
+      case Kind::kShapeVar:
+      case Kind::kConstraint:
+      case Kind::kAdtHandle: return CheckDim(arg.dim, span);
     }
   }
 

@@ -34,7 +34,9 @@ uint8_t Solver::ArgFlags(const TypeArg& arg) {
     case Kind::kType: return Flags(arg.type);
     case Kind::kBaseType: return arg.dtype.form == DTypeTerm::Form::kHole ? kHasHole : 0;
     case Kind::kShape: return ShapeFlags(arg.shape);
-    default: return ShapeFlags(ShapeTerm::Of({arg.dim}));
+    case Kind::kShapeVar:
+    case Kind::kConstraint:
+    case Kind::kAdtHandle: return ShapeFlags(ShapeTerm::Of({arg.dim}));
   }
 }
 
@@ -88,7 +90,9 @@ TypeArg Solver::FreshArg(Kind kind) {
     case Kind::kBaseType: arg.dtype = DTypeTerm::OfHole(NewHole(dtypes_)); break;
     case Kind::kShape: arg.shape = ShapeTerm::OfHole(NewHole(shapes_, true)); break;
     case Kind::kShapeVar: arg.dim = Dim::Hole(NewHole(dims_, true)); break;
-    default: arg.type = FreshType(true); break;
+    case Kind::kType:
+    case Kind::kConstraint:
+    case Kind::kAdtHandle: arg.type = FreshType(true); break;
   }
   return arg;
 }

@@ -114,7 +114,9 @@ bool Solver::FlowArgs(const ir::AdtType* from, const ir::AdtType* to) {
       case ir::Kind::kType: ok = FlowType(x.type, y.type) && ok; break;
       case ir::Kind::kBaseType: ok = (FlowDType(x.dtype, y.dtype) || Fail(from, to)) && ok; break;
       case ir::Kind::kShape: ok = (FlowShape(x.shape, y.shape) || Fail(from, to)) && ok; break;
-      default: ok = (FlowDim(x.dim, y.dim) || Fail(from, to)) && ok; break;
+      case ir::Kind::kShapeVar:
+      case ir::Kind::kConstraint:
+      case ir::Kind::kAdtHandle: ok = (FlowDim(x.dim, y.dim) || Fail(from, to)) && ok; break;
     }
   }
   return ok;

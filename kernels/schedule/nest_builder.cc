@@ -52,7 +52,13 @@ int64_t Cost(const ExprNode& e) {
       return e.binary >= BinaryOp::kDivide && e.binary <= BinaryOp::kTruncMod ? 5 : 1;
     case ExprKind::kCast:
     case ExprKind::kSelect: return 1;
-    default: return 0;
+    case ExprKind::kIntConst:
+    case ExprKind::kFloatConst:
+    case ExprKind::kIndex:
+    case ExprKind::kDim:
+    case ExprKind::kRead:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce: return 0;
   }
 }
 

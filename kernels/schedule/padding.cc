@@ -32,7 +32,13 @@ std::optional<Range> RangeOf(const Expr& e) {
     case ExprKind::kDim: return Range{e->dim, e->dim};
     case ExprKind::kIndex: return Range{0, e->index.extent - 1};
     case ExprKind::kBinary: break;
-    default: return std::nullopt;
+    case ExprKind::kFloatConst:
+    case ExprKind::kRead:
+    case ExprKind::kUnary:
+    case ExprKind::kSelect:
+    case ExprKind::kCast:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce: return std::nullopt;
   }
   std::optional<Range> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
   if (!a || !b) return std::nullopt;

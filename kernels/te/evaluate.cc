@@ -61,12 +61,10 @@ int64_t Divide(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
     bool modulo = op == BinaryOp::kFloorMod || op == BinaryOp::kTruncMod;
     return static_cast<int64_t>(modulo ? x % y : x / y);
   }
-  switch (op) {
-    case BinaryOp::kFloorDivide: return WrapTo(dtype, EvaluateBinaryDim(DimKind::kFloorDiv, a, b));
-    case BinaryOp::kFloorMod: return EvaluateBinaryDim(DimKind::kFloorMod, a, b);
-    case BinaryOp::kTruncMod: return b == -1 ? 0 : a % b;
-    default: return b == -1 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a / b;
-  }
+  if (op == BinaryOp::kFloorDivide) return WrapTo(dtype, EvaluateBinaryDim(DimKind::kFloorDiv, a, b));
+  if (op == BinaryOp::kFloorMod) return EvaluateBinaryDim(DimKind::kFloorMod, a, b);
+  if (op == BinaryOp::kTruncMod) return b == -1 ? 0 : a % b;
+  return b == -1 ? WrapTo(dtype, static_cast<int64_t>(-static_cast<uint64_t>(a))) : a / b;
 }
 
 int64_t IntBinary(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
@@ -119,19 +117,26 @@ double FloatArithmetic(BinaryOp op, double a, double b) {
     case BinaryOp::kPower: return std::pow(a, b);
     case BinaryOp::kMaximum:
     case BinaryOp::kMinimum: return Extreme(op, a, b);
-    default: RVM_UNREACHABLE("a bitwise operation on floats");
+    case BinaryOp::kAnd:
+    case BinaryOp::kOr:
+    case BinaryOp::kXor:
+    case BinaryOp::kShiftLeft:
+    case BinaryOp::kShiftRight:
+    case BinaryOp::kEqual:
+    case BinaryOp::kNotEqual:
+    case BinaryOp::kLess:
+    case BinaryOp::kLessEqual:
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual: RVM_UNREACHABLE("a bitwise operation on floats");
   }
 }
 
 bool FloatCompare(BinaryOp op, double a, double b) {
-  switch (op) {
-    case BinaryOp::kEqual: return a == b;
-    case BinaryOp::kNotEqual: return a != b;
-    case BinaryOp::kLess: return a < b;
-    case BinaryOp::kLessEqual: return a <= b;
-    case BinaryOp::kGreater: return a > b;
-    default: return a >= b;
-  }
+  if (op == BinaryOp::kEqual) return a == b;
+  if (op == BinaryOp::kNotEqual) return a != b;
+  if (op == BinaryOp::kLess) return a < b;
+  if (op == BinaryOp::kLessEqual) return a <= b;
+  return op == BinaryOp::kGreater ? a > b : a >= b;
 }
 
 double FloatUnary(UnaryOp op, double a) {
@@ -163,7 +168,11 @@ double FloatUnary(UnaryOp op, double a) {
     case UnaryOp::kAsinh: return std::asinh(a);
     case UnaryOp::kAcosh: return std::acosh(a);
     case UnaryOp::kAtanh: return std::atanh(a);
-    default: RVM_UNREACHABLE("a logical operation on floats");
+    case UnaryOp::kLogicalNot:
+    case UnaryOp::kBitwiseNot:
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+    case UnaryOp::kIsFinite: RVM_UNREACHABLE("a logical operation on floats");
   }
 }
 
@@ -178,7 +187,11 @@ int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
     case UnaryOp::kIsNan:
     case UnaryOp::kIsInf: return 0;
     case UnaryOp::kIsFinite: return 1;
-    default: return a;  // rounding of an integer is itself
+#define RVM_CASE(Name, text) case UnaryOp::k##Name:
+      RVM_UNARY_ROUNDING_OPS(RVM_CASE)
+      RVM_UNARY_FLOAT_OPS(RVM_CASE)
+#undef RVM_CASE
+      return a;  // an integer stays as it is
   }
 }
 
@@ -317,7 +330,12 @@ Number Evaluator::EvalReduce(const ExprNode& e) {
               infinity};
       break;
     case ReduceOp::kAll: best = {1, 1}; break;
-    default: break;
+    case ReduceOp::kSum:
+    case ReduceOp::kAny:
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: break;
   }
   int64_t best_at = 0;
   for (int64_t step = 0; step < count; ++step) {
@@ -338,7 +356,10 @@ Number Evaluator::EvalReduce(const ExprNode& e) {
       case ReduceOp::kMinimum: fold(BinaryOp::kMinimum); break;
       case ReduceOp::kAll: best.i = best.i != 0 && v.i != 0; break;
       case ReduceOp::kAny: best.i = best.i != 0 || v.i != 0; break;
-      default: {
+      case ReduceOp::kArgMax:
+      case ReduceOp::kArgMin:
+      case ReduceOp::kArgMaxLast:
+      case ReduceOp::kArgMinLast: {
         bool want_max = e.reduce == ReduceOp::kArgMax || e.reduce == ReduceOp::kArgMaxLast;
         bool last = e.reduce == ReduceOp::kArgMaxLast || e.reduce == ReduceOp::kArgMinLast;
         bool better;
@@ -376,12 +397,10 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
       Number a = Eval(e.operands[0]);
       DataType dtype = e.operands[0].dtype();
       if (!dtype.is_float()) return {IntUnary(e.unary, a.i, dtype), 0};
-      switch (e.unary) {
-        case UnaryOp::kIsNan: return {std::isnan(a.d), 0};
-        case UnaryOp::kIsInf: return {std::isinf(a.d), 0};
-        case UnaryOp::kIsFinite: return {std::isfinite(a.d), 0};
-        default: return {0, RoundTo(dtype, FloatUnary(e.unary, a.d))};
-      }
+      if (e.unary == UnaryOp::kIsNan) return {std::isnan(a.d), 0};
+      if (e.unary == UnaryOp::kIsInf) return {std::isinf(a.d), 0};
+      if (e.unary == UnaryOp::kIsFinite) return {std::isfinite(a.d), 0};
+      return {0, RoundTo(dtype, FloatUnary(e.unary, a.d))};
     }
     case ExprKind::kBinary: {
       Number a = Eval(e.operands[0]), b = Eval(e.operands[1]);

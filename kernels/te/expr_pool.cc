@@ -95,7 +95,21 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       if (!split) return Expr();
       return divide ? a->operands[0]->operands[0] : a->operands[1];
     }
-    default: return Expr();
+    case BinaryOp::kSubtract:
+    case BinaryOp::kDivide:
+    case BinaryOp::kTruncDivide:
+    case BinaryOp::kTruncMod:
+    case BinaryOp::kPower:
+    case BinaryOp::kMaximum:
+    case BinaryOp::kMinimum:
+    case BinaryOp::kNotEqual:
+    case BinaryOp::kLessEqual:
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual:
+#define RVM_CASE(Name, text) case BinaryOp::k##Name:
+      RVM_BINARY_BIT_OPS(RVM_CASE)
+#undef RVM_CASE
+      return Expr();
   }
 }
 
@@ -117,7 +131,9 @@ Expr ExprPool::Intern(ExprNode node) {
       key.push_back(static_cast<uint64_t>(node.reduce));
       for (const IndexVar& axis : node.axes) key.push_back(static_cast<uint64_t>(axis.id));
       break;
-    default: break;
+    case ExprKind::kSelect:
+    case ExprKind::kCast:
+    case ExprKind::kBitcast: break;
   }
   for (const Expr& operand : node.operands) key.push_back(reinterpret_cast<uintptr_t>(operand.get()));
   auto [it, added] = nodes_.try_emplace(std::move(key));
@@ -157,7 +173,12 @@ bool IsNonNegative(const Expr& e) {
       case ExprKind::kDim: return true;
       case ExprKind::kSelect: return IsNonNegative(e->operands[1]) && IsNonNegative(e->operands[2]);
       case ExprKind::kBinary: break;
-      default: return false;
+      case ExprKind::kFloatConst:
+      case ExprKind::kRead:
+      case ExprKind::kUnary:
+      case ExprKind::kCast:
+      case ExprKind::kBitcast:
+      case ExprKind::kReduce: return false;
     }
     switch (e->binary) {
       case BinaryOp::kAdd:
@@ -166,7 +187,16 @@ bool IsNonNegative(const Expr& e) {
       case BinaryOp::kMinimum: return IsNonNegative(e->operands[0]) && IsNonNegative(e->operands[1]);
       case BinaryOp::kFloorMod: return IsNonNegative(e->operands[1]);
       case BinaryOp::kMaximum: return IsNonNegative(e->operands[0]) || IsNonNegative(e->operands[1]);
-      default: return false;
+      case BinaryOp::kSubtract:
+      case BinaryOp::kDivide:
+      case BinaryOp::kTruncDivide:
+      case BinaryOp::kTruncMod:
+      case BinaryOp::kPower:
+#define RVM_CASE(Name, text) case BinaryOp::k##Name:
+        RVM_BINARY_BIT_OPS(RVM_CASE)
+        RVM_COMPARISONS(RVM_CASE)
+#undef RVM_CASE
+        return false;
     }
   });
 }
@@ -205,14 +235,10 @@ std::optional<int64_t> Stride(const Expr& e, int64_t variable) {
   if (e->kind != ExprKind::kBinary) return std::nullopt;
   std::optional<int64_t> a = Stride(e->operands[0], variable), b = Stride(e->operands[1], variable);
   if (!a || !b) return std::nullopt;
-  switch (e->binary) {
-    case BinaryOp::kAdd: return *a + *b;
-    case BinaryOp::kSubtract: return *a - *b;
-    case BinaryOp::kMultiply:
-      if (*b == 0 && IsConst(e->operands[1])) return *a * e->operands[1]->int_value;
-      return std::nullopt;
-    default: return std::nullopt;
-  }
+  if (e->binary == BinaryOp::kAdd) return *a + *b;
+  if (e->binary == BinaryOp::kSubtract) return *a - *b;
+  bool scales = e->binary == BinaryOp::kMultiply && *b == 0 && IsConst(e->operands[1]);
+  return scales ? std::optional(*a * e->operands[1]->int_value) : std::nullopt;
 }
 
 }  // namespace rvm::te

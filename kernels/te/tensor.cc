@@ -274,7 +274,17 @@ Expr Binary(BinaryOp op, Expr a, Expr b) {
         if (constants) return Index(EvaluateBinaryDim(DimKind::kFloorMod, a->int_value, b->int_value));
         if (IsIndexConst(b, 1)) return Index(0);
         break;
-      default: break;
+      case BinaryOp::kDivide:
+      case BinaryOp::kTruncDivide:
+      case BinaryOp::kTruncMod:
+      case BinaryOp::kPower:
+      case BinaryOp::kMaximum:
+      case BinaryOp::kMinimum:
+#define RVM_CASE(Name, text) case BinaryOp::k##Name:
+        RVM_BINARY_BIT_OPS(RVM_CASE)
+        RVM_COMPARISONS(RVM_CASE)
+#undef RVM_CASE
+        break;
     }
   }
   ExprNode node{ExprKind::kBinary, IsComparison(op) ? kBool : a.dtype()};

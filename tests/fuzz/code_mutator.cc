@@ -180,7 +180,15 @@ class CodeMutator {
       case OperandKind::kDType: {
         return PackDataType(DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype);
       }
-      default: return static_cast<uint64_t>(dice_.Number());
+      case OperandKind::kOut:
+      case OperandKind::kIn:
+      case OperandKind::kMove:
+      case OperandKind::kOuts:
+      case OperandKind::kMoves:
+      case OperandKind::kArgs:
+      case OperandKind::kImm16:
+      case OperandKind::kImm32:
+      case OperandKind::kImm64: return static_cast<uint64_t>(dice_.Number());
     }
   }
 

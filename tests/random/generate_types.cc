@@ -200,7 +200,9 @@ Value Generator::RandomValue(const TypeRef& type, int depth, std::map<std::strin
       return Value::Tuple(std::move(fields));
     }
     case TypeForm::kRef: return Value::Ref(RandomValue(type->parts[0], depth - 1, dims));
-    default: break;
+    case TypeForm::kFunction:
+    case TypeForm::kAdt:
+    case TypeForm::kParam: break;
   }
   const auto& constructors = type->adt->constructors;
   const Adt::Constructor& constructor =

@@ -50,7 +50,11 @@ void CollectSlots(Expr** slot, std::vector<Expr**>& slots) {
       collect(ir::Cast<ir::RefWrite>(expr)->ref);
       collect(ir::Cast<ir::RefWrite>(expr)->value);
       break;
-    default: break;
+    case ExprKind::kConstant:
+    case ExprKind::kVar:
+    case ExprKind::kGlobal:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor: break;
   }
 }
 

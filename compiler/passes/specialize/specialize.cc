@@ -567,7 +567,14 @@ Expr* Specializer::RewriteNode(Expr* expr) {
       for (const ir::Clause& clause : Cast<ir::Match>(copy)->clauses) LowerPattern(*clause.pattern);
       return copy;
     }
-    default: return RewriteChildren(expr);
+    case ExprKind::kConstant:
+    case ExprKind::kTuple:
+    case ExprKind::kProject:
+    case ExprKind::kLet:
+    case ExprKind::kIf:
+    case ExprKind::kRefCreate:
+    case ExprKind::kRefRead:
+    case ExprKind::kRefWrite: return RewriteChildren(expr);
   }
 }
 

@@ -181,7 +181,16 @@ class UniformRewriter : public Rewriter {
         for (const ir::Clause& clause : Cast<ir::Match>(copy)->clauses) ErasePattern(*clause.pattern);
         return copy;
       }
-      default: return RewriteChildren(expr);
+      case ExprKind::kConstant:
+      case ExprKind::kOp:
+      case ExprKind::kTuple:
+      case ExprKind::kProject:
+      case ExprKind::kCall:
+      case ExprKind::kLet:
+      case ExprKind::kIf:
+      case ExprKind::kRefCreate:
+      case ExprKind::kRefRead:
+      case ExprKind::kRefWrite: return RewriteChildren(expr);
     }
   }
 

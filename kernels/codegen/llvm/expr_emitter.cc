@@ -87,7 +87,11 @@ Value* ExprEmitter::EmitExtent(const Dim& dim) {
     case DimKind::kFloorMod: return EmitDivision(BinaryOp::kFloorMod, true, x, y);
     case DimKind::kMin: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
     case DimKind::kMax: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
-    default: return b_.CreateSelect(b_.CreateICmpEQ(x, b_.getInt64(1)), y, x);
+    case DimKind::kConst:
+    case DimKind::kAny:
+    case DimKind::kVar:
+    case DimKind::kHole:
+    case DimKind::kBroadcast: return b_.CreateSelect(b_.CreateICmpEQ(x, b_.getInt64(1)), y, x);
   }
 }
 
@@ -291,7 +295,11 @@ Value* ExprEmitter::EmitIntUnary(UnaryOp op, DataType dtype, Value* x) {
     case UnaryOp::kIsNan:
     case UnaryOp::kIsInf: return b_.getFalse();
     case UnaryOp::kIsFinite: return b_.getTrue();
-    default: return x;
+#define RVM_CASE(Name, text) case UnaryOp::k##Name:
+      RVM_UNARY_ROUNDING_OPS(RVM_CASE)
+      RVM_UNARY_FLOAT_OPS(RVM_CASE)
+#undef RVM_CASE
+      return x;  // an integer stays as it is
   }
 }
 
@@ -330,7 +338,11 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
     case BinaryOp::kLessEqual: return b_.CreateFCmpOLE(x, y);
     case BinaryOp::kGreater: return b_.CreateFCmpOGT(x, y);
     case BinaryOp::kGreaterEqual: return b_.CreateFCmpOGE(x, y);
-    default: break;
+    case BinaryOp::kAnd:
+    case BinaryOp::kOr:
+    case BinaryOp::kXor:
+    case BinaryOp::kShiftLeft:
+    case BinaryOp::kShiftRight: break;
   }
   RVM_UNREACHABLE("a bitwise operation on floats");
 }

@@ -261,7 +261,11 @@ Value* NestEmitter::Initial(const ExprNode& reduce) {
       return llvm::ConstantInt::get(
           type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
     }
-    default: return llvm::Constant::getNullValue(type);
+    case ReduceOp::kSum:
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: return llvm::Constant::getNullValue(type);
   }
 }
 
@@ -282,7 +286,10 @@ Value* NestEmitter::Fold(const ExprNode& reduce, Value* best, Value* value) {
     case ReduceOp::kMinimum: return e_.EmitBinary(BinaryOp::kMinimum, dtype, best, value);
     case ReduceOp::kAll: return b_.CreateAnd(best, truth(value));
     case ReduceOp::kAny: return b_.CreateOr(best, truth(value));
-    default: RVM_UNREACHABLE("not a fold");
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("not a fold");
   }
 }
 
