@@ -1,8 +1,12 @@
 // What is inlined, what has a nest, and where the tensors between nests lie.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::schedule {

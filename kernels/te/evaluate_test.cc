@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+
 namespace rvm::te {
 namespace {
 
