@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -109,9 +110,13 @@ Operands Compress(NodeContext& c) {
 
 Operands Unique(NodeContext& c) {
   Operand x = c.In(0);
-  if (c.HasAttr("axis") && c.RankOf(x) > 1) return {c.Unsupported("slices of an axis as elements")};
-  x = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
-  Operand found = c.Op("unique", {x}, {{"sorted", c.Int("sorted", 1) != 0}, {"return_counts", true}});
+  ir::Attrs attrs = {{"sorted", c.Int("sorted", 1) != 0}, {"return_counts", true}};
+  if (c.HasAttr("axis")) {
+    attrs.Set("axis", c.Int("axis", 0));
+  } else {
+    x = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
+  }
+  Operand found = c.Op("unique", {x}, std::move(attrs));
   auto numbers = [&](uint32_t field) { return c.Cast(c.emit().Field(found, field), kInt64); };
   if (c.failed()) return {};
   return {c.emit().Field(found, 0), numbers(1), numbers(2), numbers(4)};
