@@ -13,6 +13,9 @@ PROGRAM = """def @main(%l: List[int32], %n: int32) -> int32 {
 def @first(%l: List[int32]) -> int32 {
   1 + @hd(%l)
 }
+def @last_step(%l: List[int32], %n: int32) -> int32 {
+  @nth(%l, %n)
+}
 """
 PRELUDE = os.path.join(relayvm.ROOT, "compiler/prelude/prelude.relay")
 
@@ -30,7 +33,8 @@ class PreludePlaces(relayvm.TestCase):
 
     def test_the_callers_place_comes_first(self):
         for level in (0, 1, 2, 3):
-            for entry, line, arguments in (("main", 3, ("[1, 2]", "5")), ("first", 6, ("[]",))):
+            for entry, line, arguments in (("main", 3, ("[1, 2]", "5")), ("first", 6, ("[]",)),
+                                           ("last_step", 9, ("[1, 2]", "5"))):
                 with self.subTest(level=level, entry=entry):
                     message = self.fail(level, entry, *arguments)
                     places = re.findall(r" at (\S+?):(\d+):\d+", message)

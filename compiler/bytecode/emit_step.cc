@@ -170,9 +170,11 @@ absl::Status FunctionEmitter::EmitClosure(const ir::Function& function, const ir
 absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var, const Target& target) {
   switch (call.callee->expr_kind) {
     case ir::ExprKind::kConstructor: return EmitConstructor(call, var, target);
-    case ir::ExprKind::kGlobal:
-      return EmitFunctionCall(tables_.GlobalByName(ir::Cast<ir::GlobalExpr>(call.callee)->name), call.args, var,
-                              target);
+    case ir::ExprKind::kGlobal: {
+      const std::string& name = ir::Cast<ir::GlobalExpr>(call.callee)->name;
+      const bool may_be_tail = !tables_.KeepsCaller(name, *pending_.function);
+      return EmitFunctionCall(tables_.GlobalByName(name), call.args, var, target, may_be_tail);
+    }
     case ir::ExprKind::kFunction: return EmitKernelCall(call, {var}, target);
     case ir::ExprKind::kVar: return EmitClosureCall(call, var, target);
     case ir::ExprKind::kOp:
@@ -207,8 +209,8 @@ absl::Status FunctionEmitter::EmitConstructor(const ir::Call& call, const ir::Va
 }
 
 absl::Status FunctionEmitter::EmitFunctionCall(FunctionId callee, const std::vector<ir::Expr*>& args,
-                                               const ir::Var* var, const Target& target) {
-  bool is_tail = var == nullptr && target.is_tail;
+                                               const ir::Var* var, const Target& target, bool may_be_tail) {
+  bool is_tail = may_be_tail && var == nullptr && target.is_tail;
   if (is_tail && callee == pending_.id) return EmitSelfTailCall(args);
   Operands operands;
   RVM_ASSIGN_OR_RETURN(std::vector<Reg> regs, TakeArgs(callee, args, operands));

@@ -123,7 +123,7 @@ class FunctionEmitter {
   absl::Status EmitAtom(const ir::Expr* atom, const ir::Var* var, const Target& target);
   absl::Status EmitCall(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitFunctionCall(FunctionId callee, const std::vector<ir::Expr*>& args, const ir::Var* var,
-                                const Target& target);
+                                const Target& target, bool may_be_tail);
   absl::StatusOr<std::vector<Reg>> TakeArgs(FunctionId callee, const std::vector<ir::Expr*>& args, Operands& operands);
   absl::Status EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitConstructor(const ir::Call& call, const ir::Var* var, const Target& target);

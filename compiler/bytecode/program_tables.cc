@@ -1,5 +1,6 @@
 #include "compiler/bytecode/program_tables.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -37,6 +38,17 @@ FunctionId ProgramTables::GlobalByName(const std::string& name) {
   auto found = globals_.find(name);
   RVM_CHECK(found != globals_.end(), "a call names a function the module does not have");
   return GlobalFunction(*found->second);
+}
+
+bool ProgramTables::KeepsCaller(const std::string& name, const ir::Function& caller) const {
+  auto is_prelude = [&](const ir::Function& function) {
+    return function.span.valid() && sources_.name(function.span.source) == "<prelude>";
+  };
+  auto found = globals_.find(name);
+  if (found == globals_.end() || !is_prelude(*found->second->function) || is_prelude(caller)) return false;
+  const std::vector<ir::Var*>& params = found->second->function->params;
+  return std::none_of(params.begin(), params.end(),
+                      [](const ir::Var* param) { return param->type->type_kind == ir::TypeKind::kFunc; });
 }
 
 FunctionId ProgramTables::GlobalFunction(const ir::GlobalFunction& global) {

@@ -53,6 +53,10 @@ class ProgramTables {
   // The id of a global function, declared with its parameter and result types on first mention.
   FunctionId GlobalFunction(const ir::GlobalFunction& global);
   FunctionId GlobalByName(const std::string& name);
+  // Whether a call of the function keeps the frame of its caller where it could be a tail call, so that an error inside
+  // the Prelude shows a place of the program. A function that is passed functions may call the program back in a loop,
+  // so it does not.
+  bool KeepsCaller(const std::string& name, const ir::Function& caller) const;
   // Declares the code of a closure; the layout of its cells.
   LayoutId ClosureLayout(PendingFunction pending);
   // Equal literals of the same role are stored once.
