@@ -12,16 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 
 namespace rvm {
-
-inline absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
 // "at offset 0x1c of the file (types): saw kind 9, expected 0 to 5"
 inline absl::Status FormatError(uint64_t offset, std::string_view part, std::string_view saw,
                                 std::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat("at offset 0x", absl::Hex(offset), " (", ToAbsl(part), "): saw ",
-                                                 ToAbsl(saw), ", expected ", ToAbsl(expected)));
+  return absl::InvalidArgumentError(absl::StrCat("at offset 0x", absl::Hex(offset), " (", Abseil(part), "): saw ",
+                                                 Abseil(saw), ", expected ", Abseil(expected)));
 }
 
 class ByteReader {
@@ -49,7 +48,7 @@ class ByteReader {
   // `what` is at most `max`.
   uint64_t AtMost(uint64_t max, uint64_t value, uint64_t at, std::string_view what) {
     if (value <= max) return value;
-    Fail(at, absl::StrCat(ToAbsl(what), " ", value), absl::StrCat("0 to ", max));
+    Fail(at, absl::StrCat(Abseil(what), " ", value), absl::StrCat("0 to ", max));
     return 0;
   }
   bool Bool(std::string_view what) {

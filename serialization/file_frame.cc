@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "serialization/checksum.h"
 
@@ -50,7 +51,7 @@ class FrameReader {
 
  private:
   static std::string Name(const SectionSpec& spec) {
-    return absl::StrCat(static_cast<int>(spec.id), " (", ToAbsl(spec.name), ")");
+    return absl::StrCat(static_cast<int>(spec.id), " (", Abseil(spec.name), ")");
   }
 
   absl::Status ReadHeader() {

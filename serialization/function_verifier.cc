@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "serialization/verify_tables.h"
 
@@ -61,8 +62,8 @@ FunctionVerifier::FunctionVerifier(const Executable& executable, const std::vect
 
 absl::Status FunctionVerifier::Error(std::string_view what) const {
   std::string where = absl::StrCat("in `", function_.name, "` at +0x", absl::Hex(pc_));
-  if (spec_ != nullptr) absl::StrAppend(&where, " (", ToView(spec_->mnemonic), ")");
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", ToView(what)));
+  if (spec_ != nullptr) absl::StrAppend(&where, " (", Abseil(spec_->mnemonic), ")");
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", Abseil(what)));
 }
 
 std::string FunctionVerifier::Text(TypeId type) const {
@@ -71,7 +72,7 @@ std::string FunctionVerifier::Text(TypeId type) const {
 
 absl::Status FunctionVerifier::ExpectAssignable(TypeId from, TypeId to, std::string_view what) const {
   if (IsAssignable(executable_, from, to)) return absl::OkStatus();
-  return Error(absl::StrCat(ToView(what), " is ", Text(from), "; expected ", Text(to)));
+  return Error(absl::StrCat(Abseil(what), " is ", Text(from), "; expected ", Text(to)));
 }
 
 absl::Status FunctionVerifier::Run() {
@@ -237,7 +238,7 @@ absl::Status FunctionVerifier::CheckOperand(const Operand& operand) {
   auto in_range = [&](std::string_view what, size_t size) {
     if (operand.value() < size) [[likely]]
       return absl::OkStatus();
-    return Error(absl::StrCat(ToView(what), " ", operand.value(), " out of range; there are ", size));
+    return Error(absl::StrCat(Abseil(what), " ", operand.value(), " out of range; there are ", size));
   };
   switch (operand.kind()) {
     case OperandKind::kOut:
@@ -288,14 +289,14 @@ absl::Status FunctionVerifier::CheckRegister(const Operand& operand, uint16_t re
     return Error(absl::StrCat("register r", reg, " out of range; frame has ", function_.registers.size()));
   }
   if (!IsInClass(type(reg), operand.spec->register_class)) {
-    return Error(absl::StrCat("register r", reg, " for `", ToView(operand.spec->name), "` is ", Text(type_id(reg)),
-                              "; expected class ", ToView(RegisterClassName(operand.spec->register_class))));
+    return Error(absl::StrCat("register r", reg, " for `", Abseil(operand.spec->name), "` is ", Text(type_id(reg)),
+                              "; expected class ", Abseil(RegisterClassName(operand.spec->register_class))));
   }
   if (!is_planned(reg)) return absl::OkStatus();
   bool allowed = operand.kind() == OperandKind::kArgs || spec_->opcode == Opcode::kGetDim ||
                  spec_->opcode == Opcode::kGetElement ||
                  (spec_->opcode == Opcode::kCallKernelPlanned && operand.kind() == OperandKind::kOuts);
-  return Expect(allowed, absl::StrCat("planned register r", reg, " for `", ToView(operand.spec->name),
+  return Expect(allowed, absl::StrCat("planned register r", reg, " for `", Abseil(operand.spec->name),
                                       "`; expected one that is not planned"));
 }
 
@@ -319,7 +320,7 @@ absl::Status FunctionVerifier::ReadRegister(uint16_t reg, bool moves) {
     std::string_view why = pointers_.Has(reg) ? " is not owned here: not defined on every path, or given away"
                            : is_planned(reg)  ? " is not defined here, or its place in the arena was overwritten"
                                               : " is not defined on every path to here";
-    return Error(absl::StrCat("register r", reg, ToView(why)));
+    return Error(absl::StrCat("register r", reg, Abseil(why)));
   }
   if (moves && pointers_.Has(reg)) {
     state_.live.Remove(reg);
@@ -334,7 +335,7 @@ absl::Status FunctionVerifier::Write(const Operand& operand) {
     uint16_t reg = operand.u16(i);
     if (is_planned(reg)) continue;  // see PlaceOutputs
     if (pointers_.Has(reg) && state_.live.Has(reg)) {
-      return Error(absl::StrCat("register r", reg, " for `", ToView(operand.spec->name), "` still owns a value"));
+      return Error(absl::StrCat("register r", reg, " for `", Abseil(operand.spec->name), "` still owns a value"));
     }
     state_.live.Add(reg);
   }

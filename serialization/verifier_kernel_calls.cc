@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"
 #include "serialization/verify_tables.h"
@@ -71,7 +72,7 @@ absl::Status FunctionVerifier::CheckKernelArg(const Operand& args, uint32_t inde
                                               bool is_static, std::vector<std::optional<int64_t>>& symbols) {
   uint16_t operand = args.u16(index);
   auto error = [&](std::string_view saw) {
-    return Error(absl::StrCat("argument ", index, " is ", ToView(saw), "; the kernel takes ", param.dtype.ToString(),
+    return Error(absl::StrCat("argument ", index, " is ", Abseil(saw), "; the kernel takes ", param.dtype.ToString(),
                               " of shape ", DimsToString(param.dims)));
   };
   KernelArg arg;

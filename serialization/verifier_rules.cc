@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "serialization/function_verifier.h"
 #include "serialization/verify_tables.h"
@@ -152,14 +153,14 @@ absl::Status FunctionVerifier::CheckCall(FunctionId callee, const Operand& args,
     return Error(absl::StrCat("`", function.name, "` is the code of a closure; expected call_closure"));
   }
   if (IsAssignable(executable_, function.result, destination)) return absl::OkStatus();
-  return Error(absl::StrCat(ToView(destination_name), " is ", Text(destination), "; `", function.name, "` gives ",
+  return Error(absl::StrCat(Abseil(destination_name), " is ", Text(destination), "; `", function.name, "` gives ",
                             Text(function.result)));
 }
 
 absl::Status FunctionVerifier::ExpectConvention(const FunctionDesc& function, bool returns_fields) {
   if (function.returns_fields == returns_fields) return absl::OkStatus();
   std::string_view seen = function.returns_fields ? "fields" : "a value";
-  return Error(absl::StrCat("`", function.name, "` returns ", ToView(seen), "; expected ",
+  return Error(absl::StrCat("`", function.name, "` returns ", Abseil(seen), "; expected ",
                             returns_fields ? "fields" : "a value"));
 }
 
@@ -189,7 +190,7 @@ absl::Status FunctionVerifier::CheckCallClosure(uint16_t closure, const Operand&
   const TypeDesc& callee = type(closure);
   RVM_RETURN_IF_ERROR(CheckArgs(callee.fields, args));
   if (IsAssignable(executable_, callee.result, destination)) return absl::OkStatus();
-  return Error(absl::StrCat(ToView(name), " is ", Text(destination), "; the closure gives ", Text(callee.result)));
+  return Error(absl::StrCat(Abseil(name), " is ", Text(destination), "; the closure gives ", Text(callee.result)));
 }
 
 absl::Status FunctionVerifier::CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields) {

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "serialization/verify_recipe.h"
 
@@ -59,11 +60,11 @@ class TableVerifier {
  private:
   static absl::Status Error(std::string_view table, size_t index, std::string_view what) {
     return absl::InvalidArgumentError(
-        absl::StrCat("in the table of ", ToView(table), " at ", index, ": ", ToView(what)));
+        absl::StrCat("in the table of ", Abseil(table), " at ", index, ": ", Abseil(what)));
   }
   static absl::Status Error(std::string_view table, size_t index, std::string_view name, std::string_view what) {
     return absl::InvalidArgumentError(
-        absl::StrCat("in the table of ", ToView(table), " at ", index, " (`", ToView(name), "`): ", ToView(what)));
+        absl::StrCat("in the table of ", Abseil(table), " at ", index, " (`", Abseil(name), "`): ", Abseil(what)));
   }
   std::string Text(TypeId type) const { return absl::StrCat("`", TypeToString(executable_, type), "`"); }
   bool IsType(TypeId type) const { return type.value < executable_.types.size(); }
@@ -259,7 +260,7 @@ class TableVerifier {
     for (const KernelDesc::Reuse& reuse : kernel.reuses) {
       auto error = [&](std::string_view what) {
         return absl::InvalidArgumentError(
-            absl::StrCat("result ", reuse.result, " in place of parameter ", reuse.param, ToView(what)));
+            absl::StrCat("result ", reuse.result, " in place of parameter ", reuse.param, Abseil(what)));
       };
       if (reuse.result >= kernel.results.size() || reuse.param >= kernel.params.size()) return error(": out of range");
       const KernelTensor &result = kernel.results[reuse.result], &param = kernel.params[reuse.param];

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "serialization/executable.h"
 
 namespace rvm {
@@ -20,9 +21,6 @@ std::vector<LayoutId> ClosureLayouts(const Executable& executable);
 
 // That `dim` is an expression over the kernel's symbols.
 absl::Status VerifyDim(const Dim& dim, const KernelDesc& kernel);
-
-// Debian's Abseil is built with its own string_view.
-inline absl::string_view ToView(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace rvm
 

@@ -53,9 +53,9 @@ class ProgramTables {
   // The id of a global function, declared with its parameter and result types on first mention.
   FunctionId GlobalFunction(const ir::GlobalFunction& global);
   FunctionId GlobalByName(const std::string& name);
-  // Whether a call of the function keeps the frame of its caller where it could be a tail call, so that an error inside
-  // the Prelude shows a place of the program. A function that is passed functions may call the program back in a loop,
-  // so it does not.
+  // Whether a call of `name` in tail position keeps the frame of `caller`. Calls from the program to the Prelude do, so
+  // that a backtrace from inside the Prelude shows the program. Callees with function parameters are exempt: they may
+  // call the program back, and such loops must run in constant stack space.
   bool KeepsCaller(const std::string& name, const ir::Function& caller) const;
   // Declares the code of a closure; the layout of its cells.
   LayoutId ClosureLayout(PendingFunction pending);

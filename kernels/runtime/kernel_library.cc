@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 #include "kernels/runtime/imports.h"
 
@@ -29,8 +30,6 @@ absl::Status Malformed(std::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("malformed kernel object: ", absl::string_view(what.data(), what.size())));
 }
-
-absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
 
 // Reads structures from the object; every access is checked.
 class Reader {
@@ -216,7 +215,7 @@ absl::Status Linker::ResolveSymbols() {
       const void* import = FindImport(symbol.name);
       if (import == nullptr) {
         return absl::InvalidArgumentError(
-            absl::StrCat("kernel object needs `", View(symbol.name), "`, which kernels may not call"));
+            absl::StrCat("kernel object needs `", Abseil(symbol.name), "`, which kernels may not call"));
       }
       symbol.address = reinterpret_cast<uint64_t>(import);
     }
@@ -341,7 +340,7 @@ absl::StatusOr<std::shared_ptr<const KernelLibrary>> KernelLibrary::Load(std::sp
 }
 
 RvmKernel KernelLibrary::Find(std::string_view symbol) const {
-  auto found = impl_->kernels.find(View(symbol));
+  auto found = impl_->kernels.find(Abseil(symbol));
   return found == impl_->kernels.end() ? nullptr : found->second;
 }
 

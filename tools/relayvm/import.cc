@@ -91,20 +91,19 @@ absl::StatusOr<Literal> FrozenValue(const std::string& text) {
   std::vector<std::string> parts = absl::StrSplit(text, ',');
   std::vector<int64_t> integers;
   std::vector<float> floats;
+  bool are_integers = true;
   for (const std::string& part : parts) {
     char* end = nullptr;
     integers.push_back(strtoll(part.c_str(), &end, 10));
-    bool is_integer = !part.empty() && *end == '\0';
+    are_integers = are_integers && *end == '\0';
     floats.push_back(strtof(part.c_str(), &end));
     if (part.empty() || *end != '\0') {
       return absl::InvalidArgumentError(absl::StrCat("`", part, "` is no number; expected numbers, or @FILE.npy"));
     }
-    if (!is_integer) integers.resize(0);
-    if (integers.empty() && floats.size() == parts.size()) break;
   }
   Shape shape;
   if (parts.size() > 1) shape.push_back(static_cast<int64_t>(parts.size()));
-  if (integers.size() == parts.size()) return Literal::FromValues<int64_t>(kInt64, shape, integers);
+  if (are_integers) return Literal::FromValues<int64_t>(kInt64, shape, integers);
   return Literal::FromValues<float>(kFloat32, shape, floats);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
@@ -17,8 +18,6 @@ namespace {
 constexpr int64_t kNewestOpset = 27;
 constexpr int kMaxCallDepth = 64;
 constexpr size_t kShownNodes = 3;
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 const OperatorDomain* FindDomain(std::string_view name) {
   for (const OperatorDomain& domain : OperatorDomains()) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
 
 namespace rvm::onnx {
@@ -59,8 +60,6 @@ const DataTypeRow* FindRow(int32_t number) {
   }
   return nullptr;
 }
-
-absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 // The field that has the elements of `dtype` where they are not raw, and the width of its numbers (0: varints).
 struct DataField {
