@@ -14,11 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "tools/profile_report.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
+#include "vm/profiler/profile_report.h"
 #include "vm/profiler/profiler.h"
 
 namespace rvm::tools {
@@ -87,18 +87,18 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Watched watched, RunInTurn(*plain, *machine, profiler, run));
 
   const Executable& executable = loaded.program->executable();
-  ProfileReport report = {.path = loaded.path,
-                          .entry = run.entry,
-                          .executable = executable,
-                          .profile = watched.profile,
-                          .runs = run.repeat,
-                          .peak_bytes = machine->stats().peak_bytes,
-                          .plain_ns = watched.plain_ns,
-                          .watched_ns = watched.watched_ns};
-  std::cout << ProfileTables(report);
-  if (options.Has("--json")) RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--json"), ProfileJson(report)));
+  vm::ProfileReport report = {.path = loaded.path,
+                              .entry = run.entry,
+                              .executable = executable,
+                              .profile = watched.profile,
+                              .runs = run.repeat,
+                              .peak_bytes = machine->stats().peak_bytes,
+                              .plain_ns = watched.plain_ns,
+                              .watched_ns = watched.watched_ns};
+  std::cout << vm::ProfileTables(report);
+  if (options.Has("--json")) RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--json"), vm::ProfileJson(report)));
   if (options.Has("--trace")) {
-    std::string trace = ChromeTrace(executable, watched.profile, watched.trace);
+    std::string trace = vm::ChromeTrace(executable, watched.profile, watched.trace);
     RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--trace"), trace));
     if (int64_t dropped = watched.dropped_trace_events; dropped > 0) {
       std::cerr << "the time line leaves out " << dropped << " events; `--trace-events` raises the limit\n";
