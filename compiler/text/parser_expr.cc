@@ -124,7 +124,7 @@ bool Parser::ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings) {
   return EndStatement(true);
 }
 
-// The `;` behind a binding; false if an error was reported.
+// Consumes the `;` after a binding; false if an error was reported.
 bool Parser::EndStatement(bool is_let) {
   if (Accept(";")) {
     if (!AtSequenceEnd()) return true;
@@ -185,7 +185,7 @@ ir::Expr* Parser::ParsePostfix() {
       if (!ParseTypeArgs(">", {}, type_args)) return nullptr;
       expr = ParseCallRest(expr, std::move(type_args));
     } else {
-      // `Nil` alone is the value, `Nil()` too.
+      // `Nil` and `Nil()` are the same value.
       auto* constructor = ir::DynCast<ir::ConstructorExpr>(expr);
       if (constructor == nullptr || !constructor->constructor->fields.empty()) return expr;
       return arena_.New<ir::Call>(expr, std::vector<ir::Expr*>{}, ir::Attrs{}, expr->span);
@@ -194,7 +194,7 @@ ir::Expr* Parser::ParsePostfix() {
   return nullptr;
 }
 
-// `<` opens type arguments if a `>` followed by `(` closes it and only types stand between.
+// Whether the next `<` opens type arguments: a matching `>` is followed by `(`, and only types are between them.
 bool Parser::LooksLikeTypeArgs() const {
   constexpr std::string_view kPuncts[] = {"(", ")", "[", "]", ",", "?", "->"};
   for (size_t i = 1;; ++i) {
@@ -214,7 +214,7 @@ ir::Expr* Parser::ParseProjectionRest(ir::Expr* tuple) {
   uint32_t value = 0;
   if (!absl::SimpleAtoi(Abseil(index.text), &value)) {
     Error(index.span, DiagnosticKind::kBadFieldIndex,
-          absl::StrCat("`.", Abseil(index.text), "` is no field; expected an index like `.0`"));
+          absl::StrCat("`.", Abseil(index.text), "` is not a field; expected an index like `.0`"));
     return ErrorExpr(From(tuple->span));
   }
   return arena_.New<ir::Project>(tuple, value, From(tuple->span));
@@ -280,7 +280,7 @@ ir::Expr* Parser::ParseAtom() {
   return ParseName();
 }
 
-// The use of a variable written with its sign, `%x`.
+// The use of a variable written with its `%`.
 ir::Expr* Parser::MarkedVar(const Token& name) {
   ir::Var* var = FindVar(name.text);
   if (auto graph = graph_vars_.find(Abseil(name.text)); var == nullptr && graph != graph_vars_.end()) {
@@ -310,7 +310,7 @@ ir::Expr* Parser::ParseName() {
     absl::StrAppend(&name, ".", Abseil(Take().text));
   }
   if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
-  // The papers write variables and functions without their signs.
+  // The papers write variables and functions without `%` and `@`.
   if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
   if (const Names::Function* function = names_.FindFunction(name)) {
     return arena_.New<ir::GlobalExpr>(function->name, first.span);
