@@ -122,7 +122,7 @@ class Lexer {
     diagnostics_.Error(
         SpanOf(begin, end), DiagnosticKind::kBadCharacter,
         absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`", HintFor(c)));
-    at_ = end;
+    Add(TokenKind::kError, begin, end);
   }
 
   // A name of the Prelude with its prefix, as in `prelude.List`, is one token.
@@ -162,8 +162,7 @@ class Lexer {
       end = std::min(end, text_.size());
       diagnostics_.Error(SpanOf(begin, end), DiagnosticKind::kUnterminatedString,
                          "this string has no end; expected `\"`");
-      at_ = end;
-      return;
+      return Add(TokenKind::kError, begin, end);
     }
     Add(TokenKind::kString, begin, end + 1);
   }

@@ -18,6 +18,7 @@ enum class TokenKind : uint8_t {
   kNumber,    // 1, 1.5f, 2u8: text with its suffix
   kString,    // text with quotes and escapes as written
   kPunct,     // one of the operators and brackets
+  kError,     // a malformed token, which the lexer has reported
   kMetadata,  // the text after `#[metadata]`, to the end of the source; the span is that of `#[metadata]`
 };
 
@@ -33,7 +34,7 @@ struct Comment {
   ir::Span span;
 };
 
-// The tokens of the whole source; the last one is kEnd. Reports bytes that begin no token and continues after them.
+// The tokens of the whole source; the last one is kEnd. Reports malformed tokens and continues after them.
 // Comments are not tokens; they are appended to `comments` unless it is null.
 std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics,
                        std::vector<Comment>* comments = nullptr);

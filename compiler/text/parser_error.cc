@@ -154,6 +154,7 @@ std::string Parser::Saw() const {
 }
 
 std::nullptr_t Parser::Unexpected(std::string_view expected, DiagnosticKind kind) {
+  if (Peek().kind == TokenKind::kError) return nullptr;
   auto& diagnostic = Error(Peek().span, kind, absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected)));
   if (expected == "an expression") AddHint(diagnostic, kHabitsAsExpressions, Peek().text);
   return nullptr;
@@ -166,6 +167,7 @@ bool Parser::Expect(std::string_view text, DiagnosticKind kind) {
 }
 
 std::nullptr_t Parser::Unclosed(std::string_view close, ir::Span open) {
+  if (Peek().kind == TokenKind::kError) return nullptr;
   auto& diagnostic = Error(Peek().span, DiagnosticKind::kMissingClosingBracket,
                            absl::StrCat("saw ", Saw(), "; expected `", Abseil(close), "`"));
   diagnostic.AddNote(open, "it closes this");
@@ -182,6 +184,7 @@ bool Parser::Separator(std::string_view close, ir::Span open) {
 }
 
 void Parser::UnendedStatement() {
+  if (Peek().kind == TokenKind::kError) return;
   ir::Span last = tokens_[at_ == source_.begin ? at_ : at_ - 1].span;
   auto& diagnostic = Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
                            absl::StrCat("saw ", Saw(), "; expected `;` before it"));

@@ -74,16 +74,10 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
     Token end = Take();
     if (AtSequenceEnd()) {
       Error(end.span, DiagnosticKind::kMissingResult,
-            absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
+            absl::StrCat("saw ", Saw(), " after `;`; expected an expression, the value of the sequence"));
       return false;
     }
-    const auto* call = ir::DynCast<ir::Call>(expr);
-    if (const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee); op != nullptr) {
-      diagnostics_.Warning(
-          expr->span, DiagnosticKind::kDiscardedValue,
-          absl::StrCat("the value of `", Abseil(op->op->name),
-                       "` is not used, and operators have no effects; bind it with `let`, or delete it"));
-    }
+    if (ir::OpCallee(expr) != nullptr) discarded_.push_back(expr);
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
     return true;
   }
@@ -128,7 +122,7 @@ bool Parser::ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings) {
 bool Parser::EndStatement(bool is_let) {
   if (Accept(";")) {
     if (!AtSequenceEnd()) return true;
-    Unexpected("an expression behind `;`, the value of the sequence", DiagnosticKind::kMissingResult);
+    Unexpected("an expression after `;`, the value of the sequence", DiagnosticKind::kMissingResult);
     return false;
   }
   // The papers end graph bindings at the end of the line.
@@ -263,6 +257,7 @@ ir::Expr* Parser::ParseAtom() {
     case TokenKind::kEnd:
     case TokenKind::kString:
     case TokenKind::kPunct:
+    case TokenKind::kError:
     case TokenKind::kMetadata:
       if (PeekIs("(")) return ParseParenthesised();
       if (PeekIs("{")) return ParseBlock();

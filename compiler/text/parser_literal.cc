@@ -298,6 +298,7 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
       return true;
     }
   }
+  if (token.kind == TokenKind::kError) return false;
   Error(token.span, DiagnosticKind::kBadAttributeValue,
         absl::StrCat("saw `", Abseil(token.text),
                      "`; expected an attribute: a number, a string, True, False, None or a list"));

@@ -335,6 +335,7 @@ void Parser::ParseAll() {
 // skips it. Types are parsed first.
 void Parser::ParseDefinition(bool adts) {
   size_t begin = at_;
+  int errors = diagnostics_.errors();
   bool is_adt = IsAdtKeyword(Peek().text) || PeekIs("extern");
   if (auto adt = adt_ends_.find(begin); is_adt && adt != adt_ends_.end()) {
     at_ = adt->second;
@@ -350,6 +351,19 @@ void Parser::ParseDefinition(bool adts) {
     ParseFreeVar();
   } else {
     ParseMainExpression();
+  }
+  WarnOfDiscardedValues(errors);
+}
+
+// With a syntax error in the definition, it is uncertain which expressions are statements.
+void Parser::WarnOfDiscardedValues(int errors_before) {
+  std::vector<const ir::Expr*> calls = std::exchange(discarded_, {});
+  if (diagnostics_.errors() != errors_before) return;
+  for (const ir::Expr* call : calls) {
+    diagnostics_.Warning(
+        call->span, DiagnosticKind::kDiscardedValue,
+        absl::StrCat("the value of `", Abseil(ir::OpCallee(call)->name),
+                     "` is not used, and operators have no effects; bind it with `let`, or delete it"));
   }
 }
 

@@ -67,6 +67,7 @@ class Parser {
   void ParseDefinition(bool adts);
   void DeclareAdt(const Token& name);
   void ParseMainExpression();
+  void WarnOfDiscardedValues(int errors_before);
   void SkipDefinition();
   void ParseVersion();
   void ReadAdtParams(ir::AdtDef& adt, size_t token);
@@ -172,7 +173,7 @@ class Parser {
   diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message) {
     return diagnostics_.Error(span, kind, std::move(message));
   }
-  // "saw X; expected Y" at the next token.
+  // "saw X; expected Y" at the next token. This and the next functions report nothing if that is a kError token.
   std::nullptr_t Unexpected(std::string_view expected,
                             diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
   std::string Saw() const;
@@ -244,7 +245,8 @@ class Parser {
   std::vector<ir::Var*> scope_;
   absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope
   absl::flat_hash_map<std::string, ir::Var*> graph_vars_;  // the graph bindings of the definition being read
-  std::vector<ir::Var*> used_out_of_scope_;                // those of graph_vars_ that were used out of scope
+  std::vector<const ir::Expr*> discarded_;   // calls of operators that are statements of the definition being read
+  std::vector<ir::Var*> used_out_of_scope_;  // those of graph_vars_ that were used out of scope
   bool has_marked_names_ = false;
   std::vector<ir::TypeParam*> type_params_;
   absl::flat_hash_set<const ir::TypeParam*> declared_types_;  // parameters declared as `A: Type`
