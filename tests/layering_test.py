@@ -30,6 +30,7 @@ MAY_USE = {
                         "compiler"},
     "include": set(),
     "capi": {"base", "serialization", "vm", "include"},
+    "capi/compiler": {"base", "serialization", "compiler", "include", "capi"},
     "tools": EVERYTHING,
     "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
     "tests": EVERYTHING,
@@ -116,10 +117,13 @@ class Build:
 
         def load(file, *names):
             """Our own macros; rules of others are not for C++."""
-            if file.startswith(":"):
+            if file.startswith("//capi"):
+                file = os.path.relpath(file[2:].replace(":", "/"), package)
+            if file.startswith((":", "..")):
+                file = file.lstrip(":")
                 macros = {"native": types.SimpleNamespace(**scope), "rule": lambda *_, **__: target,
                           "attr": unittest.mock.MagicMock(), "CcInfo": None}
-                exec(compile(read(os.path.join(package, file[1:])), file, "exec"), macros)
+                exec(compile(read(os.path.join(package, file)), file, "exec"), macros)
                 scope.update({name: macros[name] for name in names})
 
         scope["load"] = load

@@ -104,7 +104,7 @@ absl::Status CheckHostSupports(std::string_view triple, std::string_view feature
   absl::string_view triple_view(triple.data(), triple.size());
   if (!triple.starts_with(kHost) || triple.find("linux") == std::string_view::npos) {
     return absl::FailedPreconditionError(
-        absl::StrCat("native code is for `", triple_view, "`; this machine runs none of it"));
+        absl::StrCat("native code is for `", triple_view, "`, which this machine cannot run"));
   }
   std::vector<std::string> missing;
   for (absl::string_view feature :
@@ -116,7 +116,7 @@ absl::Status CheckHostSupports(std::string_view triple, std::string_view feature
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("native code needs what this CPU lacks: ", absl::StrJoin(missing, ", ")));
+      absl::StrCat("native code needs features that this CPU lacks: ", absl::StrJoin(missing, ", ")));
 }
 
 }  // namespace rvm::runtime

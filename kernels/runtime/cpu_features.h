@@ -1,4 +1,4 @@
-// The x86-64 instruction sets that kernels may use, by the names of the compiler.
+// The x86-64 instruction set extensions that kernels may use, under LLVM's names.
 #ifndef RVM_KERNELS_RUNTIME_CPU_FEATURES_H_
 #define RVM_KERNELS_RUNTIME_CPU_FEATURES_H_
 
