@@ -15,6 +15,8 @@
 
 namespace rvm::runtime {
 
+struct LinkedImage;
+
 // Thread-safe once loaded; the code is unmapped with the last owner.
 class KernelLibrary {
  public:
@@ -29,9 +31,8 @@ class KernelLibrary {
   RvmKernel Find(std::string_view symbol) const;
 
  private:
-  struct Impl;
-  explicit KernelLibrary(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit KernelLibrary(std::unique_ptr<const LinkedImage> image);
+  std::unique_ptr<const LinkedImage> image_;
 };
 
 // kFailedPrecondition naming what is missing unless this CPU runs code built for
