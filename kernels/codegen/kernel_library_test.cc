@@ -125,9 +125,9 @@ TEST(CheckHostSupportsTest, NamesWhatIsMissing) {
   EXPECT_TRUE(CheckHostSupports(triple, "-avx9000").ok());
   absl::Status missing = CheckHostSupports(triple, "+avx9000");
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(missing.message(), "native code needs what this CPU lacks: avx9000");
+  EXPECT_EQ(missing.message(), "native code needs features that this CPU lacks: avx9000");
   EXPECT_EQ(CheckHostSupports("riscv64-unknown-linux-gnu", "").message(),
-            "native code is for `riscv64-unknown-linux-gnu`");
+            "native code is for `riscv64-unknown-linux-gnu`, which this machine cannot run");
   EXPECT_FALSE(CheckHostSupports("x86_64-pc-windows", "").ok());
   for (const ArchitectureInfo& info : Architectures()) {
     EXPECT_EQ(CheckHostSupports(info.triple, "").ok(), info.architecture == HostArchitecture()) << info.name;

@@ -189,7 +189,8 @@ absl::Status CheckHostSupports(std::string_view triple, std::string_view feature
   std::optional<Architecture> architecture = ArchitectureOf(triple);
   if (!kHost || architecture != kHost) {
     return absl::FailedPreconditionError(
-        absl::StrCat("native code is for `", architecture ? Abseil(InfoOf(*architecture).name) : Abseil(triple), "`"));
+        absl::StrCat("native code is for `", architecture ? Abseil(InfoOf(*architecture).name) : Abseil(triple),
+                     "`, which this machine cannot run"));
   }
   std::vector<std::string> missing;
   for (absl::string_view feature : absl::StrSplit(Abseil(features), ',', absl::SkipEmpty())) {
@@ -198,7 +199,7 @@ absl::Status CheckHostSupports(std::string_view triple, std::string_view feature
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("native code needs what this CPU lacks: ", absl::StrJoin(missing, ", ")));
+      absl::StrCat("native code needs features that this CPU lacks: ", absl::StrJoin(missing, ", ")));
 }
 
 }  // namespace rvm::runtime

@@ -1,4 +1,4 @@
-// The architectures that kernels are compiled for, and the instruction sets that kernels may use.
+// The architectures that kernels are compiled for, and the instruction set extensions that kernels may use.
 #ifndef RVM_KERNELS_RUNTIME_CPU_FEATURES_H_
 #define RVM_KERNELS_RUNTIME_CPU_FEATURES_H_
 

@@ -41,7 +41,7 @@ uint16_t MachineNumber(Architecture architecture) {
   }
 }
 
-// Reads structures from the object; every access is checked.
+// Reads structures from the object, with bounds checks.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
@@ -74,7 +74,7 @@ struct Symbol {
   bool function = false;
   bool global = false;
   uint64_t section = 0, value = 0;
-  uint64_t address = 0;  // once placed
+  uint64_t address = 0;  // set when the symbol has been placed
   uint64_t stub = 0;     // offset in the image of a jump and the address; 0: none yet
 };
 
@@ -170,7 +170,7 @@ absl::Status Linker::Place(Segment segment, uint64_t& end) {
                                                          : kConstants;
     if (!has_memory || own != segment) continue;
     uint64_t align = header.sh_addralign == 0 ? 1 : header.sh_addralign;
-    if ((align & (align - 1)) != 0 || align > page_) return Malformed("an alignment is no power of two");
+    if ((align & (align - 1)) != 0 || align > page_) return Malformed("an alignment is not a power of two");
     if (header.sh_size > kMaxImage) return Malformed("a section is too large");
     end = (end + align - 1) & ~(align - 1);
     section.offset = end;
