@@ -35,7 +35,8 @@ cc_toolchain_config(
     dbg_compile_flags = ["-g"],
     host_system_name = "local",
     link_flags = ["--target=aarch64-linux-gnu", "-Wl,-no-as-needed", "-Wl,-z,relro,-z,now"],
-    link_libs = ["-lstdc++", "-lm"],
+    # Systems of ARM machines have older ones.
+    link_libs = ["-l:libstdc++.a", "-lm"],
     opt_compile_flags = ["-g0", "-O2", "-D_FORTIFY_SOURCE=1", "-DNDEBUG", "-ffunction-sections", "-fdata-sections"],
     opt_link_flags = ["-Wl,--gc-sections"],
     supports_start_end_lib = True,

@@ -49,12 +49,7 @@ absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple) {
   return target;
 }
 
-std::string BaselineCpu(const std::string& triple) {
-  switch (llvm::Triple(triple).getArch()) {
-    case llvm::Triple::aarch64: return "generic";
-    default: return "x86-64";
-  }
-}
+std::string BaselineCpu(const std::string& triple) { return llvm::Triple(triple).isAArch64() ? "generic" : "x86-64"; }
 
 std::string TunedCpu(const HostTarget& target) {
   for (const ArchitectureInfo& info : runtime::Architectures()) {
