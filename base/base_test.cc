@@ -60,15 +60,15 @@ TEST(DataTypeTest, NamesWithoutAWidth) {
 
 TEST(DataTypeTest, EveryHalfRoundTrips) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    float value = HalfToFloat(static_cast<uint16_t>(bits));
+    float value = float{Half{static_cast<uint16_t>(bits)}};
     if (std::isnan(value)) {
-      EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(value))));
+      EXPECT_TRUE(std::isnan(float{Half::From(value)}));
     } else {
-      EXPECT_EQ(FloatToHalf(value), bits);
+      EXPECT_EQ(Half::From(value).bits, bits);
     }
   }
-  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);  // halfway rounds to infinity
-  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
+  EXPECT_EQ(Half::From(65520.0f).bits, 0x7c00);  // halfway rounds to infinity
+  EXPECT_EQ(Half::From(65519.0f).bits, 0x7bff);
 }
 
 TEST(DimTest, ConstructorsSimplify) {

@@ -176,7 +176,7 @@ Program Generator::MakeProgram() {
   Program program;
   if (smooth_) program.tolerance = 2e-3;
   for (DataType dtype : dtypes_) {
-    if (smooth_ && dtype.bits == 16 && dtype.is_float()) program.tolerance = 0.1;
+    if (smooth_ && dtype.is_small_float()) program.tolerance = 0.1;
   }
   int entries = 1 + dice_.Pick(2);
   for (int i = 0; i < entries; ++i) {
