@@ -71,6 +71,33 @@ TEST(DataTypeTest, EveryHalfRoundTrips) {
   EXPECT_EQ(Half::From(65519.0f).bits, 0x7bff);
 }
 
+TEST(DataTypeTest, Float8SaturatesAndHasOneNan) {
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    float value = float{Float8E4M3FN{static_cast<uint8_t>(bits)}};
+    EXPECT_EQ(std::isnan(value), (bits & 0x7f) == 0x7f) << bits;
+    EXPECT_EQ(Float8E4M3FN::From(value).bits, bits);
+  }
+  struct Case {
+    float value;
+    int bits;
+  };
+  for (const Case& c : {Case{1, 0x38},
+                        {0x1p-6f, 0x08},
+                        {0x1p-9f, 0x01},
+                        {0x1p-10f, 0x00},
+                        {0x1.8p-10f, 0x01},
+                        {0x1.8p-9f, 0x02},
+                        {448, 0x7e},
+                        {464, 0x7e},
+                        {1e9f, 0x7e},
+                        {-INFINITY, 0xfe},
+                        {17, 0x58},
+                        {19, 0x5a},
+                        {-0.0f, 0x80}}) {
+    EXPECT_EQ(Float8E4M3FN::From(c.value).bits, c.bits) << c.value;
+  }
+}
+
 TEST(DimTest, ConstructorsSimplify) {
   Dim n = Dim::Var(1, "n");
   EXPECT_EQ((n + 0), n);
