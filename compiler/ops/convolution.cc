@@ -17,12 +17,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"},
                              {"weight", "the filters; (C, M, ...) if each of C groups is one channel"}};
 constexpr Input kDilateInputs[] = {{"data", "a tensor"}};

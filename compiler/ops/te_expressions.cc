@@ -6,10 +6,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 size_t Normal(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
