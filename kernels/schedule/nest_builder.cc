@@ -274,8 +274,8 @@ Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices)
     return pool().Intern(std::move(node));
   };
   Expr value = WithStack([&] { return pool().Copy(tensor->body, rewrite); });
-  if (tensor.dtype().is_float() && tensor.dtype().bits == 16) {
-    // A cast to its own dtype rounds: half types compute in float32 between tensors.
+  if (tensor.dtype().is_small_float()) {
+    // A cast to its own dtype rounds: small floats compute in float32 between tensors.
     ExprNode round{.kind = ExprKind::kCast, .dtype = tensor.dtype()};
     round.operands = {value};
     value = pool().Intern(std::move(round));
