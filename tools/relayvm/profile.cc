@@ -10,12 +10,12 @@
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "tools/flame_graph.h"
-#include "tools/profile_report.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
+#include "vm/profiler/profile_report.h"
 
 namespace rvm::tools {
 namespace {
@@ -46,11 +46,11 @@ absl::Status Run(std::span<const std::string> args) {
   bool has_trace = options.Has("--trace") || !flame_path.empty();
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   RVM_ASSIGN_OR_RETURN(WatchedRun watched, RunWatched(loaded, has_trace ? trace_events : 0));
-  ProfileReport report = ReportOf(loaded, watched);
-  std::cout << ProfileTables(report);
-  if (options.Has("--json")) RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--json"), ProfileJson(report)));
+  vm::ProfileReport report = ReportOf(loaded, watched);
+  std::cout << vm::ProfileTables(report);
+  if (options.Has("--json")) RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--json"), vm::ProfileJson(report)));
   if (options.Has("--trace")) {
-    std::string trace = ChromeTrace(report.executable, watched.profile, watched.trace);
+    std::string trace = vm::ChromeTrace(report.executable, watched.profile, watched.trace);
     RVM_RETURN_IF_ERROR(ReplaceFile(options.Value("--trace"), trace));
   }
   if (!flame_path.empty()) {

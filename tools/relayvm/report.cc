@@ -19,7 +19,6 @@
 #include "serialization/encoder.h"
 #include "tools/flame_graph.h"
 #include "tools/markup.h"
-#include "tools/profile_report.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/executable_text.h"
 #include "tools/relayvm/file_sizes.h"
@@ -29,6 +28,7 @@
 #include "tools/relayvm/program_graph.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
+#include "vm/profiler/profile_report.h"
 
 namespace rvm::tools {
 namespace {
@@ -128,7 +128,7 @@ absl::Status AddProfile(Page& page, const ProgramToRun& loaded) {
   if (watched.dropped_trace_events > 0) {
     page.Note(absl::StrCat("The graph shows the first ", kTraceEvents, " events of the run."));
   }
-  page.Preformatted(ProfileTables(ReportOf(loaded, watched)));
+  page.Preformatted(vm::ProfileTables(ReportOf(loaded, watched)));
   return absl::OkStatus();
 }
 

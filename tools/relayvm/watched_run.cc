@@ -49,7 +49,7 @@ absl::StatusOr<WatchedRun> RunWatched(const ProgramToRun& loaded, int64_t max_tr
   return watched;
 }
 
-ProfileReport ReportOf(const ProgramToRun& loaded, const WatchedRun& watched) {
+vm::ProfileReport ReportOf(const ProgramToRun& loaded, const WatchedRun& watched) {
   return {.path = loaded.path,
           .entry = loaded.run.entry,
           .executable = loaded.program->executable(),

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/profile_report.h"
 #include "tools/relayvm/load_program.h"
 #include "vm/profiler/profile.h"
+#include "vm/profiler/profile_report.h"
 
 namespace rvm::tools {
 
@@ -29,7 +29,7 @@ struct WatchedRun {
 absl::StatusOr<WatchedRun> RunWatched(const ProgramToRun& loaded, int64_t max_trace_events);
 
 // Refers to both arguments.
-ProfileReport ReportOf(const ProgramToRun& loaded, const WatchedRun& watched);
+vm::ProfileReport ReportOf(const ProgramToRun& loaded, const WatchedRun& watched);
 
 }  // namespace rvm::tools
 
