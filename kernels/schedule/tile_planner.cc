@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -99,9 +100,10 @@ class TilePlanner {
       if (by_broadcast && !by_vector) rows.push_back(i);
     }
     if (columns.empty()) return 0;
-    if (!rows.empty()) tile.row = rows.back();
-    tile.column = columns.back();
-    int rank = Pack(tile) ? 3 : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
+    if (!rows.empty()) tile.row = RowOf(rows);
+    tile.column = Widest(columns);
+    bool fills = FillsVectors(nest_.axes[tile.column].extent, tile);
+    int rank = Pack(tile) ? (fills ? 3 : 1) : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
     if (rank == 0) return 0;
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
       if (i == tile.column || i == tile.row) continue;
@@ -144,6 +146,23 @@ class TilePlanner {
     tile.panels = tensor;
     tile.packed = std::move(layout);
     return true;
+  }
+
+  // The axis that leaves the fewest lanes idle: the last of the largest extent. One that is not known counts as large.
+  size_t Widest(const std::vector<size_t>& columns) const {
+    auto extent = [&](size_t column) {
+      return nest_.axes[column].extent.AsConst().value_or(std::numeric_limits<int64_t>::max());
+    };
+    return *std::max_element(columns.rbegin(), columns.rend(),
+                             [&](size_t a, size_t b) { return extent(a) < extent(b); });
+  }
+
+  // The last axis that gives a tile several rows, else the one that gives it the most.
+  size_t RowOf(const std::vector<size_t>& rows) const {
+    auto extent = [&](size_t row) {
+      return std::min(nest_.axes[row].extent.AsConst().value_or(kLeastRowsForPanels), kLeastRowsForPanels);
+    };
+    return *std::max_element(rows.rbegin(), rows.rend(), [&](size_t a, size_t b) { return extent(a) < extent(b); });
   }
 
   // Few columns leave most lanes idle.
