@@ -202,6 +202,29 @@ class Tools(relayvm.TestCase):
         done = relayvm.run(relayvm.COMPILER, "check", self.model, "--freeze", "y=3")
         self.assertIn("the model has no input `y` to freeze", done.stderr)
 
+    @unittest.skipIf(suite() is None, "the Python package onnx is not installed")
+    def test_errors_name_the_node(self):
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        info = helper.make_tensor_value_info
+        body = helper.make_graph([helper.make_node("Add", ["x", "y"], ["inner"], name="sum")], "body", [],
+                                 [info("inner", TensorProto.FLOAT, None)])
+        other = helper.make_graph([helper.make_node("Identity", ["x"], ["same"])], "other", [],
+                                  [info("same", TensorProto.FLOAT, None)])
+        graph = helper.make_graph(
+            [helper.make_node("If", ["go"], ["z"], then_branch=body, else_branch=other, name="choose")], "graph",
+            [info("go", TensorProto.BOOL, []), info("x", TensorProto.FLOAT, [None]),
+             info("y", TensorProto.FLOAT, [None])], [info("z", TensorProto.FLOAT, None)])
+        with open(self.model, "wb") as file:
+            file.write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+        place = f"in `main` at Add node `sum` in graph `body` of {self.model}"
+        done = relayvm.run(relayvm.COMPILER, "run", self.model, "true", "[1.0, 2.0]", "[1.0, 2.0, 3.0]")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(place, done.stderr)
+        executable = os.path.join(self.place, "model.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", self.model, "-o", executable)
+        done = relayvm.run(relayvm.RUNTIME, executable, "true", "[1.0, 2.0]", "[1.0, 2.0, 3.0]")
+        self.assertIn(place, done.stderr)
+
     def test_refuses_what_is_no_model(self):
         with open(self.model, "wb") as file:
             file.write(b"\x0a\xff\xff")

@@ -40,13 +40,11 @@ struct Settings {
 
 onnx::Bytes AsBytes(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
 
-absl::StatusOr<onnx::FileBytes> NoFiles(std::string_view) { return absl::UnimplementedError("external data"); }
-
 // A TensorProto, SequenceProto or OptionalProto, as `type` says.
 absl::StatusOr<Value> ReadValue(onnx::Bytes bytes, const onnx::TypeInfo& type, size_t wrapper) {
   if (wrapper == type.wrappers.size()) {
     RVM_ASSIGN_OR_RETURN(onnx::Tensor tensor, onnx::ReadTensor(bytes));
-    RVM_ASSIGN_OR_RETURN(Literal literal, onnx::ReadElements(tensor, NoFiles));
+    RVM_ASSIGN_OR_RETURN(Literal literal, onnx::ReadElements(tensor, nullptr));
     return Value::Tensor(std::move(literal));
   }
   bool is_list = type.wrappers[wrapper] == onnx::TypeForm::kSequence;
@@ -133,7 +131,9 @@ class Case {
   }
 
   Outcome RunWith(bool freezes) const {
-    onnx::ImportOptions options{.all_extents_unknown = settings_.all_extents_unknown, .files = NoFiles};
+    diagnostics::SourceMap sources;
+    diagnostics::Diagnostics diagnostics(&sources);
+    onnx::ImportOptions options{.sources = &sources, .all_extents_unknown = settings_.all_extents_unknown};
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (freezes && IsParameter(names_[i], inputs_[i])) options.frozen.emplace(names_[i], inputs_[i].tensor());
     }
@@ -157,15 +157,12 @@ class Case {
       if (at == names_.end()) return {"invalid", absl::StrCat("no data for input ", name)};
       args.push_back(inputs_[static_cast<size_t>(at - names_.begin())]);
     }
-    diagnostics::SourceMap sources;
-    diagnostics::Diagnostics diagnostics(&sources);
-    std::string text = text::PrintModule(imported->module);
-    if (settings_.prints_program) std::cerr << text;
-    uint32_t source = sources.Add("model", std::move(text));
+    if (settings_.prints_program) std::cerr << text::PrintModule(imported->module);
     driver::CompileOptions compile{
         .opt_level = settings_.target == "portable" ? 1 : 2, .target = settings_.target, .entries = {"main"}};
     compile.weights.push_back({.path = "model.onnx", .tensors = std::move(imported->weights)});
-    absl::StatusOr<driver::CompiledProgram> program = driver::Compile(source, diagnostics, compile);
+    absl::StatusOr<driver::CompiledProgram> program =
+        driver::CompileModule(std::move(imported->module), diagnostics, compile);
     if (!program.ok()) {
       return {"uncompiled", diagnostics.ok() ? std::string(program.status().message()) : diagnostics.Render(2)};
     }

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "compiler/bytecode/emit_program.h"
 #include "compiler/driver/check_tensors.h"
 #include "compiler/driver/constant_packing.h"
-#include "compiler/driver/version.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
@@ -134,9 +134,11 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const c
   return result;
 }
 
-absl::StatusOr<ir::Module> BindAndType(ir::Module module, diagnostics::Diagnostics& diagnostics,
-                                       const std::vector<std::string>& params_files, BoundWeights* weights,
-                                       std::span<const ParamFile> read_files) {
+}  // namespace
+
+absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                      const std::vector<std::string>& params_files, BoundWeights* weights,
+                                      std::span<const ParamFile> read_files) {
   if (!params_files.empty() || !read_files.empty()) {
     std::vector<ParamFile> files(read_files.begin(), read_files.end());
     for (const std::string& path : params_files) {
@@ -149,14 +151,12 @@ absl::StatusOr<ir::Module> BindAndType(ir::Module module, diagnostics::Diagnosti
   return module;
 }
 
-}  // namespace
-
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files, BoundWeights* weights,
                                         std::span<const ParamFile> read_files) {
   ir::Module module;
   if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
-  return BindAndType(std::move(module), diagnostics, params_files, weights, read_files);
+  return TypeModule(std::move(module), diagnostics, params_files, weights, read_files);
 }
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
@@ -175,7 +175,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                               const CompileOptions& options) {
   BoundWeights weights;
   RVM_ASSIGN_OR_RETURN(module,
-                       BindAndType(std::move(module), diagnostics, options.params_files, &weights, options.weights));
+                       TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
   // Reports weights that are still missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);

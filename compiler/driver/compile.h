@@ -51,6 +51,11 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         const std::vector<std::string>& params_files = {},
                                         BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
 
+// The same of a module that is not text.
+absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                      const std::vector<std::string>& params_files = {},
+                                      BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
+
 // Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
 

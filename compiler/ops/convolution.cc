@@ -51,8 +51,9 @@ constexpr AttrSpec kTranspose3dAttrs[] = {
     RVM_CONV_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"IODHW\""),
     {"output_padding", AttrType::kInts, "[0, 0, 0]", "added to the result's extents"}};
 #undef RVM_CONV_ATTRS
-constexpr AttrSpec kDilateAttrs[] = {{"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
-                                     {"dilation_value", AttrType::kFloat, "0", "what stands between"}};
+constexpr AttrSpec kDilateAttrs[] = {
+    {"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
+    {"dilation_value", AttrType::kFloat, "0", "the value of the elements in the gaps"}};
 
 std::string SpatialLetters(size_t rank) { return rank == 3 ? "W" : rank == 4 ? "HW" : "DHW"; }
 
@@ -62,7 +63,8 @@ struct Convolution {
   int64_t groups;
 };
 
-// The shapes' part of the attributes; nullopt after an error was reported if `context` is given.
+// The attributes that determine shapes. If they do not fit, reports an error to `context` if given, and returns
+// nullopt.
 std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, TypeContext* context) {
   std::string out_layout =
       attrs.GetString("out_layout").empty() ? attrs.GetString("data_layout") : attrs.GetString("out_layout");
@@ -106,15 +108,16 @@ std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, 
   return conv;
 }
 
-// Whether filters (C, M, ...) are those of a convolution of C groups that makes M channels of each channel. The usual
-// form of it is (C * M, 1, ...).
+// Whether `weight` is (C, M, ...), an alternative form of the filters (C * M, 1, ...) of a depthwise convolution with C
+// groups and M output channels per input channel.
 bool IsDepthwise(const Convolution& conv, const Dims& data, const Dims& weight) {
   Dim groups = conv.groups;
   return conv.groups > 1 && data[conv.data.axis('C')] == groups && weight[conv.kernel.axis('O')] == groups &&
          weight[conv.kernel.axis('I')] != Dim(1);
 }
 
-// transposed: weight is (I, O / groups, ...), and the windows write where a convolution's read.
+// If `transposed`, weight is (I, O / groups, ...), and each input element is added to the window of outputs that a
+// convolution would read.
 template <bool transposed>
 Solve ConvolutionRelation(TypeContext& context) {
   Types args;
@@ -205,7 +208,7 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr);
   DataType wide = Accumulator(out.dtype);
   bool is_depthwise = !transposed && IsDepthwise(conv, data.dims(), weight.dims());
-  Dims extents;  // channels of a group, then taps
+  Dims extents;  // the channels of a group, then the extents of the filters
   Dim in_channels = is_depthwise ? Dim(1) : weight.dims()[conv.kernel.axis('I')];
   if (transposed) in_channels = FloorDiv(in_channels, conv.groups);
   Dim out_channels = FloorDiv(out.dims[conv.out.axis('C')], conv.groups);

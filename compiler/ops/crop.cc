@@ -1,4 +1,4 @@
-// Boxes cut from images. Unlike in resize, a place is computed from the box and then rounded.
+// Cropping boxes from images. Unlike in resize, a coordinate is computed from the box and then rounded.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -29,7 +29,7 @@ constexpr AttrSpec kCropAttrs[] = {
     {"crop_size", AttrType::kInts, "None", "height and width of the result", true},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"method", AttrType::kString, "\"bilinear\"", "\"bilinear\" or \"nearest_neighbor\""},
-    {"extrapolation_value", AttrType::kFloat, "0", "what is outside the image"},
+    {"extrapolation_value", AttrType::kFloat, "0", "the value outside the image"},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}};
 
 Solve CropRelation(TypeContext& context) {

@@ -32,7 +32,7 @@ constexpr AttrSpec kSplitAttrs[] = {
     {"axis", AttrType::kInt, "0", "the axis split"}};
 constexpr AttrSpec kSliceAttrs[] = {
     {"begin", AttrType::kInts, "", "first index of each axis; negative counts from the end"},
-    {"end", AttrType::kInts, "", "index behind the last; with slice_mode \"size\" the extent (-1: the rest)"},
+    {"end", AttrType::kInts, "", "index after the last; with slice_mode \"size\" the extent (-1: the rest)"},
     {"strides", AttrType::kInts, "[1]", "step of each axis; negative goes backwards"},
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\" or \"size\""},
     {"axes", AttrType::kInts, "None", "the axes that begin, end and strides name; None: the first ones", true}};

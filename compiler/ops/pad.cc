@@ -1,4 +1,4 @@
-// Padding, by widths that are attributes or values.
+// Padding with widths that are attributes or run-time values.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -90,7 +90,7 @@ Solve DynamicPadRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// before(axis): how much stands before the data; null if the axis is not padded.
+// before(axis): the width of the padding before the data; null if the axis is not padded.
 std::vector<Tensor> Pad(const ComputeContext& context, const Tensor& fill,
                         const std::function<Expr(size_t axis)>& before) {
   const Tensor& data = context.input(0);

@@ -25,8 +25,9 @@ constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last
 constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};
 constexpr Input kUnravelInputs[] = {{"indices", "numbers of elements, an integer tensor"},
                                     {"shape", "the extents, an integer vector"}};
-constexpr AttrSpec kSearchAttrs[] = {{"right", AttrType::kBool, "False", "behind equal elements, else before them"},
-                                     {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
+constexpr AttrSpec kSearchAttrs[] = {
+    {"right", AttrType::kBool, "False", "insert after equal elements, else before them"},
+    {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
 
 Solve SearchSortedRelation(TypeContext& context) {
   Types args;

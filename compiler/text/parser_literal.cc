@@ -135,7 +135,7 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   std::string_view rest = text.substr(3);
   std::optional<DataType> dtype = TakeLiteralSuffix(rest);
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
-  // All NaNs have one text, so a sign before it says nothing.
+  // All NaNs print alike, so a sign before `nan` is ignored.
   if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());
   double infinity = std::numeric_limits<double>::infinity();
   return Literal::Scalar(*dtype, negative ? -infinity : infinity);
@@ -155,12 +155,12 @@ std::optional<Literal> Parser::ParseElement() {
   return number;
 }
 
-// The elements between brackets, and how many each list has at each depth. Lists of one depth are of one length, and
-// numbers stand in the innermost.
+// Parses nested lists of numbers into `values` and the length of the lists at each depth into `lengths`. Reports lists
+// of one depth that differ in length, and numbers at different depths.
 bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
   constexpr int64_t kUnknown = -1;
   ir::Span list = Take().span;
-  std::vector<int64_t> open = {0};  // elements so far of the lists around
+  std::vector<int64_t> open = {0};  // the number of elements read so far in each enclosing list
   lengths = {kUnknown};
   auto is_even = [&](int64_t& length, int64_t seen) {
     if (length != kUnknown && length != seen) {
@@ -195,8 +195,8 @@ bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
   }
 }
 
-// `Constant(1, (10, 10), float32)`: every element the number, or `Constant([1, 2], (2), int32)`:
-// the elements in row-major order, or nested as the shape says.
+// `Constant(1, (10, 10), float32)`: every element is the number. `Constant([1, 2], (2), int32)`: the elements in
+// row-major order, flat or nested according to the shape.
 ir::Expr* Parser::ParseConstant() {
   ir::Span begin = Take().span;
   ir::Span open = Take().span;
@@ -298,6 +298,7 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
       return true;
     }
   }
+  if (token.kind == TokenKind::kError) return false;
   Error(token.span, DiagnosticKind::kBadAttributeValue,
         absl::StrCat("saw `", Abseil(token.text),
                      "`; expected an attribute: a number, a string, True, False, None or a list"));

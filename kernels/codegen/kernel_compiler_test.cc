@@ -527,6 +527,11 @@ TEST(HostTargetTest, NamesAndFeatures) {
   EXPECT_NE(ParseHostTarget("x86-64-v3")->features.find("+avx2"), std::string::npos);
   EXPECT_EQ(ParseHostTarget("x86-64")->features.find("+avx"), std::string::npos);
   EXPECT_NE(ParseHostTarget("znver3")->features.find("+fma"), std::string::npos);
+  EXPECT_EQ(ParseHostTarget("aarch64")->triple, "aarch64-unknown-linux-gnu");
+  EXPECT_EQ(ParseHostTarget("aarch64")->features, "+fp-armv8,+neon");
+  EXPECT_NE(ParseHostTarget("cortex-a76")->features.find("+dotprod"), std::string::npos);
+  EXPECT_EQ(ScheduleTarget(*ParseHostTarget("aarch64")).vector_bits, 128);
+  EXPECT_EQ(ScheduleTarget(*ParseHostTarget("aarch64")).vector_registers, 32);
   EXPECT_EQ(ParseHostTarget("nonsense").status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,12 +27,13 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay or .onnx file"));
   driver::CompileOptions compile;
-  RVM_ASSIGN_OR_RETURN(SourceFile file, ReadProgram(path, options, compile));
+  RVM_ASSIGN_OR_RETURN(ProgramFile program, ReadProgram(path, options, compile));
   driver::BoundWeights weights;
+  diagnostics::Diagnostics& diagnostics = program.file.diagnostics();
   absl::StatusOr<ir::Module> module =
-      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights, compile.weights);
-  absl::Status status = module.ok() ? driver::CheckInstances(*module, file.diagnostics()) : module.status();
-  RVM_RETURN_IF_ERROR(file.Report(status));
+      driver::TypeModule(std::move(program.module), diagnostics, options.Values("--params"), &weights, compile.weights);
+  absl::Status status = module.ok() ? driver::CheckInstances(*module, diagnostics) : module.status();
+  RVM_RETURN_IF_ERROR(program.file.Report(status));
   ShowWeights(weights, options.Values("--params"));
   if (!options.Has("--types")) return absl::OkStatus();
   for (const ir::GlobalFunction& function : module->functions) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -92,20 +93,19 @@ absl::Status Run(std::span<const std::string> args) {
         "a portable executable has no machine code to print; `inspect` shows its recipes");
   }
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
-  RVM_ASSIGN_OR_RETURN(SourceFile file, ReadProgram(path, options, compile));
-  absl::StatusOr<driver::CompiledProgram> program = driver::Compile(file.id(), file.diagnostics(), compile);
-  RVM_RETURN_IF_ERROR(file.Report(program.status()));
-  ShowWeights(program->weights, compile.params_files);
-  if (options.Has("--print-llvm")) std::cout << program->llvm_ir;
-  if (options.Has("--print-assembly")) std::cout << program->assembly;
+  RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), compile));
+  ShowWeights(program.weights, compile.params_files);
+  if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
+  if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string stem = path;
   for (std::string_view extension : {".relay", ".onnx", ".json"}) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
-  std::vector<uint8_t> bytes = Encode(**program->executable);
+  std::vector<uint8_t> bytes = Encode(**program.executable);
   RVM_RETURN_IF_ERROR(ReplaceFile(output, bytes));
-  if (options.Has("--verbose")) Describe(*program, output, bytes.size());
+  if (options.Has("--verbose")) Describe(program, output, bytes.size());
   return absl::OkStatus();
 }
 

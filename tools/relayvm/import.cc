@@ -1,14 +1,7 @@
 // relayvm import: an ONNX model as a Relay program and its weights, or as an executable.
 #include "tools/relayvm/import.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -23,6 +16,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
@@ -31,49 +25,6 @@
 
 namespace rvm::tools {
 namespace {
-
-// A file in memory, read only where somebody looks.
-absl::StatusOr<onnx::FileBytes> MapFile(const std::string& path) {
-  auto failed = [&](std::string_view what) {
-    return absl::NotFoundError(absl::StrCat("cannot ", std::string(what), " `", path, "`: ", strerror(errno)));
-  };
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return failed("read");
-  struct stat info = {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(file);
-    return absl::InvalidArgumentError(absl::StrCat("`", path, "` is no file"));
-  }
-  size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    close(file);
-    return onnx::FileBytes{};
-  }
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  close(file);
-  if (data == MAP_FAILED) return failed("map");
-  std::shared_ptr<const void> owner(data, [size](const void* at) { munmap(const_cast<void*>(at), size); });
-  return onnx::FileBytes{{static_cast<const uint8_t*>(data), size}, std::move(owner)};
-}
-
-// Files of external data lie beside the model or below.
-onnx::ExternalFiles FilesBeside(const std::string& model) {
-  size_t slash = model.rfind('/');
-  std::string folder = slash == std::string::npos ? "" : model.substr(0, slash + 1);
-  auto files = std::make_shared<std::map<std::string, onnx::FileBytes>>();
-  return [folder, files](std::string_view location) -> absl::StatusOr<onnx::FileBytes> {
-    std::string name(location);
-    for (absl::string_view part : absl::StrSplit(name, '/')) {
-      if (part != ".." && !name.empty() && name[0] != '/') continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("external data at `", name, "`; expected a file beside the model or below"));
-    }
-    if (auto it = files->find(name); it != files->end()) return it->second;
-    RVM_ASSIGN_OR_RETURN(onnx::FileBytes file, MapFile(absl::StrCat(folder, name)));
-    files->emplace(std::move(name), file);
-    return file;
-  };
-}
 
 absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& text, std::string_view option) {
   size_t equals = text.rfind('=');
@@ -111,10 +62,9 @@ absl::StatusOr<Literal> FrozenValue(const std::string& text) {
 
 bool IsOnnxPath(std::string_view path) { return path.ends_with(".onnx"); }
 
-absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options) {
-  RVM_ASSIGN_OR_RETURN(onnx::FileBytes file, MapFile(path));
-  onnx::ImportOptions import;
-  import.files = FilesBeside(path);
+absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options,
+                                               diagnostics::SourceMap* sources) {
+  onnx::ImportOptions import{.sources = sources};
   for (const std::string& given : options.Values(kFreezeOption.name)) {
     RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption.name));
     RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second));
@@ -124,24 +74,35 @@ absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Op
     RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption.name));
     import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
   }
-  absl::StatusOr<onnx::ImportedModel> model = onnx::Import(file.bytes, import);
-  if (model.ok()) return model;
-  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
+  return onnx::ImportFile(path, std::move(import));
 }
 
-absl::StatusOr<SourceFile> ReadProgram(const std::string& path, const Options& options,
-                                       driver::CompileOptions& compile) {
+absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
+                                        driver::CompileOptions& compile) {
   if (IsOnnxPath(path)) {
-    RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options));
-    compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
-    return SourceFile::OfText(path, text::PrintModule(model.module));
+    SourceFile file = SourceFile::OfModel(path);
+    RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options, &file.diagnostics().sources()));
+    if (!model.weights.empty()) compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
+    return ProgramFile{std::move(file), std::move(model.module)};
   }
   for (const OptionSpec& option : {kFreezeOption, kShapeOption}) {
     if (!options.Has(option.name)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("`", std::string(option.name), "` is for .onnx models; saw `", path, "`"));
   }
-  return SourceFile::Read(path);
+  RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
+  ir::Module module;
+  if (!text::ParseModule(file.id(), module, file.diagnostics())) {
+    return file.Report(file.diagnostics().ToStatus());
+  }
+  return ProgramFile{std::move(file), std::move(module)};
+}
+
+absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, const driver::CompileOptions& compile) {
+  absl::StatusOr<driver::CompiledProgram> compiled =
+      driver::CompileModule(std::move(program.module), program.file.diagnostics(), compile);
+  RVM_RETURN_IF_ERROR(program.file.Report(compiled.status()));
+  return compiled;
 }
 
 namespace {
@@ -157,10 +118,9 @@ constexpr OptionSpec kOptions[] = {
 
 absl::Status WriteExecutable(const std::string& path, const std::string& output, const Options& options) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
-  RVM_ASSIGN_OR_RETURN(SourceFile source, ReadProgram(path, options, compile));
-  absl::StatusOr<driver::CompiledProgram> program = driver::Compile(source.id(), source.diagnostics(), compile);
-  RVM_RETURN_IF_ERROR(source.Report(program.status()));
-  return ReplaceFile(output, Encode(**program->executable));
+  RVM_ASSIGN_OR_RETURN(ProgramFile source, ReadProgram(path, options, compile));
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(source), compile));
+  return ReplaceFile(output, Encode(**program.executable));
 }
 
 absl::Status Run(std::span<const std::string> args) {
@@ -182,7 +142,7 @@ absl::Status Run(std::span<const std::string> args) {
   std::string params = options.Value(
       "--params",
       absl::StrCat(output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output, ".safetensors"));
-  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options));
+  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options, nullptr));
   if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
   RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module)));
   std::cerr << output << ": " << model.inputs.size() << " inputs, " << model.outputs.size() << " outputs, "

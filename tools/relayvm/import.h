@@ -6,8 +6,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
 #include "compiler/import/onnx/import.h"
+#include "compiler/ir/module.h"
 #include "tools/options.h"
 #include "tools/relayvm/verb.h"
 
@@ -20,12 +22,20 @@ inline constexpr OptionSpec kShapeOption = {
     "--shape", "NAME=EXTENTS", "of an .onnx model: other extents of an input, as in 1,n,80; `?` is unknown"};
 
 bool IsOnnxPath(std::string_view path);
-// By the options above. The error names the file.
-absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options);
+// By the options above. The error names the file. `sources`: see onnx::ImportOptions.
+absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options,
+                                               diagnostics::SourceMap* sources);
 
-// The source at `path`: a program's text, or a model's, whose weights are added to `compile`.
-absl::StatusOr<SourceFile> ReadProgram(const std::string& path, const Options& options,
-                                       driver::CompileOptions& compile);
+struct ProgramFile {
+  SourceFile file;
+  ir::Module module;  // not typed
+};
+// The program at `path`: a text, parsed, or an ONNX model, whose weights are added to `compile`. Mistakes in a text
+// have been shown.
+absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
+                                        driver::CompileOptions& compile);
+// Compiles it, and shows what is wrong with it.
+absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, const driver::CompileOptions& compile);
 
 }  // namespace rvm::tools
 

@@ -18,22 +18,22 @@ constexpr char kShown[] = "\x01 already shown";
 absl::Status AlreadyShown() { return absl::AbortedError(kShown); }
 bool IsAlreadyShown(const absl::Status& status) { return status.message() == kShown; }
 
+SourceFile::SourceFile(const std::string& path)
+    : path_(path),
+      sources_(std::make_unique<diagnostics::SourceMap>()),
+      diagnostics_(std::make_unique<diagnostics::Diagnostics>(sources_.get())) {}
+
 absl::StatusOr<SourceFile> SourceFile::Read(const std::string& path) {
   RVM_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  return OfText(path, std::move(text));
-}
-
-absl::StatusOr<SourceFile> SourceFile::OfText(const std::string& path, std::string text) {
   // Spans are 32-bit byte offsets.
   if (text.size() >= (uint64_t{1} << 31))
     return absl::InvalidArgumentError(absl::StrCat("`", path, "` has more than 2 GiB"));
-  SourceFile file;
-  file.path_ = path;
-  file.sources_ = std::make_unique<diagnostics::SourceMap>();
+  SourceFile file(path);
   file.id_ = file.sources_->Add(path, std::move(text));
-  file.diagnostics_ = std::make_unique<diagnostics::Diagnostics>(file.sources_.get());
   return file;
 }
+
+SourceFile SourceFile::OfModel(const std::string& path) { return SourceFile(path); }
 
 absl::Status SourceFile::Report(const absl::Status& status) {
   std::cerr << diagnostics_->Render();
@@ -48,7 +48,7 @@ absl::StatusOr<std::string> OneFile(const Options& options, std::string_view wha
     return absl::InvalidArgumentError(absl::StrCat("no file given; expected ", std::string(what)));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("saw `", options.positional()[1], "` behind the file; expected ", std::string(what), " alone"));
+      absl::StrCat("saw `", options.positional()[1], "` after the file; expected ", std::string(what), " alone"));
 }
 
 }  // namespace rvm::tools

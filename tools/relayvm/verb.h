@@ -37,6 +37,7 @@ extern const Verb kEvalVerb;
 extern const Verb kImportVerb;
 extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;
+extern const Verb kReportVerb;
 extern const Verb kBenchVerb;
 extern const Verb kVerifyVerb;
 extern const Verb kSignVerb;
@@ -50,17 +51,17 @@ bool IsAlreadyShown(const absl::Status& status);
 class SourceFile {
  public:
   static absl::StatusOr<SourceFile> Read(const std::string& path);
-  // Of a text that was made, as from the file at `path`.
-  static absl::StatusOr<SourceFile> OfText(const std::string& path, std::string text);
+  // Of the model at `path`, which is no text: what is said of it has origins for places.
+  static SourceFile OfModel(const std::string& path);
   diagnostics::Diagnostics& diagnostics() { return *diagnostics_; }
-  uint32_t id() const { return id_; }
+  uint32_t id() const { return id_; }  // REQUIRES: not OfModel
   const std::string& path() const { return path_; }
   std::string_view text() const { return sources_->text(id_); }
   // Prints errors and warnings to stderr. AlreadyShown if `status` or one of them is an error.
   absl::Status Report(const absl::Status& status);
 
  private:
-  SourceFile() = default;
+  explicit SourceFile(const std::string& path);
   std::string path_;
   uint32_t id_ = 0;
   std::unique_ptr<diagnostics::SourceMap> sources_;

@@ -176,7 +176,10 @@ void Importer::AddInitializers(const Graph& graph, Scope& scope) {
     Refuse(Node{.name = name, .op_type = "an initializer"}, literal.status());
     scope.values[name] = emit_.Placeholder();
   };
-  for (const Tensor& tensor : graph.initializers) add(tensor.name, ReadElements(tensor, options_.files));
+  for (const Tensor& tensor : graph.initializers) {
+    add(tensor.name, ReadElements(tensor, options_.files));
+    if (options_.release != nullptr) options_.release(tensor.message);
+  }
   for (const SparseTensor& tensor : graph.sparse_initializers) {
     add(tensor.values.name, ReadElements(tensor, options_.files));
   }
@@ -239,6 +242,26 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
   return row->convert(context);
 }
 
+std::string Importer::Origin(const Node& node, const Scope& scope) const {
+  std::string origin = absl::StrCat(OperatorLabel(node), " node");
+  std::string_view named = node.name;
+  for (size_t i = 0; named.empty() && i < node.outputs.size(); ++i) named = node.outputs[i];
+  if (!named.empty()) absl::StrAppend(&origin, node.name.empty() ? " of `" : " `", Abseil(named), "`");
+  for (const Scope* at = &scope; at != nullptr; at = at->outer) {
+    if (at->function != nullptr) absl::StrAppend(&origin, " in function `", Abseil(at->function->name), "`");
+    if (at->graph != nullptr && !at->graph->name.empty()) {
+      absl::StrAppend(&origin, " in graph `", Abseil(at->graph->name), "`");
+    }
+  }
+  absl::StrAppend(&origin, " of ", options_.name);
+  return origin;
+}
+
+ir::Span Importer::SetOrigin(ir::Span origin) {
+  builder_.SetOrigin(origin);
+  return std::exchange(origin_, origin);
+}
+
 void Importer::ImportNode(const Node& node, Scope& scope) {
   if (--budget_ < 0) {
     if (budget_ == -1) {
@@ -247,7 +270,15 @@ void Importer::ImportNode(const Node& node, Scope& scope) {
     for (std::string_view output : node.outputs) scope.values[output] = emit_.Placeholder();
     return;
   }
+  ir::Span outer = origin_;
+  if (options_.sources != nullptr) {
+    std::string text = Origin(node, scope);
+    auto [origin, is_new] = origins_.try_emplace(std::move(text));
+    if (is_new) origin->second = options_.sources->AddOrigin(origin->first);
+    SetOrigin(origin->second);
+  }
   Operands results = WithStack([&] { return Convert(node, scope); });
+  SetOrigin(outer);
   absl::Status status = emit_.TakeStatus();
   if (!status.ok()) {
     Refuse(node, status);
@@ -277,6 +308,7 @@ Operand Importer::Output(const ValueInfo& output, const Scope& scope) {
 Operands Importer::Body(const Graph& graph, const Operands& inputs, const Scope& outer) {
   Scope scope;
   scope.outer = &outer;
+  scope.graph = &graph;
   AddInitializers(graph, scope);
   for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i) scope.values[graph.inputs[i].name] = inputs[i];
   ImportNodes(graph.nodes, scope);
@@ -320,6 +352,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
         absl::StrCat("the model is of opset ", opset, "; the newest that is known is ", kNewestOpset));
   }
   RVM_RETURN_IF_ERROR(ReadInputs());
+  if (options_.sources != nullptr) SetOrigin(options_.sources->AddOrigin(options_.name));
   for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
   ImportedModel result;
   Scope scope;

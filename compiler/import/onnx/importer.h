@@ -50,6 +50,7 @@ struct Scope {
   const Node* call = nullptr;
   const Scope* call_scope = nullptr;
   const Function* function = nullptr;
+  const Graph* graph = nullptr;  // of a subgraph
   std::span<const OperatorSet> operator_sets;
 
   Operand Find(std::string_view name) const;
@@ -164,6 +165,10 @@ class Importer {
   void AddInitializers(const Graph& graph, Scope& scope);
   void ImportNodes(std::span<const Node> nodes, Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
+  // "MatMul node `/proj` of model.onnx".
+  std::string Origin(const Node& node, const Scope& scope) const;
+  // Steps made from now on come from `origin`. Returns where they came from before.
+  ir::Span SetOrigin(ir::Span origin);
   Operands Convert(const Node& node, Scope& scope);
   Operands CallFunction(const Function& function, const Node& node, Scope& scope);
   Operands Body(const Graph& graph, const Operands& inputs, const Scope& outer);
@@ -181,6 +186,8 @@ class Importer {
   std::vector<const ValueInfo*> param_inputs_;
   absl::flat_hash_map<std::string, Dim> dims_;
   std::map<std::string, Refusal> refusals_;
+  absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
+  ir::Span origin_;
   // Bodies of loops are converted more than once and functions where they are called; this bounds the product.
   int64_t budget_;
   int call_depth_ = 0;

@@ -78,6 +78,8 @@ const ir::Type* ElementOf(NodeContext& c, Operand list) {
   return element;
 }
 
+builder::Value NilOf(Emitter& emit) { return emit.builder().Call(emit.builder().Constructor("Nil"), {}); }
+
 builder::Value Cons(Emitter& emit, const builder::Value& first, const builder::Value& rest) {
   return emit.builder().Call(emit.builder().Constructor("Cons"), {first, rest});
 }
@@ -224,7 +226,7 @@ Rolled Roll(NodeContext& c, Operand limit, Operand condition, const Operands& in
     std::vector<builder::Value> args = {builder::Value(int64_t{0})};
     if (has_condition) args.push_back(condition == nullptr ? builder::Value(true) : emit.Use(condition));
     for (size_t i = 0; i < size; ++i) args.push_back(emit.Use(WidenList(c, initial[i], types[i])));
-    for (size_t i = 0; i < rows.size(); ++i) args.push_back(b.Constructor("Nil"));
+    for (size_t i = 0; i < rows.size(); ++i) args.push_back(NilOf(emit));
     packed = emit.Bound(b.Call(loop, args), emit.Escape(result_type, watermark));
   }
   Operands all = Unpack(emit, packed, results.size());
@@ -238,7 +240,7 @@ Rolled Roll(NodeContext& c, Operand limit, Operand condition, const Operands& in
 Operand EmptyList(NodeContext& c) {
   Emitter& emit = c.emit();
   const ir::Type* type = emit.ListOf(emit.TupleOf({}));
-  return emit.Bound(emit.is_dry() ? builder::Value(0) : emit.builder().Constructor("Nil"), type);
+  return emit.Bound(emit.is_dry() ? builder::Value(0) : NilOf(emit), type);
 }
 
 bool IsEmptyList(NodeContext& c, Operand list) {
@@ -257,7 +259,7 @@ Operand ListOf(NodeContext& c, const Operands& elements) {
   if (element == nullptr) return c.Unsupported("a sequence of tensors of different ranks or dtypes");
   const ir::Type* type = emit.ListOf(element);
   if (emit.is_dry()) return emit.Bound(builder::Value(0), type);
-  builder::Value list = emit.builder().Constructor("Nil");
+  builder::Value list = NilOf(emit);
   for (size_t i = elements.size(); i-- > 0;) list = Cons(emit, emit.Use(emit.Widened(elements[i], element)), list);
   return emit.Bound(list, type);
 }
@@ -322,7 +324,7 @@ Operand ReverseOntoTyped(NodeContext& c, Operand list, Operand onto, const ir::T
 }
 
 Operand Nil(NodeContext& c, const ir::Type* type) {
-  return c.emit().Bound(c.emit().is_dry() ? builder::Value(0) : c.emit().builder().Constructor("Nil"), type);
+  return c.emit().Bound(c.emit().is_dry() ? builder::Value(0) : NilOf(c.emit()), type);
 }
 
 }  // namespace
@@ -427,7 +429,7 @@ Operand Join(NodeContext& c, Operand list, int64_t axis, bool is_reversed) {
                                                   {Pattern::Any(), [&](builder::Values) {
                                                      return emit.InBlock([&] {
                                                        builder::Value all = Cons(emit, found[0], emit.Use(own[1]));
-                                                       return b.Call(self, {all, b.Constructor("Nil"), flipped()});
+                                                       return b.Call(self, {all, NilOf(emit), flipped()});
                                                      });
                                                    }}});
               }},
@@ -446,7 +448,7 @@ Operand Join(NodeContext& c, Operand list, int64_t axis, bool is_reversed) {
                 });
               }},
              {NilPattern(), [&](builder::Values) {
-                return emit.InBlock([&] { return b.Call(self, {emit.Use(own[1]), b.Constructor("Nil"), flipped()}); });
+                return emit.InBlock([&] { return b.Call(self, {emit.Use(own[1]), NilOf(emit), flipped()}); });
               }}});
       });
 }

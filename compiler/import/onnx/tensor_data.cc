@@ -118,6 +118,7 @@ Literal Wrap(DataType dtype, Shape shape, Bytes bytes, std::shared_ptr<const voi
 
 absl::StatusOr<Literal> ReadExternal(const Tensor& tensor, DataType dtype, Shape shape, uint64_t wanted,
                                      const ExternalFiles& files) {
+  if (files == nullptr) return absl::UnimplementedError("its elements are external data, in a file that is not given");
   RVM_ASSIGN_OR_RETURN(FileBytes file, files(EntryOf(tensor.message, "location")));
   RVM_ASSIGN_OR_RETURN(uint64_t offset, NumberEntry(tensor, "offset", 0));
   RVM_ASSIGN_OR_RETURN(uint64_t length, NumberEntry(tensor, "length", wanted));

@@ -28,7 +28,7 @@ struct FileBytes {
   Bytes bytes;
   std::shared_ptr<const void> owner;
 };
-// Gives the file of external data at a path relative to the model's.
+// Gives the file of external data at a path relative to the model's. Null where there are none.
 using ExternalFiles = std::function<absl::StatusOr<FileBytes>(std::string_view location)>;
 
 // The elements. kInvalidArgument: they do not fit the shape; kUnimplemented: the dtype.
