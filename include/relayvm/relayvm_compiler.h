@@ -7,6 +7,8 @@
 
 #include <relayvm/relayvm.h>
 
+#include <cstdint>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
