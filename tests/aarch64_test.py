@@ -110,13 +110,14 @@ class AArch64(relayvm.TestCase):
                 self.assertEqual(g2p_test.spell.say(words, relayvm.RUNTIME, model), right)
 
     def test_programs(self):
-        """Two calls of each. Every third program native at -O3, the others portable."""
-        for number, name in enumerate(sorted(os.listdir(programs_test.PROGRAMS))):
+        """Two calls of every third program, by turns native at -O3 and portable."""
+        names = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay"))
+        for number, name in enumerate(names[::3]):
             source = os.path.join(programs_test.PROGRAMS, name)
             found = list(programs_test.cases(source))
             entries = [flag for entry in dict.fromkeys(case[1] for case in found) for flag in ("--entry", entry)]
-            level, target = (3, NATIVE) if number % 3 == 0 else (2, PORTABLE)
-            model = self.compile(source, "program.rvm", *entries, *target, level=level)
+            level, target = (3, NATIVE) if number % 2 == 0 else (2, PORTABLE)
+            model = self.compile(source, "program.rvm", *entries, *target, level=level, verify=False)
             for kind, entry, arguments, expected in found[:2]:
                 with self.subTest(f"{name}: {entry}({', '.join(arguments)})"):
                     done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments)
