@@ -41,7 +41,7 @@ class Reader {
     if (ReadValue(value, 0)) {
       Skip();
       if (at_ == text_.size()) return value;
-      Fail("text behind the value");
+      Fail("text after the value");
     }
     return absl::InvalidArgumentError(absl::StrCat("malformed JSON at byte ", at_, ": ", error_));
   }

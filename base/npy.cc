@@ -47,7 +47,7 @@ class HeaderReader {
       if (!Accept(",") && !Ahead("}")) return Malformed("the header's entries need a comma between them");
     }
     Skip();
-    if (!text_.empty()) return Malformed("text behind the header's dictionary");
+    if (!text_.empty()) return Malformed("text after the header's dictionary");
     if (!header.descr || !header.fortran_order || !header.shape)
       return Malformed("the header needs `descr`, `fortran_order` and `shape`");
     return header;

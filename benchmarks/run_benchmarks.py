@@ -21,6 +21,7 @@ import peak_memory  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
+from operators import compare as operators  # noqa: E402
 
 
 def load(path):
@@ -170,7 +171,8 @@ def memory(folder):
 
 
 # By the name that chooses it on the command line.
-TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory}
+TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
+          "operators": operators.table}
 
 
 def main():

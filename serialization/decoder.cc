@@ -305,7 +305,7 @@ class Decoder {
                        absl::StrCat("one that fits into the ", room, " bytes of elements left"));
       }
       int64_t bytes = *elements * dtype.bytes();
-      if (begin > data.size) return in.Fail(at, "a constant behind the elements", "one inside");
+      if (begin > data.size) return in.Fail(at, "a constant after the end of the elements", "one inside");
       if (options_.check_constants && !CheckZeros(bytes_, data.offset + end, data.offset + begin, "").ok()) {
         return in.Fail(data.offset + end, "padding that is not zero", "zeros");
       }

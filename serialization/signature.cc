@@ -40,7 +40,7 @@ absl::StatusOr<Key> ParseKey(std::string_view text, std::string_view word) {
   const char* end = nullptr;
   bool reads = sodium_hex2bin(key.data(), key.size(), digits.data(), digits.size(), nullptr, &size, &end) == 0;
   if (starts && reads && size == key.size() && end == digits.data() + digits.size()) return key;
-  std::string saw = starts ? absl::StrCat(digits.size(), " characters behind `", std::string(word), "`") : "other text";
+  std::string saw = starts ? absl::StrCat(digits.size(), " characters after `", std::string(word), "`") : "other text";
   return absl::InvalidArgumentError(
       absl::StrCat("saw ", saw, "; expected `", std::string(word), "` and ", 2 * key.size(), " hexadecimal digits"));
 }

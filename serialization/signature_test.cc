@@ -80,7 +80,7 @@ TEST(SignatureTest, KeysAsText) {
   EXPECT_EQ(ParsePublicKey(KeyToText(keys.secret_key)).status().message(),
             "saw other text; expected `relayvm-public-key ` and 64 hexadecimal digits");
   EXPECT_EQ(ParsePublicKey("relayvm-public-key 12g4").status().message(),
-            "saw 4 characters behind `relayvm-public-key `; expected `relayvm-public-key ` and 64 hexadecimal digits");
+            "saw 4 characters after `relayvm-public-key `; expected `relayvm-public-key ` and 64 hexadecimal digits");
   EXPECT_FALSE(ParsePublicKey(KeyToText(keys.public_key) + "00").ok());
 }
 

@@ -58,6 +58,7 @@ class Program {
   ~Program();
 
   const Executable& executable() const { return **executable_; }
+  const VerifiedExecutable& verified() const { return *executable_; }
   const LinkInfo& link_info() const { return *link_; }
 
  private:

@@ -13,13 +13,13 @@ namespace rvm::ir {
 // One constructor. `tag` is its index in the definition.
 struct Constructor {
   std::string name;
-  std::vector<const Type*> fields;  // over the ADT's type_params
+  std::vector<const Type*> fields;  // in terms of the ADT's type_params
   const AdtDef* adt = nullptr;
   uint32_t tag = 0;
   Span span;
 };
 
-// ADTs are told apart by definition (pointer), never by structure.
+// The identity of an ADT is the pointer: two definitions of the same structure are different types.
 struct AdtDef {
   std::string name;
   std::vector<const TypeParam*> type_params;

@@ -1,5 +1,5 @@
-// Arena: owns every node of a compilation. Nodes live until the arena dies, so
-// passes share subtrees freely and nothing is freed recursively.
+// Arena: owns every node of a compilation. Nodes live until the arena is destroyed, so passes may share subtrees, and
+// nothing is freed recursively.
 #ifndef RVM_COMPILER_IR_ARENA_H_
 #define RVM_COMPILER_IR_ARENA_H_
 
@@ -32,7 +32,7 @@ class Arena {
     return object;
   }
 
-  // A number no other call on this arena returned: identities of variables.
+  // A number that no other call on this arena returns, used as the identity of a variable.
   int64_t NextId() { return next_id_++; }
 
  private:

@@ -39,7 +39,7 @@ struct AttrValue {
   const double* AsDouble() const { return std::get_if<double>(&value); }
   const std::string* AsString() const { return std::get_if<std::string>(&value); }
   const List* AsList() const { return std::get_if<List>(&value); }
-  // Floats by their bits: a NaN is itself.
+  // Floats are compared by their bits, so a NaN equals itself.
   bool operator==(const AttrValue& other) const;
   // Relay text: `None`, `True`, `1`, `1.5f`, `"s"`, `[1, 2]`.
   std::string ToString() const;
@@ -54,7 +54,7 @@ struct Attr {
   Span span;
 };
 
-// In the order written. Names are unique (the parser and the checker see to it).
+// Attributes in source order. Names are unique, which the parser and the builders ensure.
 class Attrs {
  public:
   Attrs() = default;
@@ -64,16 +64,15 @@ class Attrs {
   bool empty() const { return entries_.empty(); }
   const std::vector<Attr>& entries() const { return entries_; }
 
-  // REQUIRES: present and of that type. Operator attributes are completed with their
-  // defaults and checked against the operator's schema by type inference (ops/op_def.h),
-  // so relations and computations may call these.
+  // REQUIRES: the attribute is present and of that type. Type inference adds the defaults of operator attributes and
+  // checks them against the operator's schema (ops/op_def.h), so relations and computations may call these.
   bool GetBool(std::string_view name) const;
   int64_t GetInt(std::string_view name) const;
-  double GetDouble(std::string_view name) const;  // an integer converts
+  double GetDouble(std::string_view name) const;  // also accepts an integer
   const std::string& GetString(std::string_view name) const;
-  std::vector<int64_t> GetInts(std::string_view name) const;  // an integer is a list of one
+  std::vector<int64_t> GetInts(std::string_view name) const;  // an integer counts as a list of one
   bool IsNone(std::string_view name) const;                   // absent counts as None
-  // Same entries up to order; spans do not count.
+  // Whether both have the same entries, in any order; spans are ignored.
   bool operator==(const Attrs& other) const;
 
  private:

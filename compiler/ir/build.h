@@ -1,5 +1,4 @@
-// Builder: nodes with their types, for passes. Each node gets the type that follows from its parts, unless the caller
-// declares another.
+// Builder: makes typed nodes, for passes. The type of a node follows from its parts unless the caller gives one.
 #ifndef RVM_COMPILER_IR_BUILD_H_
 #define RVM_COMPILER_IR_BUILD_H_
 
@@ -12,7 +11,7 @@
 
 namespace rvm::ir {
 
-// A link of a chain of lets.
+// One let of a chain of lets.
 struct Binding {
   Var* var;
   Expr* value;
@@ -24,16 +23,16 @@ Expr* MakeLets(Arena& arena, const std::vector<Binding>& chain, Expr* body);
 
 class Builder {
  public:
-  // What it makes stands at `span`.
+  // All nodes made have the span `span`.
   Builder(Arena& arena, Span span) : arena_(arena), span_(span) {}
   Arena& arena() const { return arena_; }
 
   // ---- variables
   ir::Var* Var(std::string_view name, const Type* type) const;
-  // A variable that says its type in the program's text, as parameters do.
+  // A variable whose type is also printed as its annotation, as parameters need.
   ir::Var* DeclaredVar(std::string_view name, const Type* type) const;
   ir::VarExpr* Use(ir::Var* var) const;
-  // Appends `let name = value` to `chain`; a use of the variable.
+  // Appends `let name = value` to `chain` and returns a use of the variable.
   ir::VarExpr* Bind(std::string_view name, Expr* value, std::vector<Binding>& chain) const;
 
   // ---- values
@@ -53,12 +52,12 @@ class Builder {
 
   // ---- calls
   ir::GlobalExpr* Global(std::string name, const Type* type) const;
-  // At the type arguments of `type`, the ADT that it makes.
+  // The constructor with the type arguments of `type`, an instance of its ADT.
   ir::ConstructorExpr* Constructor(const ir::Constructor* constructor, const AdtType* type) const;
   // REQUIRES: the callee has a function type without type parameters, or `type` is given.
   ir::Call* Call(Expr* callee, std::vector<Expr*> args) const;
   ir::Call* Call(Expr* callee, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
-  // A call of an operator whose result is known to be of `type`; ops/build_call.h derives it.
+  // A call of an operator whose result has the type `type`; ops/build_call.h derives that type.
   ir::Call* CallOp(const ops::OpDef* op, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
 
   // ---- control
@@ -79,7 +78,7 @@ class Builder {
 std::vector<const Type*> TypesOf(const std::vector<Expr*>& exprs);
 std::vector<const Type*> TypesOf(const std::vector<Var*>& vars);
 const FuncType* MakeFuncType(Arena& arena, std::vector<const Type*> params, const Type* result);
-// What the fields of `constructor` are in a value of type `adt`.
+// The types of the fields of `constructor` in a value of type `adt`.
 std::vector<const Type*> FieldTypes(Arena& arena, const Constructor& constructor, const AdtType& adt);
 
 }  // namespace rvm::ir

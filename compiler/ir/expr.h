@@ -1,12 +1,9 @@
 // Expressions of Relay.
 //
-// A program is a tree: sharing is always by a `let` (the parser turns graph
-// bindings `%0 = e;` into lets whose variable is named "0"). So every node has
-// one parent, evaluation order can be read off the tree (strict, left to right), and
-// a pass that keeps a subtree may share it between modules.
+// A program is a tree: a value with several uses is always bound by a `let` (the parser turns graph bindings `%0 = e;`
+// into lets whose variable is named "0"). Evaluation is strict, from left to right. Modules may share subtrees.
 //
-// `type` is null until type inference; afterwards every node has its type, and
-// every pass keeps it so.
+// `type` is null until type inference. After that every node has a type, and every pass preserves this.
 #ifndef RVM_COMPILER_IR_EXPR_H_
 #define RVM_COMPILER_IR_EXPR_H_
 
@@ -68,7 +65,7 @@ struct Constant : Expr {
   static constexpr ExprKind kKind = ExprKind::kConstant;
   Constant(Literal l, Span s) : Expr(kKind, s), literal(std::move(l)) {}
   Literal literal;
-  // Where it came from when that matters to people: the name of a bound parameter, else "".
+  // The name of the parameter that the constant was bound to, for messages; "" for other constants.
   std::string name;
 };
 
@@ -115,7 +112,7 @@ struct Project : Expr {
   uint32_t index;
 };
 
-// `fn [A](%x: T, %y) -> R { body }`; a closure where it has free variables.
+// `fn [A](%x: T, %y) -> R { body }`; a closure if it has free variables.
 struct Function : Expr {
   static constexpr ExprKind kKind = ExprKind::kFunction;
   Function(std::vector<const TypeParam*> tp, std::vector<Var*> p, const Type* r, Expr* b, Span s)
@@ -126,8 +123,8 @@ struct Function : Expr {
   Expr* body;
   Attrs attrs;
   std::vector<TypeConstraint> constraints;
-  // The body of one kernel, made by fusion; printed as `Primitive=1`. An attribute of that name in a program that was
-  // read says how another compiler fused operators, and means nothing to ours.
+  // The function was made by fusion and becomes one kernel; printed as `Primitive=1`. An attribute of that name in a
+  // source text describes how another compiler fused operators, and is ignored.
   bool is_primitive = false;
 };
 
@@ -139,7 +136,7 @@ struct Call : Expr {
   std::vector<Expr*> args;
   Attrs attrs;                              // operator attributes
   std::vector<TypeArg> explicit_type_args;  // `f<(10, 10)>(x)`, empty if none were written
-  bool is_list = false;                     // of constructors, written `[a, b]`
+  bool is_list = false;                     // a constructor call that was written `[a, b]`
 };
 
 // `let %v = value; body`. If `value` is a Function the variable is bound in it (recursion).
@@ -227,7 +224,7 @@ const T* Cast(const Expr* expr) {
   return static_cast<const T*>(expr);
 }
 
-// The callee of `expr` as a T, where it is a call of one; else null. Also null for null.
+// The callee of `expr` if `expr` is a call and its callee a T; otherwise null. Also null for null.
 template <typename T>
 const T* CalleeAs(const Expr* expr) {
   const auto* call = DynCast<Call>(expr);

@@ -1,4 +1,4 @@
-// What type parameters stand for in an instance of a type.
+// One-way matching of types.
 #ifndef RVM_COMPILER_IR_MATCH_TYPES_H_
 #define RVM_COMPILER_IR_MATCH_TYPES_H_
 
@@ -9,8 +9,8 @@
 
 namespace rvm::ir {
 
-// Finds what `params` stand for: `pattern`, over them, against `type`, an instance. Adds to `found`. False if `type` is
-// no instance, or a parameter would be two things.
+// Matches `pattern`, which contains `params`, against its instance `type`, and adds the argument of each parameter to
+// `found`. Returns false if `type` is not an instance of `pattern`.
 bool MatchTypes(const Type* pattern, const Type* type, const std::vector<const TypeParam*>& params,
                 absl::flat_hash_map<const TypeParam*, TypeArg>& found);
 

@@ -18,14 +18,14 @@ struct GlobalFunction {
   Function* function;
   Span span;
   std::string shown_as = {};  // the function people know it as, where the compiler split one; else ""
-  // The result is a tuple that no cell holds: callers get its fields.
+  // The result is a tuple that is returned as separate fields, without allocating a cell.
   bool returns_fields = false;
 
   std::string_view ShownName() const { return shown_as.empty() ? name : shown_as; }
 };
 
-// A value: cheap to copy; passes take one and return another. All modules of a
-// compilation share the arena that owns their nodes.
+// Cheap to copy; a pass takes a module and returns another one. All modules of a compilation share the arena that owns
+// their nodes.
 struct Module {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
   std::vector<AdtDef*> adts;              // in source order
@@ -38,8 +38,8 @@ struct Module {
   const Constructor* FindConstructor(std::string_view name) const;
 };
 
-// Deep structural equality up to names of bound variables and of graph bindings, spans
-// ignored; what "the printer round-trips" means. Types are compared where annotated.
+// Structural equality up to the names of bound variables and graph bindings. Ignores spans; compares only annotated
+// types. Parsing the output of the printer gives a module that is equal in this sense.
 bool StructurallyEqual(const Module& a, const Module& b);
 bool StructurallyEqual(const Expr* a, const Expr* b);
 

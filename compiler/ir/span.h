@@ -1,4 +1,4 @@
-// Where a piece of the program stands in its source text.
+// The position of a piece of the program in its source text.
 #ifndef RVM_COMPILER_IR_SPAN_H_
 #define RVM_COMPILER_IR_SPAN_H_
 
@@ -6,8 +6,8 @@
 
 namespace rvm::ir {
 
-// Half-open byte range [begin, end) of one source: a text, or the origin of what an importer made
-// (diagnostics::SourceMap). Source 0 is "no source" (made by a pass or a builder).
+// A half-open byte range [begin, end) of a source, which is a text or the origin of nodes made by an importer
+// (diagnostics::SourceMap). Source 0 means "no source": the node was made by a pass or a builder.
 struct Span {
   uint32_t source = 0;
   uint32_t begin = 0;

@@ -1,12 +1,10 @@
 // The types of Relay. Immutable nodes owned by an Arena.
 //
-// Type parameters have kinds (Type, BaseType, Shape, ShapeVar): a parameter of
-// kind Type stands where a type stands (ParamType), of kind Shape where a whole
-// shape stands (ShapeTerm), of kind ShapeVar where one dim stands (a Dim::Var
-// whose id is the parameter's), of kind BaseType where a dtype stands
-// (DTypeTerm).
+// A type parameter has a kind, which determines where it can be used: Type in place of a type (ParamType), Shape in
+// place of a whole shape (ShapeTerm), ShapeVar in place of a dim (a Dim::Var whose id is the parameter's), BaseType in
+// place of a dtype (DTypeTerm).
 //
-// Holes are what inference has not filled yet; none remain in a typed module.
+// Holes are unknowns of type inference; a typed module has none.
 #ifndef RVM_COMPILER_IR_TYPE_H_
 #define RVM_COMPILER_IR_TYPE_H_
 
@@ -88,12 +86,12 @@ struct TupleType : Type {
   std::vector<const Type*> fields;
 };
 
-// A relation over types that must hold at each use: `where Broadcast(a, b, c)`, `where mean(a, b, axis=[0])`.
+// A type relation that must hold at each use of a function: `where Broadcast(a, b, c)`, `where mean(a, b, axis=[0])`.
 struct TypeConstraint {
   std::string relation;
   std::vector<const Type*> args;
   Span span;
-  Attrs attrs;  // of an operator's relation; as written
+  Attrs attrs;  // as written; for the relation of an operator
 };
 
 struct FuncType : Type {
@@ -107,8 +105,7 @@ struct FuncType : Type {
   std::vector<TypeConstraint> constraints;
 };
 
-// What a type parameter is replaced by, in the form of its kind. One of the
-// four members is meaningful.
+// The argument for a type parameter. `kind` selects the member that is used.
 struct TypeArg {
   Kind kind = Kind::kType;
   const Type* type = nullptr;  // kType
@@ -154,11 +151,11 @@ const T* DynCast(const Type* type) {
 const TensorType* MakeTensorType(Arena& arena, Dims dims, DataType dtype);
 const TensorType* MakeScalarType(Arena& arena, DataType dtype);
 
-// Rank-0 tensor of a concrete dtype (a scalar: lives in a register), and its dtype.
+// Whether `type` is a rank-0 tensor of a concrete dtype, a scalar, whose values are kept in registers; its dtype.
 bool IsScalar(const Type* type);
 
-// Structural; params by identity, except that bound type_params of function types correspond
-// by position. `?` equals `?`. Does not recurse on the host stack without bound.
+// Structural equality. Type parameters are compared by identity, those bound by function types by position. `?` equals
+// `?`. The recursion is not limited by the host stack.
 bool TypesEqual(const Type* a, const Type* b);
 size_t HashType(const Type* type);
 
@@ -166,8 +163,8 @@ size_t HashType(const Type* type);
 // "fn (int32) -> int32", "List[int32]", "ref(int32)", "_".
 std::string TypeToString(const Type* type);
 
-// Replaces type parameters everywhere (ParamType, ShapeTerm, DTypeTerm, Dim::Var by id).
-// Parameters bound inside (FuncType::type_params) are left alone.
+// Replaces type parameters in types, shapes, dtypes and dims. Parameters bound inside the type
+// (FuncType::type_params) are not replaced.
 class TypeSubstitution {
  public:
   void Add(const TypeParam* param, TypeArg arg) { entries_.push_back({param, std::move(arg)}); }
@@ -188,7 +185,7 @@ class TypeSubstitution {
 };
 
 std::string TypeArgToString(const TypeArg& arg);
-// The argument that replaces a parameter by itself.
+// The argument that replaces `param` by itself.
 TypeArg OwnArg(Arena& arena, const TypeParam& param);
 bool TypeArgsEqual(const TypeArg& a, const TypeArg& b);
 

@@ -1,4 +1,4 @@
-// What a type is made of: visiting it, and building a type from another one.
+// Visiting the parts of a type, and mapping types.
 #ifndef RVM_COMPILER_IR_TYPE_PARTS_H_
 #define RVM_COMPILER_IR_TYPE_PARTS_H_
 
@@ -9,11 +9,12 @@
 
 namespace rvm::ir {
 
-// Calls `visit` with each type that `type` is directly made of: the fields of a tuple, the parameters and the result
-// of a function, the contents of a reference, the type arguments of an ADT. Not with the arguments of constraints.
+// Calls `visit` with each direct part of `type`: the fields of a tuple, the parameters and the result of a function,
+// the contents of a reference, the type arguments of an ADT. Arguments of constraints are not visited.
 void ForEachPart(const Type* type, absl::FunctionRef<void(const Type*)> visit);
 
-// A new type from an old one: a subclass overrides what it changes. Types that do not change are shared, not copied.
+// Maps a type to a type. A subclass overrides the functions for the terms that it changes. Types that do not change
+// are shared, not copied.
 class TypeMapper {
  public:
   explicit TypeMapper(Arena& arena) : arena_(arena) {}
@@ -26,14 +27,14 @@ class TypeMapper {
   std::vector<const Type*> MapAll(const std::vector<const Type*>& types);
 
  protected:
-  // Called once per occurrence. Here: MapParts.
+  // Called once per occurrence. The default is MapParts.
   virtual const Type* MapType(const Type* type) { return MapParts(type); }
-  // Here: the same shape with its dims mapped.
+  // The default maps the dims of the shape.
   virtual ShapeTerm MapShape(const ShapeTerm& shape);
   virtual DTypeTerm MapDType(const DTypeTerm& dtype) { return dtype; }
   virtual Dim MapDim(const Dim& dim) { return dim; }
 
-  // The type with all of its parts mapped (the arguments of constraints, too); `type` itself if none changes.
+  // The type with all its parts mapped, including the arguments of constraints; `type` itself if none changes.
   const Type* MapParts(const Type* type);
 
   Arena& arena_;

@@ -1,5 +1,5 @@
-// The subexpressions of an expression, in the order of evaluation. Programs are deep: to walk one
-// whole, keep a stack of one's own (PushChildren) rather than recurse.
+// The subexpressions of an expression, in evaluation order. Programs can be nested deeply, so a traversal must use an
+// explicit stack (PushChildren) instead of recursion.
 #ifndef RVM_COMPILER_IR_WALK_H_
 #define RVM_COMPILER_IR_WALK_H_
 
@@ -10,14 +10,14 @@
 
 namespace rvm::ir {
 
-// Calls `visit` with the place of each subexpression.
+// Calls `visit` with a reference to the pointer to each subexpression.
 void ForEachChild(Expr* expr, absl::FunctionRef<void(Expr*& child)> visit);
 
-// Appends them so that the one evaluated first is popped first.
+// Appends the subexpressions so that the one evaluated first is popped first.
 void PushChildren(const Expr* expr, std::vector<const Expr*>& stack);
 
-// Calls `visit(expr)` for every expression in `root`, parents first, in the order of evaluation.
-// `visit` returns false to skip what is inside.
+// Calls `visit(expr)` for every expression in `root`, parents first, in evaluation order. `visit` returns false to skip
+// the subexpressions.
 template <typename F>
 void ForEachExpr(const Expr* root, F&& visit) {
   std::vector<const Expr*> stack = {root};

@@ -1,4 +1,4 @@
-// Activations of networks, and functions that are accurate where their plain formulas are not.
+// Activation functions, and functions whose textbook formulas lose accuracy.
 #include <functional>
 #include <span>
 #include <string>
@@ -13,19 +13,14 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 constexpr Input kInputs[] = {{"data", "a floating-point tensor"}};
 constexpr Input kAtan2Inputs[] = {{"y", "a floating-point tensor"}, {"x", "another of that dtype, broadcast"}};
 constexpr AttrSpec kGeluAttrs[] = {
     {"approximate", AttrType::kString, "\"none\"", "\"none\": with `erf`; \"tanh\": an approximation with `tanh`"}};
-constexpr AttrSpec kSoftplusAttrs[] = {{"beta", AttrType::kFloat, "1", "how sharp the bend is; above 0"}};
+constexpr AttrSpec kSoftplusAttrs[] = {{"beta", AttrType::kFloat, "1", "the sharpness of the bend at 0; positive"}};
 
-constexpr AttrSpec kEluAttrs[] = {{"alpha", AttrType::kFloat, "1", "minus the limit for x towards -infinity"}};
+constexpr AttrSpec kEluAttrs[] = {
+    {"alpha", AttrType::kFloat, "1", "the result tends to -alpha for x towards -infinity"}};
 
 constexpr Example kEluExamples[] = {{"nn.elu([-1f, -0.0000001f, 0f, 2f])", "[-0.6321206f, -0.0000001f, 0f, 2f]"},
                                     {"nn.elu([-100f, 3f], alpha=2f)", "[-2f, 3f]"}};
@@ -76,7 +71,7 @@ std::vector<Tensor> ComputeSilu(const ComputeContext& context) {
   return Map(context, [](const Expr& x) { return x * te::Unary(UnaryOp::kSigmoid, x); });
 }
 
-// W. Kahan's: the error of 1 + x cancels against that of its logarithm.
+// W. Kahan's method: the rounding error of 1 + x cancels that of its logarithm.
 Expr Log1p(const Expr& x) {
   Expr one = Number(x, 1), sum = one + x, rounded = sum - one;
   Expr quotient = te::Binary(BinaryOp::kDivide, x, rounded) * te::Unary(UnaryOp::kLog, sum);
@@ -87,7 +82,7 @@ Expr Log1p(const Expr& x) {
 Expr Expm1(const Expr& x) {
   Expr one = Number(x, 1), power = te::Unary(UnaryOp::kExp, x), less = power - one;
   Expr quotient = less * te::Binary(BinaryOp::kDivide, x, te::Unary(UnaryOp::kLog, power));
-  // Where the power is 1, or so small or great that nothing cancels.
+  // For |x| > 1 the subtraction cancels little, so the plain formula is accurate.
   Expr is_far = Less(Number(x, 1), te::Unary(UnaryOp::kAbs, x));
   return te::Select(Equal(power, one), x, te::Select(is_far, less, quotient));
 }
@@ -125,20 +120,20 @@ Solve Atan2Relation(TypeContext& context) {
                                         : FailDType(context, 0, tensor->dtype.dtype, "a floating-point dtype");
 }
 
-// -0 is negative.
+// Whether the sign bit is set: -0 is negative.
 Expr IsNegative(const Expr& x) {
   DataType bits = x.dtype() == kFloat64 ? kInt64 : kInt32;
   return Less(te::Bitcast(bits, x), te::IntConst(bits, 0));
 }
 
-// The arctangent of a quotient of at most 1, moved to its octant.
+// The arctangent of a quotient of at most 1, mapped to the octant of the point (x, y).
 Expr Atan2(const Expr& y, const Expr& x) {
   constexpr double kPi = 3.14159265358979323846;
   Expr zero = Number(x, 0), high = te::Unary(UnaryOp::kAbs, y), wide = te::Unary(UnaryOp::kAbs, x);
   Expr is_steep = Less(wide, high);
   Expr greater = te::Select(is_steep, high, wide), lesser = te::Select(is_steep, wide, high);
   Expr quotient = te::Binary(BinaryOp::kDivide, lesser, greater);
-  // 0 / 0, and infinity by infinity.
+  // 0 / 0 and infinity / infinity.
   quotient = te::Select(Equal(lesser, greater), te::Select(Equal(greater, zero), zero, Number(x, 1)), quotient);
   Expr angle = te::Unary(UnaryOp::kAtan, quotient);
   angle = te::Select(is_steep, Number(x, kPi / 2) - angle, angle);
@@ -166,8 +161,8 @@ constexpr OpDef Activation(std::string_view name, std::string_view summary, std:
 constexpr OpDef kOps[] = {
     Op("nn.elu", "x where x >= 0, else alpha * (exp(x) - 1), accurate near 0", kInputs, kEluAttrs,
        FloatIdentityRelation, FusionClass::kElementwise, ComputeElu, kEluExamples),
-    Op("nn.gelu", "x times the part of a normal distribution that is below x", kInputs, kGeluAttrs, GeluRelation,
-       FusionClass::kElementwise, ComputeGelu, kGeluExamples),
+    Op("nn.gelu", "x times the probability that a standard normal variable is below x", kInputs, kGeluAttrs,
+       GeluRelation, FusionClass::kElementwise, ComputeGelu, kGeluExamples),
     Op("nn.softplus", "log(1 + exp(beta * x)) / beta", kInputs, kSoftplusAttrs, SoftplusRelation,
        FusionClass::kElementwise, ComputeSoftplus, kSoftplusExamples),
     Activation("nn.silu", "x * sigmoid(x)", kSiluExamples, ComputeSilu),

@@ -1,4 +1,4 @@
-// Operators that mark places for passes. Whatever they told the predecessor, their value is their argument.
+// Annotations: operators that return their argument. The predecessor's passes used them as markers.
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,12 +10,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kSimulatedInputs[] = {{"data", "a floating-point tensor"},
@@ -76,10 +70,9 @@ constexpr OpDef Mark(std::string_view name, std::string_view summary, std::span<
 }
 
 constexpr OpDef kOps[] = {
-    Mark("annotation.checkpoint", "data; gradients compute it anew instead of keeping it", {},
-         FusionClass::kElementwise),
-    Mark("debug", "data, in a kernel of its own: a value to look at", {}, FusionClass::kOpaque),
-    Mark("annotation.stop_fusion", "data, in a kernel of its own", {}, FusionClass::kOpaque),
+    Mark("annotation.checkpoint", "data; gradients recompute it instead of storing it", {}, FusionClass::kElementwise),
+    Mark("debug", "data, computed by a separate kernel, so that it can be inspected", {}, FusionClass::kOpaque),
+    Mark("annotation.stop_fusion", "data, computed by a separate kernel", {}, FusionClass::kOpaque),
     Mark("annotation.cast_hint", "data, which may be cast", kHintAttrs, FusionClass::kElementwise),
     Mark("annotation.compiler_begin", "data, where a part for another back-end begins", kCompilerAttrs,
          FusionClass::kElementwise),

@@ -1,4 +1,5 @@
-// Convolution of images whose channels are in blocks, the innermost axis: as kernels for a CPU like them.
+// Convolution of images in a blocked layout, such as NCHW8c: blocks of channels are the innermost axis, which suits
+// vector instructions.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -20,12 +21,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "images (n, c, h, w, block of channels)"},
                              {"weight", "filters (o, i, h, w, block of i, block of o)"}};
 constexpr AttrSpec kAttrs[] = {
@@ -40,7 +35,8 @@ constexpr AttrSpec kAttrs[] = {
     {"out_layout", AttrType::kString, "\"\"", "axes of the result, as in \"NCHW4c\""},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}};
 
-// Whether `layout` is `outer` and then `blocks`: each a letter behind its extent. An error was reported if not.
+// Whether `layout` consists of `outer` and then of blocks `blocks`, each an extent followed by a letter. Reports an
+// error if not.
 bool CheckBlocks(TypeContext& context, std::string_view attr, std::string_view outer,
                  std::initializer_list<std::pair<Dim, char>> blocks) {
   const std::string& layout = context.attrs().GetString(attr);

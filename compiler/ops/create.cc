@@ -1,4 +1,4 @@
-// Operators that make tensors of a shape, and that give the shape of tensors.
+// Operators that create tensors, and operators that return the shape or size of tensors.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,10 +14,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
 
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kFullInputs[] = {{"fill_value", "a scalar"}};
@@ -165,7 +161,7 @@ constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of on
 constexpr AttrSpec kGridAttrs[] = {
     {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
 
-// Axis of the grid along which vector `i` varies.
+// The axis of the grid along which vector `i` varies.
 size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
   return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
 }

@@ -1,4 +1,4 @@
-// Boxes cut from images. Unlike in resize, a place is computed from the box and then rounded.
+// Cropping boxes from images. Unlike in resize, a coordinate is computed from the box and then rounded.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,13 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kCropInputs[] = {{"data", "a batch of images"},
                                  {"boxes", "a matrix (boxes, 4) of y1, x1, y2, x2 from 0 to 1"},
                                  {"box_indices", "the batch that each box is cut from"}};
@@ -29,7 +22,7 @@ constexpr AttrSpec kCropAttrs[] = {
     {"crop_size", AttrType::kInts, "None", "height and width of the result", true},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"method", AttrType::kString, "\"bilinear\"", "\"bilinear\" or \"nearest_neighbor\""},
-    {"extrapolation_value", AttrType::kFloat, "0", "what is outside the image"},
+    {"extrapolation_value", AttrType::kFloat, "0", "the value outside the image"},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}};
 
 Solve CropRelation(TypeContext& context) {

@@ -22,14 +22,7 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
-constexpr Input kCount = {.name = "count", .doc = "an int64 scalar, how many there are", .decides_shape = true};
+constexpr Input kCount = {.name = "count", .doc = "an int64 scalar, the number of results", .decides_shape = true};
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kDataAndCount[] = {{"data", "a tensor"}, kCount};
 constexpr Input kRange[] = {{"start", "a scalar"}, {"stop", "a scalar"}, {"step", "a scalar"}};
@@ -40,8 +33,8 @@ constexpr AttrSpec kRangeAttrs[] = {{"start", AttrType::kAny, "None", "unused, f
                                     {"dtype", AttrType::kDType, "\"\"", "dtype of the result (that of start)"}};
 constexpr AttrSpec kUniqueAttrs[] = {
     {"sorted", AttrType::kBool, "True", "in ascending order, else in order of first occurrence"},
-    {"return_counts", AttrType::kBool, "False", "also say how often each occurs"},
-    {"axis", AttrType::kInt, "None", "tell apart the slices along this axis; None: the elements, in row-major order",
+    {"return_counts", AttrType::kBool, "False", "also return the number of occurrences of each"},
+    {"axis", AttrType::kInt, "None", "compare the slices along this axis; None: the elements, in row-major order",
      true}};
 constexpr Example kUniqueExamples[] = {
     {"unique([3, 1, 1, 3, 2])", "([1, 2, 3], [1, 4, 0], [2, 0, 0, 2, 1], [3])"},
@@ -204,7 +197,7 @@ Solve UniqueRelation(TypeContext& context) {
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
-// What `unique` tells apart: the elements of data in row-major order, or its slices along an axis.
+// The items that `unique` compares: the elements of data in row-major order, or its slices along an axis.
 class Items {
  public:
   Items(const Tensor& data, const ir::Attrs& attrs) : data_(data) {
@@ -219,20 +212,20 @@ class Items {
 
   const Dim& size() const { return size_; }
 
-  // An int64, equal for equal items, that orders as they do; slices order like their first elements that differ.
+  // An int64 whose order is that of the items, equal for equal items. Slices are ordered lexicographically.
   Expr Key(const Expr& item) const {
     if (!axis_) return SortKey(AtFlat(data_, item), true);
     if (data_.rank() == 1) return SortKey(data_({item}), true);
     return UnlessEmpty(slice_size_, ranks_({te::DimValue(slice_size_) - te::Index(1), item}));
   }
 
-  // The element at `i` of a tensor that holds `item` where `i` has its number.
+  // The element at `i` of the data, with `item` as the index along the axis of the items.
   Expr ElementAt(std::span<const Expr> i, const Expr& item) const {
     return UnlessEmpty(size_, axis_ ? data_(With(i, *axis_, item)) : AtFlat(data_, item));
   }
 
  private:
-  // ranks_[k, item] counts the items whose elements 0 to k of their slices order before those of `item`.
+  // ranks_[k, item] is the number of items whose first k + 1 elements are lexicographically less than those of `item`.
   void RankSlices() {
     Dims slice = data_.dims();
     slice[*axis_] = 1;
@@ -258,12 +251,12 @@ class Items {
   Tensor ranks_;
 };
 
-// The items in ascending order, in groups of equal ones, which begin with the first of them.
+// The items in ascending order, in groups of equal items; the first item of a group is the first one in the data.
 struct Groups {
   explicit Groups(const Items& items)
       : size(items.size()), order({size}, 0, [&](std::span<const Expr> i) { return items.Key(i[0]); }) {}
 
-  // Whether a group begins at a sorted place.
+  // Whether a group begins at position `sorted` of the sorted items.
   Expr Begins(const Expr& sorted) const {
     Expr before = order.KeyAt(std::array{sorted - te::Index(1)});
     Expr differs = te::Binary(BinaryOp::kNotEqual, order.KeyAt(std::array{sorted}), before);
@@ -282,7 +275,7 @@ std::vector<Tensor> ComputeUniqueCount(const ComputeContext& context) {
   })};
 }
 
-// How often `holds` did up to each place, less 1.
+// For each position, the number of positions up to it for which `holds` is true, minus 1.
 Tensor NumberOf(const Dim& size, const std::function<Expr(const Expr&)>& holds) {
   return Running({size}, 0, te::Index(-1), [&](std::span<const Expr> i, const Expr& before) {
     return te::Select(holds(i[0]), before + te::Index(1), before);
@@ -298,7 +291,7 @@ std::vector<Tensor> ComputeUnique(const ComputeContext& context) {
   Order ranks({size}, 0, [&](std::span<const Expr> i) { return groups.PlaceAt(i[0]); });
   auto rank = [&](const Expr& place) { return ranks.PlaceAt(std::array{place}); };
   Places starts(size, begins);
-  Tensor start, number;  // of each result its group's start; of each element its result
+  Tensor start, number;  // for each result, the start of its group; for each element, the index of its result
   if (context.attrs().GetBool("sorted")) {
     start = starts.First(count);
     Tensor group = NumberOf(size, begins);
@@ -345,26 +338,26 @@ constexpr OpDef kOps[] = {
     Counted(Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation<false>,
                FusionClass::kInjective, ComputeArange),
             "arange_count", "arange_fill"),
-    Op("arange_count", "how many elements `arange` gives", kRange, kRangeAttrs, CountRelation, FusionClass::kOpaque,
+    Op("arange_count", "the number of elements of `arange`", kRange, kRangeAttrs, CountRelation, FusionClass::kOpaque,
        ComputeArangeCount),
-    Op("arange_fill", "`arange`, of so many elements", kRangeAndCount, kRangeAttrs, ArangeRelation<true>,
+    Op("arange_fill", "`arange` with the given number of elements", kRangeAndCount, kRangeAttrs, ArangeRelation<true>,
        FusionClass::kInjective, ComputeArange),
     Counted(Op("argwhere", "the indices of the elements that are not 0, a row each", kData, {}, ArgwhereRelation<false>,
                FusionClass::kOpaque, nullptr),
             "argwhere_count", "argwhere_fill"),
-    Op("argwhere_count", "how many elements are not 0", kData, {}, CountRelation, FusionClass::kOpaque,
+    Op("argwhere_count", "the number of elements that are not 0", kData, {}, CountRelation, FusionClass::kOpaque,
        ComputeArgwhereCount),
-    Op("argwhere_fill", "`argwhere`, of so many rows", kDataAndCount, {}, ArgwhereRelation<true>, FusionClass::kOpaque,
-       ComputeArgwhere),
+    Op("argwhere_fill", "`argwhere` with the given number of rows", kDataAndCount, {}, ArgwhereRelation<true>,
+       FusionClass::kOpaque, ComputeArgwhere),
     Counted(Op("unique",
                "a tuple: the distinct elements, the index of the first occurrence of each, for each element its index "
                "among the distinct ones, how many of these there are",
                kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr, kUniqueExamples),
             "unique_count", "unique_fill"),
-    Op("unique_count", "how many distinct elements there are", kData, kUniqueAttrs, UniqueCountRelation,
+    Op("unique_count", "the number of distinct elements", kData, kUniqueAttrs, UniqueCountRelation,
        FusionClass::kOpaque, ComputeUniqueCount),
-    Op("unique_fill", "`unique`, of so many distinct elements", kDataAndCount, kUniqueAttrs, UniqueRelation<true>,
-       FusionClass::kOpaque, ComputeUnique),
+    Op("unique_fill", "`unique` with the given number of distinct elements", kDataAndCount, kUniqueAttrs,
+       UniqueRelation<true>, FusionClass::kOpaque, ComputeUnique),
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace rvm::ops {
 namespace {
 
-// The result is one hole; unifying with it defines it.
+// The result is a hole, which is filled when a type is unified with it.
 class ForwardContext : public TypeContext {
  public:
   ForwardContext(const ir::Attrs& attrs, std::span<const ir::Type* const> args, std::span<const Literal* const> values,

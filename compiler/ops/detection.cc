@@ -1,4 +1,4 @@
-// The stages of detectors around the network: anchors, what is predicted for them, and the best of each class.
+// The parts of object detectors other than the network: anchors, decoding of predictions, non-maximum suppression.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -22,15 +22,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr Input kImages[] = {{"data", "a batch of images (n, c, h, w)"}};
 constexpr AttrSpec kReorgAttrs[] = {{"stride", AttrType::kInt, "1", "extent of the blocks"}};
 constexpr Example kReorgExamples[] = {
@@ -43,7 +34,7 @@ constexpr AttrSpec kPriorAttrs[] = {
     {"sizes", AttrType::kAny, "[1f]", "extents of the anchors, parts of the image"},
     {"ratios", AttrType::kAny, "[1f]", "width by height of the anchors of the first size"},
     {"steps", AttrType::kAny, "[-1f, -1f]", "distance of the centres, y and x; not above 0: the whole image"},
-    {"offsets", AttrType::kAny, "[0.5f, 0.5f]", "where the first centre is, in steps, y and x"},
+    {"offsets", AttrType::kAny, "[0.5f, 0.5f]", "the position of the first centre, in steps, y and x"},
     {"clip", AttrType::kBool, "False", "move corners into the image"}};
 constexpr Example kPriorExamples[] = {
     {"vision.multibox_prior([[[[0f, 0f]]]], sizes=[0.5f], ratios=[1f, 4f])",
@@ -55,7 +46,7 @@ constexpr Input kLocationInputs[] = {{"cls_prob", "(batch, classes, anchors); cl
 constexpr AttrSpec kLocationAttrs[] = {
     {"clip", AttrType::kBool, "True", "move corners into the image"},
     {"threshold", AttrType::kFloat, "0.01f", "the least probability of a class"},
-    {"variances", AttrType::kAny, "[0.1f, 0.1f, 0.2f, 0.2f]", "what predictions are multiplied with"},
+    {"variances", AttrType::kAny, "[0.1f, 0.1f, 0.2f, 0.2f]", "factors of the predictions"},
     {"keep_background", AttrType::kBool, "False", "the background is a class"}};
 constexpr Example kLocationExamples[] = {
     {"vision.multibox_transform_loc([[[0.1f, 0.7f], [0.9f, 0.3f]]], [[0f, 1f, 0f, 0f, 0f, 0f, 0f, 0f]], [[[0.25f, "
@@ -69,9 +60,11 @@ constexpr AttrSpec kProposalAttrs[] = {
     {"scales", AttrType::kAny, "", "extents of the anchors, in `feature_stride`"},
     {"ratios", AttrType::kAny, "", "height by width of the anchors"},
     {"feature_stride", AttrType::kInt, "16", "pixels of the image per element"},
-    {"threshold", AttrType::kFloat, "0.7f", "above which overlap the worse of two boxes goes"},
-    {"rpn_pre_nms_top_n", AttrType::kInt, "6000", "how many of the best boxes are looked at; below 1: all"},
-    {"rpn_post_nms_top_n", AttrType::kInt, "300", "how many regions are given; they repeat if there are fewer"},
+    {"threshold", AttrType::kFloat, "0.7f",
+     "of two boxes with a greater overlap, the one with the lower score is removed"},
+    {"rpn_pre_nms_top_n", AttrType::kInt, "6000", "the number of best boxes that are considered; below 1: all"},
+    {"rpn_post_nms_top_n", AttrType::kInt, "300",
+     "the number of regions in the result; they repeat if there are fewer"},
     {"rpn_min_size", AttrType::kInt, "16", "smaller boxes have the score -1"},
     {"iou_loss", AttrType::kBool, "False", "predictions are added to the corners"}};
 constexpr Example kProposalExamples[] = {
@@ -79,11 +72,12 @@ constexpr Example kProposalExamples[] = {
      "32f, "
      "1f]], scales=[1f], ratios=[1f], rpn_post_nms_top_n=3, rpn_min_size=1)",
      "[[0f, 0f, 0f, 15f, 15f], [0f, 16f, 0f, 31f, 15f], [0f, 0f, 0f, 15f, 15f]]"}};
-constexpr Input kClassesInputs[] = {{"boxes", "(batch, boxes, 4): two corners"},
-                                    {"scores", "(batch, classes, boxes)"},
-                                    {"max_output_boxes_per_class", "an integer scalar; below 1: all"},
-                                    {"iou_threshold", "a scalar: from which overlap on the worse of two boxes goes"},
-                                    {"score_threshold", "a scalar: boxes with greater scores count"}};
+constexpr Input kClassesInputs[] = {
+    {"boxes", "(batch, boxes, 4): two corners"},
+    {"scores", "(batch, classes, boxes)"},
+    {"max_output_boxes_per_class", "an integer scalar; below 1: all"},
+    {"iou_threshold", "a scalar: of two boxes with at least this overlap, the one with the lower score is removed"},
+    {"score_threshold", "a scalar: only boxes with greater scores are considered"}};
 constexpr AttrSpec kClassesAttrs[] = {
     {"output_format", AttrType::kString, "\"onnx\"",
      "\"onnx\": rows (batch, class, box) of all batches, then -1, and their number; \"tensorflow\": of each batch rows "
@@ -96,7 +90,7 @@ constexpr Example kClassesExamples[] = {
      "0.8f]]], 1i64, 0.5f, 0.1f, output_format=\"tensorflow\")",
      "([[[0i64, 1i64], [-1i64, -1i64], [-1i64, -1i64]]], [[0.9f, 0f, 0f]], [1i64])"}};
 
-// The attribute as numbers; empty if it is no list of numbers, which `context`, if given, is told.
+// The attribute as numbers. If it is not a list of numbers, reports an error to `context` if given, and returns {}.
 std::vector<double> Numbers(const ir::Attrs& attrs, std::string_view name, TypeContext* context = nullptr) {
   std::vector<double> numbers;
   const ir::AttrValue::List* list = attrs.Find(name)->AsList();
@@ -108,7 +102,7 @@ std::vector<double> Numbers(const ir::Attrs& attrs, std::string_view name, TypeC
   if (list != nullptr && numbers.size() == list->size() && !numbers.empty()) return numbers;
   if (context != nullptr) {
     context->Fail(DiagnosticKind::kBadAttribute,
-                  absl::StrCat("`", absl::string_view(name.data(), name.size()), "` is no list of numbers"));
+                  absl::StrCat("`", absl::string_view(name.data(), name.size()), "` is not a list of numbers"));
   }
   return {};
 }
@@ -148,8 +142,8 @@ Solve ReorgRelation(TypeContext& context) {
                       args[0]->dtype.dtype);
 }
 
-// Darknet's: an image is read as if it had c / stride^2 channels and were `stride` times as high and wide, in blocks;
-// what was read, with the shape of data, is given the shape of the result.
+// As in Darknet: blocks of space are read as if the image had c / stride^2 channels and were `stride` times as high and
+// wide. The values read, which have the shape of data, are then reshaped to the shape of the result.
 std::vector<Tensor> ComputeReorg(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();
@@ -203,7 +197,7 @@ std::vector<Tensor> ComputePrior(const ComputeContext& context) {
     Expr place = te::Binary(BinaryOp::kFloorDivide, i[1], te::Index(static_cast<int64_t>(count)));
     Expr is_x = Equal(te::Binary(BinaryOp::kFloorMod, i[2], te::Index(2)), te::Index(0));
     Expr columns = te::DimValue(data.dims()[3]);
-    Expr half[2];  // of the height and of the width
+    Expr half[2];  // half of the height, half of the width
     for (size_t k = count; k-- > 0;) {
       double size = k < sizes.size() ? sizes[k] : sizes[0];
       double root = k < sizes.size() ? 1 : std::sqrt(ratios[k - sizes.size() + 1]);
@@ -302,7 +296,7 @@ std::vector<Tensor> ComputeLocation(const ComputeContext& context) {
 
 // ---- proposals -----------------------------------------------------------------------
 
-// Corners (left, top, right, bottom) of the anchors of the first element, by scale within ratio.
+// The corners (left, top, right, bottom) of the anchors of the first element; the scale varies fastest, then the ratio.
 std::vector<std::array<double, 4>> Anchors(const ir::Attrs& attrs) {
   double side = static_cast<double>(attrs.GetInt("feature_stride")), centre = 0.5 * (side - 1);
   std::vector<std::array<double, 4>> anchors;
@@ -405,7 +399,8 @@ Tensor ProposedBoxes(const ComputeContext& context, DataType wide) {
   });
 }
 
-// For rows of boxes in order of their scores: 0 where no better box that stays is in conflict with a box.
+// Non-maximum suppression of rows of boxes in the order of their scores: for each box 0 if it is kept, that is, if it
+// conflicts with no better box that is kept.
 Tensor Conflicts(const Dims& dims,
                  const std::function<Expr(Indices lane, const Expr& box, const Expr& better)>& holds) {
   size_t last = dims.size() - 1;
@@ -486,7 +481,7 @@ Solve ClassesRelation(TypeContext& context) {
                       absl::StrCat("`output_format` is \"", format, "\"; expected \"onnx\" or \"tensorflow\""));
 }
 
-// The boxes that stay of each class: for (batch, class, place in order of scores).
+// The boxes that are kept of each class, indexed by (batch, class, position in the order of scores).
 struct Chosen {
   Order order;
   Tensor stays;  // bool
@@ -537,7 +532,7 @@ std::vector<Tensor> ComputeClasses(const ComputeContext& context) {
   bool onnx = context.attrs().GetString("output_format") == "onnx";
   const Dims& dims = scores.dims();
   Chosen chosen = ChooseBoxes(context);
-  // The boxes as rows: of each batch, or of all of them.
+  // The boxes as rows, one per batch, or a single row.
   Dims rows = onnx ? Dims{1, Volume(dims)} : Dims{dims[0], dims[1] * dims[2]};
   auto place = [&](const Expr& batch, const Expr& row) {
     return Unflatten(onnx ? row : batch * te::DimValue(rows[1]) + row, dims);
@@ -578,8 +573,9 @@ constexpr OpDef kOps[] = {
     Op("vision.proposal", "regions (batch, corners) that probably hold something", kProposalInputs, kProposalAttrs,
        ProposalRelation, FusionClass::kOpaque, ComputeProposal, kProposalExamples),
     Op("vision.all_class_non_max_suppression",
-       "for each class the boxes, by descending score, that overlap no better one that stays", kClassesInputs,
-       kClassesAttrs, ClassesRelation, FusionClass::kOpaque, ComputeClasses, kClassesExamples),
+       "non-maximum suppression: for each class the boxes, by descending score, that overlap no better box that is "
+       "kept",
+       kClassesInputs, kClassesAttrs, ClassesRelation, FusionClass::kOpaque, ComputeClasses, kClassesExamples),
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Operators whose result's shape is an argument: the `dyn.` twins of operators that have it as an attribute.
+// Operators whose result shape is an argument: the `dyn.` variants of operators that have it as an attribute.
 //
-// The argument is a small integer tensor whose own shape is known, so the rank of the result is; its
-// elements are dims (TypeContext::ValueDim), with which the relations calculate like with any other.
+// The argument is a small integer tensor of known shape, so the rank of the result is known. Its elements are dims
+// (TypeContext::ValueDim), which the relations use like any other dims.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,11 +16,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
 
 constexpr Input kData = {"data", "a tensor"};
 constexpr Input kShape = {.name = "shape", .doc = "an integer vector, the shape of the result", .decides_shape = true};
@@ -66,14 +61,14 @@ constexpr AttrSpec kSliceAttrs[] = {
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\", or \"size\": `end` has extents, -1 for all"},
     {"axes", AttrType::kInts, "None", "the axes sliced; None: the first ones", true}};
 
-// The values of `arg` as the shape of the result.
+// Sets `dims`, the shape of the result, to the elements of `arg`.
 bool Extents(TypeContext& context, size_t arg, Dims& dims) {
   if (!ValueDims(context, arg, 1, dims)) return false;
   return std::all_of(dims.begin(), dims.end(),
                      [&](const Dim& dim) { return context.RequireAtLeast(dim, 0, "an extent of the result"); });
 }
 
-// 1 if `dim` is negative, else 0; and so on.
+// 1 if `dim` is negative, otherwise 0; the others are analogous.
 Dim IsNegative(const Dim& dim) { return Dim(0) - Max(Min(dim, 0), -1); }
 Dim IsPositive(const Dim& dim) { return Max(Min(dim, 1), 0); }
 Dim IsEqual(const Dim& a, const Dim& b) { return Dim(1) - IsPositive(a - b) - IsNegative(a - b); }
@@ -107,8 +102,8 @@ Solve ReshapeRelation(TypeContext& context) {
   Dims values;
   if (!ValueDims(context, 1, 1, values)) return Solve::kFailed;
   Dims out;
-  Dim inferred = 0;  // how many are
-  Dim known = 1;     // product of the others
+  Dim inferred = 0;  // the number of inferred extents
+  Dim known = 1;     // the product of the other extents
   for (size_t i = 0; i < values.size(); ++i) {
     const Dim& value = values[i];
     if (!context.RequireAtLeast(value, -1, "an extent of `newshape`")) return Solve::kFailed;
@@ -153,7 +148,7 @@ Solve ExpandDimsRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// The extents that stay move up: the one of axis i to the place of its number among them.
+// The k-th extent that is kept becomes the extent of axis k of the result.
 Solve SqueezeRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -234,7 +229,7 @@ Solve OneHotRelation(TypeContext& context) {
 
 // ---- slices -----------------------------------------------------------------------
 
-// The axes of `data` that begin, end and strides are of; nullopt and an error if they do not fit.
+// The axes of `data` to which begin, end and strides apply. Reports an error and returns nullopt if they do not fit.
 std::optional<std::vector<size_t>> SlicedAxes(TypeContext& context, size_t rank, size_t count) {
   std::vector<size_t> axes;
   if (context.attrs().IsNone("axes") || context.attrs().GetInts("axes").empty()) {
@@ -275,7 +270,7 @@ Solve StridedSliceRelation(TypeContext& context) {
     if (!context.RequireAtLeast(step, 1, "`dyn.strided_slice`: magnitude of an element of `strides`"))
       return Solve::kFailed;
     Dim& extent = out[(*axes)[k]];
-    // Backwards the last element comes first, and -1 is behind the first one.
+    // With a negative stride, the slice begins at the last element, and -1 is the position after the first element.
     Dim behind = Dim(0) - IsNegative(stride);
     auto clamp = [&](const Dim& at) { return Min(Max(at + IsNegative(at) * extent, behind), extent + behind); };
     Dim from = clamp(begin[k]);

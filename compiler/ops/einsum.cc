@@ -1,4 +1,4 @@
-// Sums of products, written as in Einstein's convention.
+// Sums of products in Einstein notation.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -16,17 +16,12 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a tuple of tensors of one dtype", true}};
 constexpr AttrSpec kAttrs[] = {{"equation", AttrType::kString, "",
                                 "a letter per axis of each operand, then of the result: \"bij,bjk->bik\"; \"...\" "
                                 "stands for axes that broadcast"}};
 
-// An axis: a letter, or one of those that `...` stands for, counted from the last (-1, -2, ...).
+// An axis: a letter, or one of the axes of `...`, numbered from the last (-1, -2, ...).
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -35,7 +30,7 @@ struct Equation {
   Labels result;
 };
 
-// One operand's letters for a tensor of `rank`; nullopt if they do not fit.
+// The labels of the axes of an operand of rank `rank`; nullopt if the term does not fit.
 std::optional<Labels> ParseTerm(std::string_view term, size_t rank) {
   Labels labels;
   size_t dots = term.find("...");
@@ -56,7 +51,7 @@ std::optional<Labels> ParseTerm(std::string_view term, size_t rank) {
   return labels;
 }
 
-// Without "->" the result has the axes of `...`, then the letters that occur once, in order.
+// Without "->", the result has the axes of `...`, then the letters that occur once, in alphabetical order.
 Labels ImplicitResult(const std::vector<Labels>& operands) {
   std::map<Label, int> seen;
   for (const Labels& labels : operands) {
@@ -110,7 +105,7 @@ std::optional<Equation> Parse(std::string_view text, const std::vector<size_t>& 
   return equation;
 }
 
-// The extent of an axis from those of the operands that have it.
+// The extent of an axis, from the extents in two operands.
 Dim Joined(Label label, const Dim& a, const Dim& b) {
   if (label < 0) return Broadcast(a, b);
   return a == Dim(1) || (b.is_const() && b != Dim(1)) ? b : a;

@@ -16,7 +16,7 @@ namespace rvm::ops {
 
 namespace {
 
-// `name` is what messages call the operator.
+// `name` is the name of the operator in messages.
 absl::StatusOr<Value> Evaluate(const OpDef& op, std::string_view name, const ir::Attrs& attrs,
                                std::span<const Value> args) {
   ir::Arena arena;

@@ -18,12 +18,11 @@ constexpr std::string_view kExtent = "extent", kCheckExtent = "check_extent";
 
 constexpr Input kExtentInputs[] = {{"data", "a tensor"}};
 constexpr Input kCheckInputs[] = {
-    {"data", "a tensor"},
-    {.name = "extent", .doc = "what the extent must be, an `int64` scalar", .decides_shape = true}};
+    {"data", "a tensor"}, {.name = "extent", .doc = "the expected extent, an `int64` scalar", .decides_shape = true}};
 constexpr AttrSpec kExtentAttrs[] = {{"axis", AttrType::kInt, "", "the axis measured"}};
 constexpr AttrSpec kCheckAttrs[] = {
     {"axis", AttrType::kInt, "", "the axis checked"},
-    {"what", AttrType::kString, "\"\"", "what the message says before the extents; \"\": the axis"}};
+    {"what", AttrType::kString, "\"\"", "the beginning of the error message; \"\": the axis"}};
 
 std::optional<size_t> CheckedAxis(TypeContext& context, const ir::TensorType& data) {
   std::optional<int64_t> axis =
@@ -65,8 +64,8 @@ Solve CheckExtentRelation(TypeContext& context) {
 constexpr OpDef kOps[] = {
     Op(kExtent, "the extent of an axis, an int64", kExtentInputs, kExtentAttrs, ExtentRelation, FusionClass::kOpaque,
        ComputeExtent),
-    Op(kCheckExtent, "data, or an error where an axis has another extent", kCheckInputs, kCheckAttrs,
-       CheckExtentRelation, FusionClass::kOpaque, ComputeReshape),
+    Op(kCheckExtent, "data; an error if an axis has another extent", kCheckInputs, kCheckAttrs, CheckExtentRelation,
+       FusionClass::kOpaque, ComputeReshape),
 };
 
 bool Calls(const ir::Call& call, std::string_view name) {

@@ -11,12 +11,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 Expr MultiplyAndShift(const Expr& x, const Expr& significand, const Expr& right_shift, FixedPointRounding rounding) {
   Expr half = te::Binary(BinaryOp::kShiftLeft, te::Index(1), right_shift - te::Index(1));
   if (rounding == FixedPointRounding::kToNearest) {
@@ -32,12 +26,12 @@ FixedPointFactors ToFixedPoint(const Tensor& factors) {
     Expr m = te::Select(Less(real(0), factors(i)), factors(i), real(0));
     return te::Binary(BinaryOp::kMinimum, m, real(1 << 30));
   });
-  // 2^e is 2^31+e / 2^31, and the numerator is exact.
+  // 2^e is computed as 2^(31 + e) / 2^31, whose numerator is exact.
   auto power = [&](const Expr& exponent) {
     Expr shifted = te::Binary(BinaryOp::kShiftLeft, te::Index(1), exponent - te::Index(kLeastExponent));
     return te::Cast(kFloat64, shifted) * real(1.0 / static_cast<double>(int64_t{1} << 31));
   };
-  // The logarithm may be off by one beside a power of two.
+  // The logarithm may be off by one next to a power of two.
   Tensor guess = te::ComputeTensor("guess", kInt64, factors.dims(), [&](std::span<const Expr> i) {
     Expr floor = te::Cast(kInt64, te::Unary(UnaryOp::kFloor, te::Unary(UnaryOp::kLog2, factor(i))));
     Expr least = te::Binary(BinaryOp::kMaximum, floor, te::Index(kLeastExponent - 1));
@@ -60,8 +54,6 @@ FixedPointFactors ToFixedPoint(const Tensor& factors) {
 }
 
 namespace {
-
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kData[] = {{"data", "an int32 tensor"}};
 constexpr Input kPerAxisInputs[] = {{"data", "an int32 tensor"},

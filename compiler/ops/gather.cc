@@ -16,13 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kIndexed[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
 constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
@@ -37,8 +30,9 @@ constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis inde
 constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
                                        {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
 constexpr AttrSpec kAxesAttrs[] = {{"axes", AttrType::kInts, "None", "the axes sliced; None: all", true}};
-constexpr AttrSpec kMaskAttrs[] = {{"mask_value", AttrType::kFloat, "0", "what stands behind the lengths"},
-                                   {"axis", AttrType::kInt, "0", "the axis of the sequence: 0 or 1"}};
+constexpr AttrSpec kMaskAttrs[] = {
+    {"mask_value", AttrType::kFloat, "0", "the value of the elements beyond the lengths"},
+    {"axis", AttrType::kInt, "0", "the axis of the sequence: 0 or 1"}};
 constexpr AttrSpec kReverseAttrs[] = {{"seq_axis", AttrType::kInt, "1", "the axis reversed"},
                                       {"batch_axis", AttrType::kInt, "0", "the axis of `lengths`"}};
 constexpr AttrSpec kTriluAttrs[] = {{"upper", AttrType::kBool, "True", "keep the upper triangle, else the lower"}};

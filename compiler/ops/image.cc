@@ -16,10 +16,8 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
 using te::Expr;
 using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 constexpr Input kDynamicInputs[] = {
@@ -106,7 +104,7 @@ bool CheckResize(TypeContext& context, const Dims& data, size_t rank, const Tens
     return false;
   if (Describe(attrs, rank, roi)) return true;
   context.Fail(DiagnosticKind::kBadAttribute,
-               "`method`, `coordinate_transformation_mode` or `rounding_method` is none that exists, or `roi` "
+               "`method`, `coordinate_transformation_mode` or `rounding_method` has an unknown value, or `roi` "
                "does not fit; see docs/operators.md");
   return false;
 }

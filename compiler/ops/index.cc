@@ -18,11 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kTupleInputs[] = {{"data", "a tuple of tensors", true}};
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kTakeInputs[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
@@ -32,7 +27,7 @@ constexpr AttrSpec kSplitAttrs[] = {
     {"axis", AttrType::kInt, "0", "the axis split"}};
 constexpr AttrSpec kSliceAttrs[] = {
     {"begin", AttrType::kInts, "", "first index of each axis; negative counts from the end"},
-    {"end", AttrType::kInts, "", "index behind the last; with slice_mode \"size\" the extent (-1: the rest)"},
+    {"end", AttrType::kInts, "", "index after the last; with slice_mode \"size\" the extent (-1: the rest)"},
     {"strides", AttrType::kInts, "[1]", "step of each axis; negative goes backwards"},
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\" or \"size\""},
     {"axes", AttrType::kInts, "None", "the axes that begin, end and strides name; None: the first ones", true}};

@@ -14,26 +14,20 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr AttrSpec kLayoutAttrs[] = {
     {"src_layout", AttrType::kString, "", "the axes of data: \"NCHW\", or \"NCHW4c\" with channels in blocks of 4"},
     {"dst_layout", AttrType::kString, "", "the same axes in the order wanted"}};
 
-// The axes of a layout. A capital letter is an axis, a number and a small letter are a block of the axis of that
-// letter: of "NCHW4c" axis 1 has the number of a block of 4 channels, axis 4 the place in it.
+// The axes of a layout. A capital letter is an axis; a number and a small letter are blocks of the axis of that letter.
+// In "NCHW4c", axis 1 is the index of a block of 4 channels, and axis 4 is the index in the block.
 struct LayoutAxis {
   char letter;
   int64_t block;  // 0: the axis itself
 };
 using BlockedLayout = std::vector<LayoutAxis>;
 
-// nullopt if `text` is no layout.
+// Parses a layout; nullopt if `text` is not one.
 std::optional<BlockedLayout> ParseLayout(const std::string& text) {
   constexpr int64_t kMostInBlock = 1 << 20;
   BlockedLayout axes;
@@ -60,7 +54,7 @@ std::optional<BlockedLayout> ParseLayout(const std::string& text) {
   return number == 0 ? std::optional(axes) : std::nullopt;
 }
 
-// The place of a letter's axis, or of its block; layout.size() if there is none.
+// The index of the axis of a letter, or of its block; layout.size() if there is none.
 size_t PlaceOf(const BlockedLayout& layout, char letter, bool is_block) {
   auto found = std::find_if(layout.begin(), layout.end(), [&](const LayoutAxis& axis) {
     return axis.letter == letter && (axis.block > 0) == is_block;
@@ -68,7 +62,7 @@ size_t PlaceOf(const BlockedLayout& layout, char letter, bool is_block) {
   return static_cast<size_t>(found - layout.begin());
 }
 
-// How many elements a block of the letter has; 1 if there are no blocks.
+// The number of elements in a block of the letter; 1 if it has no blocks.
 int64_t BlockOf(const BlockedLayout& layout, char letter) {
   size_t place = PlaceOf(layout, letter, true);
   return place < layout.size() ? layout[place].block : 1;

@@ -13,13 +13,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kDropoutInputs[] = {{"data", "a tensor"}};
 constexpr Input kEntropyInputs[] = {{"predictions", "a matrix (n, classes)"}, {"targets", "a matrix (n, classes)"}};
 constexpr Input kNllInputs[] = {{"predictions", "log-probabilities (n, classes, ...)"},
@@ -36,7 +29,7 @@ Solve DropoutRelation(TypeContext& context) {
       context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{context.arg(0), context.arg(0)}));
 }
 
-// At inference nothing is dropped.
+// The identity: elements are dropped only in training.
 std::vector<Tensor> ComputeDropout(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   Tensor copy = te::ComputeTensor("copy", data.dtype(), data.dims(), [&](std::span<const Expr> i) { return data(i); });
@@ -63,7 +56,7 @@ Solve CrossEntropyRelation(TypeContext& context) {
   return ResultTensor(context, {}, args[0]->dtype.dtype);
 }
 
-// with_logits: the predictions are logarithms already.
+// with_logits: the predictions are logarithms.
 template <bool with_logits>
 std::vector<Tensor> ComputeCrossEntropy(const ComputeContext& context) {
   const Tensor &predictions = context.input(0), &targets = context.input(1);
@@ -111,7 +104,7 @@ std::vector<Tensor> ComputeNll(const ComputeContext& context) {
   const Tensor &predictions = context.input(0), &targets = context.input(1), &weights = context.input(2);
   DataType dtype = predictions.dtype(), wide = Accumulator(dtype);
   const Dim& classes = weights.dims()[0];
-  // The weight that counts for a target, and its loss.
+  // The weight of a target (0 if it is ignored), and its loss.
   auto weight = [&](std::span<const Expr> t) {
     Expr target = te::Cast(kInt64, targets(t));
     Expr counts = te::Binary(BinaryOp::kNotEqual, target, te::Index(context.attrs().GetInt("ignore_index")));

@@ -1,4 +1,4 @@
-// Windows of images that are not multiplied with filters: dilation, correlation, sliding windows.
+// Operators on windows of images other than convolution and pooling: dilation, correlation, sliding windows.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,7 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
-constexpr Input kDilationInputs[] = {{"data", "a batch of images"}, {"weight", "what is added, for each channel"}};
+constexpr Input kDilationInputs[] = {{"data", "a batch of images"}, {"weight", "the values added, for each channel"}};
 constexpr AttrSpec kDilationAttrs[] = {
     {"strides", AttrType::kInts, "[1, 1]", "step of the windows"},
     {"padding", AttrType::kInts, "[0, 0]", "zeros around each axis: one number, one per axis, or befores then afters"},
@@ -37,7 +28,7 @@ constexpr Input kCorrelationInputs[] = {{"data1", "a batch of images (n, c, h, w
                                         {"data2", "another of that shape"}};
 constexpr AttrSpec kCorrelationAttrs[] = {
     {"kernel_size", AttrType::kInt, "1", "extent of the patches compared, odd"},
-    {"max_displacement", AttrType::kInt, "1", "how far apart they may be"},
+    {"max_displacement", AttrType::kInt, "1", "the greatest distance of two patches"},
     {"stride1", AttrType::kInt, "1", "step of the patches of data1"},
     {"stride2", AttrType::kInt, "1", "step of those of data2"},
     {"padding", AttrType::kInts, "[0, 0]", "zeros around each axis: one number, one per axis, or befores then afters"},
@@ -50,7 +41,7 @@ constexpr Example kCorrelationExamples[] = {
      "[[0f, 0f, 0f]], [[0f, 0f, 0f]], [[0f, 0f, 0f]]]]"}};
 constexpr Input kSlidingInputs[] = {{"data", "a tensor"}};
 constexpr AttrSpec kSlidingAttrs[] = {
-    {"axis", AttrType::kInt, "0", "the first axis that windows slide along; they do along all that follow"},
+    {"axis", AttrType::kInt, "0", "the first axis along which windows slide; they also slide along all following axes"},
     {"window_shape", AttrType::kInts, "", "extents of the windows, one for each of these axes"},
     {"strides", AttrType::kInts, "", "steps of the windows, one for each of these axes"}};
 constexpr Example kSlidingExamples[] = {
@@ -58,7 +49,7 @@ constexpr Example kSlidingExamples[] = {
 
 // ---- dilation ------------------------------------------------------------------------
 
-// Windows from the attributes, of which one is spelt `dilations`.
+// The windows that the attributes describe; `dilations` is the attribute that other operators call `dilation`.
 std::optional<std::vector<Window>> DilationWindows(const ir::Attrs& attrs, const Dims& weight, TypeContext* context) {
   Layout kernel(attrs.GetString("kernel_layout"));
   ir::Attrs spelt = attrs;
@@ -129,7 +120,7 @@ std::vector<Tensor> ComputeDilation(const ComputeContext& context) {
 struct Correlation {
   int64_t kernel, displacement, stride1, stride2;
   std::vector<int64_t> padding;  // top, left, bottom, right
-  // Displacements along an axis are `stride2` apart, `radius` of them to each side.
+  // The displacements along an axis are `stride2` apart, `radius` of them in each direction.
   int64_t radius() const { return displacement / stride2; }
   int64_t positions() const { return 2 * radius() + 1; }
 };
@@ -247,7 +238,7 @@ std::vector<Tensor> ComputeSliding(const ComputeContext& context) {
 constexpr OpDef kOps[] = {
     Op("image.dilation2d", "the greatest sum of a window and the weights", kDilationInputs, kDilationAttrs,
        DilationRelation, FusionClass::kReduction, ComputeDilation, kDilationExamples),
-    Op("nn.correlation", "how alike patches of two images are, for each displacement", kCorrelationInputs,
+    Op("nn.correlation", "the correlation of patches of two images, for each displacement", kCorrelationInputs,
        kCorrelationAttrs, CorrelationRelation, FusionClass::kOpaque, ComputeCorrelation, kCorrelationExamples),
     Op("sliding_window", "the windows of data, along new axes", kSlidingInputs, kSlidingAttrs, SlidingRelation,
        FusionClass::kInjective, ComputeSliding, kSlidingExamples),

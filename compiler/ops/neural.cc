@@ -18,11 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kDenseInputs[] = {{"data", "a tensor (..., k)"}, {"weight", "a matrix (units, k)"}};
 constexpr Input kMatmulInputs[] = {{"a", "a tensor (..., m, k)"}, {"b", "a matrix (k, n), or a tensor (..., k, n)"}};
 constexpr Input kBatchInputs[] = {{"x", "a tensor (b, m, k)"}, {"y", "a tensor (b, k, n); b may be 1 on either side"}};
@@ -78,7 +73,7 @@ Solve RankFail(TypeContext& context, int arg, size_t rank, std::string_view expe
                       arg);
 }
 
-// (..., k) by (n, k) or (k, n). `data_k` is the axis of k in data.
+// The product of (..., k) with (n, k) or (k, n). `data_k` is the axis of k in data.
 Solve DenseShape(TypeContext& context, const TwoTensors& args, bool transpose_a, bool transpose_b,
                  std::string_view name) {
   Dims out = args.a->shape.dims;
@@ -156,7 +151,7 @@ std::vector<Tensor> Contract(const ComputeContext& context, bool transpose_a, bo
 }
 
 std::vector<Tensor> ComputeDense(const ComputeContext& context) { return Contract(context, false, true); }
-// The element (..., row, column) of a factor of a product whose batches are `leading`, of the extents `out`.
+// The element (..., row, column) of a factor at the batch index `leading`, whose extents are `out`.
 Expr FactorAt(const Tensor& factor, std::span<const Expr> leading, const Dims& out, Expr row, Expr column,
               bool transposed) {
   if (transposed) std::swap(row, column);
@@ -303,7 +298,7 @@ constexpr OpDef kOps[] = {
      .fusion = FusionClass::kReduction,
      .compute = ComputeSoftmax<true>},
     {.name = "nn.fast_softmax",
-     .summary = "softmax; the exponential is the fast one of `nn.softmax` already",
+     .summary = "softmax, for compatibility",
      .inputs = kInputs,
      .attrs = kAxisAttrs,
      .type_relation = SoftmaxRelation,

@@ -1,4 +1,4 @@
-// Normalisation, by statistics of the data itself or by given ones.
+// Normalisation, with statistics that are computed from the data or given as arguments.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -12,14 +12,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kScaled[] = {{"data", "a tensor"}, {"gamma", "scale along `axis`"}, {"beta", "shift along `axis`"}};
@@ -52,7 +44,7 @@ constexpr AttrSpec kLrnAttrs[] = {{"size", AttrType::kInt, "5", "neighbours in t
                                   {"alpha", AttrType::kFloat, "0.0001f", "scale of the sum"},
                                   {"beta", AttrType::kFloat, "0.75f", "exponent"}};
 
-// Floating-point data; `axis` if it is one.
+// Requires floating-point data; sets `axis` if `named` is an axis of it.
 Solve FloatData(TypeContext& context, Types& args, int64_t named, std::optional<int64_t>& axis) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   if (!args[0]->dtype.dtype.is_float()) return FailDType(context, 0, args[0]->dtype.dtype, "a floating-point dtype");
@@ -60,7 +52,7 @@ Solve FloatData(TypeContext& context, Types& args, int64_t named, std::optional<
   return axis ? Solve::kDone : Solve::kFailed;
 }
 
-// gamma * normal + beta, as far as the attributes want it.
+// gamma * normal + beta; the attributes `scale` and `center` select the factor and the summand.
 Expr Scaled(const ComputeContext& context, Expr normal, const Expr& channel) {
   auto along = [&](size_t input) { return te::Cast(normal.dtype(), context.input(input)({channel})); };
   if (context.attrs().GetBool("scale")) normal = normal * along(1);
@@ -103,7 +95,7 @@ std::vector<Tensor> ComputeLayerNorm(const ComputeContext& context) {
   return {CastTensor(result, data.dtype())};
 }
 
-// Instance normalisation has a group per channel.
+// Group normalisation; instance normalisation if not `by_groups`, which has one group per channel.
 template <bool by_groups>
 Solve GroupNormRelation(TypeContext& context) {
   Types args;
@@ -218,7 +210,7 @@ Solve LrnRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
-// Krizhevsky et al. 2012, section 3.3, with the mean in place of the sum, as the predecessor has it.
+// Krizhevsky et al. 2012, section 3.3, but with the mean in place of the sum, like the predecessor.
 std::vector<Tensor> ComputeLrn(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   size_t axis = Normal(context.attrs().GetInt("axis"), data.rank());
@@ -240,7 +232,7 @@ std::vector<Tensor> ComputeLrn(const ComputeContext& context) {
   return {CastTensor(result, data.dtype())};
 }
 
-// ---- by given statistics ------------------------------------------------------------
+// ---- with given statistics ----------------------------------------------------------
 
 Solve BatchNormRelation(TypeContext& context) {
   Types args;

@@ -58,7 +58,7 @@ bool IsInts(const ir::AttrValue& value) {
                      [](const ir::AttrValue& v) { return v.AsInt() != nullptr; });
 }
 
-// What an attribute must be, if `value` is not it.
+// The expected value of an attribute if `value` is not one; "" if it is.
 std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   if (value.is_none()) return spec.may_be_none || spec.default_text == "None" ? "" : "a value";
   switch (spec.type) {

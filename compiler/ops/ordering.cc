@@ -8,16 +8,11 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 namespace {
 
 constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
-// The bits of a positive float grow with it; those of a negative one the other way.
+// The bits of positive floats, as integers, increase with their values; those of negative floats decrease.
 Expr FloatKey(const Expr& x) {
   DataType wide = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   Expr zero = te::FloatConst(wide, 0);
@@ -38,7 +33,7 @@ Expr SortKey(const Expr& x, bool ascend) {
   return dtype.is_float() ? te::Select(te::Unary(UnaryOp::kIsNan, x), te::Index(kLast), key) : key;
 }
 
-// Lines are rows of the sorted tensor: the axis is its last one.
+// The axis is the last one of the sorted tensor, so that each line is a row.
 Order::Order(const Dims& dims, size_t axis, const std::function<Expr(std::span<const Expr>)>& key) : axis_(axis) {
   Dims rows = dims;
   rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(axis));

@@ -1,4 +1,4 @@
-// Padding, by widths that are attributes or values.
+// Padding with widths that are attributes or run-time values.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -14,11 +14,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
 constexpr Input kDynamicPadInputs[] = {{"data", "a tensor"},
@@ -90,7 +85,7 @@ Solve DynamicPadRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// before(axis): how much stands before the data; null if the axis is not padded.
+// before(axis): the width of the padding before the data; null if the axis is not padded.
 std::vector<Tensor> Pad(const ComputeContext& context, const Tensor& fill,
                         const std::function<Expr(size_t axis)>& before) {
   const Tensor& data = context.input(0);

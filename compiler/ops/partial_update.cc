@@ -1,4 +1,4 @@
-// Data with a part replaced: strided slices, diagonals, queues.
+// Operators that replace a part of a tensor: strided slices, diagonals, queues.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +16,10 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kSetInputs[] = {{"data", "a tensor"},
-                                {"v", "what is written, of data's rank"},
+                                {"v", "the new elements, of the rank of data"},
                                 {"begin", "first index of each axis, an integer vector; negative counts from the end"},
-                                {"end", "index behind the last, an integer vector"},
+                                {"end", "the index after the last, an integer vector"},
                                 {"strides", "step of each axis, an integer vector; not 0"}};
 constexpr Input kDiagInputs[] = {
     {"data", "a tensor of matrices (..., m, n)"},
@@ -36,7 +30,7 @@ constexpr AttrSpec kDiagAttrs[] = {
     {"k2", AttrType::kInt, "0", "the highest diagonal"},
     {"super_diag_right_align", AttrType::kBool, "True", "shorter diagonals above are filled up at their beginning"},
     {"sub_diag_right_align", AttrType::kBool, "False", "shorter diagonals below are filled up at their beginning"}};
-constexpr Input kFifoInputs[] = {{"input", "what is new"}, {"buffer", "what was kept"}};
+constexpr Input kFifoInputs[] = {{"input", "the new elements"}, {"buffer", "the current elements"}};
 constexpr AttrSpec kFifoAttrs[] = {{"axis", AttrType::kInt, "0", "the axis of time"}};
 
 // ---- slices --------------------------------------------------------------------------
@@ -56,7 +50,7 @@ Solve StridedSetRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
-// Element `axis` of a vector, `otherwise` where it has none.
+// Element `axis` of a vector; `otherwise` if the vector is shorter.
 Expr ElementOr(const Tensor& vector, size_t axis, const Expr& otherwise) {
   Expr place = te::Index(static_cast<int64_t>(axis));
   const Dim& count = vector.dims()[0];
@@ -65,7 +59,7 @@ Expr ElementOr(const Tensor& vector, size_t axis, const Expr& otherwise) {
   return te::Select(Less(place, te::DimValue(count)), te::Cast(kInt64, vector({place})), otherwise);
 }
 
-// Which extents v must have depends on values: where it is smaller than the slice its last elements repeat.
+// The extents of the slice depend on values, so `v` may be smaller; its last elements are then repeated.
 std::vector<Tensor> ComputeStridedSet(const ComputeContext& context) {
   const Tensor &data = context.input(0), &v = context.input(1);
   return {te::ComputeTensor("strided_set", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
@@ -116,7 +110,7 @@ Solve MatrixSetDiagRelation(TypeContext& context) {
   }
   constexpr std::string_view kWhat = "`matrix_set_diag`: extents of `diagonal`";
   for (size_t i = 0; i < expected.size(); ++i) {
-    // The alignment of several diagonals counts from the longest.
+    // Several diagonals are aligned to the longest one.
     bool may_be_longer = k1 == k2 && i + 1 == expected.size();
     bool fits = may_be_longer ? context.RequireAtLeast(diagonal[i], expected[i], kWhat)
                               : context.RequireEqual(diagonal[i], expected[i], kWhat);
@@ -173,7 +167,7 @@ Solve FifoRelation(TypeContext& context) {
   return context.Result(args[1]);
 }
 
-// The last elements of the buffer followed by the input, as many as the buffer has.
+// Concatenates buffer and input, and keeps as many of the last elements as the buffer has.
 std::vector<Tensor> ComputeFifo(const ComputeContext& context) {
   const Tensor &input = context.input(0), &buffer = context.input(1);
   size_t axis = Normal(context.attrs().GetInt("axis"), buffer.rank());
@@ -185,7 +179,7 @@ std::vector<Tensor> ComputeFifo(const ComputeContext& context) {
 
 constexpr OpDef kOps[] = {
     {.name = "nn.fifo_buffer",
-     .summary = "buffer with input pushed at its end, and as much dropped at its begin",
+     .summary = "buffer with input appended at its end, and as many elements removed at its beginning",
      .inputs = kFifoInputs,
      .attrs = kFifoAttrs,
      .type_relation = FifoRelation,

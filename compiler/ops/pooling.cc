@@ -1,4 +1,4 @@
-// Pooling over windows, over all of space, and to a given number of bins.
+// Pooling over windows, over all spatial positions, and to a given number of bins.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,13 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 
 #define RVM_POOL_ATTRS(ones, zeros, data_layout)                                                                 \
@@ -32,7 +25,7 @@ constexpr Input kInputs[] = {{"data", "a batch of images"}};
       {"padding", AttrType::kInts, zeros, "around each axis: one number, one per axis, or befores then afters"}, \
       {"layout", AttrType::kString, data_layout, "axes of data"},                                                \
       {"out_layout", AttrType::kString, "\"\"", "must be that of data"},                                         \
-      {"ceil_mode", AttrType::kBool, "False", "keep a last window that hangs over"}
+      {"ceil_mode", AttrType::kBool, "False", "keep a last window that extends beyond the edge"}
 #define RVM_COUNT_ATTR {"count_include_pad", AttrType::kBool, "False", "the mean counts padding as zeros"}
 
 constexpr AttrSpec kMax1dAttrs[] = {RVM_POOL_ATTRS("[1]", "[0]", "\"NCW\"")};
@@ -68,7 +61,7 @@ constexpr Example kAdaptive3dExamples[] = {
 constexpr Example kAdaptiveMax3dExamples[] = {
     {"nn.adaptive_max_pool3d([[[[[1f, 2f], [3f, 4f]], [[5f, 6f], [7f, 8f]]]]], output_size=[1])", "[[[[[8f]]]]]"}};
 
-// Checks rank and layout; the layout.
+// Checks rank and layout; returns the layout.
 std::optional<Layout> PoolLayout(TypeContext& context, const ir::TensorType& data, size_t rank) {
   const std::string& layout = context.attrs().GetString("layout");
   std::string_view letters = rank == 3 ? "NCW" : rank == 4 ? "NCHW" : "NCDHW";
@@ -76,7 +69,7 @@ std::optional<Layout> PoolLayout(TypeContext& context, const ir::TensorType& dat
   const std::string& out_layout = context.attrs().GetString("out_layout");
   if (!out_layout.empty() && out_layout != layout) {
     context.Fail(DiagnosticKind::kUnsupported,
-                 "`out_layout` differs from `layout`; use `layout_transform` behind the pooling");
+                 "`out_layout` differs from `layout`; use `layout_transform` after the pooling");
     return std::nullopt;
   }
   if (data.shape.dims.size() != rank) {
@@ -103,7 +96,7 @@ Solve PoolRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// `inside` and the position read for the taps `r` of the window at `o`.
+// The position that tap `r` of the window at `o` reads, and whether it is inside the data.
 Expr WindowAt(const std::vector<Window>& windows, const Layout& layout, const Tensor& data, std::span<const Expr> o,
               std::span<const Expr> r, std::vector<Expr>& at) {
   at.assign(o.begin(), o.end());
@@ -189,7 +182,7 @@ std::vector<Tensor> ComputeGlobal(const ComputeContext& context) {
                      data.dtype())};
 }
 
-// How many bins each axis of space has, for data of that shape.
+// The number of bins along each spatial axis, for data of shape `data`.
 Dims Bins(const ir::Attrs& attrs, const Layout& layout, const Dims& data) {
   Dims bins;
   for (int64_t count : PerAxis(attrs.GetInts("output_size"), layout.spatial.size())) bins.push_back(count);

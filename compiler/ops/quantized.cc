@@ -1,7 +1,7 @@
-// Operators on quantised tensors, but for contractions.
+// Operators on quantised tensors, except contractions.
 //
-// Those whose value is linear in their arguments compute in integers with fixed-point factors, as deployed networks
-// expect to the last bit; the others compute with the real numbers and round once, halves away from 0.
+// Operators that are linear in their arguments compute in integers with fixed-point factors, bit by bit as deployed
+// networks expect. The others dequantise, compute in floating point, and round once, halves away from 0.
 #include "compiler/ops/quantized.h"
 
 #include <cstdint>
@@ -16,13 +16,6 @@
 #include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
 
 bool IsQuantized(TypeContext& context, const Types& args, size_t data) {
   DataType dtype = args[data]->dtype.dtype;
@@ -122,7 +115,7 @@ constexpr AttrSpec kPoolAttrs[] = {
     {"padding", AttrType::kInts, "[0, 0]", "around each axis: one number, one per axis, or befores then afters"},
     {"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
     {"out_layout", AttrType::kString, "\"\"", "must be that of data"},
-    {"ceil_mode", AttrType::kBool, "False", "keep a last window that hangs over"},
+    {"ceil_mode", AttrType::kBool, "False", "keep a last window that extends beyond the edge"},
     {"count_include_pad", AttrType::kBool, "False", "the mean counts padding as zeros"}};
 
 // ---- rescaling in integers ---------------------------------------------------------------
@@ -164,7 +157,7 @@ std::optional<Rescale> RescaleOf(const ir::Attrs& attrs) {
   return std::nullopt;
 }
 
-// The extent of `axis` of argument 0; nullopt after an error.
+// The extent of `axis` of argument 0. Reports an error and returns nullopt if there is no such axis.
 std::optional<Dim> Channels(TypeContext& context, const ir::TensorType& data, std::string_view attr) {
   const Dims& dims = data.shape.dims;
   // A scalar has no channels; its parameters are scalars.
@@ -184,7 +177,7 @@ Solve RequantizeRelation(TypeContext& context) {
   DataType dtype = DTypeAttr(context.attrs(), "out_dtype", kInt8);
   if (!RescaleOf(context.attrs()) || !dtype.is_integral() || dtype.is_bool()) {
     return context.Fail(DiagnosticKind::kBadAttribute,
-                        "`rounding`, `compute_dtype` or `out_dtype` is none that exists; see docs/operators.md");
+                        "`rounding`, `compute_dtype` or `out_dtype` has an unknown value; see docs/operators.md");
   }
   return ResultTensor(context, args[0]->shape.dims, dtype);
 }
@@ -262,7 +255,7 @@ Solve DequantizeRelation(TypeContext& context) {
   return ResultTensor(context, args[0]->shape.dims, dtype);
 }
 
-// data as real numbers of `wide`.
+// The real values of data, with dtype `wide`.
 Tensor Real(const Tensor& data, const Tensor& scale, const Tensor& zero_point, size_t axis, DataType wide) {
   Tensor centred = Centred(data, zero_point, axis);
   return te::ComputeTensor("real", wide, data.dims(), [&](std::span<const Expr> i) {
@@ -279,7 +272,7 @@ std::vector<Tensor> ComputeDequantize(const ComputeContext& context) {
 
 // ---- one argument -----------------------------------------------------------------------------
 
-// data, its scale and zero point, those of the result, all scalars.
+// The arguments are data, its scale and zero point, and those of the result, all scalars except data.
 Solve RescaleRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -288,7 +281,7 @@ Solve RescaleRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
-// The result of RescaleRelation's form that is `real`.
+// Quantises `real` with the scale and zero point of the result (arguments 3 and 4).
 Tensor Quantized(const ComputeContext& context, const Tensor& real) {
   const te::TensorSpec& out = context.output();
   return te::ComputeTensor("quantize", out.dtype, out.dims, [&](std::span<const Expr> i) {
@@ -327,7 +320,7 @@ std::vector<Tensor> ComputeLeakyRelu(const ComputeContext& context) {
   })};
 }
 
-// The operator `name` on the real numbers.
+// Applies the operator `name` to the real values.
 std::vector<Tensor> ComputeOnReals(const ComputeContext& context, std::string_view name) {
   Tensor inputs[] = {Real(context.input(0), context.input(1), context.input(2), 0, kFloat32)};
   te::TensorSpec outputs[] = {{kFloat32, context.output().dims}};
@@ -368,7 +361,7 @@ Solve BinaryRelation(TypeContext& context) {
   return AreParameters(context, args, 6, 7) ? BroadcastRelation(context) : Solve::kFailed;
 }
 
-// One side of a sum, in steps of the result's scale, centred; int64.
+// One operand of a sum: its elements minus the zero point (int64), and the factors that rescale them to the result.
 struct Side {
   Tensor centred;
   FixedPointFactors factors;
@@ -412,7 +405,7 @@ std::vector<Tensor> ComputeProduct(const ComputeContext& context) {
   })};
 }
 
-// Fields of tuple `arg`, `count` scalars each a scale (or else a zero point).
+// Requires argument `arg` to be a tuple of `count` scalars that are scales, or zero points if not `scales`.
 Solve ScalarFields(TypeContext& context, int arg, size_t count, bool scales) {
   const ir::Type* type = context.arg(static_cast<size_t>(arg));
   if (type->type_kind == ir::TypeKind::kHole) return Solve::kStuck;
@@ -477,7 +470,7 @@ Solve SimulatedRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
-// A code that means nothing changes nothing.
+// An unknown code leaves the data unchanged.
 template <bool quantize>
 std::vector<Tensor> ComputeSimulated(const ComputeContext& context) {
   const Tensor& data = context.input(0);

@@ -1,5 +1,5 @@
-// Contractions of quantised tensors: those of the integers less their zero points, in int32. The real result is that
-// times the product of the scales, which only `qnn.requantize` behind them needs.
+// Contractions of quantised tensors. The result is the contraction of the integers minus their zero points, in int32.
+// The real result is that times the product of the scales, which a following `qnn.requantize` applies.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,9 +16,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kInputs[] = {
     {"data", "a quantised tensor"},   {"weight", "a quantised tensor"},

@@ -2,7 +2,7 @@
 //
 // The generator is Threefry-4x64 with 20 rounds: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011. It maps a key and a counter of 256 bits each
-// to 256 random bits, so every element is computed on its own.
+// to 256 random bits, so every element is computed independently.
 //
 // A key is uint64[10]: words 0-3 are Threefry's key, 4-5 the path of the splits that led to it, 6-7 the counter, 8-9
 // the bit of the path that the next split decides (K. Claessen, M. H. Palka, "Splittable pseudorandom number generators
@@ -25,13 +25,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr int64_t kKeyWords = 10;
 constexpr int64_t kPathWord = 4;
@@ -64,7 +57,7 @@ Tensor OverBlocks(const Dims& blocks, const std::function<Expr(std::span<const E
   return te::ComputeTensor("threefry", kUInt64, blocks, body);
 }
 
-// The blocks whose counters have counter(k, i) as word k of block i.
+// The random words of `blocks`, where counter(k, i) is word k of the counter of block i.
 Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(int k, const Expr& i)>& counter) {
   constexpr int kRounds = 20;
   constexpr unsigned kRotations[8][2] = {{14, 16}, {52, 57}, {23, 40}, {5, 37}, {25, 33}, {46, 12}, {58, 22}, {32, 32}};
@@ -100,7 +93,7 @@ Words Threefry(const Tensor& key, const Dims& blocks, const std::function<Expr(i
   return x;
 }
 
-// Word `k` of the block `block`, k known only at run time.
+// Word `k` of block `block`, where `k` is a run-time value.
 Expr PickWord(const Words& words, const Expr& block, const Expr& k) {
   Expr value = words[3]({block});
   for (size_t w = 3; w-- > 0;)
@@ -108,7 +101,8 @@ Expr PickWord(const Words& words, const Expr& block, const Expr& k) {
   return value;
 }
 
-// Word `word` of a key whose path is one step longer, to the right or to the left; its counter is `counter`.
+// Word `word` of the key whose path is that of `key` extended by one step, to the right or to the left, and whose
+// counter is `counter`.
 Expr Extended(const Tensor& key, const Expr& word, bool to_right, const Expr& counter) {
   auto is = [&](int64_t k) { return Equal(word, te::Index(k)); };
   auto at = [&](int64_t k) { return key({te::Index(k)}); };
@@ -121,14 +115,14 @@ Expr Extended(const Tensor& key, const Expr& word, bool to_right, const Expr& co
   if (counter) {
     result = te::Select(is(kCounterWord - 1), Word(0), te::Select(is(kCounterWord), counter, result));
   }
-  // The bit moves right through both words.
+  // The bit is shifted right across both words.
   Expr high = te::Binary(BinaryOp::kShiftRight, at(kBitWord), one);
   Expr low = te::Binary(BinaryOp::kShiftRight, at(kBitWord + 1), one);
   low = te::Select(Equal(at(kBitWord), one), Word(uint64_t{1} << 63), low);
   return te::Select(is(kBitWord), high, te::Select(is(kBitWord + 1), low, result));
 }
 
-// The key from which `count` words are drawn: another path if the counter has no room for them.
+// The key from which `count` words are drawn: `key`, or one with another path if the counter would overflow.
 Tensor WithRoom(const Tensor& key, const Dim& count) {
   return te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
     Expr most = Word(~uint64_t{0}) - te::Cast(kUInt64, te::DimValue(count));
@@ -136,7 +130,8 @@ Tensor WithRoom(const Tensor& key, const Dim& count) {
   });
 }
 
-// `count` random words of a key with room for them, a vector. A last block of fewer than four has its own counter.
+// A vector of `count` random words of a key whose counter does not overflow. A last block of fewer than four words has
+// a different counter.
 Tensor Draw(const Tensor& key, const Dim& count) {
   Dim full = FloorDiv(count, 4);
   Words words = Threefry(key, {FloorDiv(count + 3, 4)}, [&](int k, const Expr& i) {
@@ -150,7 +145,7 @@ Tensor Draw(const Tensor& key, const Dim& count) {
   });
 }
 
-// `key` behind what Draw(key, count) took.
+// The key to use after Draw(key, count).
 Tensor After(const Tensor& key, const Dim& count) {
   return te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
     Expr blocks = te::Cast(kUInt64, te::DimValue(FloorDiv(count + 3, 4)));
@@ -186,7 +181,7 @@ std::vector<Tensor> ComputeGenerate(const ComputeContext& context) {
           })};
 }
 
-// To the left the path gets a 0, to the right a 1. A path that is full goes into the key, with the counter.
+// The left key extends the path by a 0, the right key by a 1. A full path is hashed into the key, with the counter.
 std::vector<Tensor> ComputeSplit(const ComputeContext& context) {
   const Tensor& key = context.input(0);
   Words hash = Threefry(key, {1}, [&](int k, const Expr&) { return key({te::Index(kPathWord + k)}); });
@@ -217,7 +212,7 @@ std::vector<Tensor> ComputeUniform(const ComputeContext& context) {
   return {After(key, count), CastTensor(uniform, out.dtype)};
 }
 
-// Box and Muller 1958: two words for each number, the second of all of them behind the first.
+// Box and Muller 1958. Each number uses two words: number i uses word i and word n + i of 2n words.
 std::vector<Tensor> ComputeNormal(const ComputeContext& context) {
   const te::TensorSpec& out = context.output(1);
   DataType wide = Accumulator(out.dtype);
@@ -236,7 +231,7 @@ std::vector<Tensor> ComputeNormal(const ComputeContext& context) {
   return {After(key, count), CastTensor(normal, out.dtype)};
 }
 
-// The first class at which the running sum of weights, as parts of their total, exceeds a uniform number.
+// The first class at which the cumulative sum of weights, divided by their total, exceeds a uniform random number.
 std::vector<Tensor> ComputeMultinomial(const ComputeContext& context) {
   const Tensor& probs = context.input(1);
   const te::TensorSpec& out = context.output(1);

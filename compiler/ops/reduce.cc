@@ -14,10 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kVarianceInputs[] = {
     {"data", "a tensor"}, {.name = "mean", .doc = "its mean, with reduced axes of extent 1", .is_optional = true}};
@@ -43,7 +39,7 @@ constexpr Example kLogSumExpExamples[] = {
     {"logsumexp([[0f, 0f], [1000f, 1000f]], axis=[1])", "[0.6931472f, 1000.6931472f]"},
     {"logsumexp([1f64, 2f64, 3f64], keepdims=True)", "[3.4076059644443806f64]"}};
 
-// Which axes are reduced; the attributes have passed the relation.
+// Which axes are reduced. REQUIRES: the type relation accepted the attributes.
 std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
   std::vector<bool> reduced(rank, attrs.IsNone("axis"));
   if (attrs.IsNone("axis")) return reduced;
@@ -92,7 +88,7 @@ Solve BoolReduceRelation(TypeContext& context) {
   return ReduceRelation<Same>(context);
 }
 
-// A tensor of `dims` (reduced axes dropped, or kept with extent 1) whose elements reduce `f` of the data.
+// A tensor of shape `dims` (reduced axes dropped, or kept with extent 1) whose elements are reductions of `f`.
 template <typename F>
 Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, ReduceOp op, DataType dtype,
                     F&& f) {
@@ -114,7 +110,7 @@ Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool k
   });
 }
 
-// How many elements are reduced to one.
+// The number of elements that are reduced to one.
 Dim Count(const Tensor& data, const std::vector<bool>& reduced) {
   Dim count = 1;
   for (size_t i = 0; i < reduced.size(); ++i) {
@@ -153,7 +149,7 @@ std::vector<Tensor> ComputeMean(const ComputeContext& context) {
   return {CastTensor(mean, data.dtype())};
 }
 
-// The result has the type of data, reduced; a mean that is given has its axes.
+// The result has the dtype of data; a given mean has the rank of data.
 Solve VarianceRelation(TypeContext& context) {
   if (context.num_args() == 2) {
     std::vector<const ir::TensorType*> args;
@@ -197,7 +193,7 @@ Solve FloatReduceRelation(TypeContext& context) {
   return ReduceRelation<Same>(context);
 }
 
-// The greatest element is taken out, so that no power overflows; an infinite one is what is left.
+// The greatest element is subtracted first, so that exp does not overflow. If it is infinite, it is the result.
 std::vector<Tensor> ComputeLogSumExp(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   std::vector<bool> reduced = ReducedAxes(context.attrs(), data.rank());

@@ -1,4 +1,4 @@
-// Regions of interest: boxes of images pooled to one size.
+// Pooling of regions of interest: boxes of images, pooled to a fixed size.
 //
 // A region is a row (batch, left, top, right, bottom); its corners, times `spatial_scale`, are coordinates of data.
 #include <cstdint>
@@ -15,15 +15,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
 
 constexpr Input kInputs[] = {{"data", "a batch of images"}, {"rois", "regions (count, 5)"}};
 constexpr AttrSpec kPoolAttrs[] = {{"pooled_size", AttrType::kInts, "", "height and width of the result"},
@@ -73,12 +64,12 @@ Solve RegionRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// One axis of space of the bins of all regions: tensors (regions, bins).
+// The bins of all regions along one spatial axis, as tensors (regions, bins).
 struct Bins {
-  Tensor first, length, samples;  // where a bin's samples begin, how long the bin is, how many samples it has
+  Tensor first, length, samples;  // of a bin: the start of its samples, its length, the number of its samples
 };
 
-// Column of the least coordinate of axis `s` of space; that of the greatest is two further.
+// The column of `rois` with the least coordinate of spatial axis `s`; the greatest is two columns further.
 int64_t Column(size_t s) { return s == 0 ? 2 : 1; }
 
 Bins AlignedBins(const ComputeContext& context, size_t s, const Dim& pooled, DataType wide) {
@@ -103,13 +94,13 @@ Bins AlignedBins(const ComputeContext& context, size_t s, const Dim& pooled, Dat
   return bins;
 }
 
-// Samples are looked at from the first one that is inside the image; `extent` of them are enough, as they are at least
-// half an element apart where there are more than one.
+// The samples of a bin that are read: those from the first one inside the image. `extent` of them suffice, because
+// several samples are at least half an element apart.
 struct Samples {
   Bins bins;
   Dim extent;
   size_t axis;
-  size_t column;  // of the result
+  size_t column;  // the axis of the result
 };
 
 std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
@@ -129,7 +120,7 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
     extents.push_back(extent);
   }
   auto number = [&](double value) { return te::FloatConst(wide, value); };
-  // The first sample of a bin that is looked at.
+  // The first sample of a bin that is read.
   auto begin = [&](const Samples& a, Indices o) {
     if (ratio > 0) return te::Index(0);
     Expr spacing = te::Binary(BinaryOp::kDivide, a.bins.length({o[n]}), te::Cast(wide, a.bins.samples({o[n]})));
@@ -171,7 +162,7 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
       is_cut = is_cut ? te::Binary(BinaryOp::kOr, is_cut, cut) : cut;
     }
     if (average) return te::Binary(BinaryOp::kDivide, folded(o), te::Cast(wide, total));
-    // Samples outside the image are zeros.
+    // Samples outside the image count as zeros.
     return te::Select(is_cut, te::Binary(BinaryOp::kMaximum, folded(o), number(0)), folded(o));
   });
   return {CastTensor(result, out.dtype)};
@@ -197,7 +188,7 @@ PooledAxis PooledBins(const ComputeContext& context, size_t s, const Dim& extent
       Expr length = corner(i[0], Column(s) + 2) - first + te::Index(1);
       length = te::Binary(BinaryOp::kMaximum, length, te::Index(1));
       Expr bin = te::Binary(BinaryOp::kDivide, te::Cast(wide, length), te::Cast(wide, te::DimValue(pooled)));
-      // A little less than the rounding error of whole numbers.
+      // Absorbs the rounding errors of numbers that should be integers.
       Expr epsilon = te::FloatConst(wide, 1e-5);
       Expr x = is_end ? te::Unary(UnaryOp::kCeil, te::Cast(wide, i[1] + te::Index(1)) * bin - epsilon)
                       : te::Unary(UnaryOp::kFloor, te::Cast(wide, i[1]) * bin + epsilon);

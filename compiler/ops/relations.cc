@@ -10,8 +10,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed) {
   const ir::Type* type = context.arg(i);
   if (type->type_kind == ir::TypeKind::kHole) return nullptr;
@@ -70,7 +68,7 @@ bool RequireFactors(TypeContext& context, DataType a, DataType b) {
 }
 
 bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims) {
-  // Results of more axes are refused anyway.
+  // The greatest rank of a tensor.
   constexpr int64_t kMaxElements = 64;
   int at = static_cast<int>(arg);
   const auto& tensor = *ir::DynCast<ir::TensorType>(context.arg(arg));

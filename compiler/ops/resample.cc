@@ -11,11 +11,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 std::optional<Method> MethodOf(const std::string& name) {
   if (name == "nearest_neighbor") return Method::kNearest;
   if (name == "linear" || name == "bilinear") return Method::kLinear;
@@ -31,7 +26,7 @@ namespace {
 
 Expr Quotient(const Expr& a, const Expr& b) { return te::Binary(BinaryOp::kDivide, Real(a), Real(b)); }
 
-// Where on an axis of extent `in` place `i` of `out` places reads.
+// The coordinate on an axis of extent `in` that position `i` of `out` positions of the result reads.
 Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t axis) {
   Expr n = te::DimValue(in), m = te::DimValue(out), one = te::Index(1);
   Expr odd = (i + i + one) * n;
@@ -70,7 +65,7 @@ Expr CubicWeight(double alpha, const Expr& t, int distance) {
   return ((Real(alpha) * s - Real(5 * alpha)) * s + Real(8 * alpha)) * s - Real(4 * alpha);
 }
 
-// What one axis of the result reads: `taps` places (int64, clamped) and their weights, tensors (extent, taps).
+// What one axis of the result reads: `taps` positions (int64, clamped) and their weights, tensors (extent, taps).
 struct AxisTaps {
   Tensor places, weights;
   int64_t taps;
@@ -105,7 +100,7 @@ AxisTaps TapsOf(const Resize& resize, const Tensor& coordinates, const Dim& in, 
   return {places, CastTensor(weights, wide), taps};
 }
 
-// data with its axes `spatial` read at `coordinates`, a vector each.
+// `data` interpolated along its axes `spatial` at `coordinates`, one vector per axis.
 Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<size_t>& spatial,
                    const std::vector<Tensor>& coordinates, const te::TensorSpec& out) {
   DataType wide = data.dtype() == kFloat64 ? kFloat64 : kFloat32;

@@ -1,4 +1,4 @@
-// Images read at computed coordinates: grids, regions of interest, deformed filters.
+// Operators that read images at computed coordinates: grids, deformable convolution.
 #include "compiler/ops/sampling.h"
 
 #include <algorithm>
@@ -13,15 +13,6 @@
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
-
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
 
 DataType CoordinateType(DataType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
@@ -78,7 +69,7 @@ Solve AffineRelation(TypeContext& context) {
   if (data.size() != 3) return FailRank(context, 0, data.size(), "rank 3");
   if (!args[0]->dtype.dtype.is_float()) return FailDType(context, 0, args[0]->dtype.dtype, "a floating-point dtype");
   if (shape.size() != 2 || shape[0] < 2 || shape[1] < 2) {
-    return context.Fail(DiagnosticKind::kBadAttribute, "`target_shape` is not two extents above 1");
+    return context.Fail(DiagnosticKind::kBadAttribute, "`target_shape` is not a list of two extents above 1");
   }
   if (!context.RequireEqual(data[1], 2, "rows of the matrices") ||
       !context.RequireEqual(data[2], 3, "columns of the matrices"))
@@ -112,7 +103,7 @@ Solve GridRelation(TypeContext& context) {
               (mode == "zeros" || mode == "border" || mode == "reflection");
   if (!fits) {
     return context.Fail(DiagnosticKind::kBadAttribute,
-                        "`layout`, `method` or `padding_mode` is none that exists; see docs/operators.md");
+                        "`layout`, `method` or `padding_mode` has an unknown value; see docs/operators.md");
   }
   for (int i = 0; i < 2; ++i) {
     const ir::TensorType& arg = *args[static_cast<size_t>(i)];
@@ -129,7 +120,7 @@ Solve GridRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// A coordinate mirrored at the edges until it is inside.
+// A coordinate reflected at the edges until it is inside.
 Expr Reflected(const Expr& x, const Dim& extent, bool align_corners) {
   DataType wide = x.dtype();
   Expr begin = te::FloatConst(wide, align_corners ? 0 : -0.5);
@@ -142,7 +133,7 @@ Expr Reflected(const Expr& x, const Dim& extent, bool align_corners) {
   return begin + te::Select(is_even, rest, length - rest);
 }
 
-// Where the grid samples.
+// Samples the image at the coordinates of the grid.
 class GridSampler {
  public:
   explicit GridSampler(const ComputeContext& context)
@@ -154,7 +145,7 @@ class GridSampler {
     const Tensor& grid = context.input(1);
     source_ = te::ComputeTensor("source", wide_, grid.dims(), [&](Indices i) {
       Expr axis = i[1], x = te::Cast(wide_, grid(i)), result;
-      // Row k of the grid is of axis k from the last.
+      // Row k of the grid has the coordinates of the k-th spatial axis from the last.
       for (size_t k = 0; k + 2 < data_.rank(); ++k) {
         Expr here = Source(x, data_.dims()[data_.rank() - 1 - k]);
         result = result ? te::Select(Equal(axis, te::Index(static_cast<int64_t>(k))), here, result) : here;
@@ -170,7 +161,7 @@ class GridSampler {
 
  private:
   struct Tap {
-    Expr place, weight;  // no weight: 1
+    Expr place, weight;  // a null weight is 1
   };
 
   Expr Source(const Expr& x, const Dim& extent) const {
@@ -178,7 +169,7 @@ class GridSampler {
     Expr source = align_ ? (x + one) * (n - one) * half : (x + one) * n * half - half;
     return method_ == "bicubic" ? source : Inside(source, extent);
   }
-  // As `padding_mode` says.
+  // Maps a coordinate into the image, as `padding_mode` specifies.
   Expr Inside(const Expr& x, const Dim& extent) const {
     if (mode_ == "zeros") return x;
     Expr inner = mode_ == "reflection" ? Reflected(x, extent, align_) : x;
@@ -197,7 +188,7 @@ class GridSampler {
     }
     return taps;
   }
-  // R. Keys, "Cubic convolution interpolation for digital image processing", 1981, with -3/4.
+  // R. Keys, "Cubic convolution interpolation for digital image processing", 1981, with the coefficient -3/4.
   Expr CubicWeight(const Expr& s, bool is_near) const {
     constexpr double a = -0.75;
     auto number = [&](double value) { return te::FloatConst(wide_, value); };

@@ -13,20 +13,14 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last axis: a vector, or batches as values"},
                                    {"values", "what is searched"}};
 constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};
 constexpr Input kUnravelInputs[] = {{"indices", "numbers of elements, an integer tensor"},
                                     {"shape", "the extents, an integer vector"}};
-constexpr AttrSpec kSearchAttrs[] = {{"right", AttrType::kBool, "False", "behind equal elements, else before them"},
-                                     {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
+constexpr AttrSpec kSearchAttrs[] = {
+    {"right", AttrType::kBool, "False", "insert after equal elements, else before them"},
+    {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
 
 Solve SearchSortedRelation(TypeContext& context) {
   Types args;

@@ -19,18 +19,13 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
 constexpr AttrSpec kReshapeLikeAttrs[] = {
     {"lhs_begin", AttrType::kInt, "0", "the first axis of data that is replaced"},
-    {"lhs_end", AttrType::kInt, "None", "the axis of data behind the last replaced; None: all that follow", true},
+    {"lhs_end", AttrType::kInt, "None", "the axis of data after the last replaced one; None: the rank", true},
     {"rhs_begin", AttrType::kInt, "0", "the first axis of like that is taken"},
-    {"rhs_end", AttrType::kInt, "None", "the axis of like behind the last taken; None: all that follow", true}};
+    {"rhs_end", AttrType::kInt, "None", "the axis of like after the last one taken; None: the rank", true}};
 constexpr AttrSpec kReshapeAttrs[] = {
     {"newshape", AttrType::kInts, "",
      "extents; 0 copies the input's, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one"},

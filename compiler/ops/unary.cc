@@ -11,10 +11,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 constexpr Input kInputs[] = {{"data", "a tensor of any shape"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor of any shape"}, {"like", "a tensor whose dtype is taken"}};
 constexpr AttrSpec kClipAttrs[] = {{"a_min", AttrType::kFloat, "", "the least value"},
@@ -111,7 +107,7 @@ Solve ReinterpretRelation(TypeContext& context) {
 std::vector<Tensor> ComputeReinterpret(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   DataType dtype = context.output().dtype;
-  // A bool is a byte that is 0 or 1.
+  // The byte of a bool must be 0 or 1.
   bool has_bool = dtype.is_bool() || data.dtype().is_bool();
   return {te::ComputeTensor("reinterpret", dtype, data.dims(), [&](std::span<const Expr> i) {
     return has_bool ? te::Cast(dtype, data(i)) : te::Bitcast(dtype, data(i));

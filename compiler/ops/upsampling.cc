@@ -1,4 +1,4 @@
-// Images larger by a factor.
+// Upsampling: enlarges images by a factor.
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -17,12 +17,6 @@
 
 namespace rvm::ops {
 namespace {
-
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 constexpr Input kScales[] = {{"data", "a batch of images"},
@@ -59,8 +53,8 @@ constexpr Example kUpsampling3dExamples[] = {
      "coordinate_transformation_mode=\"align_corners\")",
      "[[[[[1f, 2f, 3f]], [[1f, 2f, 3f]]]]]"}};
 
-// round(extent * scale), halves to even as the predecessor rounds known extents; nullopt if that is no expression of
-// the extent.
+// round(extent * scale), with halves rounded to even, like the predecessor rounds known extents. nullopt if this is not
+// expressible as a dim.
 std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
   constexpr int64_t kDenominator = 1024;
   if (!(scale > 0) || scale > 1e6) return std::nullopt;
@@ -68,8 +62,8 @@ std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
   if (scale == std::floor(scale)) return extent * static_cast<int64_t>(scale);
   double numerator = scale * kDenominator;
   if (numerator != std::floor(numerator)) return std::nullopt;
-  // round(x) = floor((x + 1/2) / 2) + ceil((x - 1/2) / 2): the one steps at 3/2, 7/2, ..., the other behind 1/2, 5/2,
-  // ...
+  // round(x) = floor((x + 1/2) / 2) + ceil((x - 1/2) / 2): the first term steps at 3/2, 7/2, ..., the second one just
+  // after 1/2, 5/2, ...
   int64_t common = std::gcd(static_cast<int64_t>(numerator), kDenominator);
   int64_t denominator = kDenominator / common;
   Dim product = extent * (static_cast<int64_t>(numerator) / common);
@@ -77,7 +71,7 @@ std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
          FloorDiv(product + (2 * denominator - 1 - denominator / 2), 2 * denominator);
 }
 
-// Multiplies the extent `axis` of `dims` by `scale`; false after an error was reported.
+// Multiplies the extent `axis` of `dims` by `scale`; reports an error and returns false if it cannot.
 bool ScaleExtent(TypeContext& context, Dims& dims, size_t axis, double scale) {
   std::optional<Dim> scaled = ScaledExtent(dims[axis], scale);
   if (scaled) {
@@ -90,7 +84,7 @@ bool ScaleExtent(TypeContext& context, Dims& dims, size_t axis, double scale) {
   return false;
 }
 
-// What data and attributes of an upsampling operator must be.
+// Checks the data and the attributes of an upsampling operator.
 bool CheckUpsampling(TypeContext& context, const Dims& data) {
   const ir::Attrs& attrs = context.attrs();
   if (data.size() != 4) {
@@ -140,7 +134,7 @@ Solve Upsampling3dRelation(TypeContext& context) {
   if (!CheckLayout(context, attrs.GetString("layout"), "NCDHW", "layout")) return Solve::kFailed;
   if (!Upsampling3d(attrs)) {
     return context.Fail(DiagnosticKind::kBadAttribute,
-                        "`method` or `coordinate_transformation_mode` is none that exists; see docs/operators.md");
+                        "`method` or `coordinate_transformation_mode` has an unknown value; see docs/operators.md");
   }
   Layout layout(attrs.GetString("layout"));
   size_t axis = 0;
@@ -154,7 +148,7 @@ std::vector<Tensor> ComputeUpsampling3d(const ComputeContext& context) {
   return ComputeResized(context, *Upsampling3d(context.attrs()));
 }
 
-// Data and scales are what dynamic upsampling takes.
+// Checks that the arguments are those of dynamic upsampling: data and scales.
 Solve ScaledArgs(TypeContext& context, Types& args) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   if (!CheckUpsampling(context, args[0]->shape.dims)) return Solve::kFailed;
@@ -199,7 +193,7 @@ std::vector<Tensor> ComputeUpsampling(const ComputeContext& context) {
   Resize resize;
   resize.method = *MethodOf(context.attrs().GetString("method"));
   resize.rounding = Rounding::kFloor;
-  // Without aligned corners, position i of the result reads position i / scale: as the predecessor.
+  // Without aligned corners, position i of the result reads position i / scale, like in the predecessor.
   resize.coordinates = context.attrs().GetBool("align_corners") ? Coordinates::kAlignCorners : Coordinates::kAsymmetric;
   if (resize.coordinates == Coordinates::kAlignCorners) resize.rounding = Rounding::kRound;
   return ComputeResized(context, resize);

@@ -1,4 +1,4 @@
-// Boxes that detectors find: those that count, and of those that overlap the best one.
+// Selection of boxes: by their score, and by non-maximum suppression.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -18,34 +18,29 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kBoxes = {"data", "boxes (batch, boxes, fields), floating point"};
 constexpr Input kCountInputs[] = {kBoxes, {"score_threshold", "a scalar"}};
-constexpr Input kSuppressInputs[] = {kBoxes,
-                                     {"valid_count", "how many boxes of each batch count"},
-                                     {"indices", "(batch, boxes), the numbers that boxes are known by"},
-                                     {"max_output_size", "an integer scalar, how many to keep; negative: all"},
-                                     {"iou_threshold", "a scalar: from which overlap on; none if not above 0"}};
+constexpr Input kSuppressInputs[] = {
+    kBoxes,
+    {"valid_count", "the number of valid boxes of each batch"},
+    {"indices", "(batch, boxes), the numbers that identify boxes in the result"},
+    {"max_output_size", "an integer scalar, the number of boxes to keep; negative: all"},
+    {"iou_threshold", "a scalar: the overlap from which a box is suppressed; no suppression unless positive"}};
 constexpr AttrSpec kCountAttrs[] = {
     {"score_threshold", AttrType::kAny, "None", "unused, for compatibility", true},
-    {"id_index", AttrType::kInt, "0", "the field of the class, which counts if it is not negative; -1: none"},
+    {"id_index", AttrType::kInt, "0",
+     "the field of the class; a box with a negative class is invalid; -1: no such field"},
     {"score_index", AttrType::kInt, "1", "the field of the score"}};
 constexpr AttrSpec kSuppressAttrs[] = {
-    {"force_suppress", AttrType::kBool, "False", "boxes of other classes overlap, too"},
-    {"top_k", AttrType::kInt, "-1", "only so many of the best scores are looked at; below 1: all"},
+    {"force_suppress", AttrType::kBool, "False", "boxes also suppress boxes of other classes"},
+    {"top_k", AttrType::kInt, "-1", "the number of best boxes that are considered; below 1: all"},
     {"coord_start", AttrType::kInt, "2", "the first of the fields of two corners"},
     {"score_index", AttrType::kInt, "1", "the field of the score"},
     {"id_index", AttrType::kInt, "0", "the field of the class; -1: none"},
     {"return_indices", AttrType::kBool, "True", "give a tuple of numbers and how many there are, else boxes"},
     {"invalid_to_bottom", AttrType::kBool, "False", "the boxes that are kept come first"}};
 
-// Whether `data` is boxes that have the fields `first`, ..., `first + count - 1`. An error was reported if not.
+// Whether `data` is a tensor of boxes with the fields `first`, ..., `first + count - 1`. Reports an error if not.
 bool HasFields(TypeContext& context, const ir::TensorType& data, std::string_view attr, int64_t count,
                bool may_be_none = false) {
   int64_t first = context.attrs().GetInt(attr);
@@ -66,7 +61,7 @@ bool HasFields(TypeContext& context, const ir::TensorType& data, std::string_vie
   return context.RequireAtLeast(data.shape.dims[2], first + count, "fields of `data`");
 }
 
-// ---- boxes that count -------------------------------------------------------------------
+// ---- selection by score -----------------------------------------------------------------
 
 Solve ValidCountsRelation(TypeContext& context) {
   Types args;
@@ -102,7 +97,7 @@ std::vector<Tensor> ComputeValidCounts(const ComputeContext& context) {
   return {CastTensor(count, kInt32), boxes, CastTensor(place, kInt32)};
 }
 
-// ---- the best of boxes that overlap -----------------------------------------------------------
+// ---- non-maximum suppression ------------------------------------------------------------
 
 Solve SuppressRelation(TypeContext& context) {
   Types args;
@@ -128,14 +123,14 @@ Solve SuppressRelation(TypeContext& context) {
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
-// Counts boxes below this, and in multiples of it overlaps.
+// The state of a box is kept in one sum: the number of boxes kept before it, plus kOverlap for each overlap.
 constexpr int64_t kOverlap = int64_t{1} << 32;
 
 class Suppression {
  public:
   explicit Suppression(const ComputeContext& context);
 
-  // For each place in the order of scores the box that stays there, or -1.
+  // For each position in the order of scores, the box if it is kept, otherwise -1.
   Tensor Run() const;
 
  private:
@@ -155,10 +150,10 @@ class Suppression {
   int64_t id_index_, score_index_;
   bool force_;
   Expr threshold_, applies_, most_;
-  Tensor valid_, limit_;  // of a batch: how many boxes, how many of them are looked at
+  Tensor valid_, limit_;  // of a batch: the number of boxes, the number of boxes considered
   Order order_;
-  // Of the boxes in order; those that are not looked at have the score 0. A corner is two tensors, the lesser comes
-  // first.
+  // The fields of the boxes in order. Boxes that are not considered have the score 0. A corner is two tensors; the
+  // corner with the lesser coordinates comes first.
   Tensor score_, id_;
   std::array<Tensor, 4> corners_;
 };
@@ -210,7 +205,7 @@ Expr Suppression::OverlapOf(const Expr& batch, const Expr& a, const Expr& b) con
   return Overlap(corners(a), corners(b), te::Const(wide_, 0));
 }
 
-// Whether the box at `place` goes because of a better one that stays.
+// Whether the box at `place` is suppressed by the box at `better`, if that is kept.
 Expr Suppression::Conflict(const Expr& batch, const Expr& place, const Expr& better) const {
   Expr overlaps = te::Binary(BinaryOp::kGreaterEqual, OverlapOf(batch, place, better), threshold_);
   if (id_index_ < 0) return overlaps;
@@ -221,7 +216,7 @@ Expr Suppression::Conflict(const Expr& batch, const Expr& place, const Expr& bet
 
 Tensor Suppression::Run() const {
   Expr zero = te::Index(0), one = te::Index(1), overlap = te::Index(kOverlap);
-  // A box stays if fewer than `most` stay before it and none of them overlaps: its sum is below this.
+  // A box is kept if its sum is below this: fewer than `most` boxes are kept before it, and none of them overlaps.
   Expr bound = te::Select(Less(most_, zero), overlap, te::Binary(BinaryOp::kMinimum, most_, overlap));
   Tensor sums = te::ScanTensor("suppression", kInt64, dims_, [&](std::span<const Expr> i, const Tensor& self) {
     return te::Reduce(ReduceOp::kSum, std::array{dims_[1]}, [&](std::span<const Expr> k) {
@@ -240,7 +235,7 @@ Tensor Suppression::Run() const {
   });
 }
 
-// `rows` of (batch, boxes, ...), those for which a condition holds first, then -1.
+// The rows of (batch, boxes, ...) for which a condition holds, followed by rows of -1.
 Tensor HoldingFirst(const Tensor& rows, const BoxCondition& holds, const Tensor& count) {
   Order order = OrderWhere(rows.dims(), holds);
   return te::ComputeTensor("first", rows.dtype(), rows.dims(), [&](std::span<const Expr> i) {
@@ -287,7 +282,8 @@ constexpr OpDef kOps[] = {
      .fusion = FusionClass::kOpaque,
      .compute = ComputeValidCounts},
     {.name = "vision.non_max_suppression",
-     .summary = "the boxes, by descending score, that overlap no better one that stays; -1 for the others",
+     .summary = "non-maximum suppression: the boxes, by descending score, that overlap no better box that is kept; -1 "
+                "for the others",
      .inputs = kSuppressInputs,
      .attrs = kSuppressAttrs,
      .type_relation = SuppressRelation,

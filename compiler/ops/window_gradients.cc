@@ -1,4 +1,4 @@
-// Gradients of convolution and pooling, which models trained elsewhere call by name.
+// Gradients of convolution and pooling as operators, for programs that were differentiated by the predecessor.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,17 +15,10 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kWeightInputs[] = {{"grad", "gradient of the convolution's result"},
-                                   {"data", "what was convolved, a batch of images"}};
+                                   {"data", "the input of the convolution, a batch of images"}};
 constexpr Input kPoolInputs[] = {{"grad", "gradient of the pooling's result"},
-                                 {"data", "what was pooled, a batch of images"}};
+                                 {"data", "the input of the pooling, a batch of images"}};
 constexpr AttrSpec kWeightAttrs[] = {
     {"strides", AttrType::kInts, "[1, 1]", "step of the windows"},
     {"padding", AttrType::kInts, "[0, 0]", "zeros around each axis: one number, one per axis, or befores then afters"},
@@ -35,7 +28,7 @@ constexpr AttrSpec kWeightAttrs[] = {
     {"kernel_size", AttrType::kInts, "", "extents of the filters"},
     {"data_layout", AttrType::kString, "\"NCHW\"", "axes of grad, and of data unless `kernel_layout` has an N"},
     {"kernel_layout", AttrType::kString, "\"OIHW\"", "axes of the result; with an N: of data"},
-    {"out_layout", AttrType::kString, "\"\"", "axes of the result, if `kernel_layout` does not say (\"OIHW\")"},
+    {"out_layout", AttrType::kString, "\"\"", "axes of the result if `kernel_layout` has an N (\"OIHW\")"},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of grad)"}};
 #define RVM_POOL_GRAD_ATTRS                                                                                         \
   {"pool_size", AttrType::kInts, "", "extents of the windows"},                                                     \
@@ -44,13 +37,13 @@ constexpr AttrSpec kWeightAttrs[] = {
       {"padding", AttrType::kInts, "[0, 0]", "around each axis: one number, one per axis, or befores then afters"}, \
       {"layout", AttrType::kString, "\"NCHW\"", "axes of data and grad"},                                           \
       {"out_layout", AttrType::kString, "\"\"", "must be that of data"},                                            \
-      {"ceil_mode", AttrType::kBool, "False", "the pooling kept a last window that hangs over"}
+      {"ceil_mode", AttrType::kBool, "False", "the pooling kept a last window that extends beyond the edge"}
 constexpr AttrSpec kMaxAttrs[] = {RVM_POOL_GRAD_ATTRS};
 constexpr AttrSpec kAvgAttrs[] = {RVM_POOL_GRAD_ATTRS,
                                   {"count_include_pad", AttrType::kBool, "False", "the mean counted padding as zeros"}};
 #undef RVM_POOL_GRAD_ATTRS
 
-// The place in data that tap `r` of the window `o` reads, and whether it is inside.
+// The position in data that tap `r` of window `o` reads, and whether it is inside.
 struct Tap {
   Expr place, inside;
 };
@@ -167,7 +160,7 @@ Solve PoolGradientRelation(TypeContext& context) {
   for (size_t s = 0; s < 2; ++s)
     pooled[layout.spatial[s]] = WindowCount(data[layout.spatial[s]], (*windows)[s], attrs.GetBool("ceil_mode"));
   for (size_t axis = 0; axis < 4; ++axis) {
-    if (!context.RequireEqual(grad[axis], pooled[axis], "extents of grad and of what data is pooled to"))
+    if (!context.RequireEqual(grad[axis], pooled[axis], "extents of grad and of the pooling of data"))
       return Solve::kFailed;
   }
   return context.Result(args[1]);
@@ -181,8 +174,8 @@ Pooling Describe(const ir::Attrs& attrs) {
   return {Layout(attrs.GetString("layout")), *MakeWindows(attrs, PerAxis(attrs.GetInts("pool_size"), 2), nullptr)};
 }
 
-// What each element of data gets: the sum over the taps `r` by which a window reads it of
-// `share(window, r)`, of dtype `wide`.
+// The gradient of each element of data: the sum of `share(window, r)`, with dtype `wide`, over all taps `r` through
+// which a window reads it.
 Tensor SumOverReaders(const Pooling& pooling, const Tensor& grad, const Tensor& data, DataType wide,
                       const std::function<Expr(std::span<const Expr> window, std::span<const Expr> r)>& share) {
   Dims extents = {pooling.windows[0].extent, pooling.windows[1].extent};
@@ -201,7 +194,7 @@ Tensor SumOverReaders(const Pooling& pooling, const Tensor& grad, const Tensor& 
   });
 }
 
-// The gradient goes to the first of the greatest elements of the window.
+// The gradient is assigned to the first of the greatest elements of the window.
 std::vector<Tensor> ComputeMaxPoolGradient(const ComputeContext& context) {
   const Tensor &grad = context.input(0), &data = context.input(1);
   Pooling pooling = Describe(context.attrs());

@@ -2,8 +2,9 @@
 //
 // Takes a specialised module. A call `@f(..., literal, ...)` of a global function that only calls this parameter, or
 // passes it on unchanged in a recursive call, becomes a call of a copy of `@f` with the literal inside; the variables
-// that the literal captures become parameters. So `@foldl(fn ..., z, xs)` becomes a loop without closures. Removes
-// functions that become unreachable. Functions with shape variables are not copied.
+// that the literal captures become parameters. So `@foldl(fn ..., z, xs)` becomes a loop without closures. Calls of the
+// literal inside the copy are inlined (InlineLocals), because this can turn further calls into calls with literals.
+// Removes functions that become unreachable. Functions with shape variables are not copied.
 #include <deque>
 #include <string>
 #include <string_view>

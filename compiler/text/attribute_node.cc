@@ -16,8 +16,8 @@
 namespace rvm::text {
 namespace {
 
-constexpr int kMaxDepth = 8;         // of arrays in arrays
-constexpr int kMaxValues = 1 << 20;  // a small graph of arrays may be a huge tree
+constexpr int kMaxDepth = 8;         // of nested arrays
+constexpr int kMaxValues = 1 << 20;  // shared arrays are copied, so a small graph can expand to a huge tree
 
 // A numeric field is stored as the number itself or, if it may be null, as the index of a node. This table lists the
 // latter; an empty type key matches every type.

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::byte>> DecodeBase64(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     bool is_padding = i >= text.size() - padding;
     int bits = is_padding ? 0 : Bits(text[i]);
-    if (bits < 0) return absl::InvalidArgumentError(absl::StrCat("character ", i, " is not of base64"));
+    if (bits < 0) return absl::InvalidArgumentError(absl::StrCat("character ", i, " is not a base64 character"));
     group = group << 6 | static_cast<uint32_t>(bits);
     if (i % 4 != 3) continue;
     for (int shift : {16, 8, 0}) bytes.push_back(static_cast<std::byte>(group >> shift & 0xff));

@@ -10,7 +10,8 @@
 
 namespace rvm::text {
 
-// Strict: groups of four characters, `=` only at the end, no blanks. kInvalidArgument names the character.
+// Strict: groups of four characters, `=` only at the end, no blanks. Returns kInvalidArgument with the position of the
+// first wrong character.
 absl::StatusOr<std::vector<std::byte>> DecodeBase64(std::string_view text);
 
 }  // namespace rvm::text

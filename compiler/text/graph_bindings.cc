@@ -19,17 +19,17 @@ using ir::DynCast;
 
 struct Block;
 
-// Before statement `index` of `block`; the block's value counts as its last statement.
+// The position before statement `index` of `block`; the block's value counts as its last statement.
 struct Place {
   Block* block = nullptr;
   size_t index = 0;
 };
 
-// A chain of lets, or an expression where a chain of lets could be inserted. The value of a moving binding is a block
-// of its own; it has no enclosing block until the binding is placed.
+// A chain of lets, or an expression before which lets can be inserted. The value of a binding to be moved is a separate
+// block; it has no enclosing block until the binding is placed.
 struct Block {
   Place around;
-  ir::Expr** root = nullptr;  // null for the value of a binding that moves
+  ir::Expr** root = nullptr;  // null for the value of a binding to be moved
   std::vector<ir::Let*> lets;
   std::vector<std::vector<ir::Let*>> moved_here;  // before each statement
 };
@@ -41,7 +41,7 @@ class Placement {
   void Run(const std::vector<ir::Var*>& vars) {
     FindMoving(vars);
     MakeBlocks();
-    // All uses of a binding are in code that ends after it, so later bindings are placed first.
+    // The uses of a binding may be in the values of later bindings, so later bindings are placed first.
     std::vector<ir::Let*> order;
     for (const auto& [var, let] : moving_) order.push_back(let);
     std::sort(order.begin(), order.end(), [](const ir::Let* a, const ir::Let* b) {
@@ -154,7 +154,7 @@ class Placement {
     return place.block != nullptr;
   }
 
-  // The innermost place that both are in.
+  // The last place in the innermost common block that precedes both.
   static Place Common(Place a, Place b) {
     absl::flat_hash_map<const Block*, size_t> around_a;
     for (; a.block != nullptr; a = a.block->around) around_a.emplace(a.block, a.index);
@@ -175,7 +175,7 @@ class Placement {
       end = &let->body;
     };
     for (size_t i = 0; i <= block.lets.size(); ++i) {
-      // Moved latest definition first.
+      // Bindings were moved last definition first, so this restores the order of the source.
       std::for_each(block.moved_here[i].rbegin(), block.moved_here[i].rend(), append);
       if (i < block.lets.size()) append(block.lets[i]);
     }
@@ -195,7 +195,7 @@ class ScopeCheck {
  public:
   explicit ScopeCheck(const ir::Function& function) { Enter(&function); }
 
-  // Null if there is none. `free`: variables that the function does not bind.
+  // Returns the first such use, or null. `free`: variables that the function does not bind.
   const ir::VarExpr* FindFault(const absl::flat_hash_set<const ir::Var*>& free) {
     while (!open_.empty()) {
       Step step = open_.back();
@@ -215,11 +215,11 @@ class ScopeCheck {
  private:
   struct Step {
     const ir::Expr* expr = nullptr;           // null: only ends scopes
-    std::vector<const ir::Var*> begins = {};  // scopes that begin before it
-    std::vector<const ir::Var*> ends = {};    // scopes that end here
+    std::vector<const ir::Var*> begins = {};  // variables whose scopes begin before `expr`
+    std::vector<const ir::Var*> ends = {};    // variables whose scopes end here
   };
 
-  // `expr` with `vars` in scope.
+  // Visits `expr` with `vars` in scope.
   void PushScope(const ir::Expr* expr, const std::vector<const ir::Var*>& vars) {
     open_.push_back({nullptr, {}, vars});
     open_.push_back({expr, vars, {}});

@@ -18,8 +18,9 @@ namespace rvm::text {
 // Whether `%name` is a graph variable: its name is a number.
 bool IsGraphVar(const ir::Var* var);
 
-// Moves the lets of `vars`, graph variables that `function` uses out of their scope, and of the graph variables that
-// those depend on. False after an error was reported: a binding that uses variables unknown at its new place.
+// Moves the lets of `vars` (graph variables that `function` uses outside their scope) and of the graph variables on
+// which they depend. Reports an error and returns false if a binding uses variables that are not in scope at its new
+// place.
 bool PlaceGraphBindings(ir::Function& function, const std::vector<ir::Var*>& vars,
                         diagnostics::Diagnostics& diagnostics);
 

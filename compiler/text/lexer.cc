@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> kTwoCharPuncts = {"->", "=>", "==", "!
 constexpr std::string_view kMetadataMark = "#[metadata]";
 constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
 
-// What stands for an operator of other languages.
+// A hint for a character that is an operator in other languages.
 absl::string_view HintFor(char c) {
   switch (c) {
     case '%': return "; the remainder is `mod(%a, %b)`";
@@ -122,10 +122,10 @@ class Lexer {
     diagnostics_.Error(
         SpanOf(begin, end), DiagnosticKind::kBadCharacter,
         absl::StrCat("unexpected character `", absl::string_view(text_.data() + begin, end - begin), "`", HintFor(c)));
-    at_ = end;
+    Add(TokenKind::kError, begin, end);
   }
 
-  // A name of the Prelude with its prefix, as in `prelude.List`, is one word.
+  // A name of the Prelude with its prefix, as in `prelude.List`, is one token.
   size_t EndOfName(size_t at) const {
     if (text_.substr(at).starts_with(kPreludePrefix) && IsIdent(At(at + kPreludePrefix.size()))) {
       at += kPreludePrefix.size();
@@ -137,7 +137,7 @@ class Lexer {
   void Number() {
     size_t begin = at_, end = at_;
     while (IsDigit(At(end))) ++end;
-    // Behind a dot stands a field index: `%x.0.1` has no number 0.1 in it.
+    // After a dot comes a field index: `%x.0.1` does not contain the number 0.1.
     bool is_field = !tokens_.empty() && tokens_.back().text == "." && tokens_.back().span.end == begin;
     if (is_field) return Add(TokenKind::kNumber, begin, end);
     if (At(end) == '.' && IsDigit(At(end + 1))) {
@@ -162,8 +162,7 @@ class Lexer {
       end = std::min(end, text_.size());
       diagnostics_.Error(SpanOf(begin, end), DiagnosticKind::kUnterminatedString,
                          "this string has no end; expected `\"`");
-      at_ = end;
-      return;
+      return Add(TokenKind::kError, begin, end);
     }
     Add(TokenKind::kString, begin, end + 1);
   }

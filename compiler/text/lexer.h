@@ -13,12 +13,13 @@ namespace rvm::text {
 enum class TokenKind : uint8_t {
   kEnd,
   kIdent,     // add, List, True; also keywords
-  kLocal,     // %x: text without the sign
+  kLocal,     // %x: text without the `%`
   kGlobal,    // @f
   kNumber,    // 1, 1.5f, 2u8: text with its suffix
   kString,    // text with quotes and escapes as written
   kPunct,     // one of the operators and brackets
-  kMetadata,  // what stands behind `#[metadata]`, to the end of the text; its span is that of the mark
+  kError,     // a malformed token, which the lexer has reported
+  kMetadata,  // the text after `#[metadata]`, to the end of the source; the span is that of `#[metadata]`
 };
 
 struct Token {
@@ -27,14 +28,14 @@ struct Token {
   ir::Span span;
 };
 
-// `// ...`, `# ...` or `/* ... */`, without the line's end.
+// `// ...`, `# ...` or `/* ... */`, without the end of the line.
 struct Comment {
   std::string_view text;
   ir::Span span;
 };
 
-// The whole source; ends with a kEnd token. Reports bad bytes and goes on behind them.
-// Comments are no tokens; they go to `comments` if that is given.
+// The tokens of the whole source; the last one is kEnd. Reports malformed tokens and continues after them.
+// Comments are not tokens; they are appended to `comments` unless it is null.
 std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics,
                        std::vector<Comment>* comments = nullptr);
 

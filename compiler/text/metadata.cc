@@ -33,7 +33,7 @@ absl::StatusOr<Metadata> Metadata::Parse(std::string_view json) {
   RVM_ASSIGN_OR_RETURN(metadata.graph_, ObjectGraph::Parse(json));
   NodeId root = metadata.graph_.root();
   if (metadata.graph_.Entries(root).size() == metadata.graph_.Elements(root).size()) return metadata;
-  return absl::InvalidArgumentError("its root is no map with as many `keys` as `data`");
+  return absl::InvalidArgumentError("its root is not a map with as many `keys` as `data`");
 }
 
 std::optional<NodeId> Metadata::Find(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const {
@@ -43,7 +43,8 @@ std::optional<NodeId> Metadata::Find(const MetaReference& reference, diagnostics
     known.push_back(kind);
     if (kind != reference.kind) continue;
     if (graph_.TypeKey(array) != "Array") {
-      return Fail(reference, DiagnosticKind::kBadMetadata, "the node of this key is no array of nodes", diagnostics);
+      return Fail(reference, DiagnosticKind::kBadMetadata, "the node of this key is not an array of nodes",
+                  diagnostics);
     }
     std::vector<NodeId> nodes = graph_.Elements(array);
     size_t count = nodes.size();
@@ -68,7 +69,7 @@ std::optional<Literal> Metadata::Constant(const MetaReference& written, diagnost
   if (!node) return std::nullopt;
   if (reference.kind != kConstantKind) {
     return Fail(reference, DiagnosticKind::kUnknownMetadata,
-                "entries of this kind are no values; expected `relay.Constant`", diagnostics);
+                "entries of this kind are not values; expected `relay.Constant`", diagnostics);
   }
   absl::StatusOr<Literal> literal = graph_.ConstantTensor(*node);
   if (literal.ok()) return *std::move(literal);

@@ -1,5 +1,6 @@
-// The metadata section that ends a text of the predecessor: `#[metadata]`, then an object graph (object_graph.h) whose
-// root maps kinds of objects to arrays of them. The text refers to one as `meta[kind][index]`.
+// The metadata section at the end of a text printed by the predecessor: `#[metadata]`, then an object graph
+// (object_graph.h) whose root maps kinds of objects to arrays of objects. The text refers to an object as
+// `meta[kind][index]`.
 #ifndef RVM_COMPILER_TEXT_METADATA_H_
 #define RVM_COMPILER_TEXT_METADATA_H_
 
@@ -25,10 +26,10 @@ struct MetaReference {
   std::string ToString() const;
 };
 
-// Each function gives nullopt after it has reported an error.
+// Functions that take `diagnostics` return nullopt after reporting an error.
 class Metadata {
  public:
-  // The section's JSON. kInvalidArgument says what is wrong with it.
+  // Reads the JSON of the section. Returns kInvalidArgument, with the reason, if it is malformed.
   static absl::StatusOr<Metadata> Parse(std::string_view json);
 
   std::optional<Literal> Constant(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;

@@ -86,7 +86,7 @@ std::vector<ir::Constructor*> Names::FindConstructors(std::string_view name) con
     if (type.starts_with(kPreludePrefix)) type.remove_prefix(kPreludePrefix.size());
     if (!in_prelude_ && mentioned_.contains(Abseil(type))) mentioned.push_back(constructor);
   }
-  // The Prelude means the first of its own, and so does a program that mentions none of the types.
+  // In the Prelude, and in a program that mentions none of the types, the name refers to the first one.
   if (mentioned.empty()) mentioned.push_back(found->second.front());
   return mentioned;
 }

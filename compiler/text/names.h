@@ -1,4 +1,4 @@
-// What the names in a text refer to: functions, types and constructors, of the program and of the Prelude.
+// Name resolution: the functions, types and constructors of the program and of the Prelude.
 //
 // There are two scopes. The program sees its own definitions first, then the Prelude's; the Prelude sees only its
 // own. A definition of the Prelude whose name the program also defines is called `prelude.NAME` in the module, and
@@ -28,24 +28,24 @@ class Names {
 
   // Whether the text being read is the Prelude's.
   void set_in_prelude(bool in_prelude) { in_prelude_ = in_prelude; }
-  // Types of the Prelude that the program mentions: they come before others of the Prelude with the same constructors.
+  // The types of the Prelude that the program mentions. Their constructors hide those of other Prelude types.
   void set_mentioned(absl::flat_hash_set<std::string> types) { mentioned_ = std::move(types); }
 
-  // The name in the module of what the text being read defines as `name`.
+  // The name in the module of the definition that the text being read calls `name`.
   std::string FunctionNameInModule(std::string_view name) const;
   std::string TypeNameInModule(std::string_view name) const;
 
   // Define `name` in the scope being read. Return the earlier definition of that name in the scope, or null.
   const Function* DefineFunction(std::string_view name, ir::Span span);
   const ir::AdtDef* DefineType(std::string_view name, ir::AdtDef* adt);
-  // The program's definition of `name` is the Prelude's, too.
+  // Makes the program's definition of `name` the Prelude's as well.
   void ShareWithPrelude(std::string_view name);
   void DefineConstructor(ir::Constructor* constructor);
 
   // Null if there is none.
   const Function* FindFunction(std::string_view name) const;
   ir::AdtDef* FindType(std::string_view name) const;
-  // What `name` alone may refer to. More than one: the use is ambiguous.
+  // The constructors that the unqualified `name` may refer to; the use is ambiguous if there are several.
   std::vector<ir::Constructor*> FindConstructors(std::string_view name) const;
 
   // For suggestions.
@@ -60,7 +60,7 @@ class Names {
     absl::flat_hash_map<std::string, std::vector<ir::Constructor*>> constructors;
   };
 
-  // Strips the prefix.
+  // Whether `name` begins with `prelude.`; removes that prefix.
   bool IsOfPrelude(std::string_view& name) const;
 
   Scope program_;

@@ -23,7 +23,7 @@ absl::StatusOr<ObjectGraph> ObjectGraph::Parse(std::string_view json) {
   const JsonValue* root = graph.json_.Find("root");
   if (root != nullptr && root->AsInt() != nullptr) graph.root_ = *root->AsInt();
   if (graph.Find(graph.root_, "type_key") == nullptr) {
-    return absl::InvalidArgumentError("its `root` is no index of a node");
+    return absl::InvalidArgumentError("its `root` is not the index of a node");
   }
   return graph;
 }
@@ -75,7 +75,7 @@ std::optional<std::string> ObjectGraph::Text(NodeId node) const {
   if (text != nullptr && text->AsString() != nullptr) return *text->AsString();
   text = Find(node, "repr_b64");
   if (text == nullptr || text->AsString() == nullptr) {
-    // The empty string has neither.
+    // A node for the empty string has neither field.
     return TypeKey(node) == "runtime.String" ? std::optional<std::string>("") : std::nullopt;
   }
   absl::StatusOr<std::vector<std::byte>> bytes = DecodeBase64(*text->AsString());
@@ -102,7 +102,7 @@ absl::StatusOr<Literal> ObjectGraph::ConstantTensor(NodeId node) const {
   uint64_t index = 0;
   bool is_tensor = field != nullptr && absl::SimpleAtoi(*field, &index) && tensors != nullptr &&
                    index < tensors->size() && (*tensors)[index].AsString() != nullptr;
-  if (!is_tensor) return absl::NotFoundError("its node names no tensor of `b64ndarrays`");
+  if (!is_tensor) return absl::NotFoundError("its node does not name a tensor of `b64ndarrays`");
   RVM_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, DecodeBase64(*(*tensors)[index].AsString()));
   return DecodeTensorBlob(bytes);
 }

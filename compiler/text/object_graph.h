@@ -1,5 +1,5 @@
-// The predecessor's JSON form of a graph of objects: the metadata section of its texts, and what its `save_json`
-// writes.
+// The predecessor's JSON form of a graph of objects, found in the metadata section of its texts and in files written by
+// its `save_json`.
 //
 //   {"root": 1,
 //    "nodes": [{"type_key": ""},
@@ -31,21 +31,21 @@ inline constexpr NodeId kNullNode = 0;
 
 class ObjectGraph {
  public:
-  // kInvalidArgument says what of the above `json` is not.
+  // Returns kInvalidArgument, with the reason, if `json` does not have the form above.
   static absl::StatusOr<ObjectGraph> Parse(std::string_view json);
 
   NodeId root() const { return root_; }
   std::string_view TypeKey(NodeId node) const;  // "" for null
   // The text of a field; null if the node has none of that name.
   const std::string* Field(NodeId node, std::string_view name) const;
-  // The node that a field names.
+  // The node whose index is the value of the field `name`.
   NodeId Child(NodeId node, std::string_view name) const { return ToNode(Field(node, name)); }
   NodeId ToNode(const std::string* index) const;
-  // Of an Array; of a Map whose keys are objects: key, value, key, value, ...
+  // The elements of an Array; for a Map whose keys are objects: key, value, key, value, ...
   std::vector<NodeId> Elements(NodeId node) const;
-  // Of a Map whose keys are strings.
+  // The keys and values of a Map whose keys are strings.
   std::vector<std::pair<std::string, NodeId>> Entries(NodeId node) const;
-  // What a string object holds, or the name of an operator.
+  // The text of a string object, or the name of an operator.
   std::optional<std::string> Text(NodeId node) const;
   // Names and texts of all fields, in their order.
   std::vector<std::pair<std::string, std::string>> Fields(NodeId node) const;

@@ -9,9 +9,10 @@
 
 namespace rvm::text {
 
-// The source is Relay text or a module in the predecessor's JSON (saved_module.h). Adds the definitions of `source` to
-// `module`, and those of the Prelude (compiler/prelude) that it mentions and does not define. A source without `def` is
-// an expression and becomes `@main`. False if errors were reported; several are, one per definition.
+// Adds the definitions of `source` to `module`, and the definitions of the Prelude (compiler/prelude) that `source`
+// mentions but does not define. `source` is Relay text or a module in the predecessor's JSON (saved_module.h). A text
+// without `def` is an expression and becomes `@main`. Returns false if errors were reported. Parsing continues after an
+// error, so one call may report several.
 bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::text

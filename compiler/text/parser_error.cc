@@ -1,8 +1,7 @@
-// What the parser says, and where it goes on.
+// The error messages and the error recovery of the parser.
 //
-// A name that nothing defines is reported and stands for itself (ErrorExpr, a hole), so that one
-// statement may have several errors. After an error of the grammar reading goes on behind the
-// statement's `;`, or with the next definition.
+// After an undefined name, parsing continues with a placeholder (ErrorExpr, a hole), so one statement may have several
+// errors. After a syntax error, it continues after the `;` of the statement, or at the next definition.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +36,7 @@ bool IsClosing(const Token& token) {
 }
 bool StartsDefinition(const Token& token) { return token.kind == TokenKind::kIdent && token.text == "def"; }
 
-// What other languages write, and what Relay has for it.
+// A token of other languages, and the equivalent in Relay.
 struct Habit {
   std::string_view text;
   std::string_view hint;
@@ -45,7 +44,7 @@ struct Habit {
 constexpr std::string_view kGradients =
     "gradients are not there yet: `grad(@f)`, a function that returns the result of `@f` and its derivatives, is "
     "planned";
-constexpr Habit kHabitsBehindExpressions[] = {
+constexpr Habit kHabitsAfterExpressions[] = {
     {"[",
      "brackets do not index: `take(%x, 0, axis=0)` is an element of a tensor, `strided_slice(%x, begin=[0], end=[2])` "
      "a "
@@ -66,7 +65,7 @@ constexpr Habit kHabitsAsExpressions[] = {
     {"gradients", kGradients},
 };
 
-// Names of other languages, and the same here.
+// A name in other languages, and its equivalent in Relay.
 struct Synonym {
   std::string_view other;
   std::string_view name;
@@ -100,7 +99,7 @@ std::string_view FindSynonym(std::span<const Synonym> synonyms, std::string_view
 
 std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-// `nn.relu` for `relu` and `vision.relu`: a name that differs in its namespace alone. Of several the first.
+// The first known name that differs only in its namespace: `nn.relu` for `relu` and `vision.relu`.
 std::string_view FindInOtherNamespace(std::string_view name, std::span<const std::string_view> known) {
   std::string_view found;
   for (std::string_view candidate : known) {
@@ -155,6 +154,7 @@ std::string Parser::Saw() const {
 }
 
 std::nullptr_t Parser::Unexpected(std::string_view expected, DiagnosticKind kind) {
+  if (Peek().kind == TokenKind::kError) return nullptr;
   auto& diagnostic = Error(Peek().span, kind, absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected)));
   if (expected == "an expression") AddHint(diagnostic, kHabitsAsExpressions, Peek().text);
   return nullptr;
@@ -167,10 +167,11 @@ bool Parser::Expect(std::string_view text, DiagnosticKind kind) {
 }
 
 std::nullptr_t Parser::Unclosed(std::string_view close, ir::Span open) {
+  if (Peek().kind == TokenKind::kError) return nullptr;
   auto& diagnostic = Error(Peek().span, DiagnosticKind::kMissingClosingBracket,
                            absl::StrCat("saw ", Saw(), "; expected `", Abseil(close), "`"));
   diagnostic.AddNote(open, "it closes this");
-  if (close == "}") AddHint(diagnostic, kHabitsBehindExpressions, Peek().text);
+  if (close == "}") AddHint(diagnostic, kHabitsAfterExpressions, Peek().text);
   return nullptr;
 }
 
@@ -183,10 +184,11 @@ bool Parser::Separator(std::string_view close, ir::Span open) {
 }
 
 void Parser::UnendedStatement() {
+  if (Peek().kind == TokenKind::kError) return;
   ir::Span last = tokens_[at_ == source_.begin ? at_ : at_ - 1].span;
   auto& diagnostic = Error({last.source, last.end, last.end}, DiagnosticKind::kMissingSemicolon,
                            absl::StrCat("saw ", Saw(), "; expected `;` before it"));
-  AddHint(diagnostic, kHabitsBehindExpressions, Peek().text);
+  AddHint(diagnostic, kHabitsAfterExpressions, Peek().text);
   // `%x %2`
   bool is_remainder =
       Peek().kind == TokenKind::kLocal && absl::ascii_isdigit(static_cast<unsigned char>(Peek().text[0]));
@@ -207,7 +209,7 @@ void Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what, 
     near = FindSynonym(kTypeSynonyms, name, known);
   }
   if (near.empty()) near = FindInOtherNamespace(name, known);
-  // Every other name of one letter is as near.
+  // A name of one letter is equally near to every other such name, so it gets no suggestion.
   if (near.empty() && bare.size() > 1) near = NearestName(name, known);
   auto& diagnostic = Error(span, kind,
                            absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
@@ -255,7 +257,7 @@ void Parser::UnknownType(const Token& name) {
   for (const ir::TypeParam* param : type_params_) known.push_back(param->name);
   known.push_back("Tensor");
   Unknown(name.span, DiagnosticKind::kUnknownType, "type", name.text, std::move(known));
-  // What it is applied to says nothing without it.
+  // Skips the type arguments: nothing can be checked without the type.
   if (!PeekIs("[") && !PeekIs("<")) return;
   uint32_t depth = depths_[at_];
   bool is_bracket = PeekIs("[");

@@ -74,16 +74,10 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
     Token end = Take();
     if (AtSequenceEnd()) {
       Error(end.span, DiagnosticKind::kMissingResult,
-            absl::StrCat("saw ", Saw(), " behind `;`; expected an expression, the value of the sequence"));
+            absl::StrCat("saw ", Saw(), " after `;`; expected an expression, the value of the sequence"));
       return false;
     }
-    const auto* call = ir::DynCast<ir::Call>(expr);
-    if (const auto* op = call == nullptr ? nullptr : ir::DynCast<ir::OpExpr>(call->callee); op != nullptr) {
-      diagnostics_.Warning(
-          expr->span, DiagnosticKind::kDiscardedValue,
-          absl::StrCat("the value of `", Abseil(op->op->name),
-                       "` is not used, and operators have no effects; bind it with `let`, or delete it"));
-    }
+    if (ir::OpCallee(expr) != nullptr) discarded_.push_back(expr);
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), expr, From(begin)});
     return true;
   }
@@ -124,11 +118,11 @@ bool Parser::ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings) {
   return EndStatement(true);
 }
 
-// The `;` behind a binding; false if an error was reported.
+// Consumes the `;` after a binding; false if an error was reported.
 bool Parser::EndStatement(bool is_let) {
   if (Accept(";")) {
     if (!AtSequenceEnd()) return true;
-    Unexpected("an expression behind `;`, the value of the sequence", DiagnosticKind::kMissingResult);
+    Unexpected("an expression after `;`, the value of the sequence", DiagnosticKind::kMissingResult);
     return false;
   }
   // The papers end graph bindings at the end of the line.
@@ -185,7 +179,7 @@ ir::Expr* Parser::ParsePostfix() {
       if (!ParseTypeArgs(">", {}, type_args)) return nullptr;
       expr = ParseCallRest(expr, std::move(type_args));
     } else {
-      // `Nil` alone is the value, `Nil()` too.
+      // `Nil` and `Nil()` are the same value.
       auto* constructor = ir::DynCast<ir::ConstructorExpr>(expr);
       if (constructor == nullptr || !constructor->constructor->fields.empty()) return expr;
       return arena_.New<ir::Call>(expr, std::vector<ir::Expr*>{}, ir::Attrs{}, expr->span);
@@ -194,7 +188,7 @@ ir::Expr* Parser::ParsePostfix() {
   return nullptr;
 }
 
-// `<` opens type arguments if a `>` followed by `(` closes it and only types stand between.
+// Whether the next `<` opens type arguments: a matching `>` is followed by `(`, and only types are between them.
 bool Parser::LooksLikeTypeArgs() const {
   constexpr std::string_view kPuncts[] = {"(", ")", "[", "]", ",", "?", "->"};
   for (size_t i = 1;; ++i) {
@@ -214,7 +208,7 @@ ir::Expr* Parser::ParseProjectionRest(ir::Expr* tuple) {
   uint32_t value = 0;
   if (!absl::SimpleAtoi(Abseil(index.text), &value)) {
     Error(index.span, DiagnosticKind::kBadFieldIndex,
-          absl::StrCat("`.", Abseil(index.text), "` is no field; expected an index like `.0`"));
+          absl::StrCat("`.", Abseil(index.text), "` is not a field; expected an index like `.0`"));
     return ErrorExpr(From(tuple->span));
   }
   return arena_.New<ir::Project>(tuple, value, From(tuple->span));
@@ -263,6 +257,7 @@ ir::Expr* Parser::ParseAtom() {
     case TokenKind::kEnd:
     case TokenKind::kString:
     case TokenKind::kPunct:
+    case TokenKind::kError:
     case TokenKind::kMetadata:
       if (PeekIs("(")) return ParseParenthesised();
       if (PeekIs("{")) return ParseBlock();
@@ -280,7 +275,7 @@ ir::Expr* Parser::ParseAtom() {
   return ParseName();
 }
 
-// The use of a variable written with its sign, `%x`.
+// The use of a variable written with its `%`.
 ir::Expr* Parser::MarkedVar(const Token& name) {
   ir::Var* var = FindVar(name.text);
   if (auto graph = graph_vars_.find(Abseil(name.text)); var == nullptr && graph != graph_vars_.end()) {
@@ -310,7 +305,7 @@ ir::Expr* Parser::ParseName() {
     absl::StrAppend(&name, ".", Abseil(Take().text));
   }
   if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
-  // The papers write variables and functions without their signs.
+  // The papers write variables and functions without `%` and `@`.
   if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
   if (const Names::Function* function = names_.FindFunction(name)) {
     return arena_.New<ir::GlobalExpr>(function->name, first.span);

@@ -30,6 +30,8 @@ std::string SuffixesText() {
   return text;
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // The magnitude with its sign, if it fits `dtype`.
 std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataType dtype) {
   uint64_t max = dtype.is_uint() ? std::numeric_limits<uint64_t>::max() >> (64 - dtype.bits)
@@ -66,7 +68,9 @@ std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
     Literal literal;
     bool fits = absl::SimpleAtod(Abseil(digits), &value);
     if (fits) literal = Literal::Scalar(dtype, negative ? -value : value);
-    if (fits && std::isfinite(literal.DoubleAt(0))) return literal;
+    // Infinity, or the greatest number of a dtype without infinity.
+    double limit = Literal::Scalar(dtype, kInfinity).DoubleAt(0);
+    if (fits && value <= limit && std::isfinite(literal.DoubleAt(0))) return literal;
     Error(token.span, DiagnosticKind::kFloatOutOfRange,
           absl::StrCat(shown, " does not fit ", dtype.ToString(), "; expected a smaller number or `inff`"));
     return std::nullopt;
@@ -135,10 +139,10 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   std::string_view rest = text.substr(3);
   std::optional<DataType> dtype = TakeLiteralSuffix(rest);
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
-  // All NaNs have one text, so a sign before it says nothing.
+  // All NaNs print alike, so a sign before `nan` is ignored.
   if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());
-  double infinity = std::numeric_limits<double>::infinity();
-  return Literal::Scalar(*dtype, negative ? -infinity : infinity);
+  Literal infinity = Literal::Scalar(*dtype, negative ? -kInfinity : kInfinity);
+  return std::isinf(infinity.DoubleAt(0)) ? std::optional(infinity) : std::nullopt;
 }
 
 std::optional<Literal> Parser::ParseElement() {
@@ -155,12 +159,12 @@ std::optional<Literal> Parser::ParseElement() {
   return number;
 }
 
-// The elements between brackets, and how many each list has at each depth. Lists of one depth are of one length, and
-// numbers stand in the innermost.
+// Parses nested lists of numbers into `values` and the length of the lists at each depth into `lengths`. Reports lists
+// of one depth that differ in length, and numbers at different depths.
 bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
   constexpr int64_t kUnknown = -1;
   ir::Span list = Take().span;
-  std::vector<int64_t> open = {0};  // elements so far of the lists around
+  std::vector<int64_t> open = {0};  // the number of elements read so far in each enclosing list
   lengths = {kUnknown};
   auto is_even = [&](int64_t& length, int64_t seen) {
     if (length != kUnknown && length != seen) {
@@ -195,8 +199,8 @@ bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
   }
 }
 
-// `Constant(1, (10, 10), float32)`: every element the number, or `Constant([1, 2], (2), int32)`:
-// the elements in row-major order, or nested as the shape says.
+// `Constant(1, (10, 10), float32)`: every element is the number. `Constant([1, 2], (2), int32)`: the elements in
+// row-major order, flat or nested according to the shape.
 ir::Expr* Parser::ParseConstant() {
   ir::Span begin = Take().span;
   ir::Span open = Take().span;
@@ -298,6 +302,7 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
       return true;
     }
   }
+  if (token.kind == TokenKind::kError) return false;
   Error(token.span, DiagnosticKind::kBadAttributeValue,
         absl::StrCat("saw `", Abseil(token.text),
                      "`; expected an attribute: a number, a string, True, False, None or a list"));

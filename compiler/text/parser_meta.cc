@@ -12,8 +12,6 @@ namespace rvm::text {
 
 using diagnostics::DiagnosticKind;
 
-namespace {}  // namespace
-
 size_t Parser::AttrNameLength() const {
   size_t length = 1;
   if (Peek().kind != TokenKind::kIdent) return 0;
@@ -21,7 +19,7 @@ size_t Parser::AttrNameLength() const {
   return PeekIs("=", length) ? length : 0;
 }
 
-// `name=value, name=value`, as far as they go.
+// Parses zero or more `name=value`, separated by commas.
 bool Parser::ParseAttrs(ir::Attrs& attrs, ir::Span open) {
   for (size_t length = AttrNameLength(); length > 0; length = AttrNameLength()) {
     ir::Span span = Peek().span;
@@ -74,7 +72,7 @@ std::optional<MetaReference> Parser::ParseMetaReference() {
   return reference;
 }
 
-// Null after an error was reported: the text has no metadata section.
+// The metadata section; reports an error and returns null if the text has none.
 const Metadata* Parser::MetadataFor(const MetaReference& reference) {
   if (metadata_) return &*metadata_;
   bool is_constant = reference.kind == "relay.Constant" || reference.kind == "Constant";
@@ -96,7 +94,7 @@ ir::Expr* Parser::ParseMetaConstant() {
   return literal ? MakeConstant(*std::move(literal), reference->span) : ErrorExpr(reference->span);
 }
 
-// `meta[relay.attrs.ScanopAttrs][0]` as the last item of a call: all its attributes.
+// Whether a reference such as `meta[relay.attrs.ScanopAttrs][0]` comes next, which gives a call all its attributes.
 bool Parser::AtMetaAttrs() const {
   return AtMeta() && ((PeekIs("relay", 2) && PeekIs("attrs", 4)) || PeekIs("DictAttrs", 2));
 }
@@ -105,7 +103,7 @@ bool Parser::ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs) {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return false;
   const auto* op = ir::DynCast<ir::OpExpr>(&callee);
-  if (op == nullptr) return true;  // a function has no use for the attributes of a call
+  if (op == nullptr) return true;  // a call of a function: the attributes are ignored
   const Metadata* metadata = MetadataFor(*reference);
   std::optional<ir::Attrs> read =
       metadata == nullptr ? std::nullopt : metadata->Attributes(*reference, *op->op, diagnostics_);
@@ -114,7 +112,7 @@ bool Parser::ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs) {
   return true;
 }
 
-// Where an attribute is an expression it repeats an argument: None. Devices are of no concern here.
+// An attribute that is an expression repeats an argument and reads as None, as do devices, which are not used.
 bool Parser::ParseMetaValue(ir::AttrValue& value) {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return false;

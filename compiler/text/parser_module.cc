@@ -21,7 +21,7 @@ using diagnostics::DiagnosticKind;
 namespace {
 
 bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "data"; }
-// Words that begin a definition, so none of them names a type.
+// Keywords that begin a definition; they cannot name a type.
 bool IsDefinitionKeyword(std::string_view text) {
   return text == "def" || IsAdtKeyword(text) || text == "extern" || text == "free_var";
 }
@@ -94,7 +94,7 @@ void Parser::Enter(const Source& source) {
   names_.set_in_prelude(source.begin != sources_.front().begin);
 }
 
-// Names first: definitions may refer to later ones.
+// Declares all names before definitions are parsed, because definitions may refer to later ones.
 void Parser::DeclareAll() {
   for (ir::AdtDef* adt : module_.adts) {
     names_.DefineType(adt->name, adt);
@@ -149,7 +149,7 @@ void Parser::DeclareAdt(const Token& name) {
   ReadAdtParams(*adt, static_cast<size_t>(&name - tokens_.data()) + 1);
 }
 
-// The parameters at `token`, before any body is read: types may mention each other in any order.
+// Reads the type parameters at `token` before any body is parsed, because types may refer to later ones.
 void Parser::ReadAdtParams(ir::AdtDef& adt, size_t token) {
   size_t at = std::exchange(at_, token);
   size_t outer = type_params_.size();
@@ -162,7 +162,7 @@ void Parser::ReadAdtParams(ir::AdtDef& adt, size_t token) {
   at_ = at;
 }
 
-// To the next definition on the top level.
+// Moves to the next definition at the top level.
 void Parser::SkipDefinition() {
   int depth = 0;
   while (Peek().kind != TokenKind::kEnd) {
@@ -207,7 +207,7 @@ void Parser::ParseAdt() {
   }
   Token name = Take();
   ir::AdtDef* found = names_.FindType(name.text);
-  // Not declared where braces before it do not match, or a duplicate: reported before.
+  // Null for a duplicate and after unmatched braces, both of which were already reported.
   auto head = found == nullptr ? adt_heads_.end() : adt_heads_.find(found);
   if (head == adt_heads_.end() || found->span != name.span) return SkipDefinition();
   ir::AdtDef& adt = *found;
@@ -232,8 +232,8 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
     if (IsBuiltInType(name.text)) {
       Error(name.span, DiagnosticKind::kReservedName,
             absl::StrCat("`", Abseil(name.text),
-                         "` is a type and no name for a constructor; the fields of a constructor ",
-                         "stand in parentheses, as in `Cons(int32, List[int32])`"));
+                         "` is a type, not a name for a constructor; the fields of a constructor ",
+                         "are written in parentheses, as in `Cons(int32, List[int32])`"));
     }
     auto* constructor = arena_.New<ir::Constructor>();
     constructor->name = std::string(name.text);
@@ -308,12 +308,12 @@ void Parser::ParseDef() {
   PlaceGraphVars(*function);
   function->type_params.insert(function->type_params.end(), dims.begin(), dims.end());
   Accept(";");
-  // Of several definitions of a name, which is an error, the first one.
+  // A name with several definitions, which is an error, refers to the first.
   const Names::Function* first = names_.FindFunction(name.text);
   if (first != nullptr && first->span == name.span) module_.functions.push_back({first->name, function, name.span});
 }
 
-// Graph variables that the definition uses outside of the block that binds them get a scope that holds their uses.
+// Moves the graph bindings that are used outside the block that binds them to a block that contains all uses.
 void Parser::PlaceGraphVars(ir::Function& function) {
   std::vector<ir::Var*> vars = std::exchange(used_out_of_scope_, {});
   if (!vars.empty()) PlaceGraphBindings(function, vars, diagnostics_);
@@ -331,9 +331,11 @@ void Parser::ParseAll() {
   }
 }
 
-// The definition that begins here, if it is of a type as `adts` says; else goes behind it. Types come first.
+// Parses the definition that begins here if it is a type definition (`adts`) or another one (not `adts`); otherwise
+// skips it. Types are parsed first.
 void Parser::ParseDefinition(bool adts) {
   size_t begin = at_;
+  int errors = diagnostics_.errors();
   bool is_adt = IsAdtKeyword(Peek().text) || PeekIs("extern");
   if (auto adt = adt_ends_.find(begin); is_adt && adt != adt_ends_.end()) {
     at_ = adt->second;
@@ -349,6 +351,19 @@ void Parser::ParseDefinition(bool adts) {
     ParseFreeVar();
   } else {
     ParseMainExpression();
+  }
+  WarnOfDiscardedValues(errors);
+}
+
+// With a syntax error in the definition, it is uncertain which expressions are statements.
+void Parser::WarnOfDiscardedValues(int errors_before) {
+  std::vector<const ir::Expr*> calls = std::exchange(discarded_, {});
+  if (diagnostics_.errors() != errors_before) return;
+  for (const ir::Expr* call : calls) {
+    diagnostics_.Warning(
+        call->span, DiagnosticKind::kDiscardedValue,
+        absl::StrCat("the value of `", Abseil(ir::OpCallee(call)->name),
+                     "` is not used, and operators have no effects; bind it with `let`, or delete it"));
   }
 }
 
@@ -387,7 +402,7 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
       metadata = *std::move(read);
     } else {
       diagnostics.Error(section.span, DiagnosticKind::kBadMetadata,
-                        absl::StrCat("the metadata section is no graph of nodes: ", read.status().message()));
+                        absl::StrCat("the metadata section is not a graph of nodes: ", read.status().message()));
       return false;
     }
     tokens.erase(tokens.end() - 2);

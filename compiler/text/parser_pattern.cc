@@ -77,7 +77,7 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
   bool names_variable = name.kind == TokenKind::kLocal || (name.text[0] >= 'a' && name.text[0] <= 'z' && !PeekIs("("));
   if (!names_variable) {
     UnknownConstructor(name.span, name.text);
-    // Its fields bind variables all the same.
+    // The fields are parsed nevertheless, because they bind variables.
     if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
     pattern->kind = ir::PatternKind::kTuple;
     return pattern;
@@ -122,7 +122,7 @@ ir::Pattern* Parser::ParseListPattern() {
   return pattern;
 }
 
-// The variables of a pattern come into scope, in its order.
+// Brings the variables of a pattern into scope, in order.
 bool Parser::BindPattern(const ir::Pattern& root) {
   std::vector<const ir::Pattern*> pending = {&root};
   absl::flat_hash_map<std::string_view, const ir::Var*> bound;

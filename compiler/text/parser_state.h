@@ -1,5 +1,5 @@
 // Parser: recursive descent over the tokens of one module. Internal to this folder.
-// A parse function returns null after it has reported an error; callers pass that on.
+// A parse function reports an error and returns null; its callers then return null too.
 #ifndef RVM_COMPILER_TEXT_PARSER_STATE_H_
 #define RVM_COMPILER_TEXT_PARSER_STATE_H_
 
@@ -23,13 +23,13 @@
 
 namespace rvm::text {
 
-// For suggestions.
+// The names of all dtypes, for suggestions.
 std::vector<std::string_view> DTypeNames();
 
 class Parser {
  public:
-  // The tokens of one or more sources, each with its end: their definitions may mention each other. The first is the
-  // program, the others are the Prelude.
+  // `tokens` holds one or more sources, each ending with a kEnd token, whose definitions may mention each other. The
+  // first is the program, the others belong to the Prelude.
   Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, NeededPrelude prelude, ir::Module& module,
          diagnostics::Diagnostics& diagnostics)
       : tokens_(std::move(tokens)),
@@ -52,7 +52,7 @@ class Parser {
     ir::Pattern* pattern = nullptr;  // of `let (%a, %b) = e`; then `var` is null
   };
 
-  // Tokens of one source, from `begin`; that at `end` is its kEnd.
+  // The tokens of one source, from `begin`; the token at `end` is its kEnd.
   struct Source {
     size_t begin;
     size_t end;
@@ -67,6 +67,7 @@ class Parser {
   void ParseDefinition(bool adts);
   void DeclareAdt(const Token& name);
   void ParseMainExpression();
+  void WarnOfDiscardedValues(int errors_before);
   void SkipDefinition();
   void ParseVersion();
   void ReadAdtParams(ir::AdtDef& adt, size_t token);
@@ -105,15 +106,15 @@ class Parser {
   ir::Expr* ParsePostfix();
   ir::Expr* ParseAtom();
   ir::Expr* ParseName();
-  // The constructor that `Nil` or `List.Nil` refers to, its tokens taken; null if the next tokens name none. Reports a
-  // name that several types have, and takes the first.
+  // Consumes `Nil` or `List.Nil` and returns the constructor; null if the next tokens name none. Reports a name that is
+  // ambiguous and returns the first constructor of that name.
   ir::Constructor* AcceptConstructor();
   ir::Constructor* AcceptQualifiedConstructor();
   ir::Expr* ParseIf();
   bool ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings);
   bool EndStatement(bool is_let);
   bool ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs);
-  ir::Function* ParseFunctionRest(ir::Span begin);  // behind `fn` or `def @f`
+  ir::Function* ParseFunctionRest(ir::Span begin);  // after `fn` or `def @f`
   ir::Expr* ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args);
   ir::Expr* ParseProjectionRest(ir::Expr* tuple);
   bool AtSequenceEnd() const { return Peek().kind == TokenKind::kEnd || PeekIs("}") || PeekIs(")"); }
@@ -133,7 +134,7 @@ class Parser {
   bool AtMetaAttrs() const;
   bool ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs);
   bool ParseMetaValue(ir::AttrValue& value);
-  // Tokens of the name, `relay.reshape_only`, of the attribute that begins here; 0 if none does.
+  // The number of tokens in the name, such as `relay.reshape_only`, of the attribute that begins here; 0 if none does.
   size_t AttrNameLength() const;
   bool AtAttr() const { return AttrNameLength() > 0; }
   bool ParseAttrs(ir::Attrs& attrs, ir::Span open);
@@ -153,7 +154,7 @@ class Parser {
   // ---- parser_literal.cc
   ir::Expr* ParseNumber(const Token& token, bool negative);
   ir::Expr* ParseList();  // `[a, b]`
-  // The constructors of the Prelude's list; null if it was not read.
+  // The constructors of the Prelude's `List`; null if it was not read.
   struct ListConstructors {
     ir::Constructor* cons = nullptr;
     ir::Constructor* nil = nullptr;
@@ -168,35 +169,35 @@ class Parser {
   bool ParseAttrValue(ir::AttrValue& value);
   std::optional<std::string> Unquote(const Token& token);
 
-  // ---- parser_error.cc: what is reported, and where reading goes on
+  // ---- parser_error.cc: error messages and error recovery
   diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message) {
     return diagnostics_.Error(span, kind, std::move(message));
   }
-  // "saw X; expected Y" at the next token.
+  // "saw X; expected Y" at the next token. This and the next functions report nothing if that is a kError token.
   std::nullptr_t Unexpected(std::string_view expected,
                             diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
   std::string Saw() const;
-  // Reports that `close`, for the bracket at `open`, does not stand here.
+  // Reports that the bracket at `open` is not closed by `close` here.
   std::nullptr_t Unclosed(std::string_view close, ir::Span open);
-  // Behind an item of a list: takes a comma, or stays before `close`; else reports.
+  // After an item of a list: consumes a comma, or accepts `close` without consuming it; reports any other token.
   bool Separator(std::string_view close, ir::Span open);
-  // Reports that a statement does not end here, in a block closed by `close`.
+  // Reports that the statement before the next token has no `;`.
   void UnendedStatement();
-  // A second definition of `name`, what stands at `span`; the first is at `first`.
+  // Reports a second definition of `what`, at `span`; the first is at `first`.
   void Duplicate(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, ir::Span first);
   void UnknownVariable(const Token& name);
   void UnknownFunction(const Token& name);
   void UnknownWord(ir::Span span, std::string_view name);  // an operator or constructor
   void UnknownConstructor(ir::Span span, std::string_view name);
   void AmbiguousConstructor(const Token& name, const std::vector<ir::Constructor*>& candidates);
-  // Reports a name that is known, but of a kind that no type parameter has: of a type definition or of a relation.
+  // Reports a name whose kind no type parameter can have: a type definition or a relation.
   bool ReportKind(const Token& name, ir::Kind expected);
   void UnknownType(const Token& name);
   void Unknown(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, std::string_view name,
                std::vector<std::string_view> known);
-  // Stands for an expression in error, so that the text behind it is read; never typed.
+  // A placeholder for an expression with an error, so that parsing can continue; never typed.
   ir::Expr* ErrorExpr(ir::Span span) { return arena_.New<ir::Tuple>(std::vector<ir::Expr*>{}, span); }
-  // Goes behind the `;` that ends the statement whose first token had `depth`; false if there is none.
+  // Moves to the token after the `;` that ends the statement whose first token was at `depth`; false if there is none.
   bool SkipStatement(uint32_t depth);
   void MeasureDepths();
 
@@ -214,7 +215,7 @@ class Parser {
   }
   // Reports "saw X; expected Y" unless the next token is `text`.
   bool Expect(std::string_view text, diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
-  // Behind what a bracket holds: the bracket's end.
+  // Consumes the closing bracket `close`, or reports that the bracket at `open` is unclosed.
   bool ExpectClose(std::string_view close, ir::Span open) { return Accept(close) || Unclosed(close, open) != nullptr; }
   ir::Span From(ir::Span begin) const {
     uint32_t end = at_ == source_.begin ? begin.end : tokens_[at_ - 1].span.end;
@@ -222,8 +223,8 @@ class Parser {
   }
 
   // ---- names
-  // The variable name at this position. Names may contain marks, as in `%block1/conv-1/bias:0`. At a binding the
-  // longest possible name is taken; at a use, the longest that is in scope.
+  // Consumes the name of a variable. Names may contain punctuation, as in `%block1/conv-1/bias:0`. A binding takes the
+  // longest possible name, a use the longest name that is in scope.
   Token TakeName(bool is_bound_here);
   ir::Var* NewVar(const Token& token, const ir::Type* annotation);
   void Push(ir::Var* var);
@@ -231,24 +232,25 @@ class Parser {
   ir::Var* FindVar(std::string_view name) const;
 
   std::vector<Token> tokens_;
-  std::vector<uint32_t> depths_;  // of brackets, around each token
+  std::vector<uint32_t> depths_;  // the number of brackets open at each token
   std::optional<Metadata> metadata_;
   NeededPrelude prelude_;
   ir::Module& module_;
   ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
   std::vector<Source> sources_;
-  Source source_ = {0, 0};  // that being read
+  Source source_ = {0, 0};  // the source being read
   size_t at_ = 0;
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;
   absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope
-  absl::flat_hash_map<std::string, ir::Var*> graph_vars_;  // the same, those of graph bindings
-  std::vector<ir::Var*> used_out_of_scope_;                // among them
+  absl::flat_hash_map<std::string, ir::Var*> graph_vars_;  // the graph bindings of the definition being read
+  std::vector<const ir::Expr*> discarded_;   // calls of operators that are statements of the definition being read
+  std::vector<ir::Var*> used_out_of_scope_;  // those of graph_vars_ that were used out of scope
   bool has_marked_names_ = false;
   std::vector<ir::TypeParam*> type_params_;
-  absl::flat_hash_set<const ir::TypeParam*> declared_types_;  // those declared as `A: Type`
-  // Dim names not in scope become parameters of the definition being read.
+  absl::flat_hash_set<const ir::TypeParam*> declared_types_;  // parameters declared as `A: Type`
+  // Dim names that are not in scope become type parameters of the definition being read. Null: they are errors.
   std::vector<ir::TypeParam*>* implicit_dims_ = nullptr;
   Names names_;
   struct AdtHead {

@@ -36,7 +36,7 @@ ir::TypeParam* Parser::FindTypeParam(std::string_view name) {
   return nullptr;
 }
 
-// A parameter without a kind gets that of the first place where it stands.
+// A parameter without a declared kind gets the kind of its first use.
 void Parser::UseAs(ir::TypeParam* param, ir::Kind kind) {
   if (param->kind == ir::Kind::kType && !declared_types_.contains(param)) param->kind = kind;
 }
@@ -181,7 +181,7 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
   return true;
 }
 
-// A whole extent; what lies inside one may be negative, as in `n + (3 - 4)`.
+// A complete extent. Its subexpressions may be negative, as in `n + (3 - 4)`, but it may not.
 std::optional<Dim> Parser::ParseExtent() {
   ir::Span span = Peek().span;
   std::optional<Dim> dim = ParseDim();
@@ -240,7 +240,7 @@ std::optional<Dim> Parser::ParseDimAtom() {
   if (AtMeta()) {
     std::optional<MetaReference> reference = ParseMetaReference();
     if (!reference) return std::nullopt;
-    // One object is one extent, whatever it is called. An expression of them is an extent that nothing names.
+    // References to the same object are the same extent, whatever its name. An expression object reads as `?`.
     bool is_var = reference->kind == "tir.Var" || reference->kind == "tir.SizeVar";
     return is_var ? NamedDim(reference->ToString(), reference->span) : Dim::Any();
   }
@@ -304,7 +304,7 @@ bool Parser::ParseTypeArg(ir::Kind expected, ir::TypeArg& arg) {
   }
 }
 
-// Arguments up to `close`. Where parameters are not known yet the form decides.
+// Parses type arguments up to `close`. If `params` are not known yet, the syntax determines the kind of each argument.
 bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam* const> params,
                            std::vector<ir::TypeArg>& args) {
   ir::Span open = Take().span;

@@ -1,4 +1,4 @@
-// How tightly binary operators bind, for the parser and the printer.
+// The precedence of binary operators, for the parser and the printer.
 #ifndef RVM_COMPILER_TEXT_PRECEDENCE_H_
 #define RVM_COMPILER_TEXT_PRECEDENCE_H_
 
@@ -6,7 +6,7 @@
 
 namespace rvm::text {
 
-// 0 where `op` is no binary operator; a higher number binds tighter. All associate to the left.
+// The precedence of `op`: a higher number binds tighter, 0 means not a binary operator. All are left-associative.
 inline int Precedence(std::string_view op) {
   if (op == ":=") return 1;
   if (op == "==" || op == "!=") return 2;

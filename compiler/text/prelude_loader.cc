@@ -18,11 +18,11 @@
 namespace rvm::text {
 namespace {
 
-// Names in one space: `@f` for functions, `T` for types and constructors.
+// The name of a definition: `@f` for functions, `T` for types and constructors.
 std::string NameOf(const Token& token) {
   return absl::StrCat(token.kind == TokenKind::kGlobal ? "@" : "", Abseil(token.text));
 }
-// Whether `name` had the prefix of the Prelude's names.
+// Removes the prefix `prelude.` from `name`; whether it was there.
 bool StripPreludePrefix(std::string& name) {
   size_t at = name.starts_with("@") ? 1 : 0;
   bool has_prefix = name.compare(at, kPreludePrefix.size(), kPreludePrefix) == 0;
@@ -42,7 +42,7 @@ struct Definition {
 
 struct Index {
   std::vector<Definition> definitions;
-  // Of several definitions of a constructor the first counts.
+  // The index of the definition of each name; of the first one for a constructor name that several types have.
   absl::flat_hash_map<std::string, size_t> by_name;
 };
 
@@ -53,8 +53,8 @@ bool StartsDefinition(const Token& token) {
   return token.kind == TokenKind::kIdent && (token.text == "def" || token.text == "type");
 }
 
-// The definition of a type behind its name, from `at` on, as text in which parameters are numbered and constructors
-// sorted: equal for two definitions of one name that define the same.
+// A canonical text of the type definition whose name ends before `at`: parameters are numbered and constructors sorted.
+// Two definitions of one name define the same type exactly if these texts are equal.
 std::string ShapeOfType(std::span<const Token> tokens, size_t at) {
   absl::flat_hash_map<std::string_view, int> params;
   std::vector<std::string> parts = {""};  // the parameters, then the constructors
@@ -120,7 +120,7 @@ const Index& PreludeIndex() {
   return index;
 }
 
-// What a program defines itself.
+// The definitions of the program.
 struct OwnDefinitions {
   absl::flat_hash_set<std::string> names;  // of functions and types
   absl::flat_hash_set<std::string> constructors;
@@ -152,7 +152,7 @@ OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const ir::Modul
   return own;
 }
 
-// Whether the program's type `name` is the Prelude's: defined alike, of types that are the Prelude's, too.
+// Whether the program's type `name` is the Prelude's: defined alike, and so are the types that it mentions.
 bool IsShared(const Index& index, const OwnDefinitions& own, const std::string& name) {
   auto found = index.by_name.find(name);
   auto shape = own.shapes.find(name);
@@ -165,13 +165,13 @@ bool IsShared(const Index& index, const OwnDefinitions& own, const std::string& 
   return true;
 }
 
-// Of each token: does it stand for or in the value of an attribute, as in `axis=None` and `axes=[None, 1]`?
+// For each token: whether it is part of the value of an attribute, as in `axis=None` and `axes=[None, 1]`.
 std::vector<bool> AttributeValues(std::span<const Token> tokens) {
   std::vector<bool> is_value(tokens.size());
-  std::vector<bool> brackets;  // open ones that are values
+  std::vector<bool> brackets;  // for each open bracket: whether it is part of a value
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
-    // A name behind anything but these is a type: `let %x: A = None`.
+    // `name =` begins an attribute only after `(` or `,`: the `A` of `let %x: A = None` is a type.
     bool is_behind_name = i > 2 && tokens[i - 1].text == "=" && tokens[i - 2].kind == TokenKind::kIdent &&
                           (tokens[i - 3].text == "(" || tokens[i - 3].text == ",");
     is_value[i] = is_behind_name || (!brackets.empty() && brackets.back());
@@ -185,7 +185,7 @@ std::vector<bool> AttributeValues(std::span<const Token> tokens) {
   return is_value;
 }
 
-// Whether a `[` behind `before` begins a list, not type parameters or arguments.
+// Whether a `[` after `before` begins a list, not type parameters or arguments.
 bool MayBeginList(const Token& before) {
   if (before.kind == TokenKind::kIdent) return before.text == "match" || before.text == "case" || before.text == "let";
   return before.kind == TokenKind::kPunct && !IsClosing(before);
@@ -197,7 +197,7 @@ NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module&
   const Index& index = PreludeIndex();
   OwnDefinitions own = FindOwnDefinitions(tokens, module);
   NeededPrelude result;
-  absl::flat_hash_set<std::string> provided;  // definitions of the Prelude that the program has
+  absl::flat_hash_set<std::string> provided;  // definitions of the Prelude that the program defines
   for (const std::string& name : own.names) {
     if (IsShared(index, own, name)) result.shared_types.push_back(name);
     std::string qualified = name.starts_with("@") ? "@" : "";
@@ -214,7 +214,7 @@ NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module&
   };
   absl::flat_hash_set<std::string> constructors = own.constructors;
   std::vector<bool> is_value = AttributeValues(tokens);
-  // Types before constructors: `Optional` decides whose `Some` is meant.
+  // Types before constructors: a mention of `Optional` determines which `Some` is meant.
   for (bool types : {true, false}) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (!IsName(tokens[i])) continue;
@@ -248,7 +248,7 @@ NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module&
       if (auto found = index.by_name.find(name); found != index.by_name.end()) need(found->second);
     }
   }
-  // Each on its own line of prelude.relay, for messages.
+  // Each definition keeps its line number in prelude.relay, for messages.
   uint32_t line = 1;
   for (size_t definition : needed) {
     std::string_view part = index.definitions[definition].text;

@@ -13,12 +13,12 @@
 namespace rvm::text {
 
 struct NeededPrelude {
-  // The definitions of the Prelude that a program mentions and does not define, with what those mention in turn.
-  // Empty for a program that uses none: then the Prelude is not even looked at beyond one scan of its names.
+  // The definitions of the Prelude that a program mentions but does not define, and all definitions that these mention.
+  // Empty for a program that uses none.
   std::string text;
   // Types of the Prelude that the program itself mentions.
   absl::flat_hash_set<std::string> mentioned_types;
-  // Types that the program defines as the Prelude does, constructors in any order. They are the same type.
+  // Types that the program and the Prelude define alike, up to the order of constructors. They are one type.
   std::vector<std::string> shared_types;
 };
 

@@ -24,8 +24,8 @@
 namespace rvm::text {
 namespace {
 
-constexpr size_t kMaxLine = 110;  // columns before parameters go on lines of their own
-constexpr int kMaxIndent = 40;    // deeper blocks stay there: the text is linear in the program
+constexpr size_t kMaxLine = 110;  // with more columns, each parameter is printed on a line of its own
+constexpr int kMaxIndent = 40;    // limits the indentation, so that the size of the text is linear in the program
 constexpr std::string_view kMetadataMark = "#[metadata]";
 
 bool IsInfix(const ir::Expr* expr, std::string_view infix) {
@@ -33,7 +33,7 @@ bool IsInfix(const ir::Expr* expr, std::string_view infix) {
   return op != nullptr && op->infix == infix && ir::Cast<ir::Call>(expr)->args.size() == 2;
 }
 
-// Whether `literal` is so many times one number that it is better written as that.
+// Whether all elements of `literal` are equal and there are enough of them to print the number only once.
 bool IsFilled(const Literal& literal) {
   constexpr int64_t kListed = 16;
   if (literal.num_elements() <= kListed) return false;
@@ -94,7 +94,7 @@ class Printer {
   void FlushComments(ir::Span span) {
     while (next_comment_ < comments_.size() && comments_[next_comment_].span.begin < span.begin) {
       std::string_view text = comments_[next_comment_++].text;
-      // The predecessor knows no `# ...`.
+      // The predecessor does not accept `# ...`.
       absl::StrAppend(&out_, text[0] == '#' ? "//" : "", Abseil(text[0] == '#' ? text.substr(1) : text));
       NewLine();
     }
@@ -107,8 +107,8 @@ class Printer {
     }
   }
 
-  // ---- names. A text's own names are kept: it is scoped as it was written. Passes may bring two variables
-  // of one name into one scope: those get different texts.
+  // ---- names. Names are printed as in the source text where possible. Passes may bring two variables of one name into
+  // one scope; these are printed with different names.
   const std::string& NameOf(const ir::Var* var) {
     if (source_ != 0) return var->name;
     auto [it, is_new] = names_.try_emplace(var, var->name);
@@ -119,8 +119,8 @@ class Printer {
     }
     return it->second;
   }
-  // Constructor names that need their type's name before them: several types have one of that name, and it is not that
-  // of the only such type of the text itself, which comes first.
+  // Finds the constructor names that must be printed with the name of their type: those that several types have, unless
+  // the type is the only one of them that the program defines.
   void FindSharedNames(const ir::Module& module) {
     absl::flat_hash_map<std::string_view, std::vector<const ir::Constructor*>> by_name;
     for (const ir::AdtDef* adt : module.adts) {
@@ -192,7 +192,7 @@ class Printer {
     ir::Span last;
     for (const ir::Attr& attr : attrs.entries()) {
       std::string_view meta = MetaText(attr.span);
-      // Attributes of one object of the metadata section have one place.
+      // Attributes from one object of the metadata section have the same span and are printed as one reference.
       if (!meta.empty() && attr.span.begin == last.begin && attr.span.end == last.end) continue;
       last = attr.span;
       absl::StrAppend(&out_, after_items ? ", " : "");
@@ -202,7 +202,7 @@ class Printer {
     }
   }
 
-  // On one line, or one a line where that would be long.
+  // Prints all parameters on one line, or each on its own line if that exceeds kMaxLine.
   void PrintParams(const ir::Function& function) {
     size_t line_start = out_.rfind('\n') + 1;
     size_t length = out_.size() - line_start;
@@ -291,7 +291,7 @@ class Printer {
     PrintStatement(expr);
   }
 
-  // At a place where a block or a `match` needs no parentheses.
+  // Prints `expr` where a block or a `match` needs no parentheses.
   void PrintStatement(const ir::Expr* expr) {
     WithStack([&] { PrintExprHere(expr, 0); });
   }
@@ -318,7 +318,7 @@ class Printer {
       case ir::ExprKind::kTuple: return PrintTuple(ir::Cast<ir::Tuple>(expr)->fields);
       case ir::ExprKind::kProject: {
         const auto* project = ir::Cast<ir::Project>(expr);
-        // The predecessor projects from a variable or from parentheses, once.
+        // The predecessor's grammar projects only from a variable or from parentheses, and only once.
         bool parens = project->tuple->expr_kind != ir::ExprKind::kVar;
         out_ += parens ? "(" : "";
         PrintStatement(project->tuple);
@@ -350,7 +350,7 @@ class Printer {
   void PrintConstant(const Literal& literal, int precedence) {
     if (literal.rank() == 0) {
       std::string text = ScalarToString(literal, 0);
-      // `-1.0` would be a number, and so would `1.0`.
+      // Before `.0`, `1` and `-1` would read as the numbers `1.0` and `-1.0`.
       bool parens = precedence == kPostfixPrecedence &&
                     (text[0] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(text[0])));
       absl::StrAppend(&out_, parens ? "(" : "", text, parens ? ")" : "");
@@ -396,7 +396,7 @@ class Printer {
       out_ += ">";
     }
     const ir::Constructor* constructor = ir::ConstructorCallee(&call);
-    // Where it is called itself, `Nil()` says that it is the value that is.
+    // As a callee, the value is printed as `Nil()`, to distinguish it from the constructor.
     bool is_value = constructor != nullptr && constructor->fields.empty() && precedence < kPostfixPrecedence &&
                     call.explicit_type_args.empty();
     if (is_value && call.args.empty() && call.attrs.empty()) return;
@@ -406,7 +406,7 @@ class Printer {
     out_ += ")";
   }
 
-  // `[a, b]`, of constructors; false where passes made something else of it.
+  // Prints calls of `Cons` as `[a, b]`; false if passes changed the list so that it is no longer a literal.
   bool PrintList(const ir::Call& list) {
     std::vector<const ir::Expr*> elements;
     const ir::Call* rest = &list;

@@ -25,7 +25,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// Types and patterns are shared in the file and copied here: a small graph may expand to a huge tree.
+// Types and patterns are shared in the file but copied here, so a small graph can expand to a huge tree.
 constexpr int64_t kMaxTreeNodes = int64_t{1} << 22;
 constexpr int64_t kShapeVarKind = 1, kBaseTypeKind = 2, kShapeKind = 3;  // the predecessor's numbers
 
@@ -78,7 +78,7 @@ class Reader {
   bool CountTreeNode() {
     if (++tree_nodes_ > kMaxTreeNodes) {
       Fail(DiagnosticKind::kBadMetadata,
-           absl::StrCat("its types and patterns have more than ", kMaxTreeNodes, " parts, or hold themselves"));
+           absl::StrCat("its types and patterns have more than ", kMaxTreeNodes, " parts, or contain themselves"));
     }
     return !failed_;
   }
@@ -184,7 +184,7 @@ class Reader {
       BadNode("an extent from 0 on", node);
       return Dim::Any();
     }
-    // An extent that is an expression of others has no name here.
+    // An extent that is an expression of other extents reads as `?`.
     if ((key != "tir.SizeVar" && key != "tir.Var") || !in_function_) return Dim::Any();
     auto [found, is_new] = dims_.try_emplace(node, nullptr);
     if (is_new) {
@@ -286,7 +286,7 @@ class Reader {
     if (failed_) return Unit();
     if (auto bound = bound_.find(node); bound != bound_.end()) {
       if (bound->second != nullptr) return arena_.New<ir::VarExpr>(bound->second, span_);
-      return BadExpr("an expression that does not hold itself", node);
+      return BadExpr("an expression that does not contain itself", node);
     }
     bool is_shared = IsShared(node);
     if (!Parts(node).empty()) bound_[node] = nullptr;  // being read
@@ -373,7 +373,7 @@ class Reader {
     std::vector<std::pair<ir::Var*, ir::Expr*>> chain;
     for (NodeId first = node; Key(node) == "relay.Let" && (node == first || !IsShared(node)) && !failed_;
          node = graph_.Child(node, "body")) {
-      if (static_cast<int64_t>(chain.size()) > kMaxTreeNodes) BadNode("a let that does not hold itself", node);
+      if (static_cast<int64_t>(chain.size()) > kMaxTreeNodes) BadNode("a let that does not contain itself", node);
       ir::Var* var = BindVar(graph_.Child(node, "var"));
       chain.emplace_back(var, ReadPart(node, "value"));
     }
@@ -391,7 +391,7 @@ class Reader {
     const ir::Type* result = ReadAnnotation(graph_.Child(node, "ret_type"));
     auto* function =
         arena_.New<ir::Function>(std::move(type_params), std::move(params), result, ReadPart(node, "body"), span_);
-    // Attributes of functions are notes to other tools: those that have no text here are left out.
+    // Attributes of functions are annotations for other tools; those that Relay text cannot express are dropped.
     for (const auto& [name, value] : graph_.Entries(graph_.Child(graph_.Child(node, "attrs"), "__dict__"))) {
       absl::StatusOr<ir::AttrValue> read = AttrValueOfNode(graph_, value);
       if (read.ok()) function->attrs.Set(name, *std::move(read), span_);
@@ -446,7 +446,7 @@ class Reader {
                                ReadAnnotation(graph_.Child(node, "type_annotation")), span_);
   }
   ir::Var* BindVar(NodeId node) { return vars_[graph_.Child(node, "vid")] = NewVar(node); }
-  // One that nothing binds is a weight.
+  // A variable that is not bound is a weight.
   ir::Var* FindVar(NodeId node) {
     ir::Var*& var = vars_[graph_.Child(node, "vid")];
     if (var == nullptr) module_.free_vars.push_back(var = NewVar(node));
@@ -462,11 +462,11 @@ class Reader {
   int64_t tree_nodes_ = 0;
   absl::flat_hash_map<NodeId, ir::TypeParam*> type_params_;
   absl::flat_hash_map<NodeId, const ir::Constructor*> constructors_;
-  absl::flat_hash_map<NodeId, ir::Var*> vars_;  // by their ids
+  absl::flat_hash_map<NodeId, ir::Var*> vars_;  // by their `vid`
   absl::flat_hash_map<NodeId, int> parents_;
   absl::flat_hash_map<NodeId, ir::Var*> bound_;  // shared expressions; null while being read
   int next_graph_var_ = 0;
-  // Of the global function being read.
+  // State of the global function being read.
   bool in_function_ = false;
   absl::flat_hash_map<NodeId, ir::TypeParam*> dims_;
   absl::flat_hash_set<std::string> dim_names_;
@@ -488,7 +488,7 @@ bool ReadSavedModule(uint32_t source, ir::Module& module, diagnostics::Diagnosti
   absl::StatusOr<ObjectGraph> graph = ObjectGraph::Parse(diagnostics.sources().text(source));
   if (graph.ok()) return Reader(*graph, source, module, diagnostics).Read();
   diagnostics.Error({source, 0, 0}, DiagnosticKind::kBadMetadata,
-                    absl::StrCat("the saved module is no graph of nodes: ", graph.status().message()));
+                    absl::StrCat("the saved module is not a graph of nodes: ", graph.status().message()));
   return false;
 }
 

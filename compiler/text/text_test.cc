@@ -200,7 +200,7 @@ const Rejected kRejected[] = {
     {"extern type A\nextern type A\ndef @main(%a: A) { %a }", "type `A` is defined twice"},
     {"def @main() { 1", "saw the end of the text; expected `}`"},
     {"def @main() { let %x = 1; }", "saw `}`; expected an expression"},
-    {"def @main() { 1; }", "saw `}` behind `;`; expected an expression"},
+    {"def @main() { 1; }", "saw `}` after `;`; expected an expression"},
     {"def @main() { 300u8 }", "does not fit uint8"},
     {"def @main() { -1u8 }", "does not fit uint8"},
     {"def @main() { $ }", "unexpected character `$`"},

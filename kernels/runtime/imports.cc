@@ -11,13 +11,13 @@
 namespace rvm::runtime {
 namespace {
 
-// Named as kernels name it.
+// The C name under which kernels call it.
 void rvm_order_rows(int64_t* rows, int64_t count, int64_t n, const volatile int32_t* cancel) {
   bool all = true;
   for (int64_t i = 0; all && i < count; ++i) all = OrderKeys(rows + i * 4 * n, n, cancel);
 }
 
-// The type chooses among C++'s overloads of a function of libm.
+// The type selects one of the C++ overloads of a libm function.
 template <typename Function>
 const void* Address(std::add_pointer_t<Function> function) {
   return reinterpret_cast<const void*>(function);

@@ -1,4 +1,4 @@
-// The functions that kernels may call: those of kernels/abi/imports.def.
+// The functions that kernels may call (kernels/abi/imports.def).
 #ifndef RVM_KERNELS_RUNTIME_IMPORTS_H_
 #define RVM_KERNELS_RUNTIME_IMPORTS_H_
 

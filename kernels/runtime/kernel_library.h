@@ -1,5 +1,5 @@
-// Loads compiled kernels from memory: a small linker for relocatable ELF
-// objects, so that the VM needs neither a compiler, nor dlopen, nor a file.
+// Loads compiled kernels from memory: a small linker for relocatable ELF objects. Needs no compiler, no dlopen and no
+// temporary file.
 #ifndef RVM_KERNELS_RUNTIME_KERNEL_LIBRARY_H_
 #define RVM_KERNELS_RUNTIME_KERNEL_LIBRARY_H_
 
@@ -15,13 +15,14 @@
 
 namespace rvm::runtime {
 
-// Thread-safe once loaded; the code is unmapped with the last owner.
+struct LinkedImage;
+
+// Thread-safe once loaded. The code is unmapped when the last owner is destroyed.
 class KernelLibrary {
  public:
-  // `object`: relocatable ELF64 for this machine. Undefined symbols are resolved from the
-  // list of kernels/abi/imports.def only. Pages are never writable and executable
-  // at once. Malformed objects are kInvalidArgument, never a crash (but the code itself is
-  // trusted: the caller decides whether to load native code at all).
+  // `object` is a relocatable ELF64 object for this machine. Undefined symbols are resolved only from
+  // kernels/abi/imports.def. No page is ever both writable and executable. Returns kInvalidArgument for malformed
+  // objects. The code itself is not checked: the caller decides whether to load native code at all.
   static absl::StatusOr<std::shared_ptr<const KernelLibrary>> Load(std::span<const uint8_t> object);
   ~KernelLibrary();
 
@@ -29,13 +30,12 @@ class KernelLibrary {
   RvmKernel Find(std::string_view symbol) const;
 
  private:
-  struct Impl;
-  explicit KernelLibrary(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit KernelLibrary(std::unique_ptr<const LinkedImage> image);
+  std::unique_ptr<const LinkedImage> image_;
 };
 
-// kFailedPrecondition naming what is missing unless this CPU runs code built for
-// `triple` with `features` ("+avx2,+fma,...").
+// Returns kFailedPrecondition, naming the missing features, if this CPU cannot run code built for `triple` with
+// `features` ("+avx2,+fma,...").
 absl::Status CheckHostSupports(std::string_view triple, std::string_view features);
 
 }  // namespace rvm::runtime

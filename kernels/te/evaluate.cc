@@ -97,7 +97,7 @@ int64_t IntBinary(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
   return 0;
 }
 
-// The `maximum` and `minimum` of IEEE 754: NaN wins, and -0 is less than 0.
+// The `maximum` and `minimum` of IEEE 754: NaN if either is NaN, and -0 is less than 0.
 double Extreme(BinaryOp op, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::nan("");
   bool less = a < b || (a == b && std::signbit(a));
@@ -191,7 +191,7 @@ int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
       RVM_UNARY_ROUNDING_OPS(RVM_CASE)
       RVM_UNARY_FLOAT_OPS(RVM_CASE)
 #undef RVM_CASE
-      return a;  // an integer stays as it is
+      return a;  // rounding does not change an integer
   }
 }
 
@@ -224,7 +224,7 @@ Number BitcastNumber(Number value, DataType from, DataType to) {
   return to.is_float() ? Number{0, LoadDouble(to, bits)} : Number{LoadInt(to, bits), 0};
 }
 
-// Of a tensor; more would take hours.
+// The limit for the elements of a tensor; more would take hours.
 constexpr int64_t kMaxElements = int64_t{1} << 32;
 
 class Evaluator {
@@ -232,7 +232,7 @@ class Evaluator {
   explicit Evaluator(std::span<const Literal> inputs) : inputs_(inputs) {}
 
   absl::Status BindSymbols(const Computation& computation);
-  // Of tensors that others read, the values are kept.
+  // The values of tensors that other tensors read are stored.
   absl::StatusOr<Literal> Compute(const Tensor& tensor, bool is_read);
 
  private:
@@ -255,7 +255,7 @@ class Evaluator {
   absl::flat_hash_map<int64_t, int64_t> symbols_;
   absl::flat_hash_map<int64_t, int64_t> indices_;
   absl::flat_hash_map<const TensorNode*, Literal> computed_;
-  int64_t position_ = 0;  // of the tensor that is computed: how many elements it has
+  int64_t position_ = 0;  // the number of elements computed so far of the current tensor
 };
 
 absl::Status Evaluator::BindSymbols(const Computation& computation) {
@@ -413,13 +413,13 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
   return {};
 }
 
-// Tensors that `e` reads and that are computed, in order of first mention.
+// The computed tensors that `e` reads, in the order of their first reads.
 void CollectReads(const Expr& e, std::vector<const Tensor*>& reads) {
   if (e->kind == ExprKind::kRead && e->tensor->kind == TensorKind::kCompute) reads.push_back(&e->tensor);
   for (const Expr& operand : e->operands) WithStack([&] { CollectReads(operand, reads); });
 }
 
-// As OrderTensor says, of rows of n keys.
+// Sorts rows of n keys as specified by te::OrderTensor.
 void OrderRows(int64_t* elements, int64_t count, int64_t n) {
   for (int64_t* row = elements; row < elements + count; row += 4 * n) {
     int64_t *keys = row, *places = row + n;

@@ -12,8 +12,8 @@
 
 namespace rvm::te {
 
-// Binds the symbols by matching the inputs' dims against the literals' shapes; dims that do
-// not agree are kInvalidArgument, a tensor of more than 2^32 elements is kResourceExhausted. One literal per output.
+// Returns one literal per output. Binds the symbols by matching the dims of the inputs against the shapes of the
+// literals; returns kInvalidArgument if they do not match, kResourceExhausted for a tensor of more than 2^32 elements.
 absl::StatusOr<std::vector<Literal>> Evaluate(const Computation& computation, std::span<const Literal> inputs);
 
 }  // namespace rvm::te

@@ -60,7 +60,7 @@ Expr ExprPool::Offset(const Dims& dims, const std::vector<Expr>& indices) {
   return offset;
 }
 
-// Null if nothing is simpler.
+// A simpler expression, or null if there is none.
 Expr ExprPool::Simplify(const ExprNode& node) {
   if (node.kind == ExprKind::kSelect && IsConst(node.operands[0])) {
     return node.operands[node.operands[0]->int_value != 0 ? 1 : 2];

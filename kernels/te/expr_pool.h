@@ -19,11 +19,11 @@ namespace rvm::te {
 // int_value of a read whose indices are in bounds at every position of the loops, so it may be hoisted.
 inline constexpr int64_t kReadIsSafe = 1;
 
-// What to replace while copying an expression.
+// The replacements to make while copying an expression.
 struct Rewrite {
   absl::flat_hash_map<int64_t, Expr> variables;                // by id
   absl::flat_hash_map<const ExprNode*, Expr> done;             // seeded with replacements of nodes
-  std::function<Expr(const Tensor&, std::vector<Expr>)> read;  // of a tensor at indices; null keeps reads
+  std::function<Expr(const Tensor&, std::vector<Expr>)> read;  // replaces a read at indices; null keeps reads
 };
 
 // Makes expressions unique and simplifies index arithmetic.
@@ -32,7 +32,7 @@ class ExprPool {
   Expr Copy(const Expr& e, Rewrite& rewrite);
   Expr Intern(ExprNode node);
   Expr Variable(const IndexVar& variable);
-  // A variable that belongs to no te tensor; its id is negative.
+  // A variable that is not an axis of a tensor; its id is negative.
   IndexVar Fresh(const Dim& extent, std::string name) { return {--next_id_, extent, std::move(name)}; }
   Expr Extent(const Dim& dim);
   Expr Binary(BinaryOp op, const Expr& a, const Expr& b);

@@ -8,7 +8,7 @@
 
 namespace rvm::te {
 
-// The variables in the dims of the inputs, in the order they first appear, then those that stand for values.
+// The variables in the dims of the inputs, in order of appearance, then those that are values of elements.
 std::vector<Dim> KernelSymbols(const Computation& computation);
 
 }  // namespace rvm::te

@@ -17,7 +17,7 @@
 namespace rvm::te {
 namespace {
 
-// Identities of index variables; their order carries no meaning.
+// Unique ids of index variables; their order is irrelevant.
 int64_t NextIndexId() {
   static std::atomic<int64_t> next{0};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ std::vector<IndexVar> MakeAxes(std::span<const Dim> extents, std::string_view pr
   std::vector<IndexVar> axes;
   for (size_t i = 0; i < extents.size(); ++i) {
     axes.push_back({NextIndexId(), extents[i], absl::StrCat(absl::string_view(prefix.data(), prefix.size()), i)});
-    // An axis of extent 1 is always at 0: that simplifies what reads through it.
+    // The index of an axis of extent 1 is always 0, which simplifies reads.
     indices.push_back(extents[i] == Dim(1) ? Index(0) : MakeIndex(axes.back()));
   }
   return axes;
@@ -49,7 +49,7 @@ std::string Text(UnaryOp op) { return std::string(kUnaryOpNames[static_cast<size
 std::string Text(BinaryOp op) { return std::string(kBinaryOpNames[static_cast<size_t>(op)]); }
 std::string Text(ReduceOp op) { return std::string(kReduceOpNames[static_cast<size_t>(op)]); }
 
-// Writes expressions, with what names are given to variables and tensors.
+// Prints expressions with the given names of variables and tensors.
 class Printer {
  public:
   Printer(bool canonical, std::vector<const TensorNode*>* pending) : canonical_(canonical), pending_(pending) {}

@@ -1,10 +1,9 @@
 // te: tensor computations as expressions over index spaces.
 //
-// A computation is a DAG of tensors. Each tensor is an input, or is defined
-// element by element by a scalar expression over its index variables which may
-// read other tensors and reduce over further axes. Extents are Dims over the symbols of the
-// inputs. There is no schedule in here: kernels/te/evaluate.h computes values
-// naively and is the oracle; kernels/codegen makes loops.
+// A computation is a DAG of tensors. Each tensor is an input, or is defined element by element by a scalar expression
+// over its index variables, which may read other tensors and reduce over further axes. Extents are Dims over the
+// symbols of the inputs. A computation has no schedule: kernels/te/evaluate.h evaluates it naively, as the reference
+// for tests, and kernels/schedule determines its loops.
 //
 // All values are immutable and shared. Building is not thread-safe.
 #ifndef RVM_KERNELS_TE_TENSOR_H_
@@ -112,36 +111,36 @@ struct ExprNode {
 enum class TensorKind : uint8_t {
   kInput,
   kCompute,
-  kSelf,  // what the body of a scan reads itself as
+  kSelf,  // the tensor as which the body of a scan reads its own earlier elements
 };
 
 struct TensorNode {
   TensorKind kind;
   DataType dtype;
   Dims dims;
-  std::string name;            // for people
+  std::string name;            // for messages and dumps
   int64_t input_index = 0;     // kInput
   std::vector<IndexVar> axes;  // kCompute: one per dim
   Expr body;                   // kCompute: over axes; a kReduce only at its root
-  Tensor self;                 // what the body of a scan reads, else null
+  Tensor self;                 // the kSelf tensor of a scan, else null
   bool is_ordered = false;     // by OrderTensor
 };
 
 // ---- building ----------------------------------------------------------------
 
 Tensor Input(int64_t index, std::string name, DataType dtype, Dims dims);
-// `body` is called once with one index expression per dim and gives an expression of `dtype`.
+// `body` is called once with one index expression per dim and returns an expression of `dtype`.
 Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
                      const std::function<Expr(std::span<const Expr> indices)>& body);
-// As ComputeTensor, but elements are computed one after the other, in row-major order, and the body may read
-// `self` where it was computed before.
+// Like ComputeTensor, but elements are computed one after the other, in row-major order, and the body may read the
+// elements of `self` that were computed before.
 Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
                   const std::function<Expr(std::span<const Expr> indices, const Tensor& self)>& body);
 // Sorts rows of int64 keys of extents `dims` stably. The result has an additional axis of extent 4 before the last one:
 // index 0 holds the sorted keys of a row, index 1 their original positions; the others are scratch.
 Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr> indices)>& key);
-// Root of a compute body: reduces `body` over axes of `extents`. kSum, kProduct, kMaximum and
-// kMinimum keep the dtype of the body (float16/bfloat16 accumulate in float32).
+// A reduction of `body` over axes of `extents`; only allowed as the root of a tensor's body. kSum, kProduct, kMaximum
+// and kMinimum keep the dtype of the body (float16 and bfloat16 accumulate in float32).
 Expr Reduce(ReduceOp op, std::span<const Dim> extents,
             const std::function<Expr(std::span<const Expr> reduce_indices)>& body);
 
@@ -160,15 +159,15 @@ Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
 Expr operator*(Expr a, Expr b);
 
-// Index of a broadcast read: `index` where the extent of the axis read equals the extent
-// iterated, 0 where it is 1, and a select where that is not known.
+// The index of a broadcast read: `index` if the extent of the axis read equals the extent iterated, 0 if it is 1, and a
+// select if neither is provable.
 Expr BroadcastIndex(const Expr& index, const Dim& read_extent, const Dim& iterated_extent);
 
-// A complete computation: what one kernel computes. Symbols are the variables in the
-// dims of the inputs, and those that stand for values.
+// The computation of one kernel. Its symbols are the variables in the dims of the inputs, and those that are values of
+// elements.
 struct Computation {
-  // A variable that is the value of an element, counted in row-major order, of an integer input. Unlike
-  // an extent it may be negative.
+  // A variable that is the value of an element, numbered in row-major order, of an integer input. Unlike an extent, it
+  // may be negative.
   struct ValueSymbol {
     Dim symbol;
     size_t input;
@@ -180,12 +179,11 @@ struct Computation {
   std::vector<ValueSymbol> values = {};
 };
 
-// "add(%a, %b): c[i, j] = a[i, j] + b[j]" for people and goldens.
+// "add(%a, %b): c[i, j] = a[i, j] + b[j]", for dumps and goldens.
 std::string ToString(const Computation& computation);
 std::string ToString(const Expr& expr);
 
-// Canonical text: equal for computations that are equal up to names. Kernels are compiled
-// once per fingerprint.
+// A canonical text, equal for computations that are equal up to names. A kernel is compiled once per fingerprint.
 std::string Fingerprint(const Computation& computation);
 
 }  // namespace rvm::te

@@ -17,25 +17,17 @@
 namespace rvm::tools {
 namespace {
 
-struct Row {
-  std::string name;
-  int64_t bytes;
-};
+using Row = SizeTable::Row;
 
-// Largest first; then the remainder of `whole` bytes, if known, under its name.
-std::string Table(std::string_view title, std::vector<Row> rows, int64_t whole = 0, std::string_view rest = "") {
-  if (rows.empty()) return "";
+// Adds a table of `rows`, largest first; then the remainder of `whole` bytes, if known, under its name.
+void AddTable(std::vector<SizeTable>& tables, std::string title, std::vector<Row> rows, int64_t whole = 0,
+              std::string_view rest = "") {
+  if (rows.empty()) return;
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
   int64_t sum = 0;
   for (const Row& row : rows) sum += row.bytes;
   if (whole > sum) rows.push_back({std::string(rest), whole - sum});
-  whole = std::max(whole, sum);
-  std::string text = absl::StrCat(std::string(title), "\n");
-  for (const Row& row : rows) {
-    double share = whole > 0 ? 100.0 * static_cast<double>(row.bytes) / static_cast<double>(whole) : 0;
-    absl::StrAppendFormat(&text, "%14d %5.1f%%  %s\n", row.bytes, share, row.name);
-  }
-  return text;
+  tables.push_back({std::move(title), std::move(rows), std::max(whole, sum)});
 }
 
 // Copies the structure at `offset` of `bytes`; false if it exceeds them.
@@ -75,7 +67,7 @@ std::string TensorText(DataType dtype, const Shape& shape) {
 
 }  // namespace
 
-std::string FileSizesText(std::span<const uint8_t> file, const Executable& executable) {
+std::vector<SizeTable> FileSizes(std::span<const uint8_t> file, const Executable& executable) {
   std::vector<Row> sections, functions, constants;
   for (const SectionInfo& section : ListSections(file)) {
     std::string name = section.is_known ? section.name : absl::StrCat(section.name, " (unknown, skipped)");
@@ -88,16 +80,30 @@ std::string FileSizesText(std::span<const uint8_t> file, const Executable& execu
     const Literal& constant = executable.constants[i];
     constants.push_back({absl::StrCat(i, "  ", TensorText(constant.dtype(), constant.shape())), constant.bytes()});
   }
-  std::string text = Table("sections", sections, static_cast<int64_t>(file.size()), "header, section table, padding");
-  text += Table("code of functions", functions) + Table("constants", constants);
+  std::vector<SizeTable> tables;
+  AddTable(tables, "sections", sections, static_cast<int64_t>(file.size()), "header, section table, padding");
+  AddTable(tables, "code of functions", functions);
+  AddTable(tables, "constants", constants);
   for (const CodeObject& object : executable.code_objects) {
     std::map<std::string, int64_t> sizes = FunctionSizes(object.bytes);
     std::map<std::string, int64_t> kernels;  // by symbol: several kernels may share one
     for (const KernelDesc& kernel : executable.kernels) kernels[kernel.symbol] = sizes[kernel.symbol];
     std::vector<Row> rows;
     for (const auto& [symbol, bytes] : kernels) rows.push_back({symbol, bytes});
-    text += Table(absl::StrCat("kernels for ", object.target, " (", object.triple, ")"), rows,
-                  static_cast<int64_t>(object.bytes.size()), "other code, constants and tables of the object");
+    AddTable(tables, absl::StrCat("kernels for ", object.target, " (", object.triple, ")"), rows,
+             static_cast<int64_t>(object.bytes.size()), "other code, constants and tables of the object");
+  }
+  return tables;
+}
+
+std::string FileSizesText(std::span<const uint8_t> file, const Executable& executable) {
+  std::string text;
+  for (const SizeTable& table : FileSizes(file, executable)) {
+    absl::StrAppend(&text, table.title, "\n");
+    for (const Row& row : table.rows) {
+      double share = table.bytes > 0 ? 100.0 * static_cast<double>(row.bytes) / static_cast<double>(table.bytes) : 0;
+      absl::StrAppendFormat(&text, "%14d %5.1f%%  %s\n", row.bytes, share, row.name);
+    }
   }
   return text;
 }

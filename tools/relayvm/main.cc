@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/edit_distance.h"
-#include "compiler/driver/version.h"
+#include "base/version.h"
 #include "tools/last_resort.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
@@ -15,9 +15,9 @@
 namespace rvm::tools {
 namespace {
 
-constexpr const Verb* kVerbs[] = {&kCheckVerb,  &kFmtVerb,  &kExplainVerb, &kCompileVerb, &kImportVerb,
-                                  &kRunVerb,    &kEvalVerb, &kInspectVerb, &kProfileVerb, &kBenchVerb,
-                                  &kVerifyVerb, &kSignVerb, &kKeyGenVerb};
+constexpr const Verb* kVerbs[] = {&kCheckVerb, &kFmtVerb,    &kExplainVerb, &kCompileVerb, &kImportVerb,
+                                  &kRunVerb,   &kEvalVerb,   &kInspectVerb, &kProfileVerb, &kReportVerb,
+                                  &kBenchVerb, &kVerifyVerb, &kSignVerb,    &kKeyGenVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {
@@ -68,7 +68,7 @@ absl::Status Dispatch(std::vector<std::string> args) {
   std::string name = args.empty() ? "help" : args.front();
   if (!args.empty()) args.erase(args.begin());
   if (name == "version" || name == "--version") {
-    std::cout << "relayvm " << driver::kVersion << '\n';
+    std::cout << "relayvm " << kVersion << '\n';
     return absl::OkStatus();
   }
   if (name == "help" || name == "--help" || name == "-h") {

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> OneFile(const Options& options, std::string_view wha
     return absl::InvalidArgumentError(absl::StrCat("no file given; expected ", std::string(what)));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("saw `", options.positional()[1], "` behind the file; expected ", std::string(what), " alone"));
+      absl::StrCat("saw `", options.positional()[1], "` after the file; expected ", std::string(what), " alone"));
 }
 
 }  // namespace rvm::tools

@@ -37,6 +37,7 @@ extern const Verb kEvalVerb;
 extern const Verb kImportVerb;
 extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;
+extern const Verb kReportVerb;
 extern const Verb kBenchVerb;
 extern const Verb kVerifyVerb;
 extern const Verb kSignVerb;

@@ -14,7 +14,7 @@ namespace rvm::vm {
 namespace {
 
 // ---- one value -----------------------------------------------------------------------
-// `op` is a constant wherever these are called, so that one case is left of each.
+// `op` is a compile-time constant at every call, so only one case of each switch remains.
 
 template <typename T>
 [[gnu::always_inline]] inline T FloatUnary(UnaryOp op, T a) {
@@ -83,7 +83,7 @@ template <typename T>
   }
 }
 
-// Of two equal floats, which differ in sign if they are zeros: the bits in both, or in either.
+// Combines two equal floats, which differ at most in the sign of zero: the bitwise and (`both`) or or of their bits.
 template <bool both, typename T>
 [[gnu::always_inline]] inline T BothOrEitherBits(T a, T b) {
   using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
@@ -94,7 +94,7 @@ template <bool both, typename T>
 template <typename T>
 [[gnu::always_inline]] inline T FloatBinary(BinaryOp op, T a, T b) {
   T nan = std::numeric_limits<T>::quiet_NaN();
-  // In double, so that a quotient just below an integer is not rounded up to it.
+  // Computed in double, so that a quotient just below an integer is not rounded up to it.
   double x = static_cast<double>(a), y = static_cast<double>(b);
   switch (op) {
     case BinaryOp::kAdd: return a + b;
@@ -250,7 +250,7 @@ BinaryFunction BinaryOf(BinaryOp op) {
   RVM_UNREACHABLE("no such function");
 }
 
-// Of shifts alone, the width matters.
+// Only shifts depend on the width.
 template <typename T>
 BinaryFunction IntBinaryOf(BinaryOp op, int bits) {
   bool shifts = op == BinaryOp::kShiftLeft || op == BinaryOp::kShiftRight;
@@ -319,7 +319,7 @@ void TruthLoop(void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(to)[i] = static_cast<const From*>(from)[i] != 0;
 }
 
-// Toward zero; what is out of range goes to its end, NaN to 0.
+// Rounds toward zero; saturates values out of range; NaN becomes 0.
 template <typename Int, typename From>
 void SaturateLoop(void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -334,7 +334,7 @@ void SaturateLoop(void* to, const void* from, int64_t n) {
   }
 }
 
-template <typename E, typename From>  // E: Half, BFloat
+template <typename E, typename From>  // E: a float below 32 bits
 void RoundLoop(void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     static_cast<float*>(to)[i] = E::From(static_cast<float>(static_cast<const From*>(from)[i]));
@@ -364,7 +364,7 @@ void SpreadLoop(void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) static_cast<Bits*>(to)[i] = value;
 }
 
-// Sums in several places at once: faster, and closer.
+// Several partial sums: faster, and more accurate.
 template <BinaryOp op, typename T>
 void FoldLoop(void* to, const void* from, int64_t n) {
   auto fold = [](T a, T b) {
@@ -399,7 +399,7 @@ void ArgLoop(void* best, int64_t* at, const void* from, int64_t place, bool acro
     int64_t here = across ? place + i : place;
     bool better = maximum ? value > extreme : value < extreme;
     if (last) better |= value == extreme;
-    // Comparisons with a NaN are false: a NaN beats all but an earlier NaN.
+    // Comparisons with a NaN are false, so NaNs are tested for: the first NaN is the extreme, the last one if `last`.
     if (value != value) better = last || extreme == extreme;
     if (better || here == 0) {
       extreme = value;

@@ -14,7 +14,7 @@
 namespace rvm::vm {
 namespace {
 
-// As a lane.
+// The constant as the bits of a lane.
 int64_t ConstantBits(const RecipeStep& step) {
   int64_t lane = 0;
   if (!step.dtype.is_float()) {
@@ -42,9 +42,9 @@ class NestPlanner {
   struct Value {
     Form form = Form::kUniform;
     DataType dtype;
-    bool constant = false;                   // the same at all positions
-    std::optional<int64_t> number, stride;   // where known: of a constant; of a linear value
-    std::optional<uint32_t> vector, linear;  // the same value in that form
+    bool constant = false;                   // does not depend on the other axes: computed once per nest
+    std::optional<int64_t> number, stride;   // if known: the value of a constant; the stride of a linear value
+    std::optional<uint32_t> vector, linear;  // the same value in the other forms, if computed
   };
 
   bool live(uint32_t step) const { return live_[step]; }
@@ -62,7 +62,7 @@ class NestPlanner {
   bool AddLinear(uint32_t number);
   uint32_t AsVector(uint32_t value);
   uint32_t AsLinear(uint32_t value);
-  // `value` as operands of `form` want it.
+  // `value` converted to a vector if `form` is kVector.
   uint32_t In(Form form, uint32_t value) { return form == Form::kVector ? AsVector(value) : value; }
   Form Join(std::initializer_list<uint32_t> values) const;
   bool AllConstant(std::initializer_list<uint32_t> values) const;
@@ -119,7 +119,7 @@ bool NestPlanner::AllConstant(std::initializer_list<uint32_t> values) const {
   return std::all_of(values.begin(), values.end(), [&](uint32_t v) { return values_[v].constant; });
 }
 
-// Linear values are computed with the rows: only their use is per block.
+// Linear values are computed once per row, although they are used once per block.
 void NestPlanner::Emit(PlanStep step, bool constant, Form form) {
   std::vector<PlanStep>& steps = form == Form::kVector ? part_->block : constant ? part_->once : part_->row;
   steps.push_back(step);
@@ -155,7 +155,7 @@ uint32_t NestPlanner::AsLinear(uint32_t value) {
   return linear;
 }
 
-// Sums and multiples of linear values.
+// Adds step `number` as an operation on linear values if it is a sum or a multiple of them; false if it is not.
 bool NestPlanner::AddLinear(uint32_t number) {
   const RecipeStep& step = nest_.steps[number];
   if (step.dtype != kInt64) return false;
@@ -171,7 +171,7 @@ bool NestPlanner::AddLinear(uint32_t number) {
     linear.a = AsLinear(a);
     linear.b = AsLinear(b);
     std::optional<int64_t> x = values_[linear.a].stride, y = values_[linear.b].stride;
-    // Large strides are all alike.
+    // Strides above this bound are treated as unknown.
     bool known = x && y && std::max(std::abs(*x), std::abs(*y)) < (int64_t{1} << 60);
     if (known) stride = op == BinaryOp::kAdd ? *x + *y : *x - *y;
   } else if (op == BinaryOp::kMultiply && (form_a == Form::kUniform || form_b == Form::kUniform)) {
@@ -249,7 +249,7 @@ void NestPlanner::AddLoad(uint32_t number) {
   std::optional<int64_t> stride = values_[a].stride;
   bool near = form == Form::kUniform || (stride && (*stride == 0 || *stride == 1));
   plan_.far_loads += near ? 0 : 1;
-  // Not `once`, even where it could: an earlier step of the nest may store what it reads.
+  // Never `once`, because an earlier step of the nest may store to the location.
   made.to = NewValue(form, step.dtype, false);
   made.load = FindLoad(made.dtype);
   made.gather = FindGather(made.dtype);
@@ -296,7 +296,7 @@ void NestPlanner::AddOrder(uint32_t number) {
   Emit(made, false, Form::kUniform);
 }
 
-// What follows is the outer part, which begins with the result.
+// The steps after the reduction form the outer part, which begins with the result.
 void NestPlanner::AddReduce(uint32_t number) {
   const RecipeStep& step = nest_.steps[number];
   uint32_t reduced = value_of_[step.a];
@@ -331,7 +331,7 @@ void NestPlanner::AddStep(uint32_t number) {
     case RecipeOp::kIndex: {
       bool along = static_cast<int>(step.a) == plan_.axis;
       Form form = along ? Form::kLinear : Form::kUniform;
-      uint32_t value = NewValue(form, kInt64, along);  // the whole line of it is the same everywhere
+      uint32_t value = NewValue(form, kInt64, along);  // the index along the axis is the same for every row
       if (along) values_[value].stride = 1;
       value_of_[number] = value;
       Emit({.kind = along ? PlanStep::kIndexAlong : PlanStep::kIndex, .to = value, .a = step.a}, along, form);
@@ -349,7 +349,7 @@ void NestPlanner::AddStep(uint32_t number) {
   }
 }
 
-// A vector's array is free again after its last use in its part.
+// Assigns arrays to vectors. The array of a vector is reused after its last use in its part.
 void NestPlanner::PlaceVectors() {
   plan_.num_values = static_cast<uint32_t>(values_.size());
   plan_.vector_of.assign(values_.size(), kNoVector);
@@ -406,9 +406,9 @@ NestPlan NestPlanner::Run() {
   return std::move(plan_);
 }
 
-constexpr int64_t kShort = 16;  // lanes that are hardly worth a row
+constexpr int64_t kShort = 16;  // with fewer lanes, running along the axis does not pay off
 
-// Compiles dims; the first that is too deep stays in `status`.
+// Compiles dims; `status` is the error for the first one that is nested too deeply.
 struct DimCompiler {
   const KernelDesc& desc;
   absl::Status status;

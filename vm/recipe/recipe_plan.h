@@ -1,8 +1,7 @@
-// RecipePlan: a verified recipe, made ready to run: once per program, shared by all machines.
+// RecipePlan: a verified recipe, prepared for execution. Made once per program and shared by all machines.
 //
-// A nest runs along ONE of its axes a block of lanes at a time. Seen along
-// that axis a value is uniform (one lane), linear (an integer that grows by a constant: most element
-// numbers, so that most loads are of neighbours) or a vector (an array of lanes).
+// A nest runs along one of its axes, in blocks of lanes. Along that axis a value is uniform (one lane), linear (an
+// integer with a constant stride, such as most element numbers) or a vector (an array of lanes).
 #ifndef RVM_VM_RECIPE_RECIPE_PLAN_H_
 #define RVM_VM_RECIPE_RECIPE_PLAN_H_
 
@@ -17,8 +16,8 @@
 
 namespace rvm::vm {
 
-// One thing to do. Values are places in the frame's table of pointers to lanes; a linear value is two int64
-// there: its first lane and its stride.
+// One step. Operands and results are indices into the frame's table of pointers to lanes. A linear value is stored as
+// two int64: its first lane and its stride.
 struct PlanStep {
   enum Kind : uint8_t {
     kIndex,         // to = the index of axis a
@@ -26,7 +25,7 @@ struct PlanStep {
     kUnary,         // to = unary(a)
     kBinary,        // to = binary(a, b)
     kSelect,        // to = select(a, b, c)
-    kBitcast,       // to = what `load` gives of a as `store` stores it
+    kBitcast,       // to = load(store(a)): the same bits as another dtype
     kLinearAdd,     // linear to = a + b
     kLinearSub,     // linear to = a - b
     kLinearScale,   // linear to = a * b, b uniform
@@ -53,45 +52,46 @@ struct PlanStep {
   StoreFunction store = nullptr;
 };
 
-// Steps by how often they run.
+// Steps, grouped by how often they run.
 struct PlanPart {
   std::vector<PlanStep> once;   // per nest
-  std::vector<PlanStep> row;    // per position of the axes that are not run along
+  std::vector<PlanStep> row;    // per position of the other axes
   std::vector<PlanStep> block;  // per block of lanes
 };
 
-// One way to run a nest.
+// A plan to run a nest along one axis.
 struct NestPlan {
-  int axis = -1;   // run along, reduced ones behind; -1: none, every position is a row
-  PlanPart inner;  // what is reduced
-  PlanPart outer;  // after it, or all
+  int axis = -1;   // the axis run along, reduced axes last; -1: none, every position is a row
+  PlanPart inner;  // the operand of the reduction
+  PlanPart outer;  // the steps after the reduction; all steps if there is none
   uint32_t num_values = 0;
-  std::vector<uint32_t> vector_of;  // by value: its place among the vectors; kNoVector if it is none
+  std::vector<uint32_t> vector_of;  // by value: the index of its array of lanes; kNoVector if it is not a vector
   uint32_t num_vectors = 0;
-  uint32_t reduced = 0;                                 // the value of the inner part that is folded
-  uint32_t result = 0;                                  // into this value of the outer part
-  uint32_t places = 0;                                  // and, for Arg*, this one: where the extremes are
+  uint32_t reduced = 0;                                 // the value of the inner part that is reduced
+  uint32_t result = 0;                                  // the value of the outer part that is the result
+  uint32_t places = 0;                                  // for Arg*: the value that holds the positions of the extremes
   bool one_reduced = false;                             // `reduced` is uniform
-  std::vector<std::pair<uint32_t, int64_t>> constants;  // lane of a value, as bits
-  std::vector<std::pair<uint32_t, uint32_t>> extents;   // value, which
-  int far_loads = 0;                                    // loads of elements that are not neighbours
+  std::vector<std::pair<uint32_t, int64_t>> constants;  // value, its lane as bits
+  std::vector<std::pair<uint32_t, uint32_t>> extents;   // value, index of the extent
+  int far_loads = 0;                                    // the number of loads of elements that are not adjacent
 };
 inline constexpr uint32_t kNoVector = UINT32_MAX;
 
 struct RecipePlan {
   struct Buffer {
     DataType dtype;
-    std::vector<DimProgram> dims;  // whose product is the number of elements
-    DimProgram offset;             // of workspaces
+    std::vector<DimProgram> dims;  // the product is the number of elements
+    DimProgram offset;             // of a workspace
   };
   struct Nest {
-    std::vector<DimProgram> axes;  // reduced ones behind
-    size_t num_outer = 0;          // how many are not
+    std::vector<DimProgram> axes;  // reduced axes last
+    size_t num_outer = 0;          // the number of axes that are not reduced
     std::vector<DimProgram> extents;
     bool reduces = false;
     ReduceOp reduce{};
     DataType reduce_dtype;  // of the values reduced
-    // Along the last axis; along the last reduced axis. Nests that do not reduce have the first alone.
+    // Plans along the last axis that is not reduced, and along the last reduced axis. Only the first if nothing is
+    // reduced.
     NestPlan by_column, by_row;
     bool prefers_columns = true;
     FoldFunction fold = nullptr;
@@ -102,10 +102,11 @@ struct RecipePlan {
   std::vector<Buffer> buffers;
   size_t num_params = 0, num_results = 0;
   std::vector<Nest> nests;
-  int64_t scratch_bytes = 0;  // what a run needs at the front of its workspace; a multiple of 64
+  int64_t scratch_bytes = 0;  // needed at the start of the workspace of a run; a multiple of 64
 };
 
-// `desc`: of the kernel. REQUIRES: both were verified. kInvalidArgument for dims too deep to be shapes.
+// `desc` is the kernel's descriptor. REQUIRES: `desc` and `recipe` were verified. Returns kInvalidArgument for dims
+// that are nested too deeply.
 absl::StatusOr<RecipePlan> MakeRecipePlan(const KernelDesc& desc, const KernelRecipe& recipe);
 
 }  // namespace rvm::vm

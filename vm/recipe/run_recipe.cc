@@ -21,18 +21,18 @@ int64_t WrappingMultiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-// A uniform value in `first`; a linear value.
+// The storage of a uniform value (`first`) or of a linear value.
 struct Cell {
   int64_t first, stride;
   int64_t At(int64_t lane) const { return WrappingAdd(first, WrappingMultiply(stride, lane)); }
 };
 
-// The tensors of a call fit into memory, so a product that overflows has an extent of 0 as a factor.
+// The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
 int64_t Number(const DimProgram& program, std::span<const int64_t> symbols) {
   return program.Evaluate(symbols).value_or(0);
 }
 
-// False if the run is to stop.
+// Clears memory; returns false if the run must stop.
 bool Clear(std::byte* data, int64_t bytes, const volatile int32_t* cancel) {
   constexpr int64_t kPiece = 1 << 20;
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
@@ -75,7 +75,7 @@ class NestRun {
     return code_ != kRvmOk;
   }
 
-  // Goes through the positions of axes [from, to), the last fastest.
+  // Iterate over the positions of axes [from, to); the last axis varies fastest.
   void Rewind(size_t from, size_t to) { std::fill(index_.begin() + from, index_.begin() + to, 0); }
   bool Advance(size_t from, size_t to) {
     for (size_t axis = to; axis-- > from;) {
@@ -97,7 +97,7 @@ class NestRun {
   std::byte* scratch_;
   const volatile int32_t* cancel_;
   const NestPlan* plan_ = nullptr;
-  void** at_ = nullptr;  // by value: its cell, or its lanes
+  void** at_ = nullptr;  // by value: a pointer to its cell or to its lanes
   std::byte* vectors_ = nullptr;
   std::array<int64_t, kMaxRecipeAxes> extents_ = {};
   std::array<int64_t, kMaxRecipeAxes> index_ = {};
@@ -119,7 +119,7 @@ void NestRun::Begin(const NestPlan& plan) {
   RunSteps(plan.outer.once, 0, 1);
 }
 
-// The element that lane `begin` of `at` names, if the buffer has it and all that the next n - 1 lanes name.
+// The element number in lane `begin` of `at`; nullopt if it or one of the next n - 1 lanes is out of bounds.
 std::optional<int64_t> NestRun::FirstElement(const Buffer& buffer, Cell at, int64_t begin, int64_t n) {
   __int128 first = __int128{at.first} + __int128{at.stride} * begin;
   __int128 last = first + __int128{at.stride} * (n - 1);
@@ -132,7 +132,7 @@ void NestRun::LoadLinear(const PlanStep& step, int64_t begin, int64_t n) {
   Cell at = cell(step.a);
   if (std::optional<int64_t> from = FirstElement(buffer, at, begin, n)) {
     if (at.stride == 1 && IsLane(step.dtype)) {
-      at_[step.to] = buffer.data + *from * step.dtype.bytes();  // as it is
+      at_[step.to] = buffer.data + *from * step.dtype.bytes();  // used in place, without a copy
       return;
     }
     at_[step.to] = own(step.to);
@@ -183,7 +183,7 @@ void NestRun::Order(const PlanStep& step) {
   if (!all) code_ = kRvmCancelled;
 }
 
-// Lanes begin, begin + 1, ... of the axis run along.
+// Runs `steps` for the lanes [begin, begin + n) of the axis run along.
 void NestRun::RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_t n) {
   for (const PlanStep& s : steps) {
     switch (s.kind) {
@@ -283,7 +283,7 @@ void NestRun::RunRows() {
   } while (!Stopped() && Advance(0, outer));
 }
 
-// Lanes [begin, begin + n) of each column.
+// Reduces the columns [begin, begin + n).
 void NestRun::Reduce(int64_t begin, int64_t n) {
   size_t outer = nest_.num_outer, all = nest_.axes.size();
   StartReduction(n);
@@ -333,7 +333,7 @@ int32_t NestRun::Run() {
   return code_;
 }
 
-// 0 if there are not that many bytes anywhere.
+// The number of elements of the buffer; 0 if their size in bytes overflows.
 int64_t Elements(const RecipePlan::Buffer& buffer, std::span<const int64_t> symbols) {
   int64_t elements = 1;
   for (const DimProgram& dim : buffer.dims) {

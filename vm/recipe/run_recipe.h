@@ -10,12 +10,12 @@
 
 namespace rvm::vm {
 
-// kernel_abi.h says what a code means; the recipe itself being wrong is none of those.
+// A result code in addition to those of kernel_abi.h: the recipe is malformed.
 inline constexpr int32_t kRecipeStoresOutside = 100;
 
-// As an RvmKernel: the buffers have the elements that the descriptor states for these `symbols`. The context's
-// workspace has plan.scratch_bytes, followed by the `workspace_bytes` that the descriptor states. Whatever the recipe
-// contains, memory outside the buffers and the workspace is not accessed.
+// Runs the recipe with the contract of an RvmKernel: the buffers have the sizes that the descriptor states for these
+// `symbols`. The workspace of the context has plan.scratch_bytes, followed by the `workspace_bytes` of the descriptor.
+// Memory outside the buffers and the workspace is never accessed, whatever the recipe contains.
 int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const int64_t> symbols,
                   int64_t workspace_bytes, const RvmKernelContext& context);
 

@@ -1,4 +1,4 @@
-// Portable programs in the machine: what they compute, and that damaged recipes do no harm.
+// Tests portable programs in the machine: their results, and that damaged recipes cannot access other memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -43,7 +43,7 @@ absl::StatusOr<Value> RunMain(Executable executable, const std::vector<Value>& a
   return result;
 }
 
-// `rows` x 3 numbers; the largest of row i is at i % 3.
+// A matrix (rows, 3); the largest element of row i is at i % 3.
 std::vector<Value> Args(int64_t rows) {
   std::vector<float> x;
   for (int64_t i = 0; i < rows; ++i) {
@@ -53,7 +53,7 @@ std::vector<Value> Args(int64_t rows) {
           Value::Tensor(Literal::Scalar(kFloat32, 0.5))};
 }
 
-// Without leave to run machine code: there is none.
+// The program has no machine code, so it loads without `allow_native`.
 TEST(RunRecipeTest, RunsWithoutNativeCode) {
   for (int64_t rows : {0, 1, 7, 2000}) {
     absl::StatusOr<Value> result = RunMain(Recipes(), Args(rows));
@@ -93,7 +93,7 @@ TEST(RunRecipeTest, LoadsOutsideAreZeros) {
   EXPECT_TRUE(RunMain(program, Args(5)).ok());
 }
 
-// Any change of any field either does not verify or runs to a value or an error.
+// A recipe with any field changed is either rejected by the verifier or runs to a value or an error.
 TEST(RunRecipeTest, DamagedRecipesDoNoHarm) {
   std::mt19937_64 random(11);
   auto pick = [&](size_t count) { return static_cast<size_t>(random() % count); };
@@ -125,7 +125,7 @@ TEST(RunRecipeTest, DamagedRecipesDoNoHarm) {
   EXPECT_GT(ran, 1000);
 }
 
-// A recipe that would take for ever stops when it is asked to.
+// A recipe that takes very long stops when the run is cancelled.
 TEST(RunRecipeTest, StopsWhenCancelled) {
   Executable program = Recipes();
   program.recipes[0].nests[1].reduce_axes[0] = Dim(int64_t{1} << 60);
@@ -137,7 +137,7 @@ TEST(RunRecipeTest, StopsWhenCancelled) {
   ASSERT_TRUE(machine.ok());
   std::atomic<bool> done = false;
   std::thread stopper([&] {
-    // What comes before the run begins is for nothing.
+    // A request before the run begins is ignored.
     while (!done) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       (*machine)->Cancel();

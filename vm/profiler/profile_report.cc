@@ -1,18 +1,16 @@
-#include "tools/profile_report.h"
+#include "vm/profiler/profile_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/json_writer.h"
+#include "base/json_writer.h"
 
-namespace rvm::tools {
+namespace rvm::vm {
 namespace {
-
-using vm::Profile;
-using vm::ProfilePhase;
 
 // Categories of instructions in the breakdown of time.
 enum class Purpose { kKernelCall, kMemory, kOther };
@@ -59,7 +57,8 @@ double Total(const std::vector<Part>& parts) {
 
 // Percentage of an unprofiled run that is spent outside of kernels.
 double ShareBesideKernels(const ProfileReport& report, const std::vector<Part>& parts) {
-  return std::max(0.0, 100 * (1 - parts[0].ns / report.plain_ns));
+  double ns = std::isnan(report.plain_ns) ? report.watched_ns : report.plain_ns;
+  return std::max(0.0, 100 * (1 - parts[0].ns / ns));
 }
 
 std::string CellName(const Executable& executable, LayoutId id) {
@@ -79,7 +78,7 @@ std::string CellName(const Executable& executable, LayoutId id) {
 struct MemoryName {
   std::string_view name, text;
 };
-constexpr MemoryName kMemoryNames[vm::kProfileMemories] = {
+constexpr MemoryName kMemoryNames[kProfileMemories] = {
     {"tensors", "tensors: results of kernels"},
     {"planned", "tensors planned ahead, without an allocation"},
     {"views", "views of tensors"},
@@ -110,10 +109,15 @@ class Tables {
   double Share(double ns) const { return total_ > 0 ? 100 * ns / total_ : 0; }
 
   void Head() {
-    absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms with nobody watching, %.3f ms watched (fastest of %d)\n",
-                          report_.entry, report_.path, report_.plain_ns * 1e-6, report_.watched_ns * 1e-6,
-                          report_.runs);
-    absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels\n", ShareBesideKernels(report_, parts_));
+    if (std::isnan(report_.plain_ns)) {
+      absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms watched\n", report_.entry, report_.path,
+                            report_.watched_ns * 1e-6);
+    } else {
+      absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms with nobody watching, %.3f ms watched (fastest of %d)\n",
+                            report_.entry, report_.path, report_.plain_ns * 1e-6, report_.watched_ns * 1e-6,
+                            report_.runs);
+      absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels\n", ShareBesideKernels(report_, parts_));
+    }
     absl::StrAppendFormat(&text_, "\n%12s %7s  where the time goes\n", "ms", "share");
     for (const Part& part : parts_) {
       absl::StrAppendFormat(&text_, "%12.3f %6.1f%%  %s\n", part.ns * 1e-6, Share(part.ns), std::string(part.text));
@@ -167,7 +171,7 @@ class Tables {
     absl::StrAppendFormat(&text_, "\n%12s %14s  allocated; %d bytes were the most at once\n", "count", "bytes",
                           report_.peak_bytes);
     MemoryRow(profile_.imported, "arguments: cells, and headers of tensors whose elements are not copied");
-    for (size_t i = 0; i < vm::kProfileMemories; ++i) MemoryRow(profile_.memory[i], kMemoryNames[i].text);
+    for (size_t i = 0; i < kProfileMemories; ++i) MemoryRow(profile_.memory[i], kMemoryNames[i].text);
     for (const Profile::CellRow& row : profile_.cells) {
       std::string reused = row.reused == 0 ? "" : absl::StrCat(", and ", row.reused, " in the memory of others");
       std::string name = CellName(report_.executable, row.layout);
@@ -212,7 +216,7 @@ void MemoryJson(const ProfileReport& report, JsonWriter& json) {
     json.EndObject();
   };
   amount("arguments", profile.imported);
-  for (size_t i = 0; i < vm::kProfileMemories; ++i) amount(kMemoryNames[i].name, profile.memory[i]);
+  for (size_t i = 0; i < kProfileMemories; ++i) amount(kMemoryNames[i].name, profile.memory[i]);
   amount("results_copied", profile.exported_copied);
   amount("results_moved", profile.exported_moved);
   json.Key("cells").BeginArray();
@@ -256,20 +260,19 @@ std::string ProfileJson(const ProfileReport& report) {
   return std::move(json).Take();
 }
 
-std::string ChromeTrace(const Executable& executable, const Profile& profile,
-                        const std::vector<vm::TraceEvent>& events) {
-  constexpr std::string_view kPhases[vm::kProfilePhases] = {"arguments in", "run", "results out", "clean up"};
+std::string ChromeTrace(const Executable& executable, const Profile& profile, const std::vector<TraceEvent>& events) {
+  constexpr std::string_view kPhases[kProfilePhases] = {"arguments in", "run", "results out", "clean up"};
   JsonWriter json;
   json.BeginObject().Field("displayTimeUnit", "ns").Key("traceEvents").BeginArray();
-  for (const vm::TraceEvent& event : events) {
+  for (const TraceEvent& event : events) {
     bool has_length = false;
     json.BeginObject();
     switch (event.kind) {
-      case vm::TraceEvent::Kind::kEnter:
+      case TraceEvent::Kind::kEnter:
         json.Field("ph", "B").Field("cat", "function").Field("name", "@" + executable.functions[event.id].name);
         break;
-      case vm::TraceEvent::Kind::kLeave: json.Field("ph", "E"); break;
-      case vm::TraceEvent::Kind::kKernel:
+      case TraceEvent::Kind::kLeave: json.Field("ph", "E"); break;
+      case TraceEvent::Kind::kKernel:
         has_length = true;
         json.Field("ph", "X").Field("cat", "kernel").Field("name", executable.kernels[event.id].name);
         for (const Profile::KernelRow& row : profile.kernels) {
@@ -277,7 +280,7 @@ std::string ChromeTrace(const Executable& executable, const Profile& profile,
           json.Key("args").BeginObject().Field("shapes", row.shapes[event.shape].shapes).EndObject();
         }
         break;
-      case vm::TraceEvent::Kind::kPhase:
+      case TraceEvent::Kind::kPhase:
         has_length = true;
         json.Field("ph", "X").Field("cat", "machine").Field("name", kPhases[event.id]);
     }
@@ -289,4 +292,4 @@ std::string ChromeTrace(const Executable& executable, const Profile& profile,
   return std::move(json).Take();
 }
 
-}  // namespace rvm::tools
+}  // namespace rvm::vm

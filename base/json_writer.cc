@@ -1,11 +1,11 @@
-#include "tools/json_writer.h"
+#include "base/json_writer.h"
 
 #include <charconv>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 
-namespace rvm::tools {
+namespace rvm {
 
 void JsonWriter::NewLine() {
   text_ += '\n';
@@ -69,16 +69,19 @@ JsonWriter& JsonWriter::Int(int64_t number) {
   return *this;
 }
 
-JsonWriter& JsonWriter::Number(double number) {
+JsonWriter& JsonWriter::Null() {
   BeforeValue();
-  if (!std::isfinite(number)) {
-    text_ += "null";
-    return *this;
-  }
+  text_ += "null";
+  return *this;
+}
+
+JsonWriter& JsonWriter::Number(double number) {
+  if (!std::isfinite(number)) return Null();
+  BeforeValue();
   char digits[64];
   auto [end, error] = std::to_chars(digits, digits + sizeof(digits), number, std::chars_format::fixed, 3);
   text_.append(digits, end);
   return *this;
 }
 
-}  // namespace rvm::tools
+}  // namespace rvm

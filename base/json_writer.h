@@ -1,13 +1,13 @@
 // Writes JSON: commas, quotes and indentation; the caller keeps objects and arrays balanced.
-#ifndef RVM_TOOLS_JSON_WRITER_H_
-#define RVM_TOOLS_JSON_WRITER_H_
+#ifndef RVM_BASE_JSON_WRITER_H_
+#define RVM_BASE_JSON_WRITER_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
-namespace rvm::tools {
+namespace rvm {
 
 class JsonWriter {
  public:
@@ -19,6 +19,7 @@ class JsonWriter {
   JsonWriter& Key(std::string_view name);
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t number);
+  JsonWriter& Null();
   JsonWriter& Number(double number);  // one that is not finite is null
   JsonWriter& Field(std::string_view name, std::string_view text) { return Key(name).String(text); }
   JsonWriter& Field(std::string_view name, int64_t number) { return Key(name).Int(number); }
@@ -39,6 +40,6 @@ class JsonWriter {
   bool has_key_ = false;
 };
 
-}  // namespace rvm::tools
+}  // namespace rvm
 
-#endif  // RVM_TOOLS_JSON_WRITER_H_
+#endif  // RVM_BASE_JSON_WRITER_H_

@@ -1,13 +1,12 @@
-// relayvm inspect --memory: the memory that the entries of an executable need.
-#include "tools/relayvm/inspect_memory.h"
+#include "tools/relayvm/memory_text.h"
 
 #include <charconv>
 #include <cstdint>
-#include <iostream>
 #include <map>
 #include <optional>
 #include <system_error>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -60,29 +59,29 @@ std::optional<int64_t> Extent(const Executable& executable, const Entry& entry, 
 
 }  // namespace
 
-absl::Status PrintMemory(const VerifiedExecutable& executable, const std::vector<std::string>& dims) {
+absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims) {
   RVM_ASSIGN_OR_RETURN(Extents extents, ParseExtents(dims));
   int64_t constants = 0;
   for (const Literal& constant : executable->constants) constants += constant.bytes();
-  std::cout << "memory\n  constants            " << constants << " bytes, of the file\n";
+  std::string text = absl::StrCat("memory\n  constants            ", constants, " bytes, of the file\n");
   for (const Entry& entry : executable->entries) {
     RVM_ASSIGN_OR_RETURN(vm::MemoryForecast forecast,
                          vm::ForecastMemory(executable, entry, [&](size_t param, size_t axis) {
                            return Extent(*executable, entry, extents, param, axis);
                          }));
     const char* at_least = forecast.unbounded.empty() ? "" : "at least ";
-    std::cout << "  @" << entry.name << '\n'
-              << "    cells and tensors  " << at_least << forecast.peak_bytes
-              << " bytes at a time, of which the result " << forecast.result_bytes << '\n'
-              << "    arena              " << at_least << forecast.arena_bytes << " bytes\n"
-              << "    workspace          " << at_least << forecast.workspace_bytes << " bytes\n";
-    if (!forecast.unbounded.empty()) std::cout << "    no bound: in " << forecast.unbounded << '\n';
+    absl::StrAppend(&text, "  @", entry.name, "\n    cells and tensors  ", at_least, forecast.peak_bytes,
+                    " bytes at a time, of which the result ", forecast.result_bytes, "\n    arena              ",
+                    at_least, forecast.arena_bytes, " bytes\n    workspace          ", at_least,
+                    forecast.workspace_bytes, " bytes\n");
+    if (!forecast.unbounded.empty()) absl::StrAppend(&text, "    no bound: in ", forecast.unbounded, "\n");
   }
-  std::cout << "  arena of one activation\n";
+  text += "  arena of one activation\n";
   for (const FunctionDesc& function : executable->functions) {
-    if (function.arena_bytes > 0) std::cout << "    " << function.name << "  " << function.arena_bytes << " bytes\n";
+    if (function.arena_bytes == 0) continue;
+    absl::StrAppend(&text, "    ", function.name, "  ", function.arena_bytes, " bytes\n");
   }
-  return absl::OkStatus();
+  return text;
 }
 
 }  // namespace rvm::tools

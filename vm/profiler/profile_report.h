@@ -1,6 +1,6 @@
 // Formats of a profile: tables, JSON, and a trace for chrome://tracing and Perfetto.
-#ifndef RVM_TOOLS_PROFILE_REPORT_H_
-#define RVM_TOOLS_PROFILE_REPORT_H_
+#ifndef RVM_VM_PROFILER_PROFILE_REPORT_H_
+#define RVM_VM_PROFILER_PROFILE_REPORT_H_
 
 #include <cstdint>
 #include <string>
@@ -9,25 +9,24 @@
 #include "serialization/executable.h"
 #include "vm/profiler/profile.h"
 
-namespace rvm::tools {
+namespace rvm::vm {
 
 struct ProfileReport {
   std::string path;
   std::string entry;
   const Executable& executable;
-  const vm::Profile& profile;  // of one run, the fastest of `runs`
+  const Profile& profile;  // of one run, the fastest of `runs`
   int64_t runs = 1;
   int64_t peak_bytes = 0;
-  double plain_ns = 0;  // of the fastest run that nobody watched
+  double plain_ns = 0;  // of the fastest run that nobody watched; NaN: there was none
   double watched_ns = 0;
 };
 
 std::string ProfileTables(const ProfileReport& report);
 std::string ProfileJson(const ProfileReport& report);
 // Trace event format.
-std::string ChromeTrace(const Executable& executable, const vm::Profile& profile,
-                        const std::vector<vm::TraceEvent>& events);
+std::string ChromeTrace(const Executable& executable, const Profile& profile, const std::vector<TraceEvent>& events);
 
-}  // namespace rvm::tools
+}  // namespace rvm::vm
 
-#endif  // RVM_TOOLS_PROFILE_REPORT_H_
+#endif  // RVM_VM_PROFILER_PROFILE_REPORT_H_

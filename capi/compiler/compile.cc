@@ -1,0 +1,215 @@
+// The compiler for C.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/json_writer.h"
+#include "base/literal.h"
+#include "base/status_macros.h"
+#include "capi/tensor.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/driver/compile.h"
+#include "compiler/import/onnx/import.h"
+#include "compiler/text/printer.h"
+#include "include/relayvm/relayvm_compiler.h"
+#include "serialization/encoder.h"
+
+struct rvm_compilation {
+  bool has_bytes = false, has_text = false;
+  std::vector<uint8_t> bytes;
+  std::string text, message, diagnostics = "[]";
+  std::vector<std::pair<std::string, rvm::Literal>> weights;
+};
+
+namespace rvm::capi {
+namespace {
+
+using Tensors = std::map<std::string, Literal, std::less<>>;
+
+absl::StatusOr<Tensors> ReadTensors(const rvm_named_tensor* tensors, size_t count) {
+  Tensors all;
+  if (count > 0 && tensors == nullptr) return absl::InvalidArgumentError("saw NULL; expected tensors");
+  for (size_t i = 0; i < count; ++i) {
+    const rvm_named_tensor& tensor = tensors[i];
+    if (tensor.name == nullptr) return absl::InvalidArgumentError(absl::StrCat("tensor ", i, " has no name"));
+    absl::StatusOr<Literal> literal = CopyTensor({tensor.dtype, tensor.shape, tensor.rank, nullptr, tensor.data});
+    if (!literal.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor `", tensor.name, "`: ", literal.status().message()));
+    }
+    all.insert_or_assign(tensor.name, *std::move(literal));
+  }
+  return all;
+}
+
+// ---- diagnostics
+
+void WritePlace(JsonWriter& json, const diagnostics::SourceMap& sources, ir::Span span) {
+  bool is_known = span.valid();
+  diagnostics::SourceMap::Position at = {};
+  if (is_known) at = sources.Locate(span.source, span.begin);
+  json.Field("file", is_known ? sources.name(span.source) : std::string_view());
+  json.Field("line", int64_t{at.line}).Field("column", int64_t{at.column});
+}
+
+void WriteDiagnostics(JsonWriter& json, const diagnostics::Diagnostics& diagnostics) {
+  for (const diagnostics::Diagnostic& diagnostic : diagnostics.all()) {
+    json.BeginObject();
+    json.Field("severity", diagnostic.severity == diagnostics::Severity::kError ? "error" : "warning");
+    json.Field("kind", diagnostics::DiagnosticTag(diagnostic.kind)).Field("message", diagnostic.message);
+    WritePlace(json, diagnostics.sources(), diagnostic.span);
+    json.Key("notes").BeginArray();
+    for (const diagnostics::Note& note : diagnostic.notes) {
+      json.BeginObject().Field("message", note.message);
+      WritePlace(json, diagnostics.sources(), note.span);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+}
+
+void Describe(rvm_compilation& result, const diagnostics::Diagnostics* diagnostics, const absl::Status& status) {
+  JsonWriter json;
+  json.BeginArray();
+  if (diagnostics != nullptr) {
+    WriteDiagnostics(json, *diagnostics);
+    result.message = diagnostics->Render();
+  }
+  // Otherwise the status only counts the errors.
+  if (!status.ok() && (diagnostics == nullptr || diagnostics->ok())) {
+    json.BeginObject().Field("severity", "error").Field("kind", "").Field("message", std::string(status.message()));
+    json.Field("file", "").Field("line", int64_t{0}).Field("column", int64_t{0}).Key("notes").BeginArray().EndArray();
+    json.EndObject();
+    absl::StrAppend(&result.message, "error: ", status.message(), "\n");
+  }
+  json.EndArray();
+  result.diagnostics = std::move(json).Take();
+}
+
+// ---- compiling
+
+absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* given) {
+  driver::CompileOptions options;
+  if (given == nullptr) return options;
+  rvm_compile_options read = {};
+  std::memcpy(&read, given, std::min<size_t>(given->struct_size, sizeof(read)));
+  if (read.opt_level < 0 || read.opt_level > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("saw level ", read.opt_level, "; expected 0 to 3"));
+  }
+  options.opt_level = read.opt_level;
+  if (read.target != nullptr) options.target = read.target;
+  if (read.entries != nullptr) options.entries.assign(read.entries, read.entries + read.entry_count);
+  if (read.params_files != nullptr) {
+    options.params_files.assign(read.params_files, read.params_files + read.params_file_count);
+  }
+  RVM_ASSIGN_OR_RETURN(Tensors weights, ReadTensors(read.weights, read.weight_count));
+  if (!weights.empty())
+    options.weights.push_back({.path = "<params>", .tensors = std::move(weights), .unreadable = {}});
+  return options;
+}
+
+absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
+                     rvm_compilation& result) {
+  RVM_ASSIGN_OR_RETURN(driver::CompileOptions options, ReadOptions(given));
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, driver::Compile(source, diagnostics, options));
+  result.bytes = Encode(**program.executable);
+  result.has_bytes = true;
+  return absl::OkStatus();
+}
+
+// ---- importing
+
+absl::Status Import(const char* path, onnx::Bytes bytes, const rvm_import_options* given, rvm_compilation& result) {
+  rvm_import_options read = {};
+  if (given != nullptr) std::memcpy(&read, given, std::min<size_t>(given->struct_size, sizeof(read)));
+  onnx::ImportOptions options;
+  RVM_ASSIGN_OR_RETURN(options.frozen, ReadTensors(read.frozen, read.frozen_count));
+  for (size_t i = 0; i < read.shape_count; ++i) {
+    std::string extents = read.shapes[i].extents;
+    std::vector<std::string> parts;
+    if (!extents.empty()) parts = absl::StrSplit(extents, ',');
+    options.shapes[read.shapes[i].name] = std::move(parts);
+  }
+  absl::StatusOr<onnx::ImportedModel> imported =
+      path != nullptr ? onnx::ImportFile(path, std::move(options)) : onnx::Import(bytes, options);
+  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, std::move(imported));
+  result.text = text::PrintModule(model.module);
+  result.weights.assign(model.weights.begin(), model.weights.end());
+  result.has_text = true;
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace rvm::capi
+
+rvm_compilation* rvm_compile(const char* name, const char* text, size_t size, const rvm_compile_options* options) {
+  auto* result = new rvm_compilation();
+  if (text == nullptr) {
+    rvm::capi::Describe(*result, nullptr, absl::InvalidArgumentError("saw NULL; expected the text of a program"));
+    return result;
+  }
+  rvm::diagnostics::SourceMap sources;
+  rvm::diagnostics::Diagnostics diagnostics(&sources);
+  uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
+  absl::Status status = rvm::capi::Compile(source, diagnostics, options, *result);
+  rvm::capi::Describe(*result, &diagnostics, status);
+  return result;
+}
+
+rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options) {
+  auto* result = new rvm_compilation();
+  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the bytes of a model");
+  if (bytes != nullptr) {
+    status = rvm::capi::Import(nullptr, {static_cast<const uint8_t*>(bytes), size}, options, *result);
+  }
+  rvm::capi::Describe(*result, nullptr, status);
+  return result;
+}
+
+rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options) {
+  auto* result = new rvm_compilation();
+  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the path of a model");
+  if (path != nullptr) status = rvm::capi::Import(path, {}, options, *result);
+  rvm::capi::Describe(*result, nullptr, status);
+  return result;
+}
+
+const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size) {
+  if (compilation == nullptr || !compilation->has_bytes) return nullptr;
+  if (size != nullptr) *size = compilation->bytes.size();
+  return compilation->bytes.data();
+}
+
+const char* rvm_compilation_text(const rvm_compilation* compilation) {
+  return compilation == nullptr || !compilation->has_text ? nullptr : compilation->text.c_str();
+}
+
+size_t rvm_compilation_weight_count(const rvm_compilation* compilation) {
+  return compilation == nullptr ? 0 : compilation->weights.size();
+}
+
+int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm_named_tensor* out) {
+  if (index >= rvm_compilation_weight_count(compilation) || out == nullptr) return 0;
+  const auto& [name, tensor] = compilation->weights[index];
+  *out = {name.c_str(), rvm::capi::FromDataType(tensor.dtype()), tensor.shape().size(), tensor.shape().data(),
+          tensor.data()};
+  return 1;
+}
+
+const char* rvm_compilation_message(const rvm_compilation* compilation) {
+  return compilation == nullptr ? "" : compilation->message.c_str();
+}
+const char* rvm_compilation_diagnostics(const rvm_compilation* compilation) {
+  return compilation == nullptr ? "[]" : compilation->diagnostics.c_str();
+}
+void rvm_compilation_free(rvm_compilation* compilation) { delete compilation; }

@@ -1,0 +1,189 @@
+// Machines of the C interface.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "capi/handles.h"
+#include "vm/profiler/profile_report.h"
+
+namespace rvm::capi {
+namespace {
+
+// One thread at a time has the machine.
+class Turn {
+ public:
+  explicit Turn(MachineState& state) : state_(state), is_mine_(!state.is_busy.exchange(true)) {}
+  ~Turn() {
+    if (is_mine_) state_.is_busy = false;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool is_mine() const { return is_mine_; }
+
+ private:
+  MachineState& state_;
+  bool is_mine_;
+};
+
+rvm_error* Busy() {
+  return NewError(RVM_INVALID_ARGUMENT,
+                  "the machine is running in another thread; expected one thread at a time: create a machine for each");
+}
+
+rvm_error* ReadOptions(const rvm_machine_options* given, rvm_machine_options& options) {
+  options = {};
+  if (given == nullptr) return nullptr;
+  if (given->struct_size < sizeof(uint32_t) * 2) {
+    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the machine options is ", given->struct_size,
+                                                       "; expected sizeof(rvm_machine_options)"));
+  }
+  std::memcpy(&options, given, std::min<size_t>(given->struct_size, sizeof(options)));
+  for (auto [name, value] : {std::pair<const char*, int64_t>{"memory_limit", options.memory_limit},
+                             {"stack_limit", options.stack_limit},
+                             {"fuel", options.fuel}}) {
+    if (value < 0)
+      return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`", name, "` is ", value, "; expected 0 or more"));
+  }
+  if (!(options.time_limit_ms >= 0)) {
+    return NewError(RVM_INVALID_ARGUMENT,
+                    absl::StrCat("`time_limit_ms` is ", options.time_limit_ms, "; expected 0 or more"));
+  }
+  if (options.threads > 1024) {
+    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`threads` is ", options.threads, "; expected 1024 at most"));
+  }
+  return nullptr;
+}
+
+std::string ProfileText(const MachineState& state, rvm_profile_format format) {
+  vm::Profile profile = state.profiler->Snapshot();
+  const Executable& executable = state.machine->program().executable();
+  vm::ProfileReport report = {.path = "the program",
+                              .entry = state.entry,
+                              .executable = executable,
+                              .profile = profile,
+                              .runs = profile.invokes,
+                              .peak_bytes = state.machine->stats().peak_bytes,
+                              .plain_ns = std::numeric_limits<double>::quiet_NaN(),
+                              .watched_ns = state.run_ns};
+  switch (format) {
+    case RVM_PROFILE_TABLES: return vm::ProfileTables(report);
+    case RVM_PROFILE_JSON: return vm::ProfileJson(report);
+    case RVM_PROFILE_TRACE: return vm::ChromeTrace(executable, profile, state.profiler->Trace());
+  }
+  return "";  // another number: rvm_machine_profile refuses it
+}
+
+}  // namespace
+}  // namespace rvm::capi
+
+using rvm::capi::NullArgument;
+
+rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* given, rvm_machine** out) {
+  if (rvm_error* error = rvm_program::Check(program, "program")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_machine*");
+  rvm_machine_options read;
+  if (rvm_error* error = rvm::capi::ReadOptions(given, read)) return error;
+  auto state = std::make_shared<rvm::capi::MachineState>();
+  rvm::vm::MachineOptions options;
+  if (read.memory_limit > 0) options.memory_limit_bytes = read.memory_limit;
+  if (read.stack_limit > 0) options.stack_limit_bytes = read.stack_limit;
+  if (read.fuel > 0) options.fuel = read.fuel;
+  if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
+  if (read.threads > 0) options.threads = static_cast<int>(read.threads);
+  if (read.profile != 0 || read.trace_events > 0) {
+    state->profiler = std::make_unique<rvm::vm::Profiler>(read.trace_events);
+    options.profiler = state->profiler.get();
+  }
+  auto machine = rvm::vm::Machine::Create(program->program, options);
+  if (!machine.ok()) return rvm::capi::ErrorOf(machine.status(), RVM_INVALID_ARGUMENT);
+  state->machine = *std::move(machine);
+  auto* result = new rvm_machine();
+  result->state = std::move(state);
+  *out = result;
+  return nullptr;
+}
+
+void rvm_machine_free(rvm_machine* machine) {
+  if (!rvm_machine::Is(machine)) return;
+  if (machine->state->is_busy) machine->state->machine->Cancel();
+  rvm_machine::Release(machine);
+}
+
+rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
+                           rvm_value** out) {
+  if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
+  if (entry == nullptr) return NullArgument("entry", "name of an entry");
+  if (args == nullptr && count > 0) return NullArgument("args", "array of rvm_value*");
+  if (out == nullptr) return NullArgument("out", "rvm_value*");
+  std::vector<rvm::Value> values;
+  for (size_t i = 0; i < count; ++i) {
+    if (rvm_error* error = rvm_value::Check(args[i], absl::StrCat("args[", i, "]"))) return error;
+    values.push_back(args[i]->value);
+  }
+  std::shared_ptr<rvm::capi::MachineState> state = machine->state;
+  rvm::capi::Turn turn(*state);
+  if (!turn.is_mine()) return rvm::capi::Busy();
+  state->entry = entry;
+  auto began = std::chrono::steady_clock::now();
+  absl::StatusOr<rvm::Value> result = state->machine->Invoke(entry, values);
+  state->run_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count();
+  if (!result.ok()) return rvm::capi::ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
+  *out = new rvm_value(*std::move(result));
+  return nullptr;
+}
+
+void rvm_machine_cancel(rvm_machine* machine) {
+  if (rvm_machine::Is(machine)) machine->state->machine->Cancel();
+}
+
+rvm_error* rvm_machine_trim(rvm_machine* machine) {
+  if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
+  rvm::capi::Turn turn(*machine->state);
+  if (!turn.is_mine()) return rvm::capi::Busy();
+  machine->state->machine->Trim();
+  return nullptr;
+}
+
+rvm_error* rvm_machine_get_stats(rvm_machine* machine, rvm_machine_stats* out) {
+  if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_machine_stats");
+  if (out->struct_size < sizeof(uint32_t) * 2) {
+    return rvm::capi::NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the stats is ", out->struct_size,
+                                                                  "; expected sizeof(rvm_machine_stats)"));
+  }
+  rvm::capi::Turn turn(*machine->state);
+  if (!turn.is_mine()) return rvm::capi::Busy();
+  rvm::vm::MachineStats stats = machine->state->machine->stats();
+  rvm_machine_stats all = {.struct_size = out->struct_size,
+                           .reserved = 0,
+                           .live_bytes = stats.live_bytes,
+                           .peak_bytes = stats.peak_bytes,
+                           .reserved_bytes = stats.reserved_bytes,
+                           .allocations = stats.allocations};
+  std::memcpy(out, &all, std::min<size_t>(out->struct_size, sizeof(all)));
+  return nullptr;
+}
+
+rvm_error* rvm_machine_profile(rvm_machine* machine, rvm_profile_format format, char** out) {
+  if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
+  if (out == nullptr) return NullArgument("out", "char*");
+  if (format < RVM_PROFILE_TABLES || format > RVM_PROFILE_TRACE) {
+    return rvm::capi::NewError(RVM_INVALID_ARGUMENT, "argument `format`: saw a number that is no rvm_profile_format");
+  }
+  rvm::capi::Turn turn(*machine->state);
+  if (!turn.is_mine()) return rvm::capi::Busy();
+  if (machine->state->profiler == nullptr) {
+    return rvm::capi::NewError(RVM_INVALID_ARGUMENT,
+                               "the machine does not profile; set `profile` in its rvm_machine_options");
+  }
+  *out = strdup(rvm::capi::ProfileText(*machine->state, format).c_str());
+  return nullptr;
+}

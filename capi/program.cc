@@ -1,0 +1,137 @@
+// Programs of the C interface: loaded, verified, described.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "capi/handles.h"
+#include "capi/signature_json.h"
+#include "serialization/decoder.h"
+#include "serialization/signature.h"
+#include "serialization/verifier.h"
+
+namespace rvm::capi {
+namespace {
+
+struct Loaded {
+  std::shared_ptr<const VerifiedExecutable> executable;
+  rvm_error* error = nullptr;
+};
+
+Loaded Check(const MappedFile& file, bool check_constants) {
+  absl::StatusOr<Executable> decoded = Decode(file.bytes, {.owner = file.owner, .check_constants = check_constants});
+  if (!decoded.ok()) return {nullptr, ErrorOf(decoded.status(), RVM_INVALID_FILE)};
+  absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(*std::move(decoded));
+  if (!verified.ok()) return {nullptr, ErrorOf(verified.status(), RVM_INVALID_FILE)};
+  return {*std::move(verified)};
+}
+
+// The options of a caller who may know fewer fields.
+rvm_error* ReadOptions(const rvm_load_options* given, rvm_load_options& options) {
+  options = {};
+  if (given == nullptr) return nullptr;
+  if (given->struct_size < sizeof(uint32_t) * 2) {
+    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the load options is ", given->struct_size,
+                                                       "; expected sizeof(rvm_load_options)"));
+  }
+  std::memcpy(&options, given, std::min<size_t>(given->struct_size, sizeof(options)));
+  if (options.key_count > 0 && options.trusted_keys == nullptr) return NullArgument("trusted_keys", "array of keys");
+  return nullptr;
+}
+
+rvm_error* Load(const MappedFile& file, const rvm_load_options* given, rvm_program** out) {
+  rvm_load_options options;
+  if (rvm_error* error = ReadOptions(given, options)) return error;
+  Loaded loaded = Check(file, false);
+  if (loaded.error != nullptr) return loaded.error;
+  bool is_trusted = options.allow_native != 0 || !(*loaded.executable)->is_native();
+  if (!is_trusted && options.key_count > 0) {
+    std::vector<PublicKey> keys(options.key_count);
+    std::memcpy(keys.data(), options.trusted_keys, options.key_count * sizeof(PublicKey));
+    absl::Status is_signed = CheckSignature(file.bytes, keys).status();
+    if (!is_signed.ok()) return NewError(RVM_UNTRUSTED_CODE, std::string(is_signed.message()));
+    is_trusted = true;
+  }
+  if (!is_trusted) {
+    return NewError(RVM_UNTRUSTED_CODE,
+                    "the executable has machine code, which runs with all rights of this process: set `allow_native` "
+                    "if you trust its origin, give the key that signed it, or compile it with `--target portable`");
+  }
+  absl::StatusOr<std::shared_ptr<const vm::Program>> program =
+      vm::Program::Link(std::move(loaded.executable), {.allow_native = true, .trusted_keys = {}});
+  if (!program.ok()) return ErrorOf(program.status(), RVM_INVALID_FILE);
+  auto result = std::make_unique<rvm_program>();
+  const Executable& executable = (*program)->executable();
+  result->signature = SignatureJson(executable);
+  for (const Entry& entry : executable.entries) result->entry_types.push_back(EntryType(executable, entry));
+  result->program = *std::move(program);
+  *out = result.release();
+  return nullptr;
+}
+
+rvm_error* NamePath(const char* path, rvm_error* error) {
+  if (error != nullptr) error->message = absl::StrCat(path, ": ", error->message);
+  return error;
+}
+
+absl::StatusOr<MappedFile> Map(const char* path, rvm_error*& error) {
+  absl::StatusOr<MappedFile> file = MapFile(path);
+  if (!file.ok()) error = NewError(RVM_IO, std::string(file.status().message()));
+  return file;
+}
+
+}  // namespace
+}  // namespace rvm::capi
+
+using rvm::capi::NullArgument;
+
+rvm_error* rvm_program_load_file(const char* path, const rvm_load_options* options, rvm_program** out) {
+  if (path == nullptr) return NullArgument("path", "path of a file");
+  if (out == nullptr) return NullArgument("out", "rvm_program*");
+  rvm_error* error = nullptr;
+  auto file = rvm::capi::Map(path, error);
+  return error != nullptr ? error : rvm::capi::NamePath(path, rvm::capi::Load(*file, options, out));
+}
+
+rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_load_options* options, rvm_program** out) {
+  if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
+  if (out == nullptr) return NullArgument("out", "rvm_program*");
+  return rvm::capi::Load({{static_cast<const uint8_t*>(bytes), size}, nullptr}, options, out);
+}
+
+rvm_error* rvm_verify(const void* bytes, size_t size) {
+  if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
+  return rvm::capi::Check({{static_cast<const uint8_t*>(bytes), size}, nullptr}, true).error;
+}
+
+rvm_error* rvm_verify_file(const char* path) {
+  if (path == nullptr) return NullArgument("path", "path of a file");
+  rvm_error* error = nullptr;
+  auto file = rvm::capi::Map(path, error);
+  return error != nullptr ? error : rvm::capi::NamePath(path, rvm::capi::Check(*file, true).error);
+}
+
+rvm_program* rvm_program_retain(rvm_program* program) { return rvm_program::Retain(program); }
+void rvm_program_release(rvm_program* program) { rvm_program::Release(program); }
+
+size_t rvm_program_entry_count(const rvm_program* program) {
+  return rvm_program::Is(program) ? program->entry_types.size() : 0;
+}
+const char* rvm_program_entry_name(const rvm_program* program, size_t entry) {
+  if (entry >= rvm_program_entry_count(program)) return nullptr;
+  return program->program->executable().entries[entry].name.c_str();
+}
+const char* rvm_program_entry_type(const rvm_program* program, size_t entry) {
+  return entry < rvm_program_entry_count(program) ? program->entry_types[entry].c_str() : nullptr;
+}
+const char* rvm_program_signature(const rvm_program* program) {
+  return rvm_program::Is(program) ? program->signature.c_str() : nullptr;
+}

@@ -1,0 +1,45 @@
+"""A shared library for users without Bazel: with a soname, and exporting only what a version script lists.
+
+cc_binary cannot make it: Debian's static Abseil has thread-local accesses that only fit an executable, so the library
+needs the shared one, and of that only the parts that it uses.
+"""
+
+def _impl(ctx):
+    roots = [dep.label for dep in ctx.attr.deps]
+    replaced = [library.label for library in ctx.attr.replaced]
+    whole, libraries, flags = [], [], []
+    for dep in ctx.attr.deps:
+        for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
+            if linked.owner in replaced:
+                continue
+            archives = [library.pic_static_library or library.static_library for library in linked.libraries]
+            (whole if linked.owner in roots else libraries).extend([file for file in archives if file])
+            flags += [flag for flag in linked.user_link_flags if flag not in flags]
+    output = ctx.actions.declare_file(ctx.label.name)
+    arguments = ctx.actions.args()
+    arguments.add_all(["-shared", "-fuse-ld=lld", "-O2", "-o", output, "-Wl,-soname," + ctx.attr.soname])
+    arguments.add(ctx.file.version_script, format = "-Wl,--version-script=%s")
+    arguments.add_all(["-Wl,--gc-sections,-z,relro,-z,now,-z,defs,--strip-all,--build-id=sha1", "-Wl,-rpath,$ORIGIN"])
+    arguments.add_all(["-Wl,--whole-archive"] + whole + ["-Wl,--no-whole-archive"] + libraries)
+    arguments.add_all(["-Wl,--as-needed"] + ctx.files.shared + ctx.attr.linkopts + flags)
+    ctx.actions.run(
+        outputs = [output],
+        inputs = whole + libraries + ctx.files.shared + [ctx.file.version_script],
+        executable = "/usr/bin/clang++-19",
+        arguments = [arguments],
+        mnemonic = "SharedLibrary",
+        use_default_shell_env = True,
+    )
+    return [DefaultInfo(files = depset([output]))]
+
+shared_library = rule(
+    implementation = _impl,
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo]),  # linked whole; theirs as far as they are used
+        "linkopts": attr.string_list(),
+        "replaced": attr.label_list(providers = [CcInfo]),  # dependencies that are left out
+        "shared": attr.label_list(allow_files = True),  # shared libraries in their place
+        "soname": attr.string(mandatory = True),
+        "version_script": attr.label(allow_single_file = True, mandatory = True),
+    },
+)

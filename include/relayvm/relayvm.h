@@ -1,0 +1,195 @@
+/* relayvm.h: load, check and run compiled Relay programs (.rvm files).
+ *
+ *   rvm_program* program; rvm_machine* machine; rvm_value* result;
+ *   rvm_error* error = rvm_program_load_file("model.rvm", NULL, &program);
+ *   if (error == NULL) error = rvm_machine_create(program, NULL, &machine);
+ *   if (error == NULL) error = rvm_machine_run(machine, "main", args, 1, &result);
+ *   if (error != NULL) fprintf(stderr, "%s\n%s", rvm_error_message(error), rvm_error_backtrace(error));
+ *
+ * Errors. A function that can fail returns NULL for success, otherwise an error that the caller frees; results are then
+ * left as they were. Every argument is checked: NULL where an object is needed, an object of another kind, and a
+ * released one as far as its memory still shows it, are RVM_INVALID_ARGUMENT. Getters, which return no error, give NULL
+ * or 0 for them. Releasing NULL does nothing. Nothing throws or exits; the library sets no handler and no locale.
+ *
+ * Threads. Programs, values and errors are immutable and counted: any thread may use and release them. A machine is
+ * used by one thread at a time, a second one gets RVM_INVALID_ARGUMENT; only rvm_machine_cancel may be called by any
+ * thread at any time before rvm_machine_free. After fork, a child may use its parent's programs and values, not its
+ * machines.
+ *
+ * Strings are UTF-8 and end with a NUL. Those returned as const char* live as long as the object they were asked of.
+ *
+ * ABI. Opaque handles, numbers of fixed width, and structs that begin with their size: fill them with zeros, then set
+ * struct_size = sizeof(the struct). Functions and fields at the end of structs are only ever added. The soname is
+ * librelayvm.so.1; every symbol has the version RELAYVM_1. C99 and C++. */
+#ifndef RVM_INCLUDE_RELAYVM_RELAYVM_H_
+#define RVM_INCLUDE_RELAYVM_RELAYVM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RVM_API __attribute__((visibility("default")))
+
+typedef struct rvm_error rvm_error;
+typedef struct rvm_program rvm_program; /* verified and linked */
+typedef struct rvm_machine rvm_machine; /* heap, stack and limits of one run at a time */
+typedef struct rvm_value rvm_value;     /* tensor, tuple, constructor, reference or closure */
+struct DLManagedTensor;                 /* dlpack.h, which is not needed here */
+struct DLManagedTensorVersioned;
+
+/* ---- errors */
+
+typedef enum {
+  RVM_OK = 0,
+  RVM_INVALID_ARGUMENT,    /* of a function of this header, or of an entry: other dtype, shape, number, constructor */
+  RVM_INVALID_FILE,        /* damaged, or no executable */
+  RVM_UNSUPPORTED_VERSION, /* the file needs a newer library */
+  RVM_UNSUPPORTED_TARGET,  /* machine code for other CPUs than this */
+  RVM_UNTRUSTED_CODE,      /* machine code that is neither allowed nor signed by a trusted key */
+  RVM_IO,                  /* the file cannot be read */
+  RVM_PROGRAM_FAILED,      /* the program itself: no clause fits, an index or extent is out of range */
+  RVM_RESOURCE_EXHAUSTED,  /* a limit of memory, stack or fuel; rvm_error_limit says which */
+  RVM_DEADLINE_EXCEEDED,   /* time_limit_ms */
+  RVM_CANCELLED,           /* rvm_machine_cancel */
+  RVM_INTERNAL             /* a fault of RelayVM: please report it */
+} rvm_code;
+
+RVM_API rvm_code rvm_error_code(const rvm_error* error);       /* of NULL: RVM_OK */
+RVM_API const char* rvm_code_name(rvm_code code);              /* "invalid-file"; never changes */
+RVM_API const char* rvm_error_message(const rvm_error* error); /* what was seen and what was expected */
+/* Relay functions, innermost first, one a line: "  in `main` at model.relay:3:7"; "" if none ran. */
+RVM_API const char* rvm_error_backtrace(const rvm_error* error);
+RVM_API const char* rvm_error_limit(const rvm_error* error); /* "memory", "stack", "fuel", "time", or "" */
+RVM_API void rvm_error_free(rvm_error* error);
+
+RVM_API uint32_t rvm_version(void);      /* of the library: major << 16 | minor << 8 | patch */
+RVM_API uint32_t rvm_file_version(void); /* newest .rvm format that it reads: major << 16 | minor */
+/* Frees what functions return as char*. */
+RVM_API void rvm_string_free(char* string);
+
+/* ---- programs */
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t allow_native;             /* not 0: run machine code of the file, with all rights of this process */
+  const uint8_t (*trusted_keys)[32]; /* Ed25519 keys; machine code signed by one of them runs as well */
+  size_t key_count;
+} rvm_load_options; /* NULL: portable files only, which are safe whoever made them */
+
+/* Maps the file, which must not be changed in place as long as the program or a result lives. */
+RVM_API rvm_error* rvm_program_load_file(const char* path, const rvm_load_options* options, rvm_program** out);
+/* Copies the bytes. */
+RVM_API rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_load_options* options, rvm_program** out);
+/* Checks everything, also the weights, and runs nothing. */
+RVM_API rvm_error* rvm_verify(const void* bytes, size_t size);
+RVM_API rvm_error* rvm_verify_file(const char* path);
+RVM_API rvm_program* rvm_program_retain(rvm_program* program); /* its argument */
+RVM_API void rvm_program_release(rvm_program* program);
+
+RVM_API size_t rvm_program_entry_count(const rvm_program* program);
+RVM_API const char* rvm_program_entry_name(const rvm_program* program, size_t entry);
+/* "fn (%x: Tensor[(n, 3), float32]) -> List[int32]" */
+RVM_API const char* rvm_program_entry_type(const rvm_program* program, size_t entry);
+/* The same for bindings, as JSON: {"class": "native" or "portable",
+ *  "types": [{"kind": "tensor", "dtype": "float32", "shape": [null, 3], "text": "Tensor[(?, 3), float32]"},
+ *            {"kind": "tuple" or "ref", "fields": [TYPE...]}, {"kind": "adt", "adt": ADT}, {"kind": "closure"}...],
+ *  "adts": [{"name": "List[int32]", "constructors": [{"name": "Cons", "fields": [TYPE...]}...]}...],
+ *  "entries": [{"name": "main", "parameters": [{"name": "x", "type": TYPE}...], "result": TYPE}...]}
+ * where TYPE and ADT are indices of those arrays, null is an extent that is not fixed, and a scalar has shape []. */
+RVM_API const char* rvm_program_signature(const rvm_program* program);
+
+/* ---- machines */
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t threads;      /* that share the work of one big kernel; results do not depend on it. 0: 1 */
+  int64_t memory_limit;  /* bytes of cells and tensors; 0: 8 GiB */
+  int64_t stack_limit;   /* bytes of frames of calls; 0: 512 MiB */
+  int64_t fuel;          /* calls and backward jumps of a run; 0: no limit */
+  double time_limit_ms;  /* of a run, arguments and result included; 0: no limit */
+  uint32_t profile;      /* not 0: watch every instruction, for rvm_machine_profile */
+  uint32_t trace_events; /* events of the time line to keep; 0: none */
+} rvm_machine_options;   /* NULL: the defaults */
+
+RVM_API rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* options, rvm_machine** out);
+/* A run that another thread is in is cancelled. */
+RVM_API void rvm_machine_free(rvm_machine* machine);
+/* Runs an entry. After an error the machine may be used again. */
+RVM_API rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
+                                   rvm_value** out);
+/* Ends the run that is going on, if any, with RVM_CANCELLED. Runs that begin later are not affected. */
+RVM_API void rvm_machine_cancel(rvm_machine* machine);
+/* Gives cached memory back to the system. */
+RVM_API rvm_error* rvm_machine_trim(rvm_machine* machine);
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t live_bytes;     /* cells and tensors now */
+  int64_t peak_bytes;     /* the most so far */
+  int64_t reserved_bytes; /* taken from the system: what memory_limit bounds */
+  int64_t allocations;    /* of cells and tensors so far */
+} rvm_machine_stats;
+RVM_API rvm_error* rvm_machine_get_stats(rvm_machine* machine, rvm_machine_stats* out);
+
+typedef enum { RVM_PROFILE_TABLES = 0, RVM_PROFILE_JSON = 1, RVM_PROFILE_TRACE = 2 } rvm_profile_format;
+/* What the runs of a machine made with `profile` did: tables for people, JSON, or a trace for ui.perfetto.dev. */
+RVM_API rvm_error* rvm_machine_profile(rvm_machine* machine, rvm_profile_format format, char** out);
+
+/* ---- values */
+
+typedef enum { RVM_NONE = 0, RVM_TENSOR, RVM_TUPLE, RVM_ADT, RVM_REF, RVM_CLOSURE } rvm_kind;
+/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool (of 8 bits); lanes 1. */
+typedef struct {
+  uint8_t code, bits;
+  uint16_t lanes;
+} rvm_dtype;
+
+/* A tensor of row-major elements; rank 0 is a scalar. `data` may be NULL if there are no elements. */
+RVM_API rvm_error* rvm_value_tensor_copy(rvm_dtype dtype, const int64_t* shape, size_t rank, const void* data,
+                                         rvm_value** out);
+/* The same without a copy: `data`, aligned to its elements, stays unchanged until `release(context)`, which any thread
+ * may call once the value and all that share its memory are released. After an error it is not called. */
+RVM_API rvm_error* rvm_value_tensor_borrow(rvm_dtype dtype, const int64_t* shape, size_t rank, const void* data,
+                                           void (*release)(void* context), void* context, rvm_value** out);
+RVM_API rvm_error* rvm_value_scalar_int(rvm_dtype dtype, int64_t number, rvm_value** out);
+RVM_API rvm_error* rvm_value_scalar_float(rvm_dtype dtype, double number, rvm_value** out);
+/* Takes the tensor over, unless it returns an error. No copy if it is row-major in memory of the host. */
+RVM_API rvm_error* rvm_value_from_dlpack(struct DLManagedTensorVersioned* tensor, rvm_value** out);
+RVM_API rvm_error* rvm_value_from_dlpack_unversioned(struct DLManagedTensor* tensor, rvm_value** out);
+/* No copy; the result owns a share of the value. Its elements must not be written; the versioned form says so. */
+RVM_API rvm_error* rvm_value_to_dlpack(rvm_value* value, struct DLManagedTensorVersioned** out);
+RVM_API rvm_error* rvm_value_to_dlpack_unversioned(rvm_value* value, struct DLManagedTensor** out);
+/* The parts of these are shared, not taken. */
+RVM_API rvm_error* rvm_value_tuple(rvm_value* const* fields, size_t count, rvm_value** out);
+RVM_API rvm_error* rvm_value_adt(const char* constructor, rvm_value* const* fields, size_t count, rvm_value** out);
+RVM_API rvm_error* rvm_value_list(rvm_value* const* elements, size_t count, rvm_value** out); /* Cons(.., Nil) */
+RVM_API rvm_error* rvm_value_ref(rvm_value* contents, rvm_value** out);
+/* A value as text, "Cons(1, Nil)" or "[[1, 2], [3, 4]]", read with the type of a parameter of an entry. */
+RVM_API rvm_error* rvm_value_parse(const rvm_program* program, const char* entry, size_t parameter, const char* text,
+                                   rvm_value** out);
+RVM_API rvm_value* rvm_value_retain(rvm_value* value); /* its argument */
+RVM_API void rvm_value_release(rvm_value* value);
+
+RVM_API rvm_kind rvm_value_kind(const rvm_value* value);
+RVM_API const char* rvm_value_constructor(const rvm_value* value); /* of RVM_ADT, else NULL */
+RVM_API size_t rvm_value_field_count(const rvm_value* value);      /* of tuples, constructors, references; else 0 */
+RVM_API rvm_value* rvm_value_field(const rvm_value* value, size_t index); /* to be released; NULL: no such field */
+/* The elements of a list, Cons(.., Nil), each to be released: as many as `capacity` holds. `count`: of the list. */
+RVM_API rvm_error* rvm_value_list_elements(const rvm_value* value, rvm_value** out, size_t capacity, size_t* count);
+RVM_API rvm_dtype rvm_value_dtype(const rvm_value* value); /* of a tensor, else zeros */
+RVM_API size_t rvm_value_rank(const rvm_value* value);
+RVM_API const int64_t* rvm_value_shape(const rvm_value* value);              /* `rank` extents */
+RVM_API const void* rvm_value_data(const rvm_value* value);                  /* row-major elements; do not write */
+RVM_API rvm_error* rvm_value_get_int(const rvm_value* value, int64_t* out);  /* of a scalar of integers or bool */
+RVM_API rvm_error* rvm_value_get_float(const rvm_value* value, double* out); /* of any scalar */
+RVM_API char* rvm_value_to_string(const rvm_value* value); /* Relay syntax; for rvm_string_free; NULL of no value */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RVM_INCLUDE_RELAYVM_RELAYVM_H_ */

@@ -1,0 +1,240 @@
+// relayvm.hpp: relayvm.h for C++17 and later: objects that release themselves, and results that are a value or an
+// error.
+//
+//   auto program = relayvm::Program::LoadFile("model.rvm");
+//   if (!program) return Report(program.error());
+//   auto session = relayvm::Session::Create(*program);
+//   auto result = session->Run("main", {relayvm::Value::Scalar(2.0f).value()});
+//
+// Needs neither exceptions nor RTTI. Result::value() of an error prints it and aborts. Threads: as relayvm.h says.
+#ifndef RVM_INCLUDE_RELAYVM_RELAYVM_HPP_
+#define RVM_INCLUDE_RELAYVM_RELAYVM_HPP_
+
+#include <relayvm/relayvm.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace relayvm {
+
+class Error {
+ public:
+  explicit Error(rvm_error* error) : error_(error) {}
+  rvm_code code() const { return rvm_error_code(error_.get()); }
+  const char* message() const { return rvm_error_message(error_.get()); }
+  const char* backtrace() const { return rvm_error_backtrace(error_.get()); }
+  const char* limit() const { return rvm_error_limit(error_.get()); }
+
+ private:
+  struct Free {
+    void operator()(rvm_error* error) const { rvm_error_free(error); }
+  };
+  std::unique_ptr<rvm_error, Free> error_;
+};
+
+// A value or an error.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Error error) : error_(std::move(error)) {}
+  explicit operator bool() const { return value_.has_value(); }
+  bool ok() const { return value_.has_value(); }
+  const Error& error() const { return *error_; }  // REQUIRES: !ok()
+  T& value() & { return Check(), *value_; }
+  T value() && { return Check(), std::move(*value_); }  // by value: a loop may go over it
+  T& operator*() { return value(); }
+  T* operator->() { return &value(); }
+
+ private:
+  void Check() const {
+    if (value_) return;
+    std::fprintf(stderr, "relayvm: %s: %s\n%s", rvm_code_name(error_->code()), error_->message(), error_->backtrace());
+    std::abort();
+  }
+  std::optional<T> value_;
+  std::optional<Error> error_;
+};
+
+// The DLPack code and bits of a C++ type.
+template <typename T>
+constexpr rvm_dtype DType() {
+  static_assert(std::is_arithmetic_v<T>, "a tensor has numbers");
+  if (std::is_same_v<T, bool>) return {6, 8, 1};
+  uint8_t code = std::is_floating_point_v<T> ? 2 : std::is_signed_v<T> ? 0 : 1;
+  return {code, static_cast<uint8_t>(8 * sizeof(T)), 1};
+}
+
+// Immutable; copies share the value.
+class Value {
+ public:
+  explicit Value(rvm_value* owned) : value_(owned, rvm_value_release) {}
+
+  template <typename T>
+  static Result<Value> Scalar(T number) {
+    return Tensor<T>({}, &number);
+  }
+  // Copies the elements, which are row-major.
+  template <typename T>
+  static Result<Value> Tensor(const std::vector<int64_t>& shape, const T* data) {
+    rvm_value* out = nullptr;
+    return Make(rvm_value_tensor_copy(DType<T>(), shape.data(), shape.size(), data, &out), out);
+  }
+  // Shares the elements with `owner`, which keeps them alive and unchanged.
+  template <typename T>
+  static Result<Value> Borrow(const std::vector<int64_t>& shape, const T* data, std::shared_ptr<const void> owner) {
+    auto* kept = new std::shared_ptr<const void>(std::move(owner));
+    auto release = [](void* context) { delete static_cast<std::shared_ptr<const void>*>(context); };
+    rvm_value* out = nullptr;
+    rvm_error* error = rvm_value_tensor_borrow(DType<T>(), shape.data(), shape.size(), data, release, kept, &out);
+    if (error != nullptr) delete kept;
+    return Make(error, out);
+  }
+  static Result<Value> Tuple(const std::vector<Value>& fields) {
+    rvm_value* out = nullptr;
+    std::vector<rvm_value*> raw = Raw(fields);
+    return Make(rvm_value_tuple(raw.data(), raw.size(), &out), out);
+  }
+  static Result<Value> Adt(const char* constructor, const std::vector<Value>& fields) {
+    rvm_value* out = nullptr;
+    std::vector<rvm_value*> raw = Raw(fields);
+    return Make(rvm_value_adt(constructor, raw.data(), raw.size(), &out), out);
+  }
+  static Result<Value> List(const std::vector<Value>& elements) {
+    rvm_value* out = nullptr;
+    std::vector<rvm_value*> raw = Raw(elements);
+    return Make(rvm_value_list(raw.data(), raw.size(), &out), out);
+  }
+  static Result<Value> Ref(const Value& contents) {
+    rvm_value* out = nullptr;
+    return Make(rvm_value_ref(contents.get(), &out), out);
+  }
+
+  rvm_value* get() const { return value_.get(); }
+  rvm_kind kind() const { return rvm_value_kind(get()); }
+  std::string constructor() const {
+    const char* name = rvm_value_constructor(get());
+    return name == nullptr ? "" : name;
+  }
+  std::vector<Value> fields() const {
+    std::vector<Value> all;
+    for (size_t i = 0; i < rvm_value_field_count(get()); ++i) all.emplace_back(rvm_value_field(get(), i));
+    return all;
+  }
+  // Of a list, Cons(.., Nil).
+  Result<std::vector<Value>> elements() const {
+    size_t count = 0;
+    if (rvm_error* error = rvm_value_list_elements(get(), nullptr, 0, &count)) return Error(error);
+    std::vector<rvm_value*> raw(count);
+    if (rvm_error* error = rvm_value_list_elements(get(), raw.data(), count, &count)) return Error(error);
+    std::vector<Value> all;
+    for (rvm_value* element : raw) all.emplace_back(element);
+    return all;
+  }
+  std::vector<int64_t> shape() const {
+    const int64_t* extents = rvm_value_shape(get());
+    return std::vector<int64_t>(extents, extents + rvm_value_rank(get()));
+  }
+  rvm_dtype dtype() const { return rvm_value_dtype(get()); }
+  // The row-major elements; null if they are of another type than T.
+  template <typename T>
+  const T* data() const {
+    rvm_dtype has = dtype(), asked = DType<T>();
+    return has.code == asked.code && has.bits == asked.bits ? static_cast<const T*>(rvm_value_data(get())) : nullptr;
+  }
+  std::string ToString() const {
+    char* text = rvm_value_to_string(get());
+    std::string copy = text == nullptr ? "" : text;
+    rvm_string_free(text);
+    return copy;
+  }
+
+ private:
+  friend class Session;
+  static std::vector<rvm_value*> Raw(const std::vector<Value>& values) {
+    std::vector<rvm_value*> raw;
+    for (const Value& value : values) raw.push_back(value.get());
+    return raw;
+  }
+  static Result<Value> Make(rvm_error* error, rvm_value* value) {
+    if (error != nullptr) return Error(error);
+    return Value(value);
+  }
+  std::shared_ptr<rvm_value> value_;
+};
+
+// Copies share the program.
+class Program {
+ public:
+  static Result<Program> LoadFile(const std::string& path, bool allow_native = false) {
+    rvm_load_options options = Options(allow_native);
+    rvm_program* out = nullptr;
+    return Make(rvm_program_load_file(path.c_str(), &options, &out), out);
+  }
+  static Result<Program> Load(const void* bytes, size_t size, bool allow_native = false) {
+    rvm_load_options options = Options(allow_native);
+    rvm_program* out = nullptr;
+    return Make(rvm_program_load(bytes, size, &options, &out), out);
+  }
+  rvm_program* get() const { return program_.get(); }
+  size_t entry_count() const { return rvm_program_entry_count(get()); }
+  const char* entry_name(size_t entry) const { return rvm_program_entry_name(get(), entry); }
+  const char* entry_type(size_t entry) const { return rvm_program_entry_type(get(), entry); }
+
+ private:
+  explicit Program(rvm_program* owned) : program_(owned, rvm_program_release) {}
+  static rvm_load_options Options(bool allow_native) {
+    rvm_load_options options = {};
+    options.struct_size = sizeof(options);
+    options.allow_native = allow_native;
+    return options;
+  }
+  static Result<Program> Make(rvm_error* error, rvm_program* program) {
+    if (error != nullptr) return Error(error);
+    return Program(program);
+  }
+  std::shared_ptr<rvm_program> program_;
+};
+
+// A machine. Moves only.
+class Session {
+ public:
+  // Limits that are 0 have the defaults of relayvm.h; struct_size is set here.
+  static Result<Session> Create(const Program& program, rvm_machine_options options = {}) {
+    options.struct_size = sizeof(options);
+    rvm_machine* out = nullptr;
+    if (rvm_error* error = rvm_machine_create(program.get(), &options, &out)) return Error(error);
+    return Session(out);
+  }
+  Result<Value> Run(const char* entry, const std::vector<Value>& args) {
+    std::vector<rvm_value*> raw = Value::Raw(args);
+    rvm_value* out = nullptr;
+    return Value::Make(rvm_machine_run(get(), entry, raw.data(), raw.size(), &out), out);
+  }
+  void Cancel() { rvm_machine_cancel(get()); }  // by any thread
+  Result<rvm_machine_stats> Stats() {
+    rvm_machine_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    if (rvm_error* error = rvm_machine_get_stats(get(), &stats)) return Error(error);
+    return stats;
+  }
+  rvm_machine* get() const { return machine_.get(); }
+
+ private:
+  struct Free {
+    void operator()(rvm_machine* machine) const { rvm_machine_free(machine); }
+  };
+  explicit Session(rvm_machine* owned) : machine_(owned) {}
+  std::unique_ptr<rvm_machine, Free> machine_;
+};
+
+}  // namespace relayvm
+
+#endif  // RVM_INCLUDE_RELAYVM_RELAYVM_HPP_

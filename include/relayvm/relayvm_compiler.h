@@ -1,0 +1,80 @@
+/* relayvm_compiler.h: compile Relay programs and ONNX models to executables for relayvm.h. librelayvm_compiler.so.1.
+ *
+ * Every call makes one rvm_compilation, which holds the results or what is wrong; the caller frees it. Threads: calls
+ * are independent; a compilation is immutable. Strings, structs and ABI: as in relayvm.h. */
+#ifndef RVM_INCLUDE_RELAYVM_RELAYVM_COMPILER_H_
+#define RVM_INCLUDE_RELAYVM_RELAYVM_COMPILER_H_
+
+#include <relayvm/relayvm.h>
+
+#include <cstdint>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rvm_compilation rvm_compilation;
+
+typedef struct {
+  const char* name;
+  rvm_dtype dtype;
+  size_t rank;
+  const int64_t* shape;
+  const void* data; /* row-major */
+} rvm_named_tensor;
+
+typedef struct {
+  const char* name;    /* of an input */
+  const char* extents; /* "1,n,80"; `?` is unknown; "" is a scalar */
+} rvm_named_shape;
+
+typedef struct {
+  uint32_t struct_size;
+  int32_t opt_level;               /* 0 to 3 */
+  const char* target;              /* "host", "portable", "x86-64-v3", ...; NULL: "host" */
+  const char* const* entries;      /* functions callable from outside */
+  size_t entry_count;              /* 0: main, and functions that nothing calls */
+  const rvm_named_tensor* weights; /* for free variables and parameters of @main with their names */
+  size_t weight_count;
+  const char* const* params_files; /* more of them: .npz, .safetensors, .npy, .params */
+  size_t params_file_count;
+} rvm_compile_options; /* NULL: level 2, this CPU, no weights */
+
+/* Compiles a program's text. `name`, usually its path, is for messages. */
+RVM_API rvm_compilation* rvm_compile(const char* name, const char* text, size_t size,
+                                     const rvm_compile_options* options);
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const rvm_named_tensor* frozen; /* inputs with values that they always have */
+  size_t frozen_count;
+  const rvm_named_shape* shapes; /* inputs with other extents than the model says */
+  size_t shape_count;
+} rvm_import_options; /* NULL: none */
+
+/* Imports an ONNX model: its text and weights are for rvm_compile. A model in memory has no external data; that of a
+ * file lies beside it or below. */
+RVM_API rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options);
+RVM_API rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options);
+
+/* NULL if there was an error, else the executable of rvm_compile. */
+RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
+/* NULL if there was an error, else the program of rvm_import_onnx. */
+RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
+RVM_API size_t rvm_compilation_weight_count(const rvm_compilation* compilation);
+/* 0: there is no such weight. `out` lives as long as the compilation. */
+RVM_API int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm_named_tensor* out);
+/* Errors and warnings as people read them, with places and source lines; "" if there are none. */
+RVM_API const char* rvm_compilation_message(const rvm_compilation* compilation);
+/* The same as JSON: [{"severity": "error" or "warning", "kind": "dim-mismatch", "message": "...", "file":
+ * "model.relay", "line": 3, "column": 7, "notes": [{"message": "...", "file": "...", "line": 1, "column": 1}]}];
+ * without a place, file is "" and the numbers are 0. Errors outside of the program, as of files, have kind "". */
+RVM_API const char* rvm_compilation_diagnostics(const rvm_compilation* compilation);
+RVM_API void rvm_compilation_free(rvm_compilation* compilation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RVM_INCLUDE_RELAYVM_RELAYVM_COMPILER_H_ */

@@ -1,0 +1,273 @@
+/* Calls relayvm.h with right and wrong arguments: check_interface FOLDER, which has programs that capi_test.py
+ * compiled. Prints what is wrong; exit status 0 if nothing is. */
+#include <pthread.h>
+#include <relayvm/relayvm.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+#define EXPECT(condition)                                                                        \
+  do {                                                                                           \
+    if (!(condition)) printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition), ++failures; \
+  } while (0)
+
+/* The error has this code and this in its message. Frees it. */
+static void expect_at(int line, rvm_error* error, rvm_code code, const char* part) {
+  if (rvm_error_code(error) != code || (part != NULL && strstr(rvm_error_message(error), part) == NULL)) {
+    printf("line %d: saw %s: %s; expected %s: %s\n", line, rvm_code_name(rvm_error_code(error)),
+           rvm_error_message(error), rvm_code_name(code), part == NULL ? "" : part);
+    ++failures;
+  }
+  rvm_error_free(error);
+}
+#define FAILS(call, code, part) expect_at(__LINE__, (call), (code), (part))
+#define OK(call) expect_at(__LINE__, (call), RVM_OK, NULL)
+
+static const rvm_dtype kFloat32 = {2, 32, 1}, kInt32 = {0, 32, 1}, kInt64 = {0, 64, 1};
+static const char* folder;
+
+static rvm_program* load(const char* name) {
+  char path[1000];
+  snprintf(path, sizeof(path), "%s/%s", folder, name);
+  rvm_program* program = NULL;
+  OK(rvm_program_load_file(path, NULL, &program));
+  return program;
+}
+
+static rvm_value* int_value(int64_t number) {
+  rvm_value* value = NULL;
+  OK(rvm_value_scalar_int(kInt32, number, &value));
+  return value;
+}
+
+static void programs(void) {
+  rvm_program* program = (rvm_program*)&failures;
+  FAILS(rvm_program_load_file(NULL, NULL, &program), RVM_INVALID_ARGUMENT, "`path`");
+  FAILS(rvm_program_load_file("/nowhere.rvm", NULL, &program), RVM_IO, "nowhere.rvm");
+  FAILS(rvm_program_load_file("/nowhere.rvm", NULL, NULL), RVM_INVALID_ARGUMENT, "`out`");
+  FAILS(rvm_program_load("RVM?", 4, NULL, &program), RVM_INVALID_FILE, NULL);
+  FAILS(rvm_program_load(NULL, 4, NULL, &program), RVM_INVALID_ARGUMENT, "`bytes`");
+  FAILS(rvm_verify("", 0), RVM_INVALID_FILE, NULL);
+  EXPECT(program == (rvm_program*)&failures);
+  char path[1000];
+  snprintf(path, sizeof(path), "%s/native.rvm", folder);
+  FAILS(rvm_program_load_file(path, NULL, &program), RVM_UNTRUSTED_CODE, "allow_native");
+  OK(rvm_verify_file(path));
+  rvm_load_options options = {.struct_size = sizeof(options), .allow_native = 1};
+  OK(rvm_program_load_file(path, &options, &program));
+  rvm_program_release(program);
+  uint8_t key[1][32] = {{1}};
+  options.allow_native = 0, options.trusted_keys = key, options.key_count = 1;
+  FAILS(rvm_program_load_file(path, &options, &program), RVM_UNTRUSTED_CODE, "not signed");
+  options.struct_size = 0;
+  FAILS(rvm_program_load_file(path, &options, &program), RVM_INVALID_ARGUMENT, "struct_size");
+  program = load("values.rvm");
+  EXPECT(rvm_program_entry_count(program) == 6);
+  EXPECT(rvm_program_entry_name(program, 6) == NULL && rvm_program_entry_type(program, 6) == NULL);
+  for (size_t i = 0; i < rvm_program_entry_count(program); ++i) {
+    if (strcmp(rvm_program_entry_name(program, i), "scale") != 0) continue;
+    EXPECT(strcmp(rvm_program_entry_type(program, i), "fn (%x: Tensor[(n, 2), float32]) -> Tensor[(?, 2), float32]") ==
+           0);
+  }
+  EXPECT(strstr(rvm_program_signature(program), "\"parameters\"") != NULL);
+  rvm_program_release(rvm_program_retain(program));
+  rvm_program_release(program);
+}
+
+static int released;
+static void on_release(void* context) { released += *(int*)context; }
+
+static void values(void) {
+  rvm_value *tensor = NULL, *other = NULL;
+  int64_t shape[2] = {2, 2}, negative[1] = {-1}, huge[2] = {INT64_MAX, INT64_MAX};
+  float data[4] = {1, 2, 3, 4};
+  int one = 1;
+  rvm_dtype odd = {2, 24, 1};
+  FAILS(rvm_value_tensor_copy(odd, shape, 2, data, &tensor), RVM_INVALID_ARGUMENT, "24 bits");
+  FAILS(rvm_value_tensor_copy(kFloat32, negative, 1, data, &tensor), RVM_INVALID_ARGUMENT, "-1");
+  FAILS(rvm_value_tensor_copy(kFloat32, huge, 2, data, &tensor), RVM_INVALID_ARGUMENT, "too large");
+  FAILS(rvm_value_tensor_copy(kFloat32, NULL, 2, data, &tensor), RVM_INVALID_ARGUMENT, "shape");
+  FAILS(rvm_value_tensor_copy(kFloat32, shape, 2, NULL, &tensor), RVM_INVALID_ARGUMENT, "elements");
+  FAILS(rvm_value_tensor_copy(kFloat32, shape, 99, data, &tensor), RVM_INVALID_ARGUMENT, "rank 99");
+  FAILS(rvm_value_tensor_borrow(odd, shape, 2, data, on_release, &one, &tensor), RVM_INVALID_ARGUMENT, NULL);
+  EXPECT(released == 0);
+  OK(rvm_value_tensor_borrow(kFloat32, shape, 2, data, on_release, &one, &tensor));
+  EXPECT(rvm_value_data(tensor) == data && rvm_value_rank(tensor) == 2 && rvm_value_shape(tensor)[1] == 2);
+  struct DLManagedTensorVersioned* exported = NULL;
+  OK(rvm_value_to_dlpack(tensor, &exported));
+  OK(rvm_value_from_dlpack(exported, &other)); /* both ways, still the same memory */
+  EXPECT(rvm_value_data(other) == data);
+  rvm_value_release(tensor);
+  EXPECT(released == 0);
+  rvm_value_release(other);
+  EXPECT(released == 1);
+  int64_t number = 0;
+  double real = 0;
+  OK(rvm_value_scalar_float(kFloat32, 1.5, &tensor));
+  OK(rvm_value_get_float(tensor, &real));
+  EXPECT(real == 1.5);
+  FAILS(rvm_value_get_int(tensor, &number), RVM_INVALID_ARGUMENT, "float32");
+  FAILS(rvm_value_get_int(NULL, &number), RVM_INVALID_ARGUMENT, "NULL");
+  rvm_program* program = load("values.rvm");
+  FAILS(rvm_value_get_int((rvm_value*)program, &number), RVM_INVALID_ARGUMENT, "saw rvm_program");
+  EXPECT(rvm_value_kind((rvm_value*)program) == RVM_NONE && rvm_value_field((rvm_value*)program, 0) == NULL);
+  rvm_value* parts[2] = {tensor, NULL};
+  FAILS(rvm_value_tuple(parts, 2, &other), RVM_INVALID_ARGUMENT, "fields[1]");
+  FAILS(rvm_value_list(parts, 2, &other), RVM_INVALID_ARGUMENT, "elements[1]");
+  FAILS(rvm_value_adt(NULL, NULL, 0, &other), RVM_INVALID_ARGUMENT, "`constructor`");
+  FAILS(rvm_value_parse(program, "total", 0, "[1, x]", &other), RVM_INVALID_ARGUMENT, "column 5");
+  FAILS(rvm_value_parse(program, "total", 1, "[1]", &other), RVM_INVALID_ARGUMENT, "takes 1");
+  FAILS(rvm_value_parse(program, "nothing", 0, "[1]", &other), RVM_INVALID_ARGUMENT, "no entry");
+  size_t count = 0;
+  FAILS(rvm_value_list_elements(tensor, NULL, 0, &count), RVM_INVALID_ARGUMENT, "no list");
+  rvm_value_release(tensor);
+  rvm_value_release(NULL);
+  rvm_program_release(program);
+}
+
+static void runs(void) {
+  rvm_program* program = load("values.rvm");
+  rvm_machine* machine = NULL;
+  rvm_value *argument = NULL, *result = NULL;
+  FAILS(rvm_machine_create(NULL, NULL, &machine), RVM_INVALID_ARGUMENT, "`program`");
+  rvm_machine_options options = {.struct_size = sizeof(options), .fuel = -1};
+  FAILS(rvm_machine_create(program, &options, &machine), RVM_INVALID_ARGUMENT, "fuel");
+  OK(rvm_machine_create(program, NULL, &machine));
+  FAILS(rvm_machine_run(machine, "nothing", NULL, 0, &result), RVM_INVALID_ARGUMENT, "no entry");
+  FAILS(rvm_machine_run(machine, NULL, NULL, 0, &result), RVM_INVALID_ARGUMENT, "`entry`");
+  FAILS(rvm_machine_run(machine, "scale", NULL, 1, &result), RVM_INVALID_ARGUMENT, "`args`");
+  FAILS(rvm_machine_run(machine, "scale", NULL, 0, &result), RVM_INVALID_ARGUMENT, "takes 1 argument");
+  OK(rvm_value_scalar_int(kInt64, 3, &argument));
+  FAILS(rvm_machine_run(machine, "total", &argument, 1, &result), RVM_INVALID_ARGUMENT, "saw int64");
+  FAILS(rvm_machine_run(machine, "scale", &argument, 1, &result), RVM_INVALID_ARGUMENT, "Tensor[(?, 2), float32]");
+  rvm_value_release(argument);
+  OK(rvm_value_adt("Snoc", NULL, 0, &argument));
+  FAILS(rvm_machine_run(machine, "total", &argument, 1, &result), RVM_INVALID_ARGUMENT, "`Snoc`");
+  rvm_value_release(argument);
+
+  rvm_value *elements[3] = {int_value(1), int_value(2), int_value(3)}, *list = NULL, *fields[2];
+  OK(rvm_value_list(elements, 3, &list));
+  OK(rvm_machine_run(machine, "total", &list, 1, &result));
+  int64_t number = 0;
+  OK(rvm_value_get_int(result, &number));
+  EXPECT(number == 6);
+  rvm_value_release(result);
+  OK(rvm_machine_run(machine, "pair", &list, 1, &result));
+  EXPECT(rvm_value_kind(result) == RVM_TUPLE && rvm_value_field_count(result) == 2);
+  fields[0] = rvm_value_field(result, 0), fields[1] = rvm_value_field(result, 1);
+  EXPECT(rvm_value_kind(fields[0]) == RVM_ADT && strcmp(rvm_value_constructor(fields[0]), "Cons") == 0);
+  EXPECT(rvm_value_kind(fields[1]) == RVM_REF);
+  char* text = rvm_value_to_string(result);
+  EXPECT(strcmp(text, "(Cons(1, Cons(2, Cons(3, Nil))), ref(7))") == 0);
+  rvm_string_free(text);
+  for (int i = 0; i < 2; ++i) rvm_value_release(fields[i]);
+  rvm_value_release(result);
+
+  OK(rvm_value_list(NULL, 0, &argument));
+  rvm_error* error = rvm_machine_run(machine, "first", &argument, 1, &result);
+  EXPECT(strstr(rvm_error_backtrace(error), "  in `first` at ") != NULL);
+  FAILS(error, RVM_PROGRAM_FAILED, "no clause");
+  rvm_value_release(argument);
+
+  rvm_machine_stats stats = {.struct_size = sizeof(stats)};
+  OK(rvm_machine_get_stats(machine, &stats));
+  EXPECT(stats.allocations > 0 && stats.peak_bytes > 0);
+  char* profile = NULL;
+  FAILS(rvm_machine_profile(machine, RVM_PROFILE_JSON, &profile), RVM_INVALID_ARGUMENT, "`profile`");
+  OK(rvm_machine_trim(machine));
+  rvm_machine_free(machine);
+
+  rvm_machine_options watched = {.struct_size = sizeof(watched), .profile = 1, .trace_events = 100};
+  OK(rvm_machine_create(program, &watched, &machine));
+  OK(rvm_machine_run(machine, "total", &list, 1, &result));
+  rvm_value_release(result);
+  for (int format = RVM_PROFILE_TABLES; format <= RVM_PROFILE_TRACE; ++format) {
+    OK(rvm_machine_profile(machine, (rvm_profile_format)format, &profile));
+    EXPECT(strstr(profile, "total") != NULL);
+    rvm_string_free(profile);
+  }
+  FAILS(rvm_machine_profile(machine, (rvm_profile_format)3, &profile), RVM_INVALID_ARGUMENT, "format");
+  rvm_machine_free(machine);
+  for (int i = 0; i < 3; ++i) rvm_value_release(elements[i]);
+  rvm_value_release(list);
+  rvm_program_release(program);
+}
+
+static void limits(void) {
+  rvm_program* program = load("values.rvm");
+  rvm_value *argument = int_value(2000000000), *result = NULL;
+  rvm_machine_options options[3] = {{.fuel = 1000}, {.time_limit_ms = 20}, {.memory_limit = 1 << 20}};
+  const char* names[3] = {"fuel", "time", "memory"};
+  rvm_code codes[3] = {RVM_RESOURCE_EXHAUSTED, RVM_DEADLINE_EXCEEDED, RVM_RESOURCE_EXHAUSTED};
+  for (int i = 0; i < 3; ++i) {
+    rvm_machine* machine = NULL;
+    options[i].struct_size = sizeof(options[i]);
+    OK(rvm_machine_create(program, &options[i], &machine));
+    rvm_error* error = rvm_machine_run(machine, i == 2 ? "grow" : "count", &argument, 1, &result);
+    EXPECT(strcmp(rvm_error_limit(error), names[i]) == 0);
+    FAILS(error, codes[i], NULL);
+    rvm_machine_free(machine);
+  }
+  rvm_value_release(argument);
+  rvm_program_release(program);
+}
+
+typedef struct {
+  rvm_machine* machine;
+  rvm_value* argument;
+  rvm_error* error;
+  int is_done;
+} Run;
+
+static void* run_long(void* data) {
+  Run* run = data;
+  rvm_value* result = NULL;
+  run->error = rvm_machine_run(run->machine, "count", &run->argument, 1, &result);
+  __atomic_store_n(&run->is_done, 1, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+static void threads(void) {
+  rvm_program* program = load("values.rvm");
+  Run run = {.argument = int_value(2000000000)};
+  OK(rvm_machine_create(program, NULL, &run.machine));
+  pthread_t thread;
+  pthread_create(&thread, NULL, run_long, &run);
+  /* The run ends only by being cancelled; a second one is refused as soon as it began. */
+  rvm_value* small = int_value(1);
+  for (int is_refused = 0; !is_refused;) {
+    rvm_value* result = NULL;
+    rvm_error* error = rvm_machine_run(run.machine, "count", &small, 1, &result);
+    is_refused = error != NULL;
+    rvm_value_release(result);
+    if (is_refused) FAILS(error, RVM_INVALID_ARGUMENT, "another thread");
+    if (__atomic_load_n(&run.is_done, __ATOMIC_SEQ_CST)) break;
+  }
+  while (!__atomic_load_n(&run.is_done, __ATOMIC_SEQ_CST)) rvm_machine_cancel(run.machine);
+  pthread_join(thread, NULL);
+  /* Should it have found the machine taken, that says so as well. */
+  EXPECT(rvm_error_code(run.error) == RVM_CANCELLED || rvm_error_code(run.error) == RVM_INVALID_ARGUMENT);
+  rvm_error_free(run.error);
+  rvm_value* result = NULL;
+  OK(rvm_machine_run(run.machine, "count", &small, 1, &result)); /* usable again */
+  rvm_value_release(result);
+  rvm_value_release(small);
+  rvm_value_release(run.argument);
+  rvm_machine_free(run.machine);
+  rvm_program_release(program);
+}
+
+int main(int argc, char** argv) {
+  (void)argc;
+  folder = argv[1];
+  EXPECT(rvm_version() >= 0x100 && rvm_file_version() > 0);
+  EXPECT(strcmp(rvm_code_name(RVM_UNTRUSTED_CODE), "untrusted-code") == 0);
+  EXPECT(rvm_error_code(NULL) == RVM_OK && strcmp(rvm_error_message(NULL), "") == 0);
+  programs();
+  values();
+  runs();
+  limits();
+  threads();
+  return failures != 0;
+}

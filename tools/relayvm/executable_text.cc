@@ -1,0 +1,119 @@
+#include "tools/relayvm/executable_text.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "serialization/decoder.h"
+
+namespace rvm::tools {
+namespace {
+
+std::string TensorText(DataType dtype, const Dims& dims) {
+  if (dims.empty()) return dtype.ToString();
+  return absl::StrCat("Tensor[", DimsToString(dims), ", ", dtype.ToString(), "]");
+}
+
+std::string SectionNames(std::span<const uint8_t> file) {
+  std::string text;
+  for (const SectionInfo& section : ListSections(file)) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", section.is_known ? "" : "unknown ", section.name);
+  }
+  return text;
+}
+
+std::string RelationText(const KernelDesc::Check& check) {
+  std::string a = check.a.ToString(), b = check.b.ToString();
+  switch (check.relation) {
+    case DimRelation::kEqual: return absl::StrCat(a, " = ", b);
+    case DimRelation::kBroadcast: return absl::StrCat(a, " = ", b, ", or either is 1");
+    case DimRelation::kAtLeast: return absl::StrCat(a, " >= ", b);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string SignatureText(const Executable& executable, const Entry& entry) {
+  const FunctionDesc& function = executable.functions[entry.function.value];
+  std::string text = absl::StrCat("@", entry.name, "(");
+  for (size_t i = 0; i < function.num_params; ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "");
+    if (i < entry.param_names.size()) absl::StrAppend(&text, "%", entry.param_names[i], ": ");
+    absl::StrAppend(&text, TypeToString(executable, function.registers[i].type));
+  }
+  return absl::StrCat(text, ") -> ", TypeToString(executable, function.result));
+}
+
+std::string SummaryText(std::span<const uint8_t> file, const Executable& executable, const std::string& path) {
+  int64_t code = 0, constants = 0, native = 0;
+  for (const FunctionDesc& function : executable.functions) code += static_cast<int64_t>(function.code.size()) * 2;
+  for (const Literal& constant : executable.constants) constants += constant.bytes();
+  for (const CodeObject& object : executable.code_objects) native += static_cast<int64_t>(object.bytes.size());
+  std::string text =
+      absl::StrCat(path, ": ", executable.is_native() ? "native" : "portable", " executable, format ", format::kMajor,
+                   ".", executable.format_minor, "\n  bytecode   ", code, " bytes in ", executable.functions.size(),
+                   " functions\n  constants  ", constants, " bytes in ", executable.constants.size(),
+                   " tensors\n  kernels    ", native, " bytes in ", executable.kernels.size(), " kernels\n");
+  for (const CodeObject& object : executable.code_objects) {
+    absl::StrAppend(&text, "  target     ", object.target, " (", object.triple, ", kernel ABI ", object.abi_version,
+                    "), ", object.bytes.size(), " bytes", object.features.empty() ? "" : ", needs ", object.features,
+                    "\n");
+  }
+  absl::StrAppend(&text, "  sections   ", SectionNames(file), "\n");
+  for (const auto& [key, value] : executable.metadata) {
+    if (key.starts_with("schedule.") || key.starts_with("shape.")) continue;
+    absl::StrAppend(&text, "  ", key, std::string(11 - std::min<size_t>(key.size(), 10), ' '), value, "\n");
+  }
+  text += "entries\n";
+  for (const Entry& entry : executable.entries) absl::StrAppend(&text, "  ", SignatureText(executable, entry), "\n");
+  return text;
+}
+
+std::string TensorsText(const std::vector<KernelTensor>& tensors) {
+  std::string text;
+  for (const KernelTensor& tensor : tensors) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", TensorText(tensor.dtype, tensor.dims));
+  }
+  return text;
+}
+
+std::string ScheduleText(const Executable& executable, const KernelDesc& kernel) {
+  for (const auto& [key, value] : executable.metadata) {
+    if (key == absl::StrCat("schedule.", kernel.symbol)) return value;
+  }
+  return "";
+}
+
+std::string KernelsText(const Executable& executable) {
+  std::string text = "kernels\n";
+  for (const KernelDesc& kernel : executable.kernels) {
+    absl::StrAppend(&text, "  ", kernel.symbol, "(", TensorsText(kernel.params), ") -> (", TensorsText(kernel.results),
+                    ")\n");
+    std::string schedule = ScheduleText(executable, kernel);
+    if (!schedule.empty()) absl::StrAppend(&text, "    ", schedule, "\n");
+    if (kernel.workspace.AsConst() != 0) {
+      absl::StrAppend(&text, "    workspace ", kernel.workspace.ToString(), " bytes\n");
+    }
+    for (const KernelDesc::ValueSymbol& value : kernel.values) {
+      absl::StrAppend(&text, "    dim ", value.symbol, " is element ", value.element, " of parameter ", value.param,
+                      "\n");
+    }
+    for (const KernelDesc::Check& check : kernel.checks) {
+      absl::StrAppend(&text, "    checks ", RelationText(check), " (", check.what, ")\n");
+    }
+  }
+  return text;
+}
+
+std::string ConstantsText(const Executable& executable) {
+  std::string text = "constants\n";
+  for (size_t i = 0; i < executable.constants.size(); ++i) {
+    const Literal& constant = executable.constants[i];
+    absl::StrAppend(&text, "  ", i, "  ", TensorText(constant.dtype(), ToDims(constant.shape())), "  ",
+                    constant.bytes(), " bytes\n");
+  }
+  return text;
+}
+
+}  // namespace rvm::tools

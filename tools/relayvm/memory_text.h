@@ -1,0 +1,18 @@
+// The memory that the entries of an executable need: `relayvm inspect --memory`.
+#ifndef RVM_TOOLS_RELAYVM_MEMORY_TEXT_H_
+#define RVM_TOOLS_RELAYVM_MEMORY_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialization/verifier.h"
+
+namespace rvm::tools {
+
+// The memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3".
+absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims);
+
+}  // namespace rvm::tools
+
+#endif  // RVM_TOOLS_RELAYVM_MEMORY_TEXT_H_
