@@ -1,6 +1,7 @@
 #include "base/dim.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string_view>
 
@@ -218,6 +219,10 @@ Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
     case DimKind::kAdd:
     case DimKind::kSub:
       if (right == 0) return a;
+      if (int64_t sum; kind == DimKind::kAdd && right && a.kind() == DimKind::kAdd && a.rhs().is_const() &&
+                       !__builtin_add_overflow(a.rhs().constant(), *right, &sum)) {
+        return a.lhs() + Dim(sum);
+      }
       break;
     case DimKind::kMul:
       if (right == 1) return a;

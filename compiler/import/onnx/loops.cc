@@ -117,7 +117,9 @@ Operands Branch(NodeContext& c, Operand condition, absl::FunctionRef<Operands()>
     const ir::Type* joined = emit.Join(first[i]->type, second[i]->type);
     if (joined == nullptr) {
       c.Fail(absl::StrCat("output ", i, " is of type `", ir::TypeToString(first[i]->type), "` in one branch and `",
-                          ir::TypeToString(second[i]->type), "` in the other"));
+                          ir::TypeToString(second[i]->type), "` in the other",
+                          "; if the shapes of the model's inputs decide which branch runs, give them: --shape "
+                          "INPUT=EXTENT,..., and --freeze NAME=VALUE for inputs that are parameters"));
       return {};
     }
     types.push_back(emit.Escape(joined, watermark));
