@@ -60,15 +60,42 @@ TEST(DataTypeTest, NamesWithoutAWidth) {
 
 TEST(DataTypeTest, EveryHalfRoundTrips) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    float value = HalfToFloat(static_cast<uint16_t>(bits));
+    float value = float{Half{static_cast<uint16_t>(bits)}};
     if (std::isnan(value)) {
-      EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(value))));
+      EXPECT_TRUE(std::isnan(float{Half::From(value)}));
     } else {
-      EXPECT_EQ(FloatToHalf(value), bits);
+      EXPECT_EQ(Half::From(value).bits, bits);
     }
   }
-  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);  // halfway rounds to infinity
-  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
+  EXPECT_EQ(Half::From(65520.0f).bits, 0x7c00);  // halfway rounds to infinity
+  EXPECT_EQ(Half::From(65519.0f).bits, 0x7bff);
+}
+
+TEST(DataTypeTest, Float8SaturatesAndHasOneNan) {
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    float value = float{Float8E4M3FN{static_cast<uint8_t>(bits)}};
+    EXPECT_EQ(std::isnan(value), (bits & 0x7f) == 0x7f) << bits;
+    EXPECT_EQ(Float8E4M3FN::From(value).bits, bits);
+  }
+  struct Case {
+    float value;
+    int bits;
+  };
+  for (const Case& c : {Case{1, 0x38},
+                        {0x1p-6f, 0x08},
+                        {0x1p-9f, 0x01},
+                        {0x1p-10f, 0x00},
+                        {0x1.8p-10f, 0x01},
+                        {0x1.8p-9f, 0x02},
+                        {448, 0x7e},
+                        {464, 0x7e},
+                        {1e9f, 0x7e},
+                        {-INFINITY, 0xfe},
+                        {17, 0x58},
+                        {19, 0x5a},
+                        {-0.0f, 0x80}}) {
+    EXPECT_EQ(Float8E4M3FN::From(c.value).bits, c.bits) << c.value;
+  }
 }
 
 TEST(DimTest, ConstructorsSimplify) {

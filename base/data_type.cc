@@ -1,5 +1,6 @@
 #include "base/data_type.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <span>
@@ -12,18 +13,22 @@
 namespace rvm {
 namespace {
 
+template <typename Element>
+constexpr std::optional<FloatFormat> FormatOf() {
+  if constexpr (requires { Element::kFormat; }) return Element::kFormat;
+  return std::nullopt;
+}
+
 constexpr DataTypeInfo kTable[] = {
 #define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
-  {k##Name, text, suffix, npy, safetensors, fraction},
+  {k##Name, text, suffix, npy, safetensors, fraction, FormatOf<Element>()},
 #include "base/data_type.def"
-#undef RVM_DTYPE
 };
 
 // bool has none: its row is skipped.
 constexpr LiteralSuffix kLiteralSuffixes[] = {
 #define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) {suffix, k##Name},
 #include "base/data_type.def"
-#undef RVM_DTYPE
     {"i", kInt32}, {"bf", kBFloat16}, {"f", kFloat32}};
 
 // The predecessor also writes `int`, `uint` and `float` for 32 bits, and `uint1` for bool.
@@ -95,34 +100,34 @@ bool IsStorable(DataType dtype) {
 #define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
   case static_cast<int>(TypeCode::k##Code) << 8 | width:
 #include "base/data_type.def"
-#undef RVM_DTYPE
     return true;
   }
   return false;
 }
 
-uint16_t FloatToHalf(float value) {
+uint32_t FloatToBits(float value, const FloatFormat& format) {
   uint32_t f = std::bit_cast<uint32_t>(value);
-  uint32_t sign = (f >> 16) & 0x8000u;
+  uint32_t sign = f >> 31 << (format.bits() - 1);
   uint32_t magnitude = f & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // to infinity
-  if (magnitude < 0x38800000u) {  // subnormal half: let float addition round
-    float scaled = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(scaled) - 0x3f000000u));
+  if (magnitude > 0x7f800000u) return sign | format.nan();
+  if (magnitude < format.least_normal()) {  // float addition rounds to a multiple of the least subnormal
+    float scaled = std::bit_cast<float>(magnitude) + format.subnormal_rounder();
+    return sign | (std::bit_cast<uint32_t>(scaled) - std::bit_cast<uint32_t>(format.subnormal_rounder()));
   }
-  uint32_t odd = (magnitude >> 13) & 1u;
-  return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+  int shift = 23 - format.fraction_bits;
+  uint32_t odd = (magnitude >> shift) & 1u;
+  uint32_t rounded = (magnitude - format.rebias() + (1u << (shift - 1)) - 1 + odd) >> shift;
+  return sign | std::min(rounded, format.overflow());
 }
 
-float HalfToFloat(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  uint32_t exponent = (bits >> 10) & 0x1fu;
-  uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  float subnormal = static_cast<float>(mantissa) * 0x1p-24f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(subnormal));
+float BitsToFloat(uint32_t bits, const FloatFormat& format) {
+  uint32_t sign = (bits & format.sign()) << (32 - format.bits());
+  uint32_t magnitude = bits & (format.sign() - 1);
+  uint32_t moved = magnitude << (23 - format.fraction_bits);
+  if (magnitude >= format.first_special()) return std::bit_cast<float>(sign | 0x7f800000u | moved);
+  // Multiplying corrects the bias of the exponent, also for subnormals.
+  float value = std::bit_cast<float>(moved) * format.scale();
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
 uint16_t FloatToBFloat16(float value) {

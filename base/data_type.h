@@ -10,7 +10,10 @@
 
 namespace rvm {
 
-enum class TypeCode : uint8_t { kBool = 0, kInt = 1, kUInt = 2, kFloat = 3, kBFloat = 4 };
+enum class TypeCode : uint8_t {
+#define RVM_TYPE_CODE(Name, value) k##Name = value,
+#include "base/data_type.def"
+};
 
 struct DataType {
   TypeCode code = TypeCode::kFloat;
@@ -23,7 +26,9 @@ struct DataType {
   constexpr bool is_int() const { return code == TypeCode::kInt; }
   constexpr bool is_uint() const { return code == TypeCode::kUInt; }
   constexpr bool is_integral() const { return is_int() || is_uint() || is_bool(); }
-  constexpr bool is_float() const { return code == TypeCode::kFloat || code == TypeCode::kBFloat; }
+  constexpr bool is_float() const { return code >= TypeCode::kFloat; }
+  // Whether elements are floats that compute in float32 and are rounded when they are stored.
+  constexpr bool is_small_float() const { return is_float() && bits < 32; }
   // Bytes of one element in memory; a bool takes one byte (0 or 1).
   constexpr int64_t bytes() const { return (bits + 7) / 8 * lanes; }
   // "float32", "int8", "bool", "bfloat16", "float32x4".
@@ -39,7 +44,6 @@ struct DataType {
 #define RVM_DTYPE(Name, text, Code, width, Element, suffix, npy, safetensors, fraction) \
   inline constexpr DataType k##Name{TypeCode::k##Code, width, 1};
 #include "base/data_type.def"
-#undef RVM_DTYPE
 
 // bool with the lanes of `dtype`: the dtype of a comparison.
 constexpr DataType BoolOf(DataType dtype) { return {TypeCode::kBool, 1, dtype.lanes}; }
@@ -50,9 +54,7 @@ std::optional<DataType> ParseDataType(std::string_view text);
 // Whether values may have this dtype at run time: it is listed in data_type.def and has one lane.
 bool IsStorable(DataType dtype);
 
-// IEEE conversions, round to nearest even; bfloat16 is the upper half of a float32.
-uint16_t FloatToHalf(float value);
-float HalfToFloat(uint16_t bits);
+// Round to nearest even; bfloat16 is the upper half of a float32.
 uint16_t FloatToBFloat16(float value);
 float BFloat16ToFloat(uint16_t bits);
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kSegmentBytes = size_t{4} << 20;
 constexpr size_t kReserveBytes = size_t{128} << 10;
-constexpr size_t kGuardBytes = 4096;
+constexpr size_t kGuardBytes = size_t{64} << 10;  // the largest page of any CPU here (AArch64)
 
 // Lowest address of the stack this thread runs on now; 0 until it is first asked for.
 thread_local uintptr_t stack_low = 0;

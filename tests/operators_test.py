@@ -33,13 +33,17 @@ def keeps_meaning(case, form):
     """Whether the case still types when extents are not known: some operators need them."""
     if form == "static":
         return True
-    return bool(case.inputs) and any(array.ndim for array in case.inputs) and case.op not in NEEDS_STATIC
+    return bool(case.inputs) and any(array.ndim for array in case.inputs) and (
+        case.op not in NEEDS_STATIC or case.op in FILTERS_ARE_STATIC and (case.fixed == "b" or len(case.inputs) == 1))
 
 
 # Operators whose result's rank or number of parts hangs on an extent.
 NEEDS_STATIC = {"gather_nd", "scatter_nd", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
                 "nn.conv3d_transpose", "nn.contrib_conv2d_NCHWc",
                 "qnn.conv2d", "qnn.conv2d_transpose", "nn.deformable_conv2d", "image.dilation2d"}
+
+# Convolutions need only the extents of their filters.
+FILTERS_ARE_STATIC = {f"nn.conv{axes}d{transposed}" for axes in (1, 2, 3) for transposed in ("", "_transpose")}
 
 
 def difference(case, seen):

@@ -68,7 +68,7 @@ def execute(model, *args, entry="main", **options):
 
 
 TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z0-9_]*)|([-+]?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?)(?:b?f16|f32|f64|f|[iu][0-9]+)?)|(\S))")
-NUMBER = re.compile(r"([-+]?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?))(bf16|f16|f32|f64|f|[iu][0-9]+)?$")
+NUMBER = re.compile(r"([-+]?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?))(bf16|f8e4m3fn|f16|f32|f64|f|[iu][0-9]+)?$")
 
 
 def parse_value(text):

@@ -87,7 +87,7 @@ std::string Compare(const Value& got, const Value& expected) {
   if (got.kind() == ValueKind::kTensor && expected.kind() == ValueKind::kTensor) {
     const Literal &a = got.tensor(), &b = expected.tensor();
     if (a.dtype() != b.dtype()) return absl::StrCat(a.dtype().ToString(), " for ", b.dtype().ToString());
-    return DiffValues(got, expected, Tolerance(b.dtype()), b.dtype().bits == 16 ? 1e-3 : 1e-5);
+    return DiffValues(got, expected, Tolerance(b.dtype()), b.dtype().is_small_float() ? 1e-3 : 1e-5);
   }
   return DiffValues(got, expected, 1e-3, 1e-5);
 }

@@ -2,15 +2,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/abseil.h"
 #include "base/status_macros.h"
+#include "kernels/runtime/cpu_features.h"
 #include "serialization/decoder.h"
 #include "vm/link_info.h"
 #include "vm/machine.h"
@@ -22,6 +27,18 @@ absl::Status CheckRunsHere(const CodeObject& object) {
   if (object.abi_version == RVM_KERNEL_ABI_VERSION) return runtime::CheckHostSupports(object.triple, object.features);
   return absl::FailedPreconditionError(
       absl::StrCat("saw kernel ABI ", object.abi_version, "; expected ", RVM_KERNEL_ABI_VERSION));
+}
+
+std::string_view HostName() {
+  std::optional<runtime::Architecture> host = runtime::HostArchitecture();
+  return host ? runtime::InfoOf(*host).name : "not one that machine code is made for";
+}
+
+// What a user may compile for to have machine code here.
+std::string TargetsForThisMachine() {
+  if (!runtime::HostArchitecture()) return "";
+  absl::string_view name = Abseil(HostName());
+  return absl::StrCat("`--target ", name, "` for every ", name, " CPU, with `--target host` on this machine, or with ");
 }
 
 // Of the targets that this host supports, the one that uses most features of the CPU; if there is none, the reason
@@ -42,10 +59,9 @@ absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable)
   }
   if (best != nullptr) return best;
   return absl::FailedPreconditionError(
-      absl::StrCat("this machine supports none of the executable's ", executable.code_objects.size(), " targets",
-                   reasons.empty() ? "" : ":", reasons,
-                   "\ncompile it with `--target host` on this machine, with `--target x86-64` for every x86-64 CPU, or "
-                   "with `--target portable` for any machine"));
+      absl::StrCat("this machine (", Abseil(HostName()), ") supports none of the executable's ",
+                   executable.code_objects.size(), " targets", reasons.empty() ? "" : ":", reasons,
+                   "\ncompile it with ", TargetsForThisMachine(), "`--target portable` for any machine"));
 }
 
 }  // namespace

@@ -42,12 +42,11 @@ TEST(ProgramTest, LoadsTheSupportedTargetWithMostFeatures) {
 
 TEST(ProgramTest, NamesAllTargetsIfNoneFits) {
   EXPECT_EQ(LinkTargets(std::string(kFuture) + kOtherAbi + kOtherMachine).message(),
-            "this machine supports none of the executable's 3 targets:\n"
+            "this machine (x86-64) supports none of the executable's 3 targets:\n"
             "  target future (x86_64-unknown-linux-gnu): native code needs features that this CPU lacks: nonesuch\n"
             "  target next (x86_64-unknown-linux-gnu): saw kernel ABI 77; expected 1\n"
-            "  target a76 (aarch64-unknown-linux-gnu): native code is for `aarch64-unknown-linux-gnu`, which this "
-            "machine cannot run\n"
-            "compile it with `--target host` on this machine, with `--target x86-64` for every x86-64 CPU, or with "
+            "  target a76 (aarch64-unknown-linux-gnu): native code is for `aarch64`, which this machine cannot run\n"
+            "compile it with `--target x86-64` for every x86-64 CPU, with `--target host` on this machine, or with "
             "`--target portable` for any machine");
 }
 

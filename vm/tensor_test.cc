@@ -301,12 +301,20 @@ TEST(TensorTest, Casts) {
     std::string result;
   };
   const Case cases[] = {
-      {kFloat32, 2.9, kInt32, "2"},    {kFloat32, -1e20, kInt32, "-2147483648"},
-      {kFloat64, NAN, kInt64, "0i64"}, {kFloat32, -1, kUInt8, "0u8"},
-      {kFloat32, 0.5, kBool, "True"},  {kInt64, 300, kInt8, "44i8"},
-      {kInt32, 3, kFloat16, "3f16"},   {kUInt8, 255, kInt8, "-1i8"},
-      {kBool, 1, kFloat32, "1f"},      {kFloat64, 0.1, kFloat32, "0.1f"},
-      {kInt32, 256, kBool, "True"},    {kFloat16, 1.5, kBFloat16, "1.5bf16"},
+      {kFloat32, 2.9, kInt32, "2"},
+      {kFloat32, -1e20, kInt32, "-2147483648"},
+      {kFloat64, NAN, kInt64, "0i64"},
+      {kFloat32, -1, kUInt8, "0u8"},
+      {kFloat32, 0.5, kBool, "True"},
+      {kInt64, 300, kInt8, "44i8"},
+      {kInt32, 3, kFloat16, "3f16"},
+      {kUInt8, 255, kInt8, "-1i8"},
+      {kBool, 1, kFloat32, "1f"},
+      {kFloat64, 0.1, kFloat32, "0.1f"},
+      {kInt32, 256, kBool, "True"},
+      {kFloat16, 1.5, kBFloat16, "1.5bf16"},
+      {kFloat32, 1e6, kFloat8E4M3FN, "448f8e4m3fn"},
+      {kFloat8E4M3FN, 17, kInt32, "16"},
   };
   for (const Case& test : cases) {
     ProgramBuilder b;

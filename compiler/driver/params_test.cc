@@ -100,13 +100,15 @@ TEST(LoadParams, ReadsSafetensors) {
       "f.safetensors",
       SafetensorsOf(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                     R"("b":{"dtype":"BOOL","shape":[2,1],"data_offsets":[4,6]},)"
-                    R"("c":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[6,7]}})",
-                    7));
+                    R"("c":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[6,7]},)"
+                    R"("d":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[7,8]}})",
+                    8));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE(file->tensors.at("a") ==
               Literal::FromValues<uint16_t>(kBFloat16, {2}, std::vector<uint16_t>{0x0100, 0x0302}));
   EXPECT_TRUE(file->tensors.at("b") == Literal::FromValues<uint8_t>(kBool, {2, 1}, std::vector<uint8_t>{1, 1}));
   EXPECT_EQ(file->unreadable.count("c"), 1u);
+  EXPECT_TRUE(file->tensors.at("d") == Literal::FromValues<uint8_t>(kFloat8E4M3FN, {1}, std::vector<uint8_t>{7}));
 }
 
 TEST(LoadParams, ReadsOneNpy) {

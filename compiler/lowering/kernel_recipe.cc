@@ -108,7 +108,7 @@ class NestBuilder {
       uint32_t offset = Value(nest_.store_offset);
       Add({.op = RecipeOp::kStore, .dtype = dtype, .a = offset, .b = value, .buffer = scope_.Buffer(t.tensor)});
     }
-    bool rounds = dtype.is_float() && dtype.bits == 16;
+    bool rounds = dtype.is_small_float();
     own_[t.tensor.get()] = rounds ? Add({.op = RecipeOp::kCast, .dtype = dtype, .a = value}) : value;
   }
 

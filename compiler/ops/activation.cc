@@ -13,12 +13,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 constexpr Input kInputs[] = {{"data", "a floating-point tensor"}};
 constexpr Input kAtan2Inputs[] = {{"y", "a floating-point tensor"}, {"x", "another of that dtype, broadcast"}};
 constexpr AttrSpec kGeluAttrs[] = {

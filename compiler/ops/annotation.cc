@@ -11,12 +11,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kSimulatedInputs[] = {{"data", "a floating-point tensor"},
                                       {"dom_scale", "the step, a scalar"},

@@ -21,12 +21,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "images (n, c, h, w, block of channels)"},
                              {"weight", "filters (o, i, h, w, block of i, block of o)"}};
 constexpr AttrSpec kAttrs[] = {

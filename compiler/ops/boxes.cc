@@ -6,10 +6,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 Expr Overlap(const Corners& a, const Corners& b, const Expr& unit) {
   Expr zero = te::Const(unit.dtype(), 0);
   Expr shared, area_a, area_b;

@@ -17,12 +17,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"},
                              {"weight", "the filters; (C, M, ...) if each of C groups is one channel"}};
 constexpr Input kDilateInputs[] = {{"data", "a tensor"}};
@@ -156,6 +150,51 @@ Solve ConvolutionRelation(TypeContext& context) {
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args[0]->dtype.dtype));
 }
 
+// One axis of a transposed convolution by phases: position q * stride + p of the sums takes the taps j * stride + p of
+// the filter, at position q - j of the data, so that no zeros between elements are multiplied. The sums are those of
+// the output with the padding that is cut off, without the multiples of the stride before `first`.
+struct Phases {
+  bool apart = false;  // false: the positions of the output, which read elements at multiples of the stride only
+  int64_t stride = 1;
+  Dim extent;         // of the sums
+  int64_t taps = 1;   // per phase; those beyond the filter are zero
+  int64_t first = 0;  // q of the first sums
+  int64_t cut = 0;    // sums before the output
+};
+
+Phases PhasesOf(const Window& window, const Dim& extent, const Dim& out, int64_t extra) {
+  // One element never meets another, as if the stride were larger.
+  int64_t stride = extent == Dim(1) ? std::max(window.stride, window.extent) : window.stride;
+  Phases phases{.stride = stride, .extent = out, .taps = window.extent};
+  // Taps at a distance visit the phases in another order.
+  if (stride == 1 || window.dilation != 1) return phases;
+  auto blocks = [&](int64_t count) { return (count + stride - 1) / stride; };
+  int64_t last = window.extent + extra - window.pad_after;  // sums needed behind the last multiple of the stride
+  if (last < 1) return phases;
+  phases.apart = true;
+  phases.taps = blocks(window.extent);
+  phases.first = window.pad_before / stride;
+  phases.cut = window.pad_before % stride;
+  phases.extent = Max(extent + (blocks(last) - 1 - phases.first), 0) * stride;
+  return phases;
+}
+
+// The part `out` of `sums`, which may begin before it and reach beyond it.
+Tensor CutPhases(const Tensor& sums, const std::vector<size_t>& axes, const std::vector<Phases>& phases,
+                 const Dims& out) {
+  bool same = true;
+  for (size_t i = 0; i < out.size(); ++i) {
+    same = same && CompareDims(sums.dims()[i], out[i]) == DimEquality::kEqual;
+  }
+  for (const Phases& axis : phases) same = same && axis.cut == 0;
+  if (same) return sums;
+  return te::ComputeTensor("cut", sums.dtype(), out, [&](std::span<const Expr> o) {
+    std::vector<Expr> at(o.begin(), o.end());
+    for (size_t s = 0; s < axes.size(); ++s) at[axes[s]] = at[axes[s]] + te::Index(phases[s].cut);
+    return sums(at);
+  });
+}
+
 template <bool transposed>
 std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   const Tensor &data = context.input(0), &weight = context.input(1);
@@ -169,8 +208,19 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   Dim out_channels = FloorDiv(out.dims[conv.out.axis('C')], conv.groups);
   extents.push_back(in_channels);
   for (const Window& window : conv.windows) extents.push_back(window.extent);
+  Dims dims = out.dims;
+  std::vector<Phases> phases;
+  if (transposed) {
+    std::vector<int64_t> extra = PerAxis(context.attrs().GetInts("output_padding"), conv.windows.size());
+    for (size_t s = 0; s < conv.windows.size(); ++s) {
+      Dim& extent = dims[conv.out.spatial[s]];
+      phases.push_back(PhasesOf(conv.windows[s], data.dims()[conv.data.spatial[s]], extent, extra[s]));
+      extent = phases[s].extent;
+      extents[s + 1] = phases[s].taps;
+    }
+  }
   Tensor sum =
-      ReduceOver(te::ReduceOp::kSum, wide, out.dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
+      ReduceOver(te::ReduceOp::kSum, wide, dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
         Expr channel = o[conv.out.axis('C')];
         Expr group =
             conv.groups == 1 ? te::Index(0) : te::Binary(BinaryOp::kFloorDivide, channel, te::DimValue(out_channels));
@@ -188,14 +238,26 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
           tap[conv.kernel.axis('O')] = channel;
           tap[conv.kernel.axis('I')] = r[0];
         }
-        Expr inside;
+        Expr inside, has_tap;
         for (size_t s = 0; s < conv.windows.size(); ++s) {
           const Window& window = conv.windows[s];
           const Dim& extent = data.dims()[conv.data.spatial[s]];
           Expr place = o[conv.out.spatial[s]];
           Expr offset = r[s + 1] * te::Index(window.dilation);
-          Expr here, fits;
-          if (transposed) {
+          Expr here, fits, number = r[s + 1];
+          if (transposed && phases[s].apart) {
+            Expr stride = te::Index(phases[s].stride);
+            here = te::Binary(BinaryOp::kFloorDivide, place, stride) + te::Index(phases[s].first) - r[s + 1];
+            number = r[s + 1] * stride + te::Binary(BinaryOp::kFloorMod, place, stride);
+            // With one tap a phase, and no sums behind it, every position has its element.
+            bool all = phases[s].taps == 1 && phases[s].first == 0 &&
+                       CompareDims(phases[s].extent, extent * phases[s].stride) == DimEquality::kEqual;
+            if (!all) fits = InRange(here, extent);
+            if (window.extent % phases[s].stride != 0) {
+              Expr within = InRange(number, window.extent);
+              has_tap = has_tap ? And(has_tap, within) : within;
+            }
+          } else if (transposed) {
             Expr scaled = place + te::Index(window.pad_before) - offset;
             here = te::Binary(BinaryOp::kFloorDivide, scaled, te::Index(window.stride));
             fits = And(InRange(here, extent), Equal(here * te::Index(window.stride), scaled));
@@ -205,12 +267,14 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
           }
           if (fits) inside = inside ? And(inside, fits) : fits;
           at[conv.data.spatial[s]] = here;
-          tap[conv.kernel.spatial[s]] = r[s + 1];
+          tap[conv.kernel.spatial[s]] = number;
         }
-        Expr value = te::Cast(wide, data(at));
+        Expr value = te::Cast(wide, data(at)), factor = te::Cast(wide, weight(tap));
         if (inside) value = te::Select(inside, value, te::Const(wide, 0));
-        return value * te::Cast(wide, weight(tap));
+        if (has_tap) factor = te::Select(has_tap, factor, te::Const(wide, 0));
+        return value * factor;
       });
+  if (transposed) sum = CutPhases(sum, conv.out.spatial, phases, out.dims);
   return {CastTensor(sum, out.dtype)};
 }
 

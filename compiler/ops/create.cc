@@ -15,10 +15,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kFullInputs[] = {{"fill_value", "a scalar"}};
 constexpr Input kFullLikeInputs[] = {{"data", "a tensor whose shape is taken"}, {"fill_value", "a scalar"}};

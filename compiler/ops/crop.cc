@@ -14,13 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kCropInputs[] = {{"data", "a batch of images"},
                                  {"boxes", "a matrix (boxes, 4) of y1, x1, y2, x2 from 0 to 1"},
                                  {"box_indices", "the batch that each box is cut from"}};

@@ -22,13 +22,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kCount = {.name = "count", .doc = "an int64 scalar, the number of results", .decides_shape = true};
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kDataAndCount[] = {{"data", "a tensor"}, kCount};

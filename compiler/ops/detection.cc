@@ -22,15 +22,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr Input kImages[] = {{"data", "a batch of images (n, c, h, w)"}};
 constexpr AttrSpec kReorgAttrs[] = {{"stride", AttrType::kInt, "1", "extent of the blocks"}};
 constexpr Example kReorgExamples[] = {

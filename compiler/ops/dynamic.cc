@@ -17,11 +17,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kData = {"data", "a tensor"};
 constexpr Input kShape = {.name = "shape", .doc = "an integer vector, the shape of the result", .decides_shape = true};
 constexpr Input kShapeOnly[] = {kShape};

@@ -7,10 +7,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 std::vector<Tensor> ComputeBroadcast(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();

@@ -16,11 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a tuple of tensors of one dtype", true}};
 constexpr AttrSpec kAttrs[] = {{"equation", AttrType::kString, "",
                                 "a letter per axis of each operand, then of the result: \"bij,bjk->bik\"; \"...\" "

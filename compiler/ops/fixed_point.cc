@@ -11,12 +11,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 Expr MultiplyAndShift(const Expr& x, const Expr& significand, const Expr& right_shift, FixedPointRounding rounding) {
   Expr half = te::Binary(BinaryOp::kShiftLeft, te::Index(1), right_shift - te::Index(1));
   if (rounding == FixedPointRounding::kToNearest) {
@@ -60,8 +54,6 @@ FixedPointFactors ToFixedPoint(const Tensor& factors) {
 }
 
 namespace {
-
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kData[] = {{"data", "an int32 tensor"}};
 constexpr Input kPerAxisInputs[] = {{"data", "an int32 tensor"},

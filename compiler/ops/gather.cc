@@ -16,13 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kIndexed[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};
 constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};

@@ -16,10 +16,8 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
 using te::Expr;
 using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
 
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 constexpr Input kDynamicInputs[] = {

@@ -18,11 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kTupleInputs[] = {{"data", "a tuple of tensors", true}};
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kTakeInputs[] = {{"data", "a tensor"}, {"indices", "an integer tensor"}};

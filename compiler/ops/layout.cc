@@ -14,12 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr AttrSpec kLayoutAttrs[] = {
     {"src_layout", AttrType::kString, "", "the axes of data: \"NCHW\", or \"NCHW4c\" with channels in blocks of 4"},

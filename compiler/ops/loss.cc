@@ -13,13 +13,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kDropoutInputs[] = {{"data", "a tensor"}};
 constexpr Input kEntropyInputs[] = {{"predictions", "a matrix (n, classes)"}, {"targets", "a matrix (n, classes)"}};
 constexpr Input kNllInputs[] = {{"predictions", "log-probabilities (n, classes, ...)"},

@@ -15,15 +15,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr Input kDilationInputs[] = {{"data", "a batch of images"}, {"weight", "the values added, for each channel"}};
 constexpr AttrSpec kDilationAttrs[] = {
     {"strides", AttrType::kInts, "[1, 1]", "step of the windows"},

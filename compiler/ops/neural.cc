@@ -18,11 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kDenseInputs[] = {{"data", "a tensor (..., k)"}, {"weight", "a matrix (units, k)"}};
 constexpr Input kMatmulInputs[] = {{"a", "a tensor (..., m, k)"}, {"b", "a matrix (k, n), or a tensor (..., k, n)"}};
 constexpr Input kBatchInputs[] = {{"x", "a tensor (b, m, k)"}, {"y", "a tensor (b, k, n); b may be 1 on either side"}};

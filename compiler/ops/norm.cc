@@ -13,14 +13,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kScaled[] = {{"data", "a tensor"}, {"gamma", "scale along `axis`"}, {"beta", "shift along `axis`"}};
 constexpr Input kBatch[] = {

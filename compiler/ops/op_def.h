@@ -21,6 +21,8 @@
 
 namespace rvm::ops {
 
+using diagnostics::DiagnosticKind;
+
 // What fusion may do with an operator (the predecessor's pattern letters).
 enum class FusionClass : uint8_t {
   kElementwise,  // E: output element i reads element i of each input

@@ -8,11 +8,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 namespace {
 
 constexpr int64_t kLast = std::numeric_limits<int64_t>::max();

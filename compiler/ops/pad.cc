@@ -15,11 +15,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kPadInputs[] = {{"data", "a tensor"}, {"pad_value", "a scalar"}};
 constexpr Input kDynamicPadInputs[] = {{"data", "a tensor"},
                                        {.name = "pad_width",

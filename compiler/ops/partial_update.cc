@@ -16,12 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kSetInputs[] = {{"data", "a tensor"},
                                 {"v", "the new elements, of the rank of data"},
                                 {"begin", "first index of each axis, an integer vector; negative counts from the end"},

@@ -16,13 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 
 #define RVM_POOL_ATTRS(ones, zeros, data_layout)                                                                 \

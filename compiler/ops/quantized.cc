@@ -17,13 +17,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 bool IsQuantized(TypeContext& context, const Types& args, size_t data) {
   DataType dtype = args[data]->dtype.dtype;
   if (dtype.is_integral() && !dtype.is_bool()) return true;

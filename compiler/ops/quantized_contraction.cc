@@ -17,9 +17,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {
     {"data", "a quantised tensor"},   {"weight", "a quantised tensor"},
     {"input_zero_point", "int32"},    {"kernel_zero_point", "int32, one for all or one per output"},

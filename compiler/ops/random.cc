@@ -26,13 +26,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr int64_t kKeyWords = 10;
 constexpr int64_t kPathWord = 4;
 constexpr int64_t kCounterWord = 7;

@@ -14,10 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kVarianceInputs[] = {
     {"data", "a tensor"}, {.name = "mean", .doc = "its mean, with reduced axes of extent 1", .is_optional = true}};

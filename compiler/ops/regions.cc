@@ -16,15 +16,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"}, {"rois", "regions (count, 5)"}};
 constexpr AttrSpec kPoolAttrs[] = {{"pooled_size", AttrType::kInts, "", "height and width of the result"},
                                    {"spatial_scale", AttrType::kFloat, "", "elements of data per unit of `rois`"},

@@ -10,8 +10,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed) {
   const ir::Type* type = context.arg(i);
   if (type->type_kind == ir::TypeKind::kHole) return nullptr;

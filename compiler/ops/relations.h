@@ -11,6 +11,8 @@
 
 namespace rvm::ops {
 
+using Types = std::vector<const ir::TensorType*>;  // of the arguments
+
 // The argument as a tensor whose shape and dtype are known (dims may be symbolic). Null if they are not known yet
 // (return kStuck), or if the argument is not a tensor (*failed is set, and an error was reported).
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed);

@@ -11,11 +11,6 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 std::optional<Method> MethodOf(const std::string& name) {
   if (name == "nearest_neighbor") return Method::kNearest;
   if (name == "linear" || name == "bilinear") return Method::kLinear;

@@ -14,15 +14,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 DataType CoordinateType(DataType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
 Expr Bilinear(const Tensor& data, std::vector<Expr> at, std::span<const size_t> axes, std::span<const Expr> coordinates,

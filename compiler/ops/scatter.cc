@@ -20,12 +20,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kScattered[] = {
     {"data", "a tensor"}, {"indices", "an integer tensor"}, {"updates", "what is written at the indices"}};
 constexpr Input kSparse[] = {{"sparse_indices", "an integer scalar, vector, or matrix of a row per place"},
@@ -49,8 +43,6 @@ bool IsReduction(std::string_view name, bool with_mean) {
   return name == "update" || name == "add" || name == "mul" || name == "min" || name == "max" ||
          (with_mean && name == "mean");
 }
-
-using Indices = std::span<const Expr>;
 
 // Which updates go where. Data is rows of elements, in independent lanes.
 struct Updates {

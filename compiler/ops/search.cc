@@ -13,13 +13,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last axis: a vector, or batches as values"},
                                    {"values", "what is searched"}};
 constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};

@@ -15,10 +15,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kDynamicTopkInputs[] = {
     {.name = "data", .doc = "a tensor"},

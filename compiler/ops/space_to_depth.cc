@@ -17,12 +17,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kImages[] = {{"data", "a batch of images"}};
 constexpr Input kBatches[] = {{"data", "a tensor (n, space..., rest...)"}};
 constexpr AttrSpec kDepthAttrs[] = {

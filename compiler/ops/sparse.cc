@@ -14,13 +14,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr Input kReshapeInputs[] = {{"sparse_indices", "integers (count, axes)"},
                                     {"prev_shape", "the shape, an integer vector"},
                                     {"new_shape", "another of as many elements; -1 is inferred"}};

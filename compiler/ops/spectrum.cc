@@ -11,15 +11,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-using Indices = std::span<const Expr>;
-
 constexpr double kTwoPi = 6.283185307179586476925;
 
 constexpr Input kDftInputs[] = {{"re_data", "the real parts, transformed along the last axis"},

@@ -6,15 +6,11 @@
 
 namespace rvm::ops {
 
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 size_t Normal(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-DataType Accumulator(DataType dtype) { return dtype.is_float() && dtype.bits == 16 ? kFloat32 : dtype; }
+DataType Accumulator(DataType dtype) { return dtype.is_small_float() ? kFloat32 : dtype; }
 
 DataType SumAccumulator(DataType dtype, const Dim& count) {
   constexpr int64_t kMostInFloat32 = 1024;

@@ -13,6 +13,14 @@
 
 namespace rvm::ops {
 
+// The vocabulary of computations.
+using te::BinaryOp;
+using te::Expr;
+using te::ReduceOp;
+using te::Tensor;
+using te::UnaryOp;
+using Indices = std::span<const Expr>;
+
 // `axis` in [-rank, rank), checked by the relation, as [0, rank).
 size_t Normal(int64_t axis, size_t rank);
 

@@ -19,11 +19,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::Tensor;
-
 constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor"}, {"like", "a tensor whose shape is taken"}};
 constexpr AttrSpec kReshapeLikeAttrs[] = {

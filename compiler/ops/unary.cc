@@ -11,10 +11,6 @@
 namespace rvm::ops {
 namespace {
 
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-
 constexpr Input kInputs[] = {{"data", "a tensor of any shape"}};
 constexpr Input kLikeInputs[] = {{"data", "a tensor of any shape"}, {"like", "a tensor whose dtype is taken"}};
 constexpr AttrSpec kClipAttrs[] = {{"a_min", AttrType::kFloat, "", "the least value"},

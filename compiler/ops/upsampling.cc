@@ -18,12 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::Expr;
-using te::Tensor;
-using te::UnaryOp;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kInputs[] = {{"data", "a batch of images"}};
 constexpr Input kScales[] = {{"data", "a batch of images"},
                              {"scale_h", "how much higher, a floating-point scalar"},

@@ -18,13 +18,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kBoxes = {"data", "boxes (batch, boxes, fields), floating point"};
 constexpr Input kCountInputs[] = {kBoxes, {"score_threshold", "a scalar"}};
 constexpr Input kSuppressInputs[] = {

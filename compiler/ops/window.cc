@@ -8,8 +8,6 @@
 
 namespace rvm::ops {
 
-using diagnostics::DiagnosticKind;
-
 Layout::Layout(std::string text) : letters(std::move(text)) {
   for (char letter : {'D', 'H', 'W'}) {
     if (axis(letter) != std::string::npos) spatial.push_back(axis(letter));

@@ -15,13 +15,6 @@
 namespace rvm::ops {
 namespace {
 
-using diagnostics::DiagnosticKind;
-using te::BinaryOp;
-using te::Expr;
-using te::ReduceOp;
-using te::Tensor;
-using Types = std::vector<const ir::TensorType*>;
-
 constexpr Input kWeightInputs[] = {{"grad", "gradient of the convolution's result"},
                                    {"data", "the input of the convolution, a batch of images"}};
 constexpr Input kPoolInputs[] = {{"grad", "gradient of the pooling's result"},

@@ -30,6 +30,8 @@ std::string SuffixesText() {
   return text;
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // The magnitude with its sign, if it fits `dtype`.
 std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataType dtype) {
   uint64_t max = dtype.is_uint() ? std::numeric_limits<uint64_t>::max() >> (64 - dtype.bits)
@@ -66,7 +68,9 @@ std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
     Literal literal;
     bool fits = absl::SimpleAtod(Abseil(digits), &value);
     if (fits) literal = Literal::Scalar(dtype, negative ? -value : value);
-    if (fits && std::isfinite(literal.DoubleAt(0))) return literal;
+    // Infinity, or the greatest number of a dtype without infinity.
+    double limit = Literal::Scalar(dtype, kInfinity).DoubleAt(0);
+    if (fits && value <= limit && std::isfinite(literal.DoubleAt(0))) return literal;
     Error(token.span, DiagnosticKind::kFloatOutOfRange,
           absl::StrCat(shown, " does not fit ", dtype.ToString(), "; expected a smaller number or `inff`"));
     return std::nullopt;
@@ -137,8 +141,8 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   if (!dtype || !rest.empty() || !dtype->is_float()) return std::nullopt;
   // All NaNs print alike, so a sign before `nan` is ignored.
   if (is_nan) return Literal::Scalar(*dtype, std::numeric_limits<double>::quiet_NaN());
-  double infinity = std::numeric_limits<double>::infinity();
-  return Literal::Scalar(*dtype, negative ? -infinity : infinity);
+  Literal infinity = Literal::Scalar(*dtype, negative ? -kInfinity : kInfinity);
+  return std::isinf(infinity.DoubleAt(0)) ? std::optional(infinity) : std::nullopt;
 }
 
 std::optional<Literal> Parser::ParseElement() {

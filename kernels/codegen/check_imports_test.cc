@@ -62,7 +62,7 @@ TEST(CheckImportsTest, LibraryCallsOfLlvm) {
     bodies.push_back([=](Expr x) { return te::Unary(UnaryOp::kLog, pow(x, constant(x, base))); });
   }
   for (DataType dtype : {kFloat16, kFloat32, kFloat64}) {
-    for (const char* name : {"x86-64", "x86-64-v4"}) {
+    for (const char* name : {"x86-64", "x86-64-v4", "aarch64"}) {
       HostTarget target = *ParseHostTarget(name);
       std::vector<KernelRequest> requests;
       for (const auto& body : bodies) {
@@ -80,7 +80,7 @@ TEST(CheckImportsTest, Casts) {
   constexpr DataType kTypes[] = {kBool,   kInt8,    kUInt8,    kInt32,   kInt64,
                                  kUInt64, kFloat16, kBFloat16, kFloat32, kFloat64};
   for (DataType from : kTypes) {
-    for (const char* name : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+    for (const char* name : {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"}) {
       HostTarget target = *ParseHostTarget(name);
       std::vector<KernelRequest> requests;
       for (DataType to : kTypes) {

@@ -17,10 +17,11 @@ namespace rvm::codegen {
 // A CPU to compile for.
 struct HostTarget {
   std::string triple;    // "x86_64-unknown-linux-gnu"
-  std::string cpu;       // LLVM's name: "znver3", "x86-64-v3"
+  std::string cpu;       // LLVM's name, or the architecture's: "znver3", "x86-64-v3", "aarch64"
   std::string features;  // "+avx2,+fma,...": the complete list, so that the loader can check each
 };
-// "host" (the CPU this runs on), "x86-64" (baseline), "x86-64-v2", "-v3", "-v4", or an LLVM CPU name.
+// "host" (the CPU this runs on), "x86-64" (baseline), "x86-64-v2", "-v3", "-v4", "aarch64" (baseline), or an LLVM CPU
+// name of one of these architectures ("znver3", "cortex-a76").
 absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text);
 
 // The properties of the CPU that schedules depend on.

@@ -25,8 +25,8 @@ using te::UnaryOp;
 
 using Indices = std::span<const Expr>;
 
-constexpr DataType kAllTypes[] = {kBool,   kInt8,   kInt16,   kInt32,   kInt64,   kUInt8,   kUInt16,
-                                  kUInt32, kUInt64, kFloat16, kFloat32, kFloat64, kBFloat16};
+constexpr DataType kAllTypes[] = {kBool,   kInt8,   kInt16,   kInt32,   kInt64,   kUInt8,    kUInt16,
+                                  kUInt32, kUInt64, kFloat16, kFloat32, kFloat64, kBFloat16, kFloat8E4M3FN};
 
 Tensor Map(const Tensor& x, UnaryOp op) {
   return ComputeTensor("map", te::Unary(op, x(std::vector<Expr>(x.rank(), te::Index(0)))).dtype(), x.dims(),
@@ -200,7 +200,7 @@ TEST(KernelCompilerTest, SpecialFloats) {
         UnaryOp::kSign, UnaryOp::kRound, UnaryOp::kIsFinite, UnaryOp::kIsInf, UnaryOp::kIsNan}) {
     computation.outputs.push_back(Map(x, op));
   }
-  for (DataType to : {kInt8, kInt64, kUInt8, kUInt64, kFloat16, kBFloat16}) {
+  for (DataType to : {kInt8, kInt64, kUInt8, kUInt64, kFloat16, kBFloat16, kFloat8E4M3FN}) {
     computation.outputs.push_back(ComputeTensor("cast", to, x.dims(), [&](Indices i) { return te::Cast(to, x(i)); }));
   }
   for (const char* target : {"host", "x86-64"}) {
@@ -208,8 +208,8 @@ TEST(KernelCompilerTest, SpecialFloats) {
   }
 }
 
-TEST(KernelCompilerTest, HalfTypesInSoftware) {
-  for (DataType dtype : {kFloat16, kBFloat16}) {
+TEST(KernelCompilerTest, SmallFloatsInSoftware) {
+  for (DataType dtype : {kFloat16, kBFloat16, kFloat8E4M3FN}) {
     Tensor a = Input(0, "a", dtype, {Dim(1000)}), b = Input(1, "b", dtype, {Dim(1000)});
     CheckKernel({"half", {a, b}, {Zip(BinaryOp::kMultiply, a, b), ReduceAxis(ReduceOp::kSum, a, 0)}},
                 {.range = 1e-3, .target = "x86-64"});
@@ -527,6 +527,11 @@ TEST(HostTargetTest, NamesAndFeatures) {
   EXPECT_NE(ParseHostTarget("x86-64-v3")->features.find("+avx2"), std::string::npos);
   EXPECT_EQ(ParseHostTarget("x86-64")->features.find("+avx"), std::string::npos);
   EXPECT_NE(ParseHostTarget("znver3")->features.find("+fma"), std::string::npos);
+  EXPECT_EQ(ParseHostTarget("aarch64")->triple, "aarch64-unknown-linux-gnu");
+  EXPECT_EQ(ParseHostTarget("aarch64")->features, "+fp-armv8,+neon");
+  EXPECT_NE(ParseHostTarget("cortex-a76")->features.find("+dotprod"), std::string::npos);
+  EXPECT_EQ(ScheduleTarget(*ParseHostTarget("aarch64")).vector_bits, 128);
+  EXPECT_EQ(ScheduleTarget(*ParseHostTarget("aarch64")).vector_registers, 32);
   EXPECT_EQ(ParseHostTarget("nonsense").status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/element.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "kernels/runtime/kernel_library.h"
@@ -53,7 +54,7 @@ Shape ShapeOf(const Dims& dims, const Symbols& symbols) {
 void Compare(const Literal& expected, const Literal& actual, const CheckOptions& options,
              const te::Computation& computation) {
   DataType dtype = expected.dtype();
-  double tolerance = dtype.bits == 16 ? (dtype.code == TypeCode::kBFloat ? 2e-2 : 4e-3) : options.tolerance;
+  double tolerance = dtype.is_small_float() ? std::ldexp(4, -FindDataType(dtype)->fraction_bits) : options.tolerance;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     if (!dtype.is_float()) {
       ASSERT_EQ(expected.IntAt(i), actual.IntAt(i)) << "element " << i << " of " << te::ToString(computation);

@@ -141,6 +141,8 @@ constexpr Shape2d kShapes[] = {
     {3, 17, 1, 15, 21, 5, 2, 1, 2},  {6, 16, 1, 13, 13, 3, 1, 2, 2},  // dilated
     {12, 48, 3, 7, 7, 3, 1, 1, 1},                                    // grouped
     {10, 10, 10, 8, 20, 3, 2, 1, 1},                                  // depthwise
+    {5, 5, 5, 17, 61, 5, 2, 1, 2},                                    // depthwise, more than a vector wide
+    {3, 3, 3, 19, 58, 3, 3, 2, 1},                                    // depthwise, every third column
     {4, 8, 4, 6, 9, 3, 1, 1, 1},                                      // depthwise, two filters a channel
 };
 

@@ -1,30 +1,49 @@
 #include "kernels/runtime/cpu_features.h"
 
-#include <string_view>
-
-#include "absl/strings/string_view.h"
-
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/abseil.h"
 #include "kernels/runtime/kernel_library.h"
 
 namespace rvm::runtime {
 namespace {
 
-using enum CpuRegister;
-using enum CpuState;
+constexpr ArchitectureInfo kArchitectures[] = {
+    {Architecture::kX86_64, "x86-64", "x86_64-unknown-linux-gnu"},
+    {Architecture::kAArch64, "aarch64", "aarch64-unknown-linux-gnu"},
+};
 
-constexpr CpuFeature kFeatures[] = {
+enum X86Register : uint8_t { kEax, kEbx, kEcx, kEdx };
+// The register state that the operating system must save.
+enum X86State : uint8_t { kBasic, kAvx, kAvx512 };
+
+struct X86Feature {
+  std::string_view name;
+  uint32_t leaf, subleaf;  // of cpuid
+  X86Register where;
+  uint8_t bit;
+  X86State state;
+};
+
+constexpr X86Feature kX86Features[] = {
     {"sse2", 1, 0, kEdx, 26, kBasic},
     {"sse3", 1, 0, kEcx, 0, kBasic},
     {"pclmul", 1, 0, kEcx, 1, kBasic},
@@ -66,8 +85,27 @@ constexpr CpuFeature kFeatures[] = {
     {"tbm", 0x80000001, 0, kEcx, 21, kBasic},
 };
 
+// Linux states AArch64's features in two words, AT_HWCAP and AT_HWCAP2 (asm/hwcap.h of the kernel).
+struct ArmFeature {
+  std::string_view name;
+  uint8_t word;   // 0: AT_HWCAP, 1: AT_HWCAP2
+  uint64_t bits;  // all of them
+};
+
+constexpr uint64_t Bit(int n) { return uint64_t{1} << n; }
+
+// Without the scalable vectors: the width of a schedule's vectors is fixed.
+constexpr ArmFeature kArmFeatures[] = {
+    {"fp-armv8", 0, Bit(0)}, {"neon", 0, Bit(1)},
+    {"lse", 0, Bit(8)},      {"fullfp16", 0, Bit(9) | Bit(10)},  // FPHP, ASIMDHP
+    {"rdm", 0, Bit(12)},     {"complxnum", 0, Bit(14)},
+    {"dotprod", 0, Bit(20)}, {"fp16fml", 0, Bit(23)},
+    {"i8mm", 1, Bit(13)},    {"bf16", 1, Bit(14)},
+};
+
 #if defined(__x86_64__)
-bool OsSaves(CpuState state) {
+
+bool OsSaves(X86State state) {
   if (state == kBasic) return true;
   uint32_t a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;
@@ -76,43 +114,88 @@ bool OsSaves(CpuState state) {
   uint32_t wanted = state == kAvx ? 0x6 : 0xe6;
   return (low & wanted) == wanted;
 }
-#endif
 
-}  // namespace
-
-std::span<const CpuFeature> CpuFeatures() { return kFeatures; }
-
-bool HostHas(const CpuFeature& feature) {
-#if defined(__x86_64__)
+bool Has(const X86Feature& feature) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(feature.leaf, feature.subleaf, &a, &b, &c, &d)) return false;
   uint32_t values[] = {a, b, c, d};
-  bool present = (values[static_cast<int>(feature.where)] >> feature.bit & 1) != 0;
-  return present && OsSaves(feature.state);
+  return (values[feature.where] >> feature.bit & 1) != 0 && OsSaves(feature.state);
+}
+
+constexpr std::span<const X86Feature> kHostFeatures = kX86Features;
+constexpr std::optional<Architecture> kHost = Architecture::kX86_64;
+
+#elif defined(__aarch64__)
+
+bool Has(const ArmFeature& feature) {
+  return (getauxval(feature.word == 0 ? AT_HWCAP : AT_HWCAP2) & feature.bits) == feature.bits;
+}
+
+constexpr std::span<const ArmFeature> kHostFeatures = kArmFeatures;
+constexpr std::optional<Architecture> kHost = Architecture::kAArch64;
+
 #else
-  (void)feature;
-  return false;
+
+bool Has(const ArmFeature&) { return false; }
+
+constexpr std::span<const ArmFeature> kHostFeatures;
+constexpr std::optional<Architecture> kHost;
+
 #endif
+
+template <typename Feature>
+std::vector<std::string_view> Names(std::span<const Feature> features) {
+  std::vector<std::string_view> names;
+  for (const Feature& feature : features) names.push_back(feature.name);
+  return names;
+}
+
+// The architecture that a triple names, if it is of Linux and in the table.
+std::optional<Architecture> ArchitectureOf(std::string_view triple) {
+  if (triple.find("linux") == std::string_view::npos) return std::nullopt;
+  std::string_view first = triple.substr(0, triple.find('-'));
+  for (const ArchitectureInfo& info : kArchitectures) {
+    if (first == info.triple.substr(0, info.triple.find('-'))) return info.architecture;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const ArchitectureInfo> Architectures() { return kArchitectures; }
+
+const ArchitectureInfo& InfoOf(Architecture architecture) {
+  return *std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                       [&](const ArchitectureInfo& info) { return info.architecture == architecture; });
+}
+
+std::optional<Architecture> HostArchitecture() { return kHost; }
+
+std::vector<std::string_view> CpuFeatures(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kX86_64: return Names<X86Feature>(kX86Features);
+    case Architecture::kAArch64: return Names<ArmFeature>(kArmFeatures);
+  }
+}
+
+bool HostHas(std::string_view feature) {
+  for (const auto& known : kHostFeatures) {
+    if (known.name == feature) return Has(known);
+  }
+  return false;
 }
 
 absl::Status CheckHostSupports(std::string_view triple, std::string_view features) {
-#if defined(__x86_64__) && defined(__linux__)
-  constexpr std::string_view kHost = "x86_64";
-#else
-  constexpr std::string_view kHost = "none";
-#endif
-  absl::string_view triple_view(triple.data(), triple.size());
-  if (!triple.starts_with(kHost) || triple.find("linux") == std::string_view::npos) {
+  std::optional<Architecture> architecture = ArchitectureOf(triple);
+  if (!kHost || architecture != kHost) {
     return absl::FailedPreconditionError(
-        absl::StrCat("native code is for `", triple_view, "`, which this machine cannot run"));
+        absl::StrCat("native code is for `", architecture ? Abseil(InfoOf(*architecture).name) : Abseil(triple),
+                     "`, which this machine cannot run"));
   }
   std::vector<std::string> missing;
-  for (absl::string_view feature :
-       absl::StrSplit(absl::string_view(features.data(), features.size()), ',', absl::SkipEmpty())) {
+  for (absl::string_view feature : absl::StrSplit(Abseil(features), ',', absl::SkipEmpty())) {
     if (!absl::ConsumePrefix(&feature, "+")) continue;
-    bool has = false;
-    for (const CpuFeature& known : kFeatures) has = has || (feature == known.name && HostHas(known));
-    if (!has) missing.emplace_back(feature);
+    if (!HostHas({feature.data(), feature.size()})) missing.emplace_back(feature);
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -15,6 +15,8 @@
 
 namespace rvm::runtime {
 
+struct LinkedImage;
+
 // Thread-safe once loaded. The code is unmapped when the last owner is destroyed.
 class KernelLibrary {
  public:
@@ -28,9 +30,8 @@ class KernelLibrary {
   RvmKernel Find(std::string_view symbol) const;
 
  private:
-  struct Impl;
-  explicit KernelLibrary(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit KernelLibrary(std::unique_ptr<const LinkedImage> image);
+  std::unique_ptr<const LinkedImage> image_;
 };
 
 // Returns kFailedPrecondition, naming the missing features, if this CPU cannot run code built for `triple` with

@@ -38,12 +38,11 @@ bool ReducesByColumns(const LoopNest& nest) {
   return by_column < by_inner || (short_inner && by_column == 0);
 }
 
-// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels, into the quotient's
-// axis and the remainder's.
+// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels and transposed ones
+// positions, into the quotient's axis and the remainder's.
 void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     IndexVar axis = nest.axes[i];
-    if (!axis.extent.is_const()) continue;
     int64_t divisor = 0;
     for (const ExprNode* node : te::Postorder(Values(nest))) {
       bool divides = node->kind == ExprKind::kBinary && node->binary == BinaryOp::kFloorDivide &&
@@ -51,8 +50,8 @@ void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
                      node->operands[1]->kind == ExprKind::kIntConst;
       if (divides) divisor = node->operands[1]->int_value;
     }
-    if (divisor <= 1 || axis.extent.constant() % divisor != 0 || axis.extent.constant() == divisor) continue;
-    IndexVar quotient = pool.Fresh(axis.extent.constant() / divisor, "g");
+    if (divisor <= 1 || FloorMod(axis.extent, divisor) != Dim(0) || axis.extent == Dim(divisor)) continue;
+    IndexVar quotient = pool.Fresh(FloorDiv(axis.extent, divisor), "g");
     IndexVar remainder = pool.Fresh(divisor, "i");
     Expr scaled = pool.Binary(BinaryOp::kMultiply, pool.Variable(quotient), pool.Extent(divisor));
     Substitute(pool, nest, axis, pool.Binary(BinaryOp::kAdd, scaled, pool.Variable(remainder)));

@@ -76,6 +76,26 @@ bool Overlaps(const Expr& index, const std::vector<IndexVar>& loops) {
   return false;
 }
 
+// Whether `indices` are the same for several values of the loop: they use nothing of it, or only its remainder or only
+// its quotient by something.
+bool RepeatsAlong(const std::vector<Expr>& indices, const IndexVar& loop) {
+  bool quotient = false, remainder = false;
+  for (const Expr& index : indices) {
+    if (!DependsOn(index, loop.id)) continue;
+    bool divided = false;
+    for (const ExprNode* node : Postorder({index})) {
+      bool divides = node->kind == ExprKind::kBinary && node->operands[0]->kind == ExprKind::kIndex &&
+                     node->operands[0]->index.id == loop.id;
+      bool by_quotient = divides && node->binary == BinaryOp::kFloorDivide;
+      bool by_remainder = divides && node->binary == BinaryOp::kFloorMod;
+      quotient |= by_quotient, remainder |= by_remainder;
+      divided |= by_quotient || by_remainder;
+    }
+    if (!divided) return false;
+  }
+  return !(quotient && remainder);
+}
+
 constexpr int64_t kCheapCost = 16;        // repeated rather than stored
 constexpr int64_t kMaxInlineCost = 2000;  // code of one expression
 
@@ -230,9 +250,9 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
     }
     for (const IndexVar& loop : loops) {
       if (loop.extent == Dim(1)) continue;
-      bool used = std::any_of(node->operands.begin(), node->operands.end(),
-                              [&](const Expr& e) { return DependsOn(e, loop.id); });
-      facts.replicated |= !used;
+      bool unused = std::none_of(node->operands.begin(), node->operands.end(),
+                                 [&](const Expr& e) { return DependsOn(e, loop.id); });
+      facts.replicated |= unused || (reduces && RepeatsAlong(node->operands, loop));
     }
     for (const Expr& index : node->operands) facts.replicated |= reduces && Overlaps(index, loops);
     facts.sites.insert(next_site_++);
@@ -274,8 +294,8 @@ Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices)
     return pool().Intern(std::move(node));
   };
   Expr value = WithStack([&] { return pool().Copy(tensor->body, rewrite); });
-  if (tensor.dtype().is_float() && tensor.dtype().bits == 16) {
-    // A cast to its own dtype rounds: half types compute in float32 between tensors.
+  if (tensor.dtype().is_small_float()) {
+    // A cast to its own dtype rounds: small floats compute in float32 between tensors.
     ExprNode round{.kind = ExprKind::kCast, .dtype = tensor.dtype()};
     round.operands = {value};
     value = pool().Intern(std::move(round));

@@ -25,7 +25,8 @@ struct Range {
   Dim least, greatest;
 };
 
-// The values of an index expression; nullopt if it is not a sum of multiples of variables.
+// The values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
+// and remainders.
 std::optional<Range> RangeOf(const Expr& e) {
   switch (e->kind) {
     case ExprKind::kIntConst: return Range{e->int_value, e->int_value};
@@ -42,12 +43,28 @@ std::optional<Range> RangeOf(const Expr& e) {
   }
   std::optional<Range> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
   if (!a || !b) return std::nullopt;
+  bool divides = e->binary == BinaryOp::kFloorDivide || e->binary == BinaryOp::kFloorMod;
+  if (divides && b->least.is_const() && b->least == b->greatest && b->least.constant() > 0) {
+    if (e->binary == BinaryOp::kFloorMod) return Range{0, b->least - 1};
+    // The quotient of an axis of phases, whose extent is a multiple.
+    Dim count = a->greatest + 1;
+    if (e->operands[0]->kind == ExprKind::kIndex) count = e->operands[0]->index.extent;
+    bool whole = FloorMod(count, b->least) == Dim(0);
+    return Range{FloorDiv(a->least, b->least), whole ? FloorDiv(count, b->least) - 1 : FloorDiv(a->greatest, b->least)};
+  }
   if (e->binary == BinaryOp::kAdd) return Range{a->least + b->least, a->greatest + b->greatest};
   if (e->binary == BinaryOp::kSubtract) return Range{a->least - b->greatest, a->greatest - b->least};
   if (e->binary != BinaryOp::kMultiply) return std::nullopt;
   if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
   if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
   return Range{a->least * b->least, a->greatest * b->least};
+}
+
+// Whether all values are places of an axis of `extent`, provably.
+bool Inside(const Range& range, const Dim& extent) {
+  if (!range.least.is_const() || range.least.constant() < 0) return false;
+  if (CompareDims(range.greatest + 1, extent) == DimEquality::kEqual) return true;
+  return range.greatest.is_const() && extent.is_const() && range.greatest.constant() < extent.constant();
 }
 
 size_t CountVariables(const std::vector<Expr>& roots) {
@@ -123,13 +140,14 @@ class PaddingHoister {
     const Expr& otherwise = select.operands[2];
     bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
     if (read->kind != ExprKind::kRead || !is_constant) return Expr();
-    // Sliding axes are padded as far as the windows reach; the others stay as they are.
+    // Axes along which windows slide or hang over are padded as far as they reach; the others stay as they are.
     Dims dims = read->tensor.dims();
     std::vector<Expr> at = read->operands, first(at.size());
     bool slides = false;
     for (size_t i = 0; i < at.size(); ++i) {
-      std::optional<Range> range = CountVariables({at[i]}) > 1 ? RangeOf(at[i]) : std::nullopt;
-      if (!range) continue;
+      std::optional<Range> range = RangeOf(at[i]);
+      if (!range) return Expr();
+      if (CountVariables({at[i]}) <= 1 && Inside(*range, dims[i])) continue;
       slides = true;
       dims[i] = Max(range->greatest - range->least + 1, 0);
       first[i] = pool_.Intern(*te::DimValue(range->least));

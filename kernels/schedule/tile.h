@@ -1,8 +1,9 @@
 // Register tiles: how a nest computes a sum of products.
 //
 // One factor varies along the `row` axis and is broadcast; the other varies along the `column` axis and is read as
-// vectors. A tile is `rows` positions of the row axis by `vectors` vectors of columns; its sums stay in registers
-// over the whole depth, the axes of the reduction. All other axes of the nest are loops around the tile.
+// vectors. In a depthwise convolution the factor read as vectors, the image, varies along both. A tile is `rows`
+// positions of the row axis by `vectors` vectors of columns; its sums stay in registers over the whole depth, the axes
+// of the reduction. All other axes of the nest are loops around the tile.
 #ifndef RVM_KERNELS_SCHEDULE_TILE_H_
 #define RVM_KERNELS_SCHEDULE_TILE_H_
 
@@ -18,7 +19,7 @@ namespace rvm::schedule {
 
 struct Tile {
   te::Expr broadcast;  // does not depend on the column axis
-  te::Expr vector;     // a read that does not depend on the row axis
+  te::Expr vector;     // a read; it depends on the row axis only in place, where the broadcast factor then does not
 
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };
@@ -26,6 +27,7 @@ struct Tile {
   std::optional<PackedLayout> packed;  // kPanels: the layout of a constant input
   te::Tensor panels;                   // kPanels: the tensor that holds them
   bool masked = false;                 // kInPlace: the last vectors may reach beyond the columns
+  int64_t column_stride = 1;           // kInPlace: between neighbouring columns, in elements; above 1: masked
 
   // Axes, by their number in the nest.
   size_t column = 0;          // vectorised

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ constexpr int64_t kMostRows = 14;
 // The rows of a tile that lie a multiple of this apart fall into one set of the first-level cache.
 constexpr int64_t kCacheSetBytes = 4096;
 constexpr int64_t kRowsPerCacheSet = 8;
+// Columns further apart are not read as vectors in place: most of what is loaded would be dropped.
+constexpr int64_t kMostColumnStride = 4;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
 
@@ -99,9 +102,10 @@ class TilePlanner {
       if (by_broadcast && !by_vector) rows.push_back(i);
     }
     if (columns.empty()) return 0;
-    if (!rows.empty()) tile.row = rows.back();
-    tile.column = columns.back();
-    int rank = Pack(tile) ? 3 : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
+    if (!rows.empty()) tile.row = RowOf(rows);
+    tile.column = Widest(columns);
+    bool fills = FillsVectors(nest_.axes[tile.column].extent, tile);
+    int rank = Pack(tile) ? (fills ? 3 : 1) : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
     if (rank == 0) return 0;
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
       if (i == tile.column || i == tile.row) continue;
@@ -146,6 +150,23 @@ class TilePlanner {
     return true;
   }
 
+  // The axis that leaves the fewest lanes idle: the last of the largest extent. One that is not known counts as large.
+  size_t Widest(const std::vector<size_t>& columns) const {
+    auto extent = [&](size_t column) {
+      return nest_.axes[column].extent.AsConst().value_or(std::numeric_limits<int64_t>::max());
+    };
+    return *std::max_element(columns.rbegin(), columns.rend(),
+                             [&](size_t a, size_t b) { return extent(a) < extent(b); });
+  }
+
+  // The last axis that gives a tile several rows, else the one that gives it the most.
+  size_t RowOf(const std::vector<size_t>& rows) const {
+    auto extent = [&](size_t row) {
+      return std::min(nest_.axes[row].extent.AsConst().value_or(kLeastRowsForPanels), kLeastRowsForPanels);
+    };
+    return *std::max_element(rows.rbegin(), rows.rend(), [&](size_t a, size_t b) { return extent(a) < extent(b); });
+  }
+
   // Few columns leave most lanes idle.
   bool FillsVectors(const Dim& columns, const Tile& tile) const {
     return !columns.is_const() || columns.constant() * 2 >= tile.lanes;
@@ -155,14 +176,23 @@ class TilePlanner {
     if (tile.vector->kind != ExprKind::kRead || tile.vector->dtype.bits != reduce_.dtype.bits) return false;
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
-      if (te::Stride(tile.vector->operands[0], axis.id) != 1 || !FillsVectors(axis.extent, tile)) continue;
+      int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
+      if (stride < 1 || stride > kMostColumnStride || !FillsVectors(axis.extent, tile)) continue;
       bool whole = axis.extent.is_const() && axis.extent.constant() % tile.lanes == 0;
-      if (!whole && !target_.has_masks) continue;
+      if ((!whole || stride > 1) && !target_.has_masks) continue;
       tile.column = column;
+      tile.column_stride = stride;
       tile.access = Tile::Access::kInPlace;
+      if (!tile.row) tile.row = OtherRow(columns, column);
       return true;
     }
     return false;
+  }
+
+  // A row axis where the broadcast factor has none: it is then one factor for the whole tile.
+  std::optional<size_t> OtherRow(std::vector<size_t> columns, size_t column) const {
+    std::erase(columns, column);
+    return columns.empty() ? std::nullopt : std::optional(RowOf(columns));
   }
 
   bool CopyToPanels(Tile& tile) const {
@@ -186,7 +216,8 @@ class TilePlanner {
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
-    int64_t most_vectors = target_.vector_registers >= 32 ? 4 : 2;
+    // Columns that lie apart take a mask for each vector of neighbours.
+    int64_t most_vectors = std::max<int64_t>((target_.vector_registers >= 32 ? 4 : 2) / tile.column_stride, 1);
     int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostRows;
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     double least = 0;
@@ -207,7 +238,7 @@ class TilePlanner {
     tile.inner_depth = depth.is_const() ? depth.constant() : 0;
     if (tile.packed) tile.packed->panel = tile.panel();
     bool whole = columns.is_const() && columns.constant() % tile.panel() == 0;
-    tile.masked = tile.access == Tile::Access::kInPlace && !whole;
+    tile.masked = tile.access == Tile::Access::kInPlace && (!whole || tile.column_stride > 1);
   }
 
   const Schedule& schedule_;

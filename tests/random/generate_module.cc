@@ -1,4 +1,6 @@
 // Functions and whole programs.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/element.h"
 #include "tests/random/generator.h"
 
 namespace rvm::random_programs {
@@ -176,7 +179,9 @@ Program Generator::MakeProgram() {
   Program program;
   if (smooth_) program.tolerance = 2e-3;
   for (DataType dtype : dtypes_) {
-    if (smooth_ && dtype.bits == 16 && dtype.is_float()) program.tolerance = 0.1;
+    if (!smooth_ || !dtype.is_small_float()) continue;
+    double ulps = std::ldexp(13, -FindDataType(dtype)->fraction_bits);
+    program.tolerance = std::max({program.tolerance, 0.1, ulps});
   }
   int entries = 1 + dice_.Pick(2);
   for (int i = 0; i < entries; ++i) {

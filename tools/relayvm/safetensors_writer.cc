@@ -4,18 +4,17 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/abseil.h"
+#include "base/element.h"
 
 namespace rvm::tools {
 namespace {
 
-std::string DTypeName(DataType dtype) {
-  if (dtype.is_bool()) return "BOOL";
-  if (dtype == kBFloat16) return "BF16";
-  return absl::StrCat(dtype.is_float() ? "F" : dtype.is_uint() ? "U" : "I", dtype.bits);
-}
+std::string_view DTypeName(DataType dtype) { return FindDataType(dtype)->safetensors; }
 
 }  // namespace
 
@@ -23,9 +22,9 @@ absl::Status WriteSafetensors(const std::map<std::string, Literal, std::less<>>&
   std::string header = "{";
   int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    absl::StrAppend(&header, header.size() == 1 ? "" : ",", "\"", name, "\":{\"dtype\":\"", DTypeName(tensor.dtype()),
-                    "\",\"shape\":[", absl::StrJoin(tensor.shape(), ","), "],\"data_offsets\":[", offset, ",",
-                    offset + tensor.bytes(), "]}");
+    absl::StrAppend(&header, header.size() == 1 ? "" : ",", "\"", name, "\":{\"dtype\":\"",
+                    Abseil(DTypeName(tensor.dtype())), "\",\"shape\":[", absl::StrJoin(tensor.shape(), ","),
+                    "],\"data_offsets\":[", offset, ",", offset + tensor.bytes(), "]}");
     offset += tensor.bytes();
   }
   header += "}";

@@ -334,7 +334,7 @@ void SaturateLoop(void* to, const void* from, int64_t n) {
   }
 }
 
-template <typename E, typename From>  // E: Half, BFloat
+template <typename E, typename From>  // E: a float below 32 bits
 void RoundLoop(void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     static_cast<float*>(to)[i] = E::From(static_cast<float>(static_cast<const From*>(from)[i]));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
 #include "kernels/codegen/llvm/math.h"
@@ -27,7 +28,7 @@ llvm::Type* ExprEmitter::RegisterType(DataType dtype) {
 }
 
 llvm::Type* ExprEmitter::MemoryType(DataType dtype) {
-  if (dtype.is_float() && dtype.bits == 16) return b_.getInt16Ty();
+  if (dtype.is_small_float()) return b_.getIntNTy(dtype.bits);
   return dtype.is_bool() ? b_.getInt8Ty() : RegisterType(dtype);
 }
 
@@ -39,36 +40,35 @@ Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
   Value* raw = b_.CreateAlignedLoad(MemoryType(dtype), Address(dtype, pointer, offset),
                                     llvm::Align(static_cast<uint64_t>(dtype.bytes())));
   if (dtype.is_bool()) return b_.CreateICmpNE(raw, b_.getInt8(0));
-  return dtype.is_float() && dtype.bits == 16 ? FromBits(dtype, raw) : raw;
+  return dtype.is_small_float() ? FromBits(dtype, raw) : raw;
 }
 
-// A half type's value of its bits, and its bits of a value.
+// The value of a small float, from its bits, and its bits, from a value.
 Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
-  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, bits);
-  if (target_.has_half_conversions) return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
-  return EmitHalfToFloat(b_, bits);
+  if (dtype == kBFloat16) return EmitBFloatToFloat(b_, bits);
+  if (dtype == kFloat16 && target_.has_half_conversions)
+    return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
+  return EmitBitsToFloat(b_, bits, *FindDataType(dtype)->format);
 }
 
 Value* ExprEmitter::ToBits(DataType dtype, Value* value) {
-  if (dtype.code == TypeCode::kBFloat) return EmitFloatToBFloat(b_, value);
-  if (target_.has_half_conversions) return b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
-  return EmitFloatToHalf(b_, value);
+  if (dtype == kBFloat16) return EmitFloatToBFloat(b_, value);
+  if (dtype == kFloat16 && target_.has_half_conversions)
+    return b_.CreateBitCast(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getInt16Ty());
+  return EmitFloatToBits(b_, value, *FindDataType(dtype)->format);
 }
 
 void ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* offset) {
   if (dtype.is_bool()) {
     value = b_.CreateZExt(value, b_.getInt8Ty());
-  } else if (dtype.is_float() && dtype.bits == 16) {
+  } else if (dtype.is_small_float()) {
     value = ToBits(dtype, value);
   }
   b_.CreateAlignedStore(value, Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
 }
 
 Value* ExprEmitter::Round(DataType dtype, Value* value) {
-  if (!dtype.is_float() || dtype.bits != 16) return value;
-  if (dtype.code == TypeCode::kBFloat) return EmitBFloatToFloat(b_, EmitFloatToBFloat(b_, value));
-  if (target_.has_half_conversions) return b_.CreateFPExt(b_.CreateFPTrunc(value, b_.getHalfTy()), b_.getFloatTy());
-  return EmitHalfToFloat(b_, EmitFloatToHalf(b_, value));
+  return dtype.is_small_float() ? FromBits(dtype, ToBits(dtype, value)) : value;
 }
 
 Value* ExprEmitter::EmitExtent(const Dim& dim) {
@@ -208,9 +208,8 @@ Value* ExprEmitter::EmitCast(DataType from, DataType to, Value* x) {
 }
 
 Value* ExprEmitter::EmitBitcast(DataType from, DataType to, Value* x) {
-  bool halves = from.bits == 16;  // which are floats in registers
-  if (halves && from.is_float()) x = ToBits(from, x);
-  return halves && to.is_float() ? FromBits(to, x) : b_.CreateBitCast(x, RegisterType(to));
+  if (from.is_small_float()) x = ToBits(from, x);
+  return to.is_small_float() ? FromBits(to, x) : b_.CreateBitCast(x, RegisterType(to));
 }
 
 Value* ExprEmitter::CallImport(const char* name, std::vector<Value*> args) {

@@ -2,11 +2,14 @@
 #include "kernels/codegen/llvm/host_target.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/status_macros.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/runtime/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
@@ -14,23 +17,31 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 
 namespace rvm::codegen {
 
-static void InitializeHostBackend() {
+using runtime::Architecture;
+using runtime::ArchitectureInfo;
+
+static void InitializeBackends() {
   // LLVM registers into its own tables; doing it again changes nothing.
   static const bool done = [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
     return true;
   }();
   (void)done;
 }
 
 absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple) {
-  InitializeHostBackend();
+  InitializeBackends();
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (target == nullptr)
@@ -38,33 +49,59 @@ absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple) {
   return target;
 }
 
+std::string BaselineCpu(const std::string& triple) { return llvm::Triple(triple).isAArch64() ? "generic" : "x86-64"; }
+
+std::string TunedCpu(const HostTarget& target) {
+  for (const ArchitectureInfo& info : runtime::Architectures()) {
+    if (target.cpu == info.name && target.triple == info.triple) return BaselineCpu(target.triple);
+  }
+  return target.cpu;
+}
+
+namespace {
+
+void AddFeature(HostTarget& target, std::string_view name) {
+  absl::StrAppend(&target.features, target.features.empty() ? "+" : ",+", Abseil(name));
+}
+
+absl::StatusOr<HostTarget> ThisMachine() {
+  std::optional<Architecture> architecture = runtime::HostArchitecture();
+  if (!architecture) {
+    return absl::InvalidArgumentError(
+        "`host`: no machine code for this machine; expected `portable` or the name of a CPU");
+  }
+  HostTarget target{.triple = std::string(runtime::InfoOf(*architecture).triple),
+                    .cpu = llvm::sys::getHostCPUName().str(),
+                    .features = ""};
+  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+  for (std::string_view feature : runtime::CpuFeatures(*architecture)) {
+    if (host.lookup(feature)) AddFeature(target, feature);
+  }
+  return target;
+}
+
+}  // namespace
+
 absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text) {
-  HostTarget target;
-  target.triple = "x86_64-unknown-linux-gnu";
-  absl::StatusOr<const llvm::Target*> backend = FindBackend(target.triple);
-  if (!backend.ok()) return backend.status();
-  if (text == "host") {
-    target.cpu = llvm::sys::getHostCPUName().str();
-    llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-    for (const runtime::CpuFeature& feature : runtime::CpuFeatures()) {
-      if (host.lookup(feature.name))
-        absl::StrAppend(&target.features, target.features.empty() ? "+" : ",+", feature.name);
+  if (text == "host") return ThisMachine();
+  for (const ArchitectureInfo& info : runtime::Architectures()) {
+    HostTarget target{.triple = std::string(info.triple), .cpu = std::string(text), .features = ""};
+    RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(target.triple));
+    auto subtarget = [&](const std::string& cpu) {
+      return std::unique_ptr<llvm::MCSubtargetInfo>(backend->createMCSubtargetInfo(target.triple, cpu, ""));
+    };
+    std::string cpu = TunedCpu(target);
+    if (!subtarget(BaselineCpu(target.triple))->isCPUStringValid(cpu)) continue;
+    std::unique_ptr<llvm::MCSubtargetInfo> facts = subtarget(cpu);
+    for (std::string_view feature : runtime::CpuFeatures(info.architecture)) {
+      if (facts->checkFeatures(absl::StrCat("+", Abseil(feature)))) AddFeature(target, feature);
     }
     return target;
   }
-  target.cpu = std::string(text);
-  std::unique_ptr<llvm::MCSubtargetInfo> info((*backend)->createMCSubtargetInfo(target.triple, "x86-64", ""));
-  if (!info->isCPUStringValid(target.cpu)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown CPU `", target.cpu,
-                     "`; expected `portable`, `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4` or LLVM's name of a CPU"));
-  }
-  info.reset((*backend)->createMCSubtargetInfo(target.triple, target.cpu, ""));
-  for (const runtime::CpuFeature& feature : runtime::CpuFeatures()) {
-    std::string enabled = absl::StrCat("+", feature.name);
-    if (info->checkFeatures(enabled)) absl::StrAppend(&target.features, target.features.empty() ? "" : ",", enabled);
-  }
-  return target;
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown CPU `", Abseil(text),
+                   "`; expected `portable`, `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4`, `aarch64` or LLVM's name of a "
+                   "CPU"));
 }
 
 }  // namespace rvm::codegen

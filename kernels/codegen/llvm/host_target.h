@@ -5,11 +5,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/codegen/kernel_compiler.h"
 #include "llvm/MC/TargetRegistry.h"
 
 namespace rvm::codegen {
 
 absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple);
+// LLVM's name of the CPU that has what every CPU of the triple's architecture has.
+std::string BaselineCpu(const std::string& triple);
+// LLVM's name of the target's CPU.
+std::string TunedCpu(const HostTarget& target);
 
 }  // namespace rvm::codegen
 

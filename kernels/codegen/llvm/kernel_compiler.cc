@@ -215,8 +215,8 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarge
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   // The baseline CPU with exactly the features that were listed: the loader checks those.
   std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(target.triple, "x86-64", target.features, options, llvm::Reloc::PIC_,
-                                   llvm::CodeModel::Small, kLevels[opt_level]));
+      backend->createTargetMachine(target.triple, BaselineCpu(target.triple), target.features, options,
+                                   llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
   if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
   return machine;
 }
@@ -225,8 +225,8 @@ void SetAttributes(llvm::Module& module, const HostTarget& target) {
   std::string width = absl::StrCat(ScheduleTarget(target).vector_bits);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
-    function.addFnAttr("target-cpu", "x86-64");
-    function.addFnAttr("tune-cpu", target.cpu);
+    function.addFnAttr("target-cpu", BaselineCpu(target.triple));
+    function.addFnAttr("tune-cpu", TunedCpu(target));
     function.addFnAttr("target-features", target.features);
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("no-builtins");
@@ -305,6 +305,11 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   std::vector<std::string> features = absl::StrSplit(target.features, ',');
   auto has = [&](const char* name) { return std::find(features.begin(), features.end(), name) != features.end(); };
   schedule::Target facts{.has_vectors = true};
+  if (has("+neon")) {
+    facts.vector_registers = 32;
+    facts.has_half_conversions = true;
+    return facts;
+  }
   facts.has_half_conversions = has("+f16c");
   if (has("+avx")) facts.vector_bits = 256;
   facts.has_masks = has("+avx");

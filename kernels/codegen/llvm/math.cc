@@ -1,5 +1,6 @@
 #include "kernels/codegen/llvm/math.h"
 
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -152,36 +153,37 @@ Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base) {
   return b.CreateSelect(bad, Float(x, std::numeric_limits<float>::quiet_NaN()), result);
 }
 
-Value* EmitHalfToFloat(IRBuilder<>& b, Value* bits) {
+Value* EmitBitsToFloat(IRBuilder<>& b, Value* bits, const FloatFormat& format) {
   llvm::Type* f32 = b.getFloatTy();
   Value* u = b.CreateZExt(bits, b.getInt32Ty());
-  Value* magnitude = b.CreateAnd(u, 0x7fff);
-  Value* sign = b.CreateShl(b.CreateAnd(u, 0x8000), 16);
-  Value* moved = b.CreateShl(magnitude, 13);
-  // Multiplying rebiases the exponent, also of subnormals.
-  Value* finite =
-      b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, 0x1p112)), b.getInt32Ty());
+  Value* magnitude = b.CreateAnd(u, format.sign() - 1);
+  Value* sign = b.CreateShl(b.CreateAnd(u, format.sign()), static_cast<uint64_t>(32 - format.bits()));
+  Value* moved = b.CreateShl(magnitude, static_cast<uint64_t>(23 - format.fraction_bits));
+  // Multiplying corrects the bias of the exponent, also for subnormals.
+  Value* finite = b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, format.scale())),
+                                  b.getInt32Ty());
   Value* special = b.CreateOr(moved, 0x7f800000);
-  Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(0x7c00)), special, finite);
+  Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(format.first_special())), special, finite);
   return b.CreateBitCast(b.CreateOr(result, sign), f32);
 }
 
-Value* EmitFloatToHalf(IRBuilder<>& b, Value* x) {
+Value* EmitFloatToBits(IRBuilder<>& b, Value* x, const FloatFormat& format) {
   Value* bits = b.CreateBitCast(x, b.getInt32Ty());
   Value* magnitude = b.CreateAnd(bits, 0x7fffffff);
-  Value* sign = b.CreateAnd(b.CreateLShr(bits, 16), 0x8000);
-  // Adding 0.5 puts the units of a subnormal half in the last bit, rounded.
-  Value* half = llvm::ConstantFP::get(b.getFloatTy(), 0.5);
-  Value* small =
-      b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), half), b.getInt32Ty()),
-                  b.getInt32(0x3f000000));
-  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, 13), 1);
-  Value* rounded = b.CreateAdd(b.CreateAdd(magnitude, odd), b.getInt32(0xfff));
-  Value* normal = b.CreateLShr(b.CreateSub(rounded, b.getInt32(112 << 23)), 13);
-  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, b.getInt32(113 << 23)), small, normal);
-  result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(0x477ff000)), b.getInt32(0x7c00), result);
-  result = b.CreateSelect(b.CreateICmpUGT(magnitude, b.getInt32(0x7f800000)), b.getInt32(0x7e00), result);
-  return b.CreateTrunc(b.CreateOr(result, sign), b.getInt16Ty());
+  Value* sign = b.CreateAnd(b.CreateLShr(bits, static_cast<uint64_t>(32 - format.bits())), format.sign());
+  // The sum is a multiple of the least subnormal, rounded.
+  float rounder = format.subnormal_rounder();
+  Value* sum = b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), llvm::ConstantFP::get(b.getFloatTy(), rounder));
+  Value* small = b.CreateSub(b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(std::bit_cast<uint32_t>(rounder)));
+  auto shift = static_cast<uint64_t>(23 - format.fraction_bits);
+  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, shift), 1);
+  Value* rounded = b.CreateAdd(b.CreateAdd(magnitude, odd), b.getInt32((1u << (shift - 1)) - 1));
+  Value* normal = b.CreateLShr(b.CreateSub(rounded, b.getInt32(format.rebias())), shift);
+  Value* overflow = b.getInt32(format.overflow());
+  normal = b.CreateSelect(b.CreateICmpULT(normal, overflow), normal, overflow);
+  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, b.getInt32(format.least_normal())), small, normal);
+  result = b.CreateSelect(b.CreateICmpUGT(magnitude, b.getInt32(0x7f800000)), b.getInt32(format.nan()), result);
+  return b.CreateTrunc(b.CreateOr(result, sign), b.getIntNTy(static_cast<unsigned>(format.bits())));
 }
 
 Value* EmitBFloatToFloat(IRBuilder<>& b, Value* bits) {

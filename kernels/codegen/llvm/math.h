@@ -5,6 +5,7 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_MATH_H_
 #define RVM_KERNELS_CODEGEN_LLVM_MATH_H_
 
+#include "base/element.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace rvm::codegen {
@@ -16,9 +17,9 @@ llvm::Value* EmitErf(llvm::IRBuilder<>& b, llvm::Value* x);
 enum class LogBase { kE, k2, k10 };
 llvm::Value* EmitLog(llvm::IRBuilder<>& b, llvm::Value* x, LogBase base);
 
-// float16 and bfloat16 bits (i16) from and to float, rounding to nearest even.
-llvm::Value* EmitHalfToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
-llvm::Value* EmitFloatToHalf(llvm::IRBuilder<>& b, llvm::Value* x);
+// The bits of small floats (base/element.h), as integers of their width, from and to float, rounding to nearest even.
+llvm::Value* EmitBitsToFloat(llvm::IRBuilder<>& b, llvm::Value* bits, const FloatFormat& format);
+llvm::Value* EmitFloatToBits(llvm::IRBuilder<>& b, llvm::Value* x, const FloatFormat& format);
 llvm::Value* EmitBFloatToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
 llvm::Value* EmitFloatToBFloat(llvm::IRBuilder<>& b, llvm::Value* x);
 

@@ -99,20 +99,25 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
     panel.base =
         b_.CreateInBoundsGEP(element_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
   } else if (t_.masked) {
+    // A vector of columns that lie apart is one of several vectors of neighbours.
+    int64_t elements = t_.lanes * t_.column_stride;
     llvm::SmallVector<llvm::Constant*, 16> lanes;
-    for (int64_t i = 0; i < t_.lanes; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
+    for (int64_t i = 0; i < elements; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     left = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel())), b_.getInt32Ty());
+    // Up to the last column, and not the elements between it and the one that would follow.
+    auto between = static_cast<uint32_t>(t_.column_stride - 1);
+    left = b_.CreateNSWSub(b_.CreateNSWMul(left, b_.getInt32(between + 1)), b_.getInt32(between));
     for (int64_t v = 0; v < t_.vectors; ++v) {
-      Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * t_.lanes)));
+      Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * elements)));
       panel.masks.push_back(b_.CreateICmpSLT(llvm::ConstantVector::get(lanes),
-                                             b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), here)));
+                                             b_.CreateVectorSplat(static_cast<unsigned>(elements), here)));
     }
   }
   return panel;
 }
 
-// At the bound position of the depth.
+// At the bound position of the depth, and of the row if the vectors depend on it.
 Values TileEmitter::LoadVectors(const Panel& panel) {
   Value* first;
   if (t_.access == Tile::Access::kPanels) {
@@ -129,12 +134,16 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
   }
   Values loaded;
   llvm::Align align(element_->getScalarSizeInBits() / 8);
+  int64_t elements = t_.lanes * t_.column_stride;
+  auto* wide = llvm::FixedVectorType::get(element_, static_cast<unsigned>(elements));
+  llvm::SmallVector<int, 16> columns;
+  for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(element_, first, I64(v * t_.lanes));
-    loaded.push_back(panel.masks.empty()
-                         ? static_cast<Value*>(b_.CreateAlignedLoad(vector_, address, align))
-                         : b_.CreateMaskedLoad(vector_, address, align, panel.masks[static_cast<size_t>(v)],
-                                               llvm::Constant::getNullValue(vector_)));
+    Value* address = b_.CreateGEP(element_, first, I64(v * elements));
+    Value* all = panel.masks.empty() ? static_cast<Value*>(b_.CreateAlignedLoad(wide, address, align))
+                                     : b_.CreateMaskedLoad(wide, address, align, panel.masks[static_cast<size_t>(v)],
+                                                           llvm::Constant::getNullValue(wide));
+    loaded.push_back(t_.column_stride == 1 ? all : b_.CreateShuffleVector(all, columns));
   }
   return loaded;
 }
@@ -143,10 +152,13 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
 Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, Values sums) {
   e_.OpenScope();
   e_.Bind(depth_.back(), k);
-  Values vectors = LoadVectors(panel);
+  bool by_row = t_.row && t_.access == Tile::Access::kInPlace && te::DependsOn(t_.vector, s_.nest.axes[*t_.row].id);
+  Values vectors;
+  if (!by_row) vectors = LoadVectors(panel);
   for (int64_t r = 0; r < height; ++r) {
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    if (by_row) vectors = LoadVectors(panel);
     Value* factor = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(t_.broadcast));
     e_.CloseScope();
     for (int64_t v = 0; v < t_.vectors; ++v) {
