@@ -19,7 +19,7 @@ def _impl(ctx):
     arguments = ctx.actions.args()
     arguments.add_all(["-shared", "-fuse-ld=lld", "-O2", "-o", output, "-Wl,-soname," + ctx.attr.soname])
     arguments.add(ctx.file.version_script, format = "-Wl,--version-script=%s")
-    arguments.add_all(["-Wl,--gc-sections,-z,relro,-z,now,-z,defs,--strip-all,--build-id=sha1", "-Wl,-rpath,$ORIGIN"])
+    arguments.add_all(["-Wl,--gc-sections,-z,relro,-z,now,-z,defs,--strip-all,--build-id=sha1", "-Wl,--disable-new-dtags,-rpath,$ORIGIN"])
     arguments.add_all(["-Wl,--whole-archive"] + whole + ["-Wl,--no-whole-archive"] + libraries)
     arguments.add_all(["-Wl,--as-needed"] + ctx.files.shared + ctx.attr.linkopts + flags)
     ctx.actions.run(

@@ -1,6 +1,7 @@
 """The C interface: its examples, wrong arguments, its symbols, and use by way of pkg-config as after an installation."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -87,6 +88,23 @@ class CInterface(relayvm.TestCase):
         for options in (["-std=c++17"], ["-std=c++20", "-fno-exceptions", "-fno-rtti"]):
             program = self.build(os.path.join(EMBED, "spell.cc"), *options, compiler="clang++-19")
             self.assertEqual(relayvm.must(program, self.g2p, "relay", "world"), "R IY0 L EY1 \nW ER1 L D \n")
+
+    def test_documents(self):
+        with open(os.path.join(relayvm.ROOT, "docs/c.md"), encoding="utf-8") as file:
+            examples = re.findall(r"^```(c|cpp)\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(examples), 2)
+        model = f"{self.folder.name}/total.rvm"
+        relayvm.must(relayvm.COMPILER, "compile", os.path.join(SOURCES, "values.relay"), "-o", model, "--target",
+                     "portable", "--entry", "total")
+        for language, text in examples:
+            with self.subTest(language):
+                source = f"{self.folder.name}/example.{language}"
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(text)
+                program = self.build(source, "-std=c11" if language == "c" else "-std=c++20", "-Wno-missing-field-initializers",
+                                     compiler="clang-19" if language == "c" else "clang++-19")
+                self.assertEqual(relayvm.must(program, model), "6\n")
+                self.assertEqual(relayvm.run(program, "/nowhere.rvm").returncode, 1)
 
     def test_ctypes_example(self):
         done = relayvm.must(sys.executable, os.path.join(EMBED, "spell_ctypes.py"), LIBRARY, self.g2p, "world")

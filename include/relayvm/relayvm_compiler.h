@@ -6,6 +6,8 @@
 #define RVM_INCLUDE_RELAYVM_RELAYVM_COMPILER_H_
 
 #include <relayvm/relayvm.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cstdint>
 

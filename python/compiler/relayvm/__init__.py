@@ -1,0 +1,17 @@
+"""Compiles and runs Relay programs.
+
+>>> import relayvm
+>>> count = relayvm.compile('''
+... type List[A] { Cons(A, List[A]), Nil, }
+... def @main(%l: List[int32]) -> int32 { match (%l) { Nil => 0, Cons(%x, %rest) => %x + @main(%rest) } }''')
+>>> int(count([1, 2, 3]))
+6
+"""
+
+from relayvm_runtime import *  # noqa: F403
+from relayvm_runtime import __all__ as _runtime
+from relayvm_runtime import __version__ as __version__
+
+from ._compiler import CompileError, Diagnostic, ImportFailed, Module, compile, import_onnx
+
+__all__ = [*_runtime, "CompileError", "Diagnostic", "ImportFailed", "Module", "compile", "import_onnx"]

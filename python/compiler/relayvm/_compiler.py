@@ -1,0 +1,196 @@
+"""The C interface of relayvm_compiler.h, and what it gives."""
+
+import ctypes
+import json
+import os
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+
+import numpy
+from relayvm_runtime import Error, Executable
+from relayvm_runtime._library import DType, declare, find
+from relayvm_runtime._values import _KINDS, as_array, dtype_of
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("dtype", DType), ("rank", c_size_t), ("shape", POINTER(c_int64)),
+                ("data", c_void_p)]
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("extents", c_char_p)]
+
+
+class _CompileOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("opt_level", c_int32), ("target", c_char_p), ("entries", POINTER(c_char_p)),
+                ("entry_count", c_size_t), ("weights", POINTER(_Tensor)), ("weight_count", c_size_t),
+                ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t)]
+
+
+class _ImportOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("frozen", POINTER(_Tensor)),
+                ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t)]
+
+
+_lib = declare(ctypes.CDLL(find("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY")), {
+    "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
+    "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
+    "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
+    "rvm_compilation_bytes": (c_void_p, [c_void_p, POINTER(c_size_t)]),
+    "rvm_compilation_text": (c_char_p, [c_void_p]),
+    "rvm_compilation_weight_count": (c_size_t, [c_void_p]),
+    "rvm_compilation_weight": (c_int, [c_void_p, c_size_t, POINTER(_Tensor)]),
+    "rvm_compilation_message": (c_char_p, [c_void_p]),
+    "rvm_compilation_diagnostics": (c_char_p, [c_void_p]),
+    "rvm_compilation_free": (None, [c_void_p]),
+})
+
+
+class Diagnostic:
+    """One error or warning: `severity`, `kind` ("dim-mismatch"), `message`, `file`, `line` and `column` (from 1; 0:
+    no place), and `notes`, which have a message and a place, too."""
+
+    def __init__(self, severity="note", kind="", message="", file="", line=0, column=0, notes=()):
+        self.severity, self.kind, self.message = severity, kind, message
+        self.file, self.line, self.column = file, line, column
+        self.notes = [Diagnostic(**note) for note in notes]
+
+    def __repr__(self):
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
+        return f"{place}{self.severity}: {self.message}"
+
+
+class CompileError(Error):
+    """A program or a model is wrong, or uses what is not supported. `diagnostics` lists everything at once."""
+
+    def __init__(self, message, diagnostics=()):
+        super().__init__(message, "compile-error")
+        self.diagnostics = list(diagnostics)
+
+    def __reduce__(self):
+        return (type(self), (self.message, self.diagnostics))
+
+
+class ImportFailed(CompileError):
+    """A model cannot be imported; the message lists everything that is not supported."""
+
+
+class _Result:
+    def __init__(self, pointer, error):
+        self.pointer = pointer
+        self.diagnostics = [Diagnostic(**d) for d in json.loads(_lib.rvm_compilation_diagnostics(pointer))]
+        if any(d.severity == "error" for d in self.diagnostics):
+            raise error(_lib.rvm_compilation_message(pointer).decode(errors="replace").rstrip("\n"), self.diagnostics)
+
+    def __del__(self, free=_lib.rvm_compilation_free):
+        free(self.pointer)
+
+
+def _tensors(values):
+    """A C array of named tensors, and what must live as long."""
+    kept, made = [], []
+    for name, value in (values or {}).items():
+        array = numpy.asarray(as_array(value), order="C")
+        shape = (c_int64 * array.ndim)(*array.shape)
+        kept.append((array, shape))
+        made.append(_Tensor(name.encode(), dtype_of(array), array.ndim, shape, array.ctypes.data))
+    return (_Tensor * len(made))(*made), kept
+
+
+def _strings(values):
+    return (c_char_p * len(values))(*(os.fsencode(value) for value in values))
+
+
+def _is_path(source):
+    if isinstance(source, os.PathLike):
+        return True
+    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", ".onnx"))
+
+
+class Module:
+    """A program that is not compiled yet: `text` in Relay, and `params`, the weights of its free variables."""
+
+    def __init__(self, text, params=None, name="<text>"):
+        self.text, self.params, self.name = text, dict(params or {}), name
+
+    def __str__(self):
+        return self.text
+
+
+def compile(program, *, params=None, target="host", opt_level=2, entries=None):
+    """Compiles a program to an Executable.
+
+    program: the text of a program, a path (.relay, .json, .onnx), or a Module. params: weights by name, or the path of
+    a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
+    "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls.
+
+    >>> double = compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x * 2f }")
+    >>> double([1, 2, 3])
+    array([2., 4., 6.], dtype=float32)
+
+    Raises CompileError, which has all diagnostics with their places:
+
+    >>> try:
+    ...     compile("def @main(%x: int32) -> float32 { %x }")
+    ... except CompileError as error:
+    ...     print(error.diagnostics[0].line, error.diagnostics[0].kind)
+    1 result-type-mismatch
+    """
+    if _is_path(program):
+        path = os.fspath(program)
+        if path.endswith(".onnx"):
+            program = import_onnx(path)
+        else:
+            with open(path, encoding="utf-8") as file:
+                program = Module(file.read(), name=path)
+    elif isinstance(program, str):
+        program = Module(program)
+    weights, files = dict(program.params), []
+    if isinstance(params, (str, os.PathLike)):
+        files = [params]
+    else:
+        weights.update(params or {})
+    tensors, _kept = _tensors(weights)
+    names, paths = _strings(entries or []), _strings(files)
+    options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
+                              len(tensors), paths, len(paths))
+    text = program.text.encode()
+    result = _Result(_lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), CompileError)
+    size = c_size_t()
+    data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
+    return Executable._load(ctypes.string_at(data, size.value), True, ())
+
+
+def import_onnx(model, *, inputs=None, freeze=None):
+    """Imports an ONNX model as a Module.
+
+    model: a path, bytes, or an onnx.ModelProto. inputs: other extents of inputs, as in {"image": (1, 3, "h", "w")},
+    None for one that is unknown. freeze: values of inputs that never change. Raises ImportFailed.
+    """
+    frozen, _kept = _tensors(freeze)
+    shapes = (_Shape * len(inputs or {}))(*(
+        _Shape(name.encode(), ",".join("?" if extent is None else str(extent) for extent in extents).encode())
+        for name, extents in (inputs or {}).items()))
+    options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes))
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if isinstance(model, (bytes, bytearray)):
+        name, pointer = "<model>", _lib.rvm_import_onnx(bytes(model), len(model), ctypes.byref(options))
+    else:
+        name = os.fspath(model)
+        pointer = _lib.rvm_import_onnx_file(os.fsencode(model), ctypes.byref(options))
+    result = _Result(pointer, ImportFailed)
+    return Module(_lib.rvm_compilation_text(result.pointer).decode(), _weights(result), name)
+
+
+def _weights(result):
+    weights, tensor = {}, _Tensor()
+    for i in range(_lib.rvm_compilation_weight_count(result.pointer)):
+        _lib.rvm_compilation_weight(result.pointer, i, ctypes.byref(tensor))
+        if tensor.dtype.code not in _KINDS:
+            raise ImportFailed(f"weight `{tensor.name.decode()}` is of bfloat16, which numpy lacks; use `relayvm import`")
+        dtype = numpy.dtype(f"{_KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
+        shape = tuple(tensor.shape[:tensor.rank])
+        count = int(numpy.prod(shape, dtype=numpy.int64))
+        data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""
+        weights[tensor.name.decode()] = numpy.frombuffer(data, dtype).reshape(shape)
+    return weights

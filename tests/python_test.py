@@ -1,0 +1,223 @@
+"""The Python packages: values, errors, threads, cancelling, pickles, docstrings, documents, wheels."""
+
+import asyncio
+import contextlib
+import doctest
+import hashlib
+import importlib
+import io
+import os
+import pickle
+import re
+import sys
+import tempfile
+import threading
+import unittest
+import zipfile
+
+import numpy
+
+import relayvm as tools
+
+PYTHON = os.path.join(tools.ROOT, "python")
+VALUES = os.path.join(tools.ROOT, "tests/embed/values.relay")
+
+
+def packages():
+    """The package `relayvm`, on the libraries of this tree. The tests' own relayvm.py has the same name."""
+    os.environ["RELAYVM_LIBRARY"] = tools.built("//capi:librelayvm.so.1")
+    os.environ["RELAYVM_COMPILER_LIBRARY"] = tools.built("//capi/compiler:librelayvm_compiler.so.1")
+    for folder in ("runtime", "compiler"):
+        sys.path.insert(0, os.path.join(PYTHON, folder))
+    own = sys.modules.pop("relayvm")
+    try:
+        return importlib.import_module("relayvm")
+    finally:
+        sys.modules["relayvm.tests"] = own
+
+
+class Python(tools.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.own = sys.modules["relayvm"]
+        cls.vm = packages()
+        entries = ["scale", "total", "first", "pair", "count", "grow"]
+        cls.program = cls.vm.compile(VALUES, target="portable", entries=entries)
+
+    @classmethod
+    def tearDownClass(cls):
+        sys.modules["relayvm"] = cls.own
+
+    def test_values(self):
+        program = self.program
+        x = numpy.arange(6, dtype="float32").reshape(3, 2)
+        y = program["scale"](x)
+        numpy.testing.assert_array_equal(y, x * 2)
+        self.assertFalse(y.flags.writeable)
+        numpy.testing.assert_array_equal(program["scale"](x[::-1]), x[::-1] * 2)  # not contiguous
+        self.assertEqual(program["total"]([1, 2, 3]), 6)
+        items, ref = program["pair"]([1, 2])
+        self.assertEqual(list(items), [1, 2])
+        self.assertEqual(ref, self.vm.Ref(7))
+        self.assertEqual(repr(program), "\n".join(f"@{n}: {t}" for n, t in program.entries.items()))
+
+    def test_memory_is_lent_not_copied(self):
+        from relayvm_runtime import _values
+        x = numpy.ones((4, 2), "float32")
+        before = len(_values._lent)
+        handle = _values._tensor(x)
+        self.assertEqual(_values.lib.rvm_value_data(handle.pointer), x.ctypes.data)
+        self.assertEqual(numpy.asarray(_values.from_handle(handle)).ctypes.data, x.ctypes.data)
+        del handle
+        self.assertEqual(len(_values._lent), before)
+
+    def test_long_lists(self):
+        items = self.program["pair"](list(range(50000)))[0]
+        self.assertEqual(len(items), 50000)
+        self.assertTrue(pickle.loads(pickle.dumps(items)) == items)
+
+    def test_wrong_arguments(self):
+        vm, program = self.vm, self.program
+        for entry, args, part in [("scale", [numpy.ones((3, 2))], "saw an array of float64"), ("scale", [1.0], "Tensor"),
+                                  ("total", [vm.adt("Snoc")()], "`Snoc`"), ("total", [[1.5]], "expected int32"),
+                                  ("total", [], "no value for l"), ("total", [[], 2], "saw 2 arguments"),
+                                  ("total", [None], "NoneType"), ("count", [2**40], "int32")]:
+            with self.subTest(entry=entry, args=args):
+                with self.assertRaises(vm.InvalidArgument) as caught:
+                    program[entry](*args)
+                self.assertIn(part, str(caught.exception))
+        with self.assertRaises(KeyError):
+            program["nothing"]
+        for source, error in [(b"", vm.InvalidFile), ("/nowhere.rvm", vm.FileError)]:
+            with self.assertRaises(error):
+                vm.load(source)
+            with self.assertRaises(error):
+                vm.verify(source)
+
+    def test_errors_of_programs(self):
+        with self.assertRaises(self.vm.ProgramFailed) as caught:
+            self.program["first"]([])
+        self.assertIn("in `first` at ", caught.exception.backtrace)
+        for limits, entry, limit in [({"fuel": 100}, "count", "fuel"), ({"memory_limit": 1 << 20}, "grow", "memory")]:
+            with self.assertRaises(self.vm.ResourceExhausted) as caught:
+                self.program.session(**limits)(2 * 10**9, entry=entry)
+            self.assertEqual(caught.exception.limit, limit)
+        with self.assertRaises(self.vm.DeadlineExceeded):
+            self.program.session(time_limit=0.02)(2 * 10**9, entry="count")
+
+    def test_compile_errors(self):
+        with self.assertRaises(self.vm.CompileError) as caught:
+            self.vm.compile("def @main(%x: int32) -> int32 {\n  %y + %z\n}")
+        lines = [(d.line, d.column) for d in caught.exception.diagnostics if d.severity == "error"]
+        self.assertEqual(lines, [(2, 3), (2, 8)])
+        self.assertTrue(pickle.loads(pickle.dumps(caught.exception)).message)
+        with self.assertRaises(self.vm.ImportFailed):
+            self.vm.import_onnx(b"no model")
+
+    def test_files_and_pickles(self):
+        native = self.vm.compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { tanh(%x) + 1f }")
+        again = pickle.loads(pickle.dumps(native))
+        numpy.testing.assert_array_equal(again([0.5, 1]), native([0.5, 1]))
+        with self.assertRaises(self.vm.UntrustedCode):
+            self.vm.load(native.tobytes())
+        with tempfile.TemporaryDirectory() as folder:
+            native.save(f"{folder}/x.rvm")
+            self.vm.verify(f"{folder}/x.rvm")
+            numpy.testing.assert_array_equal(self.vm.load(f"{folder}/x.rvm")([0.5]), native([0.5]))
+
+    def test_two_threads_run_at_once(self):
+        """Each run ends only when it is cancelled, which happens when both have begun: neither holds the lock."""
+        sessions = [self.program.session(), self.program.session()]
+        ended = []
+
+        def run(session):
+            try:
+                session(2 * 10**9, entry="count")
+            except self.vm.Cancelled:
+                ended.append(session)
+
+        threads = [threading.Thread(target=run, args=(session,)) for session in sessions]
+        for thread in threads:
+            thread.start()
+        for session in sessions:
+            while True:  # another run is refused once its own has begun
+                try:
+                    session.stats
+                except self.vm.InvalidArgument:
+                    break
+        for session, thread in zip(sessions, threads):
+            while thread.is_alive():
+                session.cancel()
+                thread.join(0.001)
+        self.assertEqual(len(ended), 2)
+        self.assertEqual(sessions[0](5, entry="count"), 0)
+
+    def test_cancelled_task(self):
+        session = self.program.session()
+
+        async def main():
+            task = asyncio.create_task(session.call_async(2 * 10**9, entry="count"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            return await session.call_async(3, entry="count")
+
+        self.assertEqual(asyncio.run(main()), 0)
+
+    def test_profile(self):
+        session = self.program.session(profile=True)
+        session([1, 2], entry="total")
+        self.assertIn("total", session.profile.table())
+        self.assertEqual(session.profile.data()["entry"], "total")
+        self.assertGreater(session.stats.allocations, 0)
+
+    def test_docstrings(self):
+        from relayvm import _compiler
+        from relayvm_runtime import _values
+        import relayvm_runtime
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            with open(VALUES, encoding="utf-8") as file:
+                text = file.read() + "def @main(%l: List[int32]) -> int32 { @total(%l) }"
+            self.vm.compile(text, entries=["main"]).save("lists.rvm")
+            for module in (self.vm, _compiler, _values, relayvm_runtime):
+                report = io.StringIO()
+                with contextlib.redirect_stdout(report):
+                    done = doctest.testmod(module)
+                self.assertEqual(done.failed, 0, report.getvalue())
+                self.assertGreater(done.attempted, 0)
+
+    def test_documents(self):
+        for path in ("docs/python.md", "README.md"):
+            with open(os.path.join(tools.ROOT, path), encoding="utf-8") as file:
+                examples = re.findall(r"^```python\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+            self.assertTrue(examples)
+            for example in examples:
+                with self.subTest(example), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+                    printed = io.StringIO()
+                    with contextlib.redirect_stdout(printed):
+                        exec(compile(example, path, "exec"), {})
+                    self.assertEqual(printed.getvalue().splitlines(), re.findall(r"print\(.*\)  # (.*)$", example, re.MULTILINE))
+
+    def test_wheel_of_the_runtime(self):
+        with tempfile.TemporaryDirectory() as folder:
+            digests = []
+            for name in ("a", "b"):
+                tools.must(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index",
+                           "--no-build-isolation", "-w", f"{folder}/{name}", f"{PYTHON}/runtime")
+                (wheel,) = os.listdir(f"{folder}/{name}")
+                with open(f"{folder}/{name}/{wheel}", "rb") as file:
+                    digests.append(hashlib.sha256(file.read()).hexdigest())
+            self.assertEqual(*digests)
+            with zipfile.ZipFile(f"{folder}/a/{wheel}") as archive:
+                archive.extractall(f"{folder}/installed")
+            self.program.save(f"{folder}/p.rvm")
+            # Only what the wheel has, and numpy.
+            code = f"import relayvm_runtime as r; print(r.load('{folder}/p.rvm')['total']([1, 2]), r.__file__)"
+            environment = {k: v for k, v in os.environ.items() if not k.startswith("RELAYVM")}
+            done = tools.must(sys.executable, "-c", code, env={**environment, "PYTHONPATH": f"{folder}/installed"})
+            self.assertEqual(done.split(), ["3", f"{folder}/installed/relayvm_runtime/__init__.py"])
+
+
+if __name__ == "__main__":
+    unittest.main()
