@@ -1,4 +1,6 @@
 // The compiler for C.
+#include "compiler/driver/compile.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +21,6 @@
 #include "base/status_macros.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
-#include "compiler/driver/compile.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/text/printer.h"
 #include "include/relayvm/relayvm_compiler.h"

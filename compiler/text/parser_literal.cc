@@ -72,7 +72,8 @@ std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
     double limit = Literal::Scalar(dtype, kInfinity).DoubleAt(0);
     if (fits && value <= limit && std::isfinite(literal.DoubleAt(0))) return literal;
     Error(token.span, DiagnosticKind::kFloatOutOfRange,
-          absl::StrCat(shown, " does not fit ", dtype.ToString(), "; expected a smaller number or `inff`"));
+          absl::StrCat(shown, " does not fit ", dtype.ToString(), "; expected a smaller number",
+                       std::isinf(limit) ? " or `inff`" : ""));
     return std::nullopt;
   }
   uint64_t magnitude = 0;

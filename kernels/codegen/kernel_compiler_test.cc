@@ -409,7 +409,8 @@ TEST(KernelCompilerTest, ContractionsByShape) {
           options.constant_inputs = {false, true, true};
           ScheduledKernel packed = CheckKernel({"dense", {x, w, bias}, {y}}, options);
           if (HasFatalFailure()) return;
-          EXPECT_TRUE(n == 1 || k == 1 || packed.schedule.Layout(1) != nullptr) << n << " " << k;
+          // Few columns leave lanes idle: then the rows may be the vectors.
+          EXPECT_TRUE(n < 16 || k == 1 || packed.schedule.Layout(1) != nullptr) << n << " " << k;
           EXPECT_EQ(plain.schedule.Layout(1), nullptr);
         }
       }

@@ -85,7 +85,7 @@ constexpr X86Feature kX86Features[] = {
     {"tbm", 0x80000001, 0, kEcx, 21, kBasic},
 };
 
-// Linux states AArch64's features in two words, AT_HWCAP and AT_HWCAP2 (asm/hwcap.h of the kernel).
+// Linux states AArch64's features in two words, AT_HWCAP and AT_HWCAP2, whose bits the kernel documents.
 struct ArmFeature {
   std::string_view name;
   uint8_t word;   // 0: AT_HWCAP, 1: AT_HWCAP2

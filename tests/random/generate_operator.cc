@@ -1,6 +1,8 @@
 // Operator calls that give a tensor of a wanted type.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +30,10 @@ int64_t Product(const std::vector<int64_t>& shape) {
 std::string Generator::Number(DataType dtype) {
   if (dtype.is_bool()) return dice_.Chance(50) ? "True" : "False";
   if (dtype.is_float()) {
-    if (!smooth_ && dice_.Chance(2)) return absl::StrCat(dice_.Chance(50) ? "inf" : "nan", Suffix(dtype));
+    if (!smooth_ && dice_.Chance(2)) {
+      bool has_infinity = std::isinf(Literal::Scalar(dtype, std::numeric_limits<double>::infinity()).DoubleAt(0));
+      return absl::StrCat(has_infinity && dice_.Chance(50) ? "inf" : "nan", Suffix(dtype));
+    }
     return absl::StrCat((dice_.Pick(17) - 8) / 4.0, Suffix(dtype));
   }
   if (dice_.Chance(4)) {

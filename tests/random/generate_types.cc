@@ -29,7 +29,11 @@ Generator::Generator(uint64_t seed) : dice_(seed) {
   polymorphic_values_ = dice_.Chance(50);
   grows_ = dice_.Chance(25);
   dtypes_ = {kInt32, kBool, kFloat32};
-  for (int i = 0; i < 2; ++i) dtypes_.push_back(DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype);
+  // Results of smooth programs are compared with a tolerance, which a float of 8 bits would make meaningless.
+  while (dtypes_.size() < 5) {
+    DataType dtype = DataTypeTable()[dice_.Pick(DataTypeTable().size())].dtype;
+    if (!smooth_ || !dtype.is_float() || dtype.bits > 8) dtypes_.push_back(dtype);
+  }
 }
 
 void Generator::MakeAdts() {
