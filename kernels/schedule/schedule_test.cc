@@ -108,6 +108,31 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
             "tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16, stored transposed]");
 }
 
+TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {
+  EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .stride = 2}), {false, true}, kWide),
+            "loops 32x29x29: padded; tiles 32x14x14: conv [14x1 vectors of 16 in place, masked, columns 2 apart, outer "
+            "32, depth 3x3, unrolled 3]");
+}
+
+// Sums of x[c, q - j] * w[c, f, j * 2 + p] at position q * 2 + p: a transposed convolution by phases.
+TEST(ScheduleTest, PhasesAreSplitFromTheirPositions) {
+  constexpr int64_t kSize = 28, kChannels = 8, kFilters = 32;
+  Tensor x = Input(0, "x", kFloat32, {Dim(kChannels), Dim(kSize)});
+  Tensor w = Input(1, "w", kFloat32, {Dim(kChannels), Dim(kFilters), Dim(4)});
+  Dim extents[] = {kChannels, 2};
+  Tensor y = ComputeTensor("phases", kFloat32, {Dim(kFilters), Dim(2 * kSize)}, [&](Indices o) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      Expr at = te::Binary(te::BinaryOp::kFloorDivide, o[1], te::Index(2)) - r[1];
+      Expr tap = r[1] * te::Index(2) + te::Binary(te::BinaryOp::kFloorMod, o[1], te::Index(2));
+      Expr inside = te::Binary(te::BinaryOp::kGreaterEqual, at, te::Index(0));
+      return te::Select(inside, x({r[0], at}), te::Const(kFloat32, 0)) * w({r[0], o[0], tap});
+    });
+  });
+  EXPECT_EQ(Text({"transposed", {x, w}, {y}}, {false, true}, kWide),
+            "loops 8x29: padded; tiles 32x28x2: phases [14x2 vectors of 16 packed, outer 2, depth 8x2, stored "
+            "transposed]");
+}
+
 TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {
   absl::StatusOr<Schedule> schedule = MakeSchedule(Convolution({.filters = 24}), {false, true}, kWide);
   ASSERT_TRUE(schedule.ok());
