@@ -7,7 +7,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint3
 
 import numpy
 from relayvm_runtime import Error, Executable
-from relayvm_runtime._library import DType, declare, find
+from relayvm_runtime._library import DType, declare, load
 from relayvm_runtime._values import _KINDS, as_array, dtype_of
 
 
@@ -31,7 +31,7 @@ class _ImportOptions(ctypes.Structure):
                 ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t)]
 
 
-_lib = declare(ctypes.CDLL(find("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY")), {
+_lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
     "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
     "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
     "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),

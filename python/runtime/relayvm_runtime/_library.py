@@ -76,12 +76,33 @@ def declare(library, functions):
     return library
 
 
-def find(name, folder, override):
-    """Beside the package, or where the environment says."""
-    return os.environ.get(override) or os.path.join(folder, name)
+def load(name, folder, override):
+    """The library `name` beside the package, with the libraries that its wheel brings; `override` is a variable of the
+    environment that gives another path.
+
+    The ones it needs are loaded first, each after those that it needs itself: one that was built with a run path of its
+    own, as LLVM is, would not be searched for here.
+    """
+    if os.environ.get(override):
+        return ctypes.CDLL(os.environ[override])
+    needed = sorted(file for file in os.listdir(folder) if ".so" in file and file != name)
+    while needed:
+        later = [file for file in needed if not _loads(os.path.join(folder, file))]
+        if len(later) == len(needed):
+            break  # the library itself says what is missing
+        needed = later
+    return ctypes.CDLL(os.path.join(folder, name))
 
 
-lib = declare(ctypes.CDLL(find("librelayvm.so.1", os.path.dirname(__file__), "RELAYVM_LIBRARY")), _FUNCTIONS)
+def _loads(path):
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return False
+    return True
+
+
+lib = declare(load("librelayvm.so.1", os.path.dirname(__file__), "RELAYVM_LIBRARY"), _FUNCTIONS)
 
 
 def take_string(pointer):
