@@ -66,6 +66,13 @@ class Wheel:
                  "License: Apache-2.0", "Requires-Python: >=3.10", *(f"Requires-Dist: {name}" for name in self.requires)]
         return ("\n".join(lines) + "\n").encode()
 
+    # The hooks of PEP 517 and PEP 660.
+    def build_wheel(self, directory, config_settings=None, metadata_directory=None):
+        return self.build(directory, editable=False)
+
+    def build_editable(self, directory, config_settings=None, metadata_directory=None):
+        return self.build(directory, editable=True)
+
     def build(self, directory, editable):
         tag = "py3-none-manylinux_2_36_x86_64"
         stem = f"{self.package}-{version()}"

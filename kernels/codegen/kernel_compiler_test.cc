@@ -409,8 +409,9 @@ TEST(KernelCompilerTest, ContractionsByShape) {
           options.constant_inputs = {false, true, true};
           ScheduledKernel packed = CheckKernel({"dense", {x, w, bias}, {y}}, options);
           if (HasFatalFailure()) return;
-          // Few columns leave lanes idle: then the rows may be the vectors.
-          EXPECT_TRUE(n < 16 || k == 1 || packed.schedule.Layout(1) != nullptr) << n << " " << k;
+          // Few columns leave lanes idle: then rows that lie close enough to be read in place are the vectors.
+          bool rows_are_vectors = n < 16 && k <= 4;
+          EXPECT_TRUE(n == 1 || k == 1 || rows_are_vectors || packed.schedule.Layout(1) != nullptr) << n << " " << k;
           EXPECT_EQ(plain.schedule.Layout(1), nullptr);
         }
       }

@@ -54,7 +54,9 @@ Shape ShapeOf(const Dims& dims, const Symbols& symbols) {
 void Compare(const Literal& expected, const Literal& actual, const CheckOptions& options,
              const te::Computation& computation) {
   DataType dtype = expected.dtype();
-  double tolerance = dtype.is_small_float() ? std::ldexp(4, -FindDataType(dtype)->fraction_bits) : options.tolerance;
+  // 2.56 units in the last place: 2e-2 for bfloat16.
+  double tolerance = dtype.is_small_float() ? std::max(4e-3, std::ldexp(2.56, -FindDataType(dtype)->fraction_bits))
+                                            : options.tolerance;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     if (!dtype.is_float()) {
       ASSERT_EQ(expected.IntAt(i), actual.IntAt(i)) << "element " << i << " of " << te::ToString(computation);

@@ -36,11 +36,6 @@ std::string BytesText(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) * 1e-6);
 }
 
-// A node that is written once, with the number of its uses.
-struct Constant {
-  int64_t uses = 0;
-};
-
 struct Step {
   uint32_t pc;
   Instruction instruction;
@@ -69,11 +64,11 @@ bool IsCopy(Opcode opcode) { return opcode == Opcode::kMove || opcode == Opcode:
 
 class FunctionGraph {
  public:
-  FunctionGraph(const Executable& executable, uint32_t id, std::map<uint32_t, Constant>& constants)
+  FunctionGraph(const Executable& executable, uint32_t id, std::map<uint32_t, int64_t>& constant_uses)
       : executable_(executable),
         function_(executable.functions[id]),
         prefix_(absl::StrCat("f", id, "_")),
-        constants_(constants) {}
+        constant_uses_(constant_uses) {}
 
   // The box and, outside of it, the edges.
   std::string Box() {
@@ -282,7 +277,7 @@ class FunctionGraph {
     }
     Node(text, StepName(step), label, Style(step.instruction));
     for (const std::string& source : sources) {
-      if (source[0] == 'k') ++constants_[static_cast<uint32_t>(std::stoul(source.substr(1)))].uses;
+      if (source[0] == 'k') ++constant_uses_[static_cast<uint32_t>(std::stoul(source.substr(1)))];
       absl::StrAppend(&edges_, "  ", source, " -> ", StepName(step), ";\n");
     }
   }
@@ -356,7 +351,7 @@ class FunctionGraph {
   const Executable& executable_;
   const FunctionDesc& function_;
   std::string prefix_;
-  std::map<uint32_t, Constant>& constants_;
+  std::map<uint32_t, int64_t>& constant_uses_;
   std::vector<Step> steps_;
   std::vector<Block> blocks_;
   std::vector<Registers> at_begin_;
@@ -404,18 +399,18 @@ absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& verified
       "digraph program {\n  node [style=filled, fontname=Helvetica, fontsize=10]; edge [fontname=Helvetica, "
       "fontsize=9];\n"
       "  fontname=Helvetica;\n";
-  std::map<uint32_t, Constant> constants;
+  std::map<uint32_t, int64_t> constant_uses;  // by id: each constant is one node
   for (uint32_t id : functions) {
-    FunctionGraph function(executable, id, constants);
+    FunctionGraph function(executable, id, constant_uses);
     graph.dot += function.Box();
     graph.num_nodes += function.num_nodes();
   }
-  for (const auto& [id, constant] : constants) {
+  for (const auto& [id, uses] : constant_uses) {
     const Literal& literal = executable.constants[id];
     std::string label = absl::StrCat("constant ", id, "\n", ShapeToString(literal.shape()), " ",
                                      literal.dtype().ToString(), "\n", BytesText(literal.bytes()));
     absl::StrAppend(&graph.dot, "  k", id, " [label=", Quoted(label), ", shape=box3d, fillcolor=\"#d1e7dd\"",
-                    constant.uses > 1 ? ", penwidth=3" : "", "];\n");
+                    uses > 1 ? ", penwidth=3" : "", "];\n");
     ++graph.num_nodes;
   }
   graph.dot += "}\n";
