@@ -84,7 +84,7 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay or .onnx file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
@@ -99,7 +99,7 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string stem = path;
-  for (std::string_view extension : {".relay", ".onnx", ".json"}) {
+  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".json"}) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
