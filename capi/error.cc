@@ -28,6 +28,7 @@ rvm_code CodeOf(absl::StatusCode code, rvm_code invalid) {
     case absl::StatusCode::kOutOfRange: return invalid;
     case absl::StatusCode::kUnimplemented: return RVM_UNSUPPORTED_VERSION;
     case absl::StatusCode::kFailedPrecondition: return RVM_UNSUPPORTED_TARGET;
+    case absl::StatusCode::kUnauthenticated: return RVM_UNTRUSTED_CODE;
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kAlreadyExists: return RVM_IO;
@@ -38,7 +39,6 @@ rvm_code CodeOf(absl::StatusCode code, rvm_code invalid) {
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kDoNotUseReservedForFutureExpansionUseDefaultInSwitchInstead_: break;
   }
   return RVM_INTERNAL;

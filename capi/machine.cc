@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "capi/handles.h"
+#include "capi/sized_struct.h"
 #include "vm/profiler/profile_report.h"
 
 namespace rvm::capi {
@@ -39,13 +41,8 @@ rvm_error* Busy() {
 }
 
 rvm_error* ReadOptions(const rvm_machine_options* given, rvm_machine_options& options) {
-  options = {};
-  if (given == nullptr) return nullptr;
-  if (given->struct_size < sizeof(uint32_t) * 2) {
-    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the machine options is ", given->struct_size,
-                                                       "; expected sizeof(rvm_machine_options)"));
-  }
-  std::memcpy(&options, given, std::min<size_t>(given->struct_size, sizeof(options)));
+  absl::Status status = ReadStruct(given, "rvm_machine_options", options);
+  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
   for (auto [name, value] : {std::pair<const char*, int64_t>{"memory_limit", options.memory_limit},
                              {"stack_limit", options.stack_limit},
                              {"fuel", options.fuel}}) {
@@ -155,20 +152,18 @@ rvm_error* rvm_machine_trim(rvm_machine* machine) {
 rvm_error* rvm_machine_get_stats(rvm_machine* machine, rvm_machine_stats* out) {
   if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
   if (out == nullptr) return NullArgument("out", "rvm_machine_stats");
-  if (out->struct_size < sizeof(uint32_t) * 2) {
-    return rvm::capi::NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the stats is ", out->struct_size,
-                                                                  "; expected sizeof(rvm_machine_stats)"));
-  }
+  absl::Status status = rvm::capi::CheckStructSize(out->struct_size, "rvm_machine_stats");
+  if (!status.ok()) return rvm::capi::ErrorOf(status, RVM_INVALID_ARGUMENT);
   rvm::capi::Turn turn(*machine->state);
   if (!turn.is_mine()) return rvm::capi::Busy();
   rvm::vm::MachineStats stats = machine->state->machine->stats();
-  rvm_machine_stats all = {.struct_size = out->struct_size,
+  rvm_machine_stats all = {.struct_size = sizeof(all),
                            .reserved = 0,
                            .live_bytes = stats.live_bytes,
                            .peak_bytes = stats.peak_bytes,
                            .reserved_bytes = stats.reserved_bytes,
                            .allocations = stats.allocations};
-  std::memcpy(out, &all, std::min<size_t>(out->struct_size, sizeof(all)));
+  rvm::capi::WriteStruct(all, out);
   return nullptr;
 }
 

@@ -14,6 +14,7 @@
 #include "base/abseil.h"
 #include "capi/handles.h"
 #include "capi/signature_json.h"
+#include "capi/sized_struct.h"
 #include "serialization/decoder.h"
 #include "serialization/signature.h"
 #include "serialization/verifier.h"
@@ -21,52 +22,29 @@
 namespace rvm::capi {
 namespace {
 
-struct Loaded {
-  std::shared_ptr<const VerifiedExecutable> executable;
-  rvm_error* error = nullptr;
-};
-
-Loaded Check(const MappedFile& file, bool check_constants) {
-  absl::StatusOr<Executable> decoded = Decode(file.bytes, {.owner = file.owner, .check_constants = check_constants});
-  if (!decoded.ok()) return {nullptr, ErrorOf(decoded.status(), RVM_INVALID_FILE)};
-  absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(*std::move(decoded));
-  if (!verified.ok()) return {nullptr, ErrorOf(verified.status(), RVM_INVALID_FILE)};
-  return {*std::move(verified)};
+rvm_error* Verify(const MappedFile& file) {
+  absl::StatusOr<Executable> executable = Decode(file.bytes, {.owner = file.owner, .check_constants = true});
+  absl::Status status = executable.ok() ? rvm::Verify(*std::move(executable)).status() : executable.status();
+  return status.ok() ? nullptr : ErrorOf(status, RVM_INVALID_FILE);
 }
 
-// The options of a caller who may know fewer fields.
-rvm_error* ReadOptions(const rvm_load_options* given, rvm_load_options& options) {
-  options = {};
-  if (given == nullptr) return nullptr;
-  if (given->struct_size < sizeof(uint32_t) * 2) {
-    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`struct_size` of the load options is ", given->struct_size,
-                                                       "; expected sizeof(rvm_load_options)"));
-  }
-  std::memcpy(&options, given, std::min<size_t>(given->struct_size, sizeof(options)));
+rvm_error* ReadOptions(const rvm_load_options* given, vm::LoadOptions& result) {
+  rvm_load_options options;
+  absl::Status status = ReadStruct(given, "rvm_load_options", options);
+  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
   if (options.key_count > 0 && options.trusted_keys == nullptr) return NullArgument("trusted_keys", "array of keys");
+  result.allow_native = options.allow_native != 0;
+  result.trusted_keys.resize(options.key_count);
+  if (options.key_count > 0) {
+    std::memcpy(result.trusted_keys.data(), options.trusted_keys, options.key_count * sizeof(PublicKey));
+  }
   return nullptr;
 }
 
 rvm_error* Load(const MappedFile& file, const rvm_load_options* given, rvm_program** out) {
-  rvm_load_options options;
+  vm::LoadOptions options;
   if (rvm_error* error = ReadOptions(given, options)) return error;
-  Loaded loaded = Check(file, false);
-  if (loaded.error != nullptr) return loaded.error;
-  bool is_trusted = options.allow_native != 0 || !(*loaded.executable)->is_native();
-  if (!is_trusted && options.key_count > 0) {
-    std::vector<PublicKey> keys(options.key_count);
-    std::memcpy(keys.data(), options.trusted_keys, options.key_count * sizeof(PublicKey));
-    absl::Status is_signed = CheckSignature(file.bytes, keys).status();
-    if (!is_signed.ok()) return NewError(RVM_UNTRUSTED_CODE, std::string(is_signed.message()));
-    is_trusted = true;
-  }
-  if (!is_trusted) {
-    return NewError(RVM_UNTRUSTED_CODE,
-                    "the executable has machine code, which runs with all rights of this process: set `allow_native` "
-                    "if you trust its origin, give the key that signed it, or compile it with `--target portable`");
-  }
-  absl::StatusOr<std::shared_ptr<const vm::Program>> program =
-      vm::Program::Link(std::move(loaded.executable), {.allow_native = true, .trusted_keys = {}});
+  absl::StatusOr<std::shared_ptr<const vm::Program>> program = vm::Program::LoadMapped(file, options);
   if (!program.ok()) return ErrorOf(program.status(), RVM_INVALID_FILE);
   auto result = std::make_unique<rvm_program>();
   const Executable& executable = (*program)->executable();
@@ -109,14 +87,14 @@ rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_load_optio
 
 rvm_error* rvm_verify(const void* bytes, size_t size) {
   if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
-  return rvm::capi::Check({{static_cast<const uint8_t*>(bytes), size}, nullptr}, true).error;
+  return rvm::capi::Verify({{static_cast<const uint8_t*>(bytes), size}, nullptr});
 }
 
 rvm_error* rvm_verify_file(const char* path) {
   if (path == nullptr) return NullArgument("path", "path of a file");
   rvm_error* error = nullptr;
   auto file = rvm::capi::Map(path, error);
-  return error != nullptr ? error : rvm::capi::NamePath(path, rvm::capi::Check(*file, true).error);
+  return error != nullptr ? error : rvm::capi::NamePath(path, rvm::capi::Verify(*file));
 }
 
 rvm_program* rvm_program_retain(rvm_program* program) { return rvm_program::Retain(program); }

@@ -115,16 +115,16 @@ void Sign(std::vector<uint8_t>& bytes, const SecretKey& key) {
 absl::StatusOr<PublicKey> CheckSignature(std::span<const uint8_t> bytes, std::span<const PublicKey> trusted) {
   Start();
   SignatureEntry entry(bytes);
-  if (Little(bytes, entry.size, 8) == 0) return absl::FailedPreconditionError("the executable is not signed");
+  if (Little(bytes, entry.size, 8) == 0) return absl::UnauthenticatedError("the executable is not signed");
   const uint8_t* section = bytes.data() + Little(bytes, entry.offset, 8);
   PublicKey key;
   std::memcpy(key.data(), section, key.size());
   auto hash = Hash(bytes);
   if (crypto_sign_verify_detached(section + key.size(), hash.data(), hash.size(), key.data()) != 0) {
-    return absl::FailedPreconditionError("the signature is not of this executable: it was changed after signing");
+    return absl::UnauthenticatedError("the signature is not of this executable: it was changed after signing");
   }
   if (std::find(trusted.begin(), trusted.end(), key) != trusted.end()) return key;
-  return absl::FailedPreconditionError(absl::StrCat("the executable is signed by another key, `", KeyToText(key), "`"));
+  return absl::UnauthenticatedError(absl::StrCat("the executable is signed by another key, `", KeyToText(key), "`"));
 }
 
 }  // namespace rvm

@@ -37,17 +37,19 @@ struct LoadOptions {
   // Machine code is trusted: loading it means running it. Native executables are refused unless this is set. Portable
   // executables have none: any bytes may be loaded and run safely.
   bool allow_native = false;
-  // A native executable signed by one of these keys is also accepted. For Load and LoadFile only.
+  // A native executable signed by one of these keys is also accepted. Not for Link.
   std::vector<PublicKey> trusted_keys;
 };
 
 // A verified executable with its kernels linked in.
 class Program {
  public:
-  // From bytes in memory / from a file (constants are mapped, not copied).
+  // From bytes in memory / from a file (constants are mapped, not copied) / from one that is mapped already.
+  // kUnauthenticated: machine code that `options` do not trust.
   static absl::StatusOr<std::shared_ptr<const Program>> Load(std::span<const uint8_t> bytes,
                                                              const LoadOptions& options);
   static absl::StatusOr<std::shared_ptr<const Program>> LoadFile(const std::string& path, const LoadOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Program>> LoadMapped(const MappedFile& file, const LoadOptions& options);
   static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable,
                                                              const LoadOptions& options);
   // With kernels from elsewhere: one function per descriptor of a native executable, none for a portable one. `library`
@@ -63,7 +65,6 @@ class Program {
 
  private:
   Program();
-  static absl::StatusOr<std::shared_ptr<const Program>> LoadMapped(const MappedFile& file, const LoadOptions& options);
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::shared_ptr<const runtime::KernelLibrary> library_;
   std::unique_ptr<const LinkInfo> link_;

@@ -99,9 +99,9 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
   std::shared_ptr<const runtime::KernelLibrary> library;
   if (exe.is_native()) {
     if (!options.allow_native) {
-      return absl::FailedPreconditionError(
-          "the executable has machine code, which runs with all rights of this process: allow it if you trust its "
-          "origin, give the key that signed it, or compile it with `--target portable`");
+      return absl::UnauthenticatedError(
+          "the executable has machine code, which runs with all rights of this process: set `allow_native` if you "
+          "trust its origin, give the key that signed it, or compile it with `--target portable`");
     }
     RVM_ASSIGN_OR_RETURN(const CodeObject* object, ChooseCodeObject(exe));
     RVM_ASSIGN_OR_RETURN(library, runtime::KernelLibrary::Load(object->bytes));

@@ -54,8 +54,8 @@ TEST(ProgramTest, NamesAllTargetsIfNoneFits) {
 
 TEST(ProgramTest, NativeCodeOnlyIfAllowed) {
   EXPECT_EQ(LinkTargets("", {}).message(),
-            "the executable has machine code, which runs with all rights of this process: allow it if you trust its "
-            "origin, give the key that signed it, or compile it with `--target portable`");
+            "the executable has machine code, which runs with all rights of this process: set `allow_native` if you "
+            "trust its origin, give the key that signed it, or compile it with `--target portable`");
 }
 
 }  // namespace

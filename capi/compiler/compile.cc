@@ -16,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/abseil.h"
 #include "base/json_writer.h"
 #include "base/literal.h"
 #include "base/status_macros.h"
+#include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/import/onnx/import.h"
@@ -99,20 +101,29 @@ void Describe(rvm_compilation& result, const diagnostics::Diagnostics* diagnosti
 
 // ---- compiling
 
+absl::StatusOr<std::vector<std::string>> ReadStrings(const char* const* strings, size_t count, std::string_view what) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < count; ++i) {
+    if (strings == nullptr || strings[i] == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("`", Abseil(what), "`: saw NULL; expected ", count, " strings"));
+    }
+    all.emplace_back(strings[i]);
+  }
+  return all;
+}
+
 absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* given) {
   driver::CompileOptions options;
   if (given == nullptr) return options;
-  rvm_compile_options read = {};
-  std::memcpy(&read, given, std::min<size_t>(given->struct_size, sizeof(read)));
+  rvm_compile_options read;
+  RVM_RETURN_IF_ERROR(ReadStruct(given, "rvm_compile_options", read));
   if (read.opt_level < 0 || read.opt_level > 3) {
     return absl::InvalidArgumentError(absl::StrCat("saw level ", read.opt_level, "; expected 0 to 3"));
   }
   options.opt_level = read.opt_level;
   if (read.target != nullptr) options.target = read.target;
-  if (read.entries != nullptr) options.entries.assign(read.entries, read.entries + read.entry_count);
-  if (read.params_files != nullptr) {
-    options.params_files.assign(read.params_files, read.params_files + read.params_file_count);
-  }
+  RVM_ASSIGN_OR_RETURN(options.entries, ReadStrings(read.entries, read.entry_count, "entries"));
+  RVM_ASSIGN_OR_RETURN(options.params_files, ReadStrings(read.params_files, read.params_file_count, "params_files"));
   RVM_ASSIGN_OR_RETURN(Tensors weights, ReadTensors(read.weights, read.weight_count));
   if (!weights.empty())
     options.weights.push_back({.path = "<params>", .tensors = std::move(weights), .unreadable = {}});
@@ -131,14 +142,17 @@ absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, con
 // ---- importing
 
 absl::Status Import(const char* path, onnx::Bytes bytes, const rvm_import_options* given, rvm_compilation& result) {
-  rvm_import_options read = {};
-  if (given != nullptr) std::memcpy(&read, given, std::min<size_t>(given->struct_size, sizeof(read)));
+  rvm_import_options read;
+  RVM_RETURN_IF_ERROR(ReadStruct(given, "rvm_import_options", read));
   onnx::ImportOptions options;
   RVM_ASSIGN_OR_RETURN(options.frozen, ReadTensors(read.frozen, read.frozen_count));
   for (size_t i = 0; i < read.shape_count; ++i) {
-    std::string extents = read.shapes[i].extents;
+    if (read.shapes == nullptr || read.shapes[i].name == nullptr || read.shapes[i].extents == nullptr) {
+      return absl::InvalidArgumentError("`shapes`: saw NULL; expected names of inputs and extents such as \"1,n,80\"");
+    }
+    std::string_view extents = read.shapes[i].extents;
     std::vector<std::string> parts;
-    if (!extents.empty()) parts = absl::StrSplit(extents, ',');
+    if (!extents.empty()) parts = absl::StrSplit(Abseil(extents), ',');
     options.shapes[read.shapes[i].name] = std::move(parts);
   }
   absl::StatusOr<onnx::ImportedModel> imported =

@@ -183,6 +183,14 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
   return TypeModule(std::move(module), diagnostics, params_files, weights, read_files);
 }
 
+absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, diagnostics::Diagnostics& diagnostics) {
+  passes::PassContext context{{}, 0, diagnostics};
+  RVM_ASSIGN_OR_RETURN(ir::Module module, passes::kCheckExtents.run(typed, context));
+  CheckTensors(module, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
+  return module;
+}
+
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "check_extents"})
       .status();

@@ -4,8 +4,6 @@
 // non-recursive global functions, larger ones with a single call, function literals that are called in place, and
 // let-bound function literals whose only use is one call. A call whose arguments do not prove the extents of the
 // parameters is kept, because the callee checks them on entry. Removes functions that become unreachable.
-#include "compiler/passes/inline.h"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,8 +177,6 @@ class LocalInliner : public Rewriter {
   bool changed_ = false;
 };
 
-}  // namespace
-
 Expr* InlineLocals(ir::Arena& arena, Expr* body) {
   for (int round = 0; round < kMaxLocalRounds; ++round) {
     LocalInliner inliner(arena, body);
@@ -189,8 +185,6 @@ Expr* InlineLocals(ir::Arena& arena, Expr* body) {
   }
   return body;
 }
-
-namespace {
 
 absl::StatusOr<ir::Module> Inline(const ir::Module& module, PassContext& context) {
   CallGraph graph(module);

@@ -2,9 +2,9 @@
 //
 // Takes a specialised module. A call `@f(..., literal, ...)` of a global function that only calls this parameter, or
 // passes it on unchanged in a recursive call, becomes a call of a copy of `@f` with the literal inside; the variables
-// that the literal captures become parameters. So `@foldl(fn ..., z, xs)` becomes a loop without closures. Calls of the
-// literal inside the copy are inlined (InlineLocals), because this can turn further calls into calls with literals.
-// Removes functions that become unreachable. Functions with shape variables are not copied.
+// that the literal captures become parameters. So `@foldl(fn ..., z, xs)` becomes a loop without closures, once
+// `inline` has inlined the calls of the literal; this can turn further calls into calls with literals, so the pipeline
+// repeats the two. Removes functions that become unreachable. Functions with shape variables are not copied.
 #include <deque>
 #include <string>
 #include <string_view>
@@ -18,7 +18,6 @@
 #include "base/abseil.h"
 #include "compiler/analysis/free_vars.h"
 #include "compiler/passes/call_graph.h"
-#include "compiler/passes/inline.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
@@ -244,9 +243,7 @@ Copy CallSpecializer::MakeCopy(const Original& original, std::vector<const ir::F
   function->result_annotation = from.result_annotation;
   function->attrs = from.attrs;
   // Captures and parameters are also bound elsewhere; the copy binds fresh variables.
-  ir::Function* own = Copier(arena_).Copy(*function);
-  own->body = InlineLocals(arena_, own->body);
-  tasks_.push_back({{copy.name, own, original.global.span}, caller.depth + 1});
+  tasks_.push_back({{copy.name, Copier(arena_).Copy(*function), original.global.span}, caller.depth + 1});
   ++num_copies_;
   return copy;
 }
@@ -256,9 +253,12 @@ std::vector<ir::GlobalFunction> CallSpecializer::Run() {
   while (!tasks_.empty()) {
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    auto* function = arena_.New<ir::Function>(*task.global.function);
-    function->body = CallRewriter(*this, task).Rewrite(function->body);
-    functions.push_back({task.global.name, function, task.global.span});
+    Expr* body = CallRewriter(*this, task).Rewrite(task.global.function->body);
+    if (body != task.global.function->body) {
+      task.global.function = arena_.New<ir::Function>(*task.global.function);
+      task.global.function->body = body;
+    }
+    functions.push_back(std::move(task.global));
   }
   return functions;
 }

@@ -182,8 +182,8 @@ Verdict Prepare(const Program& program, ir::Module& typed, Results& expected) {
   absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
   if (!module.ok()) return Rejected(source.diagnostics);
   typed = *module;
-  passes::PassContext context{{}, 0, source.diagnostics};
-  module = passes::kCheckExtents.run(typed, context);
+  module = driver::PrepareEvaluation(typed, source.diagnostics);
+  if (!module.ok()) return Rejected(source.diagnostics);
   std::optional<Results> results = Evaluate(program, *module);
   if (!results) return {.skipped = true};
   expected = *std::move(results);

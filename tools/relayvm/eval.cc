@@ -9,9 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/type_table.h"
-#include "compiler/driver/check_tensors.h"
 #include "compiler/driver/compile.h"
-#include "compiler/passes/pass.h"
 #include "compiler/reference/evaluator.h"
 #include "tools/arguments.h"
 #include "tools/relayvm/compile_options.h"
@@ -53,11 +51,7 @@ absl::Status Run(std::span<const std::string> args) {
   absl::StatusOr<ir::Module> module =
       driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights);
   std::string entry = options.Value("--entry", "main");
-  if (module.ok()) {
-    passes::PassContext context{{entry}, 0, file.diagnostics()};
-    module = passes::kCheckExtents.run(*module, context);
-    if (module.ok()) driver::CheckTensors(*module, file.diagnostics());
-  }
+  if (module.ok()) module = driver::PrepareEvaluation(*module, file.diagnostics());
   RVM_RETURN_IF_ERROR(file.Report(module.status()));
   ShowWeights(weights, options.Values("--params"));
   std::vector<Value> values;

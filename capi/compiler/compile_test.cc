@@ -1,0 +1,48 @@
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "include/relayvm/relayvm_compiler.h"
+
+namespace {
+
+struct Free {
+  void operator()(rvm_compilation* compilation) const { rvm_compilation_free(compilation); }
+};
+using Compilation = std::unique_ptr<rvm_compilation, Free>;
+
+constexpr char kText[] = "def @main(%x: int32) -> int32 { %x + 1 }";
+
+Compilation Compile(const rvm_compile_options& options) {
+  return Compilation(rvm_compile("a.relay", kText, sizeof(kText) - 1, &options));
+}
+
+TEST(CompileTest, OptionsOfAnotherVersion) {
+  rvm_compile_options options = {.struct_size = 8, .opt_level = 1};
+  options.target = reinterpret_cast<const char*>(uintptr_t{1});  // a field that the caller does not know
+  EXPECT_NE(rvm_compilation_bytes(Compile(options).get(), nullptr), nullptr);
+  options.struct_size = 0;
+  EXPECT_STREQ(rvm_compilation_message(Compile(options).get()),
+               "error: `struct_size` of rvm_compile_options is 0; expected sizeof(rvm_compile_options)\n");
+}
+
+TEST(CompileTest, NullStrings) {
+  const char* none = nullptr;
+  rvm_compile_options options = {.struct_size = sizeof(options), .entries = &none, .entry_count = 1};
+  EXPECT_STREQ(rvm_compilation_message(Compile(options).get()), "error: `entries`: saw NULL; expected 1 strings\n");
+  options = {.struct_size = sizeof(options), .params_file_count = 2};
+  EXPECT_STREQ(rvm_compilation_message(Compile(options).get()),
+               "error: `params_files`: saw NULL; expected 2 strings\n");
+}
+
+TEST(ImportTest, NullNamesOfShapes) {
+  const rvm_named_shape shape = {nullptr, "1,n"};
+  rvm_import_options options = {.struct_size = sizeof(options), .shapes = &shape, .shape_count = 1};
+  Compilation imported(rvm_import_onnx("x", 1, &options));
+  EXPECT_EQ(rvm_compilation_text(imported.get()), nullptr);
+  EXPECT_STREQ(rvm_compilation_message(imported.get()),
+               "error: `shapes`: saw NULL; expected names of inputs and extents such as \"1,n,80\"\n");
+}
+
+}  // namespace
