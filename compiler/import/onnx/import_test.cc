@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the words that models are made of
 
-absl::StatusOr<FileBytes> NoFiles(std::string_view) { return absl::NotFoundError("no such file"); }
+absl::StatusOr<importing::FileBytes> NoFiles(std::string_view) { return absl::NotFoundError("no such file"); }
 
 absl::StatusOr<ImportedModel> ImportGraph(const Message& graph, ImportOptions options = {}) {
   std::string bytes = MakeModel(graph);
