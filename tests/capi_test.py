@@ -55,6 +55,15 @@ class CInterface(relayvm.TestCase):
         self.assert_none([name for name in names if f"{name}(" not in header])
         self.assertEqual(header.count("RVM_API ") - 1, len(names))
 
+    def test_headers_stand_alone(self):
+        for name in sorted(os.listdir(os.path.join(self.prefix, "include/relayvm"))):
+            languages = ["c++"] if name.endswith(".hpp") else ["c", "c++"]
+            for language in languages:
+                source = os.path.join(self.folder.name, f"alone.{language}")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(f"#include <relayvm/{name}>\n")
+                relayvm.must("clang-19", *STRICT, "-x", language, "-fsyntax-only", f"-I{self.prefix}/include", source)
+
     def test_needs_no_compiler(self):
         needed = relayvm.must("readelf", "-d", LIBRARY)
         self.assertIn("soname: [librelayvm.so.1]", needed)
