@@ -40,7 +40,7 @@ check "the checksums" "" quietly bash -c "cd '$dist' && sha256sum --check --quie
 check "the tarball unpacks" "" tar xf "$dist"/relayvm-*-linux-x86_64.tar.gz
 unpacked=$(echo "$place"/relayvm-*-linux-x86_64)
 check "the tarball needs no packages" 144 "$unpacked/bin/relayvm" run square.relay 12
-check "the tarball compiles" "" "$unpacked/bin/relayvm" compile values.relay --target portable -o values.rvm
+check "the tarball compiles" "" "$unpacked/bin/relayvm" compile values.relay --entry total --target portable -o values.rvm
 export PKG_CONFIG_PATH="$unpacked/lib/pkgconfig" LD_LIBRARY_PATH="$unpacked/lib"
 check "C with the tarball" "" bash -c 'gcc total.c $(pkg-config --cflags --libs relayvm) -o total'
 check "C with the tarball runs" 6 ./total values.rvm
@@ -53,7 +53,7 @@ check "relayvm compile" "" relayvm compile square.relay -o square.rvm
 check "relayvm-run" 144 relayvm-run square.rvm 12
 check "a verb's manual" "" test -s /usr/share/man/man1/relayvm-compile.1.gz
 check "C with the package" "" bash -c 'gcc total.c $(pkg-config --cflags --libs relayvm) -o total'
-check "relayvm for C" "" relayvm compile values.relay --target portable -o values.rvm
+check "relayvm for C" "" relayvm compile values.relay --entry total --target portable -o values.rvm
 check "C with the package runs" 6 ./total values.rvm
 check "completion of verbs" "compile" bash -c '. /usr/share/bash-completion/completions/relayvm
   COMP_WORDS=(relayvm comp) COMP_CWORD=1; _relayvm; echo "${COMPREPLY[@]}"'
