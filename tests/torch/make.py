@@ -6,6 +6,8 @@ Needs PyTorch (2.15 wrote those that are committed), which no test needs. NAME.p
 same in core ATen operators, NAME.npz the cases: `CASE.in.N` and `CASE.out.N` are tensors in the order of @main's parameters and results.
 """
 
+import contextlib
+import importlib.util
 import json
 import os
 import sys
@@ -22,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-UNROLLED = ("lstm", "gru")  # in core operators a loop is as long as its input
+UNROLLED = ("lstm", "gru", "lstm_steps")  # in core operators a loop is as long as its input
 
 
 def fixture(function):
@@ -86,6 +88,12 @@ class Gru(nn.Module):
     def forward(self, x):
         y, h = self.rnn(x)
         return h, self.simple(y)[0]
+
+
+@fixture
+def lstm_steps():
+    """As import_torch of Python exports it: a loop over a dynamic number of steps."""
+    return Lstm(), [(torch.randn(n, t, 4),) for n, t in ((2, 6), (3, 9), (1, 2))], ({0: B, 1: T},)
 
 
 @fixture
@@ -239,6 +247,15 @@ def dynamic():
     return Dynamic(), [(torch.randn(t, 3), torch.tensor(n)) for t, n in ((6, 3), (9, 5))], ({0: T}, None)
 
 
+def rolled():
+    """`_rolled` of the Python package, without the library that the package loads."""
+    path = os.path.join(HERE, "../../python/compiler/relayvm/_torch.py")
+    spec = importlib.util.spec_from_file_location("relayvm_torch", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module._rolled()  # pylint: disable=protected-access
+
+
 def flat(values):
     return [value if isinstance(value, torch.Tensor) else torch.tensor(value)
             for value in torch.utils._pytree.tree_leaves(values)]
@@ -269,7 +286,8 @@ def write(name, core):
     torch.manual_seed(7)
     module, cases, dynamic_shapes = MODELS[name]()
     module.eval()
-    exported = torch.export.export(module, cases[0], dynamic_shapes=dynamic_shapes)
+    with rolled() if name == "lstm_steps" else contextlib.nullcontext():
+        exported = torch.export.export(module, cases[0], dynamic_shapes=dynamic_shapes)
     if core:
         exported = exported.run_decompositions()
     path = os.path.join(HERE, name + ("_core" if core else ""))

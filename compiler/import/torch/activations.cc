@@ -1,5 +1,6 @@
 // Activations, softmax, dropout.
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "compiler/import/torch/converters.h"

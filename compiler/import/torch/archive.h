@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
 #define RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/literal.h"
 #include "base/zip.h"

@@ -1,4 +1,5 @@
 // Tensors made from a shape or from numbers.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

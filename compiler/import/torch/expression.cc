@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 

@@ -39,8 +39,9 @@ struct OperatorName {
 OperatorName Split(std::string_view target) {
   std::string_view label = OperatorLabel(target);
   OperatorName name;
-  if (label.starts_with("aten.")) {
-    label.remove_prefix(5);
+  bool is_ours = label.starts_with("relayvm.");  // what import_torch of Python puts in place of recurrent functions
+  if (is_ours || label.starts_with("aten.")) {
+    label.remove_prefix(label.find('.') + 1);
     size_t dot = label.find('.');
     name.base = std::string(label.substr(0, dot));
     if (dot != std::string_view::npos) name.overload = std::string(label.substr(dot + 1));

@@ -1,5 +1,6 @@
 // Elements picked by index, and written there.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,5 +1,7 @@
 // Arithmetic element by element.
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 // Normalisation.
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/import/shapes.h"

@@ -1,6 +1,7 @@
 // What an exported program of PyTorch says, as it says it: graphs, nodes, arguments. Nothing is interpreted.
 //
-// The source is the JSON that torch.export.save writes (schema 8: torch/_export/serde/schema.py of PyTorch).
+// The source is the JSON that torch.export.save writes (schema 8, which the module torch._export.serde.schema of
+// PyTorch describes).
 #ifndef RVM_COMPILER_IMPORT_TORCH_PROGRAM_H_
 #define RVM_COMPILER_IMPORT_TORCH_PROGRAM_H_
 

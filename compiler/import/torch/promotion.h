@@ -1,4 +1,4 @@
-// The dtype of a result by those of its operands, as ATen promotes them (c10/core/ScalarType.h, "type promotion" in
+// The dtype of a result by those of its operands, as ATen promotes them ("type promotion" in
 // PyTorch's documentation of tensor attributes).
 #ifndef RVM_COMPILER_IMPORT_TORCH_PROMOTION_H_
 #define RVM_COMPILER_IMPORT_TORCH_PROMOTION_H_

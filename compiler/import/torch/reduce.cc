@@ -1,5 +1,7 @@
 // Reductions, running sums, order.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

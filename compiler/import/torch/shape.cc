@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -415,7 +416,10 @@ Operands SliceScatter(NodeContext& c) {
 
 // ---- as it is
 
-Operands Identity(NodeContext& c) { return {c.In(*c.Positional(0))}; }
+Operands Identity(NodeContext& c) {
+  const Argument* first = c.Positional(0);
+  return {first == nullptr ? c.Fail("it has no argument") : c.In(*first)};
+}
 
 // to, _to_copy, type_as and others that change the dtype at most.
 Operands ToCopy(NodeContext& c) {
