@@ -154,9 +154,9 @@ struct DeviceCode {
     Dims launches;  // for each, its number of work items
     bool operator==(const Kernel&) const = default;
   };
-  std::string target;        // "opencl-c-1.2"
-  std::string features;      // "+fp64": all must be there to load it
-  bool is_required = false;  // false: without such a device the kernels run on the host
+  std::string target;           // "opencl-c-1.2"
+  std::string features;         // "+fp64": all must be there to load it
+  bool is_required = false;     // false: without such a device the kernels run on the host
   std::vector<Kernel> kernels;  // by ascending id
   std::vector<uint8_t> bytes;   // for "opencl-c-1.2": the text of a program
   bool operator==(const DeviceCode&) const = default;

@@ -1,4 +1,6 @@
 // Programs whose kernels run on a device, here one in the memory of this process, whose calls can be made to fail.
+#include "vm/device/device.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +22,6 @@
 #include "gtest/gtest.h"
 #include "serialization/assembler.h"
 #include "serialization/verifier.h"
-#include "vm/device/device.h"
 #include "vm/device_program.h"
 #include "vm/limit.h"
 #include "vm/machine.h"
