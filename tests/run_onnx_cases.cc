@@ -26,6 +26,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/model.h"
+#include "compiler/import/onnx/tensor_data.h"
 #include "compiler/text/printer.h"
 #include "vm/machine.h"
 

@@ -23,7 +23,9 @@
 #include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
+#include "compiler/import/import_options.h"
 #include "compiler/import/onnx/import.h"
+#include "compiler/import/torch/import.h"
 #include "compiler/text/printer.h"
 #include "include/relayvm/relayvm_compiler.h"
 #include "serialization/encoder.h"
@@ -141,10 +143,21 @@ absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, con
 
 // ---- importing
 
-absl::Status Import(const char* path, onnx::Bytes bytes, const rvm_import_options* given, rvm_compilation& result) {
+struct Format {
+  absl::StatusOr<importing::ImportedModel> (*import_bytes)(importing::Bytes bytes,
+                                                           const importing::ImportOptions& options);
+  absl::StatusOr<importing::ImportedModel> (*import_file)(const std::string& path, importing::ImportOptions options);
+};
+constexpr Format kOnnx = {onnx::Import, onnx::ImportFile};
+constexpr Format kTorch = {
+    [](importing::Bytes bytes, const importing::ImportOptions& options) { return torch::Import({bytes, {}}, options); },
+    torch::ImportFile};
+
+absl::Status Import(const Format& format, const char* path, importing::Bytes bytes, const rvm_import_options* given,
+                    rvm_compilation& result) {
   rvm_import_options read;
   RVM_RETURN_IF_ERROR(ReadStruct(given, "rvm_import_options", read));
-  onnx::ImportOptions options;
+  importing::ImportOptions options;
   RVM_ASSIGN_OR_RETURN(options.frozen, ReadTensors(read.frozen, read.frozen_count));
   for (size_t i = 0; i < read.shape_count; ++i) {
     if (read.shapes == nullptr || read.shapes[i].name == nullptr || read.shapes[i].extents == nullptr) {
@@ -155,13 +168,31 @@ absl::Status Import(const char* path, onnx::Bytes bytes, const rvm_import_option
     if (!extents.empty()) parts = absl::StrSplit(Abseil(extents), ',');
     options.shapes[read.shapes[i].name] = std::move(parts);
   }
-  absl::StatusOr<onnx::ImportedModel> imported =
-      path != nullptr ? onnx::ImportFile(path, std::move(options)) : onnx::Import(bytes, options);
-  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, std::move(imported));
+  absl::StatusOr<importing::ImportedModel> imported =
+      path != nullptr ? format.import_file(path, std::move(options)) : format.import_bytes(bytes, options);
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, std::move(imported));
   result.text = text::PrintModule(model.module);
   result.weights.assign(model.weights.begin(), model.weights.end());
   result.has_text = true;
   return absl::OkStatus();
+}
+
+rvm_compilation* ImportBytes(const Format& format, const void* bytes, size_t size, const rvm_import_options* options) {
+  auto* result = new rvm_compilation();
+  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the bytes of a model");
+  if (bytes != nullptr) {
+    status = Import(format, nullptr, {static_cast<const uint8_t*>(bytes), size}, options, *result);
+  }
+  Describe(*result, nullptr, status);
+  return result;
+}
+
+rvm_compilation* ImportPath(const Format& format, const char* path, const rvm_import_options* options) {
+  auto* result = new rvm_compilation();
+  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the path of a model");
+  if (path != nullptr) status = Import(format, path, {}, options, *result);
+  Describe(*result, nullptr, status);
+  return result;
 }
 
 }  // namespace
@@ -182,21 +213,16 @@ rvm_compilation* rvm_compile(const char* name, const char* text, size_t size, co
 }
 
 rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options) {
-  auto* result = new rvm_compilation();
-  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the bytes of a model");
-  if (bytes != nullptr) {
-    status = rvm::capi::Import(nullptr, {static_cast<const uint8_t*>(bytes), size}, options, *result);
-  }
-  rvm::capi::Describe(*result, nullptr, status);
-  return result;
+  return rvm::capi::ImportBytes(rvm::capi::kOnnx, bytes, size, options);
 }
-
 rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options) {
-  auto* result = new rvm_compilation();
-  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the path of a model");
-  if (path != nullptr) status = rvm::capi::Import(path, {}, options, *result);
-  rvm::capi::Describe(*result, nullptr, status);
-  return result;
+  return rvm::capi::ImportPath(rvm::capi::kOnnx, path, options);
+}
+rvm_compilation* rvm_import_torch(const void* bytes, size_t size, const rvm_import_options* options) {
+  return rvm::capi::ImportBytes(rvm::capi::kTorch, bytes, size, options);
+}
+rvm_compilation* rvm_import_torch_file(const char* path, const rvm_import_options* options) {
+  return rvm::capi::ImportPath(rvm::capi::kTorch, path, options);
 }
 
 const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -94,8 +95,29 @@ absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
   return absl::OkStatus();
 }
 
-// Machine code for the kernels of `program`; their descriptors get what it decides.
-absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::HostTarget& target,
+// The CPUs that `text` names, between commas; none for `portable`.
+absl::StatusOr<std::vector<codegen::HostTarget>> ParseTargets(const std::string& text) {
+  std::vector<codegen::HostTarget> targets;
+  if (text == "portable") return targets;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (name == "portable") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`--target ", text, "` mixes `portable` with CPUs; expected `portable` alone: it runs on any machine"));
+    }
+    RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(name));
+    for (const codegen::HostTarget& other : targets) {
+      if (other.triple == target.triple && other.features == target.features) {
+        return absl::InvalidArgumentError(absl::StrCat("`--target ", text, "`: code for `", other.cpu, "` and `",
+                                                       target.cpu, "` needs the same of a CPU; expected only one"));
+      }
+    }
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+// Machine code for the kernels of `program`, for each target; their descriptors get what it decides.
+absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector<codegen::HostTarget>& targets,
                             const CompileOptions& options, CompiledProgram& result) {
   Executable& executable = program.executable;
   RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable));
@@ -104,24 +126,26 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const codegen::Ho
     NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
     requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i])});
   }
-  RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
-                       codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
-  executable.code_objects.push_back(
-      {target.cpu, target.triple, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
-  result.llvm_ir = std::move(object.llvm_ir);
-  result.assembly = std::move(object.assembly);
+  for (const codegen::HostTarget& target : targets) {
+    RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
+                         codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
+    executable.code_objects.push_back(
+        {target.cpu, target.triple, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
+    result.llvm_ir += object.llvm_ir;
+    result.assembly += object.assembly;
+  }
   return absl::OkStatus();
 }
 
-// `target`: null for a portable executable.
-absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const codegen::HostTarget* target,
-                                       const CompileOptions& options) {
+// `targets`: none for a portable executable.
+absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
+                                       const std::vector<codegen::HostTarget>& targets, const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
   // Without kernels there is no machine code either.
-  bool is_portable = target == nullptr || program.kernels.empty();
-  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, *target, options, result));
+  bool is_portable = targets.empty() || program.kernels.empty();
+  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
@@ -202,17 +226,17 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  std::optional<codegen::HostTarget> target;
+  RVM_ASSIGN_OR_RETURN(std::vector<codegen::HostTarget> targets, ParseTargets(options.target));
   bytecode::EmitOptions emit{.plan_memory = options.opt_level > 0, .reuse_inputs = false};
-  if (options.target != "portable") {
-    RVM_ASSIGN_OR_RETURN(target, codegen::ParseHostTarget(options.target));
+  for (const codegen::HostTarget& target : targets) {
     emit.reuse_inputs = options.opt_level > 0;
-    emit.target = codegen::ScheduleTarget(*target);
+    schedule::Target facts = codegen::ScheduleTarget(target);
+    emit.target = &target == &targets[0] ? facts : schedule::Common(emit.target, facts);
   }
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
-  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), target ? &*target : nullptr, options));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, options));
   result.weights = std::move(weights);
   return result;
 }

@@ -20,7 +20,7 @@ namespace rvm::driver {
 
 struct CompileOptions {
   int opt_level = 2;                      // 0..3
-  std::string target = "host";            // codegen::ParseHostTarget, or "portable": recipes, no machine code
+  std::string target = "host";            // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read

@@ -151,6 +151,27 @@ TEST(Compile, ReportsErrorsWhereTheyBelong) {
             "cannot read `no/such/file.npz`: No such file or directory");
 }
 
+TEST(Compile, MakesCodeForEachTarget) {
+  CompileOptions options;
+  options.target = "x86-64,x86-64-v3,x86-64-v4";
+  Result result = CompileText("def @main(%x: Tensor[(8, 9), float32]) { nn.softmax(transpose(%x)) }", options);
+  ASSERT_TRUE(result.program.ok()) << result.program.status();
+  const std::vector<CodeObject>& objects = (*result.program->executable)->code_objects;
+  ASSERT_EQ(objects.size(), 3u);
+  EXPECT_EQ(objects[0].features.find("+avx"), std::string::npos);
+  EXPECT_NE(objects[1].features.find("+avx2"), std::string::npos);
+  EXPECT_EQ(objects[1].features.find("+avx512f"), std::string::npos);
+  EXPECT_NE(objects[2].features.find("+avx512f"), std::string::npos);
+  EXPECT_NE(objects[0].bytes, objects[1].bytes);
+  EXPECT_NE(objects[1].bytes, objects[2].bytes);
+  options.target = "x86-64-v3,portable";
+  EXPECT_FALSE(CompileText("def @main() { 1 }", options).program.ok());
+  options.target = "x86-64-v3,x86-64-v3";
+  EXPECT_FALSE(CompileText("def @main() { 1 }", options).program.ok());
+  options.target = "x86-64-v3,";
+  EXPECT_FALSE(CompileText("def @main() { 1 }", options).program.ok());
+}
+
 // ---- CompileModule
 
 // `@main(%x, %w)` with one product of matrices, as an importer of a model builds it.

@@ -16,7 +16,7 @@
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "base/tensor_blob.h"
-#include "compiler/driver/zip.h"
+#include "base/zip.h"
 
 namespace rvm::driver {
 namespace {

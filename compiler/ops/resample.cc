@@ -100,6 +100,14 @@ AxisTaps TapsOf(const Resize& resize, const Tensor& coordinates, const Dim& in, 
   return {places, CastTensor(weights, wide), taps};
 }
 
+// If every element is repeated so many times, and no more is done, how many; else 0.
+int64_t Repeats(const Resize& resize, const Dim& in, const Dim& out) {
+  bool repeats = resize.method == Method::kNearest && resize.coordinates == Coordinates::kAsymmetric &&
+                 resize.rounding == Rounding::kFloor && in.is_const() && out.is_const() && in.constant() > 0 &&
+                 out.constant() % in.constant() == 0;
+  return repeats ? out.constant() / in.constant() : 0;
+}
+
 // `data` interpolated along its axes `spatial` at `coordinates`, one vector per axis.
 Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<size_t>& spatial,
                    const std::vector<Tensor>& coordinates, const te::TensorSpec& out) {
@@ -118,7 +126,9 @@ Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<s
       Expr sum;
       for (int64_t k = 0; k < axes[s].taps; ++k) {
         Expr place = i[spatial[s]];
-        at[spatial[s]] = axes[s].places({place, te::Index(k)});
+        int64_t repeats = Repeats(resize, data.dims()[spatial[s]], out.dims[spatial[s]]);
+        at[spatial[s]] = repeats > 0 ? te::Binary(BinaryOp::kFloorDivide, place, te::Index(repeats))
+                                     : axes[s].places({place, te::Index(k)});
         Expr value = fold(s + 1);
         if (resize.method != Method::kNearest) value = value * axes[s].weights({place, te::Index(k)});
         sum = sum ? sum + value : value;

@@ -1,4 +1,5 @@
-/* relayvm_compiler.h: compile Relay programs and ONNX models to executables for relayvm.h. librelayvm_compiler.so.1.
+/* relayvm_compiler.h: compile Relay programs, ONNX and PyTorch models to executables for relayvm.h.
+ * librelayvm_compiler.so.1.
  *
  * Every call makes one rvm_compilation, which holds the results or what is wrong; the caller frees it. Threads: calls
  * are independent; a compilation is immutable. Strings, structs and ABI: as in relayvm.h. */
@@ -59,10 +60,13 @@ typedef struct {
  * file lies beside it or below. */
 RVM_API rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options);
 RVM_API rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options);
+/* The same of an exported program of PyTorch, a .pt2 file of torch.export.save. */
+RVM_API rvm_compilation* rvm_import_torch(const void* bytes, size_t size, const rvm_import_options* options);
+RVM_API rvm_compilation* rvm_import_torch_file(const char* path, const rvm_import_options* options);
 
 /* NULL if there was an error, else the executable of rvm_compile. */
 RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
-/* NULL if there was an error, else the program of rvm_import_onnx. */
+/* NULL if there was an error, else the program of rvm_import_onnx or rvm_import_torch. */
 RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
 RVM_API size_t rvm_compilation_weight_count(const rvm_compilation* compilation);
 /* 0: there is no such weight. `out` lives as long as the compilation. */

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/row_groups.h"
+
 namespace rvm::schedule {
 namespace {
 
@@ -31,6 +33,14 @@ bool SameShape(const Tensor& a, const Tensor& b) {
 // Whether the tensor at `position` of `nest` may overwrite `input`. Nests run one after the other, so only what this
 // one and later ones read counts.
 bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t position) {
+  // Nests of its group that come before it are back for the next rows when this one has written its own.
+  NestGroup group = schedule.GroupOf(nest);
+  for (size_t n = group.first; n < nest; ++n) {
+    for (const ExprNode* node : Postorder(ReadExpressions(schedule.nests[n]))) {
+      bool reads = node->kind == ExprKind::kRead && node->tensor.get() == input.get();
+      if (reads && !IsInRow(*schedule.pool, node->operands[0], input, schedule.nests[n].axes[0])) return false;
+    }
+  }
   for (size_t n = nest; n < schedule.nests.size(); ++n) {
     const LoopNest& reader = schedule.nests[n];
     for (size_t t = 0; t < reader.tensors.size(); ++t) {
@@ -55,17 +65,19 @@ void PlanWorkspace(Schedule& schedule) {
   std::vector<Slot> slots;
   std::vector<std::pair<const TensorNode*, size_t>> placed;
   for (size_t n = 0; n < schedule.nests.size(); ++n) {
+    NestGroup group = schedule.GroupOf(n);
+    size_t end = group.first + group.count;
     for (const NestTensor& t : schedule.nests[n].tensors) {
-      if (!t.stored || schedule.buffers.contains(t.tensor.get())) continue;
+      if (!t.stored || schedule.buffers.contains(t.tensor.get()) || schedule.IsLocal(t.tensor)) continue;
       Dim bytes = t.tensor.dtype().bytes();
       for (const Dim& dim : t.tensor.dims()) bytes = bytes * dim;
       bytes = FloorDiv(bytes + 63, 64) * 64;
-      size_t last = n;
-      for (size_t later = n + 1; later < schedule.nests.size(); ++later) {
+      size_t last = end - 1;
+      for (size_t later = end; later < schedule.nests.size(); ++later) {
         if (Reads(schedule.nests[later], *t.tensor)) last = later;
       }
       auto usable = [&](const Slot& slot) {
-        return slot.busy_until < n &&
+        return slot.busy_until < group.first &&
                (CompareDims(slot.bytes, bytes) == DimEquality::kEqual || (slot.bytes.is_const() && bytes.is_const()));
       };
       auto slot = std::find_if(slots.begin(), slots.end(), usable);

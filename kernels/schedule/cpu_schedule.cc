@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/axis_ranges.h"
 #include "kernels/schedule/tile_planner.h"
+#include "kernels/schedule/transposition.h"
 
 namespace rvm::schedule {
 namespace {
@@ -38,8 +40,8 @@ bool ReducesByColumns(const LoopNest& nest) {
   return by_column < by_inner || (short_inner && by_column == 0);
 }
 
-// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels and transposed ones
-// positions, into the quotient's axis and the remainder's.
+// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels, transposed ones and
+// reshapes positions, into the quotient's axis and the remainder's.
 void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     IndexVar axis = nest.axes[i];
@@ -68,8 +70,9 @@ void PlanForCpu(Schedule& schedule) {
   for (size_t n = 0; n < schedule.nests.size(); ++n) {
     LoopNest& nest = schedule.nests[n];
     const te::Tensor& first = nest.tensors[0].tensor;
-    if (nest.reduction() != nullptr && !first->self && !first->is_ordered) {
-      SplitDividedAxes(*schedule.pool, nest);
+    bool any_order = !first->self && !first->is_ordered;
+    if (any_order) SplitDividedAxes(*schedule.pool, nest);
+    if (nest.reduction() != nullptr && any_order) {
       nest.tile = PlanTile(schedule, nest);
       if (nest.tile) {
         nest.form = NestForm::kTiles;
@@ -80,6 +83,10 @@ void PlanForCpu(Schedule& schedule) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;
       }
+    } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
+      nest.form = NestForm::kTransposed;
+    } else if (any_order) {
+      PlanAxisRanges(nest);
     }
     nests.push_back(nest);
   }

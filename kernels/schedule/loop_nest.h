@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/schedule/tile.h"
@@ -23,9 +24,16 @@ struct NestTensor {
 
 // The loop structure of a nest.
 enum class NestForm : uint8_t {
-  kPositions,  // one position at a time; the innermost axis is vectorised
-  kColumns,    // a reduction of `column_block` positions of the innermost axis at a time
-  kTiles,      // a sum of products in register tiles; see `tile`
+  kPositions,   // one position at a time; the innermost axis is vectorised
+  kColumns,     // a reduction of `column_block` positions of the innermost axis at a time
+  kTransposed,  // square blocks, computed along another axis than they are stored along
+  kTiles,       // a sum of products in register tiles; see `tile`
+};
+
+// Positions [begin, end) of an axis, where comparisons have known values.
+struct AxisRange {
+  int64_t begin, end;
+  std::vector<std::pair<const te::ExprNode*, bool>> known;
 };
 
 struct LoopNest {
@@ -33,8 +41,10 @@ struct LoopNest {
   te::Expr store_offset;           // where each tensor is written at a position
   std::vector<NestTensor> tensors;
   NestForm form = NestForm::kPositions;
-  int64_t column_block = 0;  // kColumns
-  std::optional<Tile> tile;  // kTiles: how tensors[0] is computed; the others are its epilogue
+  int64_t column_block = 0;                    // kColumns
+  std::optional<size_t> transposed;            // kTransposed: the axis that reads run along
+  std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
+  std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
 
   // The reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "kernels/schedule/rewrite_tensors.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -18,7 +18,6 @@ using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
 using te::Tensor;
-using te::TensorKind;
 using te::TensorNode;
 
 struct Range {
@@ -75,61 +74,25 @@ size_t CountVariables(const std::vector<Expr>& roots) {
 
 class PaddingHoister {
  public:
-  explicit PaddingHoister(const te::Computation& computation) : computation_(computation) {}
-
-  te::Computation Run() {
-    te::Computation result = computation_;
-    for (Tensor& output : result.outputs) output = Rewritten(output);
-    return changed_ ? result : computation_;
+  te::Computation Run(const te::Computation& computation) {
+    te::Computation result =
+        RewriteTensors(computation, pool_, [this](const Tensor& tensor) { return WithPaddedReads(tensor); });
+    return changed_ ? result : computation;
   }
 
  private:
-  // Producers first, without recursion: chains of tensors may be long.
-  Tensor Rewritten(const Tensor& root) {
-    std::vector<Tensor> path = {root};
-    while (!path.empty()) {
-      Tensor tensor = path.back();
-      if (tensor->kind != TensorKind::kCompute || done_.contains(tensor.get())) {
-        path.pop_back();
-        continue;
-      }
-      size_t before = path.size();
-      for (const ExprNode* node : te::Postorder({tensor->body})) {
-        bool waits = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
-                     !done_.contains(node->tensor.get());
-        if (waits) path.push_back(node->tensor);
-      }
-      if (path.size() > before) continue;
-      path.pop_back();
-      done_.emplace(tensor.get(), Rewrite(tensor));
+  Tensor WithPaddedReads(const Tensor& tensor) {
+    if (tensor->body->kind != ExprKind::kReduce) return tensor;
+    te::Rewrite same, padded;
+    Expr body = pool_.Copy(tensor->body, same);  // in which equal windows are one node
+    for (const ExprNode* node : te::Postorder({body->operands[0]})) {
+      if (node->kind != ExprKind::kSelect) continue;
+      if (Expr read = PaddedRead(*node)) padded.done.emplace(node, read);
     }
-    return root->kind == TensorKind::kCompute ? done_.at(root.get()) : root;
-  }
-
-  Tensor Rewrite(const Tensor& tensor) {
-    bool changes = false;
-    te::Rewrite reads;
-    reads.read = [&](const Tensor& read, std::vector<Expr> at) {
-      auto found = done_.find(read.get());
-      Tensor now = found == done_.end() ? read : found->second;
-      changes |= now.get() != read.get();
-      return pool_.Intern(*now(at));
-    };
-    Expr body = pool_.Copy(tensor->body, reads);
-    if (body->kind == ExprKind::kReduce) {
-      te::Rewrite padded;
-      for (const ExprNode* node : te::Postorder({body->operands[0]})) {
-        if (node->kind != ExprKind::kSelect) continue;
-        if (Expr read = PaddedRead(*node)) padded.done.emplace(node, read);
-      }
-      if (!padded.done.empty()) {
-        changes = changed_ = true;
-        body = pool_.Copy(body, padded);
-      }
-    }
-    if (!changes) return tensor;
+    if (padded.done.empty()) return tensor;
+    changed_ = true;
     TensorNode node = *tensor;
-    node.body = std::move(body);
+    node.body = pool_.Copy(body, padded);
     return Tensor(std::make_shared<const TensorNode>(std::move(node)));
   }
 
@@ -175,14 +138,12 @@ class PaddingHoister {
     return closed ? pool_.Intern(*padded(at)) : Expr();
   }
 
-  const te::Computation& computation_;
   te::ExprPool pool_;
-  absl::flat_hash_map<const TensorNode*, Tensor> done_;
   bool changed_ = false;
 };
 
 }  // namespace
 
-te::Computation HoistPadding(const te::Computation& computation) { return PaddingHoister(computation).Run(); }
+te::Computation HoistPadding(const te::Computation& computation) { return PaddingHoister().Run(computation); }
 
 }  // namespace rvm::schedule

@@ -1,15 +1,19 @@
 #include "kernels/schedule/schedule.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "kernels/schedule/arg_reduction.h"
 #include "kernels/schedule/buffers.h"
 #include "kernels/schedule/cpu_schedule.h"
 #include "kernels/schedule/nest_builder.h"
 #include "kernels/schedule/padding.h"
+#include "kernels/schedule/row_groups.h"
 
 namespace rvm::schedule {
 namespace {
@@ -45,8 +49,24 @@ std::string KindOf(const LoopNest& nest) {
   switch (nest.form) {
     case NestForm::kPositions: return nest.reduction() != nullptr ? "reduce" : "loops";
     case NestForm::kColumns: return "columns";
+    case NestForm::kTransposed: return "transposed";
     case NestForm::kTiles: return "tiles";
   }
+}
+
+std::string DescribeNests(std::span<const LoopNest> nests) {
+  return absl::StrJoin(nests, "; ", [](std::string* out, const LoopNest& nest) {
+    std::string extents =
+        absl::StrJoin(nest.axes, "x", [](std::string* text, const auto& axis) { *text += axis.extent.ToString(); });
+    std::string tensors =
+        absl::StrJoin(nest.tensors, ", ", [](std::string* text, const NestTensor& t) { *text += t.tensor->name; });
+    absl::StrAppend(out, KindOf(nest), " ", extents.empty() ? "1" : extents, ": ", tensors);
+    if (nest.tile) *out += Describe(nest);
+    size_t loops = 1;
+    for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
+    if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
+    if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
+  });
 }
 
 }  // namespace
@@ -60,26 +80,43 @@ const PackedLayout* Schedule::Layout(size_t input) const {
   return nullptr;
 }
 
+bool Schedule::IsLocal(const te::Tensor& tensor) const {
+  return std::any_of(groups.begin(), groups.end(), [&](const NestGroup& group) {
+    return std::any_of(group.local.begin(), group.local.end(),
+                       [&](const NestGroup::Local& local) { return local.tensor.get() == tensor.get(); });
+  });
+}
+
+NestGroup Schedule::GroupOf(size_t nest) const {
+  for (const NestGroup& group : groups) {
+    if (group.first <= nest && nest < group.first + group.count) return group;
+  }
+  return {.first = nest, .count = 1};
+}
+
 std::string Describe(const Schedule& schedule) {
-  return absl::StrJoin(schedule.nests, "; ", [](std::string* out, const LoopNest& nest) {
-    std::string extents =
-        absl::StrJoin(nest.axes, "x", [](std::string* text, const auto& axis) { *text += axis.extent.ToString(); });
-    std::string tensors =
-        absl::StrJoin(nest.tensors, ", ", [](std::string* text, const NestTensor& t) { *text += t.tensor->name; });
-    absl::StrAppend(out, KindOf(nest), " ", extents.empty() ? "1" : extents, ": ", tensors);
-    if (nest.tile) *out += Describe(nest);
-    if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
+  if (schedule.groups.empty()) return DescribeNests(schedule.nests);
+  return absl::StrJoin(schedule.groups, "; ", [&](std::string* out, const NestGroup& group) {
+    std::string nests = DescribeNests(std::span(schedule.nests).subspan(group.first, group.count));
+    if (group.count == 1) {
+      *out += nests;
+    } else {
+      absl::StrAppend(out, "rows by ", group.rows, " {", nests, "}");
+    }
   });
 }
 
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
                                       const Target& target) {
   Schedule schedule;
-  schedule.computation = target.has_vectors ? HoistPadding(computation) : std::move(computation);
+  schedule.computation = target.has_vectors ? SplitArgReductions(HoistPadding(computation)) : std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;
   RVM_RETURN_IF_ERROR(BuildNests(schedule.computation, schedule));
-  if (target.has_vectors) PlanForCpu(schedule);
+  if (target.has_vectors) {
+    PlanForCpu(schedule);
+    PlanRowGroups(schedule);
+  }
   PlanWorkspace(schedule);
   FindReuses(schedule);
   return schedule;

@@ -7,7 +7,8 @@
 // sorted tensor has a nest for itself. Tensors that later nests read are stored in an output or in workspace; workspace
 // is reused when its tensor is dead.
 //
-// Reading order: loop_nest.h, tile.h; nest_builder.cc (any target), cpu_schedule.cc (decisions for a CPU), buffers.cc.
+// Reading order: loop_nest.h, tile.h; nest_builder.cc (any target), cpu_schedule.cc (decisions for a CPU),
+// row_groups.cc, buffers.cc.
 #ifndef RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 
@@ -38,6 +39,20 @@ struct Reuse {
   size_t nest = 0;  // the nest that writes the output
 };
 
+// Nests [first, first + count), of the same number of rows, run block by block of `rows` rows: all of them on one
+// block, then all on the next. A group of one nest runs it as a whole. See row_groups.h.
+struct NestGroup {
+  // A tensor of which only the rows of the block at hand are kept, on the stack.
+  struct Local {
+    te::Tensor tensor;
+    int64_t row_size;  // elements
+  };
+  size_t first = 0;
+  size_t count = 0;
+  int64_t rows = 0;
+  std::vector<Local> local = {};
+};
+
 struct Schedule {
   te::Computation computation;
   std::vector<bool> constant_inputs;  // inputs that are constants at every call
@@ -47,7 +62,8 @@ struct Schedule {
   std::vector<Dim> values;          // those that may be negative
   std::vector<te::Tensor> outputs;  // distinct computed tensors, one per output
   std::vector<LoopNest> nests;
-  absl::flat_hash_map<const te::TensorNode*, TensorBuffer> buffers;  // of the tensors stored
+  std::vector<NestGroup> groups;  // of the nests, in order; empty for a target without vectors
+  absl::flat_hash_map<const te::TensorNode*, TensorBuffer> buffers;  // of the tensors stored, but local ones
   Dim workspace;                                                     // bytes
   std::vector<Reuse> reuses;                                         // by output, then input
 
@@ -55,6 +71,10 @@ struct Schedule {
   std::shared_ptr<te::ExprPool> pool;
   std::vector<te::Tensor> tensors;
 
+  // Whether the tensor is local to the group of its nest.
+  bool IsLocal(const te::Tensor& tensor) const;
+  // The group of a nest: itself, if there are no groups.
+  NestGroup GroupOf(size_t nest) const;
   // How the constant input must be laid out; null: as it is.
   const PackedLayout* Layout(size_t input) const;
 };

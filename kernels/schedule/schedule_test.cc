@@ -99,10 +99,12 @@ te::Computation Convolution(const ConvolutionShape& s) {
 
 TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
   EXPECT_EQ(Text(Convolution({}), {false, true}, kWide),
-            "loops 16x16x16: padded; tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16x3x3, stored "
+            "loops 16x16x16: padded [in 9 ranges]; tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth "
+            "16x3x3, stored "
             "transposed]");
   EXPECT_EQ(Text(Convolution({.groups = 2, .stride = 2}), {false, true}, kMiddle),
-            "loops 16x15x15: padded; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, depth 8x3x3, "
+            "loops 16x15x15: padded [in 4 ranges]; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, "
+            "depth 8x3x3, "
             "2 strands, unrolled 3, stored transposed]");
   EXPECT_EQ(Text(Convolution({.window = 1, .pad = 0}), {false, true}, kWide),
             "tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16, stored transposed]");
@@ -110,7 +112,8 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
 
 TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .stride = 2}), {false, true}, kWide),
-            "loops 32x29x29: padded; tiles 32x14x14: conv [14x1 vectors of 16 in place, masked, columns 2 apart, outer "
+            "loops 32x29x29: padded [in 4 ranges]; tiles 32x14x14: conv [14x1 vectors of 16 in place, masked, columns "
+            "2 apart, outer "
             "32, depth 3x3, unrolled 3]");
 }
 
@@ -128,9 +131,10 @@ TEST(ScheduleTest, PhasesAreSplitFromTheirPositions) {
       return te::Select(inside, x({r[0], at}), te::Const(kFloat32, 0)) * w({r[0], o[0], tap});
     });
   });
-  EXPECT_EQ(Text({"transposed", {x, w}, {y}}, {false, true}, kWide),
-            "loops 8x29: padded; tiles 32x28x2: phases [14x2 vectors of 16 packed, outer 2, depth 8x2, stored "
-            "transposed]");
+  EXPECT_EQ(
+      Text({"transposed", {x, w}, {y}}, {false, true}, kWide),
+      "loops 8x29: padded [in 2 ranges]; tiles 32x28x2: phases [14x2 vectors of 16 packed, outer 2, depth 8x2, stored "
+      "transposed]");
 }
 
 TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {

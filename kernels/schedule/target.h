@@ -2,6 +2,7 @@
 #ifndef RVM_KERNELS_SCHEDULE_TARGET_H_
 #define RVM_KERNELS_SCHEDULE_TARGET_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/data_type.h"
@@ -20,6 +21,18 @@ struct Target {
 
   int64_t Lanes(DataType dtype) const { return vector_bits / dtype.bits; }
 };
+
+// What code for either machine can rely on: executables for several machines share schedules, and with them workspace
+// and the layout of packed constants.
+inline Target Common(const Target& a, const Target& b) {
+  return {.has_vectors = a.has_vectors && b.has_vectors,
+          .vector_bits = std::min(a.vector_bits, b.vector_bits),
+          .vector_registers = std::min(a.vector_registers, b.vector_registers),
+          .has_masks = a.has_masks && b.has_masks,
+          .has_half_conversions = a.has_half_conversions && b.has_half_conversions,
+          .parallel_work = std::max(a.parallel_work, b.parallel_work),
+          .parallel_grain = std::max(a.parallel_grain, b.parallel_grain)};
+}
 
 }  // namespace rvm::schedule
 

@@ -333,7 +333,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kBenchVerb = {
     .name = "bench",
     .summary = "run a program many times and show how long runs take",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2 [options] VALUE...",
     .options = kOptions,
     .more = R"(
 A line of --args-file is written as values are on a command line: blanks part them, quotes keep them together; lines

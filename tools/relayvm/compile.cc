@@ -84,7 +84,7 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay or .onnx file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
@@ -99,7 +99,7 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string stem = path;
-  for (std::string_view extension : {".relay", ".onnx", ".json"}) {
+  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".json"}) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
@@ -153,7 +153,9 @@ const Verb kCompileVerb = {
     .options = kOptions,
     .more = R"(
 The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).
-`relayvm-run` runs it without compiler and LLVM. With `--target portable` it holds recipes instead of machine code:
+`relayvm-run` runs it without compiler and LLVM. With several targets, between commas, it holds code for each, and the
+best that the CPU supports runs; they share one schedule, that of the narrowest vectors. With `--target portable` it
+holds recipes instead of machine code:
 slower, but it runs on any machine, and is safe to load whoever made it.
 A .json file is a module as the predecessor's `save_json` writes it, a .params file what its `save_param_dict` writes.
 
@@ -162,6 +164,7 @@ Examples:
   relayvm compile model.json --params model.params
   relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
   relayvm compile model.relay --target portable
+  relayvm compile model.relay --target x86-64,x86-64-v3,x86-64-v4
   relayvm compile model.relay --print-after fuse_ops
 )",
     .run = Run,

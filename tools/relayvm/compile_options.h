@@ -17,9 +17,10 @@ inline constexpr OptionSpec kParamsOption = {
     "repeated"};
 inline constexpr OptionSpec kLevelOption = {
     "-O", "LEVEL", "0: as written, 1: optimised, 2: and fused (the default), 3: all there is", /*attached=*/true};
-inline constexpr OptionSpec kTargetOption = {"--target", "CPU",
-                                             "host (the default), x86-64, x86-64-v2, -v3, -v4, aarch64, a CPU's name "
-                                             "as LLVM knows it, or portable: no machine code"};
+inline constexpr OptionSpec kTargetOption = {
+    "--target", "CPU[,CPU...]",
+    "host (the default), x86-64, x86-64-v2, -v3, -v4, aarch64, a CPU's name as LLVM knows it, several of them, or "
+    "portable: no machine code"};
 
 // Reads `--params`, `-O` and `--target`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);

@@ -1,4 +1,4 @@
-// relayvm import: an ONNX model as a Relay program and its weights, or as an executable.
+// relayvm import: an ONNX model or a program of PyTorch as a Relay program and its weights, or as an executable.
 #include "tools/relayvm/import.h"
 
 #include <cstdint>
@@ -60,11 +60,9 @@ absl::StatusOr<Literal> FrozenValue(const std::string& text) {
 
 }  // namespace
 
-bool IsOnnxPath(std::string_view path) { return path.ends_with(".onnx"); }
-
-absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options,
-                                               diagnostics::SourceMap* sources) {
-  onnx::ImportOptions import{.sources = sources};
+absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
+                                                     diagnostics::SourceMap* sources) {
+  importing::ImportOptions import{.sources = sources};
   for (const std::string& given : options.Values(kFreezeOption.name)) {
     RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption.name));
     RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second));
@@ -74,21 +72,21 @@ absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Op
     RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption.name));
     import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
   }
-  return onnx::ImportFile(path, std::move(import));
+  return importing::ImportFile(path, std::move(import));
 }
 
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile) {
-  if (IsOnnxPath(path)) {
+  if (importing::IsModelPath(path)) {
     SourceFile file = SourceFile::OfModel(path);
-    RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options, &file.diagnostics().sources()));
+    RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &file.diagnostics().sources()));
     if (!model.weights.empty()) compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
     return ProgramFile{std::move(file), std::move(model.module)};
   }
   for (const OptionSpec& option : {kFreezeOption, kShapeOption}) {
     if (!options.Has(option.name)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("`", std::string(option.name), "` is for .onnx models; saw `", path, "`"));
+        absl::StrCat("`", std::string(option.name), "` is for .onnx and .pt2 models; saw `", path, "`"));
   }
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
   ir::Module module;
@@ -125,8 +123,8 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx file"));
-  std::string stem = IsOnnxPath(path) ? path.substr(0, path.size() - 5) : path;
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx or .pt2 file"));
+  std::string stem(importing::ModelStem(path));
   std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
   if (output.ends_with(".rvm")) {
     if (options.Has("--params"))
@@ -142,7 +140,7 @@ absl::Status Run(std::span<const std::string> args) {
   std::string params = options.Value(
       "--params",
       absl::StrCat(output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output, ".safetensors"));
-  RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, ImportOnnx(path, options, nullptr));
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, nullptr));
   if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
   RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module)));
   std::cerr << output << ": " << model.inputs.size() << " inputs, " << model.outputs.size() << " outputs, "
@@ -155,11 +153,12 @@ absl::Status Run(std::span<const std::string> args) {
 
 const Verb kImportVerb = {
     .name = "import",
-    .summary = "turn an ONNX model into a program",
-    .usage = "FILE.onnx [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
+    .summary = "turn an ONNX or PyTorch model into a program",
+    .usage = "FILE.onnx|FILE.pt2 [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
     .options = kOptions,
     .more = R"(
-`compile`, `run`, `check`, `bench` and `profile` take an .onnx file as it is, too.
+`compile`, `run`, `check`, `bench` and `profile` take an .onnx or .pt2 file as it is, too.
+A .pt2 file is what torch.export.save writes; docs/pytorch.md has more.
 
 Examples:
   relayvm import model.onnx -o model.relay --params model.safetensors

@@ -1,4 +1,4 @@
-// ONNX models where verbs take programs.
+// Models where verbs take programs.
 #ifndef RVM_TOOLS_RELAYVM_IMPORT_H_
 #define RVM_TOOLS_RELAYVM_IMPORT_H_
 
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
-#include "compiler/import/onnx/import.h"
+#include "compiler/import/import_file.h"
 #include "compiler/ir/module.h"
 #include "tools/options.h"
 #include "tools/relayvm/verb.h"
@@ -17,20 +17,19 @@ namespace rvm::tools {
 
 inline constexpr OptionSpec kFreezeOption = {
     "--freeze", "NAME=VALUE",
-    "of an .onnx model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
+    "of an .onnx or .pt2 model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
 inline constexpr OptionSpec kShapeOption = {
-    "--shape", "NAME=EXTENTS", "of an .onnx model: other extents of an input, as in 1,n,80; `?` is unknown"};
+    "--shape", "NAME=EXTENTS", "of an .onnx or .pt2 model: other extents of an input, as in 1,n,80; `?` is unknown"};
 
-bool IsOnnxPath(std::string_view path);
-// By the options above. The error names the file. `sources`: see onnx::ImportOptions.
-absl::StatusOr<onnx::ImportedModel> ImportOnnx(const std::string& path, const Options& options,
-                                               diagnostics::SourceMap* sources);
+// By the options above. The error names the file. `sources`: see importing::ImportOptions.
+absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
+                                                     diagnostics::SourceMap* sources);
 
 struct ProgramFile {
   SourceFile file;
   ir::Module module;  // not typed
 };
-// The program at `path`: a text, parsed, or an ONNX model, whose weights are added to `compile`. Mistakes in a text
+// The program at `path`: a text, parsed, or a model, whose weights are added to `compile`. Mistakes in a text
 // have been shown.
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile);

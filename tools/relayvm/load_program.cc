@@ -15,7 +15,7 @@ namespace {
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {
   vm::LoadOptions load = run.load;
-  if (!path.ends_with(".relay") && !path.ends_with(".json") && !IsOnnxPath(path)) {
+  if (!path.ends_with(".relay") && !path.ends_with(".json") && !importing::IsModelPath(path)) {
     for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption, kFreezeOption, kShapeOption}) {
       if (!options.Has(option.name)) continue;
       return absl::InvalidArgumentError(
@@ -38,7 +38,7 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
-    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay, .onnx or .json file");
+    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay, .onnx, .pt2 or .json file");
   }
   result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));

@@ -19,7 +19,7 @@ struct ProgramToRun {
 };
 
 // Reads the options of running and of compile_options.h and the positional arguments: the path of a .relay, .onnx,
-// .json or executable file, then values.
+// .pt2, .json or executable file, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 
 }  // namespace rvm::tools

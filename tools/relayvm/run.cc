@@ -28,7 +28,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.json [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.json [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Examples:

@@ -6,23 +6,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/loops.h"
 #include "compiler/import/onnx/converters.h"
-#include "compiler/import/onnx/loops.h"
 
 namespace rvm::onnx::convert {
-namespace {
 
-// The rows of a loop that are stacked have a first axis of extent 1.
-Operands WithFirstAxis(NodeContext& c, Operands rows) {
-  for (Operand& row : rows) {
-    if (row->is_placeholder) continue;
-    Dims dims = c.DimsOf(row);
-    dims.insert(dims.begin(), Dim::Any());
-    row = c.Unsqueeze(row, {0});
-    row = c.emit().Retyped(row, c.emit().TensorType(dims, c.DTypeOf(row)));
-  }
-  return rows;
-}
+using importing::Rolled;
+using importing::Step;
+
+namespace {
 
 bool IsTrue(Operand operand) { return operand->constant && operand->constant->IntAt(0) != 0; }
 

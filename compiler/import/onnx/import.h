@@ -16,40 +16,16 @@
 #ifndef RVM_COMPILER_IMPORT_ONNX_IMPORT_H_
 #define RVM_COMPILER_IMPORT_ONNX_IMPORT_H_
 
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/diagnostics/diagnostics.h"
-#include "compiler/import/onnx/tensor_data.h"
-#include "compiler/ir/module.h"
+#include "compiler/import/import_options.h"
 
 namespace rvm::onnx {
 
-struct ImportOptions {
-  // The model's name in origins: the path of its file.
-  std::string name = "model.onnx";
-  // Gets an origin for each node that makes steps, "MatMul node `/proj` of model.onnx". Null: steps have none.
-  diagnostics::SourceMap* sources = nullptr;
-  // Inputs with values that they always have.
-  std::map<std::string, Literal, std::less<>> frozen;
-  // Inputs with other extents than the model says: numbers, names, or "?".
-  std::map<std::string, std::vector<std::string>, std::less<>> shapes;
-  bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
-  ExternalFiles files;               // null: a model with external data is refused
-  // Called with parts of the model's bytes that have been copied. Null: nobody wants to know.
-  std::function<void(Bytes part)> release;
-};
-
-struct ImportedModel {
-  ir::Module module;  // not typed yet
-  // Values of the free variables of the module.
-  std::map<std::string, Literal, std::less<>> weights;
-  std::vector<std::string> inputs, outputs;  // as the model names them
-};
+using importing::Bytes;
+using importing::ImportedModel;
+using importing::ImportOptions;
 
 // `bytes` must outlive the call, no more.
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -14,7 +17,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the words that models are made of
 
-absl::StatusOr<FileBytes> NoFiles(std::string_view) { return absl::NotFoundError("no such file"); }
+absl::StatusOr<importing::FileBytes> NoFiles(std::string_view) { return absl::NotFoundError("no such file"); }
 
 absl::StatusOr<ImportedModel> ImportGraph(const Message& graph, ImportOptions options = {}) {
   std::string bytes = MakeModel(graph);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr int64_t kNewestOpset = 27;
 constexpr int kMaxCallDepth = 64;
-constexpr size_t kShownNodes = 3;
 
 const OperatorDomain* FindDomain(std::string_view name) {
   for (const OperatorDomain& domain : OperatorDomains()) {
@@ -188,27 +187,7 @@ void Importer::AddInitializers(const Graph& graph, Scope& scope) {
 // ---- nodes
 
 void Importer::Refuse(const Node& node, const absl::Status& status) {
-  Refusal& refusal = refusals_[absl::StrCat(OperatorLabel(node), ": ", status.message())];
-  ++refusal.count;
-  refusal.is_unsupported = absl::IsUnimplemented(status);
-  std::string label = NodeLabel(node);
-  bool is_known = std::find(refusal.nodes.begin(), refusal.nodes.end(), label) != refusal.nodes.end();
-  if (refusal.nodes.size() < kShownNodes && !is_known) refusal.nodes.push_back(std::move(label));
-}
-
-absl::Status Importer::Refusals() const {
-  if (refusals_.empty()) return absl::OkStatus();
-  std::string message;
-  bool all_unsupported = true;
-  for (const auto& [reason, refusal] : refusals_) {
-    all_unsupported = all_unsupported && refusal.is_unsupported;
-    absl::StrAppend(&message, message.empty() ? "" : "\n", reason, " (");
-    if (refusal.count > static_cast<int64_t>(refusal.nodes.size()))
-      absl::StrAppend(&message, refusal.count, " nodes: ");
-    absl::StrAppend(&message, absl::StrJoin(refusal.nodes, ", "),
-                    refusal.count > static_cast<int64_t>(refusal.nodes.size()) ? ", ...)" : ")");
-  }
-  return all_unsupported ? absl::UnimplementedError(message) : absl::InvalidArgumentError(message);
+  refusals_.Add(OperatorLabel(node), NodeLabel(node), status);
 }
 
 const Function* Importer::FindFunction(const Node& node) const {
@@ -373,7 +352,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
     }
     return outputs.size() == 1 ? outputs[0] : builder_.TupleOf(outputs);
   });
-  RVM_RETURN_IF_ERROR(Refusals());
+  RVM_RETURN_IF_ERROR(refusals_.ToStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
   result.weights = std::move(emit_.weights());
   return result;

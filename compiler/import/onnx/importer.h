@@ -6,7 +6,6 @@
 #define RVM_COMPILER_IMPORT_ONNX_IMPORTER_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,16 +15,25 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "compiler/import/onnx/emitter.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/model.h"
+#include "compiler/import/onnx/tensor_data.h"
+#include "compiler/import/refusals.h"
+#include "compiler/import/steps.h"
 
 namespace rvm::onnx {
+
+using importing::CountDimNodes;
+using importing::Emitter;
+using importing::kMaxDimNodes;
+using importing::Operand;
+using importing::Operands;
+using importing::Refusals;
+using importing::Steps;
 
 class Importer;
 class NodeContext;
 
-using Operands = std::vector<Operand>;
 using Converter = Operands (*)(NodeContext&);
 
 // One operator of ONNX, as of an opset.
@@ -56,15 +64,14 @@ struct Scope {
   Operand Find(std::string_view name) const;
 };
 
-// One node while it is converted.
-class NodeContext {
+// One node while it is converted, and the steps that it becomes.
+class NodeContext : public Steps {
  public:
   NodeContext(Importer& importer, const Node& node, Scope& scope, const OperatorRow& row, int64_t opset);
 
   const Node& node() const { return node_; }
   const OperatorRow& row() const { return row_; }
   int64_t opset() const { return opset_; }
-  Emitter& emit() { return emit_; }
 
   // ---- inputs and outputs
   size_t num_inputs() const { return inputs_.size(); }
@@ -90,48 +97,9 @@ class NodeContext {
   // The dtype that an attribute numbers; a mistake if Relay has it not.
   DataType DTypeAttr(std::string_view name, DataType otherwise);
 
-  // ---- steps; see Emitter
-  Operand Op(std::string_view name, Operands args, ir::Attrs attrs = {}) {
-    return emit_.Op(name, std::move(args), std::move(attrs));
-  }
-  Operand Add(Operand a, Operand b) { return Op("add", {a, b}); }
-  Operand Sub(Operand a, Operand b) { return Op("subtract", {a, b}); }
-  Operand Mul(Operand a, Operand b) { return Op("multiply", {a, b}); }
-  Operand Div(Operand a, Operand b) { return Op("divide", {a, b}); }
-  Operand Where(Operand condition, Operand a, Operand b) { return Op("where", {condition, a, b}); }
-  Operand Number(double value, Operand like) { return emit_.Number(value, emit_.DTypeOf(like)); }
-  Operand Integer(int64_t value) { return emit_.Integer(value); }
-  const Dims& DimsOf(Operand x) { return emit_.DimsOf(x); }
-  int64_t RankOf(Operand x) { return emit_.RankOf(x); }
-  DataType DTypeOf(Operand x) { return emit_.DTypeOf(x); }
-  Dim ExtentOf(Operand x, int64_t axis) { return emit_.ExtentOf(x, axis); }
-  // The same without a kernel where it has that type already.
-  Operand Cast(Operand x, DataType dtype);
-  Operand Reshape(Operand x, const Dims& dims);
-  Operand BroadcastTo(Operand x, const Dims& dims);
-  Operand Transpose(Operand x, std::span<const int64_t> axes);
-  // The axes [begin, begin + count) of a tensor's elements along `axis`.
-  Operand SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end);
-  Operand Squeeze(Operand x, std::vector<int64_t> axes);
-  Operand Unsqueeze(Operand x, std::vector<int64_t> axes);  // sorted places in the result
-  Operand Scalar(Operand x);                                // of a tensor of one element
-  // `axis` counted from the front; a mistake, and 0, if it is no axis of `rank`.
-  int64_t Axis(int64_t axis, int64_t rank);
-  std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);
-  Operand Iota(const Dim& count);  // 0, 1, ... as int64
-  // The integers of an input that has to be known now; a mistake that names `what` if they are not.
-  std::optional<std::vector<int64_t>> Constants(Operand x, std::string_view what);
-  // The elements of an integer vector as dims; nullopt if only the running program knows them.
-  std::optional<Dims> Symbols(Operand x);
-
   // ---- subgraphs
   // The outputs of `graph` where its inputs are `inputs`.
   Operands Body(const Graph& graph, const Operands& inputs);
-
-  // ---- mistakes. They give placeholders, so that a converter goes on.
-  Operand Fail(std::string message);         // the model is wrong
-  Operand Unsupported(std::string message);  // the importer does not know
-  bool failed() const { return emit_.failed(); }
 
  private:
   Importer& importer_;
@@ -139,7 +107,6 @@ class NodeContext {
   Scope& scope_;
   const OperatorRow& row_;
   int64_t opset_;
-  Emitter& emit_;
   Operands inputs_;
 };
 
@@ -150,13 +117,6 @@ class Importer {
 
  private:
   friend class NodeContext;
-
-  // Why nodes of one operator could not be imported.
-  struct Refusal {
-    int64_t count = 0;
-    std::vector<std::string> nodes;  // the first few
-    bool is_unsupported = false;
-  };
 
   absl::Status ReadInputs();
   absl::Status ReadShapes();
@@ -174,7 +134,6 @@ class Importer {
   Operands Body(const Graph& graph, const Operands& inputs, const Scope& outer);
   const Function* FindFunction(const Node& node) const;
   void Refuse(const Node& node, const absl::Status& status);
-  absl::Status Refusals() const;
   Operand Output(const ValueInfo& output, const Scope& scope);
 
   const Model& model_;
@@ -185,7 +144,7 @@ class Importer {
   std::vector<const ir::Type*> param_types_;
   std::vector<const ValueInfo*> param_inputs_;
   absl::flat_hash_map<std::string, Dim> dims_;
-  std::map<std::string, Refusal> refusals_;
+  Refusals refusals_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
   ir::Span origin_;
   // Bodies of loops are converted more than once and functions where they are called; this bounds the product.

@@ -18,10 +18,6 @@
 
 namespace rvm::onnx {
 
-ir::AttrValue::List AttrList(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
-
-std::string_view ImageLayout(size_t axes) { return axes == 1 ? "NCW" : axes == 2 ? "NCHW" : "NCDHW"; }
-
 Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel) {
   Windows windows;
   windows.axes = static_cast<size_t>(std::max<int64_t>(c.RankOf(x) - 2, 0));
@@ -91,110 +87,14 @@ Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
   Windows windows = ReadWindows(c, x, kernel);
   if (c.failed()) return nullptr;
   x = PadSame(c, x, 0, windows);
-  int64_t groups = c.Int("group", 1);
-  // Of filters of one channel each Relay wants (channels, filters of a channel, ...).
-  std::optional<int64_t> outputs = dims[0].AsConst();
-  bool is_depthwise = groups > 1 && c.ExtentOf(x, 1) == Dim(groups) && dims[1] == Dim(1);
-  if (is_depthwise && outputs && *outputs != groups && *outputs % groups == 0) {
-    Dims split = dims;
-    split[0] = groups;
-    split[1] = *outputs / groups;
-    weight = c.Reshape(weight, split);
-  }
-  return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight},
-              {{"strides", AttrList(windows.strides)},
-               {"padding", AttrList(windows.pads)},
-               {"dilation", AttrList(windows.dilations)},
-               {"groups", groups}});
-}
-
-Operand MatrixProduct(NodeContext& c, Operand a, Operand b) {
-  int64_t rank_a = c.RankOf(a), rank_b = c.RankOf(b);
-  if (rank_a == 0 || rank_b == 0) return c.Fail("an input is a scalar");
-  if (rank_a == 1) a = c.Unsqueeze(a, {0});
-  if (rank_b == 1) b = c.Unsqueeze(b, {1});
-  Operand product = c.Op("nn.matmul", {a, b});
-  std::vector<int64_t> dropped;
-  int64_t rank = c.RankOf(product);
-  if (rank_a == 1) dropped.push_back(rank - 2);
-  if (rank_b == 1) dropped.push_back(rank - 1);
-  return c.Squeeze(product, dropped);
+  return Convolve(c, x, weight, windows, c.Int("group", 1));
 }
 
 namespace convert {
 namespace {
 
-ir::Attrs PoolAttrs(NodeContext& c, const Windows& windows) {
-  return {{"pool_size", AttrList(windows.kernel)},
-          {"strides", AttrList(windows.strides)},
-          {"dilation", AttrList(windows.dilations)},
-          {"padding", AttrList(windows.pads)},
-          {"layout", std::string(ImageLayout(windows.axes))},
-          {"ceil_mode", c.Int("ceil_mode", 0) != 0}};
-}
-
-std::string PoolName(std::string_view kind, const Windows& windows) {
-  return absl::StrCat("nn.", std::string(kind), "_pool", windows.axes, "d");
-}
-
 Operand WithBias(NodeContext& c, Operand y, size_t input) {
   return c.Has(input) ? c.Op("nn.bias_add", {y, c.In(input)}, {{"axis", 1}}) : y;
-}
-
-// For each window of x, padded, its elements along a last axis.
-Operand WindowElements(NodeContext& c, Operand x, const Windows& windows) {
-  int64_t n = static_cast<int64_t>(windows.axes);
-  std::vector<int64_t> reach;
-  for (size_t i = 0; i < windows.axes; ++i) reach.push_back((windows.kernel[i] - 1) * windows.dilations[i] + 1);
-  x = c.Op("sliding_window", {x},
-           {{"axis", 2}, {"window_shape", AttrList(reach)}, {"strides", AttrList(windows.strides)}});
-  std::vector<int64_t> axes, zeros(windows.axes, 0), ends(windows.axes, std::numeric_limits<int64_t>::max());
-  for (int64_t i = 0; i < n; ++i) axes.push_back(2 + n + i);
-  x = c.Op("strided_slice", {x},
-           {{"begin", AttrList(zeros)},
-            {"end", AttrList(ends)},
-            {"strides", AttrList(windows.dilations)},
-            {"axes", AttrList(axes)}});
-  Dims dims = c.DimsOf(x);
-  if (static_cast<int64_t>(dims.size()) < 2 + 2 * n) return x;
-  Dim taps = 1;
-  for (int64_t extent : windows.kernel) taps = taps * extent;
-  dims.resize(static_cast<size_t>(2 + n));
-  dims.push_back(taps);
-  return c.Reshape(x, dims);
-}
-
-Operand PadSpace(NodeContext& c, Operand x, double value, const Windows& windows) {
-  ir::AttrValue::List widths = {ir::AttrValue::List{0, 0}, ir::AttrValue::List{0, 0}};
-  bool changes = false;
-  for (size_t i = 0; i < windows.axes; ++i) {
-    widths.emplace_back(ir::AttrValue::List{windows.pads[i], windows.pads[i + windows.axes]});
-    changes = changes || windows.pads[i] != 0 || windows.pads[i + windows.axes] != 0;
-  }
-  return changes ? c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", widths}}) : x;
-}
-
-// The numbers of the greatest elements of windows, counted in the whole input.
-Operand MaxIndices(NodeContext& c, Operand x, const Windows& windows) {
-  const Dims dims = c.DimsOf(x);
-  Operand numbers =
-      c.Reshape(c.Op("arange", {c.Integer(0), c.Op("ndarray_size", {x}, {{"dtype", "int64"}}), c.Integer(1)}), dims);
-  if (c.Int("storage_order", 0) == 1) {
-    // Column-major within an image: the last two axes count the other way round.
-    std::vector<int64_t> axes;
-    Dims swapped = dims;
-    for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
-    std::reverse(axes.begin() + 2, axes.end());
-    std::reverse(swapped.begin() + 2, swapped.end());
-    numbers = c.Transpose(c.Reshape(numbers, swapped), axes);
-  }
-  double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
-  if (c.DTypeOf(x) == kInt8) lowest = -128;
-  Operand values = WindowElements(c, PadSpace(c, x, lowest, windows), windows);
-  Operand places = WindowElements(c, PadSpace(c, numbers, 0, windows), windows);
-  int64_t last = c.RankOf(values) - 1;
-  Operand best = c.Op("argmax", {values}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}});
-  return c.Squeeze(c.Op("gather", {places, best}, {{"axis", last}}), {last});
 }
 
 }  // namespace
@@ -317,10 +217,10 @@ Operands MaxPool(NodeContext& c) {
   double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
   x = PadSame(c, x, lowest, windows);
   if (c.failed()) return {};
-  Operand y = c.Op(PoolName("max", windows), {x}, PoolAttrs(c, windows));
+  Operand y = c.Op(PoolName("max", windows), {x}, PoolAttrs(windows, c.Int("ceil_mode", 0) != 0));
   if (!c.WantsOutput(1)) return {y};
   if (c.Int("ceil_mode", 0) != 0) return {y, c.Unsupported("indices of windows that hang over")};
-  return {y, MaxIndices(c, c.In(0), windows)};
+  return {y, MaxIndices(c, c.In(0), windows, c.Int("storage_order", 0) == 1)};
 }
 
 Operands AveragePool(NodeContext& c) {
@@ -331,7 +231,7 @@ Operands AveragePool(NodeContext& c) {
   Operand padded = PadSame(c, x, 0, windows);
   if (padded != x && !counts_pads)
     return {c.Unsupported("SAME padding of an extent that is known only when the model runs")};
-  ir::Attrs attrs = PoolAttrs(c, windows);
+  ir::Attrs attrs = PoolAttrs(windows, c.Int("ceil_mode", 0) != 0);
   attrs.Set("count_include_pad", counts_pads);
   return {c.Op(PoolName("avg", windows), {padded}, attrs)};
 }

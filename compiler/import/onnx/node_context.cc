@@ -13,14 +13,8 @@
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx {
-namespace {
-
-ir::AttrValue::List List(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
-
-}  // namespace
-
 NodeContext::NodeContext(Importer& importer, const Node& node, Scope& scope, const OperatorRow& row, int64_t opset)
-    : importer_(importer), node_(node), scope_(scope), row_(row), opset_(opset), emit_(importer.emit_) {
+    : Steps(importer.emit_), importer_(importer), node_(node), scope_(scope), row_(row), opset_(opset) {
   for (std::string_view input : node.inputs) inputs_.push_back(input.empty() ? nullptr : scope.Find(input));
 }
 
@@ -93,7 +87,7 @@ std::optional<Literal> NodeContext::TensorAttr(std::string_view name) {
   if (!tensor) return std::nullopt;
   absl::StatusOr<Literal> literal = ReadElements(*tensor, importer_.options_.files);
   if (literal.ok()) return *std::move(literal);
-  emit_.Fail(literal.status());
+  emit().Fail(literal.status());
   return std::nullopt;
 }
 
@@ -112,136 +106,8 @@ DataType NodeContext::DTypeAttr(std::string_view name, DataType otherwise) {
   return otherwise;
 }
 
-// ---- steps
-
-Operand NodeContext::Cast(Operand x, DataType dtype) {
-  return DTypeOf(x) == dtype ? x : Op("cast", {x}, {{"dtype", dtype.ToString()}});
-}
-
-Operand NodeContext::Reshape(Operand x, const Dims& dims) {
-  const Dims from = DimsOf(x);
-  auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
-  if (from.size() == dims.size() && std::equal(from.begin(), from.end(), dims.begin(), same)) return x;
-  // With an attribute, where it can say it: 0 stands for the extent of that axis, -1 for what remains.
-  ir::AttrValue::List shape;
-  int inferred = 0;
-  bool has_zero = false, copies = false;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i].is_const()) {
-      has_zero = has_zero || dims[i].constant() == 0;
-      shape.emplace_back(dims[i].constant());
-    } else if (i < from.size() && same(dims[i], from[i])) {
-      copies = true;
-      shape.emplace_back(0);
-    } else {
-      ++inferred;
-      shape.emplace_back(-1);
-    }
-  }
-  bool is_known = inferred == 0 || (inferred == 1 && !has_zero);
-  if (is_known && !(has_zero && copies)) {
-    ir::Attrs attrs = {{"newshape", shape}};
-    if (has_zero) attrs.Set("allowzero", 1);
-    return emit_.OpAs(dims, "reshape", {x}, std::move(attrs));
-  }
-  return emit_.OpAs(dims, "dyn.reshape", {x, emit_.FromDims(dims)}, {{"allowzero", 1}});
-}
-
-Operand NodeContext::BroadcastTo(Operand x, const Dims& dims) {
-  const Dims& from = DimsOf(x);
-  auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
-  if (from.size() == dims.size() && std::equal(from.begin(), from.end(), dims.begin(), same)) return x;
-  if (std::optional<Shape> shape = StaticShape(dims)) {
-    return Op("broadcast_to", {x}, {{"shape", List(*shape)}});
-  }
-  return emit_.OpAs(dims, "dyn.broadcast_to", {x, emit_.FromDims(dims)});
-}
-
-Operand NodeContext::Transpose(Operand x, std::span<const int64_t> axes) {
-  if (std::is_sorted(axes.begin(), axes.end())) return x;
-  return Op("transpose", {x}, {{"axes", List(axes)}});
-}
-
-Operand NodeContext::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end) {
-  int64_t rank = RankOf(x);
-  axis = Axis(axis, rank);
-  if (failed()) return emit_.Placeholder();
-  Dims dims = DimsOf(x);
-  Dim& extent = dims[static_cast<size_t>(axis)];
-  bool is_rest = CompareDims(end, extent) == DimEquality::kEqual;
-  if (is_rest && begin == Dim(0)) return x;
-  extent = end - begin;
-  if (begin.is_const() && (end.is_const() || is_rest)) {
-    int64_t last = end.is_const() ? end.constant() : INT64_MAX;
-    return emit_.OpAs(dims, "strided_slice", {x},
-                      {{"begin", List({{begin.constant()}})}, {"end", List({{last}})}, {"axes", List({{axis}})}});
-  }
-  auto vector = [&](const Dim& dim) { return emit_.FromDims({{dim}}); };
-  return emit_.OpAs(dims, "dyn.strided_slice", {x, vector(begin), vector(end), vector(1)}, {{"axes", List({{axis}})}});
-}
-
-Operand NodeContext::Squeeze(Operand x, std::vector<int64_t> axes) {
-  return axes.empty() ? x : Op("squeeze", {x}, {{"axis", List(axes)}});
-}
-
-Operand NodeContext::Unsqueeze(Operand x, std::vector<int64_t> axes) {
-  std::sort(axes.begin(), axes.end());
-  for (int64_t axis : axes) x = Op("expand_dims", {x}, {{"axis", axis}});
-  return x;
-}
-
-Operand NodeContext::Scalar(Operand x) { return Reshape(x, {}); }
-
-Operand NodeContext::Iota(const Dim& count) {
-  return emit_.OpAs({count}, "arange", {Integer(0), emit_.FromDim(count), Integer(1)});
-}
-
-int64_t NodeContext::Axis(int64_t axis, int64_t rank) {
-  int64_t positive = axis < 0 ? axis + rank : axis;
-  if (positive >= 0 && positive < rank) return positive;
-  Fail(absl::StrCat("axis ", axis, " is none of a tensor of rank ", rank));
-  return 0;
-}
-
-std::vector<int64_t> NodeContext::Axes(std::vector<int64_t> axes, int64_t rank) {
-  for (int64_t& axis : axes) axis = Axis(axis, rank);
-  return axes;
-}
-
-std::optional<std::vector<int64_t>> NodeContext::Constants(Operand x, std::string_view what) {
-  if (x->constant && x->constant->dtype().is_integral()) {
-    std::vector<int64_t> values;
-    for (int64_t i = 0; i < x->constant->num_elements(); ++i) values.push_back(x->constant->IntAt(i));
-    return values;
-  }
-  if (!x->is_placeholder) {
-    Unsupported(absl::StrCat("its ", std::string(what), " is known only when the model runs; freeze the input it is"));
-  }
-  return std::nullopt;
-}
-
-std::optional<Dims> NodeContext::Symbols(Operand x) {
-  if (x->elements) return Dims(x->elements->begin(), x->elements->end());
-  if (!x->constant || !x->constant->dtype().is_integral()) return std::nullopt;
-  Dims dims;
-  for (int64_t i = 0; i < x->constant->num_elements(); ++i) dims.emplace_back(x->constant->IntAt(i));
-  return dims;
-}
-
 // ---- subgraphs
 
 Operands NodeContext::Body(const Graph& graph, const Operands& inputs) { return importer_.Body(graph, inputs, scope_); }
-
-// ---- mistakes
-
-Operand NodeContext::Fail(std::string message) {
-  emit_.Fail(absl::InvalidArgumentError(std::move(message)));
-  return emit_.Placeholder();
-}
-
-Operand NodeContext::Unsupported(std::string message) {
-  emit_.Fail(absl::UnimplementedError(std::move(message)));
-  return emit_.Placeholder();
-}
 
 }  // namespace rvm::onnx

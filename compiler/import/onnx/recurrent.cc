@@ -11,10 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/loops.h"
 #include "compiler/import/onnx/converters.h"
-#include "compiler/import/onnx/loops.h"
 
 namespace rvm::onnx::convert {
+
+using importing::Rolled;
+using importing::Step;
+
 namespace {
 
 // An activation of a gate, with its parameters.

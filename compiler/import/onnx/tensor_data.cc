@@ -107,15 +107,6 @@ absl::StatusOr<uint64_t> NumberEntry(const Tensor& tensor, std::string_view key,
       absl::StrCat("tensor `", Abseil(tensor.name), "`: `", Abseil(key), "` of its external data is no number"));
 }
 
-// A literal over `bytes`, which share memory with the file where they are aligned as kernels want them.
-Literal Wrap(DataType dtype, Shape shape, Bytes bytes, std::shared_ptr<const void> owner) {
-  if (owner != nullptr && reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0 && !shape.empty()) {
-    return Literal(dtype, std::move(shape),
-                   Buffer::Borrow(bytes.data(), static_cast<int64_t>(bytes.size()), std::move(owner)));
-  }
-  return Literal::FromBytes(dtype, std::move(shape), std::as_bytes(bytes));
-}
-
 absl::StatusOr<Literal> ReadExternal(const Tensor& tensor, DataType dtype, Shape shape, uint64_t wanted,
                                      const ExternalFiles& files) {
   if (files == nullptr) return absl::UnimplementedError("its elements are external data, in a file that is not given");
@@ -127,7 +118,7 @@ absl::StatusOr<Literal> ReadExternal(const Tensor& tensor, DataType dtype, Shape
     return absl::InvalidArgumentError(
         absl::StrCat("tensor `", Abseil(tensor.name), "`: its external data is behind the end of its file"));
   }
-  return Wrap(dtype, std::move(shape), file.bytes.subspan(offset, length), std::move(file.owner));
+  return importing::WrapElements(dtype, std::move(shape), {file.bytes.subspan(offset, length), std::move(file.owner)});
 }
 
 }  // namespace
@@ -181,7 +172,7 @@ absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& 
   if (!ok || !reader.ok()) return absl::InvalidArgumentError("a tensor's elements are malformed");
   if (!raw) raw = Bytes(reinterpret_cast<const uint8_t*>(elements.data()), elements.size());
   if (raw->size() != wanted) return Misfit(tensor, static_cast<int64_t>(raw->size()), "bytes of elements");
-  Literal literal = Wrap(*dtype, std::move(shape), *raw, nullptr);
+  Literal literal = importing::WrapElements(*dtype, std::move(shape), {*raw, nullptr});
   if (dtype->is_bool()) {
     // Any byte but 0 is true to others; to kernels only 1 is.
     for (uint8_t byte : literal.values<uint8_t>()) {

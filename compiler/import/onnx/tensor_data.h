@@ -3,14 +3,13 @@
 #define RVM_COMPILER_IMPORT_ONNX_TENSOR_DATA_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/literal.h"
+#include "compiler/import/file_bytes.h"
 #include "compiler/import/onnx/model.h"
 
 namespace rvm::onnx {
@@ -23,13 +22,8 @@ std::string DataTypeName(int32_t data_type);
 // "strings are not supported"; what is wrong with a dtype that ToDataType does not know.
 std::string UnsupportedDataType(int32_t data_type);
 
-// A file's bytes, which `owner` keeps alive.
-struct FileBytes {
-  Bytes bytes;
-  std::shared_ptr<const void> owner;
-};
-// Gives the file of external data at a path relative to the model's. Null where there are none.
-using ExternalFiles = std::function<absl::StatusOr<FileBytes>(std::string_view location)>;
+using importing::ExternalFiles;
+using importing::FileBytes;
 
 // The elements. kInvalidArgument: they do not fit the shape; kUnimplemented: the dtype.
 absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& files);

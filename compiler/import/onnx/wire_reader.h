@@ -13,9 +13,11 @@
 #include <span>
 #include <string_view>
 
+#include "compiler/import/file_bytes.h"
+
 namespace rvm::onnx {
 
-using Bytes = std::span<const uint8_t>;
+using importing::Bytes;
 
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 

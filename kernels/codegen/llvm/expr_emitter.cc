@@ -169,6 +169,7 @@ bool ExprEmitter::MustBranch(const Expr& e) {
 
 Value* ExprEmitter::EmitSelect(const ExprNode& e) {
   Value* condition = Emit(e.operands[0]);
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return Emit(e.operands[known->isZero() ? 2 : 1]);
   if (!MustBranch(e.operands[1]) && !MustBranch(e.operands[2])) {
     Value* then = Emit(e.operands[1]);
     return b_.CreateSelect(condition, then, Emit(e.operands[2]));
@@ -199,12 +200,38 @@ Value* ExprEmitter::EmitCast(DataType from, DataType to, Value* x) {
   if (from.is_float() && to.is_float()) return Round(to, b_.CreateFPCast(x, type));
   if (from.is_float()) {
     if (to.is_bool()) return b_.CreateFCmpUNE(x, llvm::ConstantFP::get(x->getType(), 0));
-    ID id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    return b_.CreateIntrinsic(id, {type, x->getType()}, {x});
+    return EmitSaturating(from, to, x);
   }
   if (to.is_float()) return from.is_int() ? b_.CreateSIToFP(x, type) : b_.CreateUIToFP(x, type);
   if (to.is_bool()) return b_.CreateICmpNE(x, llvm::ConstantInt::get(x->getType(), 0));
   return b_.CreateIntCast(x, type, from.is_int());
+}
+
+// Truncates and saturates; a NaN becomes 0. Conversions of floats to int32 are vector instructions everywhere, so that
+// what fits there is done so.
+Value* ExprEmitter::EmitSaturating(DataType from, DataType to, Value* x) {
+  llvm::Type* type = RegisterType(to);
+  bool fits = from.bits <= 32 && (to.is_int() ? to.bits <= 32 : to.bits <= 16);
+  if (!fits) {
+    ID id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(id, {type, x->getType()}, {x});
+  }
+  llvm::APInt least = to.is_int() ? llvm::APInt::getSignedMinValue(to.bits) : llvm::APInt::getZero(to.bits);
+  llvm::APInt most = to.is_int() ? llvm::APInt::getSignedMaxValue(to.bits) : llvm::APInt::getMaxValue(to.bits);
+  auto limit = [&](const llvm::APInt& value) {
+    return llvm::ConstantFP::get(x->getType(), to.is_int() ? static_cast<double>(value.getSExtValue())
+                                                           : static_cast<double>(value.getZExtValue()));
+  };
+  // As a float the greatest int32 is 2^31, which is outside already.
+  Value* inside = b_.CreateAnd(b_.CreateFCmpOGT(x, limit(least)), b_.CreateFCmpOLT(x, limit(most)));
+  Value* number = b_.CreateSelect(inside, x, llvm::ConstantFP::get(x->getType(), 0));
+  Value* converted = b_.CreateFPToSI(number, b_.getInt32Ty());
+  auto bound = [&](const llvm::APInt& value) {
+    return llvm::ConstantInt::get(b_.getInt32Ty(), to.is_int() ? value.sext(32) : value.zext(32));
+  };
+  converted = b_.CreateSelect(b_.CreateFCmpOGE(x, limit(most)), bound(most), converted);
+  converted = b_.CreateSelect(b_.CreateFCmpOLE(x, limit(least)), bound(least), converted);
+  return b_.CreateTrunc(converted, type);
 }
 
 Value* ExprEmitter::EmitBitcast(DataType from, DataType to, Value* x) {
@@ -257,17 +284,17 @@ Value* ExprEmitter::EmitFloatUnary(UnaryOp op, Value* x) {
       return f32 ? EmitSigmoid(b_, x)
                  : b_.CreateFDiv(constant(1), b_.CreateFAdd(constant(1), CallImport("exp", {b_.CreateFNeg(x)})));
     case UnaryOp::kErf: return f32 ? EmitErf(b_, x) : CallImport("erf", {x});
-    case UnaryOp::kSin: return CallImport("sin", {x});
-    case UnaryOp::kCos: return CallImport("cos", {x});
-    case UnaryOp::kTan: return CallImport("tan", {x});
-    case UnaryOp::kAsin: return CallImport("asin", {x});
-    case UnaryOp::kAcos: return CallImport("acos", {x});
-    case UnaryOp::kAtan: return CallImport("atan", {x});
-    case UnaryOp::kSinh: return CallImport("sinh", {x});
-    case UnaryOp::kCosh: return CallImport("cosh", {x});
-    case UnaryOp::kAsinh: return CallImport("asinh", {x});
-    case UnaryOp::kAcosh: return CallImport("acosh", {x});
-    case UnaryOp::kAtanh: return CallImport("atanh", {x});
+    case UnaryOp::kSin: return f32 ? EmitSin(b_, x) : CallImport("sin", {x});
+    case UnaryOp::kCos: return f32 ? EmitCos(b_, x) : CallImport("cos", {x});
+    case UnaryOp::kTan: return f32 ? EmitTan(b_, x) : CallImport("tan", {x});
+    case UnaryOp::kAsin: return f32 ? EmitAsin(b_, x) : CallImport("asin", {x});
+    case UnaryOp::kAcos: return f32 ? EmitAcos(b_, x) : CallImport("acos", {x});
+    case UnaryOp::kAtan: return f32 ? EmitAtan(b_, x) : CallImport("atan", {x});
+    case UnaryOp::kSinh: return f32 ? EmitSinh(b_, x) : CallImport("sinh", {x});
+    case UnaryOp::kCosh: return f32 ? EmitCosh(b_, x) : CallImport("cosh", {x});
+    case UnaryOp::kAsinh: return f32 ? EmitAsinh(b_, x) : CallImport("asinh", {x});
+    case UnaryOp::kAcosh: return f32 ? EmitAcosh(b_, x) : CallImport("acosh", {x});
+    case UnaryOp::kAtanh: return f32 ? EmitAtanh(b_, x) : CallImport("atanh", {x});
     case UnaryOp::kIsNan: return b_.CreateFCmpUNO(x, x);
     case UnaryOp::kIsInf:
       return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
@@ -328,7 +355,7 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
     case BinaryOp::kPower:
       if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0))
         return b_.CreateFMul(x, x);
-      return CallImport("pow", {x, y});
+      return x->getType()->isFloatTy() ? EmitPower(b_, x, y) : CallImport("pow", {x, y});
     case BinaryOp::kMaximum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case BinaryOp::kMinimum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
     case BinaryOp::kEqual: return b_.CreateFCmpOEQ(x, y);

@@ -30,6 +30,7 @@ class ExprEmitter {
   llvm::Value* EmitVariable(const te::IndexVar& variable);
   // Within the current scope:
   void Bind(const te::IndexVar& variable, llvm::Value* value) { scopes_.back().variables[variable.id] = value; }
+  void BindValue(const te::ExprNode* expression, llvm::Value* value) { scopes_.back().values[expression] = value; }
   void BindTensor(const te::TensorNode* tensor, llvm::Value* value) { scopes_.back().tensors[tensor] = value; }
 
   // Values emitted in a scope are reused until it ends. Open a scope for each block that does not dominate the blocks
@@ -58,6 +59,7 @@ class ExprEmitter {
   llvm::Value* EmitRead(const te::ExprNode& e);
   llvm::Value* EmitSelect(const te::ExprNode& e);
   llvm::Value* EmitCast(DataType from, DataType to, llvm::Value* x);
+  llvm::Value* EmitSaturating(DataType from, DataType to, llvm::Value* x);
   llvm::Value* EmitBitcast(DataType from, DataType to, llvm::Value* x);
   llvm::Value* FromBits(DataType dtype, llvm::Value* bits);
   llvm::Value* ToBits(DataType dtype, llvm::Value* value);

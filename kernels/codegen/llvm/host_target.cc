@@ -58,6 +58,13 @@ std::string TunedCpu(const HostTarget& target) {
   return target.cpu;
 }
 
+std::string TunedFeatures(const HostTarget& target) {
+  if (!llvm::Triple(target.triple).isX86()) return target.features;
+  // A gather or scatter is as slow as its loads or stores one by one, and much slower than the vectors and shuffles of
+  // an access with a small stride, which LLVM compares it with.
+  return absl::StrCat(target.features, target.features.empty() ? "" : ",", "+prefer-no-gather,+prefer-no-scatter");
+}
+
 namespace {
 
 void AddFeature(HostTarget& target, std::string_view name) {

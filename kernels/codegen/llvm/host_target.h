@@ -15,6 +15,8 @@ absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple);
 std::string BaselineCpu(const std::string& triple);
 // LLVM's name of the target's CPU.
 std::string TunedCpu(const HostTarget& target);
+// The target's features, and those of LLVM that state what is fast, which no CPU has or lacks.
+std::string TunedFeatures(const HostTarget& target);
 
 }  // namespace rvm::codegen
 

@@ -16,8 +16,8 @@
 #include "base/status_macros.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/check_imports.h"
+#include "kernels/codegen/llvm/group_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
-#include "kernels/codegen/llvm/nest_emitter.h"
 #include "kernels/schedule/schedule.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -193,15 +193,15 @@ void EntryEmitter::Order(const te::Tensor& tensor) {
 
 void EntryEmitter::Run() {
   Begin();
-  for (size_t n = 0; n < schedule_.nests.size(); ++n) {
-    EmittedNest nest = EmitNest(module_, schedule_, schedule_.nests[n], absl::StrCat(symbol_, ".", n));
+  for (const schedule::NestGroup& group : schedule_.groups) {
+    EmittedNest nest = EmitGroup(module_, schedule_, group, symbol_);
     std::vector<Value*> args = {b_.getInt64(0), nullptr};
     for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor));
     for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
     args.push_back(cancel_);
     RunNest(nest, std::move(args));
     ReturnIfCancelled();
-    const te::Tensor& first = schedule_.nests[n].tensors[0].tensor;
+    const te::Tensor& first = schedule_.nests[group.first].tensors[0].tensor;
     if (first->is_ordered) Order(first);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
@@ -227,7 +227,7 @@ void SetAttributes(llvm::Module& module, const HostTarget& target) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", BaselineCpu(target.triple));
     function.addFnAttr("tune-cpu", TunedCpu(target));
-    function.addFnAttr("target-features", target.features);
+    function.addFnAttr("target-features", TunedFeatures(target));
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("no-builtins");
   }

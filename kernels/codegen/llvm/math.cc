@@ -5,61 +5,18 @@
 #include <initializer_list>
 #include <limits>
 
+#include "kernels/codegen/llvm/math_steps.h"
 #include "llvm/IR/Intrinsics.h"
 
 // Polynomials were fitted by weighted least squares towards the minimax; each comment states
 // the interval.
 namespace rvm::codegen {
-namespace {
 
 using llvm::IRBuilder;
 using llvm::Value;
+using namespace math_steps;  // NOLINT(build/namespaces)
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Value* Float(Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
-
-llvm::Type* IntType(Value* x) {
-  llvm::Type* element = llvm::Type::getInt32Ty(x->getContext());
-  auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType());
-  return vector == nullptr ? element : llvm::VectorType::get(element, vector->getElementCount());
-}
-
-Value* Int(Value* like_float, int64_t value) {
-  return llvm::ConstantInt::get(IntType(like_float), static_cast<uint64_t>(value) & 0xffffffffu);
-}
-
-Value* AsInt(IRBuilder<>& b, Value* x) { return b.CreateBitCast(x, IntType(x)); }
-
-Value* MulAdd(IRBuilder<>& b, Value* x, Value* y, Value* z) {
-  return b.CreateIntrinsic(llvm::Intrinsic::fmuladd, {x->getType()}, {x, y, z});
-}
-
-// Lowest power first.
-Value* Polynomial(IRBuilder<>& b, Value* x, std::initializer_list<double> coefficients) {
-  const double* c = coefficients.end() - 1;
-  Value* sum = Float(x, *c);
-  while (c != coefficients.begin()) sum = MulAdd(b, sum, x, Float(x, *--c));
-  return sum;
-}
-
-Value* Abs(IRBuilder<>& b, Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
-Value* CopySign(IRBuilder<>& b, Value* x, Value* sign) {
-  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign);
-}
-// A NaN passes through.
-Value* ClampAbove(IRBuilder<>& b, Value* x, double limit) {
-  return b.CreateSelect(b.CreateFCmpOGT(x, Float(x, limit)), Float(x, limit), x);
-}
-Value* ClampBelow(IRBuilder<>& b, Value* x, double limit) {
-  return b.CreateSelect(b.CreateFCmpOLT(x, Float(x, limit)), Float(x, limit), x);
-}
-
-// 2^n for an integer n in the normal range.
-Value* PowerOfTwo(IRBuilder<>& b, Value* n, llvm::Type* type) {
-  Value* biased = b.CreateAdd(n, llvm::ConstantInt::get(n->getType(), 127));
-  return b.CreateBitCast(b.CreateShl(biased, 23), type);
-}
+namespace {
 
 struct ExpParts {
   Value* n;  // integer
@@ -84,10 +41,12 @@ ExpParts SplitExp(IRBuilder<>& b, Value* x) {
 
 Value* EmitExp(IRBuilder<>& b, Value* x) {
   ExpParts e = SplitExp(b, ClampBelow(b, ClampAbove(b, x, 89.0), -104.0));
-  // In two steps: 2^n itself may overflow, or be subnormal.
-  Value* half = b.CreateAShr(e.n, 1);
-  Value* scaled = b.CreateFMul(b.CreateFAdd(e.p, Float(x, 1)), PowerOfTwo(b, half, x->getType()));
-  return b.CreateFMul(scaled, PowerOfTwo(b, b.CreateSub(e.n, half), x->getType()));
+  return Scale(b, b.CreateFAdd(e.p, Float(x, 1)), e.n);
+}
+
+Value* EmitHalfExp(IRBuilder<>& b, Value* x) {
+  ExpParts e = SplitExp(b, ClampBelow(b, ClampAbove(b, x, 90.0), -104.0));
+  return Scale(b, b.CreateFAdd(e.p, Float(x, 1)), b.CreateSub(e.n, Int(x, 1)));
 }
 
 Value* EmitTanh(IRBuilder<>& b, Value* x) {
@@ -100,7 +59,10 @@ Value* EmitTanh(IRBuilder<>& b, Value* x) {
 }
 
 Value* EmitSigmoid(IRBuilder<>& b, Value* x) {
-  return b.CreateFDiv(Float(x, 1), b.CreateFAdd(EmitExp(b, b.CreateFNeg(x)), Float(x, 1)));
+  // e^-|x| does not overflow, and the result of a negative x may be subnormal.
+  Value* e = EmitExp(b, b.CreateFNeg(Abs(b, x)));
+  Value* above = b.CreateSelect(b.CreateFCmpOLT(x, Float(x, 0)), e, Float(x, 1));
+  return b.CreateFDiv(above, b.CreateFAdd(e, Float(x, 1)));
 }
 
 Value* EmitErf(IRBuilder<>& b, Value* x) {

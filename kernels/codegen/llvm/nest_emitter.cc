@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/tile_emitter.h"
+#include "kernels/codegen/llvm/transpose_emitter.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -28,6 +30,9 @@ using te::ReduceOp;
 
 namespace {
 
+// Of a column reduction: how many rows are folded while the accumulators are in registers.
+constexpr int64_t kRowsAtOnce = 8;
+
 class NestEmitter {
  public:
   NestEmitter(llvm::Module& module, const Schedule& schedule, const LoopNest& nest)
@@ -46,11 +51,14 @@ class NestEmitter {
   int64_t CostOfPosition() const;
   int64_t CostOfTurn(size_t axis) const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
+  void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
+                std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
   void EmitPosition();
   void EmitColumns(Value* begin, Value* end);
   void Finish(const NestTensor& t, Value* value);
   void FinishRest();
-  void EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::function_ref<void()> body);
+  using FoldRows = llvm::function_ref<void(Value* first, int64_t rows)>;
+  void EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows body);
   Value* EmitReduce(const ExprNode& reduce);
   std::vector<Value*> EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried);
   std::vector<Value*> Combine(const ExprNode& reduce, const std::vector<Value*>& carried);
@@ -215,12 +223,26 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   if (axis == count) return body();
   Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
   Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
+  if (axis >= nest_.ranges.size() || nest_.ranges[axis].empty()) return EmitAxis(axis, count, begin, end, {}, body);
+  for (const schedule::AxisRange& range : nest_.ranges[axis]) {
+    auto limit = [&](llvm::Intrinsic::ID id, Value* x, int64_t bound) {
+      return b_.CreateBinaryIntrinsic(id, x, b_.getInt64(static_cast<uint64_t>(bound)));
+    };
+    Value *from = limit(llvm::Intrinsic::smax, begin, range.begin), *to = limit(llvm::Intrinsic::smin, end, range.end);
+    EmitAxis(axis, count, from, to, range.known, body);
+  }
+}
+
+// A loop in which comparisons have known values.
+void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
+                           std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body) {
   // Around EmitColumns positions share its accumulators.
   llvm::MDNode* independent = count == nest_.axes.size() ? group_ : nullptr;
   EmitStoppableLoop(b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
                     [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                       e_.OpenScope();
                       e_.Bind(nest_.axes[axis], at);
+                      for (const auto& [comparison, truth] : known) e_.BindValue(comparison, b_.getInt1(truth));
                       EmitAxes(axis + 1, count, body);
                       e_.CloseScope();
                       return {};
@@ -333,18 +355,29 @@ Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
   return EmitReduceStep(reduce, 0, {llvm::Constant::getNullValue(type), b_.getInt64(0), b_.getInt64(0)})[1];
 }
 
-void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, llvm::function_ref<void()> body) {
-  if (axis == reduce.axes.size()) return body();
+// Calls `body` with the number of positions of the innermost axis that it is to fold: they follow `first`.
+void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows body) {
+  if (axis == reduce.axes.size()) return body(nullptr, 1);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
-  LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
-  EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, nest_.column_block), {},
-                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-                      e_.OpenScope();
-                      e_.Bind(reduce.axes[axis], at);
-                      EmitReduceLoops(reduce, axis + 1, body);
-                      e_.CloseScope();
-                      return {};
-                    });
+  int64_t cost = CostOfReduceTurn(reduce, axis, nest_.column_block);
+  auto loop = [&](Value* begin, Value* limit, int64_t step, llvm::function_ref<void(Value*)> turn) {
+    EmitStoppableLoop(b_, {begin, limit, reduce.axes[axis].extent, step}, cancel_, CostOfTurns(cost, step), {},
+                      [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+                        e_.OpenScope();
+                        turn(at);
+                        e_.CloseScope();
+                        return {};
+                      });
+  };
+  if (axis + 1 < reduce.axes.size()) {
+    return loop(b_.getInt64(0), end, 1, [&](Value* at) {
+      e_.Bind(reduce.axes[axis], at);
+      EmitReduceLoops(reduce, axis + 1, body);
+    });
+  }
+  Value* whole = b_.CreateAnd(end, b_.getInt64(static_cast<uint64_t>(-kRowsAtOnce)));
+  loop(b_.getInt64(0), whole, kRowsAtOnce, [&](Value* at) { body(at, kRowsAtOnce); });
+  loop(whole, end, 1, [&](Value* at) { body(at, 1); });
 }
 
 // A block of the last axis at a time, its accumulators in a local array.
@@ -380,8 +413,18 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
                {.independent = group_});
     };
     each([&](Value* i) { store(Initial(reduce), i); });
-    EmitReduceLoops(reduce, 0,
-                    [&] { each([&](Value* i) { store(Fold(reduce, load(i), e_.Emit(reduce.operands[0])), i); }); });
+    EmitReduceLoops(reduce, 0, [&](Value* row, int64_t rows) {
+      each([&](Value* i) {
+        Value* folded = load(i);
+        for (int64_t k = 0; k < rows; ++k) {
+          e_.OpenScope();
+          if (row != nullptr) e_.Bind(reduce.axes.back(), b_.CreateNSWAdd(row, b_.getInt64(static_cast<uint64_t>(k))));
+          folded = Fold(reduce, folded, e_.Emit(reduce.operands[0]));
+          e_.CloseScope();
+        }
+        store(folded, i);
+      });
+    });
     each([&](Value* i) {
       Finish(nest_.tensors[0], load(i));
       FinishRest();
@@ -410,6 +453,10 @@ EmittedNest NestEmitter::Run(const std::string& name) {
       EmitAxes(0, outer, [&] {
         outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
       });
+      break;
+    }
+    case NestForm::kTransposed: {
+      EmitTransposed({b_, e_, schedule_.target, nest_, begin_, end_, cancel_});
       break;
     }
     case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });

@@ -12,6 +12,7 @@ from relayvm_runtime import *  # noqa: F403
 from relayvm_runtime import __all__ as _runtime
 from relayvm_runtime import __version__ as __version__
 
-from ._compiler import CompileError, Diagnostic, ImportFailed, Module, compile, import_onnx
+from ._compiler import CompileError, Diagnostic, ImportFailed, Module, compile, import_onnx, import_torch
 
-__all__ = [*_runtime, "CompileError", "Diagnostic", "ImportFailed", "Module", "compile", "import_onnx"]
+__all__ = [*_runtime, "CompileError", "Diagnostic", "ImportFailed", "Module", "compile", "import_onnx",
+           "import_torch"]

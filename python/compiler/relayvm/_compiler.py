@@ -35,6 +35,8 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
     "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
     "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
     "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
+    "rvm_import_torch": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
+    "rvm_import_torch_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
     "rvm_compilation_bytes": (c_void_p, [c_void_p, POINTER(c_size_t)]),
     "rvm_compilation_text": (c_char_p, [c_void_p]),
     "rvm_compilation_weight_count": (c_size_t, [c_void_p]),
@@ -103,7 +105,7 @@ def _strings(values):
 def _is_path(source):
     if isinstance(source, os.PathLike):
         return True
-    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", ".onnx"))
+    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", ".onnx", ".pt2"))
 
 
 class Module:
@@ -119,7 +121,7 @@ class Module:
 def compile(program, *, params=None, target="host", opt_level=2, entries=None):
     """Compiles a program to an Executable.
 
-    program: the text of a program, a path (.relay, .json, .onnx), or a Module. params: weights by name, or the path of
+    program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
     a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
     "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls.
 
@@ -139,6 +141,8 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None):
         path = os.fspath(program)
         if path.endswith(".onnx"):
             program = import_onnx(path)
+        elif path.endswith(".pt2"):
+            program = import_torch(path)
         else:
             with open(path, encoding="utf-8") as file:
                 program = Module(file.read(), name=path)
@@ -166,18 +170,38 @@ def import_onnx(model, *, inputs=None, freeze=None):
     model: a path, bytes, or an onnx.ModelProto. inputs: other extents of inputs, as in {"image": (1, 3, "h", "w")},
     None for one that is unknown. freeze: values of inputs that never change. Raises ImportFailed.
     """
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    return _import(_lib.rvm_import_onnx, _lib.rvm_import_onnx_file, model, inputs, freeze)
+
+
+def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=None, freeze=None):
+    """Imports a PyTorch model as a Module.
+
+    model: a torch.nn.Module, which torch.export.export exports with `args`, `kwargs` and `dynamic_shapes`; an
+    exported program; or the path or the bytes of what torch.export.save wrote, for which PyTorch is not needed.
+    LSTM, GRU and RNN of a torch.nn.Module stay loops, also over a dynamic number of steps. inputs, freeze: as of
+    import_onnx. Raises ImportFailed.
+    """
+    if not isinstance(model, (str, os.PathLike, bytes, bytearray)):
+        from ._torch import exported_bytes  # PyTorch is loaded only for this
+        model = exported_bytes(model, args, kwargs, dynamic_shapes)
+    elif args is not None or kwargs is not None or dynamic_shapes is not None:
+        raise TypeError("args, kwargs and dynamic_shapes are for a torch.nn.Module; this program is exported already")
+    return _import(_lib.rvm_import_torch, _lib.rvm_import_torch_file, model, inputs, freeze)
+
+
+def _import(from_bytes, from_file, model, inputs, freeze):
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
         _Shape(name.encode(), ",".join("?" if extent is None else str(extent) for extent in extents).encode())
         for name, extents in (inputs or {}).items()))
     options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes))
-    if hasattr(model, "SerializeToString"):
-        model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray)):
-        name, pointer = "<model>", _lib.rvm_import_onnx(bytes(model), len(model), ctypes.byref(options))
+        name, pointer = "<model>", from_bytes(bytes(model), len(model), ctypes.byref(options))
     else:
         name = os.fspath(model)
-        pointer = _lib.rvm_import_onnx_file(os.fsencode(model), ctypes.byref(options))
+        pointer = from_file(os.fsencode(model), ctypes.byref(options))
     result = _Result(pointer, ImportFailed)
     return Module(_lib.rvm_compilation_text(result.pointer).decode(), _weights(result), name)
 

@@ -1,4 +1,4 @@
-#include "compiler/driver/zip.h"
+#include "base/zip.h"
 
 #include <zlib.h>
 
@@ -14,7 +14,7 @@
 #include "base/abseil.h"
 #include "base/status_macros.h"
 
-namespace rvm::driver {
+namespace rvm {
 namespace {
 
 constexpr uint32_t kLocalMagic = 0x04034b50, kDirectoryMagic = 0x02014b50, kEndMagic = 0x06054b50;
@@ -175,4 +175,4 @@ absl::StatusOr<std::span<const uint8_t>> ReadZipEntry(const ZipEntry& entry, std
   return content;
 }
 
-}  // namespace rvm::driver
+}  // namespace rvm

@@ -1,4 +1,4 @@
-#include "compiler/import/onnx/loops.h"
+#include "compiler/import/loops.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace rvm::onnx {
+namespace rvm::importing {
 namespace {
 
 constexpr int kMaxRounds = 12;
@@ -71,7 +71,7 @@ using builder::Pattern;
 Pattern NilPattern() { return Pattern::Of("Nil"); }
 Pattern ConsPattern(Pattern first, Pattern rest) { return Pattern::Of("Cons", {std::move(first), std::move(rest)}); }
 
-const ir::Type* ElementOf(NodeContext& c, Operand list) {
+const ir::Type* ElementOf(Steps& c, Operand list) {
   const ir::Type* element = c.emit().ElementType(list->type, "List");
   if (element == nullptr)
     c.Fail(absl::StrCat("an input is of type `", ir::TypeToString(list->type), "`; expected a sequence"));
@@ -86,7 +86,7 @@ builder::Value Cons(Emitter& emit, const builder::Value& first, const builder::V
 
 }  // namespace
 
-Operands Branch(NodeContext& c, Operand condition, absl::FunctionRef<Operands()> then_block,
+Operands Branch(Steps& c, Operand condition, absl::FunctionRef<Operands()> then_block,
                 absl::FunctionRef<Operands()> else_block) {
   Emitter& emit = c.emit();
   if (c.failed() || condition->is_placeholder) return {};
@@ -129,7 +129,7 @@ Operands Branch(NodeContext& c, Operand condition, absl::FunctionRef<Operands()>
   return Unpack(emit, emit.Bound(chosen.value_or(builder::Value(0)), PackedType(emit, std::move(types))), count);
 }
 
-Rolled Roll(NodeContext& c, Operand limit, Operand condition, const Operands& initial, StepBody body) {
+Rolled Roll(Steps& c, Operand limit, Operand condition, const Operands& initial, StepBody body) {
   Emitter& emit = c.emit();
   size_t size = initial.size();
   if (c.failed() || AnyPlaceholder(initial)) return {Placeholders(emit, size), {}};
@@ -239,18 +239,18 @@ Rolled Roll(NodeContext& c, Operand limit, Operand condition, const Operands& in
 
 // ---- lists
 
-Operand EmptyList(NodeContext& c) {
+Operand EmptyList(Steps& c) {
   Emitter& emit = c.emit();
   const ir::Type* type = emit.ListOf(emit.TupleOf({}));
   return emit.Bound(emit.is_dry() ? builder::Value(0) : NilOf(emit), type);
 }
 
-bool IsEmptyList(NodeContext& c, Operand list) {
+bool IsEmptyList(Steps& c, Operand list) {
   const auto* tuple = ir::DynCast<ir::TupleType>(c.emit().ElementType(list->type, "List"));
   return tuple != nullptr && tuple->fields.empty();
 }
 
-Operand ListOf(NodeContext& c, const Operands& elements) {
+Operand ListOf(Steps& c, const Operands& elements) {
   Emitter& emit = c.emit();
   if (c.failed() || AnyPlaceholder(elements)) return emit.Placeholder();
   if (elements.empty()) return EmptyList(c);
@@ -270,7 +270,7 @@ namespace {
 
 // Calls `name`, a function over a list that calls itself: of the parameters the first is the list.
 using ListBody = absl::FunctionRef<builder::Value(const builder::Value& self, const Operands& params)>;
-Operand OverList(NodeContext& c, std::string_view name, const Operands& args, const ir::Type* result, ListBody body) {
+Operand OverList(Steps& c, std::string_view name, const Operands& args, const ir::Type* result, ListBody body) {
   Emitter& emit = c.emit();
   if (c.failed() || AnyPlaceholder(args)) return emit.Placeholder();
   if (emit.is_dry()) return emit.Bound(builder::Value(0), result);
@@ -284,7 +284,7 @@ Operand OverList(NodeContext& c, std::string_view name, const Operands& args, co
 
 }  // namespace
 
-Operand Length(NodeContext& c, Operand list) {
+Operand Length(Steps& c, Operand list) {
   if (IsEmptyList(c, list)) return c.Integer(0);
   const ir::Type* element = ElementOf(c, list);
   Emitter& emit = c.emit();
@@ -307,7 +307,7 @@ Operand Length(NodeContext& c, Operand list) {
 namespace {
 
 // `onto`, of the type `type`, behind the elements of `list` turned round.
-Operand ReverseOntoTyped(NodeContext& c, Operand list, Operand onto, const ir::Type* type) {
+Operand ReverseOntoTyped(Steps& c, Operand list, Operand onto, const ir::Type* type) {
   Emitter& emit = c.emit();
   const ir::Type *from = ElementOf(c, list), *to = emit.ElementType(type, "List"), *list_type = list->type;
   if (c.failed()) return emit.Placeholder();
@@ -325,26 +325,26 @@ Operand ReverseOntoTyped(NodeContext& c, Operand list, Operand onto, const ir::T
   });
 }
 
-Operand Nil(NodeContext& c, const ir::Type* type) {
+Operand Nil(Steps& c, const ir::Type* type) {
   return c.emit().Bound(c.emit().is_dry() ? builder::Value(0) : NilOf(c.emit()), type);
 }
 
 }  // namespace
 
-Operand WidenList(NodeContext& c, Operand list, const ir::Type* type) {
+Operand WidenList(Steps& c, Operand list, const ir::Type* type) {
   if (c.emit().ElementType(type, "List") == nullptr || ir::TypesEqual(list->type, type)) return list;
   if (IsEmptyList(c, list)) return Nil(c, type);
   return ReverseOntoTyped(c, ReverseOntoTyped(c, list, Nil(c, type), type), Nil(c, type), type);
 }
 
-Operand ReverseOnto(NodeContext& c, Operand list, Operand onto) {
+Operand ReverseOnto(Steps& c, Operand list, Operand onto) {
   if (IsEmptyList(c, list)) return onto;
   const ir::Type* type = c.emit().Join(list->type, onto->type);
   if (type == nullptr) return c.Unsupported("a sequence of tensors of different ranks or dtypes");
   return ReverseOntoTyped(c, list, WidenList(c, onto, type), type);
 }
 
-Operands SplitAt(NodeContext& c, Operand list, Operand count) {
+Operands SplitAt(Steps& c, Operand list, Operand count) {
   if (IsEmptyList(c, list)) return {list, list};
   Emitter& emit = c.emit();
   const ir::Type *element = ElementOf(c, list), *list_type = list->type;
@@ -373,7 +373,7 @@ Operands SplitAt(NodeContext& c, Operand list, Operand count) {
   return {emit.Field(pair, 0), emit.Field(pair, 1)};
 }
 
-Operand ElementAt(NodeContext& c, Operand list, Operand index) {
+Operand ElementAt(Steps& c, Operand list, Operand index) {
   const ir::Type* element = ElementOf(c, list);
   if (element == nullptr || IsEmptyList(c, list))
     return c.failed() ? c.emit().Placeholder() : c.Fail("the sequence is empty");
@@ -405,7 +405,7 @@ Operand ElementAt(NodeContext& c, Operand list, Operand index) {
 }
 
 // Neighbours are joined until one is left: each pass halves the list and turns it round.
-Operand Join(NodeContext& c, Operand list, int64_t axis, bool is_reversed) {
+Operand Join(Steps& c, Operand list, int64_t axis, bool is_reversed) {
   const ir::Type* element = ElementOf(c, list);
   const auto* tensor = ir::DynCast<ir::TensorType>(element);
   if (tensor == nullptr)
@@ -455,7 +455,18 @@ Operand Join(NodeContext& c, Operand list, int64_t axis, bool is_reversed) {
       });
 }
 
-Operand StackRows(NodeContext& c, const Rolled& rolled, size_t row) {
+Operands WithFirstAxis(Steps& c, Operands rows) {
+  for (Operand& row : rows) {
+    if (row->is_placeholder) continue;
+    Dims dims = c.DimsOf(row);
+    dims.insert(dims.begin(), Dim::Any());
+    row = c.Unsqueeze(row, {0});
+    row = c.emit().Retyped(row, c.emit().TensorType(dims, c.DTypeOf(row)));
+  }
+  return rows;
+}
+
+Operand StackRows(Steps& c, const Rolled& rolled, size_t row) {
   Emitter& emit = c.emit();
   if (c.failed() || row >= rolled.lists.size() || rolled.lists[row]->is_placeholder) return emit.Placeholder();
   Operand list = rolled.lists[row];
@@ -487,4 +498,4 @@ Operand StackRows(NodeContext& c, const Rolled& rolled, size_t row) {
   return emit.Retyped(stacked, emit.TensorType(dims, tensor->dtype.dtype));
 }
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing

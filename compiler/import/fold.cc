@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/import/onnx/emitter.h"
+#include "compiler/import/emitter.h"
 #include "compiler/ops/evaluate_op.h"
 
-namespace rvm::onnx {
+namespace rvm::importing {
 namespace {
 
 // Shape arithmetic is small; what is greater is left to the compiler.
@@ -285,4 +285,4 @@ Operand Emitter::Fold(const ops::OpDef& op, const ir::Attrs& attrs, std::span<co
   return Tuple(std::move(fields));
 }
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing

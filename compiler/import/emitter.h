@@ -7,8 +7,8 @@
 // chains of Shape, Gather, Concat and Reshape leave no steps. A value becomes a step when a step needs it.
 //
 // The first mistake sticks: from then on operands are placeholders until TakeStatus.
-#ifndef RVM_COMPILER_IMPORT_ONNX_EMITTER_H_
-#define RVM_COMPILER_IMPORT_ONNX_EMITTER_H_
+#ifndef RVM_COMPILER_IMPORT_EMITTER_H_
+#define RVM_COMPILER_IMPORT_EMITTER_H_
 
 #include <cstdint>
 #include <deque>
@@ -29,11 +29,12 @@
 #include "compiler/builder/program_builder.h"
 #include "compiler/ops/op_def.h"
 
-namespace rvm::onnx {
+namespace rvm::importing {
 
 struct OperandNode;
 // Owned by the emitter. Null: an optional input that was left out.
 using Operand = OperandNode*;
+using Operands = std::vector<Operand>;
 
 struct OperandNode {
   const ir::Type* type = nullptr;
@@ -160,6 +161,6 @@ class Emitter {
   absl::Status status_;
 };
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing
 
-#endif  // RVM_COMPILER_IMPORT_ONNX_EMITTER_H_
+#endif  // RVM_COMPILER_IMPORT_EMITTER_H_

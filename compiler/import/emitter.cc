@@ -1,4 +1,4 @@
-#include "compiler/import/onnx/emitter.h"
+#include "compiler/import/emitter.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ops/derive_type.h"
 
-namespace rvm::onnx {
+namespace rvm::importing {
 namespace {
 
 // Constants up to this size stand in the program's text; greater ones are weights.
@@ -448,4 +448,4 @@ Operand Emitter::Call(const builder::Value& callee, const std::vector<Operand>& 
   return NewStep(result, builder_.Call(callee, values));
 }
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing

@@ -1,6 +1,6 @@
 // Reads zip archives in memory: what an .npz is. Entries are stored or deflated; no encryption, one disk.
-#ifndef RVM_COMPILER_DRIVER_ZIP_H_
-#define RVM_COMPILER_DRIVER_ZIP_H_
+#ifndef RVM_BASE_ZIP_H_
+#define RVM_BASE_ZIP_H_
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace rvm::driver {
+namespace rvm {
 
 struct ZipEntry {
   std::string name;
@@ -27,6 +27,6 @@ absl::StatusOr<std::vector<ZipEntry>> ListZip(std::span<const uint8_t> archive);
 // a deflated one is unpacked into `storage`, whose size never exceeds what its bytes can unpack to.
 absl::StatusOr<std::span<const uint8_t>> ReadZipEntry(const ZipEntry& entry, std::vector<uint8_t>& storage);
 
-}  // namespace rvm::driver
+}  // namespace rvm
 
-#endif  // RVM_COMPILER_DRIVER_ZIP_H_
+#endif  // RVM_BASE_ZIP_H_

@@ -1,0 +1,43 @@
+// What importers of models take and give.
+#ifndef RVM_COMPILER_IMPORT_IMPORT_OPTIONS_H_
+#define RVM_COMPILER_IMPORT_IMPORT_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/literal.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/import/file_bytes.h"
+#include "compiler/ir/module.h"
+
+namespace rvm::importing {
+
+struct ImportOptions {
+  // The model's name in origins: the path of its file.
+  std::string name = "model";
+  // Gets an origin for each node that makes steps, "MatMul node `/proj` of model.onnx". Null: steps have none.
+  diagnostics::SourceMap* sources = nullptr;
+  // Inputs with values that they always have.
+  std::map<std::string, Literal, std::less<>> frozen;
+  // Inputs with other extents than the model says: numbers, names, or "?".
+  std::map<std::string, std::vector<std::string>, std::less<>> shapes;
+  bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
+  ExternalFiles files;               // null: a model with external data is refused
+  // Called with parts of the model's bytes that have been copied. Null: nobody wants to know.
+  std::function<void(Bytes part)> release;
+};
+
+struct ImportedModel {
+  ir::Module module;  // not typed yet
+  // Values of the free variables of the module.
+  std::map<std::string, Literal, std::less<>> weights;
+  std::vector<std::string> inputs, outputs;  // as the model names them
+};
+
+}  // namespace rvm::importing
+
+#endif  // RVM_COMPILER_IMPORT_IMPORT_OPTIONS_H_

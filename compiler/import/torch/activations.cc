@@ -1,0 +1,116 @@
+// Activations, softmax, dropout.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+Operand Clip(NodeContext& c, Operand x, double low, double high) {
+  return c.Op("clip", {x}, {{"a_min", low}, {"a_max", high}});
+}
+
+Operand ScaledExpm1(NodeContext& c, Operand x, double scale) { return c.Mul(c.Op("expm1", {x}), c.Number(scale, x)); }
+
+Operand IsPositive(NodeContext& c, Operand x) { return c.Op("greater", {x, c.Number(0, x)}); }
+
+}  // namespace
+
+Operands Relu6(NodeContext& c) { return {Clip(c, c.In("self"), 0, 6)}; }
+Operands Hardtanh(NodeContext& c) { return {Clip(c, c.In("self"), c.Float("min_val", -1), c.Float("max_val", 1))}; }
+
+Operands Hardsigmoid(NodeContext& c) {
+  Operand x = c.In("self");
+  return {c.Div(Clip(c, c.Add(x, c.Number(3, x)), 0, 6), c.Number(6, x))};
+}
+
+Operands Hardswish(NodeContext& c) {
+  Operand x = c.In("self");
+  return {c.Mul(x, c.Div(Clip(c, c.Add(x, c.Number(3, x)), 0, 6), c.Number(6, x)))};
+}
+
+Operands LeakyRelu(NodeContext& c) {
+  return {c.Op("nn.leaky_relu", {c.In("self")}, {{"alpha", c.Float("negative_slope", 0.01)}})};
+}
+
+Operands Elu(NodeContext& c) {
+  Operand x = c.In("self");
+  double alpha = c.Float("alpha", 1), scale = c.Float("scale", 1), input_scale = c.Float("input_scale", 1);
+  Operand scaled = input_scale == 1 ? x : c.Mul(x, c.Number(input_scale, x));
+  Operand positive = scale == 1 ? x : c.Mul(x, c.Number(scale, x));
+  return {c.Where(IsPositive(c, x), positive, ScaledExpm1(c, scaled, alpha * scale))};
+}
+
+Operands Selu(NodeContext& c) {
+  constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
+  Operand x = c.In("self");
+  return {c.Where(IsPositive(c, x), c.Mul(x, c.Number(kScale, x)), ScaledExpm1(c, x, kAlpha * kScale))};
+}
+
+Operands Celu(NodeContext& c) {
+  Operand x = c.In("self");
+  double alpha = c.Float("alpha", 1);
+  return {c.Where(IsPositive(c, x), x, ScaledExpm1(c, c.Div(x, c.Number(alpha, x)), alpha))};
+}
+
+Operands Gelu(NodeContext& c) {
+  return {c.Op("nn.gelu", {c.In("self")}, {{"approximate", c.Text("approximate", "none")}})};
+}
+
+Operands Softplus(NodeContext& c) { return {c.Op("nn.softplus", {c.In("self")}, {{"beta", c.Float("beta", 1)}})}; }
+
+Operands Mish(NodeContext& c) {
+  Operand x = c.In("self");
+  return {c.Mul(x, c.Op("tanh", {c.Op("nn.softplus", {x})}))};
+}
+
+Operands Softsign(NodeContext& c) {
+  Operand x = c.In("self");
+  return {c.Div(x, c.Add(c.Op("abs", {x}), c.Number(1, x)))};
+}
+
+Operands LogSigmoid(NodeContext& c) {
+  Operand x = c.In("self");
+  return {c.Op("negative", {c.Op("nn.softplus", {c.Op("negative", {x})})})};
+}
+
+// A slope for each channel, or one for all.
+Operands Prelu(NodeContext& c) {
+  Operand x = c.In("self"), slope = c.In("weight");
+  std::vector<int64_t> axes;
+  for (int64_t i = 1; i < c.RankOf(x) - 1 && c.RankOf(slope) == 1; ++i) axes.push_back(i);
+  return {c.Where(IsPositive(c, x), x, c.Mul(x, c.Unsqueeze(slope, axes)))};
+}
+
+Operands Threshold(NodeContext& c) {
+  Operand x = c.In("self");
+  Operand limit = c.Cast(c.In("threshold"), c.DTypeOf(x)), value = c.Cast(c.In("value"), c.DTypeOf(x));
+  return {c.Where(c.Op("greater", {x, limit}), x, value)};
+}
+
+Operands Glu(NodeContext& c) {
+  Operand x = c.In("self");
+  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
+  Dim extent = c.ExtentOf(x, axis), half = FloorDiv(extent, 2);
+  return {c.Mul(c.SliceAxis(x, axis, 0, half), c.Op("sigmoid", {c.SliceAxis(x, axis, half, extent)}))};
+}
+
+Operands Softmax(NodeContext& c) {
+  Operand x = c.In("self");
+  if (c.Bool("half_to_float", false)) x = c.Cast(x, kFloat32);
+  x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
+  if (c.RankOf(x) == 0) return {c.Number(c.row().relay == "nn.softmax" ? 1 : 0, x)};
+  return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", -1), c.RankOf(x))}})};
+}
+
+Operands Dropout(NodeContext& c) {
+  Operand x = c.In("input");
+  if (c.Bool("train", false) && c.Float("p", 0.5) != 0) {
+    return {c.Unsupported("training; call `eval()` of the module before it is exported")};
+  }
+  return {x, c.Cast(c.Op("ones_like", {x}), kBool)};
+}
+
+}  // namespace rvm::torch::convert

@@ -1,0 +1,56 @@
+// A .pt2 file: a zip archive of a program in JSON and of raw tensors, as torch.export.save writes it.
+#ifndef RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
+#define RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/literal.h"
+#include "base/zip.h"
+#include "compiler/import/file_bytes.h"
+#include "compiler/import/torch/program.h"
+
+namespace rvm::torch {
+
+// The dtype of that ScalarType; nullopt: ours has no complex numbers and no floats of 8 bits.
+std::optional<DataType> ToDataType(int64_t scalar_type);
+// "complex64", "float8_e5m2"; "scalar type 99" where nobody knows it.
+std::string ScalarTypeName(int64_t scalar_type);
+
+class Archive {
+ public:
+  // `file` must outlive the archive; literals keep its owner alive.
+  static absl::StatusOr<Archive> Read(const importing::FileBytes& file);
+
+  const Program& program() const { return *program_; }
+  // The value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody owns is
+  // a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
+  absl::StatusOr<Literal> Tensor(std::string_view name) const;
+
+ private:
+  struct Entry {
+    TensorMeta meta;
+    std::string path;
+    bool is_pickled = false;
+  };
+
+  absl::StatusOr<JsonValue> ReadJson(const ZipEntry& entry) const;
+  absl::Status ReadConfig(std::string_view folder, std::string_view suffix);
+
+  importing::FileBytes file_;
+  std::string root_;  // the folder that all entries are in, "model/"
+  absl::flat_hash_map<std::string, ZipEntry> entries_;
+  absl::flat_hash_map<std::string, Entry> tensors_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace rvm::torch
+
+#endif  // RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_

@@ -1,0 +1,153 @@
+// The converters of all operators, by the file that has them. operators.cc says which is whose.
+#ifndef RVM_COMPILER_IMPORT_TORCH_CONVERTERS_H_
+#define RVM_COMPILER_IMPORT_TORCH_CONVERTERS_H_
+
+#include "compiler/import/torch/importer.h"
+
+namespace rvm::torch::convert {
+
+// math.cc
+Operands Unary(NodeContext& c);
+Operands FloatUnary(NodeContext& c);
+Operands Binary(NodeContext& c);
+Operands Logical(NodeContext& c);
+Operands Sum(NodeContext& c);
+Operands Division(NodeContext& c);
+Operands Power(NodeContext& c);
+Operands Round(NodeContext& c);
+Operands Where(NodeContext& c);
+Operands Clamp(NodeContext& c);
+Operands MaskedFill(NodeContext& c);
+Operands AddProduct(NodeContext& c);
+Operands Lerp(NodeContext& c);
+Operands Copy(NodeContext& c);
+Operands Fill(NodeContext& c);
+Operands Reciprocal(NodeContext& c);
+Operands Square(NodeContext& c);
+Operands Isfinite(NodeContext& c);
+
+// activations.cc
+Operands Relu6(NodeContext& c);
+Operands Hardtanh(NodeContext& c);
+Operands Hardsigmoid(NodeContext& c);
+Operands Hardswish(NodeContext& c);
+Operands LeakyRelu(NodeContext& c);
+Operands Elu(NodeContext& c);
+Operands Selu(NodeContext& c);
+Operands Celu(NodeContext& c);
+Operands Gelu(NodeContext& c);
+Operands Softplus(NodeContext& c);
+Operands Mish(NodeContext& c);
+Operands Softsign(NodeContext& c);
+Operands LogSigmoid(NodeContext& c);
+Operands Prelu(NodeContext& c);
+Operands Threshold(NodeContext& c);
+Operands Glu(NodeContext& c);
+Operands Softmax(NodeContext& c);
+Operands Dropout(NodeContext& c);
+
+// reduce.cc
+Operands Reduce(NodeContext& c);
+Operands Mean(NodeContext& c);
+Operands Extreme(NodeContext& c);
+Operands ArgExtreme(NodeContext& c);
+Operands Variance(NodeContext& c);
+Operands Norm(NodeContext& c);
+Operands Logsumexp(NodeContext& c);
+Operands Cumulative(NodeContext& c);
+Operands Topk(NodeContext& c);
+Operands Sort(NodeContext& c);
+
+// shape.cc
+Operands View(NodeContext& c);
+Operands ViewAs(NodeContext& c);
+Operands Flatten(NodeContext& c);
+Operands Unflatten(NodeContext& c);
+Operands Squeeze(NodeContext& c);
+Operands Unsqueeze(NodeContext& c);
+Operands Permute(NodeContext& c);
+Operands TransposeTwo(NodeContext& c);
+Operands Expand(NodeContext& c);
+Operands Repeat(NodeContext& c);
+Operands RepeatInterleave(NodeContext& c);
+Operands Concat(NodeContext& c);
+Operands Stack(NodeContext& c);
+Operands Split(NodeContext& c);
+Operands Chunk(NodeContext& c);
+Operands Unbind(NodeContext& c);
+Operands Slice(NodeContext& c);
+Operands Narrow(NodeContext& c);
+Operands Select(NodeContext& c);
+Operands Flip(NodeContext& c);
+Operands Roll(NodeContext& c);
+Operands Triangle(NodeContext& c);
+Operands Diagonal(NodeContext& c);
+Operands Pad(NodeContext& c);
+Operands PixelShuffle(NodeContext& c);
+Operands SelectScatter(NodeContext& c);
+Operands SliceScatter(NodeContext& c);
+Operands Identity(NodeContext& c);
+Operands ToCopy(NodeContext& c);
+
+// create.cc
+Operands Full(NodeContext& c);
+Operands FullLike(NodeContext& c);
+Operands Arange(NodeContext& c);
+Operands Eye(NodeContext& c);
+Operands ScalarTensor(NodeContext& c);
+Operands OneHot(NodeContext& c);
+
+// index.cc
+Operands Gather(NodeContext& c);
+Operands IndexSelect(NodeContext& c);
+Operands Embedding(NodeContext& c);
+Operands Index(NodeContext& c);
+Operands IndexPut(NodeContext& c);
+Operands IndexFill(NodeContext& c);
+Operands IndexUpdate(NodeContext& c);
+Operands Scatter(NodeContext& c);
+Operands Nonzero(NodeContext& c);
+
+// nn.cc
+Operands MatMul(NodeContext& c);
+Operands Linear(NodeContext& c);
+Operands Addmm(NodeContext& c);
+Operands Einsum(NodeContext& c);
+Operands Convolution(NodeContext& c);
+Operands TransposedConvolution(NodeContext& c);
+Operands MaxPool(NodeContext& c);
+Operands AveragePool(NodeContext& c);
+Operands AdaptivePool(NodeContext& c);
+Operands Attention(NodeContext& c);
+Operands Upsample(NodeContext& c);
+Operands GridSampler(NodeContext& c);
+
+// norm.cc
+Operands BatchNorm(NodeContext& c);
+Operands LayerNorm(NodeContext& c);
+Operands RmsNorm(NodeContext& c);
+Operands GroupNorm(NodeContext& c);
+Operands InstanceNorm(NodeContext& c);
+
+// recurrent.cc
+Operands Lstm(NodeContext& c);
+Operands Gru(NodeContext& c);
+Operands Rnn(NodeContext& c);
+
+// control.cc
+Operands Cond(NodeContext& c);
+Operands WhileLoop(NodeContext& c);
+Operands Scan(NodeContext& c);
+Operands Map(NodeContext& c);
+Operands Inlined(NodeContext& c);
+Operands Nothing(NodeContext& c);
+Operands Assert(NodeContext& c);
+Operands SymSize(NodeContext& c);
+Operands SymNumel(NodeContext& c);
+Operands SymBinary(NodeContext& c);
+Operands SymUnary(NodeContext& c);
+Operands Item(NodeContext& c);
+
+}  // namespace rvm::torch::convert
+
+#endif  // RVM_COMPILER_IMPORT_TORCH_CONVERTERS_H_

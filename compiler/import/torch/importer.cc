@@ -1,0 +1,434 @@
+#include "compiler/import/torch/importer.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/edit_distance.h"
+#include "base/stack_guard.h"
+#include "base/status_macros.h"
+#include "compiler/import/mapped_file.h"
+#include "compiler/import/torch/expression.h"
+
+namespace rvm::torch {
+namespace {
+
+constexpr int kMaxDepth = 64;  // of bodies in bodies
+constexpr size_t kOutput = std::numeric_limits<size_t>::max();
+
+// "aten.add.Tensor" of "torch.ops.aten.add.Tensor".
+std::string_view OperatorLabel(std::string_view target) {
+  for (std::string_view prefix : {"torch.ops.", "torch."}) {
+    if (target.starts_with(prefix)) return target.substr(prefix.size());
+  }
+  return target;
+}
+
+struct OperatorName {
+  std::string base, overload;  // "add", "Tensor"; of others than aten with their module
+  bool writes = false;         // to its first argument: "add_"
+};
+
+OperatorName Split(std::string_view target) {
+  std::string_view label = OperatorLabel(target);
+  OperatorName name;
+  bool is_ours = label.starts_with("relayvm.");  // what import_torch of Python puts in place of recurrent functions
+  if (is_ours || label.starts_with("aten.")) {
+    label.remove_prefix(label.find('.') + 1);
+    size_t dot = label.find('.');
+    name.base = std::string(label.substr(0, dot));
+    if (dot != std::string_view::npos) name.overload = std::string(label.substr(dot + 1));
+    name.writes = name.base.size() > 1 && name.base.ends_with('_') && !name.base.ends_with("__");
+    if (name.writes) name.base.pop_back();
+  } else {
+    name.base = std::string(label);
+  }
+  return name;
+}
+
+const OperatorRow* FindRow(std::string_view name) {
+  static const auto* const kRows = [] {
+    auto* rows = new absl::flat_hash_map<std::string_view, const OperatorRow*>();
+    for (const OperatorRow& row : Operators()) rows->emplace(row.name, &row);
+    return rows;
+  }();
+  auto found = kRows->find(name);
+  return found == kRows->end() ? nullptr : found->second;
+}
+
+std::string Canonical(const Scope& scope, std::string name) {
+  for (auto found = scope.same.find(name); found != scope.same.end(); found = scope.same.find(name)) {
+    name = found->second;
+  }
+  return name;
+}
+
+// The name whose memory `name` is a view of.
+std::string Root(const Scope& scope, const std::string& name) {
+  std::string root = Canonical(scope, name);
+  for (auto found = scope.storage.find(root); found != scope.storage.end(); found = scope.storage.find(root)) {
+    root = Canonical(scope, found->second);
+  }
+  return root;
+}
+
+void ForEachName(const Argument& argument, const std::function<void(const std::string&)>& visit) {
+  if (argument.IsValue()) visit(argument.text);
+  for (const Argument& element : argument.list) ForEachName(element, visit);
+}
+
+void CountUses(Scope& scope) {
+  const Graph& graph = *scope.graph;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const auto& [name, argument] : graph.nodes[i].inputs) {
+      ForEachName(argument, [&](const std::string& used) { scope.last_use[used] = i; });
+    }
+  }
+  for (const Argument& output : graph.outputs) {
+    ForEachName(output, [&](const std::string& used) { scope.last_use[used] = kOutput; });
+  }
+}
+
+}  // namespace
+
+bool Writes(std::string_view target) { return Split(target).writes; }
+
+Importer::Importer(const Archive& archive, const ImportOptions& options)
+    : archive_(archive), program_(archive.program()), options_(options), emit_(builder_), budget_(20000) {
+  for (const Graph& graph : program_.graphs) budget_ += 100 * static_cast<int64_t>(graph.nodes.size());
+}
+
+// ---- values
+
+Operand Importer::Value(const Argument& argument, const Scope& scope) {
+  switch (argument.kind) {
+    case ArgumentKind::kTensor:
+    case ArgumentKind::kSymbol: {
+      auto found = scope.values.find(Canonical(scope, argument.text));
+      if (found != scope.values.end()) return found->second;
+      emit_.Fail(
+          absl::InvalidArgumentError(absl::StrCat("its input `", argument.text, "` is defined nowhere before it")));
+      return emit_.Placeholder();
+    }
+    case ArgumentKind::kInt: return emit_.Integer(argument.integer);
+    case ArgumentKind::kFloat: return emit_.Number(argument.number, kFloat64);
+    case ArgumentKind::kBool: return emit_.Constant(Literal::ScalarInt(kBool, argument.integer));
+    case ArgumentKind::kNone:
+    case ArgumentKind::kString:
+    case ArgumentKind::kDType:
+    case ArgumentKind::kList:
+    case ArgumentKind::kGraph:
+    case ArgumentKind::kOther: break;
+  }
+  emit_.Fail(absl::UnimplementedError("an argument that is neither a tensor nor a number"));
+  return emit_.Placeholder();
+}
+
+// ---- nodes
+
+std::string Importer::Origin(const Node& node) const {
+  std::string origin = absl::StrCat(Abseil(OperatorLabel(node.target)), " node");
+  if (!node.name.empty()) absl::StrAppend(&origin, " `", node.name, "`");
+  if (!node.module.empty()) absl::StrAppend(&origin, " of module `", node.module, "`");
+  absl::StrAppend(&origin, " of ", options_.name);
+  return origin;
+}
+
+ir::Span Importer::SetOrigin(std::string text) {
+  if (options_.sources == nullptr) return origin_;
+  auto [origin, is_new] = origins_.try_emplace(std::move(text));
+  if (is_new) origin->second = options_.sources->AddOrigin(origin->first);
+  builder_.SetOrigin(origin->second);
+  return std::exchange(origin_, origin->second);
+}
+
+void Importer::Refuse(const Node& node, const absl::Status& status) {
+  std::string label = node.name.empty() ? "a node without a name" : absl::StrCat("`", node.name, "`");
+  refusals_.Add(OperatorLabel(node.target), std::move(label), status);
+}
+
+// A write is seen through every name of that memory, and only the names of that very tensor get the new value here.
+void Importer::CheckWrite(const Node& node, size_t number, Scope& scope) {
+  const Argument* target = node.inputs.empty() ? nullptr : &node.inputs[0].second;
+  if (target == nullptr || target->kind != ArgumentKind::kTensor) {
+    emit_.Fail(absl::UnimplementedError("a write to something that is no tensor"));
+    return;
+  }
+  std::string written = Canonical(scope, target->text), root = Root(scope, target->text);
+  bool is_input = std::any_of(scope.graph->inputs.begin(), scope.graph->inputs.end(),
+                              [&](const Argument& input) { return input.text == root; });
+  bool is_seen = is_input && (root != written || (scope.graph == program_.graph && !mutated_.contains(root)));
+  for (const auto& [name, last] : scope.last_use) {
+    is_seen = is_seen || (last > number && Root(scope, name) == root && Canonical(scope, name) != written);
+  }
+  if (is_seen) {
+    emit_.Fail(absl::UnimplementedError(
+        "a write to memory that is used under other names, too; save `exported.run_decompositions()` instead"));
+  }
+}
+
+Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
+  OperatorName name = Split(node.target);
+  const OperatorRow* row = FindRow(name.base);
+  bool has_out = node.Find("out") != nullptr || name.overload == "out";
+  if (row == nullptr || has_out) {
+    emit_.Fail(absl::UnimplementedError("this operator is not supported"));
+    return {};
+  }
+  bool is_complete = true;
+  for (const auto& [input, argument] : node.inputs) {
+    ForEachName(argument, [&](const std::string& used) {
+      auto found = scope.values.find(Canonical(scope, used));
+      is_complete = is_complete && (found == scope.values.end() || !found->second->is_placeholder);
+    });
+  }
+  if (!is_complete) return {};
+  if (name.writes) CheckWrite(node, number, scope);
+  if (emit_.failed()) return {};
+  NodeContext context(*this, node, scope, *row, name.overload);
+  Operands results = row->convert(context);
+  bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
+  if (row->is_view && !node.inputs.empty() && node.inputs[0].second.kind == ArgumentKind::kTensor) {
+    for (const Argument& output : node.outputs) {
+      ForEachName(output, [&](const std::string& made) { scope.storage[made] = node.inputs[0].second.text; });
+    }
+  }
+  if (name.writes && has_result && !node.outputs.empty()) {
+    // The tensor keeps its type, and has the result as its value from now on.
+    const std::string& target = node.inputs[0].second.text;
+    Operand self = context.In(node.inputs[0].second);
+    Operand value = context.BroadcastTo(context.Cast(results[0], context.DTypeOf(self)), context.DimsOf(self));
+    if (emit_.failed()) return {};
+    scope.values[Canonical(scope, target)] = value;
+    if (node.outputs[0].text != target) scope.same[node.outputs[0].text] = target;
+    return {value};
+  }
+  return results;
+}
+
+bool Importer::IsNamed(const Dim& dim) const {
+  return IsArithmeticOf(dim, [&](const Dim& leaf) { return leaf.kind() == DimKind::kVar && emit_.IsNamed(leaf); });
+}
+
+// The value as the file says it is: of that dtype, and with extents of which it knows more.
+Operand Importer::Finish(Operand result, const Argument& output, const Scope& scope) {
+  if (output.kind != ArgumentKind::kTensor || result->is_placeholder) return result;
+  auto found = scope.graph->tensors.find(output.text);
+  if (found == scope.graph->tensors.end()) return result;
+  const TensorMeta& meta = found->second;
+  if (std::optional<DataType> dtype = ToDataType(meta.scalar_type)) result = Steps(emit_).Cast(result, *dtype);
+  Dims dims = emit_.DimsOf(result);
+  if (dims.size() != meta.sizes.size() || emit_.failed()) return result;
+  bool changes = false, all_named = true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (IsNamed(dims[i])) continue;
+    std::optional<Dim> known =
+        meta.sizes[i].number ? Dim(*meta.sizes[i].number) : DimOfExpression(meta.sizes[i].expression);
+    if (!known || importing::CountDimNodes(*known) >= importing::kMaxDimNodes) {
+      all_named = false;
+      continue;
+    }
+    dims[i] = *known;
+    changes = true;
+  }
+  const ir::Type* type = emit_.TensorType(dims, emit_.DTypeOf(result));
+  if (all_named && !IsInferred(result, dims)) return emit_.Widened(result, type);
+  return changes ? emit_.Retyped(result, type) : result;
+}
+
+// Whether inference finds these extents itself. Where it does not, it would drag along ever longer expressions of them.
+bool Importer::IsInferred(Operand operand, const Dims& dims) {
+  if (!operand->step || emit_.is_dry()) return true;
+  const auto* known = ir::DynCast<ir::TensorType>(builder_.TypeOf(*operand->step));
+  if (known == nullptr || known->shape.dims.size() != dims.size()) return true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (CompareDims(known->shape.dims[i], dims[i]) != DimEquality::kEqual) return false;
+  }
+  return true;
+}
+
+void Importer::ImportNode(const Node& node, size_t number, Scope& scope) {
+  std::vector<const Argument*> outputs;
+  for (const Argument& output : node.outputs) {
+    if (output.kind != ArgumentKind::kList) outputs.push_back(&output);
+    for (const Argument& element : output.list) outputs.push_back(&element);
+  }
+  auto bind = [&](const Argument& output, Operand value) {
+    if (output.IsValue() && !scope.same.contains(output.text)) scope.values[output.text] = value;
+  };
+  if (--budget_ < 0) {
+    if (budget_ == -1) Refuse(node, absl::InvalidArgumentError("bodies of loops expand to too many nodes"));
+    for (const Argument* output : outputs) bind(*output, emit_.Placeholder());
+    return;
+  }
+  ir::Span outer = SetOrigin(Origin(node));
+  Operands results = WithStack([&] { return Convert(node, number, scope); });
+  if (emit_.failed()) results.clear();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Operand result = i < results.size() ? results[i] : nullptr;
+    if (result != nullptr) result = Finish(result, *outputs[i], scope);
+    bool is_used = scope.last_use.contains(outputs[i]->text);
+    if (result == nullptr && is_used && !results.empty() && !emit_.failed()) {
+      emit_.Fail(absl::UnimplementedError(absl::StrCat("its output ", i, " is not supported")));
+    }
+    bind(*outputs[i], result == nullptr || emit_.failed() ? emit_.Placeholder() : result);
+  }
+  builder_.SetOrigin(outer);
+  origin_ = outer;
+  absl::Status status = emit_.TakeStatus();
+  if (!status.ok()) Refuse(node, status);
+}
+
+void Importer::ImportNodes(const Graph& graph, Scope& scope) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) ImportNode(graph.nodes[i], i, scope);
+}
+
+Operands Importer::Body(const Graph& graph, const Operands& inputs) {
+  if (graph.inputs.size() != inputs.size() || depth_ == kMaxDepth) {
+    emit_.Fail(absl::InvalidArgumentError(absl::StrCat("graph `", graph.name, "` has ", graph.inputs.size(),
+                                                       " inputs and gets ", inputs.size(), ", or calls itself")));
+    return {};
+  }
+  Scope scope;
+  scope.graph = &graph;
+  CountUses(scope);
+  for (size_t i = 0; i < inputs.size(); ++i) scope.values[graph.inputs[i].text] = inputs[i];
+  std::vector<Assertion> outer = std::exchange(assertions_, {});
+  ++depth_;
+  ImportNodes(graph, scope);
+  --depth_;
+  Operands outputs;
+  for (const Argument& output : graph.outputs) outputs.push_back(Value(output, scope));
+  CheckAssertions(outputs);
+  assertions_ = std::move(outer);
+  return outputs;
+}
+
+void Importer::CheckAssertions(Operands& outputs) {
+  for (const Assertion& assertion : assertions_) {
+    if (outputs.empty() || emit_.failed() || outputs[0]->is_placeholder) return;
+    Steps steps(emit_);
+    // `check_extent` of an extent that a condition that fails makes impossible.
+    Operand x = outputs[0];
+    bool is_scalar = steps.RankOf(x) == 0;
+    if (is_scalar) x = steps.Reshape(x, {1});
+    Operand extent = steps.Where(assertion.condition, emit_.FromDim(steps.ExtentOf(x, 0)), steps.Integer(-1));
+    x = steps.Op("check_extent", {x, extent}, {{"axis", 0}, {"what", assertion.what}});
+    outputs[0] = is_scalar ? steps.Scalar(x) : x;
+  }
+}
+
+// ---- the program
+
+Operands Importer::Outputs(const Scope& scope, ImportedModel& result) {
+  Operands values, states;
+  std::vector<std::string> state_names;
+  absl::flat_hash_set<std::string> done;
+  auto use = [&](const Argument& argument) {
+    Operand operand = Value(argument, scope);
+    absl::Status status = emit_.TakeStatus();
+    if (!status.ok()) refusals_.Add("an output", absl::StrCat("`", argument.text, "`"), status);
+    return operand;
+  };
+  for (const OutputSpec& output : program_.outputs) {
+    switch (output.role) {
+      case OutputRole::kUser:
+        if (output.arg.kind == ArgumentKind::kNone) break;
+        values.push_back(use(output.arg));
+        result.outputs.push_back(output.arg.text);
+        break;
+      case OutputRole::kBufferMutation:
+      case OutputRole::kInputMutation:
+        states.push_back(use(output.arg));
+        state_names.push_back(output.target);
+        done.insert(output.target);
+        break;
+      case OutputRole::kOther:
+        refusals_.Add("an output", absl::StrCat("`", output.arg.text, "`"),
+                      absl::UnimplementedError(absl::StrCat("a ", output.target, " is not supported")));
+        break;
+    }
+  }
+  // What nodes write to is no output of its own.
+  for (const InputSpec& input : program_.inputs) {
+    std::string name = input.role == InputRole::kBuffer ? input.target : input.arg.text;
+    if (!mutated_.contains(input.arg.text) || done.contains(name)) continue;
+    states.push_back(use(input.arg));
+    state_names.push_back(name);
+  }
+  values.insert(values.end(), states.begin(), states.end());
+  result.outputs.insert(result.outputs.end(), state_names.begin(), state_names.end());
+  return values;
+}
+
+// The first values of the buffers that the model writes to, in the order of @main's parameters.
+void Importer::DefineInitialState() {
+  Operands values;
+  for (const InputSpec* input : param_inputs_) {
+    if (input->role == InputRole::kBuffer) values.push_back(Weight(*input));
+  }
+  if (values.empty()) return;
+  builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
+    return emit_.InBlock([&] {
+      std::vector<builder::Value> used;
+      for (Operand value : values) used.push_back(emit_.Use(value));
+      return used.size() == 1 ? used[0] : builder_.TupleOf(used);
+    });
+  });
+}
+
+absl::StatusOr<ImportedModel> Importer::Import() {
+  Scope scope;
+  scope.graph = program_.graph;
+  CountUses(scope);
+  SetOrigin(options_.name);
+  FindMutations();
+  RVM_RETURN_IF_ERROR(ReadInputs(scope));
+  for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
+  ImportedModel result;
+  builder_.Define("main", params_, nullptr, [&](builder::Values values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      Operand operand = emit_.Bound(values[i], param_types_[i]);
+      emit_.PlaceNames(operand);
+      const InputSpec& input = *param_inputs_[i];
+      scope.values[input.arg.text] = operand;
+      result.inputs.push_back(input.role == InputRole::kBuffer ? input.target : input.arg.text);
+    }
+    CheckRanges(scope);
+    CheckGuards(scope);
+    ImportNodes(*program_.graph, scope);
+    Operands results = Outputs(scope, result);
+    CheckAssertions(results);
+    std::vector<builder::Value> outputs;
+    for (Operand operand : results) outputs.push_back(emit_.Use(operand));
+    return outputs.size() == 1 ? outputs[0] : builder_.TupleOf(outputs);
+  });
+  DefineInitialState();
+  RVM_RETURN_IF_ERROR(refusals_.ToStatus());
+  RVM_RETURN_IF_ERROR(emit_.TakeStatus());
+  RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
+  result.weights = std::move(emit_.weights());
+  return result;
+}
+
+absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options) {
+  RVM_ASSIGN_OR_RETURN(Archive archive, Archive::Read(file));
+  return Importer(archive, options).Import();
+}
+
+absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {
+  RVM_ASSIGN_OR_RETURN(importing::FileBytes file, importing::MapFile(path));
+  options.name = path;
+  absl::StatusOr<ImportedModel> model = Import(file, options);
+  if (model.ok()) return model;
+  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
+}
+
+}  // namespace rvm::torch

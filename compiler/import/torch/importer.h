@@ -1,0 +1,182 @@
+// Importer: graphs of ATen operators as Relay, node by node. Internal to this folder; import.h is for others.
+//
+// A converter gets one node as a NodeContext and gives its outputs. As for ONNX nothing stops at the first node that
+// cannot be imported: all reasons are reported together.
+#ifndef RVM_COMPILER_IMPORT_TORCH_IMPORTER_H_
+#define RVM_COMPILER_IMPORT_TORCH_IMPORTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/import/refusals.h"
+#include "compiler/import/steps.h"
+#include "compiler/import/torch/archive.h"
+#include "compiler/import/torch/import.h"
+#include "compiler/import/torch/program.h"
+
+namespace rvm::torch {
+
+using importing::Operand;
+using importing::Operands;
+using importing::Steps;
+
+class Importer;
+class NodeContext;
+
+using Converter = Operands (*)(NodeContext&);
+
+// One operator of ATen, all of its overloads.
+struct OperatorRow {
+  std::string_view name;  // "add"; of others than aten with its module, "_operator.mul"
+  Converter convert;
+  std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
+  bool is_view = false;         // its result may share memory with its input
+};
+// Whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
+bool Writes(std::string_view target);
+// All operators there are (operators.cc).
+std::span<const OperatorRow> Operators();
+
+// The values of one graph's names, and which of these share memory.
+struct Scope {
+  const Graph* graph = nullptr;
+  absl::flat_hash_map<std::string, Operand> values;
+  absl::flat_hash_map<std::string, std::string> same;     // of a name of a tensor that has another: the other
+  absl::flat_hash_map<std::string, std::string> storage;  // of a name that is a view: the name it is a view of
+  absl::flat_hash_map<std::string, size_t> last_use;      // the number of the last node that reads a name
+};
+
+// One node while it is converted, and the steps that it becomes.
+class NodeContext : public Steps {
+ public:
+  NodeContext(Importer& importer, const Node& node, Scope& scope, const OperatorRow& row, std::string_view overload);
+
+  const Node& node() const { return node_; }
+  const OperatorRow& row() const { return row_; }
+  std::string_view overload() const { return overload_; }  // "Tensor" of "aten.add.Tensor"
+  size_t num_outputs() const { return node_.outputs.size(); }
+  // Whether a later node or the graph's result reads it.
+  bool WantsOutput(size_t i) const;
+
+  // ---- arguments, by the names of ATen's schemas
+  bool Has(std::string_view name) const { return node_.Find(name) != nullptr; }
+  const Argument* Find(std::string_view name) const { return node_.Find(name); }
+  // A tensor, or a number as a scalar; a mistake where there is none.
+  Operand In(std::string_view name);
+  Operand In(const Argument& argument);
+  // The tensors of a list; null where an optional one is left out.
+  Operands List(std::string_view name);
+  int64_t Int(std::string_view name, int64_t otherwise);
+  bool Bool(std::string_view name, bool otherwise);
+  double Float(std::string_view name, double otherwise);
+  std::string Text(std::string_view name, std::string_view otherwise);
+  // Integers that are known now, one number as a list of one; empty if there are none.
+  std::vector<int64_t> Ints(std::string_view name);
+  DataType DType(std::string_view name, DataType otherwise);
+
+  // ---- extents
+  // An integer as an extent; nullopt if only the running program knows it.
+  std::optional<Dim> Extent(const Argument& argument);
+  // The list of extents; nullopt if it has one that only the running program knows.
+  std::optional<Dims> Extents(std::string_view name);
+  // The list as an int64 vector.
+  Operand Vector(std::string_view name);
+
+  // ---- dtypes
+  // The dtype that ATen computes these in, and the operands in it.
+  DataType Promoted(std::span<const Operand> operands);
+  void Promote(std::vector<Operand*> operands);
+  // Integers as float32.
+  Operand Floating(Operand x);
+  // The dtype that the file says output `i` has; nullopt if it is no tensor, or of a dtype that Relay has not.
+  std::optional<DataType> OutputDType(size_t i) const;
+
+  // From here on the program goes on only where the scalar `condition` is true.
+  void Assert(Operand condition, std::string what);
+
+  // ---- subgraphs, whose operators have no names for arguments
+  const Argument* Positional(size_t position) const;
+  const Graph* GraphArg(size_t position);  // null, and a mistake, if it is none
+  Operands Values(size_t position);        // of a list; empty if it is none
+  Operands Body(const Graph& graph, const Operands& inputs);
+
+ private:
+  Importer& importer_;
+  const Node& node_;
+  Scope& scope_;
+  const OperatorRow& row_;
+  std::string_view overload_;
+  absl::flat_hash_set<Operand> numbers_;  // operands that were numbers
+};
+
+class Importer {
+ public:
+  Importer(const Archive& archive, const ImportOptions& options);
+  absl::StatusOr<ImportedModel> Import();
+
+ private:
+  friend class NodeContext;
+
+  // ---- inputs
+  std::optional<Dim> DimOfExpression(std::string_view text);
+  Dim DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis);
+  absl::Status ReadShapes();
+  absl::Status AddParam(const InputSpec& input);
+  absl::Status ReadInputs(Scope& scope);
+  void FindMutations();
+  Operand Weight(const InputSpec& input);
+  // The parameters, checked as the export's ranges and guards say.
+  void CheckRanges(Scope& scope);
+  void CheckGuards(Scope& scope);
+
+  // ---- nodes
+  void ImportNodes(const Graph& graph, Scope& scope);
+  void ImportNode(const Node& node, size_t number, Scope& scope);
+  Operands Convert(const Node& node, size_t number, Scope& scope);
+  void CheckWrite(const Node& node, size_t number, Scope& scope);
+  Operand Finish(Operand result, const Argument& output, const Scope& scope);
+  bool IsNamed(const Dim& dim) const;
+  bool IsInferred(Operand operand, const Dims& dims);
+  Operands Body(const Graph& graph, const Operands& inputs);
+  // The first of `outputs` only exists where all that was asserted holds.
+  void CheckAssertions(std::vector<Operand>& outputs);
+  Operand Value(const Argument& argument, const Scope& scope);
+  std::string Origin(const Node& node) const;
+  ir::Span SetOrigin(std::string text);
+  void Refuse(const Node& node, const absl::Status& status);
+  Operands Outputs(const Scope& scope, ImportedModel& result);
+  void DefineInitialState();
+
+  const Archive& archive_;
+  const Program& program_;
+  const ImportOptions& options_;
+  builder::ProgramBuilder builder_;
+  importing::Emitter emit_;
+  std::vector<builder::Param> params_;
+  std::vector<const ir::Type*> param_types_;
+  std::vector<const InputSpec*> param_inputs_;
+  absl::flat_hash_map<std::string, Dim> dims_;  // by the names of symbols
+  absl::flat_hash_set<std::string> mutated_;    // names of inputs of the graph that nodes write to
+  struct Assertion {
+    Operand condition;
+    std::string what;
+  };
+  std::vector<Assertion> assertions_;  // of the graph that is being imported
+  importing::Refusals refusals_;
+  absl::flat_hash_map<std::string, ir::Span> origins_;
+  ir::Span origin_;
+  int64_t budget_;  // bodies of loops are converted more than once; this bounds the product
+  int depth_ = 0;
+};
+
+}  // namespace rvm::torch
+
+#endif  // RVM_COMPILER_IMPORT_TORCH_IMPORTER_H_

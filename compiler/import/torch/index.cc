@@ -1,0 +1,213 @@
+// Elements picked by index, and written there.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+// Negative indices counted from the end of an axis.
+Operand AlongAxis(NodeContext& c, Operand x, Operand indices, int64_t axis) {
+  if (indices->constant && indices->constant->num_elements() <= 4096) {
+    bool is_natural = true;
+    for (int64_t i = 0; i < indices->constant->num_elements(); ++i) {
+      is_natural = is_natural && indices->constant->IntAt(i) >= 0;
+    }
+    if (is_natural) return indices;
+  }
+  Operand zero = c.Number(0, indices);
+  Operand extent = c.Cast(c.emit().FromDim(c.ExtentOf(x, axis)), c.DTypeOf(indices));
+  return c.Where(c.Op("less", {indices, zero}), c.Add(indices, extent), indices);
+}
+
+// What x[i, :, j] picks: x with the indexed axes in front, and for these one tensor each; masks are the places where
+// they are true.
+struct Picked {
+  Operand x = nullptr;
+  std::vector<int64_t> axes;  // of x as it was, in front now
+  std::vector<int64_t> order;
+  Operands indices;
+  bool is_contiguous = true;
+};
+
+std::optional<Picked> ReadIndices(NodeContext& c) {
+  Picked picked;
+  Operand x = c.In("self");
+  int64_t rank = c.RankOf(x), axis = 0;
+  for (Operand index : c.List("indices")) {
+    if (c.failed()) return std::nullopt;
+    if (index == nullptr) {
+      ++axis;
+      continue;
+    }
+    bool is_mask = c.DTypeOf(index).is_bool() || c.DTypeOf(index) == kUInt8;
+    int64_t covered = is_mask ? c.RankOf(index) : 1;
+    if (axis + covered > rank || covered == 0) {
+      c.Fail("it has more indices than its input has axes");
+      return std::nullopt;
+    }
+    Operand places = is_mask ? c.Cast(c.Op("argwhere", {index}), kInt64) : nullptr;
+    for (int64_t i = 0; i < covered; ++i, ++axis) {
+      if (!picked.axes.empty() && picked.axes.back() != axis - 1) picked.is_contiguous = false;
+      picked.axes.push_back(axis);
+      Operand own = is_mask ? c.Squeeze(c.SliceAxis(places, 1, i, i + 1), {1}) : c.Cast(index, kInt64);
+      picked.indices.push_back(is_mask ? own : AlongAxis(c, x, own, axis));
+    }
+  }
+  if (picked.axes.empty() || c.failed()) {
+    if (!c.failed()) c.Fail("it has no indices");
+    return std::nullopt;
+  }
+  picked.order = picked.axes;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (std::find(picked.axes.begin(), picked.axes.end(), i) == picked.axes.end()) picked.order.push_back(i);
+  }
+  picked.x = c.Transpose(x, picked.order);
+  return picked;
+}
+
+int64_t IndexRank(NodeContext& c, const Picked& picked) {
+  int64_t rank = 0;
+  for (Operand index : picked.indices) rank = std::max(rank, c.RankOf(index));
+  return rank;
+}
+
+// The axes of the indices moved from the front to where the first indexed axis was.
+std::vector<int64_t> Placed(const Picked& picked, int64_t index_rank, int64_t rank) {
+  std::vector<int64_t> order;
+  int64_t first = picked.is_contiguous ? picked.axes[0] : 0;
+  for (int64_t i = 0; i < first; ++i) order.push_back(index_rank + i);
+  for (int64_t i = 0; i < index_rank; ++i) order.push_back(i);
+  for (int64_t i = index_rank + first; i < rank; ++i) order.push_back(i);
+  return order;
+}
+
+std::vector<int64_t> Inverse(const std::vector<int64_t>& order) {
+  std::vector<int64_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+}  // namespace
+
+Operands Gather(NodeContext& c) {
+  Operand x = c.In("self"), index = c.Has("index") ? c.In("index") : c.In("indices");
+  if (c.RankOf(x) == 0) return {x};
+  int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
+  return {c.Op("gather", {x, AlongAxis(c, x, index, axis)}, {{"axis", axis}})};
+}
+
+Operands IndexSelect(NodeContext& c) {
+  Operand x = c.In("self");
+  if (c.RankOf(x) == 0) return {x};
+  int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
+  return {c.Op("take", {x, c.In("index")}, {{"axis", axis}})};
+}
+
+Operands Embedding(NodeContext& c) { return {c.Op("take", {c.In("weight"), c.In("indices")}, {{"axis", 0}})}; }
+
+Operands Index(NodeContext& c) {
+  std::optional<Picked> picked = ReadIndices(c);
+  if (!picked) return {};
+  Operand result;
+  if (picked->indices.size() == 1) {
+    result = c.Op("take", {picked->x, picked->indices[0]}, {{"axis", 0}});
+  } else {
+    Operands inputs = {picked->x};
+    inputs.insert(inputs.end(), picked->indices.begin(), picked->indices.end());
+    result = c.Op("adv_index", {c.emit().Tuple(inputs)});
+  }
+  if (c.failed()) return {};
+  return {c.Transpose(result, Placed(*picked, IndexRank(c, *picked), c.RankOf(result)))};
+}
+
+Operands IndexPut(NodeContext& c) {
+  std::optional<Picked> picked = ReadIndices(c);
+  if (!picked) return {};
+  Operand values = c.Cast(c.In("values"), c.DTypeOf(picked->x));
+  // One tuple of indices along the first axis for each place.
+  Operand shape = picked->indices[0];
+  for (size_t i = 1; i < picked->indices.size(); ++i) shape = c.Add(shape, picked->indices[i]);
+  if (c.failed()) return {};
+  const Dims places = c.DimsOf(shape);
+  Operands tuples;
+  for (Operand index : picked->indices) tuples.push_back(c.Unsqueeze(c.BroadcastTo(index, places), {0}));
+  Operand indices = tuples.size() == 1 ? tuples[0] : c.Op("concatenate", {c.emit().Tuple(tuples)}, {{"axis", 0}});
+  // The values stand as the picked elements do; scatter_nd wants the places in front.
+  int64_t index_rank = static_cast<int64_t>(places.size());
+  Dims moved = places;
+  const Dims& dims = c.DimsOf(picked->x);
+  moved.insert(moved.end(), dims.begin() + static_cast<ptrdiff_t>(picked->indices.size()), dims.end());
+  std::vector<int64_t> order = Placed(*picked, index_rank, static_cast<int64_t>(moved.size()));
+  Dims wanted;
+  for (int64_t axis : order) wanted.push_back(moved[static_cast<size_t>(axis)]);
+  Operand updates = c.Transpose(c.BroadcastTo(values, wanted), Inverse(order));
+  bool adds = c.Bool("accumulate", false);
+  Operand written = c.Op("scatter_nd", {picked->x, indices, updates}, {{"mode", adds ? "add" : "update"}});
+  return {c.failed() ? nullptr : c.Transpose(written, Inverse(picked->order))};
+}
+
+// scatter, scatter_add and scatter_reduce.
+Operands Scatter(NodeContext& c) {
+  Operand x = c.In("self"), index = c.In("index");
+  if (c.RankOf(x) == 0) return {c.Unsupported("a scalar")};
+  int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
+  Operand source = c.Has("src") ? c.In("src") : c.In("value");
+  source = c.Cast(source, c.DTypeOf(x));
+  if (c.RankOf(source) == 0) source = c.BroadcastTo(source, c.DimsOf(index));
+  std::string reduction = c.row().relay.empty() ? c.Text("reduce", "update") : std::string(c.row().relay);
+  if (!c.Bool("include_self", true)) return {c.Unsupported("`include_self=False`")};
+  if (reduction == "sum") reduction = "add";
+  if (reduction == "prod" || reduction == "multiply") reduction = "mul";
+  if (reduction == "amax") reduction = "max";
+  if (reduction == "amin") reduction = "min";
+  // What of `src` lies behind the indices is not used.
+  const Dims wanted = c.DimsOf(index);
+  for (size_t i = 0; i < wanted.size() && c.RankOf(source) == c.RankOf(index); ++i) {
+    if (CompareDims(wanted[i], c.DimsOf(source)[i]) != DimEquality::kEqual) {
+      source = c.SliceAxis(source, static_cast<int64_t>(i), 0, wanted[i]);
+    }
+  }
+  return {
+      c.Op("scatter_elements", {x, AlongAxis(c, x, index, axis), source}, {{"axis", axis}, {"reduction", reduction}})};
+}
+
+// Where an axis is picked by a vector of indices.
+Operands IndexFill(NodeContext& c) {
+  Operand x = c.In("self"), value = c.Cast(c.Scalar(c.In("value")), c.DTypeOf(x));
+  int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
+  if (c.failed()) return {};
+  Operand index = AlongAxis(c, x, c.Cast(c.In("index"), kInt64), axis);
+  Operand none = c.BroadcastTo(c.emit().Integer(0, kInt32), {c.ExtentOf(x, axis)});
+  Operand one = c.BroadcastTo(c.emit().Integer(1, kInt32), c.DimsOf(index));
+  Operand hit = c.Cast(c.Op("scatter_elements", {none, index, one}, {{"axis", 0}}), kBool);
+  std::vector<int64_t> behind;
+  for (int64_t i = 1; i < c.RankOf(x) - axis; ++i) behind.push_back(i);
+  return {c.Where(c.Unsqueeze(hit, behind), value, x)};
+}
+
+// index_add and index_copy: slices along an axis.
+Operands IndexUpdate(NodeContext& c) {
+  Operand x = c.In("self"), source = c.Cast(c.In("source"), c.DTypeOf(x));
+  int64_t rank = c.RankOf(x), axis = c.Axis(c.Int("dim", 0), rank);
+  if (c.failed() || c.RankOf(source) != rank) return {c.failed() ? nullptr : c.Unsupported("a source of another rank")};
+  Operand index = c.Unsqueeze(AlongAxis(c, x, c.Cast(c.In("index"), kInt64), axis), {0});
+  double alpha = c.Float("alpha", 1);
+  if (alpha != 1) source = c.Mul(source, c.Number(alpha, source));
+  std::vector<int64_t> order = {axis};
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  Operand written = c.Op("scatter_nd", {c.Transpose(x, order), index, c.Transpose(source, order)},
+                         {{"mode", std::string(c.row().relay)}});
+  return {c.failed() ? nullptr : c.Transpose(written, Inverse(order))};
+}
+
+Operands Nonzero(NodeContext& c) { return {c.Cast(c.Op("argwhere", {c.In("self")}), kInt64)}; }
+
+}  // namespace rvm::torch::convert

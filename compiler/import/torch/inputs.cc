@@ -1,0 +1,260 @@
+// The inputs of an exported program: parameters with symbolic extents, weights, state; and the checks of both.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/edit_distance.h"
+#include "base/status_macros.h"
+#include "compiler/import/torch/expression.h"
+#include "compiler/import/torch/importer.h"
+
+namespace rvm::torch {
+namespace {
+
+constexpr std::string_view kSymbolPrefix = "Symbol('";
+// The export cannot tell 0 and 1 from 2: torch checks no lower bound of 2 either.
+constexpr int64_t kTracedMinimum = 2;
+
+// The name of an expression that is a symbol alone; "" for others.
+std::string_view PlainSymbol(std::string_view expression) {
+  if (!expression.starts_with(kSymbolPrefix)) return "";
+  expression.remove_prefix(kSymbolPrefix.size());
+  size_t quote = expression.find('\'');
+  if (quote == std::string_view::npos || expression.find(')') != expression.size() - 1) return "";
+  return expression.substr(0, quote);
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string_view CompareName(Comparison::Kind kind) {
+  switch (kind) {
+    case Comparison::Kind::kEqual: return "equal";
+    case Comparison::Kind::kNotEqual: return "not_equal";
+    case Comparison::Kind::kLess: return "less";
+    case Comparison::Kind::kLessEqual: return "less_equal";
+    case Comparison::Kind::kGreater: return "greater";
+    case Comparison::Kind::kGreaterEqual: return "greater_equal";
+  }
+  return "equal";
+}
+
+}  // namespace
+
+std::optional<Dim> Importer::DimOfExpression(std::string_view text) {
+  return ParseExtent(text, [&](std::string_view symbol) -> std::optional<Dim> {
+    auto found = dims_.find(Abseil(symbol));
+    if (found == dims_.end() || found->second.is_any()) return std::nullopt;
+    return found->second;
+  });
+}
+
+Dim Importer::DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis) {
+  if (options_.all_extents_unknown) return Dim::Any();
+  if (auto shape = options_.shapes.find(input); shape != options_.shapes.end()) {
+    const std::string& text = shape->second[axis];
+    if (IsNumber(text)) return Dim(std::stoll(text));
+    if (text.empty() || text == "?") return Dim::Any();
+    if (std::string_view symbol = PlainSymbol(extent.expression); !symbol.empty()) return dims_[Abseil(symbol)];
+    return emit_.NameDim(text);
+  }
+  if (extent.number) return Dim(*extent.number);
+  return DimOfExpression(extent.expression).value_or(Dim::Any());
+}
+
+absl::Status Importer::ReadShapes() {
+  auto meta_of = [&](std::string_view name) -> const TensorMeta* {
+    auto found = program_.graph->tensors.find(Abseil(name));
+    return found == program_.graph->tensors.end() ? nullptr : &found->second;
+  };
+  std::vector<std::string_view> names;
+  for (const InputSpec& input : program_.inputs) {
+    if (input.role == InputRole::kUser) names.push_back(input.arg.text);
+  }
+  auto check = [&](const std::string& name, std::string_view what) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+    std::string_view near = NearestName(name, names);
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has no input `", name, "` ", Abseil(what),
+                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+  };
+  for (const auto& [name, literal] : options_.frozen) RVM_RETURN_IF_ERROR(check(name, "to freeze"));
+  for (const auto& [name, shape] : options_.shapes) {
+    RVM_RETURN_IF_ERROR(check(name, "to give a shape"));
+    const TensorMeta* meta = meta_of(name);
+    if (meta == nullptr || meta->sizes.size() != shape.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ",
+                                                     meta == nullptr ? 0 : meta->sizes.size(),
+                                                     "; the shape given to it has ", shape.size(), " extents"));
+    }
+    for (size_t i = 0; i < shape.size(); ++i) {
+      std::string_view symbol = PlainSymbol(meta->sizes[i].expression);
+      if (symbol.empty() || shape[i].empty() || shape[i] == "?" || dims_.contains(Abseil(symbol))) continue;
+      dims_[Abseil(symbol)] = IsNumber(shape[i]) ? Dim(std::stoll(shape[i])) : emit_.NameDim(shape[i]);
+    }
+  }
+  // A symbol is known where an input has it as an extent, alone.
+  for (std::string_view name : names) {
+    const TensorMeta* meta = meta_of(name);
+    if (meta == nullptr || options_.frozen.contains(name) || options_.all_extents_unknown) continue;
+    for (const TensorMeta::Extent& extent : meta->sizes) {
+      std::string_view symbol = PlainSymbol(extent.expression);
+      if (!symbol.empty() && !dims_.contains(Abseil(symbol))) dims_[Abseil(symbol)] = emit_.NameDim(symbol);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Operand Importer::Weight(const InputSpec& input) {
+  absl::StatusOr<Literal> literal = archive_.Tensor(input.target);
+  if (literal.ok()) return emit_.Constant(*std::move(literal), input.target);
+  refusals_.Add("a weight", absl::StrCat("`", input.target, "`"), literal.status());
+  return emit_.Placeholder();
+}
+
+absl::Status Importer::AddParam(const InputSpec& input) {
+  const std::string& name = input.arg.text;
+  const ir::Type* type = nullptr;
+  if (input.arg.kind == ArgumentKind::kSymbol) {
+    type = emit_.TensorType({}, kInt64);
+  } else {
+    auto found = program_.graph->tensors.find(name);
+    if (found == program_.graph->tensors.end() || found->second.sizes.size() > 64) {
+      return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has no type, or too many axes"));
+    }
+    const TensorMeta& meta = found->second;
+    std::optional<DataType> dtype = ToDataType(meta.scalar_type);
+    if (!dtype) {
+      return absl::UnimplementedError(
+          absl::StrCat("input `", name, "` is of dtype ", ScalarTypeName(meta.scalar_type), ", which Relay has not"));
+    }
+    Dims dims;
+    for (size_t i = 0; i < meta.sizes.size(); ++i) dims.push_back(DimOf(meta.sizes[i], name, i));
+    type = emit_.TensorType(std::move(dims), *dtype);
+  }
+  params_.push_back({emit_.UniqueName(name), nullptr});
+  param_types_.push_back(type);
+  param_inputs_.push_back(&input);
+  return absl::OkStatus();
+}
+
+void Importer::FindMutations() {
+  for (const OutputSpec& output : program_.outputs) {
+    for (const InputSpec& input : program_.inputs) {
+      bool is_buffer = output.role == OutputRole::kBufferMutation && input.role == InputRole::kBuffer &&
+                       input.target == output.target;
+      bool is_input = output.role == OutputRole::kInputMutation && input.arg.text == output.target;
+      if (is_buffer || is_input) mutated_.insert(input.arg.text);
+    }
+  }
+  for (const Node& node : program_.graph->nodes) {
+    if (!Writes(node.target) || node.inputs.empty()) continue;
+    for (const InputSpec& input : program_.inputs) {
+      bool can_change = input.role == InputRole::kUser || input.role == InputRole::kBuffer;
+      if (can_change && input.arg.text == node.inputs[0].second.text) mutated_.insert(input.arg.text);
+    }
+  }
+}
+
+absl::Status Importer::ReadInputs(Scope& scope) {
+  RVM_RETURN_IF_ERROR(ReadShapes());
+  for (const InputSpec& input : program_.inputs) {
+    const std::string& name = input.arg.text;
+    switch (input.role) {
+      case InputRole::kUser: {
+        auto frozen = options_.frozen.find(name);
+        if (frozen == options_.frozen.end()) {
+          RVM_RETURN_IF_ERROR(AddParam(input));
+        } else {
+          scope.values[name] = emit_.Constant(frozen->second, name);
+        }
+        break;
+      }
+      case InputRole::kBuffer:
+        if (mutated_.contains(name)) break;  // a parameter, behind those of the user
+        scope.values[name] = Weight(input);
+        break;
+      case InputRole::kParameter:
+      case InputRole::kConstant: scope.values[name] = Weight(input); break;
+      case InputRole::kFixed: break;
+      case InputRole::kOther:
+        return absl::UnimplementedError(absl::StrCat("input `", name, "` is a ", input.target, ", not a tensor"));
+    }
+  }
+  for (const InputSpec& input : program_.inputs) {
+    bool is_state = input.role == InputRole::kBuffer && mutated_.contains(input.arg.text);
+    if (is_state) RVM_RETURN_IF_ERROR(AddParam(input));
+  }
+  return absl::OkStatus();
+}
+
+// ---- checks
+
+void Importer::CheckRanges(Scope& scope) {
+  absl::flat_hash_set<std::string> checked;
+  for (const InputSpec* input : param_inputs_) {
+    auto found = program_.graph->tensors.find(input->arg.text);
+    if (input->role != InputRole::kUser || found == program_.graph->tensors.end()) continue;
+    for (size_t axis = 0; axis < found->second.sizes.size(); ++axis) {
+      std::string symbol(PlainSymbol(found->second.sizes[axis].expression));
+      auto range = program_.ranges.find(symbol);
+      if (symbol.empty() || range == program_.ranges.end() || !checked.insert(symbol).second) continue;
+      Operand& x = scope.values[input->arg.text];
+      Dim extent = emit_.ExtentOf(x, static_cast<int64_t>(axis));
+      auto check = [&](const Dim& bounded, std::string_view words, int64_t bound) {
+        if (CompareDims(bounded, extent) == DimEquality::kEqual) return;
+        std::string what = absl::StrCat("axis ", axis, " of `", input->arg.text, "`, which was exported to be at ",
+                                        Abseil(words), " ", bound);
+        x = emit_.Op("check_extent", {x, emit_.FromDim(bounded)},
+                     {{"axis", static_cast<int64_t>(axis)}, {"what", what}});
+      };
+      if (range->second.min && *range->second.min > kTracedMinimum) {
+        check(Max(extent, *range->second.min), "least", *range->second.min);
+      }
+      if (range->second.max) check(Min(extent, *range->second.max), "most", *range->second.max);
+    }
+  }
+}
+
+// Guards that are more than extents of one name: `check_extent` of an extent that a guard that fails makes impossible.
+void Importer::CheckGuards(Scope& scope) {
+  if (options_.all_extents_unknown) return;
+  for (const std::string& guard : program_.guards) {
+    std::string input;
+    int64_t axis = 0;
+    auto find = [&](std::string_view name, int64_t at) -> std::optional<Dim> {
+      auto found = scope.values.find(Abseil(name));
+      if (found == scope.values.end() || at < 0) return std::nullopt;
+      const auto* tensor = ir::DynCast<ir::TensorType>(found->second->type);
+      if (tensor == nullptr || at >= static_cast<int64_t>(tensor->shape.dims.size())) return std::nullopt;
+      if (input.empty()) {
+        input = std::string(name);
+        axis = at;
+      }
+      return tensor->shape.dims[static_cast<size_t>(at)];
+    };
+    std::optional<Comparison> comparison = ParseGuard(guard, find);
+    bool is_large = comparison && std::max(importing::CountDimNodes(comparison->lhs),
+                                           importing::CountDimNodes(comparison->rhs)) >= importing::kMaxDimNodes;
+    if (!comparison || input.empty() || is_large) continue;
+    Operand holds =
+        emit_.Op(CompareName(comparison->kind), {emit_.FromDim(comparison->lhs), emit_.FromDim(comparison->rhs)});
+    if (holds->constant && holds->constant->IntAt(0) != 0) continue;
+    Operand& x = scope.values[input];
+    Operand extent = emit_.Op("where", {holds, emit_.FromDim(emit_.ExtentOf(x, axis)), emit_.Integer(-1)});
+    x = emit_.Op("check_extent", {x, extent},
+                 {{"axis", axis}, {"what", absl::StrCat("`", guard, "`, as exported, does not hold")}});
+  }
+}
+
+}  // namespace rvm::torch

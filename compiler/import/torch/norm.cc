@@ -1,0 +1,142 @@
+// Normalisation.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/import/shapes.h"
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+// Sums of half floats are too coarse to normalise by.
+DataType Precision(DataType dtype) { return dtype.bits < 32 ? kFloat32 : dtype; }
+
+Operand Average(NodeContext& c, Operand x, const ir::AttrValue::List& axes) {
+  return c.Op("mean", {x}, {{"axis", axes}, {"keepdims", true}});
+}
+
+// A vector along axis 1 of x.
+Operand AlongChannels(NodeContext& c, Operand vector, Operand x) {
+  std::vector<int64_t> axes;
+  for (int64_t i = 1; i < c.RankOf(x) - 1; ++i) axes.push_back(i);
+  return c.Unsqueeze(vector, axes);
+}
+
+// Scaled and shifted along axis 1.
+Operand Affine(NodeContext& c, Operand y, Operand x) {
+  if (c.Has("weight")) y = c.Mul(y, AlongChannels(c, c.Cast(c.In("weight"), c.DTypeOf(y)), x));
+  if (c.Has("bias")) y = c.Add(y, AlongChannels(c, c.Cast(c.In("bias"), c.DTypeOf(y)), x));
+  return y;
+}
+
+ir::AttrValue::List AxesFrom(int64_t first, int64_t rank) {
+  ir::AttrValue::List axes;
+  for (int64_t i = first; i < rank; ++i) axes.emplace_back(i);
+  return axes;
+}
+
+struct Normalised {
+  Operand y, mean, inverse;
+};
+
+Normalised Normalise(NodeContext& c, Operand x, const ir::AttrValue::List& axes, double epsilon) {
+  Operand mean = Average(c, x, axes), centred = c.Sub(x, mean);
+  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(centred, centred), axes), c.Number(epsilon, x))});
+  return {c.Mul(centred, inverse), mean, inverse};
+}
+
+// (batch, groups, rest) normalised over the rest, in the shape of x again.
+Normalised NormaliseGroups(NodeContext& c, Operand x, const Dim& groups, double epsilon) {
+  const Dims dims = c.DimsOf(x);
+  if (dims.size() < 2) return {c.Fail("its input has fewer than 2 axes"), nullptr, nullptr};
+  Dim rest = importing::Product(std::span(dims).subspan(2));
+  Dims split = {dims[0], groups, FloorDiv(dims[1], groups) * rest};
+  Normalised result = Normalise(c, c.Reshape(x, split), {2}, epsilon);
+  result.y = c.Reshape(result.y, dims);
+  return result;
+}
+
+}  // namespace
+
+// With the moving statistics, or with those of the batch where there are none.
+Operands BatchNorm(NodeContext& c) {
+  Operand x = c.In("input");
+  DataType dtype = c.DTypeOf(x);
+  double epsilon = c.Float("eps", 1e-5);
+  if (c.Bool("training", false) && c.Has("running_mean")) {
+    return {c.Unsupported("training; call `eval()` of the module before it is exported")};
+  }
+  Operand wide = c.Cast(x, Precision(dtype));
+  if (!c.Has("running_mean")) {
+    ir::AttrValue::List axes = AxesFrom(2, c.RankOf(x));
+    axes.insert(axes.begin(), ir::AttrValue(0));
+    return {c.Cast(Affine(c, Normalise(c, wide, axes, epsilon).y, x), dtype)};
+  }
+  Operand mean = c.Cast(c.In("running_mean"), c.DTypeOf(wide)), variance = c.Cast(c.In("running_var"), c.DTypeOf(wide));
+  auto given = [&](const char* name, const char* otherwise) {
+    return c.Has(name) ? c.Cast(c.In(name), c.DTypeOf(wide)) : c.Op(otherwise, {mean});
+  };
+  Operand y = c.Op("nn.batch_norm", {wide, given("weight", "ones_like"), given("bias", "zeros_like"), mean, variance},
+                   {{"epsilon", epsilon}});
+  return {c.Cast(c.emit().Field(y, 0), dtype)};
+}
+
+// layer_norm and native_layer_norm, which also gives the mean and the inverse deviation.
+Operands LayerNorm(NodeContext& c) {
+  Operand x = c.In("input");
+  DataType dtype = c.DTypeOf(x);
+  const Argument* shape = c.Find("normalized_shape");
+  int64_t rank = c.RankOf(x), count = shape == nullptr ? 1 : static_cast<int64_t>(shape->list.size());
+  if (c.failed() || count > rank) return {c.failed() ? nullptr : c.Fail("its shape has more axes than its input")};
+  double epsilon = c.Float("eps", 1e-5);
+  bool wants_statistics = c.WantsOutput(1) || c.WantsOutput(2);
+  bool is_plain = count == 1 && !wants_statistics && c.Has("weight") && dtype == Precision(dtype);
+  if (is_plain) {
+    bool has_bias = c.Has("bias");
+    Operand gamma = c.In("weight"), beta = has_bias ? c.In("bias") : c.Op("zeros_like", {gamma});
+    return {c.Op("nn.layer_norm", {x, gamma, beta}, {{"epsilon", epsilon}, {"center", has_bias}})};
+  }
+  Normalised result = Normalise(c, c.Cast(x, Precision(dtype)), AxesFrom(rank - count, rank), epsilon);
+  Operand y = result.y;
+  if (c.Has("weight")) y = c.Mul(y, c.Cast(c.In("weight"), c.DTypeOf(y)));
+  if (c.Has("bias")) y = c.Add(y, c.Cast(c.In("bias"), c.DTypeOf(y)));
+  return {c.Cast(y, dtype), result.mean, result.inverse};
+}
+
+Operands RmsNorm(NodeContext& c) {
+  Operand input = c.In("input");
+  DataType dtype = c.DTypeOf(input);
+  const Argument* shape = c.Find("normalized_shape");
+  int64_t rank = c.RankOf(input), count = shape == nullptr ? 1 : static_cast<int64_t>(shape->list.size());
+  if (c.failed() || count > rank) return {c.failed() ? nullptr : c.Fail("its shape has more axes than its input")};
+  Operand x = c.Cast(input, Precision(dtype));
+  double epsilon = c.Float("eps", dtype == kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  Operand mean = Average(c, c.Mul(x, x), AxesFrom(rank - count, rank));
+  Operand y = c.Mul(x, c.Op("rsqrt", {c.Add(mean, c.Number(epsilon, x))}));
+  if (c.Has("weight")) y = c.Mul(y, c.Cast(c.In("weight"), c.DTypeOf(y)));
+  return {c.Cast(y, dtype)};
+}
+
+// group_norm and native_group_norm, which names its arguments otherwise.
+Operands GroupNorm(NodeContext& c) {
+  Operand x = c.In("input");
+  DataType dtype = c.DTypeOf(x);
+  int64_t groups = c.Has("num_groups") ? c.Int("num_groups", 1) : c.Int("group", 1);
+  if (c.failed() || groups < 1) return {c.failed() ? nullptr : c.Fail("it has no groups")};
+  Normalised result = NormaliseGroups(c, c.Cast(x, Precision(dtype)), groups, c.Float("eps", 1e-5));
+  if (c.failed()) return {};
+  Operand y = c.Cast(Affine(c, result.y, x), dtype);
+  return {y, c.Squeeze(result.mean, {2}), c.Squeeze(result.inverse, {2})};
+}
+
+Operands InstanceNorm(NodeContext& c) {
+  Operand x = c.In("input");
+  DataType dtype = c.DTypeOf(x);
+  if (!c.Bool("use_input_stats", true)) return {c.Unsupported("moving statistics of instances")};
+  Normalised result = NormaliseGroups(c, c.Cast(x, Precision(dtype)), c.ExtentOf(x, 1), c.Float("eps", 1e-5));
+  return {c.failed() ? nullptr : c.Cast(Affine(c, result.y, x), dtype)};
+}
+
+}  // namespace rvm::torch::convert

@@ -1,0 +1,128 @@
+// LSTM, GRU and RNN, rolled: one function that calls itself per layer and direction, whatever the number of steps.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "compiler/import/loops.h"
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+using importing::Rolled;
+using importing::Step;
+
+constexpr int64_t kSwapped[] = {1, 0, 2};
+
+struct Weights {
+  Operand input, recurrent;            // (gates * hidden, inputs), (gates * hidden, hidden)
+  Operand input_bias, recurrent_bias;  // or null
+};
+
+// Gates stand in the order of PyTorch: of an LSTM input, forget, cell, output; of a GRU reset, update, new.
+using StepOf = Operands (*)(NodeContext& c, Operand gates, const Operands& state, const Weights& weights,
+                            int64_t hidden);
+
+Operand WithBias(NodeContext& c, Operand x, Operand bias) { return bias == nullptr ? x : c.Add(x, bias); }
+
+Operand Gate(NodeContext& c, Operand x, int64_t gate, int64_t hidden) {
+  return c.SliceAxis(x, c.RankOf(x) - 1, gate * hidden, (gate + 1) * hidden);
+}
+
+Operand Recurrent(NodeContext& c, Operand h, const Weights& weights) {
+  return WithBias(c, c.Op("nn.dense", {h, weights.recurrent}), weights.recurrent_bias);
+}
+
+Operands LstmStep(NodeContext& c, Operand gates, const Operands& state, const Weights& weights, int64_t hidden) {
+  Operand all = c.Add(gates, Recurrent(c, state[0], weights));
+  auto sigmoid = [&](int64_t gate) { return c.Op("sigmoid", {Gate(c, all, gate, hidden)}); };
+  Operand candidate = c.Op("tanh", {Gate(c, all, 2, hidden)});
+  Operand cell = c.Add(c.Mul(sigmoid(1), state[1]), c.Mul(sigmoid(0), candidate));
+  return {c.Mul(sigmoid(3), c.Op("tanh", {cell})), cell};
+}
+
+Operands GruStep(NodeContext& c, Operand gates, const Operands& state, const Weights& weights, int64_t hidden) {
+  Operand own = Recurrent(c, state[0], weights);
+  auto sum = [&](int64_t gate) { return c.Add(Gate(c, gates, gate, hidden), Gate(c, own, gate, hidden)); };
+  Operand reset = c.Op("sigmoid", {sum(0)}), update = c.Op("sigmoid", {sum(1)});
+  Operand candidate = c.Op("tanh", {c.Add(Gate(c, gates, 2, hidden), c.Mul(reset, Gate(c, own, 2, hidden)))});
+  return {c.Add(c.Mul(c.Sub(c.Number(1, update), update), candidate), c.Mul(update, state[0]))};
+}
+
+Operands RnnStep(NodeContext& c, Operand gates, const Operands& state, const Weights& weights, int64_t) {
+  return {c.Op(c.row().relay, {c.Add(gates, Recurrent(c, state[0], weights))})};
+}
+
+// One layer in one direction over x (steps, batch, inputs): its rows (steps, batch, hidden), then its last state.
+Operands RunDirection(NodeContext& c, Operand x, const Operands& initial, const Weights& weights, bool backwards,
+                      StepOf step_of) {
+  Operand input = WithBias(c, c.Op("nn.dense", {x, weights.input}), weights.input_bias);
+  std::optional<int64_t> hidden = c.ExtentOf(weights.recurrent, 1).AsConst();
+  if (c.failed() || !hidden) return {};
+  Dim batch = c.ExtentOf(x, 1);
+  Operand limit = c.emit().FromDim(c.ExtentOf(x, 0));
+  Rolled rolled = Roll(c, limit, nullptr, initial, [&](Operand index, const Operands& state) -> Step {
+    Operand at = backwards ? c.Sub(c.Sub(limit, c.Integer(1)), index) : index;
+    Operands next = step_of(c, c.Op("take", {input, at}, {{"axis", 0}}), state, weights, *hidden);
+    if (c.failed()) return {nullptr, state, {}};
+    for (size_t i = 0; i < next.size(); ++i) next[i] = c.emit().Retyped(next[i], state[i]->type);
+    const ir::Type* row = c.emit().TensorType({Dim::Any(), batch, *hidden}, c.DTypeOf(next[0]));
+    return {nullptr, next, {c.emit().Retyped(c.Unsqueeze(next[0], {0}), row)}};
+  });
+  if (c.failed() || rolled.state.empty() || rolled.state[0]->is_placeholder) return {};
+  Operand rows = StackRows(c, rolled, 0);
+  if (backwards && !c.failed()) rows = c.Op("reverse", {rows}, {{"axis", 0}});
+  Operands results = {rows};
+  results.insert(results.end(), rolled.state.begin(), rolled.state.end());
+  return results;
+}
+
+Operand Joined(NodeContext& c, const Operands& parts, int64_t axis) {
+  return parts.size() == 1 ? parts[0] : c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", axis}});
+}
+
+// `initial`: (layers * directions, batch, hidden) of each part of the state.
+Operands Run(NodeContext& c, const Operands& initial, StepOf step_of) {
+  Operand x = c.In("input");
+  Operands params = c.List("params");
+  int64_t layers = c.Int("num_layers", 1), directions = c.Bool("bidirectional", false) ? 2 : 1;
+  bool has_biases = c.Bool("has_biases", true), batch_first = c.Bool("batch_first", false);
+  if (c.Bool("train", false) && c.Float("dropout", 0) != 0) {
+    return {c.Unsupported("training; call `eval()` of the module before it is exported")};
+  }
+  size_t per_layer = has_biases ? 4 : 2;
+  if (c.failed() || layers < 1 || layers > 1024) return {c.failed() ? nullptr : c.Fail("`num_layers` is not in range")};
+  if (params.size() != static_cast<size_t>(layers * directions) * per_layer) {
+    return {c.Unsupported("weights of projections")};
+  }
+  if (c.RankOf(x) != 3) return {c.Unsupported("a packed sequence, or one without a batch")};
+  if (batch_first) x = c.Transpose(x, kSwapped);
+  std::vector<Operands> last(initial.size());
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    Operands rows;
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      int64_t number = layer * directions + direction;
+      const Operand* own = &params[static_cast<size_t>(number) * per_layer];
+      Weights weights = {own[0], own[1], has_biases ? own[2] : nullptr, has_biases ? own[3] : nullptr};
+      Operands state;
+      for (Operand part : initial) state.push_back(c.Squeeze(c.SliceAxis(part, 0, number, number + 1), {0}));
+      Operands results = RunDirection(c, x, state, weights, direction == 1, step_of);
+      if (c.failed() || results.size() != initial.size() + 1) return {};
+      rows.push_back(results[0]);
+      for (size_t i = 0; i < initial.size(); ++i) last[i].push_back(c.Unsqueeze(results[i + 1], {0}));
+    }
+    x = Joined(c, rows, 2);
+  }
+  Operands results = {batch_first ? c.Transpose(x, kSwapped) : x};
+  for (const Operands& part : last) results.push_back(Joined(c, part, 0));
+  return results;
+}
+
+}  // namespace
+
+Operands Lstm(NodeContext& c) { return Run(c, c.List("hx"), LstmStep); }
+Operands Gru(NodeContext& c) { return Run(c, {c.In("hx")}, GruStep); }
+Operands Rnn(NodeContext& c) { return Run(c, {c.In("hx")}, RnnStep); }
+
+}  // namespace rvm::torch::convert

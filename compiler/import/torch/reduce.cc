@@ -1,0 +1,156 @@
+// Reductions, running sums, order.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/import/shapes.h"
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+// The axes that are reduced: all, where there is no `dim` or an empty one.
+ir::AttrValue::List ReducedAxes(NodeContext& c, Operand x) {
+  int64_t rank = c.RankOf(x);
+  std::vector<int64_t> axes = c.Axes(c.Ints("dim"), std::max<int64_t>(rank, 1));
+  if (axes.empty()) axes = importing::AllAxes(rank);
+  return {axes.begin(), axes.end()};
+}
+
+Operand Reduced(NodeContext& c, std::string_view op, Operand x) {
+  if (c.RankOf(x) == 0) return x;
+  return c.Op(op, {x}, {{"axis", ReducedAxes(c, x)}, {"keepdims", c.Bool("keepdim", false)}});
+}
+
+// What a sum of integers and truths is computed in.
+Operand Widened(NodeContext& c, Operand x) {
+  DataType dtype = c.DTypeOf(x);
+  return c.Cast(x, c.DType("dtype", dtype.is_float() ? dtype : kInt64));
+}
+
+}  // namespace
+
+Operands Reduce(NodeContext& c) {
+  Operand x = c.In("self");
+  std::string_view op = c.row().relay;
+  bool is_sum = op == "sum" || op == "prod", is_logical = op == "any" || op == "all";
+  if (is_sum) x = Widened(c, x);
+  if (is_logical) x = c.Cast(x, kBool);
+  return {Reduced(c, op, x)};
+}
+
+Operands Mean(NodeContext& c) {
+  Operand x = c.In("self");
+  return {Reduced(c, "mean", c.Cast(x, c.DType("dtype", c.DTypeOf(x))))};
+}
+
+// max and min: of all elements, of two tensors, or along an axis with the indices.
+Operands Extreme(NodeContext& c) {
+  Operand x = c.In("self");
+  std::string op(c.row().relay);
+  if (c.Has("other")) {
+    Operand other = c.In("other");
+    c.Promote({&x, &other});
+    return {c.Op(op == "max" ? "maximum" : "minimum", {x, other})};
+  }
+  bool is_truth = c.DTypeOf(x).is_bool();
+  Operand values = Reduced(c, is_truth ? (op == "max" ? "any" : "all") : op, x);
+  if (!c.Has("dim")) return {values};
+  if (c.RankOf(x) == 0) return {values, c.Integer(0)};
+  Operand index = c.Op(op == "max" ? "argmax" : "argmin", {is_truth ? c.Cast(x, kInt32) : x},
+                       {{"axis", ReducedAxes(c, x)}, {"keepdims", c.Bool("keepdim", false)}});
+  return {values, c.Cast(index, kInt64)};
+}
+
+Operands ArgExtreme(NodeContext& c) {
+  Operand x = c.In("self");
+  if (c.RankOf(x) == 0) return {c.Integer(0)};
+  if (c.Has("dim")) return {c.Cast(Reduced(c, c.row().relay, x), kInt64)};
+  // Counted in the flattened tensor.
+  Operand flat = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
+  Operand index = c.Op(c.row().relay, {flat}, {{"axis", ir::AttrValue::List{0}}});
+  if (c.Bool("keepdim", false)) {
+    index = c.Reshape(index, Dims(static_cast<size_t>(c.RankOf(x)), Dim(1)));
+  }
+  return {c.Cast(index, kInt64)};
+}
+
+// var, std, var_mean and std_mean. `correction` is taken off the number of elements that is divided by.
+Operands Variance(NodeContext& c) {
+  Operand x = c.In("self");
+  double correction = c.Has("unbiased") ? c.Float("unbiased", 1) : c.Float("correction", 1);
+  ir::AttrValue::List axes = ReducedAxes(c, x);
+  ir::Attrs attrs = {{"axis", axes}, {"keepdims", c.Bool("keepdim", false)}};
+  if (correction == 1) attrs.Set("unbiased", true);
+  Operand result = c.Op("variance", {x}, attrs);
+  if (correction != 0 && correction != 1) {
+    Dim count = 1;
+    for (const ir::AttrValue& axis : axes) count = count * c.ExtentOf(x, *axis.AsInt());
+    Operand n = c.Cast(c.emit().FromDim(count), c.DTypeOf(x));
+    Operand less = c.Op("maximum", {c.Sub(n, c.Number(correction, x)), c.Number(0, x)});
+    result = c.Mul(result, c.Div(n, less));
+  }
+  if (c.row().relay == "std") result = c.Op("sqrt", {result});
+  return {result, Reduced(c, "mean", x)};
+}
+
+// Vector norms.
+Operands Norm(NodeContext& c) {
+  Operand x = c.In("self");
+  x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
+  double p = c.Has("ord") ? c.Float("ord", 2) : c.Float("p", 2);
+  if (p == 2) return {c.Op("sqrt", {Reduced(c, "sum", c.Mul(x, x))})};
+  Operand size = c.Op("abs", {x});
+  if (std::isinf(p)) return {Reduced(c, p > 0 ? "max" : "min", size)};
+  if (p == 1) return {Reduced(c, "sum", size)};
+  if (p == 0) {
+    Operand is_there = c.Cast(c.Op("not_equal", {x, c.Number(0, x)}), c.DTypeOf(x));
+    return {Reduced(c, "sum", is_there)};
+  }
+  Operand sum = Reduced(c, "sum", c.Op("power", {size, c.Number(p, x)}));
+  return {c.Op("power", {sum, c.Number(1 / p, x)})};
+}
+
+Operands Logsumexp(NodeContext& c) {
+  Operand x = c.Floating(c.In("self"));
+  return {Reduced(c, "logsumexp", x)};
+}
+
+Operands Cumulative(NodeContext& c) {
+  Operand x = Widened(c, c.In("self"));
+  if (c.RankOf(x) == 0) return {x};
+  return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
+}
+
+Operands Topk(NodeContext& c) {
+  Operand x = c.In("self");
+  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
+  ir::Attrs attrs = {{"axis", axis}, {"is_ascend", !c.Bool("largest", true)}, {"dtype", "int64"}};
+  std::optional<Dim> k = c.Has("k") ? c.Extent(*c.Find("k")) : std::nullopt;
+  Operand pair;
+  if (k && k->is_const()) {
+    if (k->constant() <= 0) return {c.Unsupported("no elements at all")};  // `topk` takes 0 for all
+    attrs.Set("k", k->constant());
+    pair = c.Op("topk", {x}, attrs);
+  } else {
+    pair = c.Op("dyn.topk", {x, c.Cast(c.In("k"), kInt64)}, attrs);
+  }
+  return {c.emit().Field(pair, 0), c.emit().Field(pair, 1)};
+}
+
+// sort and argsort.
+Operands Sort(NodeContext& c) {
+  Operand x = c.In("self");
+  if (c.RankOf(x) == 0) return c.row().relay == "argsort" ? Operands{c.Integer(0)} : Operands{x, c.Integer(0)};
+  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
+  Operand order =
+      c.Op("argsort", {x}, {{"axis", axis}, {"is_ascend", !c.Bool("descending", false)}, {"dtype", "int64"}});
+  if (c.row().relay == "argsort") return {order};
+  return {c.Op("gather", {x, order}, {{"axis", axis}}), order};
+}
+
+}  // namespace rvm::torch::convert

@@ -1,0 +1,43 @@
+// Convolution, pooling and products of matrices: what importers of all formats make of them.
+#ifndef RVM_COMPILER_IMPORT_WINDOWS_H_
+#define RVM_COMPILER_IMPORT_WINDOWS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/import/steps.h"
+
+namespace rvm::importing {
+
+struct Windows {
+  size_t axes = 0;  // of space
+  std::vector<int64_t> kernel, strides, dilations;
+  std::vector<int64_t> pads;               // befores, then afters
+  bool is_same = false, is_lower = false;  // ONNX's auto_pad: as many windows as strides fit; the odd element before
+};
+
+ir::AttrValue::List AttrList(std::span<const int64_t> values);
+// "NCHW" and the like, of that many axes of space.
+std::string_view ImageLayout(size_t axes);
+
+// The convolution of x (batch, channels, space...) with weight (channels out, channels in of a group, space...).
+Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups);
+// The product of matrices, batches of them, or vectors, as numpy's matmul has it.
+Operand MatrixProduct(Steps& c, Operand a, Operand b);
+
+// ---- pooling
+ir::Attrs PoolAttrs(const Windows& windows, bool ceil_mode);
+std::string PoolName(std::string_view kind, const Windows& windows);  // of "max" or "avg"
+// x with a border of `value` in space.
+Operand PadSpace(Steps& c, Operand x, double value, const Windows& windows);
+// For each window of x, padded, its elements along a last axis.
+Operand WindowElements(Steps& c, Operand x, const Windows& windows);
+// The numbers of the greatest elements of windows, counted in the whole input.
+Operand MaxIndices(Steps& c, Operand x, const Windows& windows, bool column_major);
+
+}  // namespace rvm::importing
+
+#endif  // RVM_COMPILER_IMPORT_WINDOWS_H_

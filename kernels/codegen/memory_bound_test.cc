@@ -1,0 +1,180 @@
+// Kernels that are bound by memory: transpositions, rows in groups, ranges of axes, columns, places of extremes. Odd
+// extents and every vector width that this CPU has.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/codegen/testing.h"
+#include "kernels/runtime/kernel_library.h"
+#include "kernels/te/tensor.h"
+
+namespace rvm::codegen {
+namespace {
+
+using te::BinaryOp;
+using te::ComputeTensor;
+using te::Expr;
+using te::Input;
+using te::ReduceOp;
+using te::Tensor;
+using te::UnaryOp;
+using Indices = std::span<const Expr>;
+
+// Code for the others is made and not run.
+bool RunsHere(const char* target) {
+  HostTarget host = *ParseHostTarget(target);
+  return runtime::CheckHostSupports(host.triple, host.features).ok();
+}
+
+void CheckEverywhere(const te::Computation& computation, CheckOptions options) {
+  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+    options.target = target;
+    if (RunsHere(target)) {
+      CheckKernel(computation, options);
+    } else {
+      EXPECT_TRUE(ScheduleAndCompile(computation, options.constant_inputs, target).ok());
+    }
+  }
+}
+
+Tensor Reduced(ReduceOp op, const Tensor& x, size_t axis, DataType dtype) {
+  Dims dims = x.dims();
+  Dim extents[] = {dims[axis]};
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  return ComputeTensor("reduced", dtype, dims, [&](Indices i) {
+    return te::Reduce(op, extents, [&](Indices r) {
+      std::vector<Expr> at(i.begin(), i.end());
+      at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), r[0]);
+      return x(at);
+    });
+  });
+}
+
+TEST(MemoryBoundTest, Transpositions) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  for (DataType dtype : {kFloat32, kFloat64, kFloat16, kUInt8, kBool, kInt64}) {
+    Tensor x = Input(0, "x", dtype, {m, n});
+    Tensor y = ComputeTensor("y", dtype, {n, m}, [&](Indices i) { return x({i[1], i[0]}); });
+    CheckOptions options{.symbol_values = {{1, 1}, {3, 50}, {16, 16}, {33, 47}, {64, 17}, {0, 5}}, .threads = true};
+    CheckEverywhere({"transpose", {x}, {y}}, options);
+  }
+  Tensor x = Input(0, "x", kFloat32, {Dim(5), Dim(19), Dim(37)}), b = Input(1, "b", kFloat32, {Dim(37), Dim(5)});
+  Tensor y = ComputeTensor("y", kFloat32, {Dim(5), Dim(37), Dim(19)},
+                           [&](Indices i) { return x({i[0], i[2], i[1]}) * b({i[1], i[0]}); });
+  CheckEverywhere({"inner", {x, b}, {y}}, {});
+  Tensor z = ComputeTensor("z", kFloat32, {Dim(37), Dim(19), Dim(5)}, [&](Indices i) { return x({i[2], i[1], i[0]}); });
+  CheckEverywhere({"reversed", {x}, {z}}, {.threads = true});
+}
+
+TEST(MemoryBoundTest, PlacesOfExtremes) {
+  float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (ReduceOp op : {ReduceOp::kArgMax, ReduceOp::kArgMin, ReduceOp::kArgMaxLast, ReduceOp::kArgMinLast}) {
+    for (size_t axis : {0, 1}) {
+      for (DataType dtype : {kFloat32, kInt8, kFloat16}) {
+        Tensor x = Input(0, "x", dtype, {Dim::Var(1, "m"), Dim::Var(2, "n")});
+        CheckEverywhere({"place", {x}, {Reduced(op, x, axis, kInt64)}},
+                        {.symbol_values = {{0, 2}, {2, 0}, {1, 1}, {3, 50}, {70, 33}, {4, 300}}});
+      }
+      Tensor x = Input(0, "x", kFloat32, {Dim(3), Dim(4)});
+      float special[] = {1, nan, 2, nan, -infinity, -infinity, -infinity, -infinity, 0, -0.0F, 0, infinity};
+      Literal values = Literal::FromValues<float>(kFloat32, {3, 4}, special);
+      CheckKernelOn({"place", {x}, {Reduced(op, x, axis, kInt64)}}, {values});
+    }
+  }
+}
+
+// Where the two reductions could round the values differently there is one.
+TEST(MemoryBoundTest, PlacesOfExtremesOfComputedValues) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(9), Dim(300)}), b = Input(1, "b", kFloat32, {Dim(300)});
+  Tensor sum = ComputeTensor("sum", kFloat32, x.dims(), [&](Indices i) { return x(i) + b({i[1]}); });
+  Tensor fused = ComputeTensor("fused", kFloat32, x.dims(), [&](Indices i) { return x(i) * b({i[1]}) + x(i); });
+  for (const auto& [value, nests] : {std::pair(sum, 2), std::pair(fused, 1)}) {
+    te::Computation place{"place", {x, b}, {Reduced(ReduceOp::kArgMax, value, 1, kInt64)}};
+    CheckEverywhere(place, {});
+    ScheduledKernel kernel = *ScheduleAndCompile(place, {}, "x86-64");
+    EXPECT_EQ(kernel.schedule.nests.size(), static_cast<size_t>(nests)) << schedule::Describe(kernel.schedule);
+  }
+}
+
+TEST(MemoryBoundTest, ColumnsSeveralRowsAtOnce) {
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMaximum, ReduceOp::kProduct}) {
+    Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim::Var(2, "n")});
+    CheckEverywhere({"columns", {x}, {Reduced(op, x, 0, kFloat32)}},
+                    {.symbol_values = {{0, 3}, {1, 300}, {7, 17}, {8, 257}, {19, 33}}, .range = 1.5, .threads = true});
+  }
+}
+
+// (x - the row's greatest) / the row's sum, of rows of any length.
+Tensor Scaled(const Tensor& x) {
+  Tensor top = Reduced(ReduceOp::kMaximum, x, 1, kFloat32);
+  Tensor power = ComputeTensor("power", kFloat32, x.dims(),
+                               [&](Indices i) { return te::Unary(UnaryOp::kExp, x(i) - top({i[0]})); });
+  Tensor sum = Reduced(ReduceOp::kSum, power, 1, kFloat32);
+  return ComputeTensor("scaled", kFloat32, x.dims(),
+                       [&](Indices i) { return te::Binary(BinaryOp::kDivide, power(i), sum({i[0]})); });
+}
+
+TEST(MemoryBoundTest, RowsInGroups) {
+  for (int64_t columns : {7, 64, 333, 20000}) {
+    Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim(columns)});
+    te::Computation softmax{"softmax", {x}, {Scaled(x)}};
+    CheckEverywhere(softmax, {.symbol_values = {{0}, {1}, {5}, {67}}, .threads = true});
+    ScheduledKernel kernel = *ScheduleAndCompile(softmax, {}, "x86-64");
+    EXPECT_EQ(kernel.schedule.groups.size(), 1u) << schedule::Describe(kernel.schedule);
+    // All between the nests is on the stack but for very long rows.
+    EXPECT_EQ(kernel.schedule.workspace == Dim(0), columns < 20000) << kernel.schedule.workspace.ToString();
+  }
+  Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim::Var(2, "n")});
+  CheckEverywhere({"softmax", {x}, {Scaled(x)}},
+                  {.symbol_values = {{0, 3}, {1, 1}, {5, 41}, {67, 130}}, .threads = true});
+}
+
+// What a later nest needs of other rows is there before it runs.
+TEST(MemoryBoundTest, RowsOfOthersAreNoGroup) {
+  Dim m = Dim::Var(1, "m");
+  Tensor x = Input(0, "x", kFloat32, {m, Dim(40)});
+  Tensor sum = Reduced(ReduceOp::kSum, x, 1, kFloat32);
+  Tensor y = ComputeTensor("y", kFloat32, x.dims(),
+                           [&](Indices i) { return x(i) * sum({te::DimValue(m) - te::Index(1) - i[0]}); });
+  CheckEverywhere({"turned", {x}, {y}}, {.symbol_values = {{1}, {6}, {130}}, .threads = true});
+  ScheduledKernel kernel = *ScheduleAndCompile({"turned", {x}, {y}}, {}, "x86-64");
+  EXPECT_EQ(kernel.schedule.groups.size(), 2u) << schedule::Describe(kernel.schedule);
+}
+
+TEST(MemoryBoundTest, RangesOfAxes) {
+  Tensor a = Input(0, "a", kFloat32, {Dim(5), Dim(40)}), b = Input(1, "b", kFloat32, {Dim(9), Dim(40)});
+  auto less = [](const Expr& x, int64_t limit) { return te::Binary(BinaryOp::kLess, x, te::Index(limit)); };
+  Tensor joined = ComputeTensor("joined", kFloat32, {Dim(14), Dim(40)}, [&](Indices i) {
+    return te::Select(less(i[0], 5), a({i[0], i[1]}), b({i[0] - te::Index(5), i[1]}));
+  });
+  CheckEverywhere({"joined", {a, b}, {joined}}, {.threads = true});
+  Tensor padded = ComputeTensor("padded", kFloat32, {Dim(11), Dim(47)}, [&](Indices i) {
+    Expr row = i[0] - te::Index(3), column = i[1] - te::Index(2);
+    auto inside = [&](const Expr& x, int64_t extent) {
+      return te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, x, te::Index(0)), less(x, extent));
+    };
+    return te::Select(te::Binary(BinaryOp::kAnd, inside(row, 5), inside(column, 40)), a({row, column}),
+                      te::Const(kFloat32, 7));
+  });
+  CheckEverywhere({"padded", {a}, {padded}}, {.threads = true});
+  ScheduledKernel kernel = *ScheduleAndCompile({"padded", {a}, {padded}}, {}, "x86-64");
+  EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
+}
+
+TEST(MemoryBoundTest, PowersOfSpecialValues) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(9)}), y = Input(1, "y", kFloat32, {Dim(9)});
+  Tensor power = ComputeTensor("power", kFloat32, {Dim(9), Dim(9)},
+                               [&](Indices i) { return te::Binary(BinaryOp::kPower, x({i[0]}), y({i[1]})); });
+  float infinity = std::numeric_limits<float>::infinity();
+  float special[] = {0, -0.0F, 1, -1, 2.5F, -3, infinity, -infinity, std::numeric_limits<float>::quiet_NaN()};
+  Literal values = Literal::FromValues<float>(kFloat32, {9}, special);
+  CheckKernelOn({"power", {x, y}, {power}}, {values, values}, {.tolerance = 1e-6});
+}
+
+}  // namespace
+}  // namespace rvm::codegen

@@ -1,0 +1,155 @@
+#include "kernels/schedule/row_groups.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/te/expr_pool.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::ExprPool;
+using te::IndexVar;
+using te::Tensor;
+
+constexpr int64_t kBlockBytes = 16384;  // of a tensor, a block of rows: a few of them fit the first-level cache
+constexpr int64_t kStackBytes = 32768;  // of all tensors that only the group needs
+
+// Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
+std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
+  Dim rows = 1;
+  for (size_t i = 0; i < tensor.rank(); ++i) {
+    rows = rows * tensor.dims()[i];
+    if (CompareDims(rows, axis.extent) != DimEquality::kEqual) continue;
+    Dim size = 1;
+    for (size_t k = i + 1; k < tensor.rank(); ++k) size = size * tensor.dims()[k];
+    return size;
+  }
+  return std::nullopt;
+}
+
+bool MayShareRows(const LoopNest& nest) {
+  const Tensor& first = nest.tensors[0].tensor;
+  if (nest.axes.empty() || first->self || first->is_ordered) return false;
+  // The others run blocks of their first axis that are no rows.
+  return nest.form == NestForm::kPositions || (nest.form == NestForm::kColumns && nest.axes.size() > 1);
+}
+
+class Grouper {
+ public:
+  explicit Grouper(Schedule& schedule) : schedule_(schedule) {}
+
+  void Run() {
+    for (size_t n = 0; n < schedule_.nests.size(); ++n) {
+      if (n > 0 && Joins(schedule_.groups.back(), n)) {
+        ++schedule_.groups.back().count;
+      } else {
+        schedule_.groups.push_back({.first = n, .count = 1});
+      }
+    }
+    for (NestGroup& group : schedule_.groups) {
+      if (group.count > 1) Finish(group);
+    }
+  }
+
+ private:
+  const LoopNest& nest(size_t n) const { return schedule_.nests[n]; }
+
+  bool WrittenBy(const NestGroup& group, const Tensor& tensor) const {
+    for (size_t n = group.first; n < group.first + group.count; ++n) {
+      for (const NestTensor& t : nest(n).tensors) {
+        if (t.tensor.get() == tensor.get()) return true;
+      }
+    }
+    return false;
+  }
+
+  bool ReadBy(const LoopNest& reader, const Tensor& tensor) const {
+    for (const ExprNode* node : te::Postorder(ReadExpressions(reader))) {
+      if (node->kind == ExprKind::kRead && node->tensor.get() == tensor.get()) return true;
+    }
+    return false;
+  }
+
+  // Whether nest `n` needs only the rows so far of what the group computes, and shares data of many elements with it.
+  bool Joins(const NestGroup& group, size_t n) const {
+    const LoopNest& next = nest(n);
+    const LoopNest& before = nest(group.first);
+    if (!MayShareRows(before) || !MayShareRows(next)) return false;
+    const IndexVar& axis = next.axes[0];
+    if (CompareDims(axis.extent, before.axes[0].extent) != DimEquality::kEqual) return false;
+    bool shares = false;
+    for (const ExprNode* node : te::Postorder(ReadExpressions(next))) {
+      if (node->kind != ExprKind::kRead) continue;
+      bool own = std::any_of(next.tensors.begin(), next.tensors.end(),
+                             [&](const NestTensor& t) { return t.tensor.get() == node->tensor.get(); });
+      if (own) continue;
+      bool in_row = IsInRow(*schedule_.pool, node->operands[0], node->tensor, axis);
+      bool written = WrittenBy(group, node->tensor);
+      if (written && !in_row) return false;
+      bool many = RowSize(node->tensor, axis) != Dim(1);
+      for (size_t k = group.first; in_row && many && k < n; ++k) shares |= written || ReadBy(nest(k), node->tensor);
+    }
+    return shares;
+  }
+
+  // The size of blocks, and what is needed nowhere else.
+  void Finish(NestGroup& group) {
+    const IndexVar& axis = nest(group.first).axes[0];
+    int64_t row_bytes = 1;
+    bool known = true;
+    auto count = [&](const Tensor& tensor) {
+      std::optional<Dim> size = RowSize(tensor, axis);
+      if (!size) return;
+      known &= size->is_const();
+      if (known) row_bytes = std::max(row_bytes, size->constant() * tensor.dtype().bytes());
+    };
+    for (size_t n = group.first; n < group.first + group.count; ++n) {
+      for (const ExprNode* node : te::Postorder(ReadExpressions(nest(n)))) {
+        if (node->kind == ExprKind::kRead) count(node->tensor);
+      }
+      for (const NestTensor& t : nest(n).tensors) count(t.tensor);
+    }
+    group.rows = known ? std::clamp<int64_t>(kBlockBytes / row_bytes, 1, 64) : 1;
+    int64_t left = kStackBytes;
+    for (size_t n = group.first; n < group.first + group.count; ++n) {
+      for (const NestTensor& t : nest(n).tensors) {
+        std::optional<Dim> size = RowSize(t.tensor, axis);
+        if (!t.stored || schedule_.buffers.contains(t.tensor.get()) || !size || !size->is_const()) continue;
+        bool read_later = false;
+        for (size_t k = group.first + group.count; k < schedule_.nests.size(); ++k) {
+          read_later |= ReadBy(nest(k), t.tensor) || (nest(k).tile && nest(k).tile->panels.get() == t.tensor.get());
+        }
+        int64_t bytes = (group.rows * size->constant() * t.tensor.dtype().bytes() + 63) / 64 * 64;
+        if (read_later || bytes > left) continue;
+        left -= bytes;
+        group.local.push_back({t.tensor, size->constant()});
+      }
+    }
+  }
+
+  Schedule& schedule_;
+};
+
+}  // namespace
+
+bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, const IndexVar& axis) {
+  std::optional<Dim> size = RowSize(tensor, axis);
+  if (!size) return false;
+  te::Rewrite first_row;
+  first_row.variables[axis.id] = pool.Intern(*te::Index(0));
+  Expr rest = pool.Copy(offset, first_row);
+  if (te::DependsOn(rest, axis.id) || !pool.IsBelow(rest, pool.Extent(*size))) return false;
+  Expr row = pool.Binary(BinaryOp::kMultiply, pool.Variable(axis), pool.Extent(*size));
+  return pool.Binary(BinaryOp::kAdd, row, rest).get() == offset.get();
+}
+
+void PlanRowGroups(Schedule& schedule) { Grouper(schedule).Run(); }
+
+}  // namespace rvm::schedule

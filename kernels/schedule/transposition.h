@@ -1,0 +1,17 @@
+// Which nests read along another axis than they store.
+#ifndef RVM_KERNELS_SCHEDULE_TRANSPOSITION_H_
+#define RVM_KERNELS_SCHEDULE_TRANSPOSITION_H_
+
+#include <cstddef>
+#include <optional>
+
+#include "kernels/schedule/loop_nest.h"
+
+namespace rvm::schedule {
+
+// The axis along which the reads of the nest are contiguous, if that is not the innermost one.
+std::optional<size_t> TransposedAxis(const LoopNest& nest);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_TRANSPOSITION_H_

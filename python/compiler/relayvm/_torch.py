@@ -1,0 +1,81 @@
+"""Exports PyTorch modules in the user's process. The only file that needs PyTorch."""
+
+import contextlib
+import io
+import threading
+
+import torch
+from torch.nn.modules import rnn
+
+# nn.LSTM over a dynamic number of steps cannot be exported: tracing unrolls its loop, or fixes the number. While a
+# module is exported its recurrent functions are these operators, which tracing takes as they are.
+_library = torch.library.Library("relayvm", "DEF")
+_ARGUMENTS = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, " \
+             "bool batch_first"
+_library.define(f"lstm(Tensor input, Tensor[] hx, {_ARGUMENTS}) -> (Tensor, Tensor, Tensor)")
+for _name in ("gru", "rnn_tanh", "rnn_relu"):
+    _library.define(f"{_name}(Tensor input, Tensor hx, {_ARGUMENTS}) -> (Tensor, Tensor)")
+
+
+def _implement(name):
+    function = getattr(torch._VF, name)
+
+    def compute(*args):
+        return tuple(result.clone() for result in function(*args))
+
+    def shapes(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+        hidden = states[0].shape[-1] * (2 if bidirectional else 1)
+        return (input.new_empty((*input.shape[:-1], hidden)), *(torch.empty_like(state) for state in states))
+
+    _library.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"relayvm::{name}", shapes, lib=_library)
+
+
+class _Recurrent:
+    """Stands for torch._VF in torch.nn.modules.rnn. Packed sequences, and tensors without a batch, go as ever."""
+
+    def __getattr__(self, name):
+        function = getattr(torch._VF, name)
+        if name not in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+            return function
+
+        def call(input, hx, *rest):
+            if input.dim() != 3 or not isinstance(rest[0], (list, tuple)):
+                return function(input, hx, *rest)
+            return getattr(torch.ops.relayvm, name)(input, list(hx) if name == "lstm" else hx, list(rest[0]), *rest[1:])
+
+        return call
+
+
+for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+    _implement(_name)
+_exporting = threading.Lock()
+
+
+@contextlib.contextmanager
+def _rolled():
+    with _exporting:
+        plain, rnn._VF = rnn._VF, _Recurrent()
+        try:
+            yield
+        finally:
+            rnn._VF = plain
+
+
+def exported_bytes(model, args, kwargs, dynamic_shapes):
+    """The bytes of a .pt2 file of a module, which is exported as it is in eval mode, or of an exported program."""
+    if isinstance(model, torch.nn.Module):
+        trains = [module for module in model.modules() if module.training]
+        try:
+            model.eval()
+            with _rolled(), torch.no_grad():
+                model = torch.export.export(model, tuple(args or ()), kwargs, dynamic_shapes=dynamic_shapes)
+        finally:
+            for module in trains:
+                module.training = True
+    elif not isinstance(model, torch.export.ExportedProgram):
+        raise TypeError(f"saw {type(model).__name__}; expected a torch.nn.Module, an exported program, a path or bytes")
+    buffer = io.BytesIO()
+    torch.export.save(model, buffer)
+    return buffer.getvalue()

@@ -1,0 +1,318 @@
+"""Writes the fixtures of torch_test.py: exported programs and what PyTorch computes with them.
+
+    python tests/torch/make.py [NAME...]
+
+Needs PyTorch (2.15 wrote those that are committed), which no test needs. NAME.pt2 is the program as it was traced, NAME_core.pt2 the
+same in core ATen operators, NAME.npz the cases: `CASE.in.N` and `CASE.out.N` are tensors in the order of @main's parameters and results.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import warnings
+import zipfile
+
+import numpy
+import torch
+from torch import nn
+from torch._higher_order_ops import scan, while_loop
+from torch.export import Dim
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+warnings.filterwarnings("ignore")
+B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
+MODELS = {}
+UNROLLED = ("lstm", "gru", "lstm_steps")  # in core operators a loop is as long as its input
+
+
+def fixture(function):
+    """`function` gives the module, a list of argument tuples of which the first is exported, and dynamic shapes."""
+    MODELS[function.__name__] = function
+    return function
+
+
+@fixture
+def mlp():
+    module = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Dropout(0.1), nn.Linear(16, 4),
+                           nn.Softmax(dim=-1))
+    return module, [(torch.randn(n, 6),) for n in (3, 1, 7)], ({0: B},)
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True),
+                                  nn.MaxPool2d(2))
+        self.depth = nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=8)
+        self.norm = nn.GroupNorm(4, 16)
+        self.up = nn.ConvTranspose2d(16, 6, 2, stride=2)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(6, 5)
+        for buffer in (self.stem[1].running_mean, self.stem[1].running_var):
+            nn.init.uniform_(buffer, 0.5, 1.5)
+
+    def forward(self, x):
+        x = self.norm(nn.functional.silu(self.depth(self.stem(x))))
+        y = nn.functional.interpolate(self.up(x), scale_factor=2, mode="bilinear", align_corners=False)
+        return self.head(self.pool(y).flatten(1)), nn.functional.avg_pool2d(y, 3, stride=2, padding=1)
+
+
+@fixture
+def cnn():
+    return Cnn(), [(torch.randn(n, 3, 16, 16),) for n in (2, 1, 5)], ({0: B},)
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True)
+
+    def forward(self, x):
+        y, (h, c) = self.rnn(x)
+        return y, h, c
+
+
+@fixture
+def lstm():
+    return Lstm(), [(torch.randn(n, 6, 4),) for n in (2, 3)], ({0: B},)
+
+
+class Gru(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 5)
+        self.simple = nn.RNN(5, 3, nonlinearity="relu", bias=False)
+
+    def forward(self, x):
+        y, h = self.rnn(x)
+        return h, self.simple(y)[0]
+
+
+@fixture
+def lstm_steps():
+    """As import_torch of Python exports it: a loop over a dynamic number of steps."""
+    return Lstm(), [(torch.randn(n, t, 4),) for n, t in ((2, 6), (3, 9), (1, 2))], ({0: B, 1: T},)
+
+
+@fixture
+def gru():
+    return Gru(), [(torch.randn(7, n, 4),) for n in (2, 3)], ({1: B},)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 8)
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        mask = torch.triu(torch.full((tokens.shape[1], tokens.shape[1]), float("-inf")), diagonal=1)
+        y, _ = self.attend(x, x, x, attn_mask=mask, need_weights=False)
+        return self.norm(x + y), tokens.ne(0).sum(-1)
+
+
+@fixture
+def attention():
+    return Attention(), [(torch.randint(0, 11, s),) for s in ((2, 6), (1, 3), (4, 17))], ({0: B, 1: T},)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        return torch.cond(x.sum() > 0, lambda a, b: torch.tanh(self.left(a)) + b, lambda a, b: self.right(a - b), (x, y))
+
+
+@fixture
+def branches():
+    cases = [(torch.randn(n, 4).abs() * sign, torch.randn(n, 4)) for n, sign in ((2, 1), (3, -1), (1, 1))]
+    return Branches(), cases, ({0: B}, {0: B})
+
+
+class Decoder(nn.Module):
+    """Doubles until a limit: how often depends on the values."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(4, 4)
+
+    def forward(self, x, limit):
+        def goes_on(count, state):
+            return (state.abs().sum() < limit) & (count < 20)
+
+        def step(count, state):
+            return count + 1, state * 2 + torch.tanh(self.cell(state))
+
+        return while_loop(goes_on, step, (torch.zeros((), dtype=torch.int64), x))
+
+
+@fixture
+def decoder():
+    cases = [(torch.rand(n, 4), torch.tensor(float(limit))) for n, limit in ((2, 30), (3, 1000), (1, 0))]
+    return Decoder(), cases, ({0: B}, None)
+
+
+class Scanned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(4, 4)
+
+    def forward(self, h, xs):
+        def step(carry, x):
+            carry = torch.tanh(self.cell(carry) + x)
+            return carry, carry * 2
+
+        return scan(step, h, xs)
+
+
+@fixture
+def scanned():
+    return Scanned(), [(torch.randn(n, 4), torch.randn(t, n, 4)) for t, n in ((6, 2), (3, 1), (9, 5))], \
+        ({0: B}, {0: T, 1: B})
+
+
+class Counter(nn.Module):
+    """Has state: a moving mean and a count."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.count.add_(1)
+        self.mean.mul_(0.5).add_(x.mean(0), alpha=0.5)
+        return x - self.mean, self.count * 10
+
+
+@fixture
+def counter():
+    return Counter(), [(torch.randn(n, 3),) for n in (2, 4)], ({0: B},)
+
+
+class Shapes(nn.Module):
+    """Arithmetic of extents."""
+
+    def forward(self, x, y):
+        n = x.shape[0]
+        joined = torch.cat([x, y[:n]], dim=1).reshape(n * 2, -1)
+        halves = joined.view(2, n, 4).transpose(0, 1).flatten(1)
+        return joined, halves[:, 1:-1], torch.arange(n, dtype=torch.float32) / n, y.new_zeros(n, 2) + n, y.std(0)
+
+
+@fixture
+def shapes():
+    return Shapes(), [(torch.randn(n, 4), torch.randn(2 * n, 4)) for n in (3, 2, 8)], ({0: T}, {0: 2 * T})
+
+
+class Picks(nn.Module):
+    """Elements picked and written by index, order, reductions."""
+
+    def forward(self, x, index):
+        values, places = x.topk(2, dim=1)
+        ordered, order = x.sort(dim=1, descending=True)
+        written = x.clone()
+        written[index] = 1.5
+        rows = torch.arange(x.shape[0])
+        return (values, places, ordered, order, x[index], x[rows, x.argmax(1)], written, x[:, [2, 0]],
+                x.scatter_add(1, places, values), torch.where(x > 0, x, 0), x.clamp(-0.5, 0.5), x.cumsum(1),
+                x.masked_fill(x < 0, -1), x.max(dim=1)[0], x.var(1, correction=0), x.norm(dim=1), x.roll(1, 1))
+
+
+@fixture
+def picks():
+    cases = [(torch.randn(n, 5), torch.tensor(i)) for n, i in ((4, [0, -1, 2]), (6, [5, 1, 0]))]
+    return Picks(), cases, ({0: T}, None)
+
+
+class Dynamic(nn.Module):
+    """Extents that only the values tell."""
+
+    def forward(self, x, count):
+        n = count.item()
+        torch._check(n >= 1)
+        torch._check(n <= 5)
+        places = torch.nonzero(x[:, 0] > 0)
+        return torch.full((n, 2), 1.5) * n, places, torch.arange(n)
+
+
+@fixture
+def dynamic():
+    return Dynamic(), [(torch.randn(t, 3), torch.tensor(n)) for t, n in ((6, 3), (9, 5))], ({0: T}, None)
+
+
+def rolled():
+    """`_rolled` of the Python package, without the library that the package loads."""
+    path = os.path.join(HERE, "../../python/compiler/relayvm/_torch.py")
+    spec = importlib.util.spec_from_file_location("relayvm_torch", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module._rolled()  # pylint: disable=protected-access
+
+
+def flat(values):
+    return [value if isinstance(value, torch.Tensor) else torch.tensor(value)
+            for value in torch.utils._pytree.tree_leaves(values)]
+
+
+def scrub(path):
+    """Leaves out what depends on where the program was made: stack traces and sample inputs."""
+    with zipfile.ZipFile(path) as archive:
+        entries = [(info.filename, archive.read(info)) for info in archive.infolist()]
+
+    def scrubbed(value):
+        if isinstance(value, list):
+            return [scrubbed(element) for element in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: {"nn_module_stack": inner["nn_module_stack"]} if key == "metadata" and "nn_module_stack" in inner
+                else {} if key == "metadata" else scrubbed(inner) for key, inner in value.items()}
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries:
+            if name.endswith("models/model.json"):
+                content = json.dumps(scrubbed(json.loads(content))).encode()
+            if "/sample_inputs/" not in name:
+                archive.writestr(zipfile.ZipInfo(name), content)
+
+
+def write(name, core):
+    torch.manual_seed(7)
+    module, cases, dynamic_shapes = MODELS[name]()
+    module.eval()
+    with rolled() if name == "lstm_steps" else contextlib.nullcontext():
+        exported = torch.export.export(module, cases[0], dynamic_shapes=dynamic_shapes)
+    if core:
+        exported = exported.run_decompositions()
+    path = os.path.join(HERE, name + ("_core" if core else ""))
+    exported.example_inputs = None
+    torch.export.save(exported, path + ".pt2")
+    scrub(path + ".pt2")
+    if core:
+        return
+    arrays = {}
+    for number, case in enumerate(cases):
+        state = [buffer.detach().clone() for buffer in module.buffers()] if name == "counter" else []
+        results = flat(module(*case))
+        after = [buffer.detach().clone() for buffer in module.buffers()] if name == "counter" else []
+        for kind, tensors in (("in", [*case, *state]), ("out", [*results, *after])):
+            for i, tensor in enumerate(tensors):
+                arrays[f"{number}.{kind}.{i}"] = tensor.detach().numpy()
+    numpy.savez_compressed(path + ".npz", **arrays)
+
+
+def main():
+    for name in sys.argv[1:] or MODELS:
+        write(name, core=False)
+        if name not in UNROLLED:
+            write(name, core=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Exported programs of PyTorch: `.pt2` files where tools take programs, equal to what PyTorch computed.
+
+The fixtures and the script that made them are in tests/torch. No test needs PyTorch.
+"""
+
+import glob
+import io
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+import unittest
+import zipfile
+
+import relayvm
+
+FIXTURES = os.path.join(relayvm.ROOT, "tests/torch")
+
+
+def programs():
+    """[(the path of a .pt2, the path of its cases)], of both forms."""
+    return [(path, path.removesuffix(".pt2").removesuffix("_core") + ".npz")
+            for path in sorted(glob.glob(os.path.join(FIXTURES, "*.pt2")))]
+
+
+class Fixtures(relayvm.TestCase):
+    """Each fixture at the shapes of all of its cases."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = folder.name
+
+    def cases(self, path):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        arrays = np.load(path)
+        for number in range(len({name.split(".")[0] for name in arrays.files})):
+            def all_of(kind):
+                count = sum(name.startswith(f"{number}.{kind}.") for name in arrays.files)  # noqa: B023
+                return [arrays[f"{number}.{kind}.{i}"] for i in range(count)]  # noqa: B023
+            yield all_of("in"), all_of("out")
+
+    def outputs(self, executable, inputs):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        args = []
+        for array in inputs:
+            args.append("@" + os.path.join(self.place, f"{len(args)}.npy"))
+            np.save(args[-1][1:], array)
+        value = relayvm.parse_value(relayvm.execute(executable, *args))
+        return value if isinstance(value, tuple) else (value,)
+
+    def compare(self, path, cases, *options):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        executable = os.path.join(self.place, "model.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", path, "-o", executable, *options)
+        for number, (inputs, expected) in enumerate(self.cases(cases)):
+            outputs = self.outputs(executable, inputs)
+            self.assertEqual(len(outputs), len(expected), path)
+            for i, (got, wanted) in enumerate(zip(outputs, expected)):
+                got = np.array(got).reshape(wanted.shape)
+                np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5,
+                                           err_msg=f"{os.path.basename(path)}, case {number}, output {i}")
+
+    def test_all_forms_are_there(self):
+        self.assertGreaterEqual(len(programs()), 20)
+
+    def test_portable(self):
+        for path, cases in programs():
+            with self.subTest(os.path.basename(path)):
+                self.compare(path, cases, "--target", "portable")
+
+    def test_machine_code(self):
+        for path, cases in programs():
+            if not path.endswith("_core.pt2"):
+                with self.subTest(os.path.basename(path)):
+                    self.compare(path, cases)
+
+
+def with_program(path, change):
+    """The bytes of a .pt2 file whose program `change` has changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(out, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith("models/model.json"):
+                program = json.loads(content)
+                change(program)
+                content = json.dumps(program).encode()
+            changed.writestr(name, content)
+    return out.getvalue()
+
+
+class Tools(relayvm.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = folder.name
+
+    def model(self, content):
+        path = os.path.join(self.place, "model.pt2")
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def fixture(self, name):
+        return os.path.join(FIXTURES, name + ".pt2")
+
+    def test_verbs_take_programs(self):
+        output = os.path.join(self.place, "model.relay")
+        relayvm.must(relayvm.COMPILER, "import", self.fixture("mlp"), "-o", output)
+        self.assertTrue(os.path.exists(os.path.join(self.place, "model.safetensors")))
+        one = "[" + ", ".join(["[1f, 0f, 0f, 0f, 0f, 2f]"]) + "]"
+        direct = relayvm.must(relayvm.COMPILER, "run", self.fixture("mlp"), one, "--target", "portable")
+        printed = relayvm.must(relayvm.COMPILER, "run", output, one, "--target", "portable", "--params",
+                               os.path.join(self.place, "model.safetensors"))
+        self.assertEqual(direct, printed)
+        self.assertEqual(relayvm.must(relayvm.COMPILER, "check", self.fixture("mlp")), "")
+
+    def test_ranges_are_checked(self):
+        tokens = "[[" + ", ".join(["1i64"] * 201) + "]]"
+        done = relayvm.run(relayvm.COMPILER, "run", self.fixture("attention"), tokens, "--target", "portable")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("axis 1 of `tokens`, which was exported to be at most 200", done.stderr)
+
+    def test_conditions_are_checked(self):
+        x = "[" + ", ".join(["[1f, 2f, 3f]"] * 6) + "]"
+        done = relayvm.run(relayvm.COMPILER, "run", self.fixture("dynamic"), x, "6i64", "--target", "portable")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Runtime assertion failed for expression u0 <= 5", done.stderr)
+
+    def test_state_has_first_values(self):
+        executable = os.path.join(self.place, "counter.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", self.fixture("counter"), "-o", executable, "--target", "portable")
+        self.assertEqual(relayvm.execute(executable, entry="initial_state"), "([0f, 0f, 0f], 0i64)")
+
+    def test_all_that_is_not_supported_is_said(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                node["target"] = node["target"].replace("aten.linear", "aten.frobnicate").replace(
+                    "aten.gelu", "aten.tickle")
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("mlp"), change)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("aten.frobnicate.default: this operator is not supported (`linear`, `linear_1`)", done.stderr)
+        self.assertIn("aten.tickle.default: this operator is not supported (`gelu`)", done.stderr)
+
+    def test_errors_name_the_node_and_its_module(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                if node["target"].startswith("torch.ops.aten.linear"):
+                    node["inputs"] = node["inputs"][:1]
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("mlp"), change)))
+        self.assertIn("aten.linear.default: its argument `weight` is missing (`linear`", done.stderr)
+
+    def test_writes_to_shared_memory_are_refused(self):
+        def change(program):
+            # `mul_` of a slice of the buffer: others see the write.
+            nodes = program["graph_module"]["graph"]["nodes"]
+            view = {"target": "torch.ops.aten.slice.Tensor", "name": "part", "metadata": {},
+                    "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "b_mean"}}, "kind": 1}],
+                    "outputs": [{"as_tensor": {"name": "part"}}]}
+            written = next(node for node in nodes if "mul_" in node["target"])
+            written["inputs"][0]["arg"]["as_tensor"]["name"] = "part"
+            nodes.insert(0, view)
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("counter"), change)))
+        self.assertIn("a write to memory that is used under other names, too", done.stderr)
+
+    def test_other_files_are_refused(self):
+        for content, message in ((b"", "zip"), (b"PK\x05\x06" + bytes(18), "models/model.json")):
+            done = relayvm.run(relayvm.COMPILER, "check", self.model(content))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(message, done.stderr)
+
+    def test_any_bytes_give_a_message(self):
+        dice = random.Random(4)
+        with open(self.fixture("picks"), "rb") as file:
+            content = file.read()
+        for _ in range(60):
+            damaged = bytearray(content[:dice.randrange(len(content))] if dice.random() < 0.3 else content)
+            for _ in range(dice.randrange(1, 5)):
+                if damaged:
+                    damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+            done = relayvm.run(relayvm.COMPILER, "check", self.model(bytes(damaged)), timeout=60)
+            self.assertIn(done.returncode, (0, 1), done.stderr[-500:])
+            self.assertEqual(done.returncode == 1, bool(done.stderr.strip()))
+
+
+class Document(relayvm.TestCase):
+    """The snippets of docs/pytorch.md, where PyTorch is installed; the first lines of others say what they print."""
+
+    def test_snippets(self):
+        try:
+            import torch  # noqa: F401 pylint: disable=import-outside-toplevel,unused-import
+        except ImportError:
+            self.skipTest("the Python package torch is not installed")
+        with open(os.path.join(relayvm.ROOT, "docs/pytorch.md"), encoding="utf-8") as file:
+            snippets = re.findall(r"^```python\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(
+            os.path.join(relayvm.ROOT, "python", part) for part in ("runtime", "compiler")))
+        with tempfile.TemporaryDirectory() as folder:
+            for snippet in snippets:
+                printed = relayvm.must(sys.executable, "-c", snippet, cwd=folder, env=environment)
+                self.assertEqual(printed.split("\n")[:-1], re.findall(r"print\(.*\)  # (.*)", snippet))
+
+
+if __name__ == "__main__":
+    unittest.main()
