@@ -25,6 +25,9 @@ WITHOUT_DIFFERENCES = {
     "stop_gradient": "hides the gradient that its value has",
 }
 
+# Operators whose rule does not cover all attributes.
+PARTIAL = {"gather_nd", "nn.conv2d", "nn.pad", "prod", "scatter_elements", "scatter_nd", "take"}
+
 
 def with_rules():
     return set(relayvm.must(examples.LISTER, "--gradients").split())
@@ -58,7 +61,7 @@ def program(index, case, inputs, form):
     params.append(f"%w: Tensor[({', '.join(map(str, case.expected.shape))}), float64]")
     params += [kind("v" + name, array, extents(name, array, True)) for name, array in floats]
     inner = [kind(name, array, extents(name, array, True)) for name, array in floats]
-    expression = re.sub('"float(16|32)"', '"float64"', case.expression)
+    expression = re.sub(r"(?<=[0-9.])f\b", "f64", re.sub('"float(16|32)"', '"float64"', case.expression))
     moved = {sign: ", ".join(f"%{name} {sign} {STEP}f64 * %v{name}" for name, _ in floats) for sign in "+-"}
     along = " + ".join(f"sum(%p.1.{i} * %v{name})" for i, (name, _) in enumerate(floats))
     return (f"def @case{index}({', '.join(params)}) {{\n"
@@ -68,7 +71,26 @@ def program(index, case, inputs, form):
             "}\n")
 
 
+def has_clean_indices(case):
+    """What the rules of scatters ask for: indices in range, and for "update" each at most once."""
+    data, indices = case.inputs[0], case.inputs[1]
+    attribute = re.search(r"axis=(-?\d+)", case.expression)
+    if case.op == "scatter_elements":
+        axis = int(attribute[1]) if attribute else 0
+        rows, limits = np.moveaxis(indices, axis, 0), [data.shape[axis]]
+        rows = [rows.reshape(1, len(rows), -1)[:, :, i] for i in range(int(np.prod(rows.shape[1:])))]
+    else:
+        rows, limits = [indices.reshape(len(indices), -1)], data.shape[:len(indices)]
+    in_range = all(((row >= 0) & (row < np.reshape(limits, (-1, 1)))).all() for row in rows)
+    is_sum = '"add"' in case.expression
+    return in_range and (is_sum or all(len(np.unique(row, axis=1).T) == row.shape[1] for row in rows))
+
+
 def is_case(case, rules):
+    if case.op in ("scatter_elements", "scatter_nd") and not has_clean_indices(case):
+        return False
+    if case.op == "sort" and case.inputs[0].size > 60:
+        return False  # a step changes the order
     return (case.op in rules and case.op not in WITHOUT_DIFFERENCES and case.expected.dtype.kind == "f" and
             case.expected.size > 0 and any(array.dtype.kind == "f" and array.size for array in case.inputs) and
             not any(array.dtype.kind == "f" and array.dtype != "float32" for array in case.inputs))
@@ -91,8 +113,7 @@ class Gradients(unittest.TestCase):
     def run_batch(self, folder, batch, form, flags):
         source, model = os.path.join(folder, "batch.relay"), os.path.join(folder, "batch.rvm")
         inputs = {index: inputs_of(case) for index, case in batch}
-        with open(source, "w", encoding="utf-8") as file:
-            file.writelines(program(index, case, inputs[index], form) for index, case in batch)
+        batch = self.without_refused(source, batch, inputs, form)
         entries = [flag for index, _ in batch for flag in ("--entry", f"case{index}")]
         relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, *flags, *entries)
         for index, case in batch:
@@ -112,9 +133,32 @@ class Gradients(unittest.TestCase):
             if not abs(along - difference) <= TOLERANCE * (1 + abs(difference)):
                 yield f"{program(index, case, inputs[index], form)}    saw {along}; expected {difference}"
 
+    def without_refused(self, source, batch, inputs, form):
+        """Writes the programs of the cases whose attributes their rule covers, and returns these."""
+        def write(cases):
+            lines = []
+            with open(source, "w", encoding="utf-8") as file:
+                for index, case in cases:
+                    text = program(index, case, inputs[index], form)
+                    file.write(text)
+                    lines += [index] * text.count("\n")
+            return lines
+
+        lines = write(batch)
+        errors = re.findall(r":(\d+):\d+: error: `([^`]*)` has no gradient here", relayvm.run(relayvm.COMPILER, "check", source).stderr)
+        self.refused |= {op for _, op in errors}
+        refused = {lines[int(line) - 1] for line, _ in errors}
+        kept = [(index, case) for index, case in batch if index not in refused]
+        write(kept)
+        return kept
+
+    def setUp(self):
+        self.refused = set()
+
     def test_static_shapes(self):
         tested = self.check("static")
         self.assertEqual(sorted(with_rules() - tested - set(WITHOUT_DIFFERENCES)), [], "rules without a case")
+        self.assertEqual(self.refused, PARTIAL)
 
     def test_named_shapes(self):
         self.check("named", "-O3")

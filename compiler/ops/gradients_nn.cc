@@ -205,6 +205,9 @@ void Conv2dGradient(Pullback& p) {
     return p.Refuse("there is no rule for blocked layouts");
   Term x = InLayout(p.x(0), data, "NCHW"), d = LikeDType(InLayout(p.d(), out, "NCHW"), p.x(0));
   Term w = InLayout(p.x(1), kernel, "OIHW");
+  if (CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent) {
+    return p.Refuse("there is a rule for filters whose first axis has the output channels");
+  }
   Ints strides = attrs.GetInts("strides"), dilation = attrs.GetInts("dilation"), padding = Paddings(attrs, 2);
   if (strides.size() == 1) strides.push_back(strides[0]);
   if (dilation.size() == 1) dilation.push_back(dilation[0]);

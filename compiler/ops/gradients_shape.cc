@@ -167,6 +167,13 @@ void StridedSliceGradient(Pullback& p) {
       strides[axis] = steps[0];
     }
   }
+  // A slice clamps where it begins; `strided_set` counts its strides from there, inside or not.
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Dim& extent = p.type(0).shape.dims[axis];
+    if (!extent.is_const()) continue;
+    if (strides[axis] < 0) begin[axis] = std::min(begin[axis], extent.constant() - 1);
+    if (strides[axis] > 0 && begin[axis] < -extent.constant()) begin[axis] = 0;
+  }
   p.Give(0, p.Call("strided_set", {p.Call("zeros_like", {p.x()}), p.d(), p.Ints(begin), p.Ints(end), p.Ints(strides)}));
 }
 void StridedSetGradient(Pullback& p) {
@@ -202,6 +209,7 @@ void SliceLikeGradient(Pullback& p) {
 // ---- gathers: repeated indices add up
 
 void TakeGradient(Pullback& p) {
+  if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
   if (p.attrs().IsNone("axis")) {
     Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}});
     Term indices = p.Call("expand_dims", {p.x(1)}, ir::Attrs{{"axis", 0}});
@@ -249,10 +257,17 @@ void GatherNdGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
   p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, ir::Attrs{{"mode", "add"}}));
 }
-// Of places that are written twice, the adjoint goes to each writer: which of them wins is not known here.
+// For indices in range, and for "update" each at most once: which of two writers wins is not known here, and the adjoint
+// goes to both.
 void ScatterElementsGradient(Pullback& p) {
   std::string reduction = p.attrs().GetString("reduction");
   if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
+  const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
+  int64_t axis = p.attrs().GetInt("axis") + (p.attrs().GetInt("axis") < 0 ? static_cast<int64_t>(data.size()) : 0);
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) != DimEquality::kDifferent) continue;
+    return p.Refuse("there is a rule for indices that are as long as data along all other axes");
+  }
   Term zeros = p.Call("zeros_like", {p.x(2)});
   p.Give(0, reduction == "add" ? p.d() : p.Call("scatter_elements", {p.d(), p.x(1), zeros}, p.attrs()));
   p.Give(2, p.Call("gather", {p.d(), p.x(1)}, ir::Attrs{{"axis", p.attrs().GetInt("axis")}}));

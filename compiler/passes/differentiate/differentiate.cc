@@ -50,7 +50,7 @@ class Differentiator : public Rewriter, public Derivatives {
 
   ir::Module Run() {
     for (const ir::GlobalFunction& global : module_.functions) FreeOfTransforms(global.name, global.span);
-    while (!pending_.empty() && diagnostics.ok()) {
+    while (!pending_.empty()) {
       auto [source, name] = std::move(pending_.front());
       pending_.pop_front();
       const ir::Function* function = finished_.at(source);
@@ -110,8 +110,7 @@ class Differentiator : public Rewriter, public Derivatives {
                                      "`def`, a function literal, or a variable that a `let` binds to one"));
       return copy;
     }
-    const ir::Function* result = nullptr;
-    if (diagnostics.ok()) result = Reverser(*this).Transformed(*function, transform, expr->span);
+    const ir::Function* result = Reverser(*this).Transformed(*function, transform, expr->span);
     return result == nullptr ? copy : const_cast<ir::Function*>(result);
   }
 
