@@ -1,6 +1,6 @@
 // Prints docs/operators.md: every operator of the table, with its inputs, attributes and examples.
-// With --examples only these, a line each: operator, call, result; tabs between them. With --gradients the operators that
-// have a gradient rule, a line each.
+// With --examples only these, a line each: operator, call, result; tabs between them. With --gradients the operators
+// that have a gradient rule, a line each.
 #include <iostream>
 #include <string>
 #include <string_view>

@@ -187,10 +187,10 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
 absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std::vector<std::string>& entries,
                                              diagnostics::Diagnostics& diagnostics) {
   passes::PassContext context{entries, 0, diagnostics};
-  RVM_ASSIGN_OR_RETURN(ir::Module module, passes::HasTransforms(typed)
-                                              ? passes::RunPasses(typed, entries, diagnostics,
-                                                                  {.opt_level = 0, .last = "differentiate"})
-                                              : passes::kCheckExtents.run(typed, context));
+  RVM_ASSIGN_OR_RETURN(ir::Module module,
+                       passes::HasTransforms(typed)
+                           ? passes::RunPasses(typed, entries, diagnostics, {.opt_level = 0, .last = "differentiate"})
+                           : passes::kCheckExtents.run(typed, context));
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   return module;

@@ -74,8 +74,9 @@ constexpr OpDef kOps[] = {
     WithGradient(Mark("annotation.checkpoint", "data; gradients recompute it instead of storing it", {},
                       FusionClass::kElementwise),
                  IdentityGradient),
-    WithGradient(Mark("debug", "data, computed by a separate kernel, so that it can be inspected", {}, FusionClass::kOpaque),
-                 IdentityGradient),
+    WithGradient(
+        Mark("debug", "data, computed by a separate kernel, so that it can be inspected", {}, FusionClass::kOpaque),
+        IdentityGradient),
     WithGradient(Mark("annotation.stop_fusion", "data, computed by a separate kernel", {}, FusionClass::kOpaque),
                  IdentityGradient),
     WithGradient(Mark("annotation.cast_hint", "data, which may be cast", kHintAttrs, FusionClass::kElementwise),

@@ -1,6 +1,7 @@
 // Gradients of elementwise operators and of those that broadcast.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"

@@ -1,6 +1,7 @@
 // Gradients of contractions, normalisations, losses, convolution and pooling.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -257,8 +257,8 @@ void GatherNdGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
   p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, ir::Attrs{{"mode", "add"}}));
 }
-// For indices in range, and for "update" each at most once: which of two writers wins is not known here, and the adjoint
-// goes to both.
+// For indices in range, and for "update" each at most once: which of two writers wins is not known here, and the
+// adjoint goes to both.
 void ScatterElementsGradient(Pullback& p) {
   std::string reduction = p.attrs().GetString("reduction");
   if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");

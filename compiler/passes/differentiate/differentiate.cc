@@ -9,6 +9,7 @@
 // known when the program is compiled.
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
