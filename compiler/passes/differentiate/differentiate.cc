@@ -51,7 +51,8 @@ class Differentiator : public Rewriter, public Derivatives {
 
   ir::Module Run() {
     for (const ir::GlobalFunction& global : module_.functions) FreeOfTransforms(global.name, global.span);
-    while (!pending_.empty()) {
+    // Of a function that differentiates itself there is always a next derivative.
+    while (!pending_.empty() && !is_endless_) {
       auto [source, name] = std::move(pending_.front());
       pending_.pop_front();
       const ir::Function* function = finished_.at(source);
@@ -120,6 +121,7 @@ class Differentiator : public Rewriter, public Derivatives {
   void FreeOfTransforms(const std::string& name, ir::Span use) {
     if (finished_.contains(name)) return;
     if (!started_.insert(name).second) {
+      is_endless_ = true;
       diagnostics.Error(use, DiagnosticKind::kGradientOfItself,
                         absl::StrCat("`@", name, "` takes a gradient of code that calls `@", name,
                                      "` itself, and so for ever higher derivatives; expected a fixed number of them"));
@@ -185,6 +187,7 @@ class Differentiator : public Rewriter, public Derivatives {
   absl::flat_hash_map<const ir::Var*, const ir::Function*> literals_;
   std::deque<std::pair<std::string, std::string>> pending_;  // functions to reverse: source, name
   std::vector<ir::GlobalFunction> made_;
+  bool is_endless_ = false;
 };
 
 absl::StatusOr<ir::Module> Differentiate(const ir::Module& module, PassContext& context) {
