@@ -30,18 +30,18 @@ def needed(library):
 
 
 class Wheel:
-    """`folder`: of the project; `package`: in it; `target`: of the library."""
+    """`folder`: of the project, below this one; `package`: in it; `target`: of the library."""
 
     def __init__(self, folder, name, package, target, summary, requires):
-        self.folder, self.name, self.package, self.target = folder, name, package, target
+        self.folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
+        self.name, self.package, self.target = name, package, target
         self.summary, self.requires = summary, requires
 
-    def library(self):
+    def build_library(self):
         subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", self.target], cwd=ROOT, check=True)
-        return os.path.join(ROOT, "bazel-bin", self.target.removeprefix("//").replace(":", "/"))
 
     def files(self, editable):
-        library = self.library()
+        library = os.path.join(ROOT, "bazel-bin", self.target.removeprefix("//").replace(":", "/"))
         base = os.path.basename(library)
         if editable:
             link = os.path.join(self.folder, self.package, base)
@@ -68,12 +68,15 @@ class Wheel:
 
     # The hooks of PEP 517 and PEP 660.
     def build_wheel(self, directory, config_settings=None, metadata_directory=None):
+        self.build_library()
         return self.build(directory, editable=False)
 
     def build_editable(self, directory, config_settings=None, metadata_directory=None):
+        self.build_library()
         return self.build(directory, editable=True)
 
     def build(self, directory, editable):
+        """Writes the wheel into `directory` and returns its name. The library has been built."""
         tag = "py3-none-manylinux_2_36_x86_64"
         stem = f"{self.package}-{version()}"
         info = f"{stem}.dist-info"
@@ -94,3 +97,9 @@ class Wheel:
             put(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
         shutil.move(path + ".tmp", path)
         return os.path.basename(path)
+
+
+RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", "//capi:librelayvm.so.1", "Runs compiled Relay programs",
+                ["numpy>=1.24"])
+COMPILER = Wheel("compiler", "relayvm", "relayvm", "//capi/compiler:librelayvm_compiler.so.1",
+                 "Compiles and runs Relay programs", ["relayvm-runtime"])

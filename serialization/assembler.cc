@@ -240,6 +240,8 @@ class Assembler {
       Recipe();
     } else if (Accept("target")) {
       Target();
+    } else if (Accept("device")) {
+      Device();
     } else if (Accept("section")) {
       ExtraSection();
     } else if (Accept("function")) {
@@ -486,6 +488,27 @@ class Assembler {
     object.features = String();
     object.abi_version = U32();
     object.bytes = Bytes();
+  }
+
+  // Its symbols have the names that the kernels gave.
+  void Device() {
+    DeviceCode& code = executable_.device_codes.emplace_back();
+    code.target = String();
+    code.features = String();
+    code.is_required = Accept("required");
+    Expect("{");
+    while (status_.ok() && !Is("}")) {
+      DeviceCode::Kernel& kernel = code.kernels.emplace_back();
+      kernel.kernel = KernelId(Index('N'));
+      size_t index = kernel.kernel.value;
+      symbols_ = index < kernel_symbols_.size() ? kernel_symbols_[index] : std::vector<std::string>();
+      Expect("workspace");
+      kernel.workspace = DimExpr();
+      Expect("launches");
+      kernel.launches = DimList();
+    }
+    Expect("}");
+    code.bytes = Bytes();
   }
 
   void ExtraSection() {

@@ -153,7 +153,7 @@ TEST(CodecTest, MissingFile) { EXPECT_EQ(DecodeFile("no/such.rvm").status().code
 
 class EveryByteTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Programs, EveryByteTest,
-                         ::testing::Values("tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm"));
+                         ::testing::Values("tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm"));
 
 TEST_P(EveryByteTest, EveryFlippedBitIsFound) {
   std::vector<uint8_t> bytes = Encode(Program(GetParam()));
@@ -223,11 +223,11 @@ TEST(VersionTest, OtherMajorVersionsSayWhatToDo) {
   std::vector<uint8_t> bytes = Encode(Executable());
   bytes[format::kVersionOffset] = format::kMajor + 1;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.0, expected 6.x: the file is newer "
+            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.1, expected 6.x: the file is newer "
                                      "than this program; use a newer one"));
   bytes[format::kVersionOffset] = 5;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.0, expected 6.x: the file is "
+            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.1, expected 6.x: the file is "
                                        "older; compile the program again"));
 }
 
@@ -241,7 +241,7 @@ TEST(VersionTest, NewerMinorVersionLoadsAndStaysAsItIs) {
 }
 
 TEST(VersionTest, ErrorsInANewerMinorVersionMentionIt) {
-  const char* newer = "; the file is of format 6.3, newer than this program's 6.0: use a newer program";
+  const char* newer = "; the file is of format 6.4, newer than this program's 6.1: use a newer program";
   std::vector<uint8_t> bytes = Encode(Program("tiny.rvmasm"));
   bytes[OffsetOf(bytes, format::Section::kTypes) + 4] = 99;  // a kind of type
   SetMinor(bytes, format::kMinor + 3);
@@ -272,7 +272,7 @@ TEST(VersionTest, UnknownSectionsAreSkippedUnlessNeeded) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(std::string(status.message())
                 .find("saw section 77 `streams`, which is needed to run the file and which this program does not know, "
-                      "expected sections of format 6.0; the file is of format 6.3: use a newer program"),
+                      "expected sections of format 6.1; the file is of format 6.4: use a newer program"),
             std::string::npos)
       << status;
 }
@@ -328,7 +328,7 @@ TEST(MalformedTest, EachTargetHasACodeObject) {
   bytes = Encode(program);
   size_t second = EntryOf(bytes, 15) + format::kSectionEntryBytes;
   size_t offset = Load(bytes, second + 8, 8);
-  Store32(bytes, second, 16);
+  Store32(bytes, second, 17);
   bytes[offset] = 1;
   bytes[offset + 1] = 'x';
   Reseal(bytes);
@@ -376,7 +376,7 @@ TEST(MalformedTest, DeepDimsAreRefused) {
 // ---- text
 
 TEST(AssemblyTest, RoundTrip) {
-  for (const char* name : {"tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm"}) {
+  for (const char* name : {"tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm"}) {
     Executable program = Program(name);
     std::string text = Disassemble(program);
     absl::StatusOr<Executable> again = Assemble(text);

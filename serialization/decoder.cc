@@ -71,6 +71,7 @@ class Decoder {
       case Section::kRecipes: ReadRecipes(in); break;
       case Section::kTargets: ReadTargets(in); break;
       case Section::kCodeObject: ReadCodeObject(in); break;
+      case Section::kDeviceCode: ReadDeviceCode(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -422,6 +423,22 @@ class Decoder {
       executable_.code_objects[code_objects_read_].bytes.assign(code.begin(), code.end());
     }
     ++code_objects_read_;
+  }
+
+  void ReadDeviceCode(ByteReader& in) {
+    DeviceCode& code = executable_.device_codes.emplace_back();
+    code.target = Str(in);
+    code.features = Str(in);
+    code.is_required = in.Bool("required flag");
+    uint32_t count = in.Count(13);
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      DeviceCode::Kernel& kernel = code.kernels.emplace_back();
+      kernel.kernel = KernelId(in.U32());
+      kernel.workspace = ReadDim(in);
+      ReadDims(in, kernel.launches);
+    }
+    std::span<const uint8_t> bytes = in.Bytes(in.left());
+    code.bytes.assign(bytes.begin(), bytes.end());
   }
 
   void ReadExtraSection(ByteReader& in, uint16_t id) {

@@ -94,6 +94,7 @@ class Disassembler {
     for (uint32_t i = 0; i < executable_.functions.size(); ++i) PrintFunction(i);
     for (uint32_t i = 0; i < executable_.recipes.size(); ++i) PrintRecipe(i);
     for (const CodeObject& object : executable_.code_objects) PrintCodeObject(object);
+    for (const DeviceCode& code : executable_.device_codes) PrintDeviceCode(code);
     for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);
     return std::move(out_);
   }
@@ -267,6 +268,17 @@ class Disassembler {
     absl::StrAppend(&out_, "target ", Quoted(object.target), " ", Quoted(object.triple), " ", Quoted(object.features),
                     " ", object.abi_version, " ");
     PrintBytes(object.bytes);
+  }
+
+  void PrintDeviceCode(const DeviceCode& code) {
+    absl::StrAppend(&out_, "device ", Quoted(code.target), " ", Quoted(code.features),
+                    code.is_required ? " required" : "", " {\n");
+    for (const DeviceCode::Kernel& kernel : code.kernels) {
+      absl::StrAppend(&out_, "  N", kernel.kernel.value, " workspace ", DimText(kernel.workspace), " launches ",
+                      DimListText(kernel.launches), "\n");
+    }
+    out_ += "} ";
+    PrintBytes(code.bytes);
   }
 
   void PrintExtraSection(const ExtraSection& extra) {

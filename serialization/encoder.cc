@@ -77,6 +77,7 @@ class Encoder {
     EncodeMetadata();
     EncodeRecipes();
     EncodeCodeObjects();
+    for (const DeviceCode& code : executable_.device_codes) EncodeDeviceCode(code);
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -341,6 +342,20 @@ class Encoder {
     for (const CodeObject& object : executable_.code_objects) {
       Begin(Section::kCodeObject).Bytes(object.bytes.data(), object.bytes.size());
     }
+  }
+
+  void EncodeDeviceCode(const DeviceCode& code) {
+    ByteWriter& out = Begin(Section::kDeviceCode);
+    Str(code.target);
+    Str(code.features);
+    out.U8(code.is_required ? 1 : 0);
+    out.Count(code.kernels.size());
+    for (const DeviceCode::Kernel& kernel : code.kernels) {
+      out.U32(kernel.kernel.value);
+      EncodeDim(kernel.workspace);
+      EncodeDims(kernel.launches);
+    }
+    out.Bytes(code.bytes.data(), code.bytes.size());
   }
 
   void EncodeExtraSections() {

@@ -144,6 +144,24 @@ struct CodeObject {
   bool operator==(const CodeObject&) const = default;
 };
 
+// The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
+// that has such a device runs them there.
+struct DeviceCode {
+  // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
+  struct Kernel {
+    KernelId kernel;
+    Dim workspace;  // bytes
+    Dims launches;  // for each, its number of work items
+    bool operator==(const Kernel&) const = default;
+  };
+  std::string target;        // "opencl-c-1.2"
+  std::string features;      // "+fp64": all must be there to load it
+  bool is_required = false;  // false: without such a device the kernels run on the host
+  std::vector<Kernel> kernels;  // by ascending id
+  std::vector<uint8_t> bytes;   // for "opencl-c-1.2": the text of a program
+  bool operator==(const DeviceCode&) const = default;
+};
+
 // ---- functions -----------------------------------------------------------------
 
 struct RegisterDesc {
@@ -206,6 +224,7 @@ struct Executable {
   std::vector<KernelDesc> kernels;
   std::vector<KernelRecipe> recipes;     // kPortable: one for each kernel
   std::vector<CodeObject> code_objects;  // kNative: one for each target
+  std::vector<DeviceCode> device_codes;  // kNative: one for each kind of device; then no function plans tensors
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
   std::vector<std::string> files;                             // names of the sources

@@ -103,7 +103,8 @@ class FrameReader {
     auto error = [](uint64_t where, const std::string& saw, const std::string& expected) {
       return FormatError(where, "section table", saw, expected);
     };
-    bool may_repeat = entry.id == static_cast<uint16_t>(Section::kCodeObject);
+    bool may_repeat = entry.id == static_cast<uint16_t>(Section::kCodeObject) ||
+                      entry.id == static_cast<uint16_t>(Section::kDeviceCode);
     uint32_t least = frame_.sections.empty() ? 1 : frame_.sections.back().id + (may_repeat ? 0 : 1);
     if (entry.id < least) return error(at, absl::StrCat("section ", entry.id), absl::StrCat(least, " or higher"));
     uint64_t expected = format::AlignUp(end_, format::SectionAlignment(entry.id));
@@ -175,7 +176,7 @@ const SectionEntry* FileFrame::Find(Section section) const {
 }
 
 bool IsLeftOut(const SectionSpec& spec, std::span<const uint8_t> contents) {
-  if (spec.is_required || spec.id == Section::kCodeObject) return false;
+  if (spec.is_required || spec.id == Section::kCodeObject || spec.id == Section::kDeviceCode) return false;
   return std::all_of(contents.begin(), contents.end(), [](uint8_t b) { return b == 0; });
 }
 

@@ -573,5 +573,40 @@ TEST_P(RecipeTest, Says) {
   EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
 }
 
+// ---- code for devices
+
+struct DeviceCase {
+  const char* definitions;
+  const char* error;
+};
+
+class DeviceCodeTest : public ::testing::TestWithParam<DeviceCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Codes, DeviceCodeTest,
+    ::testing::Values(
+        DeviceCase{"device \"a\" \"\" { N0 workspace 0 launches ($0) N1 workspace $0 launches (1, 2) } x\"\"", ""},
+        DeviceCase{"device \"a\" \"\" { } x\"\" device \"b\" \"\" required { } x\"00\"", ""},
+        DeviceCase{"device \"a\" \"\" { N0 workspace 0 launches ($1) } x\"\"", "symbol 1 out of range"},
+        DeviceCase{"device \"a\" \"\" { N0 workspace $1 launches () } x\"\"", "symbol 1 out of range"},
+        DeviceCase{"device \"a\" \"\" { N2 workspace 0 launches () } x\"\"", "kernel 2 out of range"},
+        DeviceCase{"device \"a\" \"\" { N1 workspace 0 launches () N0 workspace 0 launches () } x\"\"",
+                   "kernels are not in the order of their ids"},
+        DeviceCase{"device \"a\" \"\" { } x\"\" device \"a\" \"\" { } x\"\"", "a second one for this target"},
+        DeviceCase{"class portable recipe N0 { } recipe N1 { } device \"a\" \"\" { } x\"\"",
+                   "the executable is portable; code for devices is not"},
+        DeviceCase{"device \"a\" \"\" { } x\"\" function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code "
+                   "load_int r0, 1 return r0 }",
+                   "plans tensors in an arena; the executable has code for devices"}));
+
+TEST_P(DeviceCodeTest, Says) {
+  absl::Status status =
+      VerifyText(absl::StrCat("class native kernel N0 \"k\" \"k\" (\"n\") { param float32 ($0) workspace 0 } "
+                              "kernel N1 \"l\" \"l\" (\"n\") { param float32 ($0) workspace 0 } ",
+                              GetParam().definitions));
+  std::string error = GetParam().error;
+  EXPECT_EQ(status.ok(), error.empty()) << status;
+  EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace rvm

@@ -300,14 +300,49 @@ class TableVerifier {
   absl::Status CheckClass() {
     size_t recipes = executable_.recipes.size(), kernels = executable_.kernels.size();
     if (executable_.is_native()) {
-      return recipes == 0 ? absl::OkStatus() : Error("recipes", 0, "the executable is native; recipes are portable");
+      if (recipes != 0) return Error("recipes", 0, "the executable is native; recipes are portable");
+      return CheckDeviceCodes();
     }
+    if (!executable_.device_codes.empty())
+      return Error("device code", 0, "the executable is portable; code for devices is not");
     if (!executable_.code_objects.empty())
       return Error("targets", 0, "the executable is portable; machine code is not");
     if (recipes != kernels) return Error("recipes", 0, absl::StrCat(recipes, " recipes for ", kernels, " kernels"));
     for (size_t i = 0; i < recipes; ++i) {
       absl::Status status = VerifyRecipe(executable_.kernels[i], executable_.recipes[i]);
       if (!status.ok()) return Error("recipes", i, executable_.kernels[i].name, std::string(status.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDeviceKernel(const DeviceCode::Kernel& kernel) {
+    if (kernel.kernel.value >= executable_.kernels.size())
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.kernel.value, " out of range"));
+    const KernelDesc& desc = executable_.kernels[kernel.kernel.value];
+    RVM_RETURN_IF_ERROR(VerifyDim(kernel.workspace, desc));
+    for (const Dim& items : kernel.launches) RVM_RETURN_IF_ERROR(VerifyDim(items, desc));
+    return absl::OkStatus();
+  }
+
+  // Tensors on devices have no place in an arena, so with device code no function has one.
+  absl::Status CheckDeviceCodes() {
+    absl::flat_hash_set<std::string> targets;
+    for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
+      const DeviceCode& code = executable_.device_codes[i];
+      auto error = [&](std::string_view what) { return Error("device code", i, code.target, what); };
+      if (!targets.insert(code.target).second) return error("a second one for this target");
+      for (size_t k = 0; k < code.kernels.size(); ++k) {
+        if (k > 0 && code.kernels[k].kernel.value <= code.kernels[k - 1].kernel.value)
+          return error("kernels are not in the order of their ids");
+        if (absl::Status status = CheckDeviceKernel(code.kernels[k]); !status.ok())
+          return error(std::string(status.message()));
+      }
+    }
+    if (executable_.device_codes.empty()) return absl::OkStatus();
+    for (size_t i = 0; i < executable_.functions.size(); ++i) {
+      const FunctionDesc& function = executable_.functions[i];
+      if (function.arena_bytes != 0)
+        return Error("functions", i, function.name, "plans tensors in an arena; the executable has code for devices");
     }
     return absl::OkStatus();
   }

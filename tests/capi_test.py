@@ -8,22 +8,13 @@ import tempfile
 
 import relayvm
 
+sys.path.insert(0, os.path.join(relayvm.ROOT, "tools/dist"))
+import dist  # noqa: E402
+
 LIBRARY = os.path.join(relayvm.ROOT, "bazel-bin/capi/librelayvm.so.1")
 EMBED = os.path.join(relayvm.ROOT, "examples/embed")
 SOURCES = os.path.join(relayvm.ROOT, "tests/embed")
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-
-
-def install(prefix):
-    """Header, library and pkg-config file as a package has them."""
-    os.makedirs(f"{prefix}/lib/pkgconfig")
-    shutil.copytree(os.path.join(relayvm.ROOT, "include"), f"{prefix}/include", ignore=shutil.ignore_patterns("BUILD"))
-    shutil.copy(LIBRARY, f"{prefix}/lib")
-    os.symlink("librelayvm.so.1", f"{prefix}/lib/librelayvm.so")
-    with open(os.path.join(relayvm.ROOT, "capi/relayvm.pc.in"), encoding="utf-8") as file:
-        text = file.read().replace("@VERSION@", "0.1.0")
-    with open(f"{prefix}/lib/pkgconfig/relayvm.pc", "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 class CInterface(relayvm.TestCase):
@@ -31,7 +22,7 @@ class CInterface(relayvm.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.prefix = os.path.join(cls.folder.name, "prefix")
-        install(cls.prefix)
+        dist.install_development(cls.prefix)
         flags = relayvm.must("pkg-config", "--cflags", "--libs", "relayvm",
                              env={**os.environ, "PKG_CONFIG_PATH": f"{cls.prefix}/lib/pkgconfig"})
         cls.flags = [*flags.split(), f"-Wl,-rpath,{cls.prefix}/lib"]
@@ -63,6 +54,15 @@ class CInterface(relayvm.TestCase):
             header = file.read()
         self.assert_none([name for name in names if f"{name}(" not in header])
         self.assertEqual(header.count("RVM_API ") - 1, len(names))
+
+    def test_headers_stand_alone(self):
+        for name in sorted(os.listdir(os.path.join(self.prefix, "include/relayvm"))):
+            languages = ["c++"] if name.endswith(".hpp") else ["c", "c++"]
+            for language in languages:
+                source = os.path.join(self.folder.name, f"alone.{language}")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(f"#include <relayvm/{name}>\n")
+                relayvm.must("clang-19", *STRICT, "-x", language, "-fsyntax-only", f"-I{self.prefix}/include", source)
 
     def test_needs_no_compiler(self):
         needed = relayvm.must("readelf", "-d", LIBRARY)

@@ -113,6 +113,20 @@ class Python(tools.TestCase):
         self.assertTrue(pickle.loads(pickle.dumps(caught.exception)).message)
         with self.assertRaises(self.vm.ImportFailed):
             self.vm.import_onnx(b"no model")
+        with self.assertRaises(self.vm.ImportFailed):
+            self.vm.import_torch(b"no model")
+        with self.assertRaises(TypeError):
+            self.vm.import_torch("model.pt2", (1,))
+
+    def test_exported_programs(self):
+        """Without PyTorch, also one whose loop has a dynamic number of steps."""
+        folder = os.path.join(tools.ROOT, "tests/torch")
+        for name in ("mlp", "lstm_steps"):
+            cases = numpy.load(f"{folder}/{name}.npz")
+            model = self.vm.compile(self.vm.import_torch(f"{folder}/{name}.pt2"), target="portable")
+            outputs = model(cases["1.in.0"])
+            numpy.testing.assert_allclose(outputs[0] if name == "lstm_steps" else outputs, cases["1.out.0"],
+                                          rtol=1e-4, atol=1e-5)
 
     def test_files_and_pickles(self):
         native = self.vm.compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { tanh(%x) + 1f }")

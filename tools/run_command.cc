@@ -16,6 +16,7 @@
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "tools/key_file.h"
+#include "vm/device/device.h"
 #include "vm/limit.h"
 
 namespace rvm::tools {
@@ -32,6 +33,10 @@ constexpr OptionSpec kRunOptions[] = {
     {"--fuel", "N", "stop after N calls and backward jumps (no limit)"},
     {"--time-limit", "MS", "stop after so many milliseconds (no limit)"},
     {"--threads", "N", "threads for big kernels (1); the result does not depend on it"},
+    {"--device", "NAME",
+     "where kernels with code for a device run: one that `relayvm devices` lists (opencl:0), a kind of them (opencl), "
+     "or "
+     "host"},
     {"--allow-native", "", "run machine code of the executable; this is the default"},
     {"--no-allow-native", "", "refuse executables with machine code: they could do anything you may do"},
     {"--key", "FILE.pub", "refuse machine code unless this key signed it; may be repeated: one of them"},
@@ -61,10 +66,40 @@ std::string TimesText(std::vector<double> milliseconds, double least_of_processo
                          milliseconds.back(), least_of_processor);
 }
 
-std::string StatsText(const vm::MachineStats& stats) {
-  return absl::StrCat("cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
+// `info`: of the device in use, or null.
+std::string StatsText(const vm::MachineStats& stats, const device::DeviceInfo* info) {
+  std::string device;
+  if (info != nullptr) {
+    device = absl::StrCat("device ", info->id, ": ", stats.device_launches, " launches, ", stats.device_copies_in,
+                          " tensors copied to it and ", stats.device_copies_out, " from it, at most ",
+                          stats.device_peak_bytes, " bytes\n");
+  }
+  return absl::StrCat(device, "cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
                       " bytes at a time; from the system: ", stats.reserved_bytes, " bytes, of which ",
                       stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
+}
+
+// The devices that `name` stands for.
+absl::Status ChooseDevices(const std::string& name, vm::LoadOptions& load) {
+  load.use_devices = name != "host";
+  if (name.empty() || !load.use_devices) return absl::OkStatus();
+  device::DeviceList list = device::FindDevices();
+  std::string ids;
+  for (const std::shared_ptr<device::Device>& device : list.devices) {
+    absl::StrAppend(&ids, ids.empty() ? "" : ", ", "`", device->info().id, "`");
+  }
+  std::erase_if(list.devices, [&](const std::shared_ptr<device::Device>& device) {
+    const std::string& id = device->info().id;
+    return id != name && id.substr(0, id.find(':')) != name;
+  });
+  if (list.devices.empty()) {
+    std::string missing;
+    for (const std::string& line : list.missing) absl::StrAppend(&missing, "\n  ", line);
+    return absl::FailedPreconditionError(
+        absl::StrCat("no device `", name, "`; this machine has ", ids.empty() ? "none" : ids, missing));
+  }
+  load.devices = std::move(list);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -104,6 +139,7 @@ absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
     return absl::InvalidArgumentError("`--allow-native` excludes `--no-allow-native` and `--key`");
   }
   run.load.allow_native = !refuses;
+  RVM_RETURN_IF_ERROR(ChooseDevices(options.Value("--device"), run.load));
   return run;
 }
 
@@ -139,7 +175,7 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
   } else {
     RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));
   }
-  if (options.stats) std::fputs(StatsText(machine->stats()).c_str(), stderr);
+  if (options.stats) std::fputs(StatsText(machine->stats(), program->device()).c_str(), stderr);
   if (options.repeat > 1) std::fputs(TimesText(std::move(times), least_of_processor).c_str(), stderr);
   return absl::OkStatus();
 }

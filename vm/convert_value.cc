@@ -138,8 +138,8 @@ class Importer {
 // Fields first: a task visits a slot, or builds a value from those that its fields produced.
 class Exporter {
  public:
-  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, Profiler* profiler)
-      : executable_(executable), link_(link), heap_(heap), profiler_(profiler) {}
+  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, DeviceTensors* device, Profiler* profiler)
+      : executable_(executable), link_(link), heap_(heap), device_(device), profiler_(profiler) {}
 
   absl::StatusOr<Value> Export(Slot slot, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     tasks_.push_back({slot, type, false});
@@ -185,6 +185,7 @@ class Exporter {
       }
     }
     if (type.kind == TypeDescKind::kTensor) {
+      if (AsTensor(task.slot)->data == nullptr) RVM_RETURN_IF_ERROR(device_->FetchToHost(AsTensor(task.slot)));
       values_.push_back(ExportTensor(*AsTensor(task.slot)));
       Remember(object);
       return absl::OkStatus();
@@ -246,6 +247,7 @@ class Exporter {
   const Executable& executable_;
   const LinkInfo& link_;
   Heap& heap_;
+  DeviceTensors* device_;  // null: none is used
   Profiler* profiler_;
   std::vector<Task> tasks_;
   std::vector<Value> values_;
@@ -261,8 +263,9 @@ absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& l
 }
 
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, absl::FunctionRef<absl::Status()> poll, Profiler* profiler) {
-  return Exporter(executable, link, heap, profiler).Export(slot, type, poll);
+                                  TypeId type, absl::FunctionRef<absl::Status()> poll, DeviceTensors* device,
+                                  Profiler* profiler) {
+  return Exporter(executable, link, heap, device, profiler).Export(slot, type, poll);
 }
 
 }  // namespace rvm::vm

@@ -288,10 +288,18 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
   return absl::OkStatus();
 }
 
+// Where tensors may be on a device, handlers leave all calls to KernelCaller.
+void UseDevice(const DeviceProgram& program, size_t index, KernelInfo& kernel) {
+  kernel.device = program.kernels[index].get();
+  kernel.plain_workspace = std::numeric_limits<int64_t>::max();
+  kernel.shaped_workspace = std::numeric_limits<int64_t>::max();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
-                                                             const std::vector<RvmKernel>& kernels) {
+                                                             const std::vector<RvmKernel>& kernels,
+                                                             const DeviceProgram* device) {
   auto info = std::make_unique<LinkInfo>();
   RVM_RETURN_IF_ERROR(LinkLayouts(executable, *info));
   for (const FunctionDesc& function : executable.functions) {
@@ -305,8 +313,10 @@ absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& e
     RVM_ASSIGN_OR_RETURN(KernelInfo kernel, LinkKernel(executable, i, kernels, shapes));
     info->max_kernel_tensors =
         std::max(info->max_kernel_tensors, static_cast<uint32_t>(kernel.params.size() + kernel.results.size()));
+    if (device != nullptr) UseDevice(*device, i, kernel);
     info->kernels.push_back(std::move(kernel));
   }
+  info->device = device;
   return info;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/executable.h"
+#include "vm/device_program.h"
 #include "vm/dim_program.h"
 #include "vm/memory/object.h"
 #include "vm/recipe/recipe_plan.h"
@@ -58,6 +59,7 @@ struct KernelInfo {
   };
   RvmKernel function = nullptr;
   std::shared_ptr<const RecipePlan> recipe;  // instead of the function
+  const DeviceKernel* device = nullptr;      // on which it runs then, rather than on the host
   const KernelDesc* desc = nullptr;
   bool is_static = false;    // every dim of params and results is a constant
   bool has_scalars = false;  // among params and results
@@ -91,13 +93,15 @@ struct LinkInfo {
   std::vector<KernelInfo> kernels;
   uint32_t max_kernel_tensors = 0;  // parameters and results of one kernel
   uint32_t max_symbols = 0;
-  std::vector<int64_t> shape_constants;  // follow the symbols of a machine, for shape_code
+  std::vector<int64_t> shape_constants;   // follow the symbols of a machine, for shape_code
+  const DeviceProgram* device = nullptr;  // null: none is used
 };
 
-// `kernels`: one function per descriptor; none if the executable has recipes. kInvalidArgument for a descriptor that no
-// call can satisfy.
+// `kernels`: one function per descriptor; none if the executable has recipes. `device`: null, or what kernels run on a
+// device; it outlives the result. kInvalidArgument for a descriptor that no call can satisfy.
 absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
-                                                             const std::vector<RvmKernel>& kernels);
+                                                             const std::vector<RvmKernel>& kernels,
+                                                             const DeviceProgram* device = nullptr);
 
 inline bool IsPointerType(const Executable& executable, TypeId type) {
   return executable.types[type.value].kind != TypeDescKind::kScalar;

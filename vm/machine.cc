@@ -92,7 +92,8 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
   };
   return During(ProfilePhase::kExport, [&] {
     Heap& heap = interpreter.heap();
-    absl::StatusOr<Value> value = ExportValue(executable, program->link_info(), heap, result, type, poll, profiler);
+    absl::StatusOr<Value> value =
+        ExportValue(executable, program->link_info(), heap, result, type, poll, interpreter.device(), profiler);
     if (value.ok() && IsPointerType(executable, type)) heap.Drop(result);
     return value;
   });
@@ -138,6 +139,13 @@ MachineStats Machine::stats() const {
   stats.live_objects = heap.live_objects();
   stats.allocations = heap.allocations();
   stats.cyclic_objects = heap.collected();
+  if (DeviceTensors* device = impl_->interpreter.device(); device != nullptr) {
+    stats.device_launches = device->stats().launches;
+    stats.device_copies_in = device->stats().copies_in;
+    stats.device_copies_out = device->stats().copies_out;
+    stats.device_reserved_bytes = device->stats().reserved_bytes;
+    stats.device_peak_bytes = device->stats().peak_bytes;
+  }
   return stats;
 }
 

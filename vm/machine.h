@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include "serialization/executable.h"
 #include "serialization/signature.h"
 #include "serialization/verifier.h"
+#include "vm/device/device.h"
 
 namespace rvm {
 struct MappedFile;
@@ -31,6 +33,7 @@ struct MappedFile;
 namespace rvm::vm {
 
 class Profiler;
+struct DeviceProgram;
 struct LinkInfo;
 
 struct LoadOptions {
@@ -39,6 +42,10 @@ struct LoadOptions {
   bool allow_native = false;
   // A native executable signed by one of these keys is also accepted. Not for Link.
   std::vector<PublicKey> trusted_keys;
+  // Of an executable with code for devices: whether kernels run on one, and on which. The first device that fits is
+  // used; kFailedPrecondition if the executable requires one and none fits.
+  bool use_devices = true;
+  std::optional<device::DeviceList> devices;  // nullopt: those of this machine
 };
 
 // A verified executable with its kernels linked in.
@@ -56,22 +63,26 @@ class Program {
   // owns their code, if anything must.
   static absl::StatusOr<std::shared_ptr<const Program>> LinkWithKernels(
       std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
-      std::shared_ptr<const runtime::KernelLibrary> library = nullptr);
+      std::shared_ptr<const runtime::KernelLibrary> library = nullptr,
+      std::shared_ptr<const DeviceProgram> device = nullptr);
   ~Program();
 
   const Executable& executable() const { return **executable_; }
   const VerifiedExecutable& verified() const { return *executable_; }
   const LinkInfo& link_info() const { return *link_; }
+  // Null: all kernels run on the host.
+  const device::DeviceInfo* device() const;
 
  private:
   Program();
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::shared_ptr<const runtime::KernelLibrary> library_;
+  std::shared_ptr<const DeviceProgram> device_;
   std::unique_ptr<const LinkInfo> link_;
 };
 
 struct MachineOptions {
-  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors
+  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors; as much again on a device
   int64_t stack_limit_bytes = int64_t{512} << 20;  // frames of Relay calls: some ten million of them
   int64_t fuel = -1;                               // calls and back-edges of one Invoke; -1: no limit
   double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
@@ -90,6 +101,12 @@ struct MachineStats {
   int64_t allocations = 0;     // of cells and tensors, since the machine was made
   int64_t trims = 0;           // how often cached blocks were given back to the system
   int64_t cyclic_objects = 0;  // freed because only cycles of references owned them
+  // Of a device, since the machine was made.
+  int64_t device_launches = 0;        // of functions; a kernel has one or more
+  int64_t device_copies_in = 0;       // of tensors, from the host
+  int64_t device_copies_out = 0;      // to the host, which waited for each
+  int64_t device_reserved_bytes = 0;  // taken now
+  int64_t device_peak_bytes = 0;
 };
 
 class Machine {

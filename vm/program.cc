@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "kernels/runtime/cpu_features.h"
 #include "serialization/decoder.h"
+#include "vm/device_program.h"
 #include "vm/link_info.h"
 #include "vm/machine.h"
 
@@ -67,6 +68,7 @@ absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable)
 }  // namespace
 
 Program::Program() = default;
+const device::DeviceInfo* Program::device() const { return device_ == nullptr ? nullptr : &device_->device->info(); }
 Program::~Program() = default;
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LoadMapped(const MappedFile& file, const LoadOptions& options) {
@@ -114,20 +116,25 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
       kernels.push_back(kernel);
     }
   }
-  return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library));
+  std::shared_ptr<const DeviceProgram> device;
+  if (options.use_devices && !exe.device_codes.empty()) {
+    RVM_ASSIGN_OR_RETURN(device, LoadDeviceProgram(exe, options.devices ? *options.devices : device::FindDevices()));
+  }
+  return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library), std::move(device));
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
     std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
-    std::shared_ptr<const runtime::KernelLibrary> library) {
+    std::shared_ptr<const runtime::KernelLibrary> library, std::shared_ptr<const DeviceProgram> device) {
   size_t expected = (*executable)->is_native() ? (*executable)->kernels.size() : 0;
   if (kernels.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", kernels.size(), " kernels; expected ", expected));
   }
   std::shared_ptr<Program> program(new Program());
-  RVM_ASSIGN_OR_RETURN(program->link_, MakeLinkInfo(**executable, kernels));
+  RVM_ASSIGN_OR_RETURN(program->link_, MakeLinkInfo(**executable, kernels, device.get()));
   program->executable_ = std::move(executable);
   program->library_ = std::move(library);
+  program->device_ = std::move(device);
   return program;
 }
 

@@ -78,7 +78,9 @@ uint32_t FunctionEmitter::SlotFor(const KernelDesc& kernel, size_t result, int64
 absl::Status FunctionEmitter::EmitKernelCall(const ir::Call& call, const std::vector<const ir::Var*>& results,
                                              const Target& target) {
   std::vector<bool> constant_inputs;
-  for (const ir::Expr* arg : call.args) constant_inputs.push_back(arg->expr_kind == ir::ExprKind::kConstant);
+  for (const ir::Expr* arg : call.args) {
+    constant_inputs.push_back(tables_.options().pack_constants && arg->expr_kind == ir::ExprKind::kConstant);
+  }
   RVM_ASSIGN_OR_RETURN(KernelUse use, tables_.Kernel(*ir::Cast<ir::Function>(call.callee), std::move(constant_inputs)));
   RVM_ASSIGN_OR_RETURN(KernelArgs args, TakeKernelArgs(call));
 

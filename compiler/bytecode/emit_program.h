@@ -23,9 +23,10 @@ struct EmittedProgram {
 };
 
 struct EmitOptions {
-  bool plan_memory = true;   // tensors that stay in an activation live in its arena
-  bool reuse_inputs = true;  // results of kernels may reuse the memory of their inputs
-  schedule::Target target;   // of the kernels' schedules
+  bool plan_memory = true;     // tensors that stay in an activation live in its arena
+  bool reuse_inputs = true;    // results of kernels may reuse the memory of their inputs
+  bool pack_constants = true;  // kernels may read constants in a layout of their own
+  schedule::Target target;     // of the kernels' schedules
 };
 
 // REQUIRES: `module` is monomorphic, typed, in A-normal form, fused; entries name functions.

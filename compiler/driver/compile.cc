@@ -14,6 +14,7 @@
 #include "compiler/bytecode/emit_program.h"
 #include "compiler/driver/check_tensors.h"
 #include "compiler/driver/constant_packing.h"
+#include "compiler/driver/device_code.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/passes/differentiate/has_transforms.h"
 #include "compiler/text/parser.h"
@@ -145,6 +146,7 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
   NameKernels(executable);
   // Without kernels there is no machine code either.
   bool is_portable = targets.empty() || program.kernels.empty();
+  if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(options.devices, !options.host_fallback, program));
   RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
@@ -210,6 +212,10 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               const CompileOptions& options) {
+  RVM_RETURN_IF_ERROR(CheckDeviceNames(options.devices));
+  if (!options.devices.empty() && options.target == "portable") {
+    return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
+  }
   BoundWeights weights;
   RVM_ASSIGN_OR_RETURN(module,
                        TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
@@ -227,7 +233,10 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<codegen::HostTarget> targets, ParseTargets(options.target));
-  bytecode::EmitOptions emit{.plan_memory = options.opt_level > 0, .reuse_inputs = false};
+  // Tensors on a device have no place in an arena, and it reads constants as they are.
+  bool uses_devices = !options.devices.empty();
+  bytecode::EmitOptions emit{
+      .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
   for (const codegen::HostTarget& target : targets) {
     emit.reuse_inputs = options.opt_level > 0;
     schedule::Target facts = codegen::ScheduleTarget(target);

@@ -21,6 +21,8 @@ namespace rvm::driver {
 struct CompileOptions {
   int opt_level = 2;                      // 0..3
   std::string target = "host";            // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
+  std::vector<std::string> devices;       // kinds of devices to compile kernels for, too: "opencl"
+  bool host_fallback = false;             // without such a device kernels run on the host; otherwise it is required
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cstdint>
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/codegen/testing.h"
@@ -90,6 +91,30 @@ TEST(TileTest, FactorsOfHalfPrecisionAreConvertedIntoPanels) {
     ScheduledKernel kernel = CheckKernel(Product(1, 20, 33, 12, {}, dtype), {.range = 1});
     if (HasFatalFailure()) return;
     EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+  }
+}
+
+// Sums in int32 of products of bytes, of the second factor from panels of its own or a packed constant.
+TEST(TileTest, ProductsOfBytes) {
+  for (const char* target : Targets()) {
+    for (auto [a, b] : {std::pair(kInt8, kInt8), {kUInt8, kInt8}, {kInt8, kUInt8}, {kUInt8, kUInt8}}) {
+      for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}}) {
+        Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
+        Dim extents[] = {Dim(k)};
+        Tensor y = ComputeTensor("y", kInt32, {Dim(m), Dim(35)}, [&](Indices i) {
+          return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+            return te::Cast(kInt32, x({i[0], r[0]})) * te::Cast(kInt32, w({i[1], r[0]}));
+          });
+        });
+        for (bool constant : {false, true}) {
+          ScheduledKernel kernel =
+              CheckKernel({"bytes", {x, w}, {y}},
+                          {.constant_inputs = {false, constant}, .range = 255, .target = target, .threads = true});
+          if (HasFatalFailure()) return;
+          EXPECT_EQ(HasTile(kernel.schedule), k > 1 && (constant || m > 1)) << target << Describe(kernel.schedule);
+        }
+      }
+    }
   }
 }
 

@@ -24,16 +24,37 @@ std::vector<int64_t> Offsets(const std::vector<StridedAxis>& axes) {
   return offsets;
 }
 
+constexpr int64_t kPadding = -1;
+
+// Offsets of all positions of the depth, each run of the innermost axis padded to whole groups.
+std::vector<int64_t> DepthOffsets(const PackedLayout& layout) {
+  std::vector<StridedAxis> around = layout.depth;
+  StridedAxis innermost{1, 0};
+  if (!around.empty()) {
+    innermost = around.back();
+    around.pop_back();
+  }
+  std::vector<int64_t> offsets;
+  for (int64_t offset : Offsets(around)) {
+    for (int64_t i = 0; i < innermost.extent; ++i) offsets.push_back(offset + i * innermost.stride);
+    while (static_cast<int64_t>(offsets.size()) % layout.group != 0) offsets.push_back(kPadding);
+  }
+  return offsets;
+}
+
 template <typename Element>
 void PackElements(const PackedLayout& layout, const Element* from, Element* to) {
-  std::vector<int64_t> outer = Offsets(layout.outer), depth = Offsets(layout.depth);
+  std::vector<int64_t> outer = Offsets(layout.outer), depth = DepthOffsets(layout);
   for (int64_t block : outer) {
     for (int64_t first = 0; first < layout.column.extent; first += layout.panel) {
       int64_t width = std::min(layout.panel, layout.column.extent - first);
-      for (int64_t k : depth) {
-        const Element* row = from + block + k + first * layout.column.stride;
-        for (int64_t i = 0; i < width; ++i) to[i] = row[i * layout.column.stride];
-        to += layout.panel;
+      for (size_t k = 0; k < depth.size(); ++k) {
+        int64_t place = static_cast<int64_t>(k) % layout.group;
+        if (depth[k] != kPadding) {
+          const Element* row = from + block + depth[k] + first * layout.column.stride;
+          for (int64_t i = 0; i < width; ++i) to[i * layout.group + place] = row[i * layout.column.stride];
+        }
+        if (place == layout.group - 1) to += layout.panel * layout.group;
       }
     }
   }
@@ -42,10 +63,11 @@ void PackElements(const PackedLayout& layout, const Element* from, Element* to) 
 }  // namespace
 
 Literal Pack(const PackedLayout& layout, const Literal& constant) {
-  int64_t blocks = (layout.column.extent + layout.panel - 1) / layout.panel, depth = 1;
+  int64_t blocks = (layout.column.extent + layout.panel - 1) / layout.panel;
+  auto depth = static_cast<int64_t>(DepthOffsets(layout).size());
   int64_t elements = layout.column.extent;
   for (const StridedAxis& axis : layout.outer) blocks *= axis.extent, elements *= axis.extent;
-  for (const StridedAxis& axis : layout.depth) depth *= axis.extent, elements *= axis.extent;
+  for (const StridedAxis& axis : layout.depth) elements *= axis.extent;
   RVM_CHECK(elements == constant.num_elements(), "a packed layout does not cover its constant");
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(blocks * depth * layout.panel * constant.dtype().bytes());
   std::memset(buffer->data(), 0, static_cast<size_t>(blocks * depth * layout.panel * constant.dtype().bytes()));

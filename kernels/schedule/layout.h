@@ -22,21 +22,23 @@ struct StridedAxis {
 };
 
 // The layout in which a kernel reads a constant input: the axes of the constant, in any order, become
-// [outer..., ceil(column / panel), depth..., panel], columns padded with zeros.
+// [outer..., ceil(column / panel), depth..., panel], columns padded with zeros. Positions of the innermost depth axis
+// are side by side in groups: [outer..., ceil(column / panel), depth..., ceil(innermost / group), panel, group].
 struct PackedLayout {
   std::vector<StridedAxis> outer;
   StridedAxis column;
   std::vector<StridedAxis> depth;
   int64_t panel = 1;  // columns in a panel
+  int64_t group = 1;
 
   bool operator==(const PackedLayout&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const PackedLayout& layout) {
-    return H::combine(std::move(h), layout.outer, layout.column, layout.depth, layout.panel);
+    return H::combine(std::move(h), layout.outer, layout.column, layout.depth, layout.panel, layout.group);
   }
 };
 
-// The packed constant, of shape [outer * panels, depth, panel].
+// The packed constant, of shape [outer * panels, depth, panel], where depth includes the padding of groups.
 Literal Pack(const PackedLayout& layout, const Literal& constant);
 
 }  // namespace rvm::schedule

@@ -1,6 +1,7 @@
 #include "kernels/schedule/tile_planner.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -66,6 +67,13 @@ int64_t EvenHeight(int64_t rows, int64_t most) {
   return (count + tiles - 1) / tiles;
 }
 
+// What is widened from 8 bits to int32; null if nothing is.
+Expr Narrow(const Expr& factor) {
+  bool widens = factor->kind == ExprKind::kCast && factor.dtype() == kInt32;
+  const DataType from = widens ? factor->operands[0].dtype() : factor.dtype();
+  return widens && (from == kInt8 || from == kUInt8) ? factor->operands[0] : Expr();
+}
+
 class TilePlanner {
  public:
   TilePlanner(const Schedule& schedule, const LoopNest& nest)
@@ -74,15 +82,22 @@ class TilePlanner {
   std::optional<Tile> Run() {
     const Expr& product = reduce_.operands[0];
     bool fits = reduce_.reduce == ReduceOp::kSum && product->kind == ExprKind::kBinary &&
-                product->binary == BinaryOp::kMultiply &&
-                (product.dtype() == kFloat32 || product.dtype() == kFloat64) && !reduce_.axes.empty();
+                product->binary == BinaryOp::kMultiply && !reduce_.axes.empty();
     if (!fits) return std::nullopt;
+    std::array<Expr, 2> factors = {product->operands[0], product->operands[1]};
+    bool is_float = product.dtype() == kFloat32 || product.dtype() == kFloat64;
+    if (!is_float) {
+      for (Expr& factor : factors) factor = Narrow(factor);
+      bool in_pairs = target_.has_pair_products && factors[0] && factors[1] && reduce_.axes.back().extent.is_const();
+      if (!in_pairs) return std::nullopt;
+    }
     std::optional<Tile> best;
     int best_rank = 0;
     for (size_t side : {1, 0}) {
       Tile tile;
       tile.lanes = target_.Lanes(product.dtype());
-      int rank = Try(product->operands[1 - side], product->operands[side], tile);
+      tile.group = is_float ? 1 : 2;
+      int rank = Try(factors[1 - side], factors[side], tile);
       if (rank > best_rank) best = std::move(tile), best_rank = rank;
     }
     return best;
@@ -235,8 +250,8 @@ class TilePlanner {
       tile.rows = height;
     }
     const Dim& depth = reduce_.axes.back().extent;
-    tile.inner_depth = depth.is_const() ? depth.constant() : 0;
-    if (tile.packed) tile.packed->panel = tile.panel();
+    tile.inner_depth = depth.is_const() ? (depth.constant() + tile.group - 1) / tile.group : 0;
+    if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
     bool whole = columns.is_const() && columns.constant() % tile.panel() == 0;
     tile.masked = tile.access == Tile::Access::kInPlace && (!whole || tile.column_stride > 1);
   }
@@ -273,8 +288,20 @@ LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   for (size_t axis : tile.outer) rewrite.variables[nest.axes[axis].id] = add(nest.axes[axis].extent);
   const IndexVar& columns = nest.axes[tile.column];
   Expr panel = add(FloorDiv(columns.extent + (tile.panel() - 1), tile.panel()));
-  for (const IndexVar& axis : nest.reduction()->axes) rewrite.variables[axis.id] = add(axis.extent);
+  for (const IndexVar& axis : nest.reduction()->axes) {
+    bool innermost = axis.id == nest.reduction()->axes.back().id;
+    rewrite.variables[axis.id] = add(innermost ? FloorDiv(axis.extent + (tile.group - 1), tile.group) : axis.extent);
+  }
   Expr lane = add(tile.panel());
+  if (tile.group > 1) {
+    // What stands beyond the depth is multiplied by zeros.
+    const IndexVar& innermost = nest.reduction()->axes.back();
+    Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.group));
+    Expr depth = pool.Binary(BinaryOp::kAdd, first, add(tile.group));
+    bool groups_fit = innermost.extent.constant() % tile.group == 0;
+    if (!groups_fit) depth = pool.Binary(BinaryOp::kMinimum, depth, pool.Extent(innermost.extent - 1));
+    rewrite.variables[innermost.id] = depth;
+  }
   Expr column = pool.Binary(BinaryOp::kAdd, pool.Binary(BinaryOp::kMultiply, panel, pool.Extent(tile.panel())), lane);
   // Lanes beyond the columns repeat the last one; what they sum up is dropped.
   bool whole = columns.extent.is_const() && columns.extent.constant() % tile.panel() == 0;

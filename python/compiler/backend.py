@@ -3,10 +3,8 @@
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import wheels  # noqa: E402
 
-WHEEL = wheels.Wheel(HERE, "relayvm", "relayvm", "//capi/compiler:librelayvm_compiler.so.1", "Compiles and runs Relay programs", ["relayvm-runtime"])
-build_wheel, build_editable = WHEEL.build_wheel, WHEEL.build_editable
+build_wheel, build_editable = wheels.COMPILER.build_wheel, wheels.COMPILER.build_editable

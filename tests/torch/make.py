@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-UNROLLED = ("lstm", "gru", "lstm_steps")  # in core operators a loop is as long as its input
+TRACED = ("lstm", "gru", "lstm_steps", "layers")  # in core operators they are large: loops are as long as their input
 
 
 def fixture(function):
@@ -247,6 +247,126 @@ def dynamic():
     return Dynamic(), [(torch.randn(t, 3), torch.tensor(n)) for t, n in ((6, 3), (9, 5))], ({0: T}, None)
 
 
+class Each(nn.Module):
+    """Applies each of a list of functions."""
+
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *args):
+        return [function(*args) for function in self.functions]
+
+
+@fixture
+def elementwise():
+    unary = [getattr(torch, name) for name in (
+        "abs ceil floor isinf isnan logical_not neg relu sign sgn trunc acos asin asinh atan atanh cos cosh erf exp "
+        "expm1 sigmoid sin sinh tan tanh round square isfinite positive").split()]
+    positive = [lambda x, y, i, f=getattr(torch, name): f(x.abs() + 1.1) for name in
+                "acosh log log10 log1p log2 rsqrt sqrt reciprocal".split()]
+    binary = [lambda x, y, i, f=getattr(torch, name): f(x, y) for name in
+              "atan2 eq fmod ge gt le lt maximum minimum mul ne remainder add sub div floor_divide rsub "
+              "logical_and logical_or logical_xor true_divide".split()]
+    bits = [lambda x, y, i: i & 3, lambda x, y, i: i | 3, lambda x, y, i: i ^ 3, lambda x, y, i: ~i,
+            lambda x, y, i: i << 2, lambda x, y, i: i >> 1, lambda x, y, i: i / 2, lambda x, y, i: i // 2,
+            lambda x, y, i: torch.div(i, 2, rounding_mode="trunc"), lambda x, y, i: i + 1.5, lambda x, y, i: i * x,
+            lambda x, y, i: 2 - i, lambda x, y, i: i % 3, lambda x, y, i: torch.exp(i), lambda x, y, i: i.sum(),
+            lambda x, y, i: (i > 2) & (i < 5), lambda x, y, i: (i > 2) + (i < 4), lambda x, y, i: i.to(torch.float16) + 1]
+    more = [lambda x, y, i: torch.add(x, y, alpha=2), lambda x, y, i: torch.sub(x, y, alpha=0.5),
+            lambda x, y, i: torch.addcmul(x, y, y, value=0.5), lambda x, y, i: torch.addcdiv(x, y, y.abs() + 1),
+            lambda x, y, i: x.clamp(min=-0.2), lambda x, y, i: x.clamp_max(0.3), lambda x, y, i: torch.lerp(x, y, 0.3),
+            lambda x, y, i: x ** 2, lambda x, y, i: x ** 3, lambda x, y, i: x.abs() ** 1.7, lambda x, y, i: 2 ** x,
+            lambda x, y, i: x.abs() ** y, lambda x, y, i: torch.round(x, decimals=1), lambda x, y, i: x.clone().fill_(2),
+            lambda x, y, i: x.clone().zero_(), lambda x, y, i: x.clone().copy_(y[0]), lambda x, y, i: x.type_as(i),
+            lambda x, y, i: torch.where(x > y, x, y), lambda x, y, i: torch.where(x > 0, 1.0, i),
+            lambda x, y, i: x.masked_fill(y > 0, 3)]
+    cases = [(torch.rand(n, 5) * 1.8 - 0.9, torch.randn(n, 5), torch.randint(0, 9, (n, 5))) for n in (2, 3)]
+    return Each([lambda x, y, i, f=f: f(x) for f in unary] + positive + binary + bits + more), cases, \
+        (({0: B},) * 3,)
+
+
+@fixture
+def layers():
+    f = nn.functional
+    ones, scale, shift = torch.rand(7), torch.rand(4) + 0.5, torch.rand(4)
+    weight, weight1, weight3 = torch.randn(6, 2, 3, 3), torch.randn(6, 4, 3), torch.randn(2, 4, 2, 2, 2)
+    activations = [getattr(f, name) for name in (
+        "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu softplus softsign silu").split()]
+    functions = [lambda x, v, z, g=g: g(x) for g in activations] + [
+        lambda x, v, z: f.glu(x, 1), lambda x, v, z: f.gelu(x, approximate="tanh"), lambda x, v, z: f.threshold(x, 0.1, 2),
+        lambda x, v, z: f.prelu(x, torch.arange(4.0)), lambda x, v, z: f.softmax(x, 1),
+        lambda x, v, z: f.log_softmax(x, -1), lambda x, v, z: f.conv2d(x, weight, groups=2, padding="same"),
+        lambda x, v, z: f.conv2d(x, weight, stride=2, padding=1, dilation=2, groups=2),
+        lambda x, v, z: f.conv1d(v, weight1, padding=1), lambda x, v, z: f.conv1d(v[0], weight1),
+        lambda x, v, z: f.conv3d(z, weight3), lambda x, v, z: f.conv_transpose1d(v, weight1.transpose(0, 1), stride=2),
+        lambda x, v, z: f.conv_transpose2d(x, weight.transpose(0, 1).reshape(4, 3, 3, 3), stride=2, output_padding=1),
+        lambda x, v, z: f.max_pool1d(v, 2), lambda x, v, z: f.max_pool3d(z, 2),
+        lambda x, v, z: f.max_pool2d(x, 3, stride=2, padding=1, return_indices=True),
+        lambda x, v, z: f.max_pool2d(x, 3, stride=2, ceil_mode=True), lambda x, v, z: f.avg_pool1d(v, 3, 2),
+        lambda x, v, z: f.avg_pool2d(x, 3, padding=1, count_include_pad=False), lambda x, v, z: f.avg_pool3d(z, 2),
+        lambda x, v, z: f.adaptive_avg_pool2d(x, (3, 2)), lambda x, v, z: f.adaptive_avg_pool1d(v, 1),
+        lambda x, v, z: f.adaptive_max_pool2d(x, 1), lambda x, v, z: f.batch_norm(x, shift, scale),
+        lambda x, v, z: f.group_norm(x, 2, scale, shift), lambda x, v, z: f.instance_norm(x),
+        lambda x, v, z: f.layer_norm(x, (6, 7)), lambda x, v, z: f.rms_norm(x, (7,), ones),
+        lambda x, v, z: f.interpolate(x, scale_factor=2), lambda x, v, z: f.interpolate(x, size=(5, 9)),
+        lambda x, v, z: f.interpolate(x, size=(5, 9), mode="bilinear", align_corners=True),
+        lambda x, v, z: f.interpolate(x, size=(9, 9), mode="bicubic"),
+        lambda x, v, z: f.interpolate(v, scale_factor=2, mode="linear"),
+        lambda x, v, z: f.interpolate(z, scale_factor=2, mode="trilinear"),
+        lambda x, v, z: f.grid_sample(x, v.reshape(-1, 4, 4, 2).tanh(), align_corners=False),
+        lambda x, v, z: f.pad(x, (1, 2, 0, 1), value=3.0), lambda x, v, z: f.pad(v, (1, 2), mode="reflect"),
+        lambda x, v, z: f.pad(x, (1, 2, 1, 0), mode="replicate"), lambda x, v, z: f.pixel_shuffle(x, 2),
+        lambda x, v, z: f.pixel_unshuffle(x[:, :, :, :6], 2), lambda x, v, z: v @ v.transpose(1, 2),
+        lambda x, v, z: torch.einsum("bcl,bdl->bcd", v, v), lambda x, v, z: v[0, 0].dot(v[0, 1]),
+        lambda x, v, z: v[0] @ v[0, 0], lambda x, v, z: torch.baddbmm(v @ v.mT, v, v.mT, beta=0.5, alpha=2),
+        lambda x, v, z: torch.addmv(v[0, :, 0], v[0], v[0, 1]), lambda x, v, z: torch.bmm(v, v.mT),
+        lambda x, v, z: f.scaled_dot_product_attention(v, v, v, is_causal=True),
+        lambda x, v, z: f.scaled_dot_product_attention(v, v, v, attn_mask=(v @ v.mT) > 0, scale=0.3),
+        lambda x, v, z: f.linear(v[0, 0], weight1[:3, :, 0].repeat(1, 2)), lambda x, v, z: f.dropout(x, training=False)]
+    cases = [(torch.randn(n, 4, 6, 7), torch.randn(n, 4, 8), torch.randn(n, 4, 4, 4, 4)) for n in (2, 3)]
+    return Each(functions), cases, (({0: B},) * 3,)
+
+
+@fixture
+def tensors():
+    def scattered(reduce):
+        return lambda x, i: x.scatter_reduce(1, i % 6, x, reduce=reduce)
+
+    functions = [
+        lambda x, i: x.sum(0), lambda x, i: x.sum(), lambda x, i: x.mean((0, 2), keepdim=True), lambda x, i: x.prod(1),
+        lambda x, i: x.amax((1, 2)), lambda x, i: x.amin(1), lambda x, i: (x > 0).any(1), lambda x, i: (x > -9).all(),
+        lambda x, i: x.max(), lambda x, i: x.min(dim=2), lambda x, i: x.max(dim=1, keepdim=True), lambda x, i: x.argmax(),
+        lambda x, i: x.argmin(2), lambda x, i: x.std(1), lambda x, i: torch.var_mean(x, 2), lambda x, i: x.norm(p=1, dim=1),
+        lambda x, i: torch.linalg.vector_norm(x, ord=3, dim=2), lambda x, i: x.norm(p=float("inf"), dim=1),
+        lambda x, i: x.logsumexp(1), lambda x, i: x.cumprod(1), lambda x, i: i.cumsum(1), lambda x, i: x.argsort(1),
+        lambda x, i: x.topk(2, largest=False), lambda x, i: x.var(1, correction=2), lambda x, i: x.flatten(),
+        lambda x, i: x.flatten(1), lambda x, i: x.unflatten(1, (2, -1)), lambda x, i: x[:, None].squeeze(),
+        lambda x, i: x.unsqueeze(-1).squeeze(-1), lambda x, i: x.permute(2, 0, 1), lambda x, i: x.transpose(0, -1),
+        lambda x, i: x[0].t(), lambda x, i: x.mT, lambda x, i: x[:, :1].expand(-1, 3, -1), lambda x, i: x[0, 0].expand_as(x),
+        lambda x, i: x.repeat(1, 2, 1), lambda x, i: x.tile(2), lambda x, i: x.repeat_interleave(2, dim=1),
+        lambda x, i: torch.cat([x, i], 1), lambda x, i: torch.stack([x, i], -1), lambda x, i: x.split(4, 1),
+        lambda x, i: x.split([1, 5], 1), lambda x, i: x.chunk(4, 1), lambda x, i: x.unbind(1)[2], lambda x, i: x[:, 1:-1:2],
+        lambda x, i: x[..., -2:], lambda x, i: x.narrow(1, 2, 3), lambda x, i: x.select(1, -2), lambda x, i: x.flip(1, 2),
+        lambda x, i: x.roll((1, -1), (1, 2)), lambda x, i: x.tril(), lambda x, i: x.triu(1), lambda x, i: x.diagonal(0, 1, 2),
+        lambda x, i: x.select_scatter(x[:, 0], 1, 2), lambda x, i: x.slice_scatter(x[:, :2], 1, 2, 4),
+        lambda x, i: torch.full((2, x.shape[0]), 3), lambda x, i: torch.ones(3), lambda x, i: x.new_ones(2, 2),
+        lambda x, i: x.new_full((2,), 4.0), lambda x, i: torch.zeros_like(x), lambda x, i: torch.ones_like(i),
+        lambda x, i: torch.full_like(x, 2), lambda x, i: torch.arange(1, x.shape[0] + 5, 2), lambda x, i: torch.eye(3, 4),
+        lambda x, i: torch.arange(0.0, 1.0, 0.25), lambda x, i: torch.scalar_tensor(2.5), lambda x, i: x.shape[0] * 2,
+        lambda x, i: torch.nn.functional.one_hot(i[:, 0, 0] % 4, 5), lambda x, i: x.gather(1, i % 6),
+        lambda x, i: x.index_select(1, torch.tensor([3, 0])), lambda x, i: x[:, [1, 2], [3, 0]], lambda x, i: x[[0, 1], :, [3, 0]],
+        lambda x, i: x[x > 0.5], lambda x, i: x.take_along_dim(i % 6, 1), scattered("sum"), scattered("amax"),
+        lambda x, i: x.scatter(1, i[:, :2] % 6, 9.0), lambda x, i: x.scatter_add(1, i % 6, x),
+        lambda x, i: x.index_add(1, torch.tensor([0, 2]), x[:, :2], alpha=2), lambda x, i: (x > 0).nonzero(),
+        lambda x, i: x.index_copy(1, torch.tensor([5, 1]), x[:, :2]), lambda x, i: x.index_fill(2, torch.tensor([-1, 0]), 7),
+        lambda x, i: x.index_put((torch.tensor([0, 1]), torch.tensor([2, 2])), x[0, :2], accumulate=True),
+        lambda x, i: x.masked_scatter(x > 0, x.flatten().flip(0)), lambda x, i: torch.cdist(x, x[:, :2]),
+        lambda x, i: torch.cdist(x, x[:, :2], p=1.0)]
+    cases = [(torch.randn(n, 6, 4), torch.randint(0, 60, (n, 6, 4))) for n in (2, 2)]
+    return Each(functions), cases, None
+
+
 def rolled():
     """`_rolled` of the Python package, without the library that the package loads."""
     path = os.path.join(HERE, "../../python/compiler/relayvm/_torch.py")
@@ -310,7 +430,7 @@ def write(name, core):
 def main():
     for name in sys.argv[1:] or MODELS:
         write(name, core=False)
-        if name not in UNROLLED:
+        if name not in TRACED:
             write(name, core=True)
 
 

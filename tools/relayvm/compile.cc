@@ -31,6 +31,8 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kLevelOption,
     kTargetOption,
+    kCompileDeviceOption,
+    kHostFallbackOption,
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
     {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
     {"--print-types", "", "with --print-after: declare every variable with its type"},
@@ -79,6 +81,12 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
   std::cerr << output << ": " << bytes << " bytes, " << executable.entries.size() << " entries, "
             << executable.functions.size() << " functions, " << executable.kernels.size() << " kernels, "
             << executable.constants.size() << " constants\n";
+  for (const DeviceCode& code : executable.device_codes) {
+    std::cerr << code.target << ": " << code.kernels.size() << " of " << executable.kernels.size() << " kernels\n";
+  }
+  for (const auto& [key, value] : executable.metadata) {
+    if (key.starts_with("device.")) std::cerr << key << ": " << value << '\n';
+  }
   for (const std::string& name : program.weights.unused) std::cerr << "not used: tensor `" << name << "`\n";
 }
 
@@ -143,6 +151,14 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
     return absl::InvalidArgumentError(absl::StrCat("saw `-O", level, "`; expected -O0, -O1, -O2 or -O3"));
   }
   compile.opt_level = level[0] - '0';
+  for (const std::string& device : options.Values("--device")) {
+    if (device != "host") compile.devices.push_back(device.substr(0, device.find(':')));
+  }
+  compile.host_fallback = options.Has("--host-fallback");
+  if (compile.host_fallback && compile.devices.empty()) {
+    return absl::InvalidArgumentError(
+        "`--host-fallback` is for executables with code for a device: `--device` names it");
+  }
   return compile;
 }
 
@@ -164,6 +180,7 @@ Examples:
   relayvm compile model.json --params model.params
   relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
   relayvm compile model.relay --target portable
+  relayvm compile model.relay --device opencl
   relayvm compile model.relay --target x86-64,x86-64-v3,x86-64-v4
   relayvm compile model.relay --print-after fuse_ops
 )",

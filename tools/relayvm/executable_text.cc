@@ -60,6 +60,11 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
                     "), ", object.bytes.size(), " bytes", object.features.empty() ? "" : ", needs ", object.features,
                     "\n");
   }
+  for (const DeviceCode& code : executable.device_codes) {
+    absl::StrAppend(&text, "  device     ", code.target, ", ", code.kernels.size(), " of ", executable.kernels.size(),
+                    " kernels, ", code.bytes.size(), " bytes", code.features.empty() ? "" : ", needs ", code.features,
+                    code.is_required ? ", required" : "", "\n");
+  }
   absl::StrAppend(&text, "  sections   ", SectionNames(file), "\n");
   for (const auto& [key, value] : executable.metadata) {
     if (key.starts_with("schedule.") || key.starts_with("shape.")) continue;

@@ -39,6 +39,7 @@ extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;
 extern const Verb kReportVerb;
 extern const Verb kBenchVerb;
+extern const Verb kDevicesVerb;
 extern const Verb kVerifyVerb;
 extern const Verb kSignVerb;
 extern const Verb kKeyGenVerb;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "tools/arguments.h"
 #include "tools/last_resort.h"
 #include "tools/options.h"
@@ -58,6 +59,10 @@ int main(int argc, char** argv) {
     if (arg == "--help" || arg == "-h") {
       std::cout << kUsage << rvm::tools::OptionsHelp(rvm::tools::RunOptionSpecs()) << rvm::tools::ValuesHelp()
                 << kExamples;
+      return 0;
+    }
+    if (arg == "--version") {
+      std::cout << "relayvm-run " << rvm::kVersion << '\n';
       return 0;
     }
   }

@@ -22,11 +22,25 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
+// Of a tensor that is not on the host yet.
+[[clang::preserve_none]] void ExecFetchElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
+                                               const FunctionInfo* fn);
+
 [[clang::preserve_none]] inline void ExecGetElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
   const Tensor& tensor = *AsTensor(r[pc[2]]);
+  if (tensor.data == nullptr) [[unlikely]] {
+    [[clang::musttail]] return ExecFetchElement(pc, r, vm, budget, fn);
+  }
   r[pc[1]] = LoadScalar(tensor.dtype, static_cast<const std::byte*>(tensor.data) + pc[3] * tensor.dtype.bytes());
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+}
+
+[[clang::preserve_none]] inline void ExecFetchElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
+                                                      const FunctionInfo* fn) {
+  if (!vm->caller.FetchToHost(AsTensor(r[pc[2]]))) [[unlikely]]
+    return vm->StopInCall(pc, r, fn);
+  [[clang::musttail]] return ExecGetElement(pc, r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecView(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,

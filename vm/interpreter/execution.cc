@@ -25,7 +25,7 @@ uint32_t MaxFrameSlots(const LinkInfo& link) {
 
 Execution::Execution(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
                      Profiler* profiler)
-    : caller(executable, link, heap, control, limits.threads, profiler),
+    : caller(executable, link, heap, control, limits.threads, profiler, limits.memory_bytes),
       executable(executable),
       control(limits.time_ms),
       heap(link.layouts, control.signal(), limits.memory_bytes, limits.fail_allocation),
@@ -38,6 +38,7 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       root{kHaltCode, 1 + kLinkSlots, 1, 0},
       fuel_limit(limits.fuel),
       profiler(profiler) {
+  heap.SetDeviceMemoryOwner(caller.device());
   if (profiler != nullptr) profiler->WatchHeap(heap);
 }
 

@@ -49,6 +49,7 @@ void Interpreter::Reset() {
 
 void Interpreter::Trim() {
   Reset();
+  execution_->caller.Trim();
   execution_->stack.Release();
 }
 
@@ -57,5 +58,6 @@ void Interpreter::End() { execution_->control.End(); }
 void Interpreter::Cancel() { execution_->control.Cancel(); }
 absl::Status Interpreter::Poll() const { return execution_->control.Poll(); }
 Heap& Interpreter::heap() { return execution_->heap; }
+DeviceTensors* Interpreter::device() { return execution_->caller.device(); }
 
 }  // namespace rvm::vm

@@ -15,6 +15,7 @@
 
 namespace rvm::vm {
 
+class DeviceTensors;
 class Profiler;
 struct Execution;
 
@@ -50,6 +51,8 @@ class Interpreter {
   absl::Status Poll() const;
 
   Heap& heap();
+  // Null: the program uses no device.
+  DeviceTensors* device();
 
  private:
   std::unique_ptr<Execution> execution_;

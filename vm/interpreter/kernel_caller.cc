@@ -27,7 +27,7 @@ size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot
 }  // namespace
 
 KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control,
-                           int threads, Profiler* profiler)
+                           int threads, Profiler* profiler, int64_t memory_limit_bytes)
     : kernels_(link.kernels.data()),
       buffers_(link.max_kernel_tensors + 1),
       symbols_(link.max_symbols),
@@ -43,6 +43,7 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
     context_.parallel_for = RunInPool;
   }
   context_.runtime = this;
+  if (link.device != nullptr) device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes);
   MakeConstants(executable.constants);
 }
 
@@ -174,6 +175,7 @@ void KernelCaller::Reset() {
   workspace_ = nullptr;
   workspace_bytes_ = 0;
   context_.workspace = nullptr;
+  if (device_ != nullptr) device_->Reset();
 }
 
 Tensor* KernelCaller::NewStaticResult(const KernelInfo::TensorInfo& result) {
@@ -192,6 +194,8 @@ const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* 
   const uint16_t* index = kIsPlanned ? offsets + 2 * offsets[-1] : offsets - 1;
   const KernelInfo& kernel = kernels_[Read32(index)];
   Call call = {&kernel, dsts, index + 3, index[2]};
+  if (kernel.device != nullptr) return CallOnDevice(call, r);
+  if (device_ != nullptr && !FetchArgs(call, r)) return nullptr;
   BindArgs(call, r);
   void** outputs = buffers_.data() + call.num_args;
   for (uint32_t i = 0; i < pc[1]; ++i) {
@@ -325,7 +329,9 @@ const uint16_t* KernelCaller::CallDynamic(const uint16_t* pc, Slot* r) {
   const uint16_t* index = dsts + pc[1];
   const KernelInfo& kernel = kernels_[Read32(index)];
   Call call = {&kernel, dsts, index + 3, index[2]};
+  if (device_ != nullptr && !(kernel.device != nullptr ? FetchValues(call, r) : FetchArgs(call, r))) return nullptr;
   if (!BindSymbols(call, r)) return nullptr;
+  if (kernel.device != nullptr) return CallOnDevice(call, r);
   BindArgs(call, r);
   if (!MakeDynamicResults(call, r)) return nullptr;
   std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);

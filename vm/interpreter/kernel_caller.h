@@ -1,5 +1,5 @@
 // KernelCaller: calls the kernels of one machine. It binds arguments and symbols, makes results, and runs machine code
-// or a recipe. Nothing else in the VM calls a kernel, so this is where devices attach.
+// or a recipe, or launches it on a device (kernel_caller_device.cc). Nothing else in the VM calls a kernel.
 //
 // The common calls (machine code that gives one tensor, of a static shape or of extents that its arguments have) are
 // made by handlers, step by step, with the inline functions here: exec_kernel.h. CallStatic and CallDynamic make all
@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/isa/isa.h"
+#include "vm/interpreter/device_tensors.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/interpreter/thread_pool.h"
 #include "vm/link_info.h"
@@ -29,8 +30,9 @@ class KernelCaller {
  public:
   // All of these outlive the caller; `heap` and `control` need not be constructed yet. `profiler` may be null; if not,
   // `link` is what it attached to with ProbeKernel.
+  // `memory_limit_bytes`: of the memory on a device.
   KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control, int threads,
-               Profiler* profiler);
+               Profiler* profiler, int64_t memory_limit_bytes);
   KernelCaller(const KernelCaller&) = delete;
   KernelCaller& operator=(const KernelCaller&) = delete;
 
@@ -51,6 +53,16 @@ class KernelCaller {
   void Begin(const StopSignal& signal) { context_.cancel = signal.word(); }
   // The heap was reset: the workspace is gone.
   void Reset();
+  // After Reset: gives the memory on a device back.
+  void Trim() {
+    if (device_ != nullptr) device_->Trim();
+  }
+
+  // Null: the program uses no device.
+  DeviceTensors* device() const { return device_.get(); }
+  // Copies the elements of a tensor from the device unless the host has them: tensor->data is not null then. False: the
+  // run must end with TakeError().
+  bool FetchToHost(Tensor* tensor);
 
   // The tensor of a constant; immortal.
   Tensor* constant(uint32_t index) const { return constants_[index]; }
@@ -96,7 +108,16 @@ class KernelCaller {
   bool Run(const KernelInfo& kernel, int64_t workspace_bytes);
   bool GrowWorkspace(int64_t bytes);
 
-  const Tensor* ArgTensor(uint16_t arg, const Slot* r) const {
+  const uint16_t* CallOnDevice(const Call& call, Slot* r);
+  absl::Status RunOnDevice(const Call& call, Slot* r);
+  absl::Status BindDeviceArgs(const Call& call, const Slot* r);
+  absl::Status MakeDeviceResult(const Call& call, size_t index, Slot* r);
+  absl::Status LaunchAll(const Call& call);
+  // Of a kernel that runs on the host, all arguments; of any, those with symbols that are values.
+  bool FetchArgs(const Call& call, const Slot* r);
+  bool FetchValues(const Call& call, const Slot* r);
+
+  Tensor* ArgTensor(uint16_t arg, const Slot* r) const {
     if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
     return AsTensor(r[arg & ~kMovedArg]);
   }
@@ -140,6 +161,13 @@ class KernelCaller {
   std::unique_ptr<ThreadPool> pool_;  // null: kernels run on the machine's thread only
   std::unique_ptr<Slot[]> constant_headers_;
   absl::Status error_;
+  struct ScalarOnDevice {
+    size_t result;
+    std::unique_ptr<device::Block> block;
+  };
+  std::unique_ptr<DeviceTensors> device_;       // null: none is used
+  std::vector<device::Argument> device_args_;   // of the call being made
+  std::vector<ScalarOnDevice> device_scalars_;  // likewise: results
 };
 
 inline void KernelCaller::BindTensors(const uint16_t* args, uint32_t count, const Slot* r) {

@@ -171,7 +171,9 @@ void Heap::Free(Object* object) {
 }
 
 void Heap::FreeTensor(Tensor* tensor) {
+  if (tensor->storage == TensorStorage::kOnDevice) device_memory_->Release(tensor);
   switch (tensor->storage) {
+    case TensorStorage::kOnDevice:
     case TensorStorage::kDetached: ++frees_; return;
     case TensorStorage::kBorrowed:
     case TensorStorage::kView: FreeSmall(tensor, HeaderBytes(*tensor)); return;

@@ -21,6 +21,15 @@
 
 namespace rvm::vm {
 
+// Owns the device memory of a machine's tensors.
+class DeviceMemoryOwner {
+ public:
+  virtual ~DeviceMemoryOwner() = default;
+  // The heap frees `tensor`, of storage kOnDevice. Frees its device memory, and gives the header the storage that its
+  // part on the host has.
+  virtual void Release(Tensor* tensor) = 0;
+};
+
 class Heap {
  public:
   // `layouts` by layout id, must outlive the heap. `fail_at`: the allocation with this number
@@ -135,6 +144,9 @@ class Heap {
   // Memory other than objects (arena chunks, workspaces), counted against the limit; null at the limit.
   void* TakeRaw(int64_t bytes);
   void GiveRaw(void* memory);
+
+  // Of tensors of storage kOnDevice; outlives the heap. REQUIRED before there are any.
+  void SetDeviceMemoryOwner(DeviceMemoryOwner* owner) { device_memory_ = owner; }
 
   // Frees all objects and all raw memory.
   void Reset();
@@ -261,6 +273,7 @@ class Heap {
   Chunk* chunks_ = nullptr;
   LargeBlock* large_ = nullptr;
   std::array<LargeBlock*, kLargeClasses> cache_ = {};
+  DeviceMemoryOwner* device_memory_ = nullptr;
   CycleCollector cycles_;
 };
 

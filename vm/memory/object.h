@@ -38,6 +38,7 @@ enum class TensorStorage : uint8_t {
   kBorrowed,  // the elements have an owner that outlives the tensor
   kView,      // the elements belong to `owner`, of which this tensor holds a count
   kDetached,  // the block was handed to a Value; nothing to free
+  kOnDevice,  // the elements are on a device; on the host, too, unless `data` is null
 };
 
 struct Tensor {
@@ -50,6 +51,7 @@ struct Tensor {
   union {
     Object* owner;        // kView
     int64_t block_bytes;  // kInline
+    void* on_device;      // kOnDevice: for the DeviceMemoryOwner
   };
   const int64_t* dims;
 

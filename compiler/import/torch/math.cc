@@ -27,6 +27,8 @@ Operands Logical(NodeContext& c) {
   return {c.Op(c.row().relay, {c.Cast(c.In("self"), kBool), c.Cast(c.In("other"), kBool)})};
 }
 
+Operands LogicalNot(NodeContext& c) { return {c.Op("logical_not", {c.Cast(c.In("self"), kBool)})}; }
+
 // add, sub and rsub, whose second operand has a factor. A sum of truths is their `or`.
 Operands Sum(NodeContext& c) {
   Operand a = c.In("self"), b = c.In("other");
@@ -96,6 +98,17 @@ Operands MaskedFill(NodeContext& c) {
   Operand x = c.In("self");
   Operand value = c.Cast(c.In("value"), c.DTypeOf(x));
   return {c.Where(c.Cast(c.In("mask"), kBool), value, x)};
+}
+
+// The elements of `source`, in its order, where the mask is true.
+Operands MaskedScatter(NodeContext& c) {
+  Operand x = c.In("self"), source = c.Cast(c.In("source"), c.DTypeOf(x));
+  Operand mask = c.BroadcastTo(c.Cast(c.In("mask"), kBool), c.DimsOf(x));
+  auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
+  Operand count = c.Op("cumsum", {c.Cast(flat(mask), kInt64)}, {{"axis", 0}});
+  Operand place = c.Op("maximum", {c.Sub(count, c.Integer(1)), c.Integer(0)});
+  Operand picked = c.Op("take", {flat(source), place}, {{"axis", 0}});
+  return {c.failed() ? nullptr : c.Where(mask, c.Reshape(picked, c.DimsOf(x)), x)};
 }
 
 // addcmul and addcdiv.

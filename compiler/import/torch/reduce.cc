@@ -98,21 +98,38 @@ Operands Variance(NodeContext& c) {
   return {result, Reduced(c, "mean", x)};
 }
 
+namespace {
+
+// The p-norm; `reduced` applies an operator to the axes that it goes over.
+template <typename Reduce>
+Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
+  if (p == 2) return c.Op("sqrt", {reduced("sum", c.Mul(x, x))});
+  Operand size = c.Op("abs", {x});
+  if (std::isinf(p)) return reduced(p > 0 ? "max" : "min", size);
+  if (p == 1) return reduced("sum", size);
+  if (p == 0) return reduced("sum", c.Cast(c.Op("not_equal", {x, c.Number(0, x)}), c.DTypeOf(x)));
+  return c.Op("power", {reduced("sum", c.Op("power", {size, c.Number(p, x)})), c.Number(1 / p, x)});
+}
+
+}  // namespace
+
 // Vector norms.
 Operands Norm(NodeContext& c) {
   Operand x = c.In("self");
   x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
   double p = c.Has("ord") ? c.Float("ord", 2) : c.Float("p", 2);
-  if (p == 2) return {c.Op("sqrt", {Reduced(c, "sum", c.Mul(x, x))})};
-  Operand size = c.Op("abs", {x});
-  if (std::isinf(p)) return {Reduced(c, p > 0 ? "max" : "min", size)};
-  if (p == 1) return {Reduced(c, "sum", size)};
-  if (p == 0) {
-    Operand is_there = c.Cast(c.Op("not_equal", {x, c.Number(0, x)}), c.DTypeOf(x));
-    return {Reduced(c, "sum", is_there)};
-  }
-  Operand sum = Reduced(c, "sum", c.Op("power", {size, c.Number(p, x)}));
-  return {c.Op("power", {sum, c.Number(1 / p, x)})};
+  return {PNorm(c, x, p, [&](std::string_view op, Operand y) { return Reduced(c, op, y); })};
+}
+
+// Of each row of x1 from each row of x2.
+Operands Distances(NodeContext& c) {
+  Operand a = c.In("x1"), b = c.In("x2");
+  int64_t rank = c.RankOf(a);
+  if (c.failed() || rank < 2 || c.RankOf(b) < 2) return {c.failed() ? nullptr : c.Fail("an input is no matrix")};
+  Operand difference = c.Sub(c.Unsqueeze(a, {rank - 1}), c.Unsqueeze(b, {c.RankOf(b) - 2}));
+  int64_t last = c.RankOf(difference) - 1;
+  return {PNorm(c, difference, c.Float("p", 2),
+                [&](std::string_view op, Operand y) { return c.Op(op, {y}, {{"axis", ir::AttrValue::List{last}}}); })};
 }
 
 Operands Logsumexp(NodeContext& c) {

@@ -317,6 +317,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
     facts.vector_bits = 512;
     facts.vector_registers = 32;
   }
+  facts.has_pair_products = facts.vector_bits == 128 || has("+avx2");
   return facts;
 }
 

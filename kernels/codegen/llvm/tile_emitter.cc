@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/transpose_vectors.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 namespace rvm::codegen {
 namespace {
@@ -26,6 +28,7 @@ class TileEmitter {
       : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), finish_(finish), depth_(site.nest.reduction()->axes) {
     element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
     vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
+    factor_ = t_.group == 1 ? element_ : e_.MemoryType(t_.vector.dtype());
     const IndexVar& column = site.nest.axes[t_.column];
     columns_ = column.extent;
     panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
@@ -45,19 +48,23 @@ class TileEmitter {
   };
   Panel BeginPanel(Value* index);
   Value* Linear(const std::vector<size_t>& axes);
+  Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
-  Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, Values sums);
+  Value* EmitBroadcast(Value* k, int64_t positions);
+  Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
+  Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
-  Values Transpose(Values rows);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitRows(const Panel& panel);
   void EmitUnit(Value* unit);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
+  // Of the innermost depth axis; the last one may be of fewer positions.
+  Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
 
   llvm::IRBuilder<>& b_;
@@ -66,7 +73,8 @@ class TileEmitter {
   const Tile& t_;
   llvm::function_ref<void(Value*)> finish_;
   const std::vector<IndexVar>& depth_;
-  llvm::Type* element_;
+  llvm::Type* element_;  // of sums
+  llvm::Type* factor_;   // of the vectors, in memory
   llvm::FixedVectorType* vector_;
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
@@ -94,10 +102,10 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
   Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}};
   if (t_.access == Tile::Access::kPanels) {
     Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
-    Dim depth = t_.panel();
-    for (const IndexVar& axis : depth_) depth = depth * axis.extent;
+    Dim depth = t_.panel() * t_.group * Steps();
+    for (size_t i = 0; i + 1 < depth_.size(); ++i) depth = depth * depth_[i].extent;
     panel.base =
-        b_.CreateInBoundsGEP(element_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
+        b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
   } else if (t_.masked) {
     // A vector of columns that lie apart is one of several vectors of neighbours.
     int64_t elements = t_.lanes * t_.column_stride;
@@ -123,33 +131,66 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
   if (t_.access == Tile::Access::kPanels) {
     Value* linear = I64(0);
     for (const IndexVar& axis : depth_) {
-      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, e_.EmitExtent(axis.extent)), e_.EmitVariable(axis));
+      bool innermost = axis.id == depth_.back().id;
+      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.group : axis.extent);
+      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
     }
-    first = b_.CreateInBoundsGEP(element_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
+    first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
   } else {
     e_.OpenScope();
     e_.Bind(s_.nest.axes[t_.column], panel.column);
-    first = b_.CreateInBoundsGEP(element_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
+    first = b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
     e_.CloseScope();
   }
   Values loaded;
-  llvm::Align align(element_->getScalarSizeInBits() / 8);
-  int64_t elements = t_.lanes * t_.column_stride;
-  auto* wide = llvm::FixedVectorType::get(element_, static_cast<unsigned>(elements));
+  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+  int64_t elements = t_.lanes * t_.column_stride * t_.group;
+  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(elements));
   llvm::SmallVector<int, 16> columns;
   for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(element_, first, I64(v * elements));
+    Value* address = b_.CreateGEP(factor_, first, I64(v * elements));
     Value* all = panel.masks.empty() ? static_cast<Value*>(b_.CreateAlignedLoad(wide, address, align))
                                      : b_.CreateMaskedLoad(wide, address, align, panel.masks[static_cast<size_t>(v)],
                                                            llvm::Constant::getNullValue(wide));
+    if (t_.group > 1) all = Widen(t_.vector.dtype(), all);
     loaded.push_back(t_.column_stride == 1 ? all : b_.CreateShuffleVector(all, columns));
   }
   return loaded;
 }
 
-// One step of the innermost depth axis.
-Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, Values sums) {
+// Integers of 8 bits as int16.
+Value* TileEmitter::Widen(DataType from, Value* x) {
+  llvm::Type* type = x->getType()->getWithNewBitWidth(16);
+  return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
+}
+
+// The factor in each lane; of a group, that many positions from `k` on, and zeros.
+Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
+  auto lanes = static_cast<unsigned>(t_.lanes);
+  if (t_.group == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
+  Value* group = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt16Ty(), 2));
+  for (int64_t i = 0; i < positions; ++i) {
+    e_.OpenScope();
+    e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
+    group = b_.CreateInsertElement(group, Widen(t_.broadcast.dtype(), e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
+    e_.CloseScope();
+  }
+  Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
+  return b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
+}
+
+Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
+  if (t_.group == 1) return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
+  int64_t bits = t_.lanes * 32;
+  llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                              : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                            : llvm::Intrinsic::x86_sse2_pmadd_wd;
+  return b_.CreateAdd(sum, b_.CreateIntrinsic(pairs, {}, {factor, vector}));
+}
+
+// One step of the innermost depth axis: so many of its positions.
+Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums) {
   e_.OpenScope();
   e_.Bind(depth_.back(), k);
   bool by_row = t_.row && t_.access == Tile::Access::kInPlace && te::DependsOn(t_.vector, s_.nest.axes[*t_.row].id);
@@ -159,11 +200,11 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
     if (by_row) vectors = LoadVectors(panel);
-    Value* factor = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(t_.broadcast));
+    Value* factor = EmitBroadcast(k, positions);
     e_.CloseScope();
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-      sum = b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vectors[static_cast<size_t>(v)], sum});
+      sum = MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
     }
   }
   e_.CloseScope();
@@ -173,24 +214,34 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
 // The innermost depth axis, several steps a turn; strands are summed one after the other.
 Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
   const Dim& extent = depth_.back().extent;
+  int64_t group = t_.group;
   int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
   auto per_strand = static_cast<std::ptrdiff_t>(height * t_.vectors);
   auto steps = [&](Value* k, int64_t count, Values next) {
     for (int64_t s = 0; s < count; ++s) {
       auto from = next.begin() + per_strand * (s % strands);
-      Values strand = EmitStep(row, height, panel, b_.CreateNSWAdd(k, I64(s)), {from, from + per_strand});
+      Value* at = b_.CreateNSWAdd(k, I64(s * group));
+      Values strand = EmitStep(row, height, panel, at, group, {from, from + per_strand});
       std::copy(strand.begin(), strand.end(), from);
     }
     return next;
   };
   Value* end = e_.EmitExtent(extent);
-  Dim whole = FloorDiv(extent, unroll) * unroll;
+  Dim whole = FloorDiv(extent, unroll * group) * (unroll * group);
   Value* last = e_.EmitExtent(whole);
   LoopHints hints{.keep_rolled = true};
   sums = EmitStoppableLoop(
-      b_, {I64(0), last, whole, unroll}, s_.cancel, CostOfTurns(CostOfSums(depth_.size() - 1), unroll), std::move(sums),
-      [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
-  if (extent.is_const()) return steps(last, extent.constant() - whole.constant(), std::move(sums));
+      b_, {I64(0), last, whole, unroll * group}, s_.cancel, CostOfTurns(CostOfSums(depth_.size() - 1), unroll),
+      std::move(sums), [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
+  if (extent.is_const()) {
+    int64_t rest = extent.constant() - whole.constant();
+    sums = steps(last, rest / group, std::move(sums));
+    if (rest % group == 0) return sums;
+    Value* at = b_.CreateNSWAdd(last, I64(rest / group * group));
+    Values strand = EmitStep(row, height, panel, at, rest % group, {sums.begin(), sums.begin() + per_strand});
+    std::copy(strand.begin(), strand.end(), sums.begin());
+    return sums;
+  }
   if (unroll == 1) return sums;
   return EmitLoop(
       b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
@@ -219,29 +270,13 @@ void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
   sums = EmitDepth(0, row, height, panel, std::move(sums));
   e_.CloseScope();
   for (size_t s = 1; s < static_cast<size_t>(strands); ++s) {
-    for (size_t i = 0; i < per_strand; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[i + per_strand * s]);
+    for (size_t i = 0; i < per_strand; ++i) {
+      Value* other = sums[i + per_strand * s];
+      sums[i] = t_.group == 1 ? b_.CreateFAdd(sums[i], other) : b_.CreateAdd(sums[i], other);
+    }
   }
   sums.resize(per_strand);
   StoreSums(height, sums);
-}
-
-// Rows become lanes: each step interleaves the rows of the first half with those of the second.
-Values TileEmitter::Transpose(Values rows) {
-  auto lanes = static_cast<int>(t_.lanes);
-  llvm::SmallVector<int, 16> low, high;
-  for (int i = 0; i < lanes; ++i) {
-    low.push_back(i / 2 + i % 2 * lanes);
-    high.push_back((lanes + i) / 2 + i % 2 * lanes);
-  }
-  for (int step = 1; step < lanes; step *= 2) {
-    Values next;
-    for (size_t i = 0; i < rows.size() / 2; ++i) {
-      next.push_back(b_.CreateShuffleVector(rows[i], rows[i + rows.size() / 2], low));
-      next.push_back(b_.CreateShuffleVector(rows[i], rows[i + rows.size() / 2], high));
-    }
-    rows = std::move(next);
-  }
-  return rows;
 }
 
 void TileEmitter::StoreSums(int64_t height, const Values& sums) {
@@ -261,7 +296,7 @@ void TileEmitter::StoreSums(int64_t height, const Values& sums) {
       for (int64_t r = first; r < first + t_.lanes; ++r) {
         block.push_back(r < height ? sum(r, v) : llvm::PoisonValue::get(vector_));
       }
-      block = Transpose(std::move(block));
+      block = TransposedVectors(b_, std::move(block));
       for (int64_t c = 0; c < t_.lanes; ++c) {
         store(block[static_cast<size_t>(c)], (v * t_.lanes + c) * buffer_rows_ + first);
       }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/transpose_vectors.h"
 #include "llvm/IR/Function.h"
 
 namespace rvm::codegen {
@@ -104,7 +105,7 @@ class TransposeEmitter {
       Value* address = b_.CreateConstInBoundsGEP1_64(memory, block_, static_cast<uint64_t>(k * side_));
       vectors.push_back(b_.CreateAlignedLoad(type, address, llvm::Align(4)));
     }
-    vectors = Transposed(std::move(vectors));
+    vectors = TransposedVectors(b_, std::move(vectors));
     for (int64_t k = 0; k < side_; ++k) {
       e_.OpenScope();
       e_.Bind(site_.nest.axes[reads()], b_.CreateNSWAdd(i, Number(k)));
@@ -114,27 +115,6 @@ class TransposeEmitter {
       b_.CreateAlignedStore(vectors[static_cast<size_t>(k)], address, llvm::Align(bytes));
       e_.CloseScope();
     }
-  }
-
-  // Each round interleaves the first half of the vectors with the second; as many rounds as the side has bits.
-  std::vector<Value*> Transposed(std::vector<Value*> vectors) {
-    auto side = static_cast<size_t>(side_);
-    std::vector<int> low, high;
-    for (int k = 0; k < static_cast<int>(side); k += 2) {
-      for (int from : {k / 2, k / 2 + static_cast<int>(side)}) {
-        low.push_back(from);
-        high.push_back(from + static_cast<int>(side) / 2);
-      }
-    }
-    for (size_t round = 1; round < side; round *= 2) {
-      std::vector<Value*> next;
-      for (size_t k = 0; k < side / 2; ++k) {
-        next.push_back(b_.CreateShuffleVector(vectors[k], vectors[k + side / 2], low));
-        next.push_back(b_.CreateShuffleVector(vectors[k], vectors[k + side / 2], high));
-      }
-      vectors = std::move(next);
-    }
-    return vectors;
   }
 
   const TransposeSite& site_;

@@ -1,0 +1,55 @@
+// The operations of recipes (serialization/recipe.h) as expressions of OpenCL C 1.2.
+//
+// Values have the OpenCL C type of their dtype; 16-bit floats compute in float, a bool is an int that is 0 or 1.
+#ifndef RVM_COMPILER_LOWERING_OPENCL_EXPRESSION_H_
+#define RVM_COMPILER_LOWERING_OPENCL_EXPRESSION_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/data_type.h"
+#include "base/dim.h"
+#include "base/scalar_op.h"
+
+namespace rvm::lowering {
+
+const char* OpenClType(DataType dtype);        // of a value
+const char* OpenClMemoryType(DataType dtype);  // of an element
+
+// A Dim over the parameters s0, s1, ..., in parentheses where needed; long.
+std::string OpenClDim(const Dim& dim);
+// `bits`: an integer, or the bits of a double.
+std::string OpenClConstant(DataType dtype, int64_t bits);
+// The element whose bits are the low ones of a ulong.
+std::string OpenClFromBits(DataType dtype, const std::string& bits);
+std::string OpenClLoad(DataType dtype, const std::string& buffer, const std::string& at);
+std::string OpenClStore(DataType dtype, const std::string& buffer, const std::string& at, const std::string& value);
+
+// `dtype`: of the operands.
+std::string OpenClUnary(UnaryOp op, DataType dtype, const std::string& x);
+std::string OpenClBinary(BinaryOp op, DataType dtype, const std::string& x, const std::string& y);
+std::string OpenClCast(DataType from, DataType to, const std::string& x);
+// Whether OpenClBinary converts float operands to double.
+bool ComputesInFloat64(BinaryOp op, DataType dtype);
+
+// A reduction of values of `dtype` into the variable `result`.
+class OpenClReduction {
+ public:
+  OpenClReduction(ReduceOp op, DataType dtype, std::string result)
+      : op_(op), dtype_(dtype), result_(std::move(result)) {}
+  std::vector<std::string> Begin() const;                        // before the loops
+  std::vector<std::string> Add(const std::string& value) const;  // within them
+
+ private:
+  std::string Identity() const;
+
+  ReduceOp op_;
+  DataType dtype_;
+  std::string result_;
+};
+
+}  // namespace rvm::lowering
+
+#endif  // RVM_COMPILER_LOWERING_OPENCL_EXPRESSION_H_

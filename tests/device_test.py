@@ -1,0 +1,211 @@
+"""Kernels on an OpenCL device give what they give on the host: operators, programs, examples; missing devices."""
+
+import concurrent.futures
+import os
+import re
+import tempfile
+import unittest
+
+import numpy as np
+
+import examples_test
+import g2p_test
+import operator_cases
+import operators_test
+import programs_test
+import relayvm
+
+DEVICE = ["--device", "opencl"]
+# The loader of OpenCL drivers finds none.
+NO_DRIVERS = {"OCL_ICD_VENDORS": "/nowhere"}
+CHAIN = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %a = tanh(nn.dense(%x, %w));
+  let %b = nn.softmax(nn.dense(%a, %w));
+  nn.dense(%b, %w)
+}
+def @sorted(%x: Tensor[(8), float32]) { sort(exp(%x)) }
+def @count(%n: int32) -> int32 { if (%n == 0) { 0 } else { 1 + @count(%n - 1) } }
+"""
+
+
+def opencl_devices():
+    return [line for line in relayvm.must(relayvm.COMPILER, "devices").splitlines() if line.startswith("opencl:")]
+
+
+class Device(relayvm.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        os.environ.setdefault("POCL_CACHE_DIR", cls.path("cache"))
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def compile(self, source, name, *extra, **options):
+        return relayvm.compile_file(source, self.path(name), extra=[*DEVICE, *extra], **options)
+
+
+class WithoutDevice(Device):
+    """What needs no driver."""
+
+    def fails(self, *command):
+        done = relayvm.run(*command, env={**os.environ, **NO_DRIVERS})
+        self.assertEqual(done.returncode, 1, done.stdout)
+        return done.stderr
+
+    def test_missing_device(self):
+        source = self.write("chain.relay", CHAIN)
+        model = self.compile(source, "needs.rvm", "--entry", "sorted")
+        message = self.fails(relayvm.RUNTIME, model, "--entry", "sorted", "[3, 2, 1, 0, 7, 6, 5, 4]")
+        self.assertIn("needs a device for opencl-c-1.2, and this machine has none", message)
+        self.assertIn("opencl: ", message)
+        self.assertIn("--device host", message)
+
+    def test_fallback_to_the_host(self):
+        source = self.write("chain.relay", CHAIN)
+        for flags, run_flags in (["--host-fallback"], []), ([], ["--device", "host"]):
+            with self.subTest(flags=flags, run_flags=run_flags):
+                model = self.compile(source, "fallback.rvm", *flags, "--entry", "sorted")
+                out = relayvm.must(relayvm.RUNTIME, model, "--entry", "sorted", *run_flags, "[0, 0, 0, 0, 0, 0, 0, 0]",
+                                   env={**os.environ, **NO_DRIVERS})
+                self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
+
+    def test_wrong_options(self):
+        source = self.write("chain.relay", CHAIN)
+        out = self.path("wrong.rvm")
+        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `opencl`"),
+                            (["--device", "opencl", "--device", "opencl:1"], "the device `opencl` is named twice"),
+                            (["--device", "opencl", "--target", "portable"], "a portable executable has no code for devices"),
+                            (["--host-fallback"], "`--device` names it")):
+            with self.subTest(flags=flags):
+                self.assertIn(says, self.fails(relayvm.COMPILER, "compile", source, "-o", out, *flags))
+        model = self.compile(source, "needs.rvm")
+        self.assertIn("no device `opencl:77`", self.fails(relayvm.RUNTIME, model, "--device", "opencl:77", "--entry", "count", 1))
+
+    def test_no_drivers_are_listed(self):
+        listed = relayvm.must(relayvm.COMPILER, "devices", env={**os.environ, **NO_DRIVERS})
+        self.assertRegex(listed, "^none of opencl: ")
+
+    def test_the_file_says_what_runs_where(self):
+        source = self.write("chain.relay", CHAIN)
+        done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", self.path("said.rvm"), *DEVICE, "--verbose")
+        self.assertRegex(done.stderr, r"opencl-c-1\.2: \d+ of \d+ kernels")
+        self.assertRegex(done.stderr, r"device\.opencl\.rvm_k\d+_.*sort.*: on the host: it sorts")
+        text = relayvm.must(relayvm.COMPILER, "inspect", self.path("said.rvm"))
+        self.assertRegex(text, r"device     opencl-c-1\.2, \d+ of \d+ kernels, \d+ bytes.*, required")
+        code = relayvm.must(relayvm.COMPILER, "inspect", self.path("said.rvm"), "--code")
+        self.assertRegex(code, r'device "opencl-c-1\.2" ".*" required \{')
+
+    def test_a_program_without_kernels_needs_no_device(self):
+        source = self.write("count.relay", "#[version = \"0.0.5\"]\ndef @main(%x: int32) -> int32 { %x + 1 }\n")
+        model = self.compile(source, "count.rvm")
+        self.assertEqual(relayvm.execute(model, 2, env={**os.environ, **NO_DRIVERS}), "3")
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER) and opencl_devices(),
+                     "there is no OpenCL device: Debian's package pocl-opencl-icd has one")
+class OpenCl(Device):
+    def test_copies_and_launches(self):
+        """The argument and the weights are copied once, the result once: nothing else crosses."""
+        model = self.compile(self.write("chain.relay", CHAIN), "chain.rvm")
+        random = np.random.default_rng(3)
+        x, w = random.standard_normal((5, 8)).astype("float32"), random.standard_normal((8, 8)).astype("float32")
+        np.save(self.path("x.npy"), x)
+        np.save(self.path("w.npy"), w)
+        done = relayvm.run(relayvm.RUNTIME, model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), "--out",
+                           self.path("y.npy"), "--stats")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        launches, copied_in, copied_out = map(int, re.search(r"device opencl:0: (\d+) launches, (\d+) .* and (\d+) from it", done.stderr).groups())
+        self.assertGreaterEqual(launches, 3)
+        self.assertEqual((copied_in, copied_out), (2, 1))
+        e = np.exp(np.tanh(x @ w.T) @ w.T)
+        np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True) @ w.T, rtol=1e-4, atol=1e-5)
+
+    def test_run_compiles_for_the_device(self):
+        source = self.write("chain.relay", CHAIN)
+        for device in ("opencl", "opencl:0", "host"):
+            out = relayvm.must(relayvm.COMPILER, "run", source, "--device", device, "--entry", "sorted", "[0, 0, 0, 0, 0, 0, 0, 0]")
+            self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
+
+    def check_operators(self, form, part):
+        """One case of every second operator."""
+        by_operator = {}
+        for case in operator_cases.all_cases():
+            if operators_test.keeps_meaning(case, form):
+                by_operator.setdefault(case.op, []).append(case)
+        chosen = [group[part % len(group)] for group in list(by_operator.values())[part::2]]
+        if os.environ.get("RELAYVM_ALL_ON_DEVICE"):
+            chosen = [case for group in by_operator.values() for case in group]
+        wrong, on_device, kernels = [], 0, 0
+        for start in range(0, len(chosen), 40):
+            batch = list(enumerate(chosen[start:start + 40], start))
+            source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
+            entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
+            model = self.path("operators.rvm")
+            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, *DEVICE, "--verbose", *entries).stderr
+            found = re.search(r"opencl-c-1\.2: (\d+) of (\d+) kernels", said)
+            on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                for (i, case), problem in zip(batch, pool.map(lambda item: operators_test.run_case(self.folder, model, *item), batch)):
+                    if problem:
+                        wrong.append(f"{operators_test.signature(i, case, form).strip()}\n    {problem}")
+        self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(chosen)} cases differ:\n" + "\n".join(wrong[:40]))
+        print(f"        {len(chosen)} operator cases on OpenCL, {form} shapes; {on_device} of {kernels} kernels on the device")
+        self.assertGreater(on_device, 0.8 * kernels)
+
+    def test_operators_erased(self):
+        self.check_operators("erased", 1)
+
+    def test_programs(self):
+        """One call of every second program."""
+        names = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay"))
+        for name in names[::2]:
+            source = os.path.join(programs_test.PROGRAMS, name)
+            kind, entry, arguments, expected = next(programs_test.cases(source))
+            model = self.compile(source, "program.rvm", "--entry", entry, verify=False)
+            with self.subTest(f"{name}: {entry}({', '.join(arguments)})"):
+                done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments)
+                programs_test.Programs.check(self, kind, expected, done)
+
+    def example(self, name, calls, check):
+        source = os.path.join(relayvm.ROOT, "examples", name, f"{name}.relay")
+        weights = self.path(f"{name}.npz")
+        np.savez(weights, **examples_test.load_reference(name).make_weights())
+        model = self.compile(source, f"{name}.rvm", params=[weights])
+        for arguments, expected in calls:
+            check(relayvm.parse_value(relayvm.execute(model, *arguments)), expected)
+
+    def test_tree_lstm(self):
+        reference = examples_test.load_reference("tree_lstm")
+        random = np.random.default_rng(7)
+        trees = [reference.make_tree(nodes, random) for nodes in (1, 9)]
+        self.example("tree_lstm", [([reference.tree_text(tree)], reference.predict(reference.make_weights(), tree))
+                                   for tree in trees],
+                     lambda value, expected: np.testing.assert_allclose(np.array(value, np.float32), expected, 1e-4, 1e-5))
+
+    def test_char_rnn(self):
+        reference = examples_test.load_reference("char_rnn")
+        weights = reference.make_weights()
+        self.example("char_rnn", [([7, 10], reference.predict(weights, 7, 10))],
+                     lambda value, expected: self.assertEqual(relayvm.list_of(value), expected))
+
+    @unittest.skipUnless(os.path.exists(g2p_test.WEIGHTS), "the weights of g2p-en are not in build/g2p: ./run test fetches them")
+    def test_g2p(self):
+        words = ["hello", "relay", "world", "café", "4ever", ""]
+        source = os.path.join(g2p_test.EXAMPLE, "g2p.relay")
+        right = g2p_test.spell.say(words, relayvm.RUNTIME, relayvm.compile_file(source, self.path("host.rvm"), params=[g2p_test.WEIGHTS]))
+        model = self.compile(source, "g2p.rvm", params=[g2p_test.WEIGHTS])
+        self.assertEqual(g2p_test.spell.say(words, relayvm.RUNTIME, model), right)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Installs and uses what `./run dist` made, as a user would, in a root that has nothing of this repository's set-up:
+#
+#   tests/dist/use_distribution.sh FOLDER      the folder with the files
+#
+# Installs Debian packages, so call it in a root that may be changed (.ci/run does). The last line is
+# `N passed, N failed`.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dist=$(cd "$1" && pwd)
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cd "$place" || exit 1
+passed=0
+failed=0
+
+# check NAME EXPECTED COMMAND...: the command succeeds and prints this.
+check() {
+  local name=$1 expected=$2 seen
+  shift 2
+  if seen=$("$@" 2>"$place/error") && [ "$seen" = "$expected" ]; then
+    passed=$((passed + 1))
+  else
+    echo "FAILED  $name: saw \`$seen\`; expected \`$expected\`"
+    tail -n 5 "$place/error"
+    failed=$((failed + 1))
+  fi
+}
+quietly() { "$@" >"$place/log" 2>&1 || { tail -n 5 "$place/log" >&2; return 1; }; }
+
+sed -n '/^```c$/,/^```$/p' "$root/docs/c.md" | sed '1d;/^```$/,$d' >total.c
+cp "$root/tests/embed/values.relay" .
+echo 'def @main(%x: int32) -> int32 { %x * %x }' >square.relay
+export DEBIAN_FRONTEND=noninteractive
+quietly apt-get update
+quietly apt-get install -y --no-install-recommends gcc libc6-dev pkgconf python3-venv bash-completion
+
+check "the checksums" "" quietly bash -c "cd '$dist' && sha256sum --check --quiet SHA256SUMS"
+
+check "the tarball unpacks" "" tar xf "$dist"/relayvm-*-linux-x86_64.tar.gz
+unpacked=$(echo "$place"/relayvm-*-linux-x86_64)
+check "the tarball needs no packages" 144 "$unpacked/bin/relayvm" run square.relay 12
+check "the tarball compiles" "" "$unpacked/bin/relayvm" compile values.relay --entry total --target portable -o values.rvm
+export PKG_CONFIG_PATH="$unpacked/lib/pkgconfig" LD_LIBRARY_PATH="$unpacked/lib"
+check "C with the tarball" "" bash -c 'gcc total.c $(pkg-config --cflags --libs relayvm) -o total'
+check "C with the tarball runs" 6 ./total values.rvm
+unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+rm -f total values.rvm
+
+check "the package installs" "" quietly apt-get install -y --no-install-recommends "$dist"/relayvm_*_amd64.deb
+check "relayvm" 144 relayvm run square.relay 12
+check "relayvm compile" "" relayvm compile square.relay -o square.rvm
+check "relayvm-run" 144 relayvm-run square.rvm 12
+check "a verb's manual" "" test -s /usr/share/man/man1/relayvm-compile.1.gz
+check "C with the package" "" bash -c 'gcc total.c $(pkg-config --cflags --libs relayvm) -o total'
+check "relayvm for C" "" relayvm compile values.relay --entry total --target portable -o values.rvm
+check "C with the package runs" 6 ./total values.rvm
+check "completion of verbs" "compile" bash -c '. /usr/share/bash-completion/completions/relayvm
+  COMP_WORDS=(relayvm comp) COMP_CWORD=1; _relayvm; echo "${COMPREPLY[@]}"'
+check "completion of options" "--target" bash -c '. /usr/share/bash-completion/completions/relayvm
+  COMP_WORDS=(relayvm compile --targ) COMP_CWORD=2; _relayvm; echo "${COMPREPLY[@]}"'
+check "an example" "" relayvm check /usr/share/doc/relayvm/examples/tree_lstm/tree_lstm.relay
+check "the package is removed" "" quietly apt-get remove -y relayvm
+
+check "an environment" "" quietly python3 -m venv venv
+check "the wheels install" "" quietly venv/bin/pip install "$dist"/relayvm_runtime-*.whl "$dist"/relayvm-*.whl
+check "Python" "[2. 4.]" venv/bin/python -c 'import numpy, relayvm
+program = relayvm.compile("def @main(%x: Tensor[(n), float32]) { %x + %x }")
+print(numpy.asarray(program(numpy.array([1, 2], dtype="float32"))))'
+
+[ "$failed" = 0 ] && status=0 || status=1
+echo "$passed passed, $failed failed"
+exit "$status"

@@ -1,0 +1,216 @@
+"""Makes what is given to users, in build/dist: a tarball, a Debian package and both wheels. `./run dist` calls it.
+
+The same commit gives the same bytes: times are those of the commit, orders are sorted. The tarball and the wheels bring
+the libraries that not every Linux with glibc 2.36 has; the Debian package depends on Debian's.
+"""
+
+import argparse
+import glob
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+import wheels  # noqa: E402
+
+NAME = "relayvm"
+VERSION = wheels.version()
+PROGRAMS = {"relayvm": "tools/relayvm/relayvm", "relayvm-run": "tools/relayvm_runtime/relayvm-run"}
+LIBRARIES = {"relayvm": "capi/librelayvm.so.1", "relayvm_compiler": "capi/compiler/librelayvm_compiler.so.1"}
+DEBIAN_LIB = "lib/x86_64-linux-gnu"
+
+
+def run(*args, **options):
+    done = subprocess.run(args, stdout=subprocess.PIPE, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise SystemExit(f"dist: error: `{' '.join(args)}` failed with {done.returncode}")
+    return done.stdout
+
+
+def built(path):
+    return os.path.join(ROOT, "bazel-bin", path)
+
+
+def write(path, text, mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, mode)
+
+
+def copy(source, path, mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    shutil.copyfile(source, path)
+    os.chmod(path, mode)
+
+
+def install_development(prefix, lib="lib"):
+    """Headers, libraries and pkg-config files below `prefix`; libraries in the folder `lib` of it."""
+    for header in glob.glob(os.path.join(ROOT, "include/relayvm/*.h*")):
+        copy(header, os.path.join(prefix, "include/relayvm", os.path.basename(header)))
+    with open(os.path.join(ROOT, "capi/relayvm.pc.in"), encoding="utf-8") as file:
+        template = file.read()
+    descriptions = {"relayvm": "Runs compiled Relay programs", "relayvm_compiler": "Compiles Relay programs and ONNX models"}
+    for name, path in LIBRARIES.items():
+        copy(built(path), os.path.join(prefix, lib, os.path.basename(path)))
+        link = os.path.join(prefix, lib, f"lib{name}.so")
+        if os.path.lexists(link):
+            os.remove(link)
+        os.symlink(os.path.basename(path), link)
+        values = {"VERSION": VERSION, "NAME": name, "DESCRIPTION": descriptions[name], "LIB": lib,
+                  "PREFIX": "/".join([".."] * (lib.count("/") + 2))}
+        text = re.sub("@([A-Z]+)@", lambda match: values[match.group(1)], template)
+        write(os.path.join(prefix, lib, "pkgconfig", name.replace("_", "-") + ".pc"), text)
+
+
+def install_programs(prefix):
+    for name, path in PROGRAMS.items():
+        target = os.path.join(prefix, "bin", name)
+        copy(built(path), target, 0o755)
+        run("llvm-strip-19", target)
+
+
+def verbs():
+    return re.findall(r"^  relayvm (\S+)  ", run(built(PROGRAMS["relayvm"]), "help"), re.MULTILINE)
+
+
+def install_manuals(prefix, date):
+    """A page for each program and each verb of `relayvm`, from what they print as help."""
+    def page(name, command, summary, see):
+        text = run("help2man", "--no-info", "--no-discard-stderr", f"--name={summary}", f"--source=RelayVM {VERSION}",
+                   "--section=1", f"--version-string={VERSION}", "--help-option=--help", "--manual=RelayVM", command,
+                   env={**os.environ, "SOURCE_DATE_EPOCH": str(date), "LC_ALL": "C.UTF-8"})
+        # help2man names the command as it was called.
+        text = text.replace(command, name.replace("-", " ") if see else name)
+        path = os.path.join(prefix, "share/man/man1", f"{name}.1.gz")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(gzip.compress(text.encode(), mtime=0))
+
+    relayvm = built(PROGRAMS["relayvm"])
+    page("relayvm", relayvm, "compile and run Relay, a typed functional language of tensors", False)
+    page("relayvm-run", built(PROGRAMS["relayvm-run"]), "run a compiled Relay program", False)
+    for verb in verbs():
+        if verb in ("help", "version"):
+            continue
+        summary = run(relayvm, "help", verb).split("\n", 1)[0].split(": ", 1)[1]
+        page(f"relayvm-{verb}", f"{relayvm} {verb}", summary, True)
+
+
+def tracked(folder):
+    return run("git", "ls-files", folder, cwd=ROOT).split()
+
+
+def install_documents(prefix):
+    folder = os.path.join(prefix, "share/doc", NAME)
+    for path in ["README.md", "SECURITY.md", *tracked("docs"), *tracked("examples")]:
+        if os.path.basename(path) == "BUILD" or path.startswith("docs/decisions/"):
+            continue
+        copy(os.path.join(ROOT, path), os.path.join(folder, path), 0o644)
+    copy(os.path.join(ROOT, "LICENSE"), os.path.join(folder, "copyright"))
+    copy(os.path.join(HERE, "completion.bash"), os.path.join(prefix, "share/bash-completion/completions/relayvm"))
+
+
+def install(prefix, date, lib="lib"):
+    install_programs(prefix)
+    install_development(prefix, lib)
+    install_manuals(prefix, date)
+    install_documents(prefix)
+
+
+def files_below(folder):
+    """Paths of all folders and files, sorted."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        found += [os.path.join(place, name) for name in folders + files]
+    return sorted(found)
+
+
+def make_tarball(out, staging, date):
+    name = f"{NAME}-{VERSION}-linux-x86_64"
+    prefix = os.path.join(staging, name)
+    install(prefix, date)
+    for path in [*PROGRAMS.values(), *LIBRARIES.values()]:
+        for base, library in wheels.needed(built(path)):
+            copy(library, os.path.join(prefix, "lib", base))
+    path = os.path.join(out, f"{name}.tar.gz")
+
+    def plain(entry):
+        entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = date, 0, 0, "root", "root"
+        return entry
+
+    # The tar first: a time in the head of the gzip file would differ.
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for file in [prefix, *files_below(prefix)]:
+            archive.add(file, os.path.relpath(file, staging), recursive=False, filter=plain)
+    with open(path, "wb") as file:
+        file.write(gzip.compress(data.getvalue(), compresslevel=6, mtime=0))
+    return path
+
+
+def debian_dependencies(folder):
+    """What dpkg-shlibdeps finds for the programs and libraries in `folder`."""
+    os.makedirs(os.path.join(folder, "debian"), exist_ok=True)
+    write(os.path.join(folder, "debian/control"), f"Source: {NAME}\n\nPackage: {NAME}\nArchitecture: amd64\n")
+    objects = [path for path in files_below(folder) if os.path.isfile(path) and not os.path.islink(path)
+               and (os.path.dirname(path).endswith("/bin") or ".so" in os.path.basename(path))]
+    printed = run("dpkg-shlibdeps", "-O", f"-l{folder}/usr/{DEBIAN_LIB}", "--ignore-missing-info",
+                  *[f"-e{path}" for path in objects], cwd=folder, stderr=subprocess.DEVNULL)
+    shutil.rmtree(os.path.join(folder, "debian"))
+    return re.search("shlibs:Depends=(.*)", printed).group(1)
+
+
+def make_debian_package(out, staging, date):
+    folder = os.path.join(staging, "deb")
+    install(os.path.join(folder, "usr"), date, DEBIAN_LIB)
+    size = sum(os.path.getsize(path) for path in files_below(folder) if not os.path.islink(path)) // 1024
+    depends = debian_dependencies(folder)
+    write(os.path.join(folder, "DEBIAN/control"), f"""Package: {NAME}
+Version: {VERSION}
+Architecture: amd64
+Maintainer: The RelayVM developers <relayvm@localhost>
+Installed-Size: {size}
+Depends: {depends}
+Section: science
+Priority: optional
+Description: compiler and virtual machine for Relay
+ Relay is a typed functional language of tensors. The compiler makes executable
+ files of programs and ONNX models; relayvm-run and librelayvm run them.
+""")
+    write(os.path.join(folder, "DEBIAN/triggers"), "activate-noawait ldconfig\n")
+    path = os.path.join(out, f"{NAME}_{VERSION}_amd64.deb")
+    run("dpkg-deb", "--root-owner-group", "--build", folder, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(date)})
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default=os.path.join(ROOT, "build/dist"), help="the folder (build/dist); emptied first")
+    out = os.path.abspath(parser.parse_args().out)
+    date = int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
+    shutil.rmtree(out, ignore_errors=True)
+    staging = os.path.join(out, "staging")
+    os.makedirs(staging)
+    os.umask(0o022)
+    made = [make_tarball(out, staging, date), make_debian_package(out, staging, date),
+            *(os.path.join(out, wheel.build(out, editable=False)) for wheel in (wheels.RUNTIME, wheels.COMPILER))]
+    shutil.rmtree(staging)
+    lines = []
+    for path in sorted(made):
+        with open(path, "rb") as file:
+            lines.append(f"{hashlib.sha256(file.read()).hexdigest()}  {os.path.basename(path)}\n")
+        print(f"{os.path.relpath(path, ROOT)}: {os.path.getsize(path)} bytes")
+    write(os.path.join(out, "SHA256SUMS"), "".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// What a device, such as a GPU, does for the VM.
+//
+// The VM decides which kernels run where, cuts device memory up and counts it against its limit; a device gives memory,
+// copies, and runs functions, in the order in which a stream was told. Drivers are opened when a program runs: nothing
+// links them.
+#ifndef RVM_VM_DEVICE_DEVICE_H_
+#define RVM_VM_DEVICE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rvm::device {
+
+struct DeviceInfo {
+  std::string id;            // "opencl:0": unique on this machine
+  std::string name;          // for people
+  std::string target;        // of the code that it takes: "opencl-c-1.2"
+  std::string features;      // "+fp64": those that code may need
+  int64_t memory_bytes = 0;  // in all
+};
+
+// A piece of device memory, which the host cannot access. It may be destroyed while queued work uses it.
+class Block {
+ public:
+  virtual ~Block() = default;
+};
+
+// Functions, ready to be launched. Immutable; any thread.
+class Code {
+ public:
+  virtual ~Code() = default;
+};
+
+// An argument of a function: memory (which may be no block at all, for memory that the function does not use), or a
+// number of 8 bytes.
+struct Argument {
+  enum class Kind : uint8_t { kBlock, kNumber };
+  static Argument Of(const Block* block) { return {Kind::kBlock, block, 0}; }
+  static Argument Of(uint64_t number) { return {Kind::kNumber, nullptr, number}; }
+
+  Kind kind;
+  const Block* block;
+  uint64_t number;
+};
+
+// Work, done in the order in which it was queued. One thread at a time. An error may belong to work that was queued
+// before; after an error, a stream is only good to be destroyed.
+class Stream {
+ public:
+  virtual ~Stream() = default;  // waits for its work
+  // Queues a copy; `from` may change when the call returns.
+  virtual absl::Status CopyIn(const Block& to, std::span<const std::byte> from) = 0;
+  // Waits for all work queued so far, and copies.
+  virtual absl::Status CopyOut(std::span<std::byte> to, const Block& from) = 0;
+  // Queues function number `function` of the code, with about so many work items; the function divides its work among
+  // those there are. REQUIRES: items > 0.
+  virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
+  virtual absl::Status Wait() = 0;
+};
+
+// Any thread. Outlives what it made.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  // REQUIRES: bytes > 0. kResourceExhausted if there is no room.
+  virtual absl::StatusOr<std::unique_ptr<Block>> Allocate(int64_t bytes) = 0;
+  // `functions`: the names of functions of the code, by number. The code runs with the rights of this process: the
+  // caller decides whether to trust it. kInvalidArgument for code that the device's compiler refuses.
+  virtual absl::StatusOr<std::unique_ptr<Code>> Load(std::span<const uint8_t> code,
+                                                     std::span<const std::string> functions) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+};
+
+// All devices of this machine, and why there are no others: one line for each kind that is missing.
+struct DeviceList {
+  std::vector<std::shared_ptr<Device>> devices;
+  std::vector<std::string> missing;
+};
+DeviceList FindDevices();
+
+}  // namespace rvm::device
+
+#endif  // RVM_VM_DEVICE_DEVICE_H_

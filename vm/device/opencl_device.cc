@@ -1,0 +1,303 @@
+#include "vm/device/opencl_device.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/device/opencl_api.h"
+
+namespace rvm::device {
+namespace {
+
+using opencl::Api;
+using opencl::Error;
+
+constexpr int64_t kGroup = 64;           // work items
+constexpr int64_t kMaxItems = 1 << 22;   // of a launch; functions stride over the rest
+constexpr size_t kStaged = 1 << 20;      // bytes; bigger copies wait
+constexpr size_t kMaxStaged = 64 << 20;  // of all copies under way
+constexpr int kMaxQueued = 256;          // launches; a wait then bounds how late a run ends that must stop
+
+absl::Status StatusOf(Error error, const DeviceInfo& info, const char* what) {
+  if (error == 0) return absl::OkStatus();
+  bool is_full =
+      error == opencl::kAllocationFailure || error == opencl::kOutOfResources || error == opencl::kOutOfHostMemory;
+  return absl::Status(is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+                      absl::StrCat("device ", info.id, " (", info.name, "): cl", what,
+                                   is_full ? ": out of memory or resources" : "", ": OpenCL error ", error));
+}
+
+// What a device and all that it made share.
+struct Core {
+  const Api* cl;
+  opencl::DeviceId device;
+  DeviceInfo info;
+  opencl::Context context = nullptr;
+
+  ~Core() {
+    if (context != nullptr) cl->ReleaseContext(context);
+  }
+  absl::Status Check(Error error, const char* what) const { return StatusOf(error, info, what); }
+};
+
+class OpenClBlock : public Block {
+ public:
+  OpenClBlock(std::shared_ptr<const Core> core, opencl::Memory memory) : core_(std::move(core)), memory_(memory) {}
+  ~OpenClBlock() override { core_->cl->ReleaseMemObject(memory_); }
+  opencl::Memory memory() const { return memory_; }
+
+ private:
+  std::shared_ptr<const Core> core_;
+  opencl::Memory memory_;
+};
+
+opencl::Memory MemoryOf(const Block& block) { return static_cast<const OpenClBlock&>(block).memory(); }
+
+class OpenClCode : public Code {
+ public:
+  OpenClCode(std::shared_ptr<const Core> core, opencl::Program program, std::span<const std::string> functions)
+      : core_(std::move(core)), program_(program), functions_(functions.begin(), functions.end()) {}
+  ~OpenClCode() override { core_->cl->ReleaseProgram(program_); }
+  opencl::Program program() const { return program_; }
+  const std::vector<std::string>& functions() const { return functions_; }
+
+ private:
+  std::shared_ptr<const Core> core_;
+  opencl::Program program_;
+  std::vector<std::string> functions_;
+};
+
+class OpenClStream : public Stream {
+ public:
+  OpenClStream(std::shared_ptr<const Core> core, opencl::Queue queue) : core_(std::move(core)), queue_(queue) {}
+  ~OpenClStream() override {
+    core_->cl->Finish(queue_);
+    for (auto& [code, kernels] : kernels_) {
+      for (opencl::Kernel kernel : kernels) {
+        if (kernel != nullptr) core_->cl->ReleaseKernel(kernel);
+      }
+    }
+    core_->cl->ReleaseCommandQueue(queue_);
+  }
+
+  absl::Status CopyIn(const Block& to, std::span<const std::byte> from) override {
+    if (from.empty()) return absl::OkStatus();
+    bool waits = from.size() > kStaged;
+    if (!waits && staged_bytes_ + from.size() > kMaxStaged) RVM_RETURN_IF_ERROR(Wait());
+    const std::byte* source = from.data();
+    if (!waits) {
+      staged_bytes_ += from.size();
+      source = staged_.emplace_back(from.begin(), from.end()).data();
+    }
+    return core_->Check(
+        core_->cl->EnqueueWriteBuffer(queue_, MemoryOf(to), waits ? 1 : 0, 0, from.size(), source, 0, nullptr, nullptr),
+        "EnqueueWriteBuffer");
+  }
+
+  absl::Status CopyOut(std::span<std::byte> to, const Block& from) override {
+    if (to.empty()) return Wait();
+    RVM_RETURN_IF_ERROR(core_->Check(
+        core_->cl->EnqueueReadBuffer(queue_, MemoryOf(from), 1, 0, to.size(), to.data(), 0, nullptr, nullptr),
+        "EnqueueReadBuffer"));
+    Settled();
+    return absl::OkStatus();
+  }
+
+  absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) override {
+    RVM_ASSIGN_OR_RETURN(opencl::Kernel kernel, KernelOf(static_cast<const OpenClCode&>(code), function));
+    for (uint32_t i = 0; i < args.size(); ++i) {
+      opencl::Memory memory = args[i].block == nullptr ? nullptr : MemoryOf(*args[i].block);
+      bool is_block = args[i].kind == Argument::Kind::kBlock;
+      const void* value = is_block ? static_cast<const void*>(&memory) : &args[i].number;
+      RVM_RETURN_IF_ERROR(
+          core_->Check(core_->cl->SetKernelArg(kernel, i, is_block ? sizeof(memory) : sizeof(args[i].number), value),
+                       "SetKernelArg"));
+    }
+    size_t group = kGroup;
+    auto global = static_cast<size_t>((std::min(items, kMaxItems) + kGroup - 1) / kGroup * kGroup);
+    RVM_RETURN_IF_ERROR(
+        core_->Check(core_->cl->EnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &global, &group, 0, nullptr, nullptr),
+                     "EnqueueNDRangeKernel"));
+    return ++queued_ < kMaxQueued ? absl::OkStatus() : Wait();
+  }
+
+  absl::Status Wait() override {
+    RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Finish(queue_), "Finish"));
+    Settled();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Settled() {
+    staged_.clear();
+    staged_bytes_ = 0;
+    queued_ = 0;
+  }
+
+  // A kernel object holds arguments, so each stream has its own.
+  absl::StatusOr<opencl::Kernel> KernelOf(const OpenClCode& code, uint32_t function) {
+    auto known = std::find_if(kernels_.begin(), kernels_.end(), [&](const auto& k) { return k.first == &code; });
+    if (known == kernels_.end()) {
+      kernels_.emplace_back(&code, std::vector<opencl::Kernel>(code.functions().size()));
+      known = kernels_.end() - 1;
+    }
+    opencl::Kernel& kernel = known->second[function];
+    if (kernel != nullptr) return kernel;
+    Error error = 0;
+    opencl::Kernel made = core_->cl->CreateKernel(code.program(), code.functions()[function].c_str(), &error);
+    RVM_RETURN_IF_ERROR(core_->Check(error, "CreateKernel"));
+    return kernel = made;
+  }
+
+  std::shared_ptr<const Core> core_;
+  opencl::Queue queue_;
+  std::vector<std::pair<const Code*, std::vector<opencl::Kernel>>> kernels_;
+  std::vector<std::vector<std::byte>> staged_;  // sources of copies under way
+  size_t staged_bytes_ = 0;
+  int queued_ = 0;
+};
+
+class OpenClDevice : public Device {
+ public:
+  explicit OpenClDevice(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+  const DeviceInfo& info() const override { return core_->info; }
+
+  absl::StatusOr<std::unique_ptr<Block>> Allocate(int64_t bytes) override {
+    RVM_RETURN_IF_ERROR(Open());
+    Error error = 0;
+    opencl::Memory memory =
+        core_->cl->CreateBuffer(core_->context, opencl::kReadWrite, static_cast<size_t>(bytes), nullptr, &error);
+    RVM_RETURN_IF_ERROR(core_->Check(error, "CreateBuffer"));
+    return std::make_unique<OpenClBlock>(core_, memory);
+  }
+
+  absl::StatusOr<std::unique_ptr<Code>> Load(std::span<const uint8_t> code,
+                                             std::span<const std::string> functions) override {
+    RVM_RETURN_IF_ERROR(Open());
+    const char* text = reinterpret_cast<const char*>(code.data());
+    size_t length = code.size();
+    Error error = 0;
+    opencl::Program program = core_->cl->CreateProgramWithSource(core_->context, 1, &text, &length, &error);
+    RVM_RETURN_IF_ERROR(core_->Check(error, "CreateProgramWithSource"));
+    auto loaded = std::make_unique<OpenClCode>(core_, program, functions);
+    error = core_->cl->BuildProgram(program, 1, &core_->device, "-cl-std=CL1.2", nullptr, nullptr);
+    if (error == opencl::kBuildProgramFailure) {
+      return absl::InvalidArgumentError(absl::StrCat("device ", info().id, " (", info().name,
+                                                     ") does not accept the code for it:\n", BuildLog(program)));
+    }
+    RVM_RETURN_IF_ERROR(core_->Check(error, "BuildProgram"));
+    return loaded;
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+    RVM_RETURN_IF_ERROR(Open());
+    Error error = 0;
+    opencl::Queue queue = core_->cl->CreateCommandQueue(core_->context, core_->device, 0, &error);
+    RVM_RETURN_IF_ERROR(core_->Check(error, "CreateCommandQueue"));
+    return std::make_unique<OpenClStream>(core_, queue);
+  }
+
+ private:
+  // A context is made when the device is first used.
+  absl::Status Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (core_->context != nullptr) return absl::OkStatus();
+    Error error = 0;
+    core_->context = core_->cl->CreateContext(nullptr, 1, &core_->device, nullptr, nullptr, &error);
+    return core_->Check(error, "CreateContext");
+  }
+
+  std::string BuildLog(opencl::Program program) const {
+    constexpr size_t kShown = 4000;
+    size_t size = 0;
+    core_->cl->GetProgramBuildInfo(program, core_->device, opencl::kProgramBuildLog, 0, nullptr, &size);
+    std::string log(size, '\0');
+    core_->cl->GetProgramBuildInfo(program, core_->device, opencl::kProgramBuildLog, size, log.data(), nullptr);
+    return log.substr(0, std::min(log.find('\0'), kShown));
+  }
+
+  std::shared_ptr<Core> core_;
+  std::mutex mutex_;
+};
+
+template <typename T>
+std::optional<T> Number(const Api& cl, opencl::DeviceId device, uint32_t what) {
+  T number = 0;
+  if (cl.GetDeviceInfo(device, what, sizeof(number), &number, nullptr) != 0) return std::nullopt;
+  return number;
+}
+
+std::string Text(const Api& cl, opencl::DeviceId device, uint32_t what) {
+  size_t size = 0;
+  if (cl.GetDeviceInfo(device, what, 0, nullptr, &size) != 0) return "";
+  std::string text(size, '\0');
+  cl.GetDeviceInfo(device, what, size, text.data(), nullptr);
+  return text.substr(0, text.find('\0'));
+}
+
+// "OpenCL 1.1 ..." and older lack functions that are used.
+bool IsUsable(const Api& cl, opencl::DeviceId device) {
+  return Number<uint32_t>(cl, device, opencl::kDeviceAvailable).value_or(0) != 0 &&
+         Number<uint32_t>(cl, device, opencl::kDeviceCompilerAvailable).value_or(0) != 0 &&
+         Text(cl, device, opencl::kDeviceVersion) >= "OpenCL 1.2";
+}
+
+DeviceInfo InfoOf(const Api& cl, opencl::DeviceId device, size_t number) {
+  DeviceInfo info;
+  info.id = absl::StrCat("opencl:", number);
+  info.name = Text(cl, device, opencl::kDeviceName);
+  info.target = "opencl-c-1.2";
+  if (Number<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) info.features = "+fp64";
+  info.memory_bytes = static_cast<int64_t>(Number<uint64_t>(cl, device, opencl::kDeviceMemoryBytes).value_or(0));
+  return info;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenClDevices() {
+  RVM_ASSIGN_OR_RETURN(const Api* cl, opencl::Load());
+  uint32_t num_platforms = 0;
+  if (cl->GetPlatformIDs(0, nullptr, &num_platforms) != 0) num_platforms = 0;
+  std::vector<opencl::Platform> platforms(num_platforms);
+  if (num_platforms > 0) cl->GetPlatformIDs(num_platforms, platforms.data(), nullptr);
+  std::vector<std::shared_ptr<Device>> devices;
+  for (opencl::Platform platform : platforms) {
+    uint32_t num_devices = 0;
+    if (cl->GetDeviceIDs(platform, opencl::kAllDevices, 0, nullptr, &num_devices) != 0) continue;
+    std::vector<opencl::DeviceId> ids(num_devices);
+    if (num_devices > 0) cl->GetDeviceIDs(platform, opencl::kAllDevices, num_devices, ids.data(), nullptr);
+    for (opencl::DeviceId id : ids) {
+      if (!IsUsable(*cl, id)) continue;
+      auto core = std::make_shared<Core>(Core{cl, id, InfoOf(*cl, id, devices.size())});
+      devices.push_back(std::make_shared<OpenClDevice>(std::move(core)));
+    }
+  }
+  if (devices.empty()) {
+    return absl::UnavailableError(num_platforms == 0 ? "the OpenCL loader finds no driver"
+                                                     : "the OpenCL drivers have no device of OpenCL 1.2 or later");
+  }
+  return devices;
+}
+
+DeviceList FindDevices() {
+  DeviceList list;
+  absl::StatusOr<std::vector<std::shared_ptr<Device>>> opencl = OpenClDevices();
+  if (opencl.ok()) {
+    list.devices = *std::move(opencl);
+  } else {
+    list.missing.push_back(absl::StrCat("opencl: ", opencl.status().message()));
+  }
+  return list;
+}
+
+}  // namespace rvm::device

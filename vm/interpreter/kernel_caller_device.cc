@@ -1,0 +1,137 @@
+// KernelCaller: calls of kernels that run on a device, and of others in programs that use one.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/kernel_caller.h"
+#include "vm/interpreter/scalar_cast.h"
+#include "vm/limit.h"
+
+namespace rvm::vm {
+
+bool KernelCaller::FetchToHost(Tensor* tensor) {
+  if (tensor->data != nullptr) return true;
+  absl::Status status = device_->FetchToHost(tensor);
+  return status.ok() || Fail(std::move(status));
+}
+
+bool KernelCaller::FetchArgs(const Call& call, const Slot* r) {
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    bool in_register = call.kernel->params[i].scalar && (call.args[i] & kConstantArg) == 0;
+    if (!in_register && !FetchToHost(ArgTensor(call.args[i], r))) return false;
+  }
+  return true;
+}
+
+bool KernelCaller::FetchValues(const Call& call, const Slot* r) {
+  for (const KernelInfo::ValueBind& value : call.kernel->values) {
+    bool in_register = call.kernel->params[value.param].scalar && (call.args[value.param] & kConstantArg) == 0;
+    if (!in_register && !FetchToHost(ArgTensor(call.args[value.param], r))) return false;
+  }
+  return true;
+}
+
+absl::Status KernelCaller::BindDeviceArgs(const Call& call, const Slot* r) {
+  device_args_.clear();
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    const KernelInfo::TensorInfo& param = call.kernel->params[i];
+    uint16_t arg = call.args[i];
+    if (!param.scalar) {
+      RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->Fetch(ArgTensor(arg, r)));
+      device_args_.push_back(device::Argument::Of(block));
+    } else if ((arg & kConstantArg) == 0) {
+      device_args_.push_back(device::Argument::Of(r[arg]));
+    } else {
+      device_args_.push_back(device::Argument::Of(LoadScalar(param.dtype, ArgTensor(arg, r)->data)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelCaller::MakeDeviceResult(const Call& call, size_t index, Slot* r) {
+  const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  if (result.scalar) {
+    RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Block> block, device_->TakeBlock(sizeof(Slot)));
+    device_args_.push_back(device::Argument::Of(block.get()));
+    device_scalars_.push_back({index, std::move(block)});
+    return absl::OkStatus();
+  }
+  Shape shape;
+  int64_t bytes = result.dtype.bytes();
+  bool empty = false, too_big = false;
+  for (const DimProgram& program : result.programs) {
+    std::optional<int64_t> extent = program.Evaluate(symbols_);
+    if (!extent || *extent < 0) {
+      NoSuchShape(call, index);
+      return TakeError();
+    }
+    shape.push_back(*extent);
+    empty |= *extent == 0;
+    too_big |= __builtin_mul_overflow(bytes, *extent, &bytes);
+  }
+  bytes = empty ? 0 : too_big ? Heap::kUncountable : bytes;
+  Tensor* tensor = heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, 0, false);
+  if (tensor == nullptr) return OutOfMemory();
+  RVM_RETURN_IF_ERROR(device_->MakeResult(tensor, bytes));
+  RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->Fetch(tensor));
+  device_args_.push_back(device::Argument::Of(block));
+  r[call.dsts[index]] = AsSlot(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status KernelCaller::LaunchAll(const Call& call) {
+  const DeviceKernel& kernel = *call.kernel->device;
+  int64_t bytes = kernel.workspace.Evaluate(symbols_).value_or(Heap::kUncountable);
+  std::unique_ptr<device::Block> workspace;
+  if (bytes != 0) {
+    RVM_ASSIGN_OR_RETURN(workspace, device_->TakeBlock(bytes < 0 ? Heap::kUncountable : bytes));
+  }
+  device_args_.push_back(device::Argument::Of(workspace.get()));
+  for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) {
+    device_args_.push_back(device::Argument::Of(static_cast<uint64_t>(symbols_[s])));
+  }
+  for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
+    // The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
+    int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
+    if (items > 0) RVM_RETURN_IF_ERROR(device_->Launch(kernel.first_function + i, device_args_, items));
+  }
+  if (workspace != nullptr) device_->GiveBlock(std::move(workspace), bytes);
+  return absl::OkStatus();
+}
+
+absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {
+  RVM_RETURN_IF_ERROR(BindDeviceArgs(call, r));
+  NoteMoved(call.args, call.num_args, r);
+  device_scalars_.clear();
+  for (size_t i = 0; i < call.kernel->results.size(); ++i) RVM_RETURN_IF_ERROR(MakeDeviceResult(call, i, r));
+  if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
+  absl::Status status = LaunchAll(call);
+  for (auto& [index, block] : device_scalars_) {
+    auto bytes = static_cast<size_t>(call.kernel->results[index].dtype.bytes());
+    if (status.ok()) status = device_->Read(*block, {reinterpret_cast<std::byte*>(&scalars_[index]), bytes});
+    device_->GiveBlock(std::move(block), sizeof(Slot));
+  }
+  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
+  RVM_RETURN_IF_ERROR(status);
+  return control_.Poll();
+}
+
+const uint16_t* KernelCaller::CallOnDevice(const Call& call, Slot* r) {
+  absl::Status status = RunOnDevice(call, r);
+  if (!status.ok()) {
+    error_ = WithMessage(status, absl::StrCat("kernel `", call.kernel->desc->name, "`: ", status.message()));
+    return nullptr;
+  }
+  if (num_moved_ > 0) DropMoved();
+  if (call.kernel->has_scalars) StoreScalars(call, r);
+  return call.args + call.num_args;
+}
+
+}  // namespace rvm::vm
