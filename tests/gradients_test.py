@@ -79,7 +79,8 @@ def has_clean_indices(case):
     if case.op == "scatter_elements":
         axis = int(attribute[1]) if attribute else 0
         rows, limits = np.moveaxis(indices, axis, 0), [data.shape[axis]]
-        rows = [rows.reshape(1, len(rows), -1)[:, :, i] for i in range(int(np.prod(rows.shape[1:])))]
+        rows = rows.reshape(1, len(rows), int(np.prod(rows.shape[1:])))
+        rows = [rows[:, :, i] for i in range(rows.shape[2])]
     else:
         rows, limits = [indices.reshape(len(indices), -1)], data.shape[:len(indices)]
     in_range = all(((row >= 0) & (row < np.reshape(limits, (-1, 1)))).all() for row in rows)
