@@ -39,13 +39,19 @@ class Docs(relayvm.TestCase):
             else:
                 self.assertIn(expected, done.stderr)
 
-    def test_language(self):
-        found = examples("docs/language.md", "relay")
-        self.assertGreater(len(found), 10)
+    def check_page(self, path, fewest):
+        found = examples(path, "relay")
+        self.assertGreaterEqual(len(found), fewest)
         with tempfile.TemporaryDirectory() as folder:
             for i, text in enumerate(found):
-                with self.subTest(f"example {i + 1}: {text.splitlines()[0]}"):
+                with self.subTest(f"{path}, example {i + 1}: {text.splitlines()[0]}"):
                     self.check_example(os.path.join(folder, f"example{i + 1}.relay"), text)
+
+    def test_language(self):
+        self.check_page("docs/language.md", 11)
+
+    def test_gradients(self):
+        self.check_page("docs/gradients.md", 6)
 
     def test_builder(self):
         tested = re.search(r"^// \[example\]\n(.*?)^// \[end\]", read("compiler/builder/program_builder_test.cc"),

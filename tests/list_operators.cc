@@ -1,5 +1,6 @@
 // Prints docs/operators.md: every operator of the table, with its inputs, attributes and examples.
-// With --examples only these, a line each: operator, call, result; tabs between them.
+// With --examples only these, a line each: operator, call, result; tabs between them. With --gradients the operators
+// that have a gradient rule, a line each.
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -51,11 +52,21 @@ void PrintExamples() {
   }
 }
 
+void PrintGradients() {
+  for (const rvm::ops::OpDef* op : rvm::ops::AllOps()) {
+    if (op->gradient != nullptr) std::cout << op->name << '\n';
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--examples") {
     PrintExamples();
+    return 0;
+  }
+  if (argc == 2 && std::string_view(argv[1]) == "--gradients") {
+    PrintGradients();
     return 0;
   }
   std::cout

@@ -54,6 +54,19 @@ class Scale(relayvm.TestCase):
         cases = [(n, big_programs.mutual_value(5_000, n)) for n in (0, 1, 12_345)]
         self.gives(big_programs.mutual(5_000), cases)
 
+    def test_gradients_of_long_recursions(self):
+        """x -> sin(x) * (1 + 1/2 + 1/4 ...): tail calls keep their states as data, other calls nest."""
+        text = """
+def @loop(%x: float64, %i: int32, %sum: float64) -> float64 {
+  if (%i == 0) { %sum } else { @loop(%x, %i - 1, %sum * 0.5f64 + sin(%x)) }
+}
+def @nested(%x: float64, %i: int32) -> float64 { if (%i == 0) { 0f64 } else { @nested(%x, %i - 1) * 0.5f64 + sin(%x) } }
+def @main(%n: int32) -> (float64, float64) {
+  (grad(fn (%y: float64) { @loop(%y, %n, 0f64) })(0f64).1.0, grad(fn (%y: float64) { @nested(%y, %n) })(0f64).1.0)
+}
+"""
+        self.gives(text, [(2, "(1.5f64, 1.5f64)"), (100_000, "(2f64, 2f64)")])
+
     def assert_linear(self, count_of, small, big):
         """`count_of(n)` grows at most twice as fast as n, beside what does not depend on n."""
         start, few, many = count_of(1), count_of(small), count_of(big)

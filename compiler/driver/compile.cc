@@ -16,6 +16,7 @@
 #include "compiler/driver/constant_packing.h"
 #include "compiler/driver/device_code.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "compiler/passes/differentiate/has_transforms.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
@@ -185,16 +186,20 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
   return TypeModule(std::move(module), diagnostics, params_files, weights, read_files);
 }
 
-absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, diagnostics::Diagnostics& diagnostics) {
-  passes::PassContext context{{}, 0, diagnostics};
-  RVM_ASSIGN_OR_RETURN(ir::Module module, passes::kCheckExtents.run(typed, context));
+absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std::vector<std::string>& entries,
+                                             diagnostics::Diagnostics& diagnostics) {
+  passes::PassContext context{entries, 0, diagnostics};
+  RVM_ASSIGN_OR_RETURN(ir::Module module,
+                       passes::HasTransforms(typed)
+                           ? passes::RunPasses(typed, entries, diagnostics, {.opt_level = 0, .last = "differentiate"})
+                           : passes::kCheckExtents.run(typed, context));
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   return module;
 }
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "check_extents"})
+  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "differentiate"})
       .status();
 }
 

@@ -58,9 +58,11 @@ absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostic
                                       const std::vector<std::string>& params_files = {},
                                       BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
 
-// The module that reference::Evaluate takes: `typed` with the checks of extents that are part of its meaning. Nothing
-// else of the pipeline runs, so that the evaluator judges it.
-absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, diagnostics::Diagnostics& diagnostics);
+// The module that reference::Evaluate takes for calls of `entries`: `typed` with the checks of extents that are part of
+// its meaning and, where it has gradients, specialised and with code in their place. Nothing else of the pipeline runs,
+// so that the evaluator judges it.
+absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std::vector<std::string>& entries,
+                                             diagnostics::Diagnostics& diagnostics);
 
 // Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -70,14 +71,22 @@ constexpr OpDef Mark(std::string_view name, std::string_view summary, std::span<
 }
 
 constexpr OpDef kOps[] = {
-    Mark("annotation.checkpoint", "data; gradients recompute it instead of storing it", {}, FusionClass::kElementwise),
-    Mark("debug", "data, computed by a separate kernel, so that it can be inspected", {}, FusionClass::kOpaque),
-    Mark("annotation.stop_fusion", "data, computed by a separate kernel", {}, FusionClass::kOpaque),
-    Mark("annotation.cast_hint", "data, which may be cast", kHintAttrs, FusionClass::kElementwise),
-    Mark("annotation.compiler_begin", "data, where a part for another back-end begins", kCompilerAttrs,
-         FusionClass::kElementwise),
-    Mark("annotation.compiler_end", "data, where a part for another back-end ends", kCompilerAttrs,
-         FusionClass::kElementwise),
+    WithGradient(Mark("annotation.checkpoint", "data; gradients recompute it instead of storing it", {},
+                      FusionClass::kElementwise),
+                 IdentityGradient),
+    WithGradient(
+        Mark("debug", "data, computed by a separate kernel, so that it can be inspected", {}, FusionClass::kOpaque),
+        IdentityGradient),
+    WithGradient(Mark("annotation.stop_fusion", "data, computed by a separate kernel", {}, FusionClass::kOpaque),
+                 IdentityGradient),
+    WithGradient(Mark("annotation.cast_hint", "data, which may be cast", kHintAttrs, FusionClass::kElementwise),
+                 IdentityGradient),
+    WithGradient(Mark("annotation.compiler_begin", "data, where a part for another back-end begins", kCompilerAttrs,
+                      FusionClass::kElementwise),
+                 IdentityGradient),
+    WithGradient(Mark("annotation.compiler_end", "data, where a part for another back-end ends", kCompilerAttrs,
+                      FusionClass::kElementwise),
+                 IdentityGradient),
     {.name = "relay.op.annotation.simulated_quantize",
      .summary = "data rounded to steps of dom_scale, clipped",
      .inputs = kSimulatedInputs,

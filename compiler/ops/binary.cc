@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -137,23 +138,37 @@ constexpr OpDef Broadcast(TypeRelation relation, std::string_view name, std::str
 }
 
 constexpr OpDef kOps[] = {
-    Broadcast<BinaryOp::kAdd>(BroadcastRelation, "add", "lhs + rhs", &scalar::kAdd, "+"),
-    Broadcast<BinaryOp::kSubtract>(BroadcastRelation, "subtract", "lhs - rhs", &scalar::kSubtract, "-"),
-    Broadcast<BinaryOp::kMultiply>(BroadcastRelation, "multiply", "lhs * rhs", &scalar::kMultiply, "*"),
-    Broadcast<BinaryOp::kDivide>(BroadcastRelation, "divide", "lhs / rhs; integers truncate, x / 0 is 0",
-                                 &scalar::kDivide, "/"),
-    Broadcast<BinaryOp::kFloorDivide>(BroadcastRelation, "floor_divide", "floor(lhs / rhs); integer x / 0 is 0",
-                                      &scalar::kFloorDivide),
-    Broadcast<BinaryOp::kFloorMod>(BroadcastRelation, "floor_mod", "lhs - rhs * floor(lhs / rhs)", &scalar::kFloorMod),
-    Broadcast<BinaryOp::kTruncDivide>(BroadcastRelation, "trunc_divide", "trunc(lhs / rhs); integer x / 0 is 0",
-                                      &scalar::kTruncDivide),
-    Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "trunc_mod", "lhs - rhs * trunc(lhs / rhs)", &scalar::kTruncMod),
-    Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "mod", "trunc_mod, for compatibility", &scalar::kTruncMod),
-    Broadcast<BinaryOp::kPower>(BroadcastRelation, "power", "lhs to the power of rhs", nullptr),
-    Broadcast<BinaryOp::kMaximum>(BroadcastRelation, "maximum", "the greater; NaN wins, and 0 is greater than -0",
-                                  &scalar::kMaximum),
-    Broadcast<BinaryOp::kMinimum>(BroadcastRelation, "minimum", "the lesser; NaN wins, and -0 is less than 0",
-                                  &scalar::kMinimum),
+    WithGradient(Broadcast<BinaryOp::kAdd>(BroadcastRelation, "add", "lhs + rhs", &scalar::kAdd, "+"), AddGradient),
+    WithGradient(Broadcast<BinaryOp::kSubtract>(BroadcastRelation, "subtract", "lhs - rhs", &scalar::kSubtract, "-"),
+                 SubtractGradient),
+    WithGradient(Broadcast<BinaryOp::kMultiply>(BroadcastRelation, "multiply", "lhs * rhs", &scalar::kMultiply, "*"),
+                 MultiplyGradient),
+    WithGradient(Broadcast<BinaryOp::kDivide>(BroadcastRelation, "divide", "lhs / rhs; integers truncate, x / 0 is 0",
+                                              &scalar::kDivide, "/"),
+                 DivideGradient),
+    WithGradient(Broadcast<BinaryOp::kFloorDivide>(BroadcastRelation, "floor_divide",
+                                                   "floor(lhs / rhs); integer x / 0 is 0", &scalar::kFloorDivide),
+                 NothingFlows),
+    WithGradient(Broadcast<BinaryOp::kFloorMod>(BroadcastRelation, "floor_mod", "lhs - rhs * floor(lhs / rhs)",
+                                                &scalar::kFloorMod),
+                 FloorModGradient),
+    WithGradient(Broadcast<BinaryOp::kTruncDivide>(BroadcastRelation, "trunc_divide",
+                                                   "trunc(lhs / rhs); integer x / 0 is 0", &scalar::kTruncDivide),
+                 NothingFlows),
+    WithGradient(Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "trunc_mod", "lhs - rhs * trunc(lhs / rhs)",
+                                                &scalar::kTruncMod),
+                 TruncModGradient),
+    WithGradient(
+        Broadcast<BinaryOp::kTruncMod>(BroadcastRelation, "mod", "trunc_mod, for compatibility", &scalar::kTruncMod),
+        TruncModGradient),
+    WithGradient(Broadcast<BinaryOp::kPower>(BroadcastRelation, "power", "lhs to the power of rhs", nullptr),
+                 PowerGradient),
+    WithGradient(Broadcast<BinaryOp::kMaximum>(BroadcastRelation, "maximum",
+                                               "the greater; NaN wins, and 0 is greater than -0", &scalar::kMaximum),
+                 MaximumGradient),
+    WithGradient(Broadcast<BinaryOp::kMinimum>(BroadcastRelation, "minimum",
+                                               "the lesser; NaN wins, and -0 is less than 0", &scalar::kMinimum),
+                 MinimumGradient),
     Broadcast<BinaryOp::kShiftLeft>(BroadcastBitsRelation, "left_shift", "lhs * 2^rhs; 0 when rhs is not in [0, bits)",
                                     nullptr),
     Broadcast<BinaryOp::kShiftRight>(BroadcastBitsRelation, "right_shift", "floor(lhs / 2^rhs)", nullptr),
@@ -175,14 +190,16 @@ constexpr OpDef kOps[] = {
      .inputs = kWhereInputs,
      .type_relation = WhereRelation,
      .fusion = FusionClass::kBroadcast,
-     .compute = ComputeWhere},
+     .compute = ComputeWhere,
+     .gradient = WhereGradient},
     {.name = "nn.bias_add",
      .summary = "data plus bias along `axis`",
      .inputs = kBiasInputs,
      .attrs = kBiasAttrs,
      .type_relation = BiasAddRelation,
      .fusion = FusionClass::kBroadcast,
-     .compute = ComputeBiasAdd},
+     .compute = ComputeBiasAdd,
+     .gradient = BiasAddGradient},
 };
 
 }  // namespace

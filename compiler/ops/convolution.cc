@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -333,7 +334,7 @@ constexpr OpDef ConvTranspose(std::string_view name, std::string_view summary, s
 
 constexpr OpDef kOps[] = {
     Conv("nn.conv1d", "convolution along one axis", kConv1dAttrs),
-    Conv("nn.conv2d", "convolution along two axes", kConv2dAttrs),
+    WithGradient(Conv("nn.conv2d", "convolution along two axes", kConv2dAttrs), Conv2dGradient),
     Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs),
     ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
     ConvTranspose("nn.conv2d_transpose", "the transposed convolution along two axes", kTranspose2dAttrs),

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -235,13 +236,15 @@ constexpr OpDef kOps[] = {
      .attrs = kShapeAttrs,
      .type_relation = FullRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeFull<0>},
+     .compute = ComputeFull<0>,
+     .gradient = FullGradient},
     {.name = "full_like",
      .summary = "the shape and dtype of data filled with a scalar",
      .inputs = kFullLikeInputs,
      .type_relation = FullLikeRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeFull<1>},
+     .compute = ComputeFull<1>,
+     .gradient = FullLikeGradient},
     {.name = "shape_of",
      .summary = "the extents as a vector",
      .inputs = kInputs,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -310,15 +311,21 @@ constexpr OpDef kOps[] = {
     Op("dyn.zeros", "zeros of a shape", kShapeOnly, kShapeAttrs, FillRelation, FusionClass::kElementwise,
        ComputeFill<0>),
     Op("dyn.ones", "ones of a shape", kShapeOnly, kShapeAttrs, FillRelation, FusionClass::kElementwise, ComputeFill<1>),
-    Op("dyn.full", "a shape filled with a scalar", kFullInputs, kShapeAttrs, FullRelation, FusionClass::kElementwise,
-       ComputeFull<0>),
-    View("dyn.reshape", "the same elements in another shape", kReshapeInputs, kReshapeAttrs, ReshapeRelation),
-    View("dyn.squeeze", "axes of extent 1 dropped", kSqueezeInputs, kSqueezeAttrs, SqueezeRelation),
-    View("dyn.expand_dims", "new axes of extent 1", kExpandInputs, kExpandAttrs, ExpandDimsRelation),
+    WithGradient(Op("dyn.full", "a shape filled with a scalar", kFullInputs, kShapeAttrs, FullRelation,
+                    FusionClass::kElementwise, ComputeFull<0>),
+                 FullGradient),
+    WithGradient(
+        View("dyn.reshape", "the same elements in another shape", kReshapeInputs, kReshapeAttrs, ReshapeRelation),
+        ReshapeGradient),
+    WithGradient(View("dyn.squeeze", "axes of extent 1 dropped", kSqueezeInputs, kSqueezeAttrs, SqueezeRelation),
+                 ReshapeGradient),
+    WithGradient(View("dyn.expand_dims", "new axes of extent 1", kExpandInputs, kExpandAttrs, ExpandDimsRelation),
+                 ReshapeGradient),
     Op("dyn.tile", "the whole tensor repeated", kTileInputs, kTileAttrs, TileRelation, FusionClass::kInjective,
        ComputeTile),
-    Op("dyn.broadcast_to", "data broadcast to a shape", kBroadcastInputs, kBroadcastAttrs, BroadcastToRelation,
-       FusionClass::kBroadcast, ComputeBroadcast),
+    WithGradient(Op("dyn.broadcast_to", "data broadcast to a shape", kBroadcastInputs, kBroadcastAttrs,
+                    BroadcastToRelation, FusionClass::kBroadcast, ComputeBroadcast),
+                 BroadcastGradient),
     Op("dyn.one_hot", "on_value at the index, off_value elsewhere, along a new axis", kOneHotInputs, kOneHotAttrs,
        OneHotRelation, FusionClass::kInjective, ComputeOneHot),
     Op("dyn.strided_slice", "a range of axes", kSliceInputs, kSliceAttrs, StridedSliceRelation, FusionClass::kInjective,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -64,8 +65,9 @@ Solve CheckExtentRelation(TypeContext& context) {
 constexpr OpDef kOps[] = {
     Op(kExtent, "the extent of an axis, an int64", kExtentInputs, kExtentAttrs, ExtentRelation, FusionClass::kOpaque,
        ComputeExtent),
-    Op(kCheckExtent, "data; an error if an axis has another extent", kCheckInputs, kCheckAttrs, CheckExtentRelation,
-       FusionClass::kOpaque, ComputeReshape),
+    WithGradient(Op(kCheckExtent, "data; an error if an axis has another extent", kCheckInputs, kCheckAttrs,
+                    CheckExtentRelation, FusionClass::kOpaque, ComputeReshape),
+                 IdentityGradient),
 };
 
 bool Calls(const ir::Call& call, std::string_view name) {

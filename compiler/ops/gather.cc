@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -384,25 +385,35 @@ std::vector<Tensor> ComputeAdvIndex(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs, GatherRelation,
-       FusionClass::kInjective, ComputeGather),
-    Op("gather_nd", "slices of data at index tuples", kIndexed, kGatherNdAttrs, GatherNdRelation,
-       FusionClass::kInjective, ComputeGatherNd),
-    Op("slice_like", "the first elements of each axis, as many as `like` has", kLike, kAxesAttrs, SliceLikeRelation,
-       FusionClass::kInjective, ComputeSliceLike),
-    Op("sequence_mask", "data where the position is within the sequence's length, else mask_value", kLengths,
-       kMaskAttrs, SequenceRelation<false>, FusionClass::kInjective, ComputeSequenceMask),
-    Op("reverse_sequence", "each sequence reversed within its length", kLengths, kReverseAttrs, SequenceRelation<true>,
-       FusionClass::kInjective, ComputeReverseSequence),
-    Op("trilu", "the upper or lower triangle of matrices, zero elsewhere", kTriluInputs, kTriluAttrs, TriluRelation,
-       FusionClass::kInjective, ComputeTrilu),
-    Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque, ComputeScan<BinaryOp::kAdd>),
+    WithGradient(Op("gather", "data at indices along an axis, element by element", kIndexed, kGatherAttrs,
+                    GatherRelation, FusionClass::kInjective, ComputeGather),
+                 GatherGradient),
+    WithGradient(Op("gather_nd", "slices of data at index tuples", kIndexed, kGatherNdAttrs, GatherNdRelation,
+                    FusionClass::kInjective, ComputeGatherNd),
+                 GatherNdGradient),
+    WithGradient(Op("slice_like", "the first elements of each axis, as many as `like` has", kLike, kAxesAttrs,
+                    SliceLikeRelation, FusionClass::kInjective, ComputeSliceLike),
+                 SliceLikeGradient),
+    WithGradient(Op("sequence_mask", "data where the position is within the sequence's length, else mask_value",
+                    kLengths, kMaskAttrs, SequenceRelation<false>, FusionClass::kInjective, ComputeSequenceMask),
+                 SequenceMaskGradient),
+    WithGradient(Op("reverse_sequence", "each sequence reversed within its length", kLengths, kReverseAttrs,
+                    SequenceRelation<true>, FusionClass::kInjective, ComputeReverseSequence),
+                 ReverseSequenceGradient),
+    WithGradient(Op("trilu", "the upper or lower triangle of matrices, zero elsewhere", kTriluInputs, kTriluAttrs,
+                    TriluRelation, FusionClass::kInjective, ComputeTrilu),
+                 TriluGradient),
+    WithGradient(Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
+                    ComputeScan<BinaryOp::kAdd>),
+                 CumsumGradient),
     Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
        ComputeScan<BinaryOp::kMultiply>),
-    Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
-       CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
-    Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse, {},
-       CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
+    WithGradient(Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
+                    CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
+                 CollapseSumLikeGradient),
+    WithGradient(Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse,
+                    {}, CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
+                 CollapseSumLikeGradient),
     {.name = "adv_index",
      .summary = "data at index tuples that broadcast with each other",
      .inputs = kAdvInputs,

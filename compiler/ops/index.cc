@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -377,42 +378,48 @@ constexpr OpDef kOps[] = {
      .attrs = kAxis0Attrs,
      .type_relation = ConcatenateRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeConcatenate},
+     .compute = ComputeConcatenate,
+     .gradient = ConcatenateGradient},
     {.name = "stack",
      .summary = "tensors joined along a new axis",
      .inputs = kTupleInputs,
      .attrs = kAxis0Attrs,
      .type_relation = StackRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeStack},
+     .compute = ComputeStack,
+     .gradient = StackGradient},
     {.name = "split",
      .summary = "a tuple of the parts along an axis",
      .inputs = kInputs,
      .attrs = kSplitAttrs,
      .type_relation = SplitRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeSplit},
+     .compute = ComputeSplit,
+     .gradient = SplitGradient},
     {.name = "strided_slice",
      .summary = "a range of each axis",
      .inputs = kInputs,
      .attrs = kSliceAttrs,
      .type_relation = StridedSliceRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeStridedSlice},
+     .compute = ComputeStridedSlice,
+     .gradient = StridedSliceGradient},
     {.name = "take",
      .summary = "elements or slices by index",
      .inputs = kTakeInputs,
      .attrs = kTakeAttrs,
      .type_relation = TakeRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeTake},
+     .compute = ComputeTake,
+     .gradient = TakeGradient},
     {.name = "one_hot",
      .summary = "on_value at the index, off_value elsewhere, along a new axis",
      .inputs = kOneHotInputs,
      .attrs = kOneHotAttrs,
      .type_relation = OneHotRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeOneHot},
+     .compute = ComputeOneHot,
+     .gradient = OneHotGradient},
 };
 
 }  // namespace

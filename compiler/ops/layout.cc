@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -129,8 +130,9 @@ std::vector<Tensor> ComputeLayoutTransform(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs, LayoutTransformRelation,
-       FusionClass::kInjective, ComputeLayoutTransform),
+    WithGradient(Op("layout_transform", "axes rearranged from one layout to another", kData, kLayoutAttrs,
+                    LayoutTransformRelation, FusionClass::kInjective, ComputeLayoutTransform),
+                 LayoutTransformGradient),
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -140,19 +141,22 @@ constexpr OpDef kOps[] = {
      .attrs = kDropoutAttrs,
      .type_relation = DropoutRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeDropout},
+     .compute = ComputeDropout,
+     .gradient = DropoutGradient},
     {.name = "nn.cross_entropy",
      .summary = "-sum(targets * log(predictions)) / n",
      .inputs = kEntropyInputs,
      .type_relation = CrossEntropyRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeCrossEntropy<false>},
+     .compute = ComputeCrossEntropy<false>,
+     .gradient = CrossEntropyGradient},
     {.name = "nn.cross_entropy_with_logits",
      .summary = "-sum(targets * predictions) / n",
      .inputs = kEntropyInputs,
      .type_relation = CrossEntropyRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeCrossEntropy<true>},
+     .compute = ComputeCrossEntropy<true>,
+     .gradient = CrossEntropyWithLogitsGradient},
     {.name = "nn.nll_loss",
      .summary = "weighted negative log-likelihood of target classes",
      .inputs = kNllInputs,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -276,15 +277,19 @@ constexpr OpDef kOps[] = {
      .attrs = kBatchNormAttrs,
      .type_relation = BatchNormRelation,
      .fusion = FusionClass::kBroadcast,
-     .compute = ComputeBatchNorm},
-    Op("nn.layer_norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`", kScaled, kLayerAttrs,
-       LayerNormRelation, FusionClass::kReduction, ComputeLayerNorm),
-    Op("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch, kInstanceAttrs,
-       GroupNormRelation<false>, FusionClass::kReduction, ComputeGroupNorm<false>),
+     .compute = ComputeBatchNorm,
+     .gradient = BatchNormGradient},
+    WithGradient(Op("nn.layer_norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`", kScaled,
+                    kLayerAttrs, LayerNormRelation, FusionClass::kReduction, ComputeLayerNorm),
+                 LayerNormGradient),
+    WithGradient(Op("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch,
+                    kInstanceAttrs, GroupNormRelation<false>, FusionClass::kReduction, ComputeGroupNorm<false>),
+                 InstanceNormGradient),
     Op("nn.group_norm", "layer_norm over groups of channels and all axes but that of the batch", kBatch, kGroupAttrs,
        GroupNormRelation<true>, FusionClass::kReduction, ComputeGroupNorm<true>),
-    Op("nn.l2_normalize", "x / sqrt(max(sum of squares, eps)) over `axis`", kData, kL2Attrs, L2NormalizeRelation,
-       FusionClass::kReduction, ComputeL2Normalize),
+    WithGradient(Op("nn.l2_normalize", "x / sqrt(max(sum of squares, eps)) over `axis`", kData, kL2Attrs,
+                    L2NormalizeRelation, FusionClass::kReduction, ComputeL2Normalize),
+                 L2NormalizeGradient),
     Op("nn.lrn", "x / (bias + alpha * mean of neighbouring squares) ^ beta", kData, kLrnAttrs, LrnRelation,
        FusionClass::kReduction, ComputeLrn),
 };

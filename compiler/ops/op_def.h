@@ -140,6 +140,16 @@ struct Example {
   std::string_view result;
 };
 
+class Pullback;  // pullback.h
+
+// The gradient rule of an operator: gives the arguments their shares of the adjoint of the result.
+using Gradient = void (*)(Pullback&);
+// The rule of operators that are constant wherever they have a derivative, and of those that hide one.
+inline void NothingFlows(Pullback&) {}
+
+// What an operator makes of a function (passes/differentiate).
+enum class Transform : uint8_t { kNone, kGrad, kVjp, kJvp };
+
 struct OpDef {
   std::string_view name;     // "nn.dense"
   std::string_view summary;  // one line
@@ -162,6 +172,10 @@ struct OpDef {
   // Binary operator text ("+") for the parser and the printer, or "".
   std::string_view infix = "";
   std::span<const Example> examples = {};
+  // Null for an operator on integers and bools, and for one that has no gradient; then `no_gradient` says why.
+  Gradient gradient = nullptr;
+  std::string_view no_gradient = "";
+  Transform transform = Transform::kNone;
 };
 
 // The fields that most operators set.
@@ -176,6 +190,11 @@ constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<co
           .fusion = fusion,
           .compute = compute,
           .examples = examples};
+}
+
+constexpr OpDef WithGradient(OpDef op, Gradient gradient) {
+  op.gradient = gradient;
+  return op;
 }
 
 // The fewest arguments that a call must have.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -174,7 +175,8 @@ constexpr OpDef kOps[] = {
      .type_relation = PadRelation,
      .fusion = FusionClass::kInjective,
      .compute = ComputePad,
-     .examples = kPadExamples},
+     .examples = kPadExamples,
+     .gradient = PadGradient},
     {.name = "dyn.nn.pad",
      .summary = "data with a border, or cropped",
      .inputs = kDynamicPadInputs,

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -190,7 +191,8 @@ constexpr OpDef kOps[] = {
      .inputs = kSetInputs,
      .type_relation = StridedSetRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeStridedSet},
+     .compute = ComputeStridedSet,
+     .gradient = StridedSetGradient},
     {.name = "matrix_set_diag",
      .summary = "matrices with diagonals replaced",
      .inputs = kDiagInputs,

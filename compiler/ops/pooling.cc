@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -266,14 +267,20 @@ constexpr OpDef Pool(std::string_view name, std::string_view summary, std::span<
 constexpr OpDef kOps[] = {
     Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>, ComputePool<false>,
          kMax1dExamples),
-    Pool("nn.max_pool2d", "greatest element of each window", kMax2dAttrs, PoolRelation<4>, ComputePool<false>),
+    WithGradient(
+        Pool("nn.max_pool2d", "greatest element of each window", kMax2dAttrs, PoolRelation<4>, ComputePool<false>),
+        MaxPool2dGradient),
     Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
     Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
-    Pool("nn.avg_pool2d", "mean of each window", kAvg2dAttrs, PoolRelation<4>, ComputePool<true>),
+    WithGradient(Pool("nn.avg_pool2d", "mean of each window", kAvg2dAttrs, PoolRelation<4>, ComputePool<true>),
+                 AvgPool2dGradient),
     Pool("nn.avg_pool3d", "mean of each window", kAvg3dAttrs, PoolRelation<5>, ComputePool<true>),
-    Pool("nn.global_max_pool2d", "greatest element of each channel", kGlobalAttrs, GlobalRelation,
-         ComputeGlobal<false>),
-    Pool("nn.global_avg_pool2d", "mean of each channel", kGlobalAttrs, GlobalRelation, ComputeGlobal<true>),
+    WithGradient(Pool("nn.global_max_pool2d", "greatest element of each channel", kGlobalAttrs, GlobalRelation,
+                      ComputeGlobal<false>),
+                 GlobalMaxPool2dGradient),
+    WithGradient(
+        Pool("nn.global_avg_pool2d", "mean of each channel", kGlobalAttrs, GlobalRelation, ComputeGlobal<true>),
+        GlobalAvgPool2dGradient),
     Op("nn.adaptive_max_pool1d", "greatest element of each of a number of bins", kInputs, kAdaptive1dAttrs,
        AdaptiveRelation<3>, FusionClass::kReduction, ComputeAdaptive<false>, kAdaptiveMax1dExamples),
     Op("nn.adaptive_max_pool2d", "greatest element of each of a number of bins", kInputs, kAdaptive2dAttrs,

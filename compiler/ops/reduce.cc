@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -250,10 +251,10 @@ constexpr OpDef BoolReduction(std::string_view name, std::string_view summary) {
 }
 
 constexpr OpDef kOps[] = {
-    Reduction<ReduceOp::kSum>("sum", "sum of the elements"),
-    Reduction<ReduceOp::kProduct>("prod", "product of the elements"),
-    Reduction<ReduceOp::kMaximum>("max", "greatest element; NaN wins"),
-    Reduction<ReduceOp::kMinimum>("min", "least element; NaN wins"),
+    WithGradient(Reduction<ReduceOp::kSum>("sum", "sum of the elements"), SumGradient),
+    WithGradient(Reduction<ReduceOp::kProduct>("prod", "product of the elements"), ProdGradient),
+    WithGradient(Reduction<ReduceOp::kMaximum>("max", "greatest element; NaN wins"), ExtremeOfGradient),
+    WithGradient(Reduction<ReduceOp::kMinimum>("min", "least element; NaN wins"), ExtremeOfGradient),
     BoolReduction<ReduceOp::kAll>("all", "whether all elements are true"),
     BoolReduction<ReduceOp::kAny>("any", "whether any element is true"),
     {.name = "mean",
@@ -262,16 +263,19 @@ constexpr OpDef kOps[] = {
      .attrs = kAttrs,
      .type_relation = ReduceRelation<Same>,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeMean},
+     .compute = ComputeMean,
+     .gradient = MeanGradient},
     {.name = "variance",
      .summary = "mean square deviation from the mean",
      .inputs = kVarianceInputs,
      .attrs = kVarianceAttrs,
      .type_relation = VarianceRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeVariance},
-    Op("logsumexp", "log(sum(exp(x))) without overflow", kInputs, kAttrs, FloatReduceRelation, FusionClass::kReduction,
-       ComputeLogSumExp, kLogSumExpExamples),
+     .compute = ComputeVariance,
+     .gradient = VarianceGradient},
+    WithGradient(Op("logsumexp", "log(sum(exp(x))) without overflow", kInputs, kAttrs, FloatReduceRelation,
+                    FusionClass::kReduction, ComputeLogSumExp, kLogSumExpExamples),
+                 LogSumExpGradient),
     {.name = "argmax",
      .summary = "index (int32) of the greatest element",
      .inputs = kInputs,

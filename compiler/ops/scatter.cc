@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -450,10 +451,12 @@ constexpr OpDef kOps[] = {
        FusionClass::kOpaque, ComputeBincountCount),
     Op("bincount_fill", "`bincount`, of so many numbers", kBincountCounted, kBincountAttrs, BincountRelation<true>,
        FusionClass::kOpaque, ComputeBincount),
-    Op("scatter_elements", "data with updates written or folded in along an axis", kScattered, kScatterAttrs,
-       ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
-    Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,
-       ScatterNdRelation, FusionClass::kOpaque, ComputeScatterNd),
+    WithGradient(Op("scatter_elements", "data with updates written or folded in along an axis", kScattered,
+                    kScatterAttrs, ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
+                 ScatterElementsGradient),
+    WithGradient(Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,
+                    ScatterNdRelation, FusionClass::kOpaque, ComputeScatterNd),
+                 ScatterNdGradient),
     Op("sparse_to_dense", "default_value with values written at places", kSparse, kSparseAttrs, SparseRelation,
        FusionClass::kOpaque, ComputeSparse),
     Op("dyn.sparse_to_dense", "default_value with values written at places", kDynamicSparse, kDynamicSparseAttrs,

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -118,7 +119,8 @@ constexpr OpDef kOps[] = {
      .attrs = kSortAttrs,
      .type_relation = SortRelation<false>,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeSort<false>},
+     .compute = ComputeSort<false>,
+     .gradient = SortGradient},
     {.name = "argsort",
      .summary = "indices that sort along an axis",
      .inputs = kInputs,

@@ -182,7 +182,7 @@ Verdict Prepare(const Program& program, ir::Module& typed, Results& expected) {
   absl::StatusOr<ir::Module> module = driver::ParseAndType(source.id, source.diagnostics);
   if (!module.ok()) return Rejected(source.diagnostics);
   typed = *module;
-  module = driver::PrepareEvaluation(typed, source.diagnostics);
+  module = driver::PrepareEvaluation(typed, EntriesOf(program), source.diagnostics);
   if (!module.ok()) return Rejected(source.diagnostics);
   std::optional<Results> results = Evaluate(program, *module);
   if (!results) return {.skipped = true};

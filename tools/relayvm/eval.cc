@@ -51,7 +51,7 @@ absl::Status Run(std::span<const std::string> args) {
   absl::StatusOr<ir::Module> module =
       driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights);
   std::string entry = options.Value("--entry", "main");
-  if (module.ok()) module = driver::PrepareEvaluation(*module, file.diagnostics());
+  if (module.ok()) module = driver::PrepareEvaluation(*module, {entry}, file.diagnostics());
   RVM_RETURN_IF_ERROR(file.Report(module.status()));
   ShowWeights(weights, options.Values("--params"));
   std::vector<Value> values;

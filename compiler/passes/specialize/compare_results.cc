@@ -14,6 +14,7 @@ DimEquality CompareResults(const ir::Type* own, const ir::Type* claimed) {
     for (size_t i = 0; i < tuple->fields.size(); ++i) add(CompareResults(tuple->fields[i], claimed_tuple->fields[i]));
     return result;
   }
+  if (ir::TypesEqual(own, claimed)) return DimEquality::kEqual;
   const auto* tensor = ir::DynCast<ir::TensorType>(own);
   const auto* place = ir::DynCast<ir::TensorType>(claimed);
   if (tensor == nullptr || place == nullptr || tensor->dtype != place->dtype || !tensor->shape.is_dims() ||

@@ -1,0 +1,253 @@
+// Gradients of contractions, normalisations, losses, convolution and pooling.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/pullback.h"
+#include "compiler/ops/window.h"
+
+namespace rvm::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+ir::AttrValue::List ListOf(const Ints& values) { return {values.begin(), values.end()}; }
+int64_t Normal(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+int64_t AxisOf(Pullback& p) {
+  return Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(p.type(0).shape.dims.size()));
+}
+
+Term SumOver(Term x, const Ints& axes) {
+  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ListOf(axes)}, {"keepdims", true}});
+}
+Term MeanOver(Term x, const Ints& axes) {
+  return x.code().Call("mean", {x}, ir::Attrs{{"axis", ListOf(axes)}, {"keepdims", true}});
+}
+// A vector along `axis` of a tensor of rank `rank`.
+Term Along(Term vector, int64_t axis, int64_t rank) {
+  if (axis + 1 == rank) return vector;
+  return vector.code().Call("expand_dims", {vector}, ir::Attrs{{"axis", 1}, {"num_newaxis", rank - 1 - axis}});
+}
+// Summed over all axes but `axis`.
+Term SumBut(Term x, int64_t axis) {
+  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ListOf({axis})}, {"exclude", true}});
+}
+
+Term Product(Term a, Term b, bool transpose_a, bool transpose_b, std::string_view op = "nn.matmul") {
+  return a.code().Call(op, {a, b}, ir::Attrs{{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+// Leading axes merged.
+Term AsMatrix(Term x) {
+  if (x.rank() == 2) return x;
+  const Dim& last = x.type().shape.dims.back();
+  if (last.is_const()) return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ListOf({-1, last.constant()})}});
+  for (int64_t rank = x.rank(); rank > 2; --rank) {
+    x = x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ListOf({-3, -2})}});
+  }
+  return x;
+}
+Term LikeDType(Term x, Term like) {
+  if (x.type().dtype == like.type().dtype) return x;
+  return x.code().Call("cast", {x}, ir::Attrs{{"dtype", like.type().dtype.dtype.ToString()}});
+}
+
+// The shares of a product's operands: y = op(a) op(b), each transposed or not.
+void GiveProduct(Pullback& p, Term d, bool ta, bool tb, std::string_view op) {
+  Term a = p.x(0), b = p.x(1);
+  p.Give(0, ta ? Product(b, d, tb, true, op) : Product(d, b, false, !tb, op));
+  bool merges = op == "nn.matmul" && !ta && b.rank() == 2 && a.rank() > 2;
+  if (merges) {
+    a = AsMatrix(a);
+    d = AsMatrix(d);
+  }
+  p.Give(1, tb ? Product(d, a, true, ta, op) : Product(a, d, !ta, false, op));
+}
+
+}  // namespace
+
+// ---- contractions
+
+void DenseGradient(Pullback& p) {
+  Term d = LikeDType(p.d(), p.x(1)), x = p.x(0);
+  if (x.rank() == 1) {
+    x = p.Call("expand_dims", {x}, ir::Attrs{{"axis", 0}});
+    d = p.Call("expand_dims", {d}, ir::Attrs{{"axis", 0}});
+    p.Give(0, p.Call("reshape_like", {Product(d, p.x(1), false, false), p.x(0)}));
+  } else {
+    p.Give(0, Product(d, p.x(1), false, false));
+  }
+  p.Give(1, Product(AsMatrix(d), AsMatrix(x), true, false));
+}
+void MatmulGradient(Pullback& p) {
+  GiveProduct(p, LikeDType(p.d(), p.x(0)), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
+              "nn.matmul");
+}
+void BatchMatmulGradient(Pullback& p) {
+  GiveProduct(p, LikeDType(p.d(), p.x(0)), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
+              "nn.batch_matmul");
+}
+
+// ---- softmax and activations with parameters
+
+void SoftmaxGradient(Pullback& p) {
+  Term share = p.d() * p.y();
+  p.Give(0, share - p.y() * SumOver(share, {AxisOf(p)}));
+}
+void LogSoftmaxGradient(Pullback& p) { p.Give(0, p.d() - p.Call("exp", {p.y()}) * SumOver(p.d(), {AxisOf(p)})); }
+void PreluGradient(Pullback& p) {
+  int64_t axis = AxisOf(p);
+  Term positive = p.Call("greater", {p.x(), p.Scalar(0, p.x())});
+  Term alpha = Along(p.x(1), axis, p.d().rank());
+  p.Give(0, p.Call("where", {positive, p.d(), p.d() * alpha}));
+  p.Give(1, SumBut(p.Call("where", {positive, p.Scalar(0, p.d()), p.d() * p.x()}), axis));
+}
+
+// ---- normalisation
+
+namespace {
+// y = (x - mean) / sqrt(variance + epsilon) * gamma + beta over `axes`, gamma and beta along `axis`.
+void NormGradient(Pullback& p, const Ints& axes, int64_t axis) {
+  Term centred = p.x() - MeanOver(p.x(), axes);
+  Term r = p.Call("rsqrt", {MeanOver(centred * centred, axes) + p.attrs().GetDouble("epsilon")});
+  Term h = centred * r, g = p.d();
+  if (p.attrs().GetBool("scale")) {
+    p.Give(1, SumBut(p.d() * h, axis));
+    g = g * Along(p.x(1), axis, p.d().rank());
+  }
+  if (p.attrs().GetBool("center")) p.Give(2, SumBut(p.d(), axis));
+  p.Give(0, r * (g - MeanOver(g, axes) - h * MeanOver(g * h, axes)));
+}
+}  // namespace
+
+void LayerNormGradient(Pullback& p) { NormGradient(p, {AxisOf(p)}, AxisOf(p)); }
+void InstanceNormGradient(Pullback& p) {
+  Ints axes;
+  for (int64_t i = 1; i < p.d().rank(); ++i) {
+    if (i != AxisOf(p)) axes.push_back(i);
+  }
+  NormGradient(p, axes, AxisOf(p));
+}
+void BatchNormGradient(Pullback& p) {
+  if (p.has_d(1)) p.Give(3, p.d(1));
+  if (p.has_d(2)) p.Give(4, p.d(2));
+  if (!p.has_d(0)) return;
+  int64_t axis = AxisOf(p), rank = p.d().rank();
+  Term r = p.Call("rsqrt", {p.x(4) + p.attrs().GetDouble("epsilon")});
+  Term h = (p.x(0) - Along(p.x(3), axis, rank)) * Along(r, axis, rank), g = p.d();
+  if (p.attrs().GetBool("center")) p.Give(2, SumBut(p.d(), axis));
+  if (p.attrs().GetBool("scale")) {
+    p.Give(1, SumBut(p.d() * h, axis));
+    g = g * Along(p.x(1), axis, rank);
+  }
+  p.Give(0, g * Along(r, axis, rank));
+  p.Give(3, -(SumBut(g, axis) * r));
+  p.Give(4, SumBut(g * h, axis) * -0.5 * r * r);
+}
+void L2NormalizeGradient(Pullback& p) {
+  Ints axes = p.attrs().GetInts("axis");
+  double eps = p.attrs().GetDouble("eps");
+  Term sum = SumOver(p.x() * p.x(), axes), least = p.Scalar(eps, sum);
+  Term r = p.Call("rsqrt", {p.Call("maximum", {sum, least})});
+  Term along = p.y() * SumOver(p.d() * p.y(), axes);
+  Term is_above = p.Call("greater", {sum, least});
+  p.Give(0, r * (p.d() - p.Call("where", {is_above, along, p.Scalar(0, along)})));
+}
+void DropoutGradient(Pullback& p) {
+  if (p.has_d(0)) p.Give(0, p.d());
+}
+
+// ---- losses
+
+namespace {
+Term ByRows(Pullback& p, Term x) {
+  const Dim& rows = p.type(0).shape.dims[0];
+  if (rows.is_const()) return x / static_cast<double>(rows.constant());
+  Term ones = p.Call("ones_like", {p.x(0)});
+  return x / p.Call("sum", {ones}, ir::Attrs{{"axis", ListOf({0})}, {"keepdims", true}});
+}
+}  // namespace
+
+void CrossEntropyGradient(Pullback& p) {
+  p.Give(0, ByRows(p, -(p.d() * p.x(1) / p.x(0))));
+  p.Give(1, ByRows(p, -(p.d() * p.Call("log", {p.x(0)}))));
+}
+void CrossEntropyWithLogitsGradient(Pullback& p) {
+  p.Give(0, ByRows(p, -(p.d() * p.x(1))));
+  p.Give(1, ByRows(p, -(p.d() * p.x(0))));
+}
+
+// ---- convolution and pooling
+
+namespace {
+
+Term InLayout(Term x, const std::string& from, const std::string& to) {
+  if (from == to) return x;
+  return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
+}
+// Before and after, each axis.
+Ints Paddings(const ir::Attrs& attrs, size_t axes) {
+  Ints padding = attrs.GetInts("padding");
+  if (padding.size() == 1) return Ints(2 * axes, padding[0]);
+  if (padding.size() == axes)
+    padding.insert(padding.end(), padding.begin(), padding.begin() + static_cast<int64_t>(axes));
+  return padding;
+}
+
+}  // namespace
+
+void Conv2dGradient(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
+  std::string out = attrs.GetString("out_layout").empty() ? data : attrs.GetString("out_layout");
+  if (data.size() != 4 || kernel.size() != 4 || out.size() != 4)
+    return p.Refuse("there is no rule for blocked layouts");
+  Term x = InLayout(p.x(0), data, "NCHW"), d = LikeDType(InLayout(p.d(), out, "NCHW"), p.x(0));
+  Term w = InLayout(p.x(1), kernel, "OIHW");
+  if (CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent) {
+    return p.Refuse("there is a rule for filters whose first axis has the output channels");
+  }
+  Ints strides = attrs.GetInts("strides"), dilation = attrs.GetInts("dilation"), padding = Paddings(attrs, 2);
+  if (strides.size() == 1) strides.push_back(strides[0]);
+  if (dilation.size() == 1) dilation.push_back(dilation[0]);
+  Ints rest(2, 0), sizes;
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim &extent = x.type().shape.dims[2 + i], &taps = w.type().shape.dims[2 + i];
+    if (!taps.is_const()) return p.Refuse("the extents of the filters are not known");
+    sizes.push_back(taps.constant());
+    if (strides[i] == 1) continue;
+    if (!extent.is_const()) return p.Refuse("strides need known extents of the image");
+    int64_t reach = dilation[i] * (taps.constant() - 1) + 1;
+    rest[i] = (extent.constant() + padding[i] + padding[2 + i] - reach) % strides[i];
+  }
+  ir::Attrs same{{"strides", ListOf(strides)},
+                 {"padding", ListOf(padding)},
+                 {"dilation", ListOf(dilation)},
+                 {"groups", attrs.GetInt("groups")}};
+  ir::Attrs back = same, weight = same;
+  back.Set("output_padding", ListOf(rest));
+  weight.Set("kernel_size", ListOf(sizes));
+  p.Give(0, InLayout(p.Call("nn.conv2d_transpose", {d, w}, back), "NCHW", data));
+  p.Give(1, InLayout(p.Call("nn.conv2d_backward_weight", {d, x}, weight), "OIHW", kernel));
+}
+void MaxPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.max_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
+void AvgPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
+
+namespace {
+Ints SpatialAxes(Pullback& p) {
+  const std::string& layout = p.attrs().GetString("layout");
+  return {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
+}
+}  // namespace
+void GlobalAvgPool2dGradient(Pullback& p) {
+  Term count = SumOver(p.Call("ones_like", {p.x()}), SpatialAxes(p));
+  p.Give(0, p.Call("broadcast_to_like", {p.d() / count, p.x()}));
+}
+void GlobalMaxPool2dGradient(Pullback& p) {
+  Term mask = p.Call("cast", {p.Call("equal", {p.x(), p.y()})}, ir::Attrs{{"dtype", p.type(0).dtype.dtype.ToString()}});
+  p.Give(0, mask * (p.d() / SumOver(mask, SpatialAxes(p))));
+}
+
+}  // namespace rvm::ops

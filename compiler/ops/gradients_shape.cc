@@ -1,0 +1,373 @@
+// Gradients of reductions, and of operators that move elements.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/pullback.h"
+
+namespace rvm::ops {
+namespace {
+
+ir::AttrValue::List ListOf(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+int64_t Normal(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+std::vector<int64_t> ReducedAxes(Pullback& p) {
+  int64_t rank = static_cast<int64_t>(p.type(0).shape.dims.size());
+  std::vector<bool> named(static_cast<size_t>(rank), p.attrs().IsNone("axis"));
+  if (!p.attrs().IsNone("axis")) {
+    for (int64_t axis : p.attrs().GetInts("axis")) named[static_cast<size_t>(Normal(axis, rank))] = true;
+    if (p.attrs().GetBool("exclude")) named.flip();
+  }
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (named[static_cast<size_t>(i)]) axes.push_back(i);
+  }
+  return axes;
+}
+
+// `term`, of the shape of a reduction's result, with its reduced axes as extents of 1.
+Term WithReducedAxes(Pullback& p, Term term) {
+  if (p.attrs().GetBool("keepdims")) return term;
+  for (int64_t axis : ReducedAxes(p)) term = p.Call("expand_dims", {term}, ir::Attrs{{"axis", axis}});
+  return term;
+}
+
+// How many elements of the argument make one of the result.
+Term CountPerResult(Pullback& p) {
+  int64_t count = 1;
+  bool is_known = true;
+  for (int64_t axis : ReducedAxes(p)) {
+    const Dim& dim = p.type(0).shape.dims[static_cast<size_t>(axis)];
+    is_known = is_known && dim.is_const();
+    if (is_known) count *= dim.constant();
+  }
+  if (is_known) return p.Scalar(static_cast<double>(count), p.d());
+  Term ones = p.Call("ones_like", {p.x()});
+  return p.Call("sum", {ones}, ir::Attrs{{"axis", ListOf(ReducedAxes(p))}, {"keepdims", true}});
+}
+
+Term SumOverReduced(Pullback& p, Term term) {
+  return p.Call("sum", {term}, ir::Attrs{{"axis", ListOf(ReducedAxes(p))}, {"keepdims", true}});
+}
+
+}  // namespace
+
+// ---- reductions
+
+void SumGradient(Pullback& p) { p.Give(0, p.Call("broadcast_to_like", {WithReducedAxes(p, p.d()), p.x()})); }
+void MeanGradient(Pullback& p) {
+  Term share = WithReducedAxes(p, p.d()) / CountPerResult(p);
+  p.Give(0, p.Call("broadcast_to_like", {share, p.x()}));
+}
+// Equal extremes share.
+void ExtremeOfGradient(Pullback& p) {
+  Term is_extreme = p.Call("equal", {p.x(), WithReducedAxes(p, p.y())});
+  Term mask = p.Call("cast", {is_extreme}, ir::Attrs{{"dtype", p.type(0).dtype.dtype.ToString()}});
+  p.Give(0, mask * (WithReducedAxes(p, p.d()) / SumOverReduced(p, mask)));
+}
+void VarianceGradient(Pullback& p) {
+  Term count = CountPerResult(p);
+  Term from_mean = p.x() - (p.num_args() > 1 ? p.x(1) : SumOverReduced(p, p.x()) / count);
+  Term divisor = p.attrs().GetBool("unbiased") ? count - 1 : count;
+  Term share = WithReducedAxes(p, p.d()) * 2 / divisor;
+  p.Give(0, share * from_mean);
+  if (p.num_args() > 1) p.Give(1, -(share * from_mean));
+}
+void LogSumExpGradient(Pullback& p) {
+  p.Give(0, WithReducedAxes(p, p.d()) * p.Call("exp", {p.x() - WithReducedAxes(p, p.y())}));
+}
+
+// ---- views and moves
+
+void ReshapeGradient(Pullback& p) { p.Give(0, p.Call("reshape_like", {p.d(), p.x()})); }
+void TransposeGradient(Pullback& p) {
+  int64_t rank = p.d().rank();
+  std::vector<int64_t> inverse(static_cast<size_t>(rank));
+  if (p.attrs().IsNone("axes")) {
+    for (int64_t i = 0; i < rank; ++i) inverse[static_cast<size_t>(i)] = rank - 1 - i;
+  } else {
+    std::vector<int64_t> axes = p.attrs().GetInts("axes");
+    for (size_t i = 0; i < axes.size(); ++i)
+      inverse[static_cast<size_t>(Normal(axes[i], rank))] = static_cast<int64_t>(i);
+  }
+  p.Give(0, p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ListOf(inverse)}}));
+}
+void ReverseGradient(Pullback& p) { p.Give(0, p.Call("reverse", {p.d()}, p.attrs())); }
+
+void ConcatenateGradient(Pullback& p) {
+  int64_t axis = Normal(p.attrs().GetInt("axis"), p.d().rank());
+  Term rest = p.d();
+  std::vector<int64_t> ends;
+  int64_t end = 0;
+  for (size_t i = 0; i < p.num_fields(0); ++i) {
+    const Dim& extent = p.type(0, i).shape.dims[static_cast<size_t>(axis)];
+    if (!extent.is_const()) break;
+    ends.push_back(end += extent.constant());
+  }
+  if (p.num_fields(0) == 1) return p.Give(0, 0, p.d());
+  if (ends.size() + 1 >= p.num_fields(0)) {
+    ends.resize(p.num_fields(0) - 1);
+    std::vector<Term> parts =
+        p.CallForTuple("split", {p.d()}, ir::Attrs{{"indices_or_sections", ListOf(ends)}, {"axis", axis}});
+    for (size_t i = 0; i < parts.size(); ++i) p.Give(0, i, parts[i]);
+    return;
+  }
+  // Extents known at run time: what a part leaves is moved to the front. `slice_like` takes a part's extent.
+  for (size_t i = 0; i < p.num_fields(0); ++i) {
+    Term part = p.Call("slice_like", {rest, p.x(0, i)}, ir::Attrs{{"axes", ListOf({axis})}});
+    p.Give(0, i, part);
+    if (i + 1 == p.num_fields(0)) return;
+    Term turned = p.Call("reverse", {rest}, ir::Attrs{{"axis", axis}});
+    std::vector<Term> others;
+    for (size_t j = i + 1; j < p.num_fields(0); ++j) others.push_back(p.x(0, j));
+    Term like = others.size() == 1 ? others[0] : p.CallOnTuple("concatenate", others, ir::Attrs{{"axis", axis}});
+    rest = p.Call("reverse", {p.Call("slice_like", {turned, like}, ir::Attrs{{"axes", ListOf({axis})}})},
+                  ir::Attrs{{"axis", axis}});
+  }
+}
+void StackGradient(Pullback& p) {
+  int64_t axis = Normal(p.attrs().GetInt("axis"), p.d().rank());
+  for (size_t i = 0; i < p.num_fields(0); ++i) {
+    Term index = p.Call("cast", {p.Scalar(static_cast<double>(i), p.d())}, ir::Attrs{{"dtype", "int32"}});
+    p.Give(0, i, p.Call("take", {p.d(), index}, ir::Attrs{{"axis", axis}}));
+  }
+}
+void SplitGradient(Pullback& p) {
+  std::vector<Term> parts;
+  for (size_t i = 0; i < p.num_results(); ++i) {
+    parts.push_back(p.has_d(i) ? p.d(i) : p.Call("zeros_like", {p.y(i)}));
+  }
+  if (parts.size() == 1) return p.Give(0, parts[0]);
+  p.Give(0, p.CallOnTuple("concatenate", parts, ir::Attrs{{"axis", p.attrs().GetInt("axis")}}));
+}
+void StridedSliceGradient(Pullback& p) {
+  constexpr int64_t kEnd = int64_t{1} << 62;
+  size_t rank = p.type(0).shape.dims.size();
+  std::vector<int64_t> begin(rank, 0), end(rank, kEnd), strides(rank, 1);
+  std::vector<int64_t> begins = p.attrs().GetInts("begin"), ends = p.attrs().GetInts("end");
+  std::vector<int64_t> steps = p.attrs().GetInts("strides");
+  std::vector<int64_t> axes(begins.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (!p.attrs().IsNone("axes")) axes = p.attrs().GetInts("axes");
+  bool has_sizes = p.attrs().GetString("slice_mode") == "size";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto axis = static_cast<size_t>(Normal(axes[i], static_cast<int64_t>(rank)));
+    begin[axis] = begins[i];
+    if (i < ends.size()) end[axis] = ends[i];
+    if (has_sizes) {
+      end[axis] = ends[i] < 0 || begins[i] + ends[i] == 0 ? kEnd : begins[i] + ends[i];
+    } else if (i < steps.size()) {
+      strides[axis] = steps[i];
+    } else if (steps.size() == 1) {
+      strides[axis] = steps[0];
+    }
+  }
+  // A slice clamps where it begins; `strided_set` counts its strides from there, inside or not.
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Dim& extent = p.type(0).shape.dims[axis];
+    if (!extent.is_const()) continue;
+    if (strides[axis] < 0) begin[axis] = std::min(begin[axis], extent.constant() - 1);
+    if (strides[axis] > 0 && begin[axis] < -extent.constant()) begin[axis] = 0;
+  }
+  p.Give(0, p.Call("strided_set", {p.Call("zeros_like", {p.x()}), p.d(), p.Ints(begin), p.Ints(end), p.Ints(strides)}));
+}
+void StridedSetGradient(Pullback& p) {
+  p.Give(0, p.Call("strided_set", {p.d(), p.Call("zeros_like", {p.x(1)}), p.x(2), p.x(3), p.x(4)}));
+  p.Give(1, p.Call("dyn.strided_slice", {p.d(), p.x(2), p.x(3), p.x(4)}));
+}
+void SliceLikeGradient(Pullback& p) {
+  // As padding with zeros up to x: a part of x at its beginning.
+  Term zeros = p.Call("zeros_like", {p.x()});
+  int64_t rank = p.d().rank();
+  std::vector<int64_t> axes = p.attrs().IsNone("axes") ? std::vector<int64_t>() : p.attrs().GetInts("axes");
+  if (axes.empty()) {
+    axes.resize(static_cast<size_t>(rank));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  Term result = p.d();
+  for (int64_t named : axes) {
+    int64_t axis = Normal(named, rank);
+    // x's extent, of zeros, behind d, cut to x's extent.
+    Term like = result;
+    std::vector<int64_t> others;
+    for (int64_t i = 0; i < rank; ++i) {
+      if (i != axis) others.push_back(i);
+    }
+    if (!others.empty()) like = p.Call("slice_like", {zeros, result}, ir::Attrs{{"axes", ListOf(others)}});
+    if (others.empty()) like = zeros;
+    Term longer = p.CallOnTuple("concatenate", {result, like}, ir::Attrs{{"axis", axis}});
+    result = p.Call("slice_like", {longer, p.x()}, ir::Attrs{{"axes", ListOf({axis})}});
+  }
+  p.Give(0, result);
+}
+
+// ---- gathers: repeated indices add up
+
+void TakeGradient(Pullback& p) {
+  if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
+  if (p.attrs().IsNone("axis")) {
+    Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}});
+    Term indices = p.Call("expand_dims", {p.x(1)}, ir::Attrs{{"axis", 0}});
+    Term sum = p.Call("scatter_nd", {p.Call("zeros_like", {flat}), indices, p.d()}, ir::Attrs{{"mode", "add"}});
+    return p.Give(0, p.Call("reshape_like", {sum, p.x()}));
+  }
+  int64_t axis = Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(p.type(0).shape.dims.size()));
+  int64_t index_rank = static_cast<int64_t>(p.type(1).shape.dims.size());
+  int64_t rank = p.d().rank();
+  // The axis that is indexed comes to the front, in x and, with those of the indices, in d.
+  std::vector<int64_t> front;
+  for (int64_t i = 0; i < index_rank; ++i) front.push_back(axis + i);
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i < axis || i >= axis + index_rank) front.push_back(i);
+  }
+  int64_t x_rank = static_cast<int64_t>(p.type(0).shape.dims.size());
+  std::vector<int64_t> to_front = {axis}, back;
+  for (int64_t i = 0; i < x_rank; ++i) {
+    if (i != axis) to_front.push_back(i);
+  }
+  for (int64_t i = 0; i < x_rank; ++i) back.push_back(i < axis ? i + 1 : i == axis ? 0 : i);
+  Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ListOf(front)}});
+  Term zeros = p.Call("zeros_like", {p.x()});
+  if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ListOf(to_front)}});
+  Term indices = p.x(1);
+  if (p.attrs().Find("mode") != nullptr) {
+    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(axis)];
+    std::string mode = p.attrs().GetString("mode");
+    if (extent.is_const() && mode == "clip") {
+      indices =
+          p.Call("clip", {indices}, ir::Attrs{{"a_min", 0.0}, {"a_max", static_cast<double>(extent.constant() - 1)}});
+    } else if (extent.is_const() && mode == "wrap") {
+      indices = p.Call("floor_mod", {indices, p.Scalar(static_cast<double>(extent.constant()), indices)});
+    }
+  }
+  indices = p.Call("expand_dims", {indices}, ir::Attrs{{"axis", 0}});
+  Term sum = p.Call("scatter_nd", {zeros, indices, d}, ir::Attrs{{"mode", "add"}});
+  p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ListOf(back)}}));
+}
+void GatherGradient(Pullback& p) {
+  ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}};
+  p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, attrs));
+}
+void GatherNdGradient(Pullback& p) {
+  if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
+  p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, ir::Attrs{{"mode", "add"}}));
+}
+// For indices in range, and for "update" each at most once: which of two writers wins is not known here, and the
+// adjoint goes to both.
+void ScatterElementsGradient(Pullback& p) {
+  std::string reduction = p.attrs().GetString("reduction");
+  if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
+  const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
+  int64_t axis = p.attrs().GetInt("axis") + (p.attrs().GetInt("axis") < 0 ? static_cast<int64_t>(data.size()) : 0);
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) != DimEquality::kDifferent) continue;
+    return p.Refuse("there is a rule for indices that are as long as data along all other axes");
+  }
+  Term zeros = p.Call("zeros_like", {p.x(2)});
+  p.Give(0, reduction == "add" ? p.d() : p.Call("scatter_elements", {p.d(), p.x(1), zeros}, p.attrs()));
+  p.Give(2, p.Call("gather", {p.d(), p.x(1)}, ir::Attrs{{"axis", p.attrs().GetInt("axis")}}));
+}
+void ScatterNdGradient(Pullback& p) {
+  std::string mode = p.attrs().GetString("mode");
+  if (mode != "add" && mode != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
+  Term zeros = p.Call("zeros_like", {p.x(2)});
+  p.Give(0, mode == "add" ? p.d() : p.Call("scatter_nd", {p.d(), p.x(1), zeros}, p.attrs()));
+  p.Give(2, p.Call("gather_nd", {p.d(), p.x(1)}));
+}
+void OneHotGradient(Pullback& p) {
+  Term one = p.Scalar(1, p.x(1)), zero = p.Scalar(0, p.x(1));
+  Term at = p.Call("sum", {p.d() * p.Call("one_hot", {p.x(0), one, zero}, p.attrs())});
+  p.Give(1, at);
+  p.Give(2, p.Call("sum", {p.d()}) - at);
+}
+void SortGradient(Pullback& p) {
+  ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"is_ascend", p.attrs().GetBool("is_ascend")}};
+  Term order = p.Call("argsort", {p.x()}, attrs);
+  p.Give(0, p.Call("scatter_elements",
+                   {p.Call("zeros_like", {p.x()}), p.Call("cast", {order}, ir::Attrs{{"dtype", "int64"}}), p.d()},
+                   ir::Attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}}));
+}
+void TriluGradient(Pullback& p) {
+  std::vector<Term> args = {p.d()};
+  for (size_t i = 1; i < p.num_args(); ++i) args.push_back(p.x(i));
+  p.Give(0, p.Call("trilu", args, p.attrs()));
+}
+void ReverseSequenceGradient(Pullback& p) { p.Give(0, p.Call("reverse_sequence", {p.d(), p.x(1)}, p.attrs())); }
+void SequenceMaskGradient(Pullback& p) {
+  p.Give(0,
+         p.Call("sequence_mask", {p.d(), p.x(1)}, ir::Attrs{{"mask_value", 0.0}, {"axis", p.attrs().GetInt("axis")}}));
+}
+void RepeatGradient(Pullback& p) {
+  int64_t repeats = p.attrs().GetInt("repeats");
+  bool is_flat = p.attrs().IsNone("axis");
+  int64_t axis = is_flat ? 0 : Normal(p.attrs().GetInt("axis"), p.d().rank());
+  std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
+  shape.insert(shape.end(), {-4, -1, repeats, -2});
+  Term split = p.Call("reshape", {p.d()}, ir::Attrs{{"newshape", ListOf(shape)}});
+  Term sum = p.Call("sum", {split}, ir::Attrs{{"axis", ListOf({axis + 1})}});
+  p.Give(0, is_flat ? p.Call("reshape_like", {sum, p.x()}) : sum);
+}
+void TileGradient(Pullback& p) {
+  std::vector<int64_t> reps = p.attrs().GetInts("reps");
+  Term sum = p.d();
+  int64_t first = sum.rank() - static_cast<int64_t>(reps.size());
+  for (size_t i = 0; i < reps.size(); ++i) {
+    int64_t axis = first + static_cast<int64_t>(i);
+    std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
+    shape.insert(shape.end(), {-4, reps[i], -1, -2});
+    Term split = p.Call("reshape", {sum}, ir::Attrs{{"newshape", ListOf(shape)}});
+    sum = p.Call("sum", {split}, ir::Attrs{{"axis", ListOf({axis})}});
+  }
+  p.Give(0, p.Call("reshape_like", {sum, p.x()}));
+}
+// The product of all others, right with zeros: what is before an element times what is behind it.
+void ProdGradient(Pullback& p) {
+  std::vector<int64_t> axes = ReducedAxes(p);
+  int64_t rank = static_cast<int64_t>(p.type(0).shape.dims.size());
+  if (axes.empty()) return p.Give(0, p.d());
+  bool is_flat = static_cast<int64_t>(axes.size()) == rank;
+  if (axes.size() != 1 && !is_flat) return p.Refuse("there is a rule for one axis and for all");
+  Term x = is_flat ? p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}}) : p.x();
+  ir::Attrs axis{{"axis", is_flat ? 0 : axes[0]}}, scan = axis;
+  scan.Set("exclusive", true);
+  Term before = p.Call("cumprod", {x}, scan);
+  Term behind = p.Call("reverse", {p.Call("cumprod", {p.Call("reverse", {x}, axis)}, scan)}, axis);
+  Term others = before * behind;
+  p.Give(0, WithReducedAxes(p, p.d()) * (is_flat ? p.Call("reshape_like", {others, p.x()}) : others));
+}
+void LayoutTransformGradient(Pullback& p) {
+  ir::Attrs back{{"src_layout", p.attrs().GetString("dst_layout")}, {"dst_layout", p.attrs().GetString("src_layout")}};
+  p.Give(0, p.Call("layout_transform", {p.d()}, back));
+}
+// Constant borders: the inverse crops. The border's value gets what the inside does not.
+void PadGradient(Pullback& p) {
+  if (p.attrs().GetString("pad_mode") != "constant") return p.Refuse("there is a rule for constant borders only");
+  ir::AttrValue::List widths;
+  for (const ir::AttrValue& pair : *p.attrs().Find("pad_width")->AsList()) {
+    ir::AttrValue::List negated;
+    for (const ir::AttrValue& width : *pair.AsList()) negated.emplace_back(-*width.AsInt());
+    widths.emplace_back(std::move(negated));
+  }
+  Term inside = p.Call("nn.pad", {p.d(), p.Scalar(0, p.d())}, ir::Attrs{{"pad_width", widths}});
+  p.Give(0, inside);
+  if (p.num_args() > 1) p.Give(1, p.Call("sum", {p.d()}) - p.Call("sum", {inside}));
+}
+void CumsumGradient(Pullback& p) {
+  if (p.attrs().IsNone("axis")) {
+    Term turned = p.Call("reverse", {p.d()}, ir::Attrs{{"axis", 0}});
+    ir::Attrs flat = p.attrs();
+    flat.Set("axis", 0);
+    Term sums = p.Call("reverse", {p.Call("cumsum", {turned}, flat)}, ir::Attrs{{"axis", 0}});
+    return p.Give(0, p.Call("reshape_like", {sums, p.x()}));
+  }
+  ir::Attrs axis{{"axis", p.attrs().GetInt("axis")}};
+  Term turned = p.Call("reverse", {p.d()}, axis);
+  p.Give(0, p.Call("reverse", {p.Call("cumsum", {turned}, p.attrs())}, axis));
+}
+
+}  // namespace rvm::ops

@@ -1,0 +1,153 @@
+// Reverser: the reversed code of an expression.
+//
+// An expression of type R becomes one that gives its value and its *pullback*, a function from the adjoint of the value
+// to the adjoints of chosen variables: a pair of type `(Flat(R), fn (Adjoint(R)) -> (Adjoint(V)...))`
+// (lifted_types.h). A block of lets becomes a block of lets, forward, and one pullback, the steps' shares in reverse.
+// Branches, functions and closures become branches, functions and closures that give such pairs. So there is one
+// closure per block, whatever the number of operators in it, and no tape.
+//
+// Correct for references and sharing, because the accumulator of a boxed tensor belongs to the value and not to its
+// place: putting a tensor into a box makes it, and in reverse that step comes after all uses, takes the contents and
+// leaves zero.
+//
+// B. A. Pearlmutter, J. M. Siskind: "Reverse-mode AD in a functional framework" (2008), one pullback per block in place
+// of one per primitive; references as in J. Roesch et al., "Relay" (2019).
+#ifndef RVM_COMPILER_PASSES_DIFFERENTIATE_REVERSE_H_
+#define RVM_COMPILER_PASSES_DIFFERENTIATE_REVERSE_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/ir/build.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/differentiate/lifted_types.h"
+
+namespace rvm::passes {
+
+// What is shared by all reversed code of a module.
+class Derivatives {
+ public:
+  Derivatives(const ir::Module& module, diagnostics::Diagnostics& diagnostics)
+      : arena(*module.arena), types(module), diagnostics(diagnostics) {}
+  virtual ~Derivatives() = default;
+
+  // The literal that a variable was bound to by a let, free of gradients itself; null if there is none.
+  virtual const ir::Function* LiteralOf(const ir::Var* var) = 0;
+  // The reversed function of a global one, to be made if it does not exist. `use` is for messages.
+  virtual std::string ReversedGlobal(const ir::GlobalExpr& use) = 0;
+  // Functions from values of a data type that is lifted to values of the lifted type, and from these to the adjoints.
+  virtual std::string LiftFunction(const ir::AdtType& adt) = 0;
+  virtual std::string TakeFunction(const ir::AdtType& adt) = 0;
+
+  ir::Arena& arena;
+  LiftedTypes types;
+  diagnostics::Diagnostics& diagnostics;
+};
+
+// The adjoint of a flat variable, as far as something flows: a variable for a tensor, a tree of them for a tuple.
+struct Adjoint {
+  ir::Var* tensor = nullptr;
+  std::vector<Adjoint> fields;
+
+  bool empty() const;
+};
+
+// Code that is being reversed.
+struct Reversed {
+  std::vector<ir::Binding> chain;
+  absl::flat_hash_map<const ir::Var*, Adjoint> adjoints;
+};
+
+struct Block {
+  std::vector<ir::Binding> chain;                     // forward
+  std::vector<std::function<void(Reversed&)>> steps;  // run from the last to the first
+};
+
+// A flat variable whose adjoint is asked for, and the type that it had in the program.
+struct Wanted {
+  ir::Var* var;
+  const ir::Type* type;
+};
+
+class Reverser {
+ public:
+  explicit Reverser(Derivatives& derivatives) : shared_(derivatives), types_(derivatives.types) {}
+
+  // The reversed function.
+  ir::Function* ReverseFunction(const ir::Function& function);
+  // `fn (params) { .. }` at the parameters' own types, as `transform` says: what `grad(function)` is. Null if an error
+  // was reported.
+  ir::Function* Transformed(const ir::Function& function, ops::Transform transform, ir::Span span);
+
+  // A value at its own type, lifted. Null if an error was reported.
+  ir::Expr* Lift(ir::Var* value, const ir::Type* type, bool boxed, std::vector<ir::Binding>& chain, ir::Span span);
+  // The adjoint, at the value's own type, of a lifted value: boxed, what its accumulators hold, which are emptied;
+  // flat, `adjoint`, a value of type Adjoint(type).
+  ir::Expr* TakeBoxed(ir::Var* lifted, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
+  ir::Expr* TakeFlat(ir::Var* lifted, ir::Var* adjoint, const ir::Type* type, std::vector<ir::Binding>& chain,
+                     ir::Span span);
+
+ private:
+  ir::Builder At(ir::Span span) { return {shared_.arena, span}; }
+  ir::Expr* ZerosLike(ir::Var* var, ir::Span span);
+
+  bool CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span);
+  ir::Expr* AdjointOf(ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
+
+  // ---- adjoints
+  void Add(Reversed& code, const ir::Var* var, Adjoint share, ir::Span span);
+  void Merge(Reversed& code, Adjoint& sum, Adjoint share, ir::Span span);
+  Adjoint Spread(Reversed& code, ir::Var* adjoint, const ir::Type* type, ir::Span span);
+  ir::Expr* Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* value, const ir::Type* type, ir::Span span);
+
+  // ---- blocks
+  ir::Expr* ReverseBody(Block& block, ir::Expr* body, const ir::Type* result, const std::vector<Wanted>& wanted);
+  ir::Var* Bind(Block& block, std::string_view name, ir::Expr* value, ir::Span span);
+  // Field `index` of a flat tuple.
+  ir::Var* BindField(Block& block, ir::Var* tuple, size_t index, const ir::Type* field, std::string_view name,
+                     ir::Span span);
+  ir::Var* Box(Block& block, ir::Var* value, const ir::Type* type, ir::Span span);
+  ir::Var* Unbox(Block& block, ir::Var* box, const ir::Type* type, std::string_view name, ir::Span span);
+
+  // ---- expressions: appends to the block; the flat variable of the value
+  ir::Var* Eval(ir::Expr* expr, Block& block);
+  ir::Var* EvalNode(ir::Expr* expr, Block& block);
+  void EvalLet(const ir::Let& let, Block& block);
+  ir::Var* EvalTuple(const ir::Tuple& tuple, Block& block);
+  ir::Var* EvalFunction(const ir::Function& function, Block& block, ir::Var* self);
+  ir::Var* EvalCall(const ir::Call& call, Block& block);
+  ir::Var* EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block);
+  ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
+  ir::Var* EvalBranches(const ir::Expr& expr, Block& block, ir::Var* scrutinee);
+  ir::Var* EvalReference(ir::Expr* expr, Block& block);
+  ir::Pattern* ReversePattern(const ir::Pattern& pattern, const ir::Type* type, bool boxed, ir::Var* scrutinee,
+                              std::vector<size_t>& path, Block& block);
+  // `pair`: a value and its pullback, which has the adjoints of `wanted`. `has_effects`: of the pullback.
+  ir::Var* BindPair(Block& block, ir::Expr* pair, const ir::Type* result, std::vector<Wanted> wanted, bool has_effects,
+                    ir::Span span);
+
+  // The variable that stands for one of the program. One from outside of what is reversed is a constant.
+  ir::Var* Lookup(const ir::Var* var, ir::Span span);
+  ir::Var* LiftConstant(const ir::Var* var, ir::Span span);
+  bool IsActive(const ir::Var* var) const { return active_.contains(var); }
+  void Activate(const ir::Var* var, const ir::Type* type) {
+    if (types_.HasFloats(type)) active_.insert(var);
+  }
+  void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
+  ir::Var* Unknown(const ir::Type* type, ir::Span span) { return At(span).Var("unknown", types_.Flat(type)); }
+
+  Derivatives& shared_;
+  LiftedTypes& types_;
+  absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
+  absl::flat_hash_set<const ir::Var*> active_;  // of the reversed code: adjoints flow to them
+  Block constants_;                             // lifted constants, before what is reversed
+};
+
+}  // namespace rvm::passes
+
+#endif  // RVM_COMPILER_PASSES_DIFFERENTIATE_REVERSE_H_

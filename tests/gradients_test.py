@@ -1,0 +1,171 @@
+"""The gradient rule of every operator that has one, against finite differences in float64.
+
+The cases are those of operators_test.py. For a case `y = op(a, b)` the function is sum(y * w) with random weights `w`;
+its gradient by the floating-point arguments, times a random direction, is compared with the difference of the
+function's values along it. One program computes both.
+"""
+
+import os
+import re
+import tempfile
+import unittest
+
+import numpy as np
+
+import operator_cases
+import relayvm
+from operator_cases import examples
+from operators_test import BATCH, NAMES, NEEDS_STATIC
+
+STEP = 1e-5
+TOLERANCE = 1e-5
+
+# Operators whose value does not follow their inputs smoothly, or is not a function of them alone.
+WITHOUT_DIFFERENCES = {
+    "stop_gradient": "hides the gradient that its value has",
+}
+
+# Operators whose rule does not cover all attributes.
+PARTIAL = {"gather_nd", "nn.conv2d", "nn.pad", "prod", "scatter_elements", "scatter_nd", "take"}
+
+
+def with_rules():
+    return set(relayvm.must(examples.LISTER, "--gradients").split())
+
+
+def inputs_of(case):
+    """The inputs in float64, moved off the points where an operator has a kink or a tie."""
+    generator = operator_cases.case.rng("gradient", case.op, case.expression)
+    moved = []
+    for array in case.inputs:
+        if array.dtype.kind == "f":
+            array = array.astype("float64")
+            array = np.where(np.isfinite(array), array, 0.25)
+            array = array * (1 - 1e-3 * generator.uniform(0.1, 1, array.shape))
+            array = array + 1e-4 * generator.uniform(-1, 1, array.shape)
+        moved.append(array)
+    return moved
+
+
+def program(index, case, inputs, form):
+    """`@caseN(inputs, weights, directions)`: the gradient along the directions, and the difference."""
+    def kind(name, array, extents):
+        return f"%{name}: Tensor[({', '.join(extents)}), {array.dtype}]"
+
+    def extents(name, array, named):
+        if form == "static" or name in case.fixed:
+            return [str(n) for n in array.shape]
+        return [f"{name}{axis}" for axis in range(array.ndim)] if named else ["?"] * array.ndim
+
+    floats = [(name, array) for name, array in zip(NAMES, inputs) if array.dtype.kind == "f"]
+    params = [kind(name, array, extents(name, array, True)) for name, array in zip(NAMES, inputs)]
+    params.append(f"%w: Tensor[({', '.join(map(str, case.expected.shape))}), float64]")
+    params += [kind("v" + name, array, extents(name, array, True)) for name, array in floats]
+    inner = [kind(name, array, extents(name, array, True)) for name, array in floats]
+    expression = re.sub(r"(?<=[0-9.])f\b", "f64", re.sub('"float(16|32)"', '"float64"', case.expression))
+    moved = {sign: ", ".join(f"%{name} {sign} {STEP}f64 * %v{name}" for name, _ in floats) for sign in "+-"}
+    along = " + ".join(f"sum(%p.1.{i} * %v{name})" for i, (name, _) in enumerate(floats))
+    return (f"def @case{index}({', '.join(params)}) {{\n"
+            f"  let %f = fn ({', '.join(inner)}) {{ sum(({expression}) * %w) }};\n"
+            f"  let %p = grad(%f)({', '.join('%' + name for name, _ in floats)});\n"
+            f"  ({along}, (%f({moved['+']}) - %f({moved['-']})) / {2 * STEP}f64)\n"
+            "}\n")
+
+
+def has_clean_indices(case):
+    """What the rules of scatters ask for: indices in range, and for "update" each at most once."""
+    data, indices = case.inputs[0], case.inputs[1]
+    attribute = re.search(r"axis=(-?\d+)", case.expression)
+    if case.op == "scatter_elements":
+        axis = int(attribute[1]) if attribute else 0
+        rows, limits = np.moveaxis(indices, axis, 0), [data.shape[axis]]
+        rows = rows.reshape(1, len(rows), int(np.prod(rows.shape[1:])))
+        rows = [rows[:, :, i] for i in range(rows.shape[2])]
+    else:
+        rows, limits = [indices.reshape(len(indices), -1)], data.shape[:len(indices)]
+    in_range = all(((row >= 0) & (row < np.reshape(limits, (-1, 1)))).all() for row in rows)
+    is_sum = '"add"' in case.expression
+    return in_range and (is_sum or all(len(np.unique(row, axis=1).T) == row.shape[1] for row in rows))
+
+
+def is_case(case, rules):
+    if case.op in ("scatter_elements", "scatter_nd") and not has_clean_indices(case):
+        return False
+    if case.op == "sort" and case.inputs[0].size > 60:
+        return False  # a step changes the order
+    return (case.op in rules and case.op not in WITHOUT_DIFFERENCES and case.expected.dtype.kind == "f" and
+            case.expected.size > 0 and any(array.dtype.kind == "f" and array.size for array in case.inputs) and
+            not any(array.dtype.kind == "f" and array.dtype != "float32" for array in case.inputs))
+
+
+class Gradients(unittest.TestCase):
+    def check(self, form, *flags):
+        rules = with_rules()
+        cases = [case for case in operator_cases.all_cases()
+                 if is_case(case, rules) and (form == "static" or case.op not in NEEDS_STATIC)]
+        wrong = []
+        with tempfile.TemporaryDirectory() as folder:
+            for start in range(0, len(cases), BATCH):
+                batch = list(enumerate(cases[start:start + BATCH], start))
+                wrong += self.run_batch(folder, batch, form, flags)
+        self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(cases)} gradients differ:\n" + "\n".join(wrong[:40]))
+        print(f"        {len(cases)} gradients, {form} shapes {' '.join(flags)}")
+        return {case.op for case in cases}
+
+    def run_batch(self, folder, batch, form, flags):
+        source, model = os.path.join(folder, "batch.relay"), os.path.join(folder, "batch.rvm")
+        inputs = {index: inputs_of(case) for index, case in batch}
+        batch = self.without_refused(source, batch, inputs, form)
+        entries = [flag for index, _ in batch for flag in ("--entry", f"case{index}")]
+        relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, *flags, *entries)
+        for index, case in batch:
+            generator = operator_cases.case.rng("direction", case.op, case.expression)
+            arrays = [*inputs[index], generator.uniform(0.5, 1.5, case.expected.shape)]
+            arrays += [generator.uniform(-1, 1, array.shape) for array in inputs[index] if array.dtype.kind == "f"]
+            args = []
+            for number, array in enumerate(arrays):
+                path = os.path.join(folder, f"{number}.npy")
+                np.save(path, array)
+                args.append("@" + path)
+            done = relayvm.run(relayvm.RUNTIME, model, "--entry", f"case{index}", *args)
+            if done.returncode != 0:
+                yield f"{program(index, case, inputs[index], form)}    {done.stderr.strip()[-400:]}"
+                continue
+            along, difference = (float(x) for x in examples.leaves(done.stdout))
+            if not abs(along - difference) <= TOLERANCE * (1 + abs(difference)):
+                yield f"{program(index, case, inputs[index], form)}    saw {along}; expected {difference}"
+
+    def without_refused(self, source, batch, inputs, form):
+        """Writes the programs of the cases whose attributes their rule covers, and returns these."""
+        def write(cases):
+            lines = []
+            with open(source, "w", encoding="utf-8") as file:
+                for index, case in cases:
+                    text = program(index, case, inputs[index], form)
+                    file.write(text)
+                    lines += [index] * text.count("\n")
+            return lines
+
+        lines = write(batch)
+        checked = relayvm.run(relayvm.COMPILER, "check", source).stderr
+        errors = re.findall(r":(\d+):\d+: error: `([^`]*)` has no gradient here", checked)
+        self.refused |= {op for _, op in errors}
+        refused = {lines[int(line) - 1] for line, _ in errors}
+        kept = [(index, case) for index, case in batch if index not in refused]
+        write(kept)
+        return kept
+
+    def setUp(self):
+        self.refused = set()
+
+    def test_static_shapes(self):
+        tested = self.check("static")
+        self.assertEqual(sorted(with_rules() - tested - set(WITHOUT_DIFFERENCES)), [], "rules without a case")
+        self.assertEqual(self.refused, PARTIAL)
+
+    def test_named_shapes(self):
+        self.check("named", "-O3")
+
+
+if __name__ == "__main__":
+    unittest.main()
