@@ -177,6 +177,7 @@ void StridedSliceGradient(Pullback& p) {
   p.Give(0, p.Call("strided_set", {p.Call("zeros_like", {p.x()}), p.d(), p.Ints(begin), p.Ints(end), p.Ints(strides)}));
 }
 void StridedSetGradient(Pullback& p) {
+  if (!p.type(2).shape.dims[0].is_const()) return p.Refuse("the length of `begin` is not known");
   p.Give(0, p.Call("strided_set", {p.d(), p.Call("zeros_like", {p.x(1)}), p.x(2), p.x(3), p.x(4)}));
   p.Give(1, p.Call("dyn.strided_slice", {p.d(), p.x(2), p.x(3), p.x(4)}));
 }

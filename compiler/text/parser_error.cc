@@ -42,8 +42,8 @@ struct Habit {
   std::string_view hint;
 };
 constexpr std::string_view kGradients =
-    "gradients are not there yet: `grad(@f)`, a function that returns the result of `@f` and its derivatives, is "
-    "planned";
+    "`grad(@f)` is a function that gives the result of `@f` and its gradient by each argument; `vjp(@f)` gives its "
+    "pullback";
 constexpr Habit kHabitsAfterExpressions[] = {
     {"[",
      "brackets do not index: `take(%x, 0, axis=0)` is an element of a tensor, `strided_slice(%x, begin=[0], end=[2])` "
@@ -60,9 +60,10 @@ constexpr Habit kHabitsAsExpressions[] = {
     {"return", "a block gives its last expression"},
     {"not", "`logical_not(%a)` is true where the other is not"},
     {"lambda", "`fn (%x) { %x + 1 }` is a function without a name"},
-    {"grad", kGradients},
     {"gradient", kGradients},
     {"gradients", kGradients},
+    {"backward", kGradients},
+    {"jvp", kGradients},
 };
 
 // A name in other languages, and its equivalent in Relay.

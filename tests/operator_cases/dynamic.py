@@ -25,7 +25,7 @@ def cases(case):
         case("dyn.ones", 'dyn.ones(%a, dtype="int16")', [_shape(3, 1, dtype=index)], np.ones((3, 1), "int16"), fixed="a")
     case("dyn.zeros", "dyn.zeros(%a)", [np.zeros(0, "int32")], np.zeros((), "float32"), fixed="a")
     case("dyn.zeros", "sum(dyn.ones(%a) + 1f)", [_shape(300, 5)], np.asarray(3000, "float32"), fixed="a")
-    for dtype in ("float64", "int32", "bool"):
+    for dtype in ("float32", "float64", "int32", "bool"):
         value = np.asarray(1, dtype)
         case("dyn.full", "dyn.full(%a, %b)", [value, _shape(2, 2)], np.ones((2, 2), dtype), fixed="b")
         case("dyn.full", 'dyn.full(%a, %b, shape=[], dtype="int8")', [value, _shape(4)], np.ones(4, "int8"), fixed="b")
