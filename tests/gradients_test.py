@@ -85,6 +85,8 @@ def has_clean_indices(case):
         rows, limits = [indices.reshape(len(indices), -1)], data.shape[:len(indices)]
     in_range = all(((row >= 0) & (row < np.reshape(limits, (-1, 1)))).all() for row in rows)
     is_sum = '"add"' in case.expression
+    if case.op == "scatter_elements":  # as long as the data along all other axes
+        in_range = in_range and np.delete(data.shape, axis).tolist() == np.delete(indices.shape, axis).tolist()
     return in_range and (is_sum or all(len(np.unique(row, axis=1).T) == row.shape[1] for row in rows))
 
 

@@ -167,13 +167,6 @@ void StridedSliceGradient(Pullback& p) {
       strides[axis] = steps[0];
     }
   }
-  // A slice clamps where it begins; `strided_set` counts its strides from there, inside or not.
-  for (size_t axis = 0; axis < rank; ++axis) {
-    const Dim& extent = p.type(0).shape.dims[axis];
-    if (!extent.is_const()) continue;
-    if (strides[axis] < 0) begin[axis] = std::min(begin[axis], extent.constant() - 1);
-    if (strides[axis] > 0 && begin[axis] < -extent.constant()) begin[axis] = 0;
-  }
   p.Give(0, p.Call("strided_set", {p.Call("zeros_like", {p.x()}), p.d(), p.Ints(begin), p.Ints(end), p.Ints(strides)}));
 }
 void StridedSetGradient(Pullback& p) {

@@ -70,9 +70,12 @@ std::vector<Tensor> ComputeStridedSet(const ComputeContext& context) {
       Expr extent = te::DimValue(data.dims()[axis]), zero = te::Index(0);
       auto from_end = [&](const Expr& x) { return te::Select(Less(x, zero), x + extent, x); };
       Expr step = ElementOr(context.input(4), axis, te::Index(1));
-      Expr begin = from_end(ElementOr(context.input(2), axis, zero));
-      Expr end = from_end(ElementOr(context.input(3), axis, extent));
       Expr forward = Less(zero, step);
+      // As slices do, it begins inside, where the strides are counted from.
+      Expr first = te::Select(forward, zero, te::Index(-1)), last = te::Select(forward, extent, extent + te::Index(-1));
+      Expr begin = from_end(ElementOr(context.input(2), axis, zero));
+      begin = te::Binary(BinaryOp::kMinimum, te::Binary(BinaryOp::kMaximum, begin, first), last);
+      Expr end = from_end(ElementOr(context.input(3), axis, extent));
       Expr distance = i[axis] - begin;
       Expr inside = te::Select(forward, And(te::Binary(BinaryOp::kLessEqual, begin, i[axis]), Less(i[axis], end)),
                                And(te::Binary(BinaryOp::kLessEqual, i[axis], begin), Less(end, i[axis])));
