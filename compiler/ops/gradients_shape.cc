@@ -8,6 +8,7 @@
 
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/pullback.h"
+#include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
@@ -202,11 +203,25 @@ void SliceLikeGradient(Pullback& p) {
 
 // ---- gathers: repeated indices add up
 
+namespace {
+// The indices of a `take` along `extent`, which is known, as its mode reads them.
+Term IndicesInRange(Pullback& p, const Dim& extent) {
+  auto size = static_cast<double>(extent.constant());
+  Term indices = p.Call("cast", {p.x(1)}, ir::Attrs{{"dtype", "int64"}});  // the extent fits
+  if (p.attrs().GetString("mode") == "wrap") return p.Call("floor_mod", {indices, p.Scalar(size, indices)});
+  return p.Call("clip", {indices}, ir::Attrs{{"a_min", 0.0}, {"a_max", size - 1}});
+}
+}  // namespace
 void TakeGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
-  if (p.attrs().IsNone("axis")) {
+  const Dims& dims = p.type(0).shape.dims;
+  bool is_flat = p.attrs().IsNone("axis");
+  Dim extent = is_flat ? Volume(dims)
+                       : dims[static_cast<size_t>(Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(dims.size())))];
+  if (!extent.is_const()) return p.Refuse("the extent that indices are clamped to is not known");
+  if (is_flat) {
     Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}});
-    Term indices = p.Call("expand_dims", {p.x(1)}, ir::Attrs{{"axis", 0}});
+    Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
     Term sum = p.Call("scatter_nd", {p.Call("zeros_like", {flat}), indices, p.d()}, ir::Attrs{{"mode", "add"}});
     return p.Give(0, p.Call("reshape_like", {sum, p.x()}));
   }
@@ -228,18 +243,7 @@ void TakeGradient(Pullback& p) {
   Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ListOf(front)}});
   Term zeros = p.Call("zeros_like", {p.x()});
   if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ListOf(to_front)}});
-  Term indices = p.x(1);
-  if (p.attrs().Find("mode") != nullptr) {
-    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(axis)];
-    std::string mode = p.attrs().GetString("mode");
-    if (extent.is_const() && mode == "clip") {
-      indices =
-          p.Call("clip", {indices}, ir::Attrs{{"a_min", 0.0}, {"a_max", static_cast<double>(extent.constant() - 1)}});
-    } else if (extent.is_const() && mode == "wrap") {
-      indices = p.Call("floor_mod", {indices, p.Scalar(static_cast<double>(extent.constant()), indices)});
-    }
-  }
-  indices = p.Call("expand_dims", {indices}, ir::Attrs{{"axis", 0}});
+  Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
   Term sum = p.Call("scatter_nd", {zeros, indices, d}, ir::Attrs{{"mode", "add"}});
   p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ListOf(back)}}));
 }
