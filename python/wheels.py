@@ -22,6 +22,11 @@ def version():
         return re.search(r'kVersion = "([^"]+)"', file.read()).group(1)
 
 
+def built(target):
+    """The file that bazel made of a label."""
+    return os.path.join(ROOT, "bazel-bin", target.removeprefix("//").replace(":", "/"))
+
+
 def needed(library):
     """Paths of the libraries that come along."""
     lines = subprocess.run(["ldd", library], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
@@ -41,7 +46,7 @@ class Wheel:
         subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", self.target], cwd=ROOT, check=True)
 
     def files(self, editable):
-        library = os.path.join(ROOT, "bazel-bin", self.target.removeprefix("//").replace(":", "/"))
+        library = built(self.target)
         base = os.path.basename(library)
         if editable:
             link = os.path.join(self.folder, self.package, base)

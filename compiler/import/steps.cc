@@ -13,12 +13,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace rvm::importing {
-namespace {
-
-ir::AttrValue::List List(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
-
-}  // namespace
-
 Operand Steps::Cast(Operand x, DataType dtype) {
   return DTypeOf(x) == dtype ? x : Op("cast", {x}, {{"dtype", dtype.ToString()}});
 }
@@ -57,14 +51,14 @@ Operand Steps::BroadcastTo(Operand x, const Dims& dims) {
   auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
   if (from.size() == dims.size() && std::equal(from.begin(), from.end(), dims.begin(), same)) return x;
   if (std::optional<Shape> shape = StaticShape(dims)) {
-    return Op("broadcast_to", {x}, {{"shape", List(*shape)}});
+    return Op("broadcast_to", {x}, {{"shape", ir::IntList(*shape)}});
   }
   return emit_.OpAs(dims, "dyn.broadcast_to", {x, emit_.FromDims(dims)});
 }
 
 Operand Steps::Transpose(Operand x, std::span<const int64_t> axes) {
   if (std::is_sorted(axes.begin(), axes.end())) return x;
-  return Op("transpose", {x}, {{"axes", List(axes)}});
+  return Op("transpose", {x}, {{"axes", ir::IntList(axes)}});
 }
 
 Operand Steps::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end) {
@@ -79,14 +73,17 @@ Operand Steps::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& e
   if (begin.is_const() && (end.is_const() || is_rest)) {
     int64_t last = end.is_const() ? end.constant() : INT64_MAX;
     return emit_.OpAs(dims, "strided_slice", {x},
-                      {{"begin", List({{begin.constant()}})}, {"end", List({{last}})}, {"axes", List({{axis}})}});
+                      {{"begin", ir::IntList({{begin.constant()}})},
+                       {"end", ir::IntList({{last}})},
+                       {"axes", ir::IntList({{axis}})}});
   }
   auto vector = [&](const Dim& dim) { return emit_.FromDims({{dim}}); };
-  return emit_.OpAs(dims, "dyn.strided_slice", {x, vector(begin), vector(end), vector(1)}, {{"axes", List({{axis}})}});
+  return emit_.OpAs(dims, "dyn.strided_slice", {x, vector(begin), vector(end), vector(1)},
+                    {{"axes", ir::IntList({{axis}})}});
 }
 
 Operand Steps::Squeeze(Operand x, std::vector<int64_t> axes) {
-  return axes.empty() ? x : Op("squeeze", {x}, {{"axis", List(axes)}});
+  return axes.empty() ? x : Op("squeeze", {x}, {{"axis", ir::IntList(axes)}});
 }
 
 Operand Steps::Unsqueeze(Operand x, std::vector<int64_t> axes) {

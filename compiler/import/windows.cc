@@ -14,8 +14,6 @@
 
 namespace rvm::importing {
 
-ir::AttrValue::List AttrList(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
-
 std::string_view ImageLayout(size_t axes) { return axes == 1 ? "NCW" : axes == 2 ? "NCHW" : "NCDHW"; }
 
 Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups) {
@@ -30,9 +28,9 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
     weight = c.Reshape(weight, dims);
   }
   return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight},
-              {{"strides", AttrList(windows.strides)},
-               {"padding", AttrList(windows.pads)},
-               {"dilation", AttrList(windows.dilations)},
+              {{"strides", ir::IntList(windows.strides)},
+               {"padding", ir::IntList(windows.pads)},
+               {"dilation", ir::IntList(windows.dilations)},
                {"groups", groups}});
 }
 
@@ -50,12 +48,9 @@ Operand MatrixProduct(Steps& c, Operand a, Operand b) {
 }
 
 ir::Attrs PoolAttrs(const Windows& windows, bool ceil_mode) {
-  return {{"pool_size", AttrList(windows.kernel)},
-          {"strides", AttrList(windows.strides)},
-          {"dilation", AttrList(windows.dilations)},
-          {"padding", AttrList(windows.pads)},
-          {"layout", std::string(ImageLayout(windows.axes))},
-          {"ceil_mode", ceil_mode}};
+  return {{"pool_size", ir::IntList(windows.kernel)},         {"strides", ir::IntList(windows.strides)},
+          {"dilation", ir::IntList(windows.dilations)},       {"padding", ir::IntList(windows.pads)},
+          {"layout", std::string(ImageLayout(windows.axes))}, {"ceil_mode", ceil_mode}};
 }
 
 std::string PoolName(std::string_view kind, const Windows& windows) {
@@ -67,14 +62,14 @@ Operand WindowElements(Steps& c, Operand x, const Windows& windows) {
   std::vector<int64_t> reach;
   for (size_t i = 0; i < windows.axes; ++i) reach.push_back((windows.kernel[i] - 1) * windows.dilations[i] + 1);
   x = c.Op("sliding_window", {x},
-           {{"axis", 2}, {"window_shape", AttrList(reach)}, {"strides", AttrList(windows.strides)}});
+           {{"axis", 2}, {"window_shape", ir::IntList(reach)}, {"strides", ir::IntList(windows.strides)}});
   std::vector<int64_t> axes, zeros(windows.axes, 0), ends(windows.axes, std::numeric_limits<int64_t>::max());
   for (int64_t i = 0; i < n; ++i) axes.push_back(2 + n + i);
   x = c.Op("strided_slice", {x},
-           {{"begin", AttrList(zeros)},
-            {"end", AttrList(ends)},
-            {"strides", AttrList(windows.dilations)},
-            {"axes", AttrList(axes)}});
+           {{"begin", ir::IntList(zeros)},
+            {"end", ir::IntList(ends)},
+            {"strides", ir::IntList(windows.dilations)},
+            {"axes", ir::IntList(axes)}});
   Dims dims = c.DimsOf(x);
   if (static_cast<int64_t>(dims.size()) < 2 + 2 * n) return x;
   Dim taps = 1;

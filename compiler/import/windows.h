@@ -19,7 +19,6 @@ struct Windows {
   bool is_same = false, is_lower = false;  // ONNX's auto_pad: as many windows as strides fit; the odd element before
 };
 
-ir::AttrValue::List AttrList(std::span<const int64_t> values);
 // "NCHW" and the like, of that many axes of space.
 std::string_view ImageLayout(size_t axes);
 

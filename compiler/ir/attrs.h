@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,9 @@ struct AttrValue {
   // Relay text: `None`, `True`, `1`, `1.5f`, `"s"`, `[1, 2]`.
   std::string ToString() const;
 };
+
+// A list of integers.
+inline AttrValue::List IntList(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
 // `text` in quotes with escapes, as Relay writes strings.
 std::string QuoteString(std::string_view text);

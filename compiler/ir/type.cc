@@ -201,6 +201,7 @@ const TensorType* MakeTensorType(Arena& arena, Dims dims, DataType dtype) {
   return arena.New<TensorType>(ShapeTerm::Of(std::move(dims)), DTypeTerm::Of(dtype));
 }
 const TensorType* MakeScalarType(Arena& arena, DataType dtype) { return MakeTensorType(arena, {}, dtype); }
+const TupleType* UnitType(Arena& arena) { return arena.New<TupleType>(std::vector<const Type*>{}); }
 
 bool IsScalar(const Type* type) {
   const auto* tensor = DynCast<TensorType>(type);

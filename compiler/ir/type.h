@@ -150,6 +150,7 @@ const T* DynCast(const Type* type) {
 
 const TensorType* MakeTensorType(Arena& arena, Dims dims, DataType dtype);
 const TensorType* MakeScalarType(Arena& arena, DataType dtype);
+const TupleType* UnitType(Arena& arena);  // ()
 
 // Whether `type` is a rank-0 tensor of a concrete dtype, a scalar, whose values are kept in registers; its dtype.
 bool IsScalar(const Type* type);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/pullback.h"
 
 namespace rvm::ops {
@@ -12,12 +13,6 @@ namespace {
 
 Term Exp(Term x) { return x.code().Call("exp", {x}); }
 Term Rsqrt(Term x) { return x.code().Call("rsqrt", {x}); }
-// 1 where the comparison holds, else 0, of the dtype of `like`.
-Term Mask(Term holds, Term like) {
-  return holds.code().Call("cast", {holds}, ir::Attrs{{"dtype", like.type().dtype.dtype.ToString()}});
-}
-Term Where(Term condition, Term x, Term y) { return condition.code().Call("where", {condition, x, y}); }
-Term Zero(Term like) { return like.code().Scalar(0, like); }
 
 }  // namespace
 
@@ -99,7 +94,7 @@ namespace {
 // Ties are shared half and half.
 void ExtremeGradient(Pullback& p, std::string_view compare) {
   Term a = p.x(0), b = p.x(1);
-  Term first = Where(p.Call("equal", {a, b}), p.Scalar(0.5, a), Mask(p.Call(compare, {a, b}), a));
+  Term first = Where(p.Call("equal", {a, b}), p.Scalar(0.5, a), Cast(p.Call(compare, {a, b}), a.type().dtype));
   p.Give(0, p.d() * first);
   p.Give(1, p.d() * (1 - first));
 }

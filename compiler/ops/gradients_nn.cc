@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/pullback.h"
 #include "compiler/ops/window.h"
 
@@ -14,18 +15,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-ir::AttrValue::List ListOf(const Ints& values) { return {values.begin(), values.end()}; }
-int64_t Normal(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
-int64_t AxisOf(Pullback& p) {
-  return Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(p.type(0).shape.dims.size()));
-}
-
-Term SumOver(Term x, const Ints& axes) {
-  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ListOf(axes)}, {"keepdims", true}});
-}
-Term MeanOver(Term x, const Ints& axes) {
-  return x.code().Call("mean", {x}, ir::Attrs{{"axis", ListOf(axes)}, {"keepdims", true}});
-}
 // A vector along `axis` of a tensor of rank `rank`.
 Term Along(Term vector, int64_t axis, int64_t rank) {
   if (axis + 1 == rank) return vector;
@@ -33,7 +22,7 @@ Term Along(Term vector, int64_t axis, int64_t rank) {
 }
 // Summed over all axes but `axis`.
 Term SumBut(Term x, int64_t axis) {
-  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ListOf({axis})}, {"exclude", true}});
+  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}});
 }
 
 Term Product(Term a, Term b, bool transpose_a, bool transpose_b, std::string_view op = "nn.matmul") {
@@ -43,15 +32,12 @@ Term Product(Term a, Term b, bool transpose_a, bool transpose_b, std::string_vie
 Term AsMatrix(Term x) {
   if (x.rank() == 2) return x;
   const Dim& last = x.type().shape.dims.back();
-  if (last.is_const()) return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ListOf({-1, last.constant()})}});
+  if (last.is_const())
+    return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList({{-1, last.constant()}})}});
   for (int64_t rank = x.rank(); rank > 2; --rank) {
-    x = x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ListOf({-3, -2})}});
+    x = x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList({{-3, -2}})}});
   }
   return x;
-}
-Term LikeDType(Term x, Term like) {
-  if (x.type().dtype == like.type().dtype) return x;
-  return x.code().Call("cast", {x}, ir::Attrs{{"dtype", like.type().dtype.dtype.ToString()}});
 }
 
 // The shares of a product's operands: y = op(a) op(b), each transposed or not.
@@ -71,7 +57,7 @@ void GiveProduct(Pullback& p, Term d, bool ta, bool tb, std::string_view op) {
 // ---- contractions
 
 void DenseGradient(Pullback& p) {
-  Term d = LikeDType(p.d(), p.x(1)), x = p.x(0);
+  Term d = Cast(p.d(), p.type(1).dtype), x = p.x(0);
   if (x.rank() == 1) {
     x = p.Call("expand_dims", {x}, ir::Attrs{{"axis", 0}});
     d = p.Call("expand_dims", {d}, ir::Attrs{{"axis", 0}});
@@ -82,11 +68,11 @@ void DenseGradient(Pullback& p) {
   p.Give(1, Product(AsMatrix(d), AsMatrix(x), true, false));
 }
 void MatmulGradient(Pullback& p) {
-  GiveProduct(p, LikeDType(p.d(), p.x(0)), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
+  GiveProduct(p, Cast(p.d(), p.type(0).dtype), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
               "nn.matmul");
 }
 void BatchMatmulGradient(Pullback& p) {
-  GiveProduct(p, LikeDType(p.d(), p.x(0)), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
+  GiveProduct(p, Cast(p.d(), p.type(0).dtype), p.attrs().GetBool("transpose_a"), p.attrs().GetBool("transpose_b"),
               "nn.batch_matmul");
 }
 
@@ -99,10 +85,10 @@ void SoftmaxGradient(Pullback& p) {
 void LogSoftmaxGradient(Pullback& p) { p.Give(0, p.d() - p.Call("exp", {p.y()}) * SumOver(p.d(), {AxisOf(p)})); }
 void PreluGradient(Pullback& p) {
   int64_t axis = AxisOf(p);
-  Term positive = p.Call("greater", {p.x(), p.Scalar(0, p.x())});
+  Term positive = p.Call("greater", {p.x(), Zero(p.x())});
   Term alpha = Along(p.x(1), axis, p.d().rank());
-  p.Give(0, p.Call("where", {positive, p.d(), p.d() * alpha}));
-  p.Give(1, SumBut(p.Call("where", {positive, p.Scalar(0, p.d()), p.d() * p.x()}), axis));
+  p.Give(0, Where(positive, p.d(), p.d() * alpha));
+  p.Give(1, SumBut(Where(positive, Zero(p.d()), p.d() * p.x()), axis));
 }
 
 // ---- normalisation
@@ -153,7 +139,7 @@ void L2NormalizeGradient(Pullback& p) {
   Term r = p.Call("rsqrt", {p.Call("maximum", {sum, least})});
   Term along = p.y() * SumOver(p.d() * p.y(), axes);
   Term is_above = p.Call("greater", {sum, least});
-  p.Give(0, r * (p.d() - p.Call("where", {is_above, along, p.Scalar(0, along)})));
+  p.Give(0, r * (p.d() - Where(is_above, along, Zero(along))));
 }
 void DropoutGradient(Pullback& p) {
   if (p.has_d(0)) p.Give(0, p.d());
@@ -161,22 +147,15 @@ void DropoutGradient(Pullback& p) {
 
 // ---- losses
 
-namespace {
-Term ByRows(Pullback& p, Term x) {
-  const Dim& rows = p.type(0).shape.dims[0];
-  if (rows.is_const()) return x / static_cast<double>(rows.constant());
-  Term ones = p.Call("ones_like", {p.x(0)});
-  return x / p.Call("sum", {ones}, ir::Attrs{{"axis", ListOf({0})}, {"keepdims", true}});
-}
-}  // namespace
-
 void CrossEntropyGradient(Pullback& p) {
-  p.Give(0, ByRows(p, -(p.d() * p.x(1) / p.x(0))));
-  p.Give(1, ByRows(p, -(p.d() * p.Call("log", {p.x(0)}))));
+  Term rows = CountOver(p, {0});
+  p.Give(0, -(p.d() * p.x(1) / p.x(0)) / rows);
+  p.Give(1, -(p.d() * p.Call("log", {p.x(0)})) / rows);
 }
 void CrossEntropyWithLogitsGradient(Pullback& p) {
-  p.Give(0, ByRows(p, -(p.d() * p.x(1))));
-  p.Give(1, ByRows(p, -(p.d() * p.x(0))));
+  Term rows = CountOver(p, {0});
+  p.Give(0, -(p.d() * p.x(1)) / rows);
+  p.Give(1, -(p.d() * p.x(0)) / rows);
 }
 
 // ---- convolution and pooling
@@ -187,15 +166,6 @@ Term InLayout(Term x, const std::string& from, const std::string& to) {
   if (from == to) return x;
   return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
 }
-// Before and after, each axis.
-Ints Paddings(const ir::Attrs& attrs, size_t axes) {
-  Ints padding = attrs.GetInts("padding");
-  if (padding.size() == 1) return Ints(2 * axes, padding[0]);
-  if (padding.size() == axes)
-    padding.insert(padding.end(), padding.begin(), padding.begin() + static_cast<int64_t>(axes));
-  return padding;
-}
-
 }  // namespace
 
 void Conv2dGradient(Pullback& p) {
@@ -204,31 +174,37 @@ void Conv2dGradient(Pullback& p) {
   std::string out = attrs.GetString("out_layout").empty() ? data : attrs.GetString("out_layout");
   if (data.size() != 4 || kernel.size() != 4 || out.size() != 4)
     return p.Refuse("there is no rule for blocked layouts");
-  Term x = InLayout(p.x(0), data, "NCHW"), d = LikeDType(InLayout(p.d(), out, "NCHW"), p.x(0));
+  Term x = InLayout(p.x(0), data, "NCHW"), d = Cast(InLayout(p.d(), out, "NCHW"), p.type(0).dtype);
   Term w = InLayout(p.x(1), kernel, "OIHW");
   if (CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent) {
     return p.Refuse("there is a rule for filters whose first axis has the output channels");
   }
-  Ints strides = attrs.GetInts("strides"), dilation = attrs.GetInts("dilation"), padding = Paddings(attrs, 2);
-  if (strides.size() == 1) strides.push_back(strides[0]);
-  if (dilation.size() == 1) dilation.push_back(dilation[0]);
-  Ints rest(2, 0), sizes;
-  for (size_t i = 0; i < 2; ++i) {
-    const Dim &extent = x.type().shape.dims[2 + i], &taps = w.type().shape.dims[2 + i];
-    if (!taps.is_const()) return p.Refuse("the extents of the filters are not known");
-    sizes.push_back(taps.constant());
-    if (strides[i] == 1) continue;
-    if (!extent.is_const()) return p.Refuse("strides need known extents of the image");
-    int64_t reach = dilation[i] * (taps.constant() - 1) + 1;
-    rest[i] = (extent.constant() + padding[i] + padding[2 + i] - reach) % strides[i];
+  Ints taps;
+  for (size_t i = 2; i < 4; ++i) {
+    const Dim& extent = w.type().shape.dims[i];
+    if (!extent.is_const()) return p.Refuse("the extents of the filters are not known");
+    taps.push_back(extent.constant());
   }
-  ir::Attrs same{{"strides", ListOf(strides)},
-                 {"padding", ListOf(padding)},
-                 {"dilation", ListOf(dilation)},
-                 {"groups", attrs.GetInt("groups")}};
+  std::vector<Window> windows = *MakeWindows(attrs, taps, nullptr);
+  Ints strides, dilation, rest;
+  for (size_t i = 0; i < 2; ++i) {
+    const Window& window = windows[i];
+    const Dim& extent = x.type().shape.dims[2 + i];
+    if (window.stride > 1 && !extent.is_const()) return p.Refuse("strides need known extents of the image");
+    int64_t room = window.stride == 1 ? 0 : extent.constant() + window.pad_before + window.pad_after - window.span();
+    strides.push_back(window.stride);
+    dilation.push_back(window.dilation);
+    rest.push_back(room % window.stride);
+  }
+  ir::Attrs same{
+      {"strides", ir::IntList(strides)},
+      {"padding",
+       ir::IntList({{windows[0].pad_before, windows[1].pad_before, windows[0].pad_after, windows[1].pad_after}})},
+      {"dilation", ir::IntList(dilation)},
+      {"groups", attrs.GetInt("groups")}};
   ir::Attrs back = same, weight = same;
-  back.Set("output_padding", ListOf(rest));
-  weight.Set("kernel_size", ListOf(sizes));
+  back.Set("output_padding", ir::IntList(rest));
+  weight.Set("kernel_size", ir::IntList(taps));
   p.Give(0, InLayout(p.Call("nn.conv2d_transpose", {d, w}, back), "NCHW", data));
   p.Give(1, InLayout(p.Call("nn.conv2d_backward_weight", {d, x}, weight), "OIHW", kernel));
 }
@@ -242,11 +218,10 @@ Ints SpatialAxes(Pullback& p) {
 }
 }  // namespace
 void GlobalAvgPool2dGradient(Pullback& p) {
-  Term count = SumOver(p.Call("ones_like", {p.x()}), SpatialAxes(p));
-  p.Give(0, p.Call("broadcast_to_like", {p.d() / count, p.x()}));
+  p.Give(0, p.Call("broadcast_to_like", {p.d() / CountOver(p, SpatialAxes(p)), p.x()}));
 }
 void GlobalMaxPool2dGradient(Pullback& p) {
-  Term mask = p.Call("cast", {p.Call("equal", {p.x(), p.y()})}, ir::Attrs{{"dtype", p.type(0).dtype.dtype.ToString()}});
+  Term mask = Cast(p.Call("equal", {p.x(), p.y()}), p.type(0).dtype);
   p.Give(0, mask * (p.d() / SumOver(mask, SpatialAxes(p))));
 }
 

@@ -7,26 +7,18 @@
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"
-#include "compiler/ops/pullback.h"
+#include "compiler/ops/gradient_terms.h"
+#include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {
 namespace {
 
-ir::AttrValue::List ListOf(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
-
-int64_t Normal(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
-
-std::vector<int64_t> ReducedAxes(Pullback& p) {
-  int64_t rank = static_cast<int64_t>(p.type(0).shape.dims.size());
-  std::vector<bool> named(static_cast<size_t>(rank), p.attrs().IsNone("axis"));
-  if (!p.attrs().IsNone("axis")) {
-    for (int64_t axis : p.attrs().GetInts("axis")) named[static_cast<size_t>(Normal(axis, rank))] = true;
-    if (p.attrs().GetBool("exclude")) named.flip();
-  }
+std::vector<int64_t> AxesReduced(Pullback& p) {
+  std::vector<bool> reduced = ReducedAxes(p.attrs(), p.type(0).shape.dims.size());
   std::vector<int64_t> axes;
-  for (int64_t i = 0; i < rank; ++i) {
-    if (named[static_cast<size_t>(i)]) axes.push_back(i);
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i]) axes.push_back(static_cast<int64_t>(i));
   }
   return axes;
 }
@@ -34,26 +26,8 @@ std::vector<int64_t> ReducedAxes(Pullback& p) {
 // `term`, of the shape of a reduction's result, with its reduced axes as extents of 1.
 Term WithReducedAxes(Pullback& p, Term term) {
   if (p.attrs().GetBool("keepdims")) return term;
-  for (int64_t axis : ReducedAxes(p)) term = p.Call("expand_dims", {term}, ir::Attrs{{"axis", axis}});
+  for (int64_t axis : AxesReduced(p)) term = p.Call("expand_dims", {term}, ir::Attrs{{"axis", axis}});
   return term;
-}
-
-// How many elements of the argument make one of the result.
-Term CountPerResult(Pullback& p) {
-  int64_t count = 1;
-  bool is_known = true;
-  for (int64_t axis : ReducedAxes(p)) {
-    const Dim& dim = p.type(0).shape.dims[static_cast<size_t>(axis)];
-    is_known = is_known && dim.is_const();
-    if (is_known) count *= dim.constant();
-  }
-  if (is_known) return p.Scalar(static_cast<double>(count), p.d());
-  Term ones = p.Call("ones_like", {p.x()});
-  return p.Call("sum", {ones}, ir::Attrs{{"axis", ListOf(ReducedAxes(p))}, {"keepdims", true}});
-}
-
-Term SumOverReduced(Pullback& p, Term term) {
-  return p.Call("sum", {term}, ir::Attrs{{"axis", ListOf(ReducedAxes(p))}, {"keepdims", true}});
 }
 
 }  // namespace
@@ -62,18 +36,18 @@ Term SumOverReduced(Pullback& p, Term term) {
 
 void SumGradient(Pullback& p) { p.Give(0, p.Call("broadcast_to_like", {WithReducedAxes(p, p.d()), p.x()})); }
 void MeanGradient(Pullback& p) {
-  Term share = WithReducedAxes(p, p.d()) / CountPerResult(p);
+  Term share = WithReducedAxes(p, p.d()) / CountOver(p, AxesReduced(p));
   p.Give(0, p.Call("broadcast_to_like", {share, p.x()}));
 }
 // Equal extremes share.
 void ExtremeOfGradient(Pullback& p) {
   Term is_extreme = p.Call("equal", {p.x(), WithReducedAxes(p, p.y())});
-  Term mask = p.Call("cast", {is_extreme}, ir::Attrs{{"dtype", p.type(0).dtype.dtype.ToString()}});
-  p.Give(0, mask * (WithReducedAxes(p, p.d()) / SumOverReduced(p, mask)));
+  Term mask = Cast(is_extreme, p.type(0).dtype);
+  p.Give(0, mask * (WithReducedAxes(p, p.d()) / SumOver(mask, AxesReduced(p))));
 }
 void VarianceGradient(Pullback& p) {
-  Term count = CountPerResult(p);
-  Term from_mean = p.x() - (p.num_args() > 1 ? p.x(1) : SumOverReduced(p, p.x()) / count);
+  Term count = CountOver(p, AxesReduced(p));
+  Term from_mean = p.x() - (p.num_args() > 1 ? p.x(1) : SumOver(p.x(), AxesReduced(p)) / count);
   Term divisor = p.attrs().GetBool("unbiased") ? count - 1 : count;
   Term share = WithReducedAxes(p, p.d()) * 2 / divisor;
   p.Give(0, share * from_mean);
@@ -94,14 +68,14 @@ void TransposeGradient(Pullback& p) {
   } else {
     std::vector<int64_t> axes = p.attrs().GetInts("axes");
     for (size_t i = 0; i < axes.size(); ++i)
-      inverse[static_cast<size_t>(Normal(axes[i], rank))] = static_cast<int64_t>(i);
+      inverse[static_cast<size_t>(FromFront(axes[i], rank))] = static_cast<int64_t>(i);
   }
-  p.Give(0, p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ListOf(inverse)}}));
+  p.Give(0, p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ir::IntList(inverse)}}));
 }
 void ReverseGradient(Pullback& p) { p.Give(0, p.Call("reverse", {p.d()}, p.attrs())); }
 
 void ConcatenateGradient(Pullback& p) {
-  int64_t axis = Normal(p.attrs().GetInt("axis"), p.d().rank());
+  int64_t axis = FromFront(p.attrs().GetInt("axis"), p.d().rank());
   Term rest = p.d();
   std::vector<int64_t> ends;
   int64_t end = 0;
@@ -114,25 +88,25 @@ void ConcatenateGradient(Pullback& p) {
   if (ends.size() + 1 >= p.num_fields(0)) {
     ends.resize(p.num_fields(0) - 1);
     std::vector<Term> parts =
-        p.CallForTuple("split", {p.d()}, ir::Attrs{{"indices_or_sections", ListOf(ends)}, {"axis", axis}});
+        p.CallForTuple("split", {p.d()}, ir::Attrs{{"indices_or_sections", ir::IntList(ends)}, {"axis", axis}});
     for (size_t i = 0; i < parts.size(); ++i) p.Give(0, i, parts[i]);
     return;
   }
   // Extents known at run time: what a part leaves is moved to the front. `slice_like` takes a part's extent.
   for (size_t i = 0; i < p.num_fields(0); ++i) {
-    Term part = p.Call("slice_like", {rest, p.x(0, i)}, ir::Attrs{{"axes", ListOf({axis})}});
+    Term part = p.Call("slice_like", {rest, p.x(0, i)}, ir::Attrs{{"axes", ir::IntList({{axis}})}});
     p.Give(0, i, part);
     if (i + 1 == p.num_fields(0)) return;
     Term turned = p.Call("reverse", {rest}, ir::Attrs{{"axis", axis}});
     std::vector<Term> others;
     for (size_t j = i + 1; j < p.num_fields(0); ++j) others.push_back(p.x(0, j));
     Term like = others.size() == 1 ? others[0] : p.CallOnTuple("concatenate", others, ir::Attrs{{"axis", axis}});
-    rest = p.Call("reverse", {p.Call("slice_like", {turned, like}, ir::Attrs{{"axes", ListOf({axis})}})},
+    rest = p.Call("reverse", {p.Call("slice_like", {turned, like}, ir::Attrs{{"axes", ir::IntList({{axis}})}})},
                   ir::Attrs{{"axis", axis}});
   }
 }
 void StackGradient(Pullback& p) {
-  int64_t axis = Normal(p.attrs().GetInt("axis"), p.d().rank());
+  int64_t axis = FromFront(p.attrs().GetInt("axis"), p.d().rank());
   for (size_t i = 0; i < p.num_fields(0); ++i) {
     Term index = p.Call("cast", {p.Scalar(static_cast<double>(i), p.d())}, ir::Attrs{{"dtype", "int32"}});
     p.Give(0, i, p.Call("take", {p.d(), index}, ir::Attrs{{"axis", axis}}));
@@ -157,7 +131,7 @@ void StridedSliceGradient(Pullback& p) {
   if (!p.attrs().IsNone("axes")) axes = p.attrs().GetInts("axes");
   bool has_sizes = p.attrs().GetString("slice_mode") == "size";
   for (size_t i = 0; i < axes.size(); ++i) {
-    auto axis = static_cast<size_t>(Normal(axes[i], static_cast<int64_t>(rank)));
+    auto axis = static_cast<size_t>(FromFront(axes[i], static_cast<int64_t>(rank)));
     begin[axis] = begins[i];
     if (i < ends.size()) end[axis] = ends[i];
     if (has_sizes) {
@@ -186,17 +160,17 @@ void SliceLikeGradient(Pullback& p) {
   }
   Term result = p.d();
   for (int64_t named : axes) {
-    int64_t axis = Normal(named, rank);
+    int64_t axis = FromFront(named, rank);
     // x's extent, of zeros, behind d, cut to x's extent.
     Term like = result;
     std::vector<int64_t> others;
     for (int64_t i = 0; i < rank; ++i) {
       if (i != axis) others.push_back(i);
     }
-    if (!others.empty()) like = p.Call("slice_like", {zeros, result}, ir::Attrs{{"axes", ListOf(others)}});
+    if (!others.empty()) like = p.Call("slice_like", {zeros, result}, ir::Attrs{{"axes", ir::IntList(others)}});
     if (others.empty()) like = zeros;
     Term longer = p.CallOnTuple("concatenate", {result, like}, ir::Attrs{{"axis", axis}});
-    result = p.Call("slice_like", {longer, p.x()}, ir::Attrs{{"axes", ListOf({axis})}});
+    result = p.Call("slice_like", {longer, p.x()}, ir::Attrs{{"axes", ir::IntList({{axis}})}});
   }
   p.Give(0, result);
 }
@@ -216,17 +190,16 @@ void TakeGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
   const Dims& dims = p.type(0).shape.dims;
   bool is_flat = p.attrs().IsNone("axis");
-  Dim extent = is_flat ? Volume(dims)
-                       : dims[static_cast<size_t>(Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(dims.size())))];
+  Dim extent = is_flat ? Volume(dims) : dims[static_cast<size_t>(AxisOf(p))];
   if (!extent.is_const()) return p.Refuse("the extent that indices are clamped to is not known");
   if (is_flat) {
-    Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}});
+    Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}});
     Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
     Term sum = p.Call("scatter_nd", {p.Call("zeros_like", {flat}), indices, p.d()}, ir::Attrs{{"mode", "add"}});
     return p.Give(0, p.Call("reshape_like", {sum, p.x()}));
   }
-  int64_t axis = Normal(p.attrs().GetInt("axis"), static_cast<int64_t>(p.type(0).shape.dims.size()));
-  int64_t index_rank = static_cast<int64_t>(p.type(1).shape.dims.size());
+  int64_t axis = AxisOf(p);
+  int64_t index_rank = p.rank(1);
   int64_t rank = p.d().rank();
   // The axis that is indexed comes to the front, in x and, with those of the indices, in d.
   std::vector<int64_t> front;
@@ -234,18 +207,18 @@ void TakeGradient(Pullback& p) {
   for (int64_t i = 0; i < rank; ++i) {
     if (i < axis || i >= axis + index_rank) front.push_back(i);
   }
-  int64_t x_rank = static_cast<int64_t>(p.type(0).shape.dims.size());
+  int64_t x_rank = p.rank(0);
   std::vector<int64_t> to_front = {axis}, back;
   for (int64_t i = 0; i < x_rank; ++i) {
     if (i != axis) to_front.push_back(i);
   }
   for (int64_t i = 0; i < x_rank; ++i) back.push_back(i < axis ? i + 1 : i == axis ? 0 : i);
-  Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ListOf(front)}});
+  Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ir::IntList(front)}});
   Term zeros = p.Call("zeros_like", {p.x()});
-  if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ListOf(to_front)}});
+  if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ir::IntList(to_front)}});
   Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
   Term sum = p.Call("scatter_nd", {zeros, indices, d}, ir::Attrs{{"mode", "add"}});
-  p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ListOf(back)}}));
+  p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ir::IntList(back)}}));
 }
 void GatherGradient(Pullback& p) {
   ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}};
@@ -261,7 +234,7 @@ void ScatterElementsGradient(Pullback& p) {
   std::string reduction = p.attrs().GetString("reduction");
   if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
   const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
-  int64_t axis = p.attrs().GetInt("axis") + (p.attrs().GetInt("axis") < 0 ? static_cast<int64_t>(data.size()) : 0);
+  int64_t axis = AxisOf(p);
   for (size_t i = 0; i < data.size(); ++i) {
     if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) != DimEquality::kDifferent) continue;
     return p.Refuse("there is a rule for indices that are as long as data along all other axes");
@@ -303,11 +276,11 @@ void SequenceMaskGradient(Pullback& p) {
 void RepeatGradient(Pullback& p) {
   int64_t repeats = p.attrs().GetInt("repeats");
   bool is_flat = p.attrs().IsNone("axis");
-  int64_t axis = is_flat ? 0 : Normal(p.attrs().GetInt("axis"), p.d().rank());
+  int64_t axis = is_flat ? 0 : FromFront(p.attrs().GetInt("axis"), p.d().rank());
   std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
   shape.insert(shape.end(), {-4, -1, repeats, -2});
-  Term split = p.Call("reshape", {p.d()}, ir::Attrs{{"newshape", ListOf(shape)}});
-  Term sum = p.Call("sum", {split}, ir::Attrs{{"axis", ListOf({axis + 1})}});
+  Term split = p.Call("reshape", {p.d()}, ir::Attrs{{"newshape", ir::IntList(shape)}});
+  Term sum = p.Call("sum", {split}, ir::Attrs{{"axis", ir::IntList({{axis + 1}})}});
   p.Give(0, is_flat ? p.Call("reshape_like", {sum, p.x()}) : sum);
 }
 void TileGradient(Pullback& p) {
@@ -318,19 +291,19 @@ void TileGradient(Pullback& p) {
     int64_t axis = first + static_cast<int64_t>(i);
     std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
     shape.insert(shape.end(), {-4, reps[i], -1, -2});
-    Term split = p.Call("reshape", {sum}, ir::Attrs{{"newshape", ListOf(shape)}});
-    sum = p.Call("sum", {split}, ir::Attrs{{"axis", ListOf({axis})}});
+    Term split = p.Call("reshape", {sum}, ir::Attrs{{"newshape", ir::IntList(shape)}});
+    sum = p.Call("sum", {split}, ir::Attrs{{"axis", ir::IntList({{axis}})}});
   }
   p.Give(0, p.Call("reshape_like", {sum, p.x()}));
 }
 // The product of all others, right with zeros: what is before an element times what is behind it.
 void ProdGradient(Pullback& p) {
-  std::vector<int64_t> axes = ReducedAxes(p);
-  int64_t rank = static_cast<int64_t>(p.type(0).shape.dims.size());
+  std::vector<int64_t> axes = AxesReduced(p);
+  int64_t rank = p.rank(0);
   if (axes.empty()) return p.Give(0, p.d());
   bool is_flat = static_cast<int64_t>(axes.size()) == rank;
   if (axes.size() != 1 && !is_flat) return p.Refuse("there is a rule for one axis and for all");
-  Term x = is_flat ? p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ListOf({-1})}}) : p.x();
+  Term x = is_flat ? p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}}) : p.x();
   ir::Attrs axis{{"axis", is_flat ? 0 : axes[0]}}, scan = axis;
   scan.Set("exclusive", true);
   Term before = p.Call("cumprod", {x}, scan);

@@ -148,7 +148,7 @@ using Gradient = void (*)(Pullback&);
 inline void NothingFlows(Pullback&) {}
 
 // What an operator makes of a function (passes/differentiate).
-enum class Transform : uint8_t { kNone, kGrad, kVjp, kJvp };
+enum class Transform : uint8_t { kNone, kGrad, kVjp };
 
 struct OpDef {
   std::string_view name;     // "nn.dense"
@@ -172,9 +172,8 @@ struct OpDef {
   // Binary operator text ("+") for the parser and the printer, or "".
   std::string_view infix = "";
   std::span<const Example> examples = {};
-  // Null for an operator on integers and bools, and for one that has no gradient; then `no_gradient` says why.
+  // Null: the operator has no rule. An error where a gradient would flow through it.
   Gradient gradient = nullptr;
-  std::string_view no_gradient = "";
   Transform transform = Transform::kNone;
 };
 

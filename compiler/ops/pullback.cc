@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "compiler/ops/build_call.h"
+#include "compiler/ops/gradient_terms.h"
 
 namespace rvm::ops {
+namespace {
 
+// Whether two tensors are known to have the same shape whenever they exist.
 bool ProvablySameShape(const ir::TensorType& a, const ir::TensorType& b) {
   const Dims &x = a.shape.dims, &y = b.shape.dims;
   if (x.size() != y.size()) return false;
@@ -17,6 +20,8 @@ bool ProvablySameShape(const ir::TensorType& a, const ir::TensorType& b) {
   }
   return true;
 }
+
+}  // namespace
 
 Term Pullback::x(size_t arg, size_t field) {
   Operand& operand = arguments_[arg][field];
@@ -32,9 +37,7 @@ const ir::TensorType& Pullback::type(size_t arg, size_t field) {
 void Pullback::Give(size_t arg, size_t field, Term share) {
   const ir::TensorType& wanted = type(arg, field);
   if (!wanted.dtype.dtype.is_float()) return;
-  if (share.type().dtype != wanted.dtype) {
-    share = Call("cast", {share}, ir::Attrs{{"dtype", wanted.dtype.dtype.ToString()}});
-  }
+  share = Cast(share, wanted.dtype);
   if (!ProvablySameShape(share.type(), wanted)) share = Call("collapse_sum_like", {share, x(arg, field)});
   ir::Var*& sum = shares_[arg][field];
   sum = sum == nullptr ? share.var() : (Term(this, sum) + share).var();

@@ -67,6 +67,7 @@ class Pullback {
   Term d(size_t result = 0) { return {this, adjoints_[result]}; }
   bool has_d(size_t result) const { return adjoints_[result] != nullptr; }
   const ir::TensorType& type(size_t arg, size_t field = 0);
+  int64_t rank(size_t arg) { return static_cast<int64_t>(type(arg).shape.dims.size()); }
 
   // Adds to the adjoint of an argument. A share of a larger shape, of an operand that was broadcast, is summed to the
   // operand's; one of another dtype is cast.
@@ -100,9 +101,6 @@ class Pullback {
   std::vector<ir::Binding>& chain_;
   std::string refusal_;
 };
-
-// Whether two tensors are known to have the same shape whenever they exist.
-bool ProvablySameShape(const ir::TensorType& a, const ir::TensorType& b);
 
 inline Term operator+(Term a, Term b) { return a.code().Call("add", {a, b}); }
 inline Term operator-(Term a, Term b) { return a.code().Call("subtract", {a, b}); }

@@ -40,16 +40,6 @@ constexpr Example kLogSumExpExamples[] = {
     {"logsumexp([[0f, 0f], [1000f, 1000f]], axis=[1])", "[0.6931472f, 1000.6931472f]"},
     {"logsumexp([1f64, 2f64, 3f64], keepdims=True)", "[3.4076059644443806f64]"}};
 
-// Which axes are reduced. REQUIRES: the type relation accepted the attributes.
-std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
-  std::vector<bool> reduced(rank, attrs.IsNone("axis"));
-  if (attrs.IsNone("axis")) return reduced;
-  for (int64_t axis : attrs.GetInts("axis"))
-    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
-  if (attrs.GetBool("exclude")) reduced.flip();
-  return reduced;
-}
-
 template <DataType (*ResultDType)(DataType)>
 Solve ReduceRelation(TypeContext& context) {
   bool failed = false;

@@ -207,6 +207,16 @@ bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, s
   return context.RequireEqual(context.RequireBroadcast(small, big, what), big, what);
 }
 
+std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
+  std::vector<bool> reduced(rank, attrs.IsNone("axis"));
+  if (attrs.IsNone("axis")) return reduced;
+  for (int64_t axis : attrs.GetInts("axis")) {
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  }
+  if (attrs.GetBool("exclude")) reduced.flip();
+  return reduced;
+}
+
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr) {
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
   context.Fail(DiagnosticKind::kAxisOutOfRange,

@@ -47,6 +47,9 @@ inline bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.i
 // Requires extent `small` to broadcast to `big`: to be equal to it, or 1.
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
 
+// Which axes of a tensor a reduction reduces, by its attributes `axis` and `exclude`. REQUIRES: they are valid.
+std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank);
+
 // `axis` in [-rank, rank) as [0, rank); reports an error otherwise.
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr = "axis");
 

@@ -287,7 +287,7 @@ const Type* Checker::CheckRefWrite(ir::RefWrite* write) {
   const Type* type = Check(write->value, contents);
   Flow(type, contents, {DiagnosticKind::kWriteTypeMismatch, write->value->span, write->value},
        [] { return std::string("the value written to a reference"); });
-  return solver_.arena().New<ir::TupleType>(std::vector<const Type*>{});
+  return ir::UnitType(solver_.arena());
 }
 
 const ir::FuncType* Checker::DeclareLiteral(ir::Function* function) {

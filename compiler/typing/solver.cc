@@ -377,7 +377,7 @@ bool Solver::FillDefaults() {
   for (size_t i = 1; i < types_.size(); ++i) {
     auto& hole = types_[i];
     if (hole.parent != static_cast<int64_t>(i) || hole.value || !hole.defaultable || hole.error) continue;
-    if (unit == nullptr) unit = arena_.New<ir::TupleType>(std::vector<const Type*>{});
+    if (unit == nullptr) unit = ir::UnitType(arena_);
     Fill(types_, static_cast<int64_t>(i), unit);
     any = true;
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/codegen/testing.h"
-#include "kernels/runtime/kernel_library.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::codegen {
@@ -25,14 +24,9 @@ using te::Tensor;
 using te::UnaryOp;
 using Indices = std::span<const Expr>;
 
-// Code for the others is made and not run.
-bool RunsHere(const char* target) {
-  HostTarget host = *ParseHostTarget(target);
-  return runtime::CheckHostSupports(host.triple, host.features).ok();
-}
-
+// Code that this CPU does not run is only made.
 void CheckEverywhere(const te::Computation& computation, CheckOptions options) {
-  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+  for (const char* target : kX86Targets) {
     options.target = target;
     if (RunsHere(target)) {
       CheckKernel(computation, options);

@@ -295,6 +295,11 @@ class Harness {
 
 }  // namespace
 
+bool RunsHere(const char* target) {
+  HostTarget host = *ParseHostTarget(target);
+  return runtime::CheckHostSupports(host.triple, host.features).ok();
+}
+
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random) {
   int64_t count = NumElements(shape).value();
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * dtype.bytes());

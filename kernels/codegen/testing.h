@@ -23,6 +23,11 @@ struct CheckOptions {
   bool threads = false;  // offer a parallel_for
 };
 
+// The targets that code is tested for beside this CPU's.
+inline constexpr const char* kX86Targets[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+// Whether this CPU runs code for `target`.
+bool RunsHere(const char* target);
+
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
 
 struct ScheduledKernel {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/codegen/testing.h"
-#include "kernels/runtime/kernel_library.h"
 
 namespace rvm::codegen {
 namespace {
@@ -23,9 +22,8 @@ using Indices = std::span<const Expr>;
 // Those that this CPU runs.
 std::vector<const char*> Targets() {
   std::vector<const char*> targets;
-  for (const char* name : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
-    HostTarget target = *ParseHostTarget(name);
-    if (runtime::CheckHostSupports(target.triple, target.features).ok()) targets.push_back(name);
+  for (const char* target : kX86Targets) {
+    if (RunsHere(target)) targets.push_back(target);
   }
   return targets;
 }

@@ -8,13 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "base/check.h"
-#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/import/torch/import.h"
-#include "compiler/text/printer.h"
-#include "compiler/typing/infer_type.h"
+#include "tests/fuzz/check_imported.h"
 
 namespace {
 
@@ -85,16 +80,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   std::string archive = text.starts_with("PK") ? std::string(text) : ArchiveOf(text);
   importing::Bytes bytes(reinterpret_cast<const uint8_t*>(archive.data()), archive.size());
-  absl::StatusOr<importing::ImportedModel> model = torch::Import({bytes, nullptr}, {});
-  if (!model.ok()) {
-    RVM_CHECK(!model.status().message().empty(), "a model is refused without a reason");
-    RVM_CHECK(model.status().code() != absl::StatusCode::kInternal, "a mistake of the importer");
-    return 0;
-  }
-  RVM_CHECK(!text::PrintModule(model->module).empty(), "a program without text");
-  diagnostics::SourceMap sources;
-  diagnostics::Diagnostics diagnostics(&sources);
-  if (typing::InferTypes(model->module, diagnostics)) return 0;
-  RVM_CHECK(!diagnostics.all().empty(), "a module is refused without a reason");
+  CheckImported(torch::Import({bytes, nullptr}, {}));
   return 0;
 }

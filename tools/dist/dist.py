@@ -23,8 +23,9 @@ import wheels  # noqa: E402
 
 NAME = "relayvm"
 VERSION = wheels.version()
-PROGRAMS = {"relayvm": "tools/relayvm/relayvm", "relayvm-run": "tools/relayvm_runtime/relayvm-run"}
-LIBRARIES = {"relayvm": "capi/librelayvm.so.1", "relayvm_compiler": "capi/compiler/librelayvm_compiler.so.1"}
+PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:relayvm"),
+            "relayvm-run": wheels.built("//tools/relayvm_runtime:relayvm-run")}
+LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.target), "relayvm_compiler": wheels.built(wheels.COMPILER.target)}
 DEBIAN_LIB = "lib/x86_64-linux-gnu"
 
 
@@ -33,10 +34,6 @@ def run(*args, **options):
     if done.returncode != 0:
         raise SystemExit(f"dist: error: `{' '.join(args)}` failed with {done.returncode}")
     return done.stdout
-
-
-def built(path):
-    return os.path.join(ROOT, "bazel-bin", path)
 
 
 def write(path, text, mode=0o644):
@@ -60,7 +57,7 @@ def install_development(prefix, lib="lib"):
         template = file.read()
     descriptions = {"relayvm": "Runs compiled Relay programs", "relayvm_compiler": "Compiles Relay programs and ONNX models"}
     for name, path in LIBRARIES.items():
-        copy(built(path), os.path.join(prefix, lib, os.path.basename(path)))
+        copy(path, os.path.join(prefix, lib, os.path.basename(path)))
         link = os.path.join(prefix, lib, f"lib{name}.so")
         if os.path.lexists(link):
             os.remove(link)
@@ -74,35 +71,35 @@ def install_development(prefix, lib="lib"):
 def install_programs(prefix):
     for name, path in PROGRAMS.items():
         target = os.path.join(prefix, "bin", name)
-        copy(built(path), target, 0o755)
+        copy(path, target, 0o755)
         run("llvm-strip-19", target)
 
 
 def verbs():
-    return re.findall(r"^  relayvm (\S+)  ", run(built(PROGRAMS["relayvm"]), "help"), re.MULTILINE)
+    return re.findall(r"^  relayvm (\S+)  ", run(PROGRAMS["relayvm"], "help"), re.MULTILINE)
+
+
+def install_manual(prefix, date, program, summary, verb=""):
+    """The page of a program or of one of its verbs, made of what it prints as help."""
+    name, command = " ".join([program, verb]).strip(), " ".join([PROGRAMS[program], verb]).strip()
+    text = run("help2man", "--no-info", "--no-discard-stderr", f"--name={summary}", f"--source=RelayVM {VERSION}",
+               "--section=1", f"--version-string={VERSION}", "--help-option=--help", "--manual=RelayVM", command,
+               env={**os.environ, "SOURCE_DATE_EPOCH": str(date), "LC_ALL": "C.UTF-8"})
+    path = os.path.join(prefix, "share/man/man1", name.replace(" ", "-") + ".1.gz")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        # help2man names the command as it was called.
+        file.write(gzip.compress(text.replace(command, name).encode(), mtime=0))
 
 
 def install_manuals(prefix, date):
-    """A page for each program and each verb of `relayvm`, from what they print as help."""
-    def page(name, command, summary, see):
-        text = run("help2man", "--no-info", "--no-discard-stderr", f"--name={summary}", f"--source=RelayVM {VERSION}",
-                   "--section=1", f"--version-string={VERSION}", "--help-option=--help", "--manual=RelayVM", command,
-                   env={**os.environ, "SOURCE_DATE_EPOCH": str(date), "LC_ALL": "C.UTF-8"})
-        # help2man names the command as it was called.
-        text = text.replace(command, name.replace("-", " ") if see else name)
-        path = os.path.join(prefix, "share/man/man1", f"{name}.1.gz")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(gzip.compress(text.encode(), mtime=0))
-
-    relayvm = built(PROGRAMS["relayvm"])
-    page("relayvm", relayvm, "compile and run Relay, a typed functional language of tensors", False)
-    page("relayvm-run", built(PROGRAMS["relayvm-run"]), "run a compiled Relay program", False)
+    install_manual(prefix, date, "relayvm", "compile and run Relay, a typed functional language of tensors")
+    install_manual(prefix, date, "relayvm-run", "run a compiled Relay program")
     for verb in verbs():
         if verb in ("help", "version"):
             continue
-        summary = run(relayvm, "help", verb).split("\n", 1)[0].split(": ", 1)[1]
-        page(f"relayvm-{verb}", f"{relayvm} {verb}", summary, True)
+        first_line = run(PROGRAMS["relayvm"], "help", verb).split("\n", 1)[0]
+        install_manual(prefix, date, "relayvm", first_line.split(": ", 1)[1], verb)
 
 
 def tracked(folder):
@@ -139,7 +136,7 @@ def make_tarball(out, staging, date):
     prefix = os.path.join(staging, name)
     install(prefix, date)
     for path in [*PROGRAMS.values(), *LIBRARIES.values()]:
-        for base, library in wheels.needed(built(path)):
+        for base, library in wheels.needed(path):
             copy(library, os.path.join(prefix, "lib", base))
     path = os.path.join(out, f"{name}.tar.gz")
 

@@ -163,10 +163,10 @@ Operands RotaryEmbedding(NodeContext& c) {
     Dims dims = c.DimsOf(x);
     dims[3] = half;
     return c.emit().OpAs(dims, "strided_slice", {x},
-                         {{"begin", AttrList({{first}})},
-                          {"end", AttrList({{std::numeric_limits<int64_t>::max()}})},
-                          {"strides", AttrList({{2}})},
-                          {"axes", AttrList({{3}})}});
+                         {{"begin", ir::IntList({{first}})},
+                          {"end", ir::IntList({{std::numeric_limits<int64_t>::max()}})},
+                          {"strides", ir::IntList({{2}})},
+                          {"axes", ir::IntList({{3}})}});
   };
   if (c.failed()) return {};
   Operand a = interleaved ? every_second(0) : c.SliceAxis(x, 3, 0, half);
@@ -206,7 +206,7 @@ Operands CausalConvWithState(NodeContext& c) {
   if (c.Has(3)) {
     padded = c.Op("concatenate", {c.emit().Tuple({c.In(3), x})}, {{"axis", 2}});
   } else {
-    ir::AttrValue::List widths = {AttrList({{0, 0}}), AttrList({{0, 0}}), AttrList({{*taps - 1, 0}})};
+    ir::AttrValue::List widths = {ir::IntList({{0, 0}}), ir::IntList({{0, 0}}), ir::IntList({{*taps - 1, 0}})};
     padded = c.Op("nn.pad", {x, c.Number(0, x)}, {{"pad_width", widths}});
   }
   Operand y = c.Op("nn.conv1d", {padded, weight}, {{"groups", *channels}});

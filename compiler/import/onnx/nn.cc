@@ -203,11 +203,11 @@ Operands ConvTranspose(NodeContext& c) {
     windows.pads[i + n] = total - windows.pads[i];
   }
   Operand y = c.Op(absl::StrCat("nn.conv", n, "d_transpose"), {x, weight},
-                   {{"strides", AttrList(windows.strides)},
-                    {"padding", AttrList(windows.pads)},
-                    {"dilation", AttrList(windows.dilations)},
+                   {{"strides", ir::IntList(windows.strides)},
+                    {"padding", ir::IntList(windows.pads)},
+                    {"dilation", ir::IntList(windows.dilations)},
                     {"groups", c.Int("group", 1)},
-                    {"output_padding", AttrList(more)}});
+                    {"output_padding", ir::IntList(more)}});
   return {WithBias(c, y, 2)};
 }
 
@@ -297,7 +297,7 @@ Operands MaxUnpool(NodeContext& c) {
   // What is larger has the rest behind.
   ir::AttrValue::List widths;
   for (size_t i = 0; i < inner.size() && i < outer.size(); ++i) {
-    widths.emplace_back(AttrList({{0, (*to)[i] - (*from)[i]}}));
+    widths.emplace_back(ir::IntList({{0, (*to)[i] - (*from)[i]}}));
   }
   return {c.Op("nn.pad", {y, c.Number(0, y)}, {{"pad_width", widths}})};
 }

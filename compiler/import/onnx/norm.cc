@@ -119,7 +119,7 @@ Operands MeanVarianceNormalization(NodeContext& c) {
   Operand x = c.In(0);
   std::vector<int64_t> named = c.HasAttr("axes") ? c.Ints("axes") : std::vector<int64_t>{0, 2, 3};
   named = c.Axes(named, c.RankOf(x));
-  ir::AttrValue::List axes(named.begin(), named.end());
+  ir::AttrValue::List axes = ir::IntList(named);
   Operand centred = c.Sub(x, Average(c, x, axes));
   Operand deviation = c.Op("sqrt", {Average(c, c.Mul(centred, centred), axes)});
   return {c.Div(centred, c.Add(deviation, c.Number(1e-9, x)))};

@@ -28,7 +28,7 @@ Reduction ReadReduction(NodeContext& c) {
     for (int64_t i = 0; i < c.RankOf(x); ++i) axes.push_back(i);
   }
   axes = c.Axes(std::move(axes), c.RankOf(x));
-  result.attrs.Set("axis", ir::AttrValue::List(axes.begin(), axes.end()));
+  result.attrs.Set("axis", ir::IntList(axes));
   result.attrs.Set("keepdims", c.Int("keepdims", 1) != 0);
   return result;
 }

@@ -23,8 +23,6 @@ using importing::SlicedExtent;
 
 constexpr size_t kMaxParts = 32;  // of one concatenation
 
-ir::AttrValue::List List(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
-
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
 
 // ONNX's 0 and -1 in a target shape replaced by the extents that they stand for.
@@ -155,7 +153,8 @@ Operands Tile(NodeContext& c) {
   Operand x = c.In(0), reps = c.In(1);
   std::optional<Dims> known = c.Symbols(reps);
   if (!known) return {c.Op("dyn.tile", {x, reps})};
-  if (std::optional<rvm::Shape> numbers = StaticShape(*known)) return {c.Op("tile", {x}, {{"reps", List(*numbers)}})};
+  if (std::optional<rvm::Shape> numbers = StaticShape(*known))
+    return {c.Op("tile", {x}, {{"reps", ir::IntList(*numbers)}})};
   return {c.Op("dyn.tile", {x, reps})};
 }
 
@@ -195,7 +194,7 @@ Operands Split(NodeContext& c) {
       for (int64_t i = 0; i < count; ++i) {
         Operand size = c.SliceAxis(c.Cast(c.In(1), kInt64), 0, i, i + 1);
         Operand end = c.Add(begin, size);
-        parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", List({{axis}})}}));
+        parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", ir::IntList({{axis}})}}));
         begin = end;
       }
       return parts;
@@ -243,7 +242,7 @@ Operands Slice(NodeContext& c) {
   bool is_static = begin && end && step && begin->size() == n && end->size() == n && step->size() == n;
   if (!is_static) {
     auto wide = [&](Operand operand) { return c.Cast(operand, kInt64); };
-    return {c.Op("dyn.strided_slice", {x, wide(starts), wide(ends), wide(step_input)}, {{"axes", List(axes)}})};
+    return {c.Op("dyn.strided_slice", {x, wide(starts), wide(ends), wide(step_input)}, {{"axes", ir::IntList(axes)}})};
   }
   bool has_numbers = true;
   for (size_t i = 0; i < n; ++i) {
@@ -260,12 +259,12 @@ Operands Slice(NodeContext& c) {
   if (!has_numbers) {
     return {c.emit().OpAs(out, "dyn.strided_slice",
                           {x, c.Cast(starts, kInt64), c.Cast(ends, kInt64), c.Cast(step_input, kInt64)},
-                          {{"axes", List(axes)}})};
+                          {{"axes", ir::IntList(axes)}})};
   }
-  auto numbers = [](const Dims& values) { return List(*StaticShape(values)); };
+  auto numbers = [](const Dims& values) { return ir::IntList(*StaticShape(values)); };
   return {c.emit().OpAs(
       out, "strided_slice", {x},
-      {{"begin", numbers(*begin)}, {"end", numbers(*end)}, {"strides", numbers(*step)}, {"axes", List(axes)}})};
+      {{"begin", numbers(*begin)}, {"end", numbers(*end)}, {"strides", numbers(*step)}, {"axes", ir::IntList(axes)}})};
 }
 
 // ---- padded
@@ -299,7 +298,7 @@ Operands Pad(NodeContext& c) {
   ir::AttrValue::List width_list;
   bool changes = false;
   for (const auto& width : *widths) {
-    width_list.emplace_back(List(width));
+    width_list.emplace_back(ir::IntList(width));
     changes = changes || width[0] != 0 || width[1] != 0;
   }
   if (!changes) return {x};
@@ -353,7 +352,7 @@ Operands ConstantOfShape(NodeContext& c) {
   std::optional<Dims> dims = c.Symbols(shape);
   if (!dims) return {c.Op("dyn.full", {fill, shape})};
   if (std::optional<rvm::Shape> numbers = StaticShape(*dims))
-    return {c.Op("full", {fill}, {{"shape", List(*numbers)}})};
+    return {c.Op("full", {fill}, {{"shape", ir::IntList(*numbers)}})};
   return {c.emit().OpAs(*dims, "dyn.full", {fill, shape})};
 }
 

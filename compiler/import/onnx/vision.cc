@@ -72,7 +72,7 @@ Operands RoiAlign(NodeContext& c) {
   Operand regions =
       c.Op("concatenate", {c.emit().Tuple({c.Cast(c.Unsqueeze(batches, {1}), c.DTypeOf(rois)), rois})}, {{"axis", 1}});
   return {c.Op("vision.roi_align", {x, regions},
-               {{"pooled_size", AttrList({{c.Int("output_height", 1), c.Int("output_width", 1)}})},
+               {{"pooled_size", ir::IntList({{c.Int("output_height", 1), c.Int("output_width", 1)}})},
                 {"spatial_scale", scale},
                 {"sample_ratio", c.Int("sampling_ratio", 0)},
                 {"mode", c.Text("mode", "avg")}})};
@@ -80,7 +80,7 @@ Operands RoiAlign(NodeContext& c) {
 
 Operands MaxRoiPool(NodeContext& c) {
   return {c.Op("vision.roi_pool", {c.In(0), c.In(1)},
-               {{"pooled_size", AttrList(c.Ints("pooled_shape"))}, {"spatial_scale", c.Float("spatial_scale", 1)}})};
+               {{"pooled_size", ir::IntList(c.Ints("pooled_shape"))}, {"spatial_scale", c.Float("spatial_scale", 1)}})};
 }
 
 Operands NonMaxSuppression(NodeContext& c) {
@@ -103,7 +103,7 @@ Operands NonMaxSuppression(NodeContext& c) {
   if (c.failed()) return {};
   count = c.Where(c.Op("greater", {limit, c.Integer(0)}), count, c.Integer(0));
   return {c.Op("dyn.strided_slice", {rows, c.emit().Vector({{0}}), c.Reshape(count, {1}), c.emit().Vector({{1}})},
-               {{"axes", AttrList({{0}})}})};
+               {{"axes", ir::IntList({{0}})}})};
 }
 
 Operands DeformConv(NodeContext& c) {
@@ -114,9 +114,9 @@ Operands DeformConv(NodeContext& c) {
   Windows windows = ReadWindows(c, x, kernel);
   if (c.failed()) return {};
   Operand y = c.Op("nn.deformable_conv2d", {x, offset, weight},
-                   {{"strides", AttrList(windows.strides)},
-                    {"padding", AttrList(windows.pads)},
-                    {"dilation", AttrList(windows.dilations)},
+                   {{"strides", ir::IntList(windows.strides)},
+                    {"padding", ir::IntList(windows.pads)},
+                    {"dilation", ir::IntList(windows.dilations)},
                     {"deformable_groups", c.Int("offset_group", 1)},
                     {"groups", c.Int("group", 1)}});
   return {c.Has(3) ? c.Op("nn.bias_add", {y, c.In(3)}, {{"axis", 1}}) : y};
@@ -169,7 +169,7 @@ Operands Col2Im(NodeContext& c) {
   Operand indices = c.emit().Constant(Literal::FromValues<int64_t>(kInt64, {1, 1, total}, places));
   indices = c.BroadcastTo(indices, {batch, channels, total});
   Operand zeros =
-      c.BroadcastTo(c.Op("full", {c.Number(0, x)}, {{"shape", AttrList({{1, 1, size}})}}), {batch, channels, size});
+      c.BroadcastTo(c.Op("full", {c.Number(0, x)}, {{"shape", ir::IntList({{1, 1, size}})}}), {batch, channels, size});
   Operand y = c.Op("scatter_elements", {zeros, indices, updates}, {{"axis", 2}, {"reduction", "add"}});
   Dims out = {batch, channels};
   out.insert(out.end(), padded.begin(), padded.end());

@@ -10,7 +10,6 @@
 
 namespace rvm::onnx {
 
-using importing::AttrList;
 using importing::ImageLayout;
 using importing::Windows;
 

@@ -14,7 +14,7 @@ Operand Filled(NodeContext& c, Operand value, const char* shape) {
   std::optional<Dims> dims = c.Extents(shape);
   if (!dims) return c.Op("dyn.full", {value, c.Vector(shape)});
   if (std::optional<Shape> numbers = StaticShape(*dims)) {
-    return c.Op("full", {value}, {{"shape", importing::AttrList(*numbers)}});
+    return c.Op("full", {value}, {{"shape", ir::IntList(*numbers)}});
   }
   return c.emit().OpAs(*dims, "dyn.full", {value, c.emit().FromDims(*dims)});
 }

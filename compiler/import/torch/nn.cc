@@ -16,7 +16,6 @@
 namespace rvm::torch::convert {
 namespace {
 
-using importing::AttrList;
 using importing::ImageLayout;
 using importing::MatrixProduct;
 using importing::Windows;
@@ -70,11 +69,11 @@ Operand WithBias(NodeContext& c, Operand y) {
 Operand Transposed(NodeContext& c, Operand x, const Windows& windows, std::vector<int64_t> more, int64_t groups) {
   more.resize(windows.axes, 0);
   return c.Op(absl::StrCat("nn.conv", windows.axes, "d_transpose"), {x, c.In("weight")},
-              {{"strides", AttrList(windows.strides)},
-               {"padding", AttrList(windows.pads)},
-               {"dilation", AttrList(windows.dilations)},
+              {{"strides", ir::IntList(windows.strides)},
+               {"padding", ir::IntList(windows.pads)},
+               {"dilation", ir::IntList(windows.dilations)},
                {"groups", groups},
-               {"output_padding", AttrList(more)}});
+               {"output_padding", ir::IntList(more)}});
 }
 
 Operand Convolved(NodeContext& c, bool is_transposed) {
@@ -211,7 +210,7 @@ Operands AdaptivePool(NodeContext& c) {
     y = c.Op(is_max ? "max" : "mean", {x}, {{"axis", space}, {"keepdims", true}});
   } else {
     y = c.Op(absl::StrCat("nn.adaptive_", is_max ? "max" : "avg", "_pool", axes, "d"), {x},
-             {{"output_size", AttrList(sizes)}, {"layout", std::string(ImageLayout(static_cast<size_t>(axes)))}});
+             {{"output_size", ir::IntList(sizes)}, {"layout", std::string(ImageLayout(static_cast<size_t>(axes)))}});
   }
   y = WithoutBatch(c, y, is_added);
   if (c.WantsOutput(1)) return {y, c.Unsupported("indices of adaptive pooling")};
@@ -298,7 +297,7 @@ Operands Upsample(NodeContext& c) {
                      {"rounding_method", is_nearest ? "floor" : "round"},
                      {"cubic_alpha", -0.75}};
   if (std::optional<Shape> numbers = StaticShape(sizes)) {
-    attrs.Set("size", AttrList(*numbers));
+    attrs.Set("size", ir::IntList(*numbers));
     return {c.Op(absl::StrCat("image.resize", axes, "d"), {x}, attrs)};
   }
   if (axes != 2) return {c.Unsupported("extents that only the running model knows")};

@@ -16,7 +16,6 @@
 namespace rvm::torch::convert {
 namespace {
 
-using importing::AttrList;
 using importing::InferExtent;
 using importing::kBeyond;
 using importing::Product;
@@ -45,14 +44,14 @@ Operand Sliced(NodeContext& c, Operand x, int64_t axis, Operand begin, Operand e
   extent = is_known ? SlicedExtent(extent, (*first)[0], (*last)[0], step).value_or(Dim::Any()) : Dim::Any();
   if (is_known && (*first)[0].is_const() && (*last)[0].is_const()) {
     return c.emit().OpAs(dims, "strided_slice", {x},
-                         {{"begin", AttrList({{(*first)[0].constant()}})},
-                          {"end", AttrList({{(*last)[0].constant()}})},
-                          {"strides", AttrList({{step}})},
-                          {"axes", AttrList({{axis}})}});
+                         {{"begin", ir::IntList({{(*first)[0].constant()}})},
+                          {"end", ir::IntList({{(*last)[0].constant()}})},
+                          {"strides", ir::IntList({{step}})},
+                          {"axes", ir::IntList({{axis}})}});
   }
   auto vector = [&](Operand scalar) { return c.Reshape(c.Cast(scalar, kInt64), {1}); };
   return c.emit().OpAs(dims, "dyn.strided_slice", {x, vector(begin), vector(end), c.emit().Vector({{step}})},
-                       {{"axes", AttrList({{axis}})}});
+                       {{"axes", ir::IntList({{axis}})}});
 }
 
 // The elements [index, index + 1) of an axis, without it.
@@ -195,7 +194,7 @@ Operands Repeat(NodeContext& c) {
   std::optional<Dims> repeats = c.Extents(argument);
   std::optional<Shape> numbers = repeats ? StaticShape(*repeats) : std::nullopt;
   if (!numbers) return {c.Op("dyn.tile", {x, c.Vector(argument)})};
-  return {c.Op("tile", {x}, {{"reps", AttrList(*numbers)}})};
+  return {c.Op("tile", {x}, {{"reps", ir::IntList(*numbers)}})};
 }
 
 Operands RepeatInterleave(NodeContext& c) {

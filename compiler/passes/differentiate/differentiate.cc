@@ -147,7 +147,9 @@ class Differentiator : public Rewriter, public Derivatives {
     converters_[key] = name;
     const auto& lifted = *DynCast<ir::AdtType>(types.Boxed(&open));
     const ir::AdtType &from = takes ? lifted : open, &to = takes ? open : lifted;
-    const ir::Builder at(arena, adt.adt->span);
+    const ir::Span span = adt.adt->span;
+    const ir::Builder at(arena, span);
+    Reverser reverser(*this);
     ir::Var* param = at.DeclaredVar("x", &from);
     std::vector<ir::Clause> clauses;
     for (const ir::Constructor* constructor : open.adt->constructors) {
@@ -160,23 +162,21 @@ class Differentiator : public Rewriter, public Derivatives {
       for (size_t i = 0; i < fields.size(); ++i) {
         ir::Var* var = at.Var("f", own[i]);
         patterns.push_back(at.VarPattern(var));
-        Reverser reverser(*this);
-        Expr* arg = takes ? reverser.TakeBoxed(var, fields[i], chain, at_span(adt))
-                          : reverser.Lift(var, fields[i], /*boxed=*/true, chain, at_span(adt));
+        Expr* arg = takes ? reverser.TakeBoxed(var, fields[i], chain, span)
+                          : reverser.Lift(var, fields[i], /*boxed=*/true, chain, span);
         if (arg == nullptr) return name;
         args.push_back(arg);
       }
       Expr* made = at.Call(at.Constructor(takes ? constructor : boxed, &to), std::move(args), {}, &to);
       clauses.push_back({at.ConstructorPattern(takes ? boxed : constructor, std::move(patterns)),
-                         ir::MakeLets(arena, chain, made), adt.adt->span});
+                         ir::MakeLets(arena, chain, made), span});
     }
     Expr* body = at.Match(at.Use(param), std::move(clauses), /*is_complete=*/true, &to);
     ir::Function* function = at.Function({}, {param}, &to, body);
     finished_[name] = function;
-    made_.push_back({name, function, adt.adt->span});
+    made_.push_back({name, function, span});
     return name;
   }
-  static ir::Span at_span(const ir::AdtType& adt) { return adt.adt->span; }
 
   const ir::Module& module_;
   absl::flat_hash_map<std::string, const ir::GlobalFunction*> sources_;

@@ -30,8 +30,6 @@ namespace {
 
 const Type* FieldOf(const Type* tuple, size_t index) { return DynCast<ir::TupleType>(tuple)->fields[index]; }
 
-const Type* Unit(ir::Arena& arena) { return arena.New<ir::TupleType>(std::vector<const Type*>{}); }
-
 // The adjoint of a tuple of which only one field, at `path`, has one.
 Adjoint AtPath(Adjoint adjoint, const std::vector<size_t>& path) {
   for (auto it = path.rbegin(); it != path.rend(); ++it) {
@@ -141,7 +139,7 @@ ir::Var* Reverser::Box(Block& block, ir::Var* value, const Type* type, ir::Span 
       const ir::Builder here = At(span);
       Adjoint share;
       share.tensor = here.Bind("d", here.RefRead(here.Use(sum), value->type), code.chain)->var;
-      here.Bind("_", here.RefWrite(here.Use(sum), ZerosLike(value, span), Unit(shared_.arena)), code.chain);
+      here.Bind("_", here.RefWrite(here.Use(sum), ZerosLike(value, span), ir::UnitType(shared_.arena)), code.chain);
       Add(code, value, std::move(share), span);
     });
   }
@@ -176,7 +174,7 @@ ir::Var* Reverser::Unbox(Block& block, ir::Var* box, const Type* type, std::stri
     ir::Var* sum = here.Bind("sum", here.Project(here.Use(box), 1), code.chain)->var;
     ir::Var* old = here.Bind("g", here.RefRead(here.Use(sum), var->type), code.chain)->var;
     Expr* both = ops::BuildCall(here, "add", {here.Use(old), here.Use(adjoint.tensor)});
-    here.Bind("_", here.RefWrite(here.Use(sum), both, Unit(shared_.arena)), code.chain);
+    here.Bind("_", here.RefWrite(here.Use(sum), both, ir::UnitType(shared_.arena)), code.chain);
   });
   return var;
 }
@@ -459,10 +457,9 @@ ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Bloc
   ir::Var* result = Bind(block, "t", at.CallOp(&op, std::move(args), call.attrs, call.type), call.span);
   if (!is_active || !types_.HasFloats(call.type) || op.gradient == ops::NothingFlows) return result;
   if (op.gradient == nullptr) {
-    std::string why = op.no_gradient.empty() ? "" : absl::StrCat(": ", Abseil(op.no_gradient));
     Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-           absl::StrCat("`", Abseil(op.name), "` has no gradient", why,
-                        "; where none should flow, apply `stop_gradient` to its arguments"));
+           absl::StrCat("`", Abseil(op.name),
+                        "` has no gradient; where none should flow, apply `stop_gradient` to its arguments"));
     return result;
   }
   active_.insert(result);

@@ -64,8 +64,7 @@ Expr* Reverser::TakeBoxed(ir::Var* lifted, const Type* type, std::vector<ir::Bin
     ir::Var* sum = at.Bind("sum", at.Project(at.Use(lifted), 1), chain)->var;
     ir::Var* value = at.Bind("v", at.Project(at.Use(lifted), 0), chain)->var;
     ir::Var* adjoint = at.Bind("g", at.RefRead(at.Use(sum), tensor), chain)->var;
-    const Type* unit = shared_.arena.New<ir::TupleType>(std::vector<const Type*>{});
-    at.Bind("_", at.RefWrite(at.Use(sum), ZerosLike(value, span), unit), chain);
+    at.Bind("_", at.RefWrite(at.Use(sum), ZerosLike(value, span), ir::UnitType(shared_.arena)), chain);
     return at.Use(adjoint);
   }
   if (const auto* tuple = DynCast<ir::TupleType>(type)) {

@@ -272,8 +272,7 @@ const Rule kRules[] = {
      kData,
      [](Broken& b) {
        auto* match = b.Node<ir::Match>();
-       match->value = b.Typed(b.arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, ir::Span{}),
-                              b.arena().New<ir::TupleType>(std::vector<const ir::Type*>{}));
+       match->value = b.Typed(b.arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, ir::Span{}), ir::UnitType(b.arena()));
      },
      "where another type is"},
     {"PatternFields",

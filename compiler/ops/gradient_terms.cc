@@ -1,0 +1,38 @@
+#include "compiler/ops/gradient_terms.h"
+
+#include <cstddef>
+
+namespace rvm::ops {
+
+int64_t FromFront(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+int64_t AxisOf(Pullback& p) { return FromFront(p.attrs().GetInt("axis"), p.rank(0)); }
+
+Term SumOver(Term x, const std::vector<int64_t>& axes) {
+  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ir::IntList(axes)}, {"keepdims", true}});
+}
+
+Term MeanOver(Term x, const std::vector<int64_t>& axes) {
+  return x.code().Call("mean", {x}, ir::Attrs{{"axis", ir::IntList(axes)}, {"keepdims", true}});
+}
+
+Term CountOver(Pullback& p, const std::vector<int64_t>& axes) {
+  int64_t count = 1;
+  for (int64_t axis : axes) {
+    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(axis)];
+    if (!extent.is_const()) return SumOver(p.Call("ones_like", {p.x()}), axes);
+    count *= extent.constant();
+  }
+  return p.Scalar(static_cast<double>(count), p.x());
+}
+
+Term Cast(Term x, ir::DTypeTerm dtype) {
+  if (x.type().dtype == dtype) return x;
+  return x.code().Call("cast", {x}, ir::Attrs{{"dtype", dtype.dtype.ToString()}});
+}
+
+Term Where(Term condition, Term x, Term y) { return condition.code().Call("where", {condition, x, y}); }
+
+Term Zero(Term like) { return like.code().Scalar(0, like); }
+
+}  // namespace rvm::ops

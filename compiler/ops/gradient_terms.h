@@ -1,0 +1,30 @@
+// Terms that the gradient rules of several operators are made of.
+#ifndef RVM_COMPILER_OPS_GRADIENT_TERMS_H_
+#define RVM_COMPILER_OPS_GRADIENT_TERMS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ops/pullback.h"
+
+namespace rvm::ops {
+
+// `axis` in [-rank, rank) as [0, rank).
+int64_t FromFront(int64_t axis, int64_t rank);
+// The attribute `axis`, counted from the front of argument 0.
+int64_t AxisOf(Pullback& p);
+
+// Sums and means over `axes`, which stay as extents of 1.
+Term SumOver(Term x, const std::vector<int64_t>& axes);
+Term MeanOver(Term x, const std::vector<int64_t>& axes);
+// The number of elements of argument 0 along `axes`: a scalar if it is known, else of the shape of a sum over them.
+Term CountOver(Pullback& p, const std::vector<int64_t>& axes);
+
+Term Cast(Term x, ir::DTypeTerm dtype);
+Term Where(Term condition, Term x, Term y);
+// A scalar of the dtype of `like`.
+Term Zero(Term like);
+
+}  // namespace rvm::ops
+
+#endif  // RVM_COMPILER_OPS_GRADIENT_TERMS_H_

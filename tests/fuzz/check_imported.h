@@ -1,0 +1,16 @@
+// What holds of an imported model, whatever the bytes were.
+#ifndef RVM_TESTS_FUZZ_CHECK_IMPORTED_H_
+#define RVM_TESTS_FUZZ_CHECK_IMPORTED_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/import/import_options.h"
+
+namespace rvm {
+
+// A refusal has a reason and is no mistake of the importer; a program prints, and types or says why not. Ends the
+// process otherwise.
+void CheckImported(const absl::StatusOr<importing::ImportedModel>& model);
+
+}  // namespace rvm
+
+#endif  // RVM_TESTS_FUZZ_CHECK_IMPORTED_H_
