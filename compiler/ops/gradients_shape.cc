@@ -175,26 +175,51 @@ void SliceLikeGradient(Pullback& p) {
   p.Give(0, result);
 }
 
-// ---- gathers: repeated indices add up
+// ---- reads and writes at indices: repeated ones add up
 
 namespace {
-// The indices of a `take` along `extent`, which is known, as its mode reads them.
-Term IndicesInRange(Pullback& p, const Dim& extent) {
-  auto size = static_cast<double>(extent.constant());
-  Term indices = p.Call("cast", {p.x(1)}, ir::Attrs{{"dtype", "int64"}});  // the extent fits
-  if (p.attrs().GetString("mode") == "wrap") return p.Call("floor_mod", {indices, p.Scalar(size, indices)});
-  return p.Call("clip", {indices}, ir::Attrs{{"a_min", 0.0}, {"a_max", size - 1}});
+// The extents of `count` axes of argument 0 from `first` on, a vector of int64.
+Term Extents(Pullback& p, int64_t first, int64_t count) {
+  std::vector<int64_t> known;
+  for (int64_t i = first; i < first + count; ++i) {
+    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(i)];
+    if (extent.is_const()) known.push_back(extent.constant());
+  }
+  if (static_cast<int64_t>(known.size()) == count) return p.Ints(known);
+  Term shape = p.Call("shape_of", {p.x(0)}, ir::Attrs{{"dtype", "int64"}});
+  return p.Call("strided_slice", {shape},
+                ir::Attrs{{"begin", ir::IntList({{first}})}, {"end", ir::IntList({{first + count}})}});
+}
+
+Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
+
+// `indices` from `least` to one less than `extents`.
+Term Clamped(Term indices, Term least, Term extents) {
+  return indices.code().Call("maximum", {indices.code().Call("minimum", {Wide(indices), extents - 1}), least});
+}
+
+// The extents that (m, places...) indices are for, as they broadcast with them.
+Term ExtentsOfTuples(Pullback& p) {
+  int64_t length = p.type(1).shape.dims[0].constant();
+  std::vector<int64_t> shape(static_cast<size_t>(p.rank(1)), 1);
+  shape[0] = length;
+  return p.Call("reshape", {Extents(p, 0, length)}, ir::Attrs{{"newshape", ir::IntList(shape)}});
+}
+
+// The indices of a `take` along the axis, or in the flattened tensor, as its mode reads them.
+Term IndicesOfTake(Pullback& p, bool is_flat) {
+  Term extent = is_flat ? p.Call("ndarray_size", {p.x(0)}, ir::Attrs{{"dtype", "int64"}})
+                        : p.Call("squeeze", {Extents(p, AxisOf(p), 1)});
+  if (p.attrs().GetString("mode") == "wrap") return p.Call("floor_mod", {Wide(p.x(1)), extent});
+  return Clamped(p.x(1), Zero(extent), extent);
 }
 }  // namespace
 void TakeGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
-  const Dims& dims = p.type(0).shape.dims;
   bool is_flat = p.attrs().IsNone("axis");
-  Dim extent = is_flat ? Volume(dims) : dims[static_cast<size_t>(AxisOf(p))];
-  if (!extent.is_const()) return p.Refuse("the extent that indices are clamped to is not known");
   if (is_flat) {
     Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}});
-    Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
+    Term indices = p.Call("expand_dims", {IndicesOfTake(p, is_flat)}, ir::Attrs{{"axis", 0}});
     Term sum = p.Call("scatter_nd", {p.Call("zeros_like", {flat}), indices, p.d()}, ir::Attrs{{"mode", "add"}});
     return p.Give(0, p.Call("reshape_like", {sum, p.x()}));
   }
@@ -216,20 +241,41 @@ void TakeGradient(Pullback& p) {
   Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ir::IntList(front)}});
   Term zeros = p.Call("zeros_like", {p.x()});
   if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ir::IntList(to_front)}});
-  Term indices = p.Call("expand_dims", {IndicesInRange(p, extent)}, ir::Attrs{{"axis", 0}});
+  Term indices = p.Call("expand_dims", {IndicesOfTake(p, is_flat)}, ir::Attrs{{"axis", 0}});
   Term sum = p.Call("scatter_nd", {zeros, indices, d}, ir::Attrs{{"mode", "add"}});
   p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ir::IntList(back)}}));
 }
 void GatherGradient(Pullback& p) {
+  Term extent = Extents(p, AxisOf(p), 1);
   ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}};
-  p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, attrs));
+  Term indices = Clamped(p.x(1), -extent, extent);
+  p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {p.x()}), indices, p.d()}, attrs));
 }
 void GatherNdGradient(Pullback& p) {
   if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
-  p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), p.x(1), p.d()}, ir::Attrs{{"mode", "add"}}));
+  Term extents = ExtentsOfTuples(p);
+  Term indices = Clamped(p.x(1), -extents, extents);
+  p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), indices, p.d()}, ir::Attrs{{"mode", "add"}}));
 }
-// For indices in range, and for "update" each at most once: which of two writers wins is not known here, and the
-// adjoint goes to both.
+
+namespace {
+// Whether indices are of a place; `extents` broadcasts with them.
+Term IsInRange(Pullback& p, Term extents) {
+  Term indices = Wide(p.x(1));
+  return p.Call("logical_and", {p.Call("less", {indices, extents}), p.Call("greater_equal", {indices, -extents})});
+}
+
+// The adjoints of updates that are written, in a place that has several the last one, read by `gather`; zero for the
+// others.
+Term OfWritten(Pullback& p, std::string_view scatter, std::string_view gather, const ir::Attrs& attrs) {
+  // Each update writes its number.
+  Term none = Cast(p.Call("zeros_like", {p.x(0)}), ir::DTypeTerm::Of(kInt64));
+  Term ones = Cast(p.Call("ones_like", {p.x(2)}), ir::DTypeTerm::Of(kInt64));
+  Term numbers = p.Call("reshape_like", {p.Call("cumsum", {ones}), p.x(2)});
+  Term written = p.Call(gather, {p.Call(scatter, {none, p.x(1), numbers}, p.attrs()), p.x(1)}, attrs);
+  return Where(p.Call("equal", {written, numbers}), p.Call(gather, {p.d(), p.x(1)}, attrs), Zero(p.d()));
+}
+}  // namespace
 void ScatterElementsGradient(Pullback& p) {
   std::string reduction = p.attrs().GetString("reduction");
   if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
@@ -239,16 +285,29 @@ void ScatterElementsGradient(Pullback& p) {
     if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) != DimEquality::kDifferent) continue;
     return p.Refuse("there is a rule for indices that are as long as data along all other axes");
   }
-  Term zeros = p.Call("zeros_like", {p.x(2)});
-  p.Give(0, reduction == "add" ? p.d() : p.Call("scatter_elements", {p.d(), p.x(1), zeros}, p.attrs()));
-  p.Give(2, p.Call("gather", {p.d(), p.x(1)}, ir::Attrs{{"axis", p.attrs().GetInt("axis")}}));
+  ir::Attrs along{{"axis", p.attrs().GetInt("axis")}};
+  if (reduction == "update") {
+    p.Give(0, p.Call("scatter_elements", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
+    return p.Give(2, OfWritten(p, "scatter_elements", "gather", along));
+  }
+  p.Give(0, p.d());
+  p.Give(2, Where(IsInRange(p, Extents(p, axis, 1)), p.Call("gather", {p.d(), p.x(1)}, along), Zero(p.d())));
 }
 void ScatterNdGradient(Pullback& p) {
   std::string mode = p.attrs().GetString("mode");
   if (mode != "add" && mode != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
-  Term zeros = p.Call("zeros_like", {p.x(2)});
-  p.Give(0, mode == "add" ? p.d() : p.Call("scatter_nd", {p.d(), p.x(1), zeros}, p.attrs()));
-  p.Give(2, p.Call("gather_nd", {p.d(), p.x(1)}));
+  if (mode == "update") {
+    p.Give(0, p.Call("scatter_nd", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
+    return p.Give(2, OfWritten(p, "scatter_nd", "gather_nd", {}));
+  }
+  p.Give(0, p.d());
+  Term is_place = p.Call("all", {IsInRange(p, ExtentsOfTuples(p))}, ir::Attrs{{"axis", ir::IntList({{0}})}});
+  // The axes of places come first in updates.
+  int64_t rest = p.rank(2) - is_place.rank();
+  if (rest > 0) {
+    is_place = p.Call("expand_dims", {is_place}, ir::Attrs{{"axis", is_place.rank()}, {"num_newaxis", rest}});
+  }
+  p.Give(2, Where(is_place, p.Call("gather_nd", {p.d(), p.x(1)}), Zero(p.d())));
 }
 void OneHotGradient(Pullback& p) {
   Term one = p.Scalar(1, p.x(1)), zero = p.Scalar(0, p.x(1));

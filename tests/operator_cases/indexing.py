@@ -23,8 +23,13 @@ def cases(case):
         case("take", 'take(%a, %b, axis=0, mode="wrap")', [x, out], x[[3, 1, 2]])
         at = rng(dtype, "gather").integers(0, 5, (4, 2, 3)).astype("int64")
         case("gather", "gather(%a, %b, axis=1)", [x, at], np.take_along_axis(x, at, axis=1))
+        beyond = rng(dtype, "beyond").integers(-8, 8, (4, 9, 3)).astype("int32")
+        inside = np.clip(np.where(beyond < 0, beyond + 5, beyond), 0, 4)
+        case("gather", "gather(%a, %b, axis=-2)", [x, beyond], np.take_along_axis(x, inside, axis=1))
         pairs = np.array([[3, 0, 1], [4, 2, 0]], "int32")
         case("gather_nd", "gather_nd(%a, %b)", [x, pairs], x[pairs[0], pairs[1]])
+        pairs = np.array([[3, -1, 7, -9, 3], [-7, 2, 8, 0, -5]], "int64")  # out of range and repeated
+        case("gather_nd", "gather_nd(%a, %b)", [x, pairs], x[[3, 3, 3, 0, 3], [0, 2, 4, 0, 0]])
         batched = np.array([[1, 0, 4, 2]], "int32")
         case("gather_nd", "gather_nd(%a, %b, batch_dims=1)", [x, batched], x[np.arange(4), batched[0]])
         indices = np.array([[0, 2, 2], [4, 0, 2]], "int32")
