@@ -21,6 +21,17 @@ def @waves(%x: Tensor[(100), float32]) -> Tensor[(100), float32] { sin(%x) + cos
 ENTRIES = ("main", "sum", "deep", "fill", "spin", "big", "waves")
 RESULT = "(6, [1f, 2f])"
 
+LOSSES = """def @loss(%w: Tensor[(n), float32], %x: Tensor[(n), float32], %k: int32) {
+  let %p = %w * %x;
+  sum(%p * %p)
+}
+def @dot(%xs: List[float32], %w: float32) -> float32 {
+  match (%xs) { Nil => 0f, Cons(%x, %rest) => %x * %w + @dot(%rest, %w) }
+}
+def @twice[A](%x: A) -> (A, A) { (%x, %x) }
+def @count(%n: int32) { %n }
+"""
+
 
 class Tools(relayvm.TestCase):
     @classmethod
@@ -149,6 +160,32 @@ class Tools(relayvm.TestCase):
                                       check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_the_gradient_as_a_program(self):
+        grad = [relayvm.COMPILER, "grad", self.path("loss.relay", LOSSES)]
+        printed = relayvm.must(*grad, "--of", "loss", "--wrt", "%x,w")
+        self.assertNotRegex(printed, r"grad\(|ref|fn")
+        output = self.path("loss_grad.relay")
+        for flags, arguments, expected in (
+                (["--of", "@loss", "--wrt", "%x,w"], ["[1, 2]", "[3, 4]", 1], "(73f, ([6f, 16f], [18f, 32f]))"),
+                (["--of", "loss"], ["[1, 2]", "[3, 4]", 1], "(73f, ([18f, 32f], [6f, 16f]))"),
+                (["--of", "dot"], ["Cons(2, Cons(3, Nil))", 4], "(20f, (Cons(4f, Cons(4f, Nil)), 5f))")):
+            with self.subTest(flags=flags):
+                relayvm.must(*grad, *flags, "-o", output)
+                relayvm.must(relayvm.COMPILER, "check", output)
+                name = flags[1].strip("@") + "_grad"
+                self.assertEqual(relayvm.must(relayvm.COMPILER, "run", output, "--entry", name, *arguments).strip(), expected)
+                # What is printed reads back to an equal program.
+                self.assertEqual(relayvm.must(relayvm.COMPILER, "fmt", output), open(output, encoding="utf-8").read())
+        for flags, says in ((["--of", "los"], "no function `@los`; it has @loss, @dot, @twice, @count"),
+                            (["--of", "loss", "--wrt", "%v"], "no parameter `%v`; it has %w, %x, %k"),
+                            (["--of", "loss", "--wrt", "%w,w"], "`%w` is named twice"),
+                            (["--of", "loss", "--wrt", "k"], "`%k` of type `int32` has no gradient"),
+                            (["--of", "count"], "no parameter of `@count` has floating-point numbers"),
+                            (["--of", "twice"], "`@twice` is polymorphic"),
+                            ([], "no function `@main`")):
+            with self.subTest(flags=flags):
+                self.assertIn(says, self.error(*grad, *flags))
 
     def test_any_locale(self):
         for locale in ("de_DE.UTF-8", "tr_TR.UTF-8", "C", "xx"):

@@ -1,6 +1,7 @@
 // Gradients of reductions, and of operators that move elements.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -265,15 +266,15 @@ Term IsInRange(Pullback& p, Term extents) {
   return p.Call("logical_and", {p.Call("less", {indices, extents}), p.Call("greater_equal", {indices, -extents})});
 }
 
-// The adjoints of updates that are written, in a place that has several the last one, read by `gather`; zero for the
-// others.
-Term OfWritten(Pullback& p, std::string_view scatter, std::string_view gather, const ir::Attrs& attrs) {
+// The adjoints of updates that are written, in a place that has several the last one; zero for the others. `read` reads
+// from where updates are written.
+Term OfWritten(Pullback& p, std::string_view scatter, const std::function<Term(Term)>& read) {
   // Each update writes its number.
   Term none = Cast(p.Call("zeros_like", {p.x(0)}), ir::DTypeTerm::Of(kInt64));
   Term ones = Cast(p.Call("ones_like", {p.x(2)}), ir::DTypeTerm::Of(kInt64));
   Term numbers = p.Call("reshape_like", {p.Call("cumsum", {ones}), p.x(2)});
-  Term written = p.Call(gather, {p.Call(scatter, {none, p.x(1), numbers}, p.attrs()), p.x(1)}, attrs);
-  return Where(p.Call("equal", {written, numbers}), p.Call(gather, {p.d(), p.x(1)}, attrs), Zero(p.d()));
+  Term written = read(p.Call(scatter, {none, p.x(1), numbers}, p.attrs()));
+  return Where(p.Call("equal", {written, numbers}), read(p.d()), Zero(p.d()));
 }
 }  // namespace
 void ScatterElementsGradient(Pullback& p) {
@@ -281,24 +282,35 @@ void ScatterElementsGradient(Pullback& p) {
   if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
   const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
   int64_t axis = AxisOf(p);
+  // Beside the axis indices may be shorter than data.
+  std::vector<int64_t> shorter;
   for (size_t i = 0; i < data.size(); ++i) {
-    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) != DimEquality::kDifferent) continue;
-    return p.Refuse("there is a rule for indices that are as long as data along all other axes");
+    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) == DimEquality::kEqual) continue;
+    if (data[i].is_const() && indices[i].is_const() && indices[i].constant() > data[i].constant()) {
+      return p.Refuse("there is no rule for indices that are longer than data beside the axis");
+    }
+    shorter.push_back(static_cast<int64_t>(i));
   }
-  ir::Attrs along{{"axis", p.attrs().GetInt("axis")}};
+  auto read = [&](Term from) {
+    if (!shorter.empty()) {
+      from = p.Call("slice_like", {from, p.x(1)}, ir::Attrs{{"axes", ir::IntList(shorter)}});
+    }
+    return p.Call("gather", {from, p.x(1)}, ir::Attrs{{"axis", axis}});
+  };
   if (reduction == "update") {
     p.Give(0, p.Call("scatter_elements", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_elements", "gather", along));
+    return p.Give(2, OfWritten(p, "scatter_elements", read));
   }
   p.Give(0, p.d());
-  p.Give(2, Where(IsInRange(p, Extents(p, axis, 1)), p.Call("gather", {p.d(), p.x(1)}, along), Zero(p.d())));
+  p.Give(2, Where(IsInRange(p, Extents(p, axis, 1)), read(p.d()), Zero(p.d())));
 }
 void ScatterNdGradient(Pullback& p) {
   std::string mode = p.attrs().GetString("mode");
   if (mode != "add" && mode != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
+  auto read = [&](Term from) { return p.Call("gather_nd", {from, p.x(1)}); };
   if (mode == "update") {
     p.Give(0, p.Call("scatter_nd", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_nd", "gather_nd", {}));
+    return p.Give(2, OfWritten(p, "scatter_nd", read));
   }
   p.Give(0, p.d());
   Term is_place = p.Call("all", {IsInRange(p, ExtentsOfTuples(p))}, ir::Attrs{{"axis", ir::IntList({{0}})}});
@@ -307,7 +319,7 @@ void ScatterNdGradient(Pullback& p) {
   if (rest > 0) {
     is_place = p.Call("expand_dims", {is_place}, ir::Attrs{{"axis", is_place.rank()}, {"num_newaxis", rest}});
   }
-  p.Give(2, Where(is_place, p.Call("gather_nd", {p.d(), p.x(1)}), Zero(p.d())));
+  p.Give(2, Where(is_place, read(p.d()), Zero(p.d())));
 }
 void OneHotGradient(Pullback& p) {
   Term one = p.Scalar(1, p.x(1)), zero = p.Scalar(0, p.x(1));

@@ -15,9 +15,9 @@
 namespace rvm::tools {
 namespace {
 
-constexpr const Verb* kVerbs[] = {&kCheckVerb, &kFmtVerb,     &kExplainVerb, &kCompileVerb, &kImportVerb,
-                                  &kRunVerb,   &kEvalVerb,    &kInspectVerb, &kProfileVerb, &kReportVerb,
-                                  &kBenchVerb, &kDevicesVerb, &kVerifyVerb,  &kSignVerb,    &kKeyGenVerb};
+constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,    &kExplainVerb, &kCompileVerb, &kImportVerb, &kRunVerb,
+                                  &kEvalVerb,    &kGradVerb,   &kInspectVerb, &kProfileVerb, &kReportVerb, &kBenchVerb,
+                                  &kDevicesVerb, &kVerifyVerb, &kSignVerb,    &kKeyGenVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {

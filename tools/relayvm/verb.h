@@ -34,6 +34,7 @@ extern const Verb kExplainVerb;
 extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
+extern const Verb kGradVerb;
 extern const Verb kImportVerb;
 extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;
