@@ -67,11 +67,11 @@ int64_t EvenHeight(int64_t rows, int64_t most) {
   return (count + tiles - 1) / tiles;
 }
 
-// What is widened from 8 bits to int32; null if nothing is.
+// What is widened to int32 and fits 16 bits; null if nothing is.
 Expr Narrow(const Expr& factor) {
   bool widens = factor->kind == ExprKind::kCast && factor.dtype() == kInt32;
   const DataType from = widens ? factor->operands[0].dtype() : factor.dtype();
-  return widens && (from == kInt8 || from == kUInt8) ? factor->operands[0] : Expr();
+  return widens && (from == kInt8 || from == kUInt8 || from == kInt16) ? factor->operands[0] : Expr();
 }
 
 class TilePlanner {
@@ -85,18 +85,17 @@ class TilePlanner {
                 product->binary == BinaryOp::kMultiply && !reduce_.axes.empty();
     if (!fits) return std::nullopt;
     std::array<Expr, 2> factors = {product->operands[0], product->operands[1]};
-    bool is_float = product.dtype() == kFloat32 || product.dtype() == kFloat64;
-    if (!is_float) {
-      for (Expr& factor : factors) factor = Narrow(factor);
-      bool in_pairs = target_.has_pair_products && factors[0] && factors[1] && reduce_.axes.back().extent.is_const();
-      if (!in_pairs) return std::nullopt;
-    }
+    DataType dtype = product.dtype();
+    if (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32) return std::nullopt;
+    std::array<Expr, 2> narrow = {Narrow(factors[0]), Narrow(factors[1])};
+    bool in_pairs = target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const();
+    if (in_pairs) factors = narrow;
     std::optional<Tile> best;
     int best_rank = 0;
     for (size_t side : {1, 0}) {
       Tile tile;
-      tile.lanes = target_.Lanes(product.dtype());
-      tile.group = is_float ? 1 : 2;
+      tile.lanes = target_.Lanes(dtype);
+      tile.group = in_pairs ? 2 : 1;
       int rank = Try(factors[1 - side], factors[side], tile);
       if (rank > best_rank) best = std::move(tile), best_rank = rank;
     }
