@@ -28,7 +28,7 @@ class TileEmitter {
       : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), finish_(finish), depth_(site.nest.reduction()->axes) {
     element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
     vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
-    factor_ = t_.group == 1 ? element_ : e_.MemoryType(t_.vector.dtype());
+    factor_ = e_.MemoryType(t_.vector.dtype());
     const IndexVar& column = site.nest.axes[t_.column];
     columns_ = column.extent;
     panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
@@ -154,15 +154,15 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
     Value* all = panel.masks.empty() ? static_cast<Value*>(b_.CreateAlignedLoad(wide, address, align))
                                      : b_.CreateMaskedLoad(wide, address, align, panel.masks[static_cast<size_t>(v)],
                                                            llvm::Constant::getNullValue(wide));
-    if (t_.group > 1) all = Widen(t_.vector.dtype(), all);
-    loaded.push_back(t_.column_stride == 1 ? all : b_.CreateShuffleVector(all, columns));
+    if (t_.column_stride > 1) all = b_.CreateShuffleVector(all, columns);
+    loaded.push_back(element_->isIntegerTy() ? Widen(t_.vector.dtype(), all) : all);
   }
   return loaded;
 }
 
-// Integers of 8 or 16 bits as int16.
+// Integers as they are multiplied: in pairs as int16, else as they are summed.
 Value* TileEmitter::Widen(DataType from, Value* x) {
-  llvm::Type* type = x->getType()->getWithNewBitWidth(16);
+  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.group > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
 
