@@ -171,6 +171,9 @@ def cases():
     yield product(128, 128, 128, dtype=numpy.uint8)
     yield product(256, 256, 256, dtype=numpy.float16)
     yield convolution("3x3 64-64 56 uint8", 64, 64, 56, 3, pad=1, dtype=numpy.uint8)
+    yield convolution("1x1 256-64 56 uint8", 256, 64, 56, 1, dtype=numpy.uint8)
+    yield convolution("7x7 stride 2 3-64 224 uint8", 3, 64, 224, 7, stride=2, pad=3, dtype=numpy.uint8)
+    yield convolution("3x3 depthwise 144 56 uint8", 144, 144, 56, 3, pad=1, groups=144, dtype=numpy.uint8)
 
 
 class Ours:

@@ -16,7 +16,8 @@ namespace rvm::importing {
 
 std::string_view ImageLayout(size_t axes) { return axes == 1 ? "NCW" : axes == 2 ? "NCHW" : "NCDHW"; }
 
-Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups) {
+Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
+                 std::string_view out_dtype) {
   Dims dims = c.DimsOf(weight);
   if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
   // Of filters of one channel each Relay wants (channels, filters of a channel, ...).
@@ -27,19 +28,22 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
     dims[1] = *outputs / groups;
     weight = c.Reshape(weight, dims);
   }
-  return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight},
-              {{"strides", ir::IntList(windows.strides)},
-               {"padding", ir::IntList(windows.pads)},
-               {"dilation", ir::IntList(windows.dilations)},
-               {"groups", groups}});
+  ir::Attrs attrs = {{"strides", ir::IntList(windows.strides)},
+                     {"padding", ir::IntList(windows.pads)},
+                     {"dilation", ir::IntList(windows.dilations)},
+                     {"groups", groups}};
+  if (!out_dtype.empty()) attrs.Set("out_dtype", std::string(out_dtype));
+  return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight}, std::move(attrs));
 }
 
-Operand MatrixProduct(Steps& c, Operand a, Operand b) {
+Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype) {
   int64_t rank_a = c.RankOf(a), rank_b = c.RankOf(b);
   if (rank_a == 0 || rank_b == 0) return c.Fail("an input is a scalar");
   if (rank_a == 1) a = c.Unsqueeze(a, {0});
   if (rank_b == 1) b = c.Unsqueeze(b, {1});
-  Operand product = c.Op("nn.matmul", {a, b});
+  ir::Attrs attrs;
+  if (!out_dtype.empty()) attrs.Set("out_dtype", std::string(out_dtype));
+  Operand product = c.Op("nn.matmul", {a, b}, std::move(attrs));
   std::vector<int64_t> dropped;
   int64_t rank = c.RankOf(product);
   if (rank_a == 1) dropped.push_back(rank - 2);

@@ -23,9 +23,11 @@ struct Windows {
 std::string_view ImageLayout(size_t axes);
 
 // The convolution of x (batch, channels, space...) with weight (channels out, channels in of a group, space...).
-Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups);
-// The product of matrices, batches of them, or vectors, as numpy's matmul has it.
-Operand MatrixProduct(Steps& c, Operand a, Operand b);
+// `out_dtype` is of the sums and the result; empty: that of x.
+Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
+                 std::string_view out_dtype = "");
+// The product of matrices, batches of them, or vectors, as numpy's matmul has it. `out_dtype` as in Convolve.
+Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype = "");
 
 // ---- pooling
 ir::Attrs PoolAttrs(const Windows& windows, bool ceil_mode);

@@ -92,10 +92,17 @@ TEST(TileTest, FactorsOfHalfPrecisionAreConvertedIntoPanels) {
   }
 }
 
-// Sums in int32 of products of bytes, of the second factor from panels of its own or a packed constant.
-TEST(TileTest, ProductsOfBytes) {
+// Sums in int32, of the second factor from panels of its own or a packed constant.
+TEST(TileTest, ProductsOfIntegers) {
   for (const char* target : Targets()) {
-    for (auto [a, b] : {std::pair(kInt8, kInt8), {kUInt8, kInt8}, {kInt8, kUInt8}, {kUInt8, kUInt8}}) {
+    for (auto [a, b] : {std::pair(kInt8, kInt8),
+                        {kUInt8, kInt8},
+                        {kInt8, kUInt8},
+                        {kUInt8, kUInt8},
+                        {kInt16, kInt16},
+                        {kUInt8, kInt16},
+                        {kInt32, kInt32},
+                        {kInt32, kInt8}}) {
       for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}}) {
         Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
         Dim extents[] = {Dim(k)};
@@ -106,7 +113,7 @@ TEST(TileTest, ProductsOfBytes) {
         });
         for (bool constant : {false, true}) {
           ScheduledKernel kernel =
-              CheckKernel({"bytes", {x, w}, {y}},
+              CheckKernel({"integers", {x, w}, {y}},
                           {.constant_inputs = {false, constant}, .range = 255, .target = target, .threads = true});
           if (HasFatalFailure()) return;
           EXPECT_EQ(HasTile(kernel.schedule), k > 1 && (constant || m > 1)) << target << Describe(kernel.schedule);
@@ -120,9 +127,11 @@ struct Shape2d {
   int64_t channels, filters, groups, height, width, window, stride, dilation, pad;
 };
 
-// relu(conv(x, w) + bias), in NCHW or NHWC, of a batch and image extents that may be unknown.
-te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& batch, const Dim& height,
-                            const Dim& width) {
+// relu(conv(x, w) + bias), in NCHW or NHWC, of a batch and image extents that may be unknown. Integers are summed in
+// int32.
+te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& batch, const Dim& height, const Dim& width,
+                            DataType dtype = kFloat32) {
+  DataType wide = dtype.is_float() ? dtype : kInt32;
   size_t channel = channels_last ? 3 : 1, first = channels_last ? 1 : 2;
   Dims in = {batch, 0, 0, 0}, out = in;
   in[channel] = s.channels, out[channel] = s.filters;
@@ -130,11 +139,11 @@ te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& bat
   for (size_t a : {first, first + 1}) {
     out[a] = Max(FloorDiv(in[a] + (2 * s.pad - (s.window - 1) * s.dilation - 1), s.stride) + 1, 0);
   }
-  Tensor x = Input(0, "x", kFloat32, in);
-  Tensor w = Input(1, "w", kFloat32, {Dim(s.filters), Dim(s.channels / s.groups), Dim(s.window), Dim(s.window)});
-  Tensor bias = Input(2, "bias", kFloat32, {Dim(s.filters)});
+  Tensor x = Input(0, "x", dtype, in);
+  Tensor w = Input(1, "w", dtype, {Dim(s.filters), Dim(s.channels / s.groups), Dim(s.window), Dim(s.window)});
+  Tensor bias = Input(2, "bias", wide, {Dim(s.filters)});
   Dim extents[] = {s.channels / s.groups, s.window, s.window};
-  Tensor sum = ComputeTensor("conv", kFloat32, out, [&](Indices o) {
+  Tensor sum = ComputeTensor("conv", wide, out, [&](Indices o) {
     return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
       std::vector<Expr> at(4);
       at[0] = o[0];
@@ -147,12 +156,13 @@ te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& bat
                                te::Binary(BinaryOp::kLess, at[first + a], te::DimValue(in[first + a])));
         inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
       }
-      Expr value = s.pad == 0 ? x(at) : te::Select(inside, x(at), te::Const(kFloat32, 0));
-      return value * w({o[channel], r[0], r[1], r[2]});
+      Expr value = te::Cast(wide, x(at));
+      if (s.pad != 0) value = te::Select(inside, value, te::Const(wide, 0));
+      return value * te::Cast(wide, w({o[channel], r[0], r[1], r[2]}));
     });
   });
-  Tensor relu = ComputeTensor("relu", kFloat32, out, [&](Indices i) {
-    return te::Binary(BinaryOp::kMaximum, sum(i) + bias({i[channel]}), te::Const(kFloat32, 0));
+  Tensor relu = ComputeTensor("relu", wide, out, [&](Indices i) {
+    return te::Binary(BinaryOp::kMaximum, sum(i) + bias({i[channel]}), te::Const(wide, 0));
   });
   return {"convolution", {x, w, bias}, {relu}};
 }
@@ -177,6 +187,20 @@ TEST(TileTest, Convolutions) {
                       {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
       if (HasFatalFailure()) return;
       if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+    }
+  }
+}
+
+TEST(TileTest, ConvolutionsOfIntegers) {
+  for (const char* target : Targets()) {
+    for (DataType dtype : {kUInt8, kInt16, kInt32}) {
+      for (const Shape2d& s : kShapes) {
+        ScheduledKernel kernel =
+            CheckKernel(Convolution(s, false, 2, s.height, s.width, dtype),
+                        {.constant_inputs = {false, true, true}, .range = 255, .target = target, .threads = true});
+        if (HasFatalFailure()) return;
+        if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+      }
     }
   }
 }

@@ -66,6 +66,17 @@ bool Inside(const Range& range, const Dim& extent) {
   return range.greatest.is_const() && extent.is_const() && range.greatest.constant() < extent.constant();
 }
 
+// Whether all values of `from` are values of `to`.
+bool Widens(DataType from, DataType to) {
+  if (!(from.is_int() || from.is_uint()) || !(to.is_int() || to.is_uint())) return false;
+  return from.bits < to.bits && (from.is_uint() || to.is_int());
+}
+
+bool Holds(DataType dtype, int64_t value) {
+  int64_t end = int64_t{1} << (dtype.is_uint() ? dtype.bits : dtype.bits - 1);
+  return value < end && value >= (dtype.is_uint() ? 0 : -end);
+}
+
 size_t CountVariables(const std::vector<Expr>& roots) {
   size_t variables = 0;
   for (const ExprNode* node : te::Postorder(roots)) variables += node->kind == ExprKind::kIndex;
@@ -98,10 +109,18 @@ class PaddingHoister {
 
   // What reads `select` from a padded tensor; null if it is no window over the edge of one.
   Expr PaddedRead(const ExprNode& select) {
-    Expr read = select.operands[1];
-    while (read->kind == ExprKind::kCast) read = read->operands[0];
-    const Expr& otherwise = select.operands[2];
+    Expr otherwise = select.operands[2];
     bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
+    // Integers are padded as they are stored, and widened where they are read.
+    Expr stored = select.operands[1];
+    while (stored->kind == ExprKind::kCast && otherwise->kind == ExprKind::kIntConst &&
+           Widens(stored->operands[0].dtype(), stored->dtype) &&
+           Holds(stored->operands[0].dtype(), otherwise->int_value)) {
+      stored = stored->operands[0];
+    }
+    if (stored->dtype != select.dtype) otherwise = te::IntConst(stored->dtype, otherwise->int_value);
+    Expr read = stored;
+    while (read->kind == ExprKind::kCast) read = read->operands[0];
     if (read->kind != ExprKind::kRead || !is_constant) return Expr();
     // Axes along which windows slide or hang over are padded as far as they reach; the others stay as they are.
     Dims dims = read->tensor.dims();
@@ -118,14 +137,14 @@ class PaddingHoister {
     }
     if (!slides) return Expr();
     bool closed = true;
-    Tensor padded = te::ComputeTensor("padded", select.dtype, dims, [&](std::span<const Expr> i) {
+    Tensor padded = te::ComputeTensor("padded", stored->dtype, dims, [&](std::span<const Expr> i) {
       te::Rewrite place;
       for (size_t axis = 0; axis < first.size(); ++axis) {
         Expr here = pool_.Intern(*i[axis]);
         if (first[axis]) here = pool_.Binary(BinaryOp::kAdd, here, first[axis]);
         place.done.emplace(read->operands[axis].get(), here);
       }
-      Expr inside = pool_.Copy(select.operands[0], place), value = pool_.Copy(select.operands[1], place);
+      Expr inside = pool_.Copy(select.operands[0], place), value = pool_.Copy(stored, place);
       // All that it depends on must be the place in the tensor.
       for (const ExprNode* node : te::Postorder({inside, value})) {
         bool own = node->kind != ExprKind::kIndex || std::any_of(i.begin(), i.end(), [&](const Expr& index) {
@@ -135,7 +154,7 @@ class PaddingHoister {
       }
       return te::Select(inside, value, otherwise);
     });
-    return closed ? pool_.Intern(*padded(at)) : Expr();
+    return closed ? pool_.Intern(*te::Cast(select.dtype, pool_.Intern(*padded(at)))) : Expr();
   }
 
   te::ExprPool pool_;

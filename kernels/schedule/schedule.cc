@@ -11,6 +11,7 @@
 #include "kernels/schedule/arg_reduction.h"
 #include "kernels/schedule/buffers.h"
 #include "kernels/schedule/cpu_schedule.h"
+#include "kernels/schedule/depth_pairs.h"
 #include "kernels/schedule/nest_builder.h"
 #include "kernels/schedule/padding.h"
 #include "kernels/schedule/row_groups.h"
@@ -109,7 +110,9 @@ std::string Describe(const Schedule& schedule) {
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
                                       const Target& target) {
   Schedule schedule;
-  schedule.computation = target.has_vectors ? SplitArgReductions(HoistPadding(computation)) : std::move(computation);
+  if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation));
+  if (target.has_pair_products) computation = PairDepth(computation, constant_inputs);
+  schedule.computation = std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;
   RVM_RETURN_IF_ERROR(BuildNests(schedule.computation, schedule));

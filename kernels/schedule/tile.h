@@ -20,7 +20,7 @@ namespace rvm::schedule {
 struct Tile {
   te::Expr broadcast;  // does not depend on the column axis
   te::Expr vector;     // a read, if not from panels of computed values; it depends on the row axis only in place, where
-                       // the broadcast factor then does not
+                       // the broadcast factor then does not; integers may be narrower than the sums
 
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };
@@ -41,8 +41,8 @@ struct Tile {
   int64_t vectors = 1;
   int64_t rows = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs
-  // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 bits, are
-  // widened to 16, and their products are added up in pairs in lanes of int32. Else 1.
+  // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
+  // are widened to 16, and their products are added up in pairs in lanes of int32. Else 1.
   int64_t group = 1;
   // The sums are passed to the epilogue in a buffer on the stack. If the row axis is inside the column axis, the buffer
   // is transposed first, so that the epilogue runs along rows and its stores are contiguous.

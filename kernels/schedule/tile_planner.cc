@@ -67,13 +67,6 @@ int64_t EvenHeight(int64_t rows, int64_t most) {
   return (count + tiles - 1) / tiles;
 }
 
-// What is widened from 8 bits to int32; null if nothing is.
-Expr Narrow(const Expr& factor) {
-  bool widens = factor->kind == ExprKind::kCast && factor.dtype() == kInt32;
-  const DataType from = widens ? factor->operands[0].dtype() : factor.dtype();
-  return widens && (from == kInt8 || from == kUInt8) ? factor->operands[0] : Expr();
-}
-
 class TilePlanner {
  public:
   TilePlanner(const Schedule& schedule, const LoopNest& nest)
@@ -85,28 +78,36 @@ class TilePlanner {
                 product->binary == BinaryOp::kMultiply && !reduce_.axes.empty();
     if (!fits) return std::nullopt;
     std::array<Expr, 2> factors = {product->operands[0], product->operands[1]};
-    bool is_float = product.dtype() == kFloat32 || product.dtype() == kFloat64;
-    if (!is_float) {
-      for (Expr& factor : factors) factor = Narrow(factor);
-      bool in_pairs = target_.has_pair_products && factors[0] && factors[1] && reduce_.axes.back().extent.is_const();
-      if (!in_pairs) return std::nullopt;
+    DataType dtype = product.dtype();
+    if (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32) return std::nullopt;
+    std::array<Expr, 2> narrow = {NarrowFactor(factors[0]), NarrowFactor(factors[1])};
+    if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
+      if (std::optional<Tile> tile = Best(narrow, dtype, 2)) return tile;
     }
+    return Best(factors, dtype, 1);
+  }
+
+ private:
+  // The better of the tiles that read one factor or the other as vectors.
+  std::optional<Tile> Best(const std::array<Expr, 2>& factors, DataType dtype, int64_t group) {
     std::optional<Tile> best;
     int best_rank = 0;
     for (size_t side : {1, 0}) {
       Tile tile;
-      tile.lanes = target_.Lanes(product.dtype());
-      tile.group = is_float ? 1 : 2;
+      tile.lanes = target_.Lanes(dtype);
+      tile.group = group;
       int rank = Try(factors[1 - side], factors[side], tile);
       if (rank > best_rank) best = std::move(tile), best_rank = rank;
     }
     return best;
   }
 
- private:
   // How good it is to read `vector` as vectors and to broadcast the other factor; 0 if that is no tile.
-  int Try(const Expr& broadcast, const Expr& vector, Tile& tile) {
+  int Try(const Expr& broadcast, Expr vector, Tile& tile) {
     if (HasBranches(broadcast)) return 0;
+    // Integers that are stored narrow are widened when they are loaded.
+    Expr narrow = NarrowFactor(vector);
+    if (narrow && narrow->kind == ExprKind::kRead) vector = narrow;
     tile.broadcast = broadcast;
     tile.vector = vector;
     std::vector<size_t> columns, rows;
@@ -188,7 +189,7 @@ class TilePlanner {
   }
 
   bool ReadInPlace(const std::vector<size_t>& columns, Tile& tile) const {
-    if (tile.vector->kind != ExprKind::kRead || tile.vector->dtype.bits != reduce_.dtype.bits) return false;
+    if (tile.vector->kind != ExprKind::kRead || tile.group > 1) return false;
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
       int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
@@ -263,6 +264,12 @@ class TilePlanner {
 };
 
 }  // namespace
+
+Expr NarrowFactor(const Expr& factor) {
+  bool widens = factor->kind == ExprKind::kCast && factor.dtype() == kInt32;
+  const DataType from = widens ? factor->operands[0].dtype() : factor.dtype();
+  return widens && (from == kInt8 || from == kUInt8 || from == kInt16) ? factor->operands[0] : Expr();
+}
 
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest) {
   return TilePlanner(schedule, nest).Run();

@@ -8,6 +8,9 @@
 
 namespace rvm::schedule {
 
+// What a factor of a product widens to int32 and fits 16 bits; null if it widens nothing.
+te::Expr NarrowFactor(const te::Expr& factor);
+
 // The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
 // profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);

@@ -74,7 +74,7 @@ Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
   return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});
 }
 
-Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype) {
   const Dims dims = c.DimsOf(weight);
   if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
   std::vector<int64_t> kernel;
@@ -87,7 +87,7 @@ Operand PlainConv(NodeContext& c, Operand x, Operand weight) {
   Windows windows = ReadWindows(c, x, kernel);
   if (c.failed()) return nullptr;
   x = PadSame(c, x, 0, windows);
-  return Convolve(c, x, weight, windows, c.Int("group", 1));
+  return Convolve(c, x, weight, windows, c.Int("group", 1), out_dtype);
 }
 
 namespace convert {

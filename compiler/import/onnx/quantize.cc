@@ -41,11 +41,12 @@ Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype) 
   return c.Cast(c.Op("clip", {rounded}, {{"a_min", range.least}, {"a_max", range.greatest}}), dtype);
 }
 
-// x, less its zero point, as int32. `axis`: the one of a vector of zero points.
+// A factor of a product with sums in int32: x, less its zero point. Differences of bytes fit int16. `axis`: the one of
+// a vector of zero points.
 Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
-  Operand wide = c.Cast(x, kInt32);
-  if (!c.Has(zero_point)) return wide;
-  return c.Sub(wide, c.Cast(Spread(c, c.In(zero_point), x, axis, 0), kInt32));
+  if (!c.Has(zero_point)) return x;
+  DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
+  return c.Sub(c.Cast(x, wide), c.Cast(Spread(c, c.In(zero_point), x, axis, 0), wide));
 }
 
 }  // namespace
@@ -82,14 +83,16 @@ Operands DynamicQuantizeLinear(NodeContext& c) {
 Operands MatMulInteger(NodeContext& c) {
   Operand a = c.In(0), b = c.In(1);
   // One zero point for each row of a, and for each column of b.
-  return {MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 3, c.RankOf(b) - 1))};
+  return {MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 3, c.RankOf(b) - 1), "int32")};
 }
 
-Operands ConvInteger(NodeContext& c) { return {PlainConv(c, Centred(c, c.In(0), 2, 1), Centred(c, c.In(1), 3, 0))}; }
+Operands ConvInteger(NodeContext& c) {
+  return {PlainConv(c, Centred(c, c.In(0), 2, 1), Centred(c, c.In(1), 3, 0), "int32")};
+}
 
 Operands QLinearMatMul(NodeContext& c) {
   Operand a = c.In(0), b = c.In(3), scale_y = c.In(6), zero_y = c.In(7);
-  Operand y = MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 5, c.RankOf(b) - 1));
+  Operand y = MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 5, c.RankOf(b) - 1), "int32");
   auto precise = [&](Operand scale, Operand x, int64_t axis) { return c.Cast(Spread(c, scale, x, axis, 0), kFloat32); };
   Operand scale = c.Div(c.Mul(precise(c.In(1), a, c.RankOf(a) - 2), precise(c.In(4), b, c.RankOf(b) - 1)),
                         precise(scale_y, y, c.RankOf(y) - 1));
@@ -98,7 +101,7 @@ Operands QLinearMatMul(NodeContext& c) {
 
 Operands QLinearConv(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(3), zero_y = c.In(7);
-  Operand y = PlainConv(c, Centred(c, x, 2, 1), Centred(c, weight, 5, 0));
+  Operand y = PlainConv(c, Centred(c, x, 2, 1), Centred(c, weight, 5, 0), "int32");
   if (c.failed()) return {};
   if (c.Has(8)) y = c.Op("nn.bias_add", {y, c.In(8)}, {{"axis", 1}});
   Operand scale = c.Div(c.Mul(c.Scalar(c.In(1)), Spread(c, c.In(4), y, 1, 0)), c.Scalar(c.In(6)));

@@ -28,7 +28,7 @@ class TileEmitter {
       : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), finish_(finish), depth_(site.nest.reduction()->axes) {
     element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
     vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
-    factor_ = t_.group == 1 ? element_ : e_.MemoryType(t_.vector.dtype());
+    factor_ = e_.MemoryType(t_.vector.dtype());
     const IndexVar& column = site.nest.axes[t_.column];
     columns_ = column.extent;
     panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
@@ -50,6 +50,7 @@ class TileEmitter {
   Value* Linear(const std::vector<size_t>& axes);
   Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
+  Value* EmitGroup(Value* k, int64_t positions);
   Value* EmitBroadcast(Value* k, int64_t positions);
   Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
@@ -153,35 +154,54 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
     Value* all = panel.masks.empty() ? static_cast<Value*>(b_.CreateAlignedLoad(wide, address, align))
                                      : b_.CreateMaskedLoad(wide, address, align, panel.masks[static_cast<size_t>(v)],
                                                            llvm::Constant::getNullValue(wide));
-    if (t_.group > 1) all = Widen(t_.vector.dtype(), all);
-    loaded.push_back(t_.column_stride == 1 ? all : b_.CreateShuffleVector(all, columns));
+    if (t_.column_stride > 1) all = b_.CreateShuffleVector(all, columns);
+    loaded.push_back(element_->isIntegerTy() ? Widen(t_.vector.dtype(), all) : all);
   }
   return loaded;
 }
 
-// Integers of 8 bits as int16.
+// Integers as they are multiplied: in pairs as int16, else as they are summed.
 Value* TileEmitter::Widen(DataType from, Value* x) {
-  llvm::Type* type = x->getType()->getWithNewBitWidth(16);
+  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.group > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
+}
+
+// The broadcast factor at `positions` of the depth from `k` on, and zeros, as int16.
+Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
+  const DataType dtype = t_.broadcast.dtype();
+  bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
+                  te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
+  if (adjacent && positions == t_.group) {
+    llvm::Type* element = e_.MemoryType(dtype);
+    Value* address =
+        b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.group));
+    return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
+  }
+  Value* group = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt16Ty(), 2));
+  for (int64_t i = 0; i < positions; ++i) {
+    e_.OpenScope();
+    e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
+    group = b_.CreateInsertElement(group, Widen(dtype, e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
+    e_.CloseScope();
+  }
+  return group;
 }
 
 // The factor in each lane; of a group, that many positions from `k` on, and zeros.
 Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
   auto lanes = static_cast<unsigned>(t_.lanes);
   if (t_.group == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
-  Value* group = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt16Ty(), 2));
-  for (int64_t i = 0; i < positions; ++i) {
-    e_.OpenScope();
-    e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
-    group = b_.CreateInsertElement(group, Widen(t_.broadcast.dtype(), e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
-    e_.CloseScope();
-  }
+  Value* group = EmitGroup(k, positions);
   Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
   return b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
 }
 
 Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
-  if (t_.group == 1) return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
+  if (element_->isFloatingPointTy()) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
+  }
+  if (t_.group == 1) return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
   int64_t bits = t_.lanes * 32;
   llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
                               : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
@@ -272,7 +292,7 @@ void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
   for (size_t s = 1; s < static_cast<size_t>(strands); ++s) {
     for (size_t i = 0; i < per_strand; ++i) {
       Value* other = sums[i + per_strand * s];
-      sums[i] = t_.group == 1 ? b_.CreateFAdd(sums[i], other) : b_.CreateAdd(sums[i], other);
+      sums[i] = element_->isFloatingPointTy() ? b_.CreateFAdd(sums[i], other) : b_.CreateAdd(sums[i], other);
     }
   }
   sums.resize(per_strand);

@@ -1,0 +1,141 @@
+#include "kernels/schedule/depth_pairs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/schedule/rewrite_tensors.h"
+#include "kernels/schedule/tile_planner.h"
+#include "kernels/te/expr_pool.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::Tensor;
+
+// An odd innermost extent that wastes little: the last position is paired with a zero.
+constexpr int64_t kLongDepth = 8;
+
+bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_inputs) {
+  if (factor->kind != ExprKind::kRead || factor->tensor->kind != te::TensorKind::kInput) return false;
+  auto input = static_cast<size_t>(factor->tensor->input_index);
+  return input < constant_inputs.size() && constant_inputs[input];
+}
+
+// The read of what is multiplied by a constant; null if the sum is of another form.
+Expr PairedRead(const ExprNode& sum, const std::vector<bool>& constant_inputs) {
+  if (sum.kind != ExprKind::kReduce || sum.reduce != te::ReduceOp::kSum || sum.dtype != kInt32) return Expr();
+  const Expr& product = sum.operands[0];
+  if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return Expr();
+  Expr a = NarrowFactor(product->operands[0]), b = NarrowFactor(product->operands[1]);
+  if (!a || !b) return Expr();
+  if (IsConstantInput(a, constant_inputs)) std::swap(a, b);
+  bool fits = a->kind == ExprKind::kRead && !IsConstantInput(a, constant_inputs) && IsConstantInput(b, constant_inputs);
+  return fits ? a : Expr();
+}
+
+// The axis of the tensor that `read` visits along `depth` alone, one position after the other.
+std::optional<size_t> AxisAlong(const ExprNode& read, const IndexVar& depth) {
+  std::optional<size_t> axis;
+  for (size_t i = 0; i < read.operands.size(); ++i) {
+    if (!te::DependsOn(read.operands[i], depth.id)) continue;
+    if (axis || te::Stride(read.operands[i], depth.id) != int64_t{1}) return std::nullopt;
+    axis = i;
+  }
+  return axis;
+}
+
+bool IsEven(const Dim& extent) { return extent.is_const() && extent.constant() % 2 == 0; }
+
+class DepthPairer {
+ public:
+  DepthPairer(const std::vector<bool>& constant_inputs, te::ExprPool& pool)
+      : constant_inputs_(constant_inputs), pool_(pool) {}
+
+  Tensor Run(const Tensor& tensor) {
+    const ExprNode& sum = *tensor->body;
+    Expr read = PairedRead(sum, constant_inputs_);
+    if (!read) return tensor;
+    size_t last = read->operands.size() - 1;
+    const IndexVar& innermost = sum.axes.back();
+    bool are_neighbours = AxisAlong(*read, innermost) == last;
+    if (are_neighbours && (IsEven(innermost.extent) || innermost.extent.AsConst().value_or(0) >= kLongDepth)) {
+      return tensor;
+    }
+    std::optional<size_t> apart;
+    for (size_t depth = 0; depth < sum.axes.size(); ++depth) {
+      std::optional<size_t> axis = AxisAlong(*read, sum.axes[depth]);
+      if (!axis || !IsEven(sum.axes[depth].extent)) continue;
+      if (*axis == last) return WithInnermost(tensor, depth);
+      bool is_index = read->operands[*axis]->kind == ExprKind::kIndex;
+      if (!apart && is_index && IsEven(read->tensor.dims()[*axis])) apart = depth;
+    }
+    return apart ? WithPairs(tensor, read, *apart) : tensor;
+  }
+
+ private:
+  // The sum with that axis as the innermost.
+  static Tensor WithInnermost(const Tensor& tensor, size_t depth) {
+    ExprNode sum = *tensor->body;
+    auto axis = sum.axes.begin() + static_cast<std::ptrdiff_t>(depth);
+    std::rotate(axis, axis + 1, sum.axes.end());
+    te::TensorNode node = *tensor;
+    node.body = Expr(std::make_shared<const ExprNode>(std::move(sum)));
+    return Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
+  }
+
+  // The sum over half of that axis and, innermost, over the two positions of a pair.
+  Tensor WithPairs(const Tensor& tensor, const Expr& read, size_t depth) {
+    const ExprNode& sum = *tensor->body;
+    size_t axis = *AxisAlong(*read, sum.axes[depth]);
+    Dims dims = read->tensor.dims(), extents;
+    dims[axis] = FloorDiv(dims[axis], 2);
+    dims.push_back(2);
+    Tensor pairs = te::ComputeTensor("pairs", read->dtype, dims, [&](std::span<const Expr> i) {
+      std::vector<Expr> at(i.begin(), i.end() - 1);
+      at[axis] = at[axis] * te::Index(2) + i.back();
+      return read->tensor(at);
+    });
+    for (const IndexVar& old : sum.axes) extents.push_back(old.extent);
+    extents[depth] = dims[axis];
+    extents.push_back(2);
+    return te::ComputeTensor(tensor->name, tensor.dtype(), tensor.dims(), [&](std::span<const Expr> i) {
+      return te::Reduce(te::ReduceOp::kSum, extents, [&](std::span<const Expr> r) {
+        te::Rewrite rewrite;
+        for (size_t k = 0; k < i.size(); ++k) rewrite.variables[tensor->axes[k].id] = pool_.Intern(*i[k]);
+        for (size_t k = 0; k < sum.axes.size(); ++k) rewrite.variables[sum.axes[k].id] = pool_.Intern(*r[k]);
+        Expr half = pool_.Intern(*r[depth]), side = pool_.Intern(*r.back());
+        Expr even = pool_.Binary(te::BinaryOp::kMultiply, half, pool_.Extent(2));
+        rewrite.variables[sum.axes[depth].id] = pool_.Binary(te::BinaryOp::kAdd, even, side);
+        std::vector<Expr> at;
+        for (const Expr& operand : read->operands) at.push_back(pool_.Copy(operand, rewrite));
+        at[axis] = half;
+        at.push_back(side);
+        rewrite.done.emplace(read.get(), pool_.Intern(*pairs(at)));
+        return pool_.Copy(sum.operands[0], rewrite);
+      });
+    });
+  }
+
+  const std::vector<bool>& constant_inputs_;
+  te::ExprPool& pool_;
+};
+
+}  // namespace
+
+te::Computation PairDepth(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
+  te::ExprPool pool;
+  DepthPairer pairer(constant_inputs, pool);
+  return RewriteTensors(computation, pool, [&](const Tensor& tensor) { return pairer.Run(tensor); });
+}
+
+}  // namespace rvm::schedule
