@@ -191,7 +191,7 @@ absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std:
   passes::PassContext context{entries, 0, diagnostics};
   RVM_ASSIGN_OR_RETURN(ir::Module module,
                        passes::HasTransforms(typed)
-                           ? passes::RunPasses(typed, entries, diagnostics, {.opt_level = 0, .last = "differentiate"})
+                           ? passes::RunPasses(typed, entries, diagnostics, {.opt_level = 0, .until = "inline"})
                            : passes::kCheckExtents.run(typed, context));
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
@@ -199,8 +199,7 @@ absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std:
 }
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .last = "differentiate"})
-      .status();
+  return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .until = "inline"}).status();
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,

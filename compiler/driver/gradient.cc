@@ -125,7 +125,7 @@ absl::StatusOr<std::string> GradientProgram(uint32_t source, const GradientReque
   RVM_ASSIGN_OR_RETURN(module, TypeModule(std::move(module), diagnostics));
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   RVM_ASSIGN_OR_RETURN(module,
-                       passes::RunPasses(module, {name}, diagnostics, {.opt_level = 2, .last = "eliminate_dead_code"}));
+                       passes::RunPasses(module, {name}, diagnostics, {.opt_level = 2, .until = "lambda_lift"}));
   return text::PrintModule(module);
 }
 

@@ -68,6 +68,7 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
       if (again) i = last->second.step - 1;
       continue;
     }
+    if (step.pass.name == options.until) break;
     const std::vector<std::string>& extra = options.extra_passes;
     bool is_extra = std::find(extra.begin(), extra.end(), step.pass.name) != extra.end();
     if (options.opt_level < step.min_opt_level && !is_extra) continue;
@@ -80,7 +81,6 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
     }
     current = std::move(after);
     if (options.observer) options.observer(step.pass, current);
-    if (step.pass.name == options.last) break;
   }
   return current;
 }
