@@ -51,7 +51,7 @@ class Docs(relayvm.TestCase):
         self.check_page("docs/language.md", 11)
 
     def test_gradients(self):
-        self.check_page("docs/gradients.md", 6)
+        self.check_page("docs/gradients.md", 7)
 
     def test_builder(self):
         tested = re.search(r"^// \[example\]\n(.*?)^// \[end\]", read("compiler/builder/program_builder_test.cc"),

@@ -89,3 +89,15 @@ def @main(%n: int32) -> (float64, float64) {
         model = os.path.join(self.folder, "arms.rvm")
         self.assert_linear(lambda n: instructions(relayvm.COMPILER, "compile", "-O3", self.write(big_programs.arms(n)),
                                                   "-o", model), 500, 5_000)
+
+    def test_arguments_are_read(self):
+        model = relayvm.compile_file(self.write("def @main(%x: Tensor[(n), float32]) { sum(%x) }"),
+                                     os.path.join(self.folder, "sum.rvm"), extra=["--target", "portable"])
+        path = os.path.join(self.folder, "arguments")
+
+        def read(n):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(str([0.5] * n))
+            return instructions(relayvm.RUNTIME, model, "--args", path)
+
+        self.assert_linear(read, 1_000, 30_000)

@@ -288,8 +288,8 @@ class Reader {
         ++at_;
       } else if (rest.starts_with("//")) {
         at_ = std::min(text_.find('\n', at_), text_.size());
-      } else if (size_t end = rest.find("*/", 2); rest.starts_with("/*") && end != std::string_view::npos) {
-        at_ += end + 2;
+      } else if (rest.starts_with("/*") && rest.find("*/", 2) != std::string_view::npos) {
+        at_ += rest.find("*/", 2) + 2;
       } else {
         return;
       }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "base/element.h"
 #include "compiler/driver/compile.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/reference/evaluator.h"
@@ -213,6 +215,61 @@ Verdict CheckStages(const Program& program, const ir::Module& typed, const passe
   return first;
 }
 
+// The same numbers for the same order of leaves.
+Dice Directions() { return Dice(1); }
+double Direction(Dice& dice) { return (dice.Pick(2001) - 1000) / 1000.0; }
+
+// `value` with each floating-point number moved by `step` times its direction.
+Value Moved(const Value& value, double step, Dice& dice) {
+  if (value.kind() == ValueKind::kTensor) {
+    const Literal& tensor = value.tensor();
+    if (!tensor.dtype().is_float()) return value;
+    std::shared_ptr<Buffer> buffer = Buffer::Allocate(tensor.num_elements() * tensor.dtype().bytes());
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      StoreDouble(tensor.dtype(), buffer->data() + i * tensor.dtype().bytes(),
+                  tensor.DoubleAt(i) + step * Direction(dice));
+    }
+    return Value::Tensor(Literal(tensor.dtype(), tensor.shape(), std::move(buffer)));
+  }
+  std::vector<Value> fields;
+  for (const Value& field : value.fields()) fields.push_back(Moved(field, step, dice));
+  return value.kind() == ValueKind::kTuple ? Value::Tuple(std::move(fields))
+                                           : Value::Adt(value.name(), std::move(fields));
+}
+
+// The sum of the floating-point numbers of a gradient times their directions.
+double Along(const Value& gradient, Dice& dice) {
+  double sum = 0;
+  if (gradient.kind() == ValueKind::kTensor) {
+    bool is_float = gradient.tensor().dtype().is_float();
+    for (int64_t i = 0; is_float && i < gradient.tensor().num_elements(); ++i) {
+      sum += gradient.tensor().DoubleAt(i) * Direction(dice);
+    }
+    return sum;
+  }
+  for (const Value& field : gradient.fields()) sum += Along(field, dice);
+  return sum;
+}
+double Along(const Value& gradient) {
+  Dice dice = Directions();
+  return Along(gradient, dice);
+}
+
+// The slope of a call's value when its first `count` arguments move by `step` there and back, or nothing where the
+// value is an error.
+std::optional<double> Difference(const ir::Module& module, const EntryCall& call, size_t count, double step) {
+  double values[2];
+  for (int i = 0; i < 2; ++i) {
+    Dice dice = Directions();
+    std::vector<Value> args = call.args;
+    for (size_t a = 0; a < count; ++a) args[a] = Moved(args[a], i == 0 ? -step : step, dice);
+    absl::StatusOr<Value> value = reference::Evaluate(module, call.entry, args, {.max_steps = kMaxSteps});
+    if (!value.ok()) return std::nullopt;
+    values[i] = value->tensor().DoubleAt(0);
+  }
+  return (values[1] - values[0]) / (2 * step);
+}
+
 // What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
 std::string Pack(const Verdict& verdict) {
   std::string zero(1, '\0');
@@ -264,6 +321,41 @@ Verdict CheckProgram(const Program& program) {
     if (!verdict.failure.empty()) return verdict;
   }
   return {};
+}
+
+Verdict CheckGradient(const Program& program) {
+  ir::Module typed;
+  Results expected;
+  Verdict verdict = Prepare(program, typed, expected);
+  if (verdict.skipped || !verdict.failure.empty()) return verdict;
+  bool is_whole = program.calls.size() == 2 && expected.size() == 2;
+  if (!is_whole || (!expected[0].ok() && !expected[1].ok())) return {.skipped = true};
+  verdict = Compare("gradient's value", program.calls[1], expected[1],
+                    expected[0].ok() ? absl::StatusOr<Value>(expected[0]->fields()[0]) : expected[0].status(),
+                    program.tolerance);
+  if (!verdict.failure.empty()) return verdict;
+  Source source(program.text);
+  absl::StatusOr<ir::Module> module = driver::PrepareEvaluation(typed, EntriesOf(program), source.diagnostics);
+  const Value& gradient = expected[0]->fields()[1];
+  double along = Along(gradient);
+  std::optional<double> wide = Difference(*module, program.calls[1], gradient.fields().size(), 1e-3);
+  std::optional<double> narrow = Difference(*module, program.calls[1], gradient.fields().size(), 5e-4);
+  if (!wide || !narrow) return {.skipped = true};
+  double scale = 1 + std::abs(*narrow), doubt = std::abs(*wide - *narrow);
+  if (!(doubt < 1e-3 * scale)) return {.skipped = true};
+  // Richardson's extrapolation; what is left is less than the doubt.
+  double difference = *narrow + (*narrow - *wide) / 3;
+  if (!(std::abs(along - difference) <= 1e-7 * scale + doubt)) {
+    return {"gradient", absl::StrCat("along a direction: ", along, "; by differences: ", difference, " in ",
+                                     CallText(program.calls[0]), "\n", expected[0]->ToString())};
+  }
+  for (const auto& [name, options] : {std::pair<std::string, driver::CompileOptions>("O0", {.opt_level = 0}),
+                                      {"O3", {.opt_level = 3}},
+                                      {"Portable O3", {.opt_level = 3, .target = "portable"}}}) {
+    verdict = CheckCompiled(program, name, options, expected);
+    if (!verdict.failure.empty()) return verdict;
+  }
+  return {.detail = along == 0 ? "flat" : ""};
 }
 
 Verdict CheckEachPass(const Program& program) {

@@ -23,6 +23,11 @@ Verdict CheckProgram(const Program& program);
 // pipeline, the program means what it meant (evaluated), and with the added pass the VM gives the same results.
 Verdict CheckEachPass(const Program& program);
 
+// A program of GenerateDifferentiable: its gradient along a random direction is the difference of its values there, and
+// the VM gives the evaluator's gradients at -O0, -O3 and portable. `detail` is "flat" where the gradient is zero.
+// Skipped where differences tell nothing: the value is an error, or too rough.
+Verdict CheckGradient(const Program& program);
+
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);
 

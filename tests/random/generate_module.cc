@@ -1,6 +1,8 @@
 // Functions and whole programs.
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 namespace rvm::random_programs {
 
 Program Generate(uint64_t seed) { return Generator(seed).Run(); }
+Program GenerateDifferentiable(uint64_t seed) { return Generator(seed, true).Run(); }
 
 namespace {
 
@@ -35,7 +38,7 @@ Program Generator::Run() {
       MakeFunction();
     }
   }
-  return MakeProgram();
+  return differentiable_ ? MakeDifferentiableProgram() : MakeProgram();
 }
 
 // A function that makes every `?` of its parameter's type unknown to its caller.
@@ -191,6 +194,40 @@ Program Generator::MakeProgram() {
       program.calls.push_back(std::move(made));
     }
   }
+  program.text = absl::StrCat(absl::StrJoin(definitions_, "\n"), "\n");
+  return program;
+}
+
+Program Generator::MakeDifferentiableProgram() {
+  Program program;
+  program.tolerance = 1e-8;
+  Signature value;
+  do {
+    value = RandomSignature("@value", true);
+  } while (std::any_of(value.params.begin(), value.params.end(), HoldsRef));
+  value.params.insert(value.params.begin(), Scalar(kFloat64));
+  value.result = Scalar(kFloat64);
+  auto others = std::stable_partition(value.params.begin(), value.params.end(), HoldsFloat);
+  size_t floats = static_cast<size_t>(others - value.params.begin());
+  std::string text = Header(value);
+  std::vector<std::string> names, params;
+  for (const Variable& variable : scope_) {
+    names.push_back(variable.name);
+    params.push_back(absl::StrCat(variable.name, ": ", variable.type->text));
+  }
+  // Of several expressions some one will depend on the arguments.
+  std::string body = Body(value, 6);
+  for (int i = 0; i < 2; ++i) body = absl::StrCat("tanh(", body, " + ", Body(value, 6), ")");
+  definitions_.push_back(absl::StrCat(text, body, "\n}"));
+  std::span<std::string> by(names.data(), floats), of(params.data(), floats);
+  definitions_.push_back(absl::StrCat("def @gradient(", absl::StrJoin(params, ", "), ") {\n  grad(fn (",
+                                      absl::StrJoin(of, ", "), ") { @value(", absl::StrJoin(names, ", "), ") })(",
+                                      absl::StrJoin(by, ", "), ")\n}"));
+  std::map<std::string, int64_t> dims;
+  EntryCall call{"gradient", {}};
+  for (const TypeRef& param : value.params) call.args.push_back(RandomValue(param, 3, dims));
+  program.calls = {call, call};
+  program.calls[1].entry = "value";
   program.text = absl::StrCat(absl::StrJoin(definitions_, "\n"), "\n");
   return program;
 }

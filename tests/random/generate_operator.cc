@@ -169,16 +169,22 @@ std::string Generator::ExactFloatOperator(const TypeRef& type, int depth) {
 
 // Keeps values small and errors from growing.
 std::string Generator::SmoothFloatOperator(const TypeRef& type, int depth) {
-  static const std::vector<std::string> kUnary = {"tanh",     "sigmoid", "erf",     "sin",           "cos",
-                                                  "negative", "abs",     "nn.relu", "nn.leaky_relu", "atan"};
+  static const std::vector<std::string> kUnary = {"tanh",     "sigmoid", "erf", "sin",     "cos",
+                                                  "negative", "atan",    "abs", "nn.relu", "nn.leaky_relu"};
+  // The last three have kinks.
+  int without_kinks = static_cast<int>(kUnary.size()) - 3;
+  auto unary = [&] {
+    return differentiable_ ? kUnary[static_cast<size_t>(dice_.Pick(without_kinks))] : dice_.Of(kUnary);
+  };
   static const std::vector<std::string> kBinary = {"minimum", "maximum"};
   std::string half = absl::StrCat("0.5", Suffix(type->dtype));
   int choice = dice_.Pick(10);
   if (choice < 2) return absl::StrCat("((", Expr(type, depth - 1), " + ", Operand(type, depth), ") * ", half, ")");
   if (choice == 2) return absl::StrCat("((", Expr(type, depth - 1), " - ", Operand(type, depth), ") * ", half, ")");
   if (choice == 3) return absl::StrCat("tanh((", Expr(type, depth - 1), " * ", Operand(type, depth), "))");
+  if (differentiable_ && choice == 4) return absl::StrCat("exp(sin(", Expr(type, depth - 1), "))");
   if (choice == 4) return absl::StrCat("exp(negative(abs(", Expr(type, depth - 1), ")))");
-  if (choice == 5) {
+  if (choice == 5 && !differentiable_) {
     return absl::StrCat(dice_.Of(kBinary), "(", Expr(type, depth - 1), ", ", Operand(type, depth), ")");
   }
   if (choice == 6 && !type->dims.empty()) {
@@ -186,7 +192,7 @@ std::string Generator::SmoothFloatOperator(const TypeRef& type, int depth) {
     return absl::StrCat(op, "(", Expr(type, depth - 1), ", axis=", dice_.Pick(static_cast<int>(type->dims.size())),
                         ")");
   }
-  return absl::StrCat(dice_.Of(kUnary), "(", Expr(type, depth - 1), ")");
+  return absl::StrCat(unary(), "(", Expr(type, depth - 1), ")");
 }
 
 std::string Generator::Cast(const TypeRef& type, int depth) {
@@ -223,7 +229,8 @@ std::string Generator::Reduction(const TypeRef& type, int depth) {
                                      Expr(WithDims(type, {shape[1], inner}), depth - 1), ")");
     return is_float ? absl::StrCat("tanh(", dense, ")") : dense;
   }
-  std::vector<std::string> ops = {"max", "min"};
+  std::vector<std::string> ops;
+  if (!differentiable_ || !is_float) ops = {"max", "min"};
   if (type->dtype.is_bool()) ops = {"all", "any"};
   if (smooth_ && is_float) ops.push_back("mean");
   if (!is_float && !type->dtype.is_bool()) ops.insert(ops.end(), {"sum", "sum", "prod"});
@@ -347,7 +354,9 @@ std::string Generator::OpenOperator(const TypeRef& type, int depth) {
       return absl::StrCat("concatenate((", Expr(type, depth - 1), ", ", Expr(type, depth - 1), "), axis=", axis, ")");
     }
     case 2: {
-      if (type->dims[at] != "?") return Elementwise(type, depth);
+      // (The gradient of `take` asks for a known extent.)
+      bool is_refused = differentiable_ && type->dtype.is_float();
+      if (type->dims[at] != "?" || is_refused) return Elementwise(type, depth);
       std::string data = Expr(type, depth - 1);
       return absl::StrCat("take(", data, ", ", Expr(Tensor(kInt32, {"?"}), depth - 1), ", axis=", axis, ")");
     }

@@ -52,6 +52,7 @@ std::string Generator::CallGeneric(const TypeRef& type, int depth) {
   constexpr int kNumComparing = kFirstDerived - kFirstComparing;
   int number = dice_.Pick(static_cast<int>(std::size(kGenericBodies)) - (is_exact ? 0 : kNumComparing));
   if (!is_exact && number >= kFirstComparing) number += kNumComparing;
+  if (differentiable_ && type->dtype.is_float() && number == 2) number = 3;  // has a kink
   std::string first = number == 2 || number == 8 ? absl::StrCat(dice_.Pick(3), ", ")
                       : number == 3 ? absl::StrCat(FunctionLiteral(FunctionOf({type}, type), depth - 1), ", ")
                                     : "";
@@ -117,6 +118,10 @@ std::string Generator::Transform(const TypeRef& type, int depth) {
     }
     default: {
       std::string indices = absl::StrCat("clip(", integers(shape), ", a_min=0f, a_max=", shape[at] - 1, "f)");
+      if (differentiable_ && type->dtype.is_float()) {
+        return absl::StrCat("scatter_elements(", Expr(type, depth - 1), ", ", indices, ", ", Expr(type, depth - 1),
+                            ", axis=", axis, ", reduction=\"add\")");
+      }
       const char* mode = type->dtype.is_bool() || type->dtype.is_float() || dice_.Chance(50) ? "max" : "add";
       return absl::StrCat("scatter_elements(", Expr(type, depth - 1), ", ", indices, ", ", Expr(type, depth - 1),
                           ", axis=", axis, ", reduction=\"", mode, "\")");

@@ -24,7 +24,12 @@ bool HasNoText(const TypeRef& type) {
 
 }  // namespace
 
-Generator::Generator(uint64_t seed) : dice_(seed) {
+Generator::Generator(uint64_t seed, bool is_differentiable) : dice_(seed), differentiable_(is_differentiable) {
+  if (differentiable_) {
+    smooth_ = true;
+    dtypes_ = {kInt32, kBool, kFloat64, kFloat64, kFloat64, kFloat64};
+    return;
+  }
   smooth_ = dice_.Chance(40);
   polymorphic_values_ = dice_.Chance(50);
   grows_ = dice_.Chance(25);

@@ -29,10 +29,13 @@ struct Program {
 };
 
 Program Generate(uint64_t seed);
+// A program with a smooth function @value of float64 and other data, and @gradient, its value and its gradient by those
+// arguments that hold float64, which come first. The calls are one of each, with the same arguments.
+Program GenerateDifferentiable(uint64_t seed);
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed);
+  explicit Generator(uint64_t seed, bool is_differentiable = false);
   Program Run();
 
  private:
@@ -80,6 +83,7 @@ class Generator {
   std::string StructuralBody(const Signature& signature);
   std::string OpenHelper(const TypeRef& type);
   Program MakeProgram();
+  Program MakeDifferentiableProgram();
 
   // ---- generate_expr.cc
   std::string Expr(const TypeRef& type, int depth);
@@ -148,6 +152,7 @@ class Generator {
 
   Dice dice_;
   bool smooth_ = false;              // floats are approximate
+  bool differentiable_ = false;      // and have no kinks
   bool polymorphic_values_ = false;  // functions with type parameters are values
   bool grows_ = false;               // types hold themselves, and functions call themselves, at larger types
   std::vector<DataType> dtypes_;

@@ -1,8 +1,9 @@
 // The long test: random programs by the thousand.
 //
-//   random_programs [--each-pass] [--count N] [--seed S] [--reports N] [--print]
+//   random_programs [--each-pass | --gradients] [--count N] [--seed S] [--reports N] [--print]
 //
-// --each-pass checks each pass of the compiler by itself (CheckEachPass); else whole pipelines are checked.
+// --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks
+// differentiable programs (CheckGradient); else whole pipelines are checked.
 // Says of the first N programs that fail in one way what is wrong, and their smallest forms that
 // still fail so.
 #include <cstdint>
@@ -36,12 +37,16 @@ int Main(int argc, char** argv) {
   uint64_t count = 1000, seed = 1;
   bool print = false;
   Check check = CheckProgram;
+  Program (*generate)(uint64_t) = Generate;
   int max_reports = 3;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--print") == 0) {
       print = true;
     } else if (std::strcmp(argv[i], "--each-pass") == 0) {
       check = CheckEachPass;
+    } else if (std::strcmp(argv[i], "--gradients") == 0) {
+      check = CheckGradient;
+      generate = GenerateDifferentiable;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--count") == 0) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--seed") == 0) {
@@ -50,7 +55,7 @@ int Main(int argc, char** argv) {
       max_reports = std::atoi(argv[++i]);
     } else {
       std::fprintf(stderr,
-                   "random_programs: error: unknown flag `%s`; expected --each-pass, --count N, "
+                   "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --count N, "
                    "--seed S, --reports N or --print\n",
                    argv[i]);
       return 2;
@@ -62,7 +67,7 @@ int Main(int argc, char** argv) {
   for (uint64_t begin = 0; begin < count; begin += kBatch) {
     std::vector<Program> programs;
     for (uint64_t i = begin; i < begin + kBatch && i < count; ++i) {
-      programs.push_back(Generate(seed + i));
+      programs.push_back(generate(seed + i));
       if (print) std::printf("%s\n", programs.back().text.c_str());
     }
     std::vector<Verdict> verdicts = CheckInChild(programs, check);

@@ -32,6 +32,18 @@ TEST(RandomPrograms, EachPassAloneChangesNoResult) {
   }
 }
 
+TEST(RandomPrograms, GradientsAreThoseOfDifferences) {
+  std::vector<Program> programs;
+  for (uint64_t seed = 1; seed <= 100; ++seed) programs.push_back(GenerateDifferentiable(seed));
+  std::vector<Verdict> verdicts = CheckInChild(programs, CheckGradient);
+  int telling = 0;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    telling += !verdicts[i].skipped && verdicts[i].detail != "flat" ? 1 : 0;
+    EXPECT_EQ(verdicts[i].failure, "") << "seed " << i + 1 << ": " << verdicts[i].detail << "\n" << programs[i].text;
+  }
+  EXPECT_GT(telling, 60);
+}
+
 TEST(RandomPrograms, SameSeedSameProgram) {
   EXPECT_EQ(Generate(7).text, Generate(7).text);
   EXPECT_NE(Generate(7).text, Generate(8).text);
@@ -43,6 +55,13 @@ TEST(Check, SeesWhatIsWrong) {
                           {{"main", {Value::Tensor(Literal::ScalarInt(kInt32, 1))}}}})
                 .skipped,
             true);
+  Value two = Value::Tensor(Literal::Scalar(kFloat64, 2));
+  EXPECT_EQ(CheckInChild({"def @value(%x: float64) -> float64 { stop_gradient(%x) * %x }\n"
+                          "def @gradient(%x: float64) { grad(fn (%y: float64) { @value(%y) })(%x) }\n",
+                          {{"gradient", {two}}, {"value", {two}}}},
+                         CheckGradient)
+                .failure,
+            "gradient");
 }
 
 TEST(Shrink, KeepsOnlyWhatFails) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +29,30 @@ bool HoldsParam(const TypeRef& type) {
 
 bool IsNumber(const std::string& dim) { return dim[0] >= '0' && dim[0] <= '9'; }
 
+bool Holds(const TypeRef& type, const std::function<bool(const Type&)>& is_it, std::set<std::string>& seen) {
+  if (!seen.insert(type->text).second) return false;
+  if (is_it(*type)) return true;
+  // The arguments of a data type need not be in its values.
+  std::vector<TypeRef> parts = type->adt == nullptr ? type->parts : std::vector<TypeRef>();
+  for (size_t i = 0; type->adt != nullptr && i < type->adt->constructors.size(); ++i) {
+    for (const TypeRef& field : FieldTypes(type, type->adt->constructors[i])) parts.push_back(field);
+  }
+  for (const TypeRef& part : parts) {
+    if (Holds(part, is_it, seen)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool HoldsFloat(const TypeRef& type) {
+  std::set<std::string> seen;
+  return Holds(type, [](const Type& t) { return t.form == TypeForm::kTensor && t.dtype.is_float(); }, seen);
+}
+bool HoldsRef(const TypeRef& type) {
+  std::set<std::string> seen;
+  return Holds(type, [](const Type& t) { return t.form == TypeForm::kRef; }, seen);
+}
 
 TypeRef Tensor(DataType dtype, std::vector<std::string> dims) {
   std::string text = dtype.ToString();

@@ -82,6 +82,9 @@ bool IsStaticTensor(const TypeRef& type);
 std::vector<int64_t> StaticShape(const TypeRef& type);
 // A value can be compared and passed from outside: it holds no function and no type parameter.
 bool IsData(const TypeRef& type);
+// A value may hold one of these.
+bool HoldsFloat(const TypeRef& type);
+bool HoldsRef(const TypeRef& type);
 bool HasOpenDims(const TypeRef& type);
 bool HoldsPolymorphic(const TypeRef& type);
 // What a type parameter may stand for where functions are polymorphic values: were it a type around another parameter,
