@@ -254,6 +254,27 @@ class OpenCl(Device):
         e = np.exp(np.tanh(x @ w.T) @ w.T)
         np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True) @ w.T, rtol=1e-4, atol=1e-5)
 
+    def test_an_annotated_program_uses_both(self):
+        """The embedding stays on the host: its table is not copied."""
+        source = self.write("embedding.relay", """#[version = "0.0.5"]
+def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Tensor[(5, 6), float32]) {
+  let %rows = on_device(take(%table, %words, axis=0), virtual_device="cpu");
+  nn.softmax(nn.dense(tanh(%rows), %w))
+}
+""")
+        model = self.compile(source, "embedding.rvm")
+        random = np.random.default_rng(3)
+        words, table = np.array([7, 99, 0], "int32"), random.standard_normal((100, 6)).astype("float32")
+        w = random.standard_normal((5, 6)).astype("float32")
+        for name, array in ("words", words), ("table", table), ("w", w):
+            np.save(self.path(f"{name}.npy"), array)
+        done = relayvm.run(relayvm.RUNTIME, model, *("@" + self.path(f"{name}.npy") for name in ("words", "table", "w")),
+                           "--out", self.path("y.npy"), "--stats")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"launches, 2 tensors copied to it and 1 from it")
+        e = np.exp(np.tanh(table[words]) @ w.T)
+        np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True), rtol=1e-4, atol=1e-5)
+
     def test_run_compiles_for_the_device(self):
         source = self.write("chain.relay", CHAIN)
         for device in ("opencl", "opencl:0", "host"):
@@ -288,6 +309,17 @@ class OpenCl(Device):
 
     def test_operators_erased(self):
         self.check_operators("erased", 1)
+
+    def test_operators_static(self):
+        self.check_operators("static", 0)
+
+    def test_random_programs(self):
+        """All operators on the device, or a part of them, as the reference evaluator has it."""
+        tool = os.path.join(relayvm.ROOT, "bazel-bin/tests/random/random_programs")
+        done = relayvm.run(tool, "--device", "opencl", "--count", 100, "--seed", 5000)
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:])
+        self.assertRegex(done.stdout, "(?m)^100 programs, .*, 0 failed")
+        print(f"        {done.stdout.splitlines()[-1]}")
 
     def test_programs(self):
         """One call of every second program."""

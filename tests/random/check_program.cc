@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -213,6 +214,18 @@ Verdict CheckStages(const Program& program, const ir::Module& typed, const passe
   return first;
 }
 
+// The text of the program decides which operators are on the device: half of the programs have all there.
+Verdict CheckOnDevice(const Program& program, const std::string& kind) {
+  ir::Module typed;
+  Results expected;
+  Verdict verdict = Prepare(program, typed, expected);
+  if (verdict.skipped || !verdict.failure.empty()) return verdict;
+  constexpr const char* kOnHost[] = {"", "host:*a*,", "host:*e*,", "host:nn.*,host:*d*,"};
+  size_t choice = program.text.size() % 8;
+  std::string rules = absl::StrCat(choice < std::size(kOnHost) ? kOnHost[choice] : "", kind);
+  return CheckCompiled(program, absl::StrCat("O2 on ", rules), {.opt_level = 2, .devices = {rules}}, expected);
+}
+
 // What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
 std::string Pack(const Verdict& verdict) {
   std::string zero(1, '\0');
@@ -284,6 +297,9 @@ Verdict CheckEachPass(const Program& program) {
   }
   return verdict;
 }
+
+Verdict CheckOnOpenCl(const Program& program) { return CheckOnDevice(program, "opencl"); }
+Verdict CheckOnSim(const Program& program) { return CheckOnDevice(program, "sim"); }
 
 bool IsAccepted(const Program& program) {
   Source source(program.text);

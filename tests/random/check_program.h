@@ -23,6 +23,10 @@ Verdict CheckProgram(const Program& program);
 // pipeline, the program means what it meant (evaluated), and with the added pass the VM gives the same results.
 Verdict CheckEachPass(const Program& program);
 
+// The optimised program, with some or all of its operators on a device of this machine.
+Verdict CheckOnOpenCl(const Program& program);
+Verdict CheckOnSim(const Program& program);
+
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);
 

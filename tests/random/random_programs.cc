@@ -1,8 +1,9 @@
 // The long test: random programs by the thousand.
 //
-//   random_programs [--each-pass] [--count N] [--seed S] [--reports N] [--print]
+//   random_programs [--each-pass | --device opencl|sim] [--count N] [--seed S] [--reports N] [--print]
 //
-// --each-pass checks each pass of the compiler by itself (CheckEachPass); else whole pipelines are checked.
+// --each-pass checks each pass of the compiler by itself (CheckEachPass), --device programs on a device; else whole
+// pipelines are checked.
 // Says of the first N programs that fail in one way what is wrong, and their smallest forms that
 // still fail so.
 #include <cstdint>
@@ -42,6 +43,8 @@ int Main(int argc, char** argv) {
       print = true;
     } else if (std::strcmp(argv[i], "--each-pass") == 0) {
       check = CheckEachPass;
+    } else if (i + 1 < argc && std::strcmp(argv[i], "--device") == 0) {
+      check = std::strcmp(argv[++i], "sim") == 0 ? CheckOnSim : CheckOnOpenCl;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--count") == 0) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--seed") == 0) {
@@ -50,7 +53,7 @@ int Main(int argc, char** argv) {
       max_reports = std::atoi(argv[++i]);
     } else {
       std::fprintf(stderr,
-                   "random_programs: error: unknown flag `%s`; expected --each-pass, --count N, "
+                   "random_programs: error: unknown flag `%s`; expected --each-pass, --device opencl|sim, --count N, "
                    "--seed S, --reports N or --print\n",
                    argv[i]);
       return 2;
