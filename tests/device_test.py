@@ -15,7 +15,6 @@ import operators_test
 import programs_test
 import relayvm
 
-DEVICE = ["--device", "opencl"]
 # The loader of OpenCL drivers finds none.
 NO_DRIVERS = {"OCL_ICD_VENDORS": "/nowhere"}
 CHAIN = """#[version = "0.0.5"]
@@ -55,8 +54,8 @@ class Device(relayvm.TestCase):
             file.write(text)
         return self.path(name)
 
-    def compile(self, source, name, *extra, **options):
-        return relayvm.compile_file(source, self.path(name), extra=[*DEVICE, *extra], **options)
+    def compile(self, source, name, *extra, device="opencl", **options):
+        return relayvm.compile_file(source, self.path(name), extra=["--device", device, *extra], **options)
 
 
 class WithoutDevice(Device):
@@ -87,8 +86,9 @@ class WithoutDevice(Device):
     def test_wrong_options(self):
         source = self.write("chain.relay", CHAIN)
         out = self.path("wrong.rvm")
-        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `opencl`"),
-                            (["--device", "opencl", "--device", "opencl:1"], "the device `opencl` is named twice"),
+        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `host`, `opencl`, `sim`"),
+                            (["--device", "opencl,sim"], "saw the devices `opencl` and `sim`; a program can use the host and one kind"),
+                            (["--device", "opencl:nn.denze"], "no operator is named `nn.denze`"),
                             (["--device", "opencl", "--target", "portable"], "a portable executable has no code for devices"),
                             (["--host-fallback"], "`--device` names it")):
             with self.subTest(flags=flags):
@@ -98,11 +98,12 @@ class WithoutDevice(Device):
 
     def test_no_drivers_are_listed(self):
         listed = relayvm.must(relayvm.COMPILER, "devices", env={**os.environ, **NO_DRIVERS})
-        self.assertRegex(listed, "^none of opencl: ")
+        self.assertRegex(listed, "(?m)^none of opencl: ")
+        self.assertRegex(listed, "(?m)^sim:0 .* int8-tiles-16")
 
     def test_the_file_says_what_runs_where(self):
         source = self.write("chain.relay", CHAIN)
-        done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", self.path("said.rvm"), *DEVICE, "--verbose")
+        done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", self.path("said.rvm"), "--device", "opencl", "--verbose")
         self.assertRegex(done.stderr, r"opencl-c-1\.2: \d+ of \d+ kernels")
         self.assertRegex(done.stderr, r"device\.opencl\.rvm_k\d+_.*sort.*: on the host: it sorts")
         text = relayvm.must(relayvm.COMPILER, "inspect", self.path("said.rvm"))
@@ -114,6 +115,124 @@ class WithoutDevice(Device):
         source = self.write("count.relay", "#[version = \"0.0.5\"]\ndef @main(%x: int32) -> int32 { %x + 1 }\n")
         model = self.compile(source, "count.rvm")
         self.assertEqual(relayvm.execute(model, 2, env={**os.environ, **NO_DRIVERS}), "3")
+
+
+class Simulated(Device):
+    """The simulated accelerator gives what the host gives, bit by bit."""
+
+    def save(self, arrays):
+        for i, array in enumerate(arrays):
+            np.save(self.path(f"arg{i}.npy"), array)
+        return ["@" + self.path(f"arg{i}.npy") for i in range(len(arrays))]
+
+    def outcome(self, model, entry, arrays, *flags):
+        out = self.path("out.npy")
+        done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, "--out", out, "--stats", *flags, *self.save(arrays))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return np.load(out), done.stderr
+
+    def check(self, model, entry, arrays, launches):
+        on_host, _ = self.outcome(model, entry, arrays, "--device", "host")
+        value, said = self.outcome(model, entry, arrays)
+        self.assertEqual(int(re.search(r"device sim:0: (\d+) launches", said).group(1)), launches, entry)
+        np.testing.assert_array_equal(value, on_host, entry)
+        return value
+
+    def test_quantized_resnet8(self):
+        source = os.path.join(relayvm.ROOT, "tests/devices/resnet8.relay")
+        with open(source, encoding="utf-8") as file:
+            params = re.findall(r"%([wb]\w+): Tensor\[\(([\d, ]+)\), (\w+)\]", file.read())
+        random = np.random.default_rng(5)
+        weights, products = {}, []
+        for name, dims, dtype in params:
+            shape = [int(d) for d in dims.split(",")]
+            limit = 2000 if dtype == "int32" else int(300 / np.sqrt(np.prod(shape[1:])) + 3)
+            weights[name] = random.integers(-limit, limit, shape).astype(dtype)
+        np.savez(self.path("resnet8.npz"), **weights)
+        flags = ["--params", self.path("resnet8.npz"), "--device", "sim", "--verbose"]
+        model = self.path("resnet8.rvm")
+        said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, *flags).stderr
+        placed, all_operators = map(int, re.search(r"device\.sim: (\d+) of (\d+) operators", said).groups())
+        self.assertEqual(placed, 10)  # every convolution, and the dense layer
+        logits = []
+        for batch in (1, 3):
+            x = random.integers(-128, 128, (batch, 3, 32, 32)).astype("int8")
+            value = self.check(model, "main", [x], launches=10)
+            self.assertEqual(value.shape, (batch, 10))
+            logits += value.tolist()
+        self.assertGreater(len(set(map(tuple, logits))), 2, "the network does not look at its input")
+        print(f"        ResNet-8: {placed} of {all_operators} operators on the accelerator, all of its products")
+
+    # (operator with its attributes, dtype and shape of both factors); `?` stands for an unknown extent.
+    PRODUCTS = [
+        ("nn.dense({}, {}, out_dtype=\"int32\")", ("int8", "5 7"), ("int8", "3 7")),
+        ("nn.dense({}, {}, out_dtype=\"int32\")", ("int8", "?33 ?50"), ("uint8", "?17 ?50")),
+        ("nn.dense({}, {}, out_dtype=\"int32\")", ("int8", "2 3 16"), ("int8", "32 16")),
+        ("nn.dense({}, {}, out_dtype=\"int32\")", ("int8", "?4 0"), ("int8", "3 0")),
+        ("nn.batch_matmul({}, {}, out_dtype=\"int32\")", ("uint8", "4 5 6"), ("int8", "4 6 20")),
+        ("nn.batch_matmul({}, {}, out_dtype=\"int32\", transpose_a=True, transpose_b=False)", ("int8", "1 6 5"), ("int8", "3 6 20")),
+        ("qnn.dense({}, {}, 3, -5, 1f, 1f)", ("int8", "?6 40"), ("int8", "21 40")),
+        ("qnn.batch_matmul({}, {}, 255, -128, 1f, 1f, transpose_b=True)", ("uint8", "2 4 18"), ("int8", "2 3 18")),
+        ("nn.conv1d({}, {}, padding=[2, 1], dilation=[2], out_dtype=\"int32\")", ("int8", "2 5 19"), ("int8", "4 5 3")),
+        ("nn.conv2d({}, {}, padding=[1, 0, 2, 3], strides=[2, 3], out_dtype=\"int32\")", ("int8", "?2 3 9 20"), ("int8", "18 3 3 4")),
+        ("nn.conv2d({}, {}, data_layout=\"NHWC\", kernel_layout=\"HWIO\", padding=[1, 1], out_dtype=\"int32\")",
+         ("uint8", "1 6 6 20"), ("int8", "3 3 20 5")),
+        ("nn.conv2d({}, {}, groups=2, out_dtype=\"int32\")", ("int8", "1 6 7 7"), ("int8", "8 3 2 2")),
+        ("nn.conv2d({}, {}, groups=6, padding=[1, 1], out_dtype=\"int32\")", ("int8", "1 6 7 7"), ("int8", "12 1 3 3")),
+        ("nn.conv2d({}, {}, out_layout=\"NHWC\", out_dtype=\"int32\")", ("int8", "1 4 5 5"), ("int8", "3 4 2 2")),
+        ("nn.conv3d({}, {}, padding=[1, 1, 0], out_dtype=\"int32\")", ("int8", "1 3 4 5 6"), ("int8", "4 3 2 3 2")),
+        ("qnn.conv2d({}, {}, -7, 4, 1f, 1f, padding=[2, 2], channels=5, kernel_size=[3, 3])", ("int8", "1 4 8 8"), ("int8", "5 4 3 3")),
+        ("qnn.conv2d({}, {}, 200, 0, 1f, 1f, channels=5, kernel_size=[1, 1], data_layout=\"NHWC\", kernel_layout=\"OHWI\")",
+         ("uint8", "3 4 4 17"), ("int8", "5 1 1 17")),
+    ]
+
+    def test_products(self):
+        text, arrays = '#[version = "0.0.5"]\n', []
+        random = np.random.default_rng(1)
+        for i, (call, *factors) in enumerate(self.PRODUCTS):
+            params, values = [], []
+            for name, (dtype, shape) in zip("ab", factors):
+                dims = ", ".join("?" if d.startswith("?") else d for d in shape.split())
+                params.append(f"%{name}: Tensor[({dims}), {dtype}]")
+                info = np.iinfo(dtype)
+                values.append(random.integers(info.min, info.max + 1, [int(d.lstrip("?")) for d in shape.split()]).astype(dtype))
+            text += f"def @case{i}({', '.join(params)}) {{ {call.format('%a', '%b')} }}\n"
+            arrays.append(values)
+        model = self.compile(self.write("products.relay", text), "products.rvm", device="sim")
+        for i, values in enumerate(arrays):
+            with self.subTest(self.PRODUCTS[i][0]):
+                self.check(model, f"case{i}", values, launches=1)
+
+    def test_what_does_not_fit_stays(self):
+        """Other dtypes, zero points that are arguments or one per output, broadcast batches of unknown extent."""
+        source = self.write("stay.relay", """#[version = "0.0.5"]
+def @f32(%a: Tensor[(2, 4), float32], %b: Tensor[(3, 4), float32]) { nn.dense(%a, %b) }
+def @narrow(%a: Tensor[(2, 4), int8], %b: Tensor[(3, 4), int8]) { nn.dense(%a, %b) }
+def @zero(%a: Tensor[(2, 4), int8], %b: Tensor[(3, 4), int8], %z: int32) { qnn.dense(%a, %b, %z, 0, 1f, 1f) }
+def @zeros(%a: Tensor[(2, 4), int8], %b: Tensor[(3, 4), int8], %z: Tensor[(3), int32], %s: Tensor[(3), float32]) {
+  qnn.dense(%a, %b, 0, %z, 1f, %s)
+}
+def @batch(%a: Tensor[(?, 2, 4), int8], %b: Tensor[(?, 4, 3), int8]) { nn.batch_matmul(%a, %b, out_dtype="int32") }
+def @window(%a: Tensor[(1, 2, ?, 4), int8], %b: Tensor[(3, 2, 1, 1), int8]) { nn.conv2d(%a, %b, out_dtype="int32") }
+""")
+        done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", self.path("stay.rvm"), "--device", "sim", "--verbose")
+        self.assertIn("device.sim: 0 of 6 operators", done.stderr)
+
+    def test_rules(self):
+        source = self.write("rules.relay", """#[version = "0.0.5"]
+def @main(%a: Tensor[(4, 4), int8], %b: Tensor[(4, 4), int8]) {
+  nn.dense(%a, %b, out_dtype="int32") + qnn.dense(%a, %b, 1, 2, 1f, 1f)
+}
+""")
+        for rules, placed in (("sim", 2), ("sim:nn.*", 1), ("host:qnn.*,sim", 1), ("sim:*dense", 2), ("host,sim", 0)):
+            with self.subTest(rules):
+                model = self.path("rules.rvm")
+                done = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", rules, "--verbose")
+                self.assertIn(f"device.sim: {placed} of 3 operators", done.stderr)
+                ones = np.ones((4, 4), "int8")
+                on_host, _ = self.outcome(model, "main", [ones, ones], "--device", "host")
+                np.testing.assert_array_equal(on_host, np.full((4, 4), 4))
+                np.testing.assert_array_equal(self.outcome(model, "main", [ones, ones])[0], on_host)
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER) and opencl_devices(),
@@ -134,6 +253,27 @@ class OpenCl(Device):
         self.assertEqual((copied_in, copied_out), (2, 1))
         e = np.exp(np.tanh(x @ w.T) @ w.T)
         np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True) @ w.T, rtol=1e-4, atol=1e-5)
+
+    def test_an_annotated_program_uses_both(self):
+        """The embedding stays on the host: its table is not copied."""
+        source = self.write("embedding.relay", """#[version = "0.0.5"]
+def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Tensor[(5, 6), float32]) {
+  let %rows = on_device(take(%table, %words, axis=0), virtual_device="cpu");
+  nn.softmax(nn.dense(tanh(%rows), %w))
+}
+""")
+        model = self.compile(source, "embedding.rvm")
+        random = np.random.default_rng(3)
+        words, table = np.array([7, 99, 0], "int32"), random.standard_normal((100, 6)).astype("float32")
+        w = random.standard_normal((5, 6)).astype("float32")
+        for name, array in ("words", words), ("table", table), ("w", w):
+            np.save(self.path(f"{name}.npy"), array)
+        done = relayvm.run(relayvm.RUNTIME, model, *("@" + self.path(f"{name}.npy") for name in ("words", "table", "w")),
+                           "--out", self.path("y.npy"), "--stats")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"launches, 2 tensors copied to it and 1 from it")
+        e = np.exp(np.tanh(table[words]) @ w.T)
+        np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True), rtol=1e-4, atol=1e-5)
 
     def test_run_compiles_for_the_device(self):
         source = self.write("chain.relay", CHAIN)
@@ -156,7 +296,7 @@ class OpenCl(Device):
             source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
             entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
             model = self.path("operators.rvm")
-            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, *DEVICE, "--verbose", *entries).stderr
+            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", "opencl", "--verbose", *entries).stderr
             found = re.search(r"opencl-c-1\.2: (\d+) of (\d+) kernels", said)
             on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -169,6 +309,17 @@ class OpenCl(Device):
 
     def test_operators_erased(self):
         self.check_operators("erased", 1)
+
+    def test_operators_static(self):
+        self.check_operators("static", 0)
+
+    def test_random_programs(self):
+        """All operators on the device, or a part of them, as the reference evaluator has it."""
+        tool = os.path.join(relayvm.ROOT, "bazel-bin/tests/random/random_programs")
+        done = relayvm.run(tool, "--device", "opencl", "--count", 100, "--seed", 5000)
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:])
+        self.assertRegex(done.stdout, "(?m)^100 programs, .*, 0 failed")
+        print(f"        {done.stdout.splitlines()[-1]}")
 
     def test_programs(self):
         """One call of every second program."""

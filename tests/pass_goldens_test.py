@@ -1,6 +1,6 @@
 """What each pass makes of a program, with all types: `passes/<pass>/*.relay`.
 
-A file is `// level: N` (and `, last run` for a pass that is repeated), a program, `// EXPECT`, and the program after the pass as comments.
+A file is `// level: N` (and `, last run` for a pass that is repeated; and `, device: RULES` as `--device` takes them), a program, `// EXPECT`, and the program after the pass as comments.
 `UPDATE_GOLDENS=1 .venv/bin/python tests/run_python_tests.py pass_goldens` writes what stands behind `// EXPECT` anew.
 """
 
@@ -15,14 +15,15 @@ FOLDER = os.path.join(relayvm.ROOT, "tests/passes")
 EXPECT = "// EXPECT\n"
 
 
-def after_pass(name, source, level, run):
+def after_pass(name, source, level, run, device):
     """The program after one run of the pass (1: the first, -1: the last), without type definitions, as comments."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "m.relay")
         with open(path, "w", encoding="utf-8") as file:
             file.write(source)
         printed = relayvm.must(relayvm.COMPILER, "compile", path, "-o", os.path.join(folder, "m.rvm"), f"-O{level}",
-                               "--verify-passes", "--print-types", "--print-after", name, "--target", "portable")
+                               "--verify-passes", "--print-types", "--print-after", name,
+                               *(["--device", device] if device else ["--target", "portable"]))
     text = printed.split(f"// after {name}\n")[run].split("\n// after ")[0]
     text = text[text.index("def @"):] if "def @" in text else text
     return "".join(f"// {line}".rstrip() + "\n" for line in text.rstrip().splitlines())
@@ -43,8 +44,8 @@ def add_test(path):
     def test(self):
         with open(path, encoding="utf-8") as file:
             source, _, expected = file.read().partition(EXPECT)
-        level, last = re.match(r"// level: (\d)(, last run)?\n", source).groups()
-        seen = after_pass(name, source, level, -1 if last else 1)
+        level, last, device = re.match(r"// level: (\d)(, last run)?(?:, device: (.+))?\n", source).groups()
+        seen = after_pass(name, source, level, -1 if last else 1, device)
         if os.environ.get("UPDATE_GOLDENS"):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(source + EXPECT + seen)

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/npy.h"
@@ -79,8 +80,21 @@ std::string StatsText(const vm::MachineStats& stats, const device::DeviceInfo* i
                       stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
 }
 
-// The devices that `name` stands for.
-absl::Status ChooseDevices(const std::string& name, vm::LoadOptions& load) {
+// The device that a list of rules for compilation names, `host:take,opencl:nn.*`, and the name of a device as it is.
+std::string DeviceNameOf(const std::string& text) {
+  std::string name;
+  for (const std::string& rule : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    size_t colon = std::min(rule.find(':'), rule.size());
+    bool is_number = colon + 1 < rule.size() && rule.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+    name = is_number ? rule : rule.substr(0, colon);
+    if (name != "host") break;
+  }
+  return name;
+}
+
+// The devices that `text` stands for.
+absl::Status ChooseDevices(const std::string& text, vm::LoadOptions& load) {
+  std::string name = DeviceNameOf(text);
   load.use_devices = name != "host";
   if (name.empty() || !load.use_devices) return absl::OkStatus();
   device::DeviceList list = device::FindDevices();

@@ -6,6 +6,7 @@
 #ifndef RVM_COMPILER_BYTECODE_EMIT_PROGRAM_H_
 #define RVM_COMPILER_BYTECODE_EMIT_PROGRAM_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace rvm::bytecode {
 struct EmittedProgram {
   Executable executable;                    // class, code objects and recipes are missing
   std::vector<schedule::Schedule> kernels;  // by KernelId; code generation is the driver's part
+  struct Origin {
+    const ir::Function* primitive;  // the first of those that the kernel computes; the module owns it
+    std::string device;             // the kind that it is placed on; "" for the host
+    int64_t num_operators = 0;      // of all places that call it
+  };
+  std::vector<Origin> origins;  // by KernelId
 };
 
 struct EmitOptions {

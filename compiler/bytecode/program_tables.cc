@@ -8,10 +8,21 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/lowering/device_kind.h"
 #include "compiler/lowering/fused_function.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::bytecode {
+namespace {
+
+int64_t NumOperators(const ir::Function& primitive) {
+  const auto* let = ir::DynCast<ir::Let>(primitive.body);
+  int64_t count = let == nullptr ? 1 : 0;  // a body without lets is one call
+  for (; let != nullptr; let = ir::DynCast<ir::Let>(let->body)) count += ir::OpCallee(let->value) != nullptr ? 1 : 0;
+  return count;
+}
+
+}  // namespace
 
 void ProgramTables::AddModule(const ir::Module& module) {
   for (const ir::GlobalFunction& global : module.functions) globals_[global.name] = &global;
@@ -97,6 +108,8 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   for (const KernelDesc::Check& check : lowered.desc.checks) {
     absl::StrAppend(&key, "|", check.a.ToString(), " ", static_cast<int>(check.relation), " ", check.b.ToString());
   }
+  std::string device(lowering::DeviceOf(primitive.attrs));
+  absl::StrAppend(&key, "@", device);
   auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
   if (added) {
     RVM_ASSIGN_OR_RETURN(
@@ -111,7 +124,9 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
     lowered.desc.symbol = absl::StrCat("rvm_k", it->second.value, "_", lowered.desc.name);
     program_.executable.kernels.push_back(std::move(lowered.desc));
     program_.kernels.push_back(std::move(schedule));
+    program_.origins.push_back({&primitive, device});
   }
+  program_.origins[it->second.value].num_operators += NumOperators(primitive);
   return KernelUse{it->second, lowered.is_static};
 }
 

@@ -17,6 +17,7 @@
 #include "compiler/driver/device_code.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/passes/differentiate/has_transforms.h"
+#include "compiler/passes/placement/device_rules.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
@@ -138,15 +139,18 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
   return absl::OkStatus();
 }
 
-// `targets`: none for a portable executable.
+// `targets`: none for a portable executable. `device`: the kind that kernels are placed on, or null.
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
-                                       const std::vector<codegen::HostTarget>& targets, const CompileOptions& options) {
+                                       const std::vector<codegen::HostTarget>& targets,
+                                       const lowering::DeviceKind* device, const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
   // Without kernels there is no machine code either.
   bool is_portable = targets.empty() || program.kernels.empty();
-  if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(options.devices, !options.host_fallback, program));
+  if (!is_portable && device != nullptr) {
+    RVM_RETURN_IF_ERROR(AddDeviceCode(*device, !options.host_fallback, program));
+  }
   RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
@@ -211,8 +215,9 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               const CompileOptions& options) {
-  RVM_RETURN_IF_ERROR(CheckDeviceNames(options.devices));
-  if (!options.devices.empty() && options.target == "portable") {
+  RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
+  bool uses_devices = devices.kind() != nullptr;
+  if (uses_devices && options.target == "portable") {
     return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
   }
   BoundWeights weights;
@@ -226,6 +231,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
                                                  {.opt_level = options.opt_level,
                                                   .extra_passes = options.extra_passes,
+                                                  .devices = &devices,
                                                   .verify = options.verify_passes,
                                                   .observer = options.observer}));
   // Again: instances of polymorphic functions have new types.
@@ -233,7 +239,6 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<codegen::HostTarget> targets, ParseTargets(options.target));
   // Tensors on a device have no place in an arena, and it reads constants as they are.
-  bool uses_devices = !options.devices.empty();
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
   for (const codegen::HostTarget& target : targets) {
@@ -244,7 +249,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
-  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, options));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kind(), options));
   result.weights = std::move(weights);
   return result;
 }

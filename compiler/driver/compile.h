@@ -21,7 +21,7 @@ namespace rvm::driver {
 struct CompileOptions {
   int opt_level = 2;                      // 0..3
   std::string target = "host";            // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
-  std::vector<std::string> devices;       // kinds of devices to compile kernels for, too: "opencl"
+  std::vector<std::string> devices;       // what runs on a device (passes::DeviceRules): "opencl:nn.*"
   bool host_fallback = false;             // without such a device kernels run on the host; otherwise it is required
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`

@@ -1,81 +1,116 @@
 #include "compiler/driver/device_code.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/lowering/opencl_source.h"
+#include "compiler/lowering/tile_product.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::driver {
 namespace {
 
-constexpr char kOpenCl[] = "opencl";
+// Makes the code for one kind of device.
+class CodeMaker {
+ public:
+  explicit CodeMaker(bytecode::EmittedProgram& program) : program_(program) {}
+  virtual ~CodeMaker() = default;
+  // Adds the code of kernel `number`. kUnimplemented, with the reason, if it must run on the host.
+  virtual absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) = 0;
+  // The code of all kernels that were added, and the features that it needs.
+  virtual void Finish(DeviceCode& code) = 0;
 
-// The recipe from which the code of a kernel on a device is made, and its workspace.
-absl::StatusOr<lowering::PortableKernel> RecipeOf(const schedule::Schedule& kernel) {
-  RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
-                       schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, schedule::Target{}));
-  return lowering::MakePortableKernel(plain);
-}
+ protected:
+  bytecode::EmittedProgram& program_;
+};
 
-absl::StatusOr<lowering::OpenClKernel> MakeKernel(size_t index, bytecode::EmittedProgram& program, DeviceCode& code) {
-  auto number = static_cast<uint32_t>(index);
-  RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, RecipeOf(program.kernels[index]));
-  RVM_ASSIGN_OR_RETURN(lowering::OpenClKernel kernel,
-                       lowering::MakeOpenClKernel(number, program.executable.kernels[index], portable.recipe));
-  code.kernels.push_back({KernelId(number), portable.workspace, kernel.launches});
-  return kernel;
-}
+class OpenClMaker : public CodeMaker {
+ public:
+  using CodeMaker::CodeMaker;
 
-absl::Status AddOpenClCode(bool is_required, bytecode::EmittedProgram& program) {
-  Executable& executable = program.executable;
-  DeviceCode code{.target = lowering::kOpenClTarget, .is_required = is_required};
-  std::string kernels;
-  bool uses_fp64 = false;
-  for (size_t i = 0; i < program.kernels.size(); ++i) {
-    absl::StatusOr<lowering::OpenClKernel> kernel = MakeKernel(i, program, code);
-    if (absl::IsUnimplemented(kernel.status())) {
-      executable.metadata.emplace_back(absl::StrCat("device.", kOpenCl, ".", executable.kernels[i].symbol),
-                                       absl::StrCat("on the host: ", kernel.status().message()));
-      continue;
-    }
-    RVM_RETURN_IF_ERROR(kernel.status());
-    uses_fp64 |= kernel->uses_fp64;
-    kernels += kernel->source;
+  absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
+    // The recipe from which the code is made, and its workspace.
+    const schedule::Schedule& kernel = program_.kernels[number];
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
+                         schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, schedule::Target{}));
+    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
+    RVM_ASSIGN_OR_RETURN(lowering::OpenClKernel made,
+                         lowering::MakeOpenClKernel(number, program_.executable.kernels[number], portable.recipe));
+    uses_fp64_ |= made.uses_fp64;
+    text_ += made.source;
+    return DeviceCode::Kernel{KernelId(number), portable.workspace, made.launches};
   }
-  if (code.kernels.empty()) return absl::OkStatus();
-  if (uses_fp64) code.features = "+fp64";
-  std::string text = lowering::OpenClPrelude(uses_fp64) + kernels;
-  code.bytes.assign(text.begin(), text.end());
-  executable.device_codes.push_back(std::move(code));
-  return absl::OkStatus();
+
+  void Finish(DeviceCode& code) override {
+    if (uses_fp64_) code.features = "+fp64";
+    text_.insert(0, lowering::OpenClPrelude(uses_fp64_));
+    code.bytes.assign(text_.begin(), text_.end());
+  }
+
+ private:
+  bool uses_fp64_ = false;
+  std::string text_;
+};
+
+class TileMaker : public CodeMaker {
+ public:
+  using CodeMaker::CodeMaker;
+
+  absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
+    RVM_ASSIGN_OR_RETURN(std::string product, lowering::MakeTileProduct(number, program_.executable.kernels[number],
+                                                                        *program_.origins[number].primitive));
+    text_ += product;
+    return DeviceCode::Kernel{KernelId(number), Dim(0), {Dim(1)}};
+  }
+
+  void Finish(DeviceCode& code) override { code.bytes.assign(text_.begin(), text_.end()); }
+
+ private:
+  std::string text_;
+};
+
+std::unique_ptr<CodeMaker> MakerFor(const lowering::DeviceKind& kind, bytecode::EmittedProgram& program) {
+  if (kind.target == lowering::kOpenClTarget) return std::make_unique<OpenClMaker>(program);
+  RVM_CHECK(kind.target == lowering::kTileTarget, "a kind of device that no code can be made for");
+  return std::make_unique<TileMaker>(program);
 }
 
 }  // namespace
 
-absl::Status CheckDeviceNames(const std::vector<std::string>& names) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != kOpenCl) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("saw the device `", names[i], "`; kernels can be compiled for `", kOpenCl, "`"));
+absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, bytecode::EmittedProgram& program) {
+  Executable& executable = program.executable;
+  DeviceCode code{.target = std::string(kind.target), .is_required = is_required};
+  std::unique_ptr<CodeMaker> maker = MakerFor(kind, program);
+  int64_t placed = 0, all = 0;
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    const bytecode::EmittedProgram::Origin& origin = program.origins[i];
+    all += origin.num_operators;
+    if (origin.device != kind.name) continue;
+    absl::StatusOr<DeviceCode::Kernel> kernel = maker->Add(static_cast<uint32_t>(i));
+    if (absl::IsUnimplemented(kernel.status())) {
+      executable.metadata.emplace_back(absl::StrCat("device.", Abseil(kind.name), ".", executable.kernels[i].symbol),
+                                       absl::StrCat("on the host: ", kernel.status().message()));
+      continue;
     }
-    if (std::count(names.begin(), names.end(), names[i]) > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("the device `", names[i], "` is named twice"));
-    }
+    RVM_RETURN_IF_ERROR(kernel.status());
+    code.kernels.push_back(*std::move(kernel));
+    placed += origin.num_operators;
   }
+  executable.metadata.emplace_back(absl::StrCat("device.", Abseil(kind.name)),
+                                   absl::StrCat(placed, " of ", all, " operators"));
+  if (code.kernels.empty()) return absl::OkStatus();
+  maker->Finish(code);
+  executable.device_codes.push_back(std::move(code));
   return absl::OkStatus();
-}
-
-absl::Status AddDeviceCode(const std::vector<std::string>& devices, bool is_required,
-                           bytecode::EmittedProgram& program) {
-  // There is one kind of device.
-  return devices.empty() ? absl::OkStatus() : AddOpenClCode(is_required, program);
 }
 
 }  // namespace rvm::driver

@@ -1,13 +1,16 @@
 // Annotations: operators that return their argument. The predecessor's passes used them as markers.
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
+#include "compiler/ops/virtual_device.h"
 
 namespace rvm::ops {
 namespace {
@@ -23,6 +26,45 @@ constexpr AttrSpec kSimulatedAttrs[] = {
     {"kind", AttrType::kInt, "", "0: the identity"},
     {"sign", AttrType::kBool, "True", "unused, for compatibility"},
     {"rounding", AttrType::kString, "\"round\"", "only \"round\": halves away from 0"}};
+
+constexpr AttrSpec kOnDeviceAttrs[] = {
+    {"virtual_device", AttrType::kString, "None",
+     "`host` or `cpu`; `gpu`, `opencl`, `sim` and others: the device that the program is compiled for", true},
+    {"constrain_result", AttrType::kBool, "False", "unused: values are copied when they are needed elsewhere"},
+    {"constrain_body", AttrType::kBool, "True", "the operator that gives body runs there"}};
+constexpr AttrSpec kDeviceCopyAttrs[] = {
+    {"src_virtual_device", AttrType::kString, "None", "where the operator that gives data runs", true},
+    {"dst_virtual_device", AttrType::kString, "None", "unused: values are copied when they are needed elsewhere",
+     true}};
+constexpr Example kOnDeviceExamples[] = {{"on_device([1f, 2f], virtual_device=\"gpu\")", "[1f, 2f]"}};
+constexpr Input kBody[] = {{"body", "a tensor"}};
+
+// The identity of a tensor, whose attributes among `names` are devices.
+Solve DeviceRelation(TypeContext& context, std::span<const char* const> names) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  for (const char* name : names) {
+    if (context.attrs().IsNone(name) || FindVirtualDevice(context.attrs().GetString(name)) != nullptr) continue;
+    std::string known;
+    for (const VirtualDevice& device : VirtualDevices()) {
+      absl::StrAppend(&known, known.empty() ? "" : ", ", Abseil(device.name));
+    }
+    return context.Fail(DiagnosticKind::kBadAttribute,
+                        absl::StrCat("`", name, "` is \"", context.attrs().GetString(name), "\"; expected one of ",
+                                     known, ", which a number may follow: \"gpu:1\""));
+  }
+  return context.Result(args[0]);
+}
+
+Solve OnDeviceRelation(TypeContext& context) {
+  constexpr const char* kNames[] = {"virtual_device"};
+  return DeviceRelation(context, kNames);
+}
+
+Solve DeviceCopyRelation(TypeContext& context) {
+  constexpr const char* kNames[] = {"src_virtual_device", "dst_virtual_device"};
+  return DeviceRelation(context, kNames);
+}
 
 std::vector<Tensor> ComputeIdentity(const ComputeContext& context) {
   const Tensor& data = context.input(0);
@@ -86,6 +128,24 @@ constexpr OpDef kOps[] = {
                  IdentityGradient),
     WithGradient(Mark("annotation.compiler_end", "data, where a part for another back-end ends", kCompilerAttrs,
                       FusionClass::kElementwise),
+                 IdentityGradient),
+    // Removed by the pass `place_ops`.
+    WithGradient({.name = "on_device",
+                  .summary = "body, given by an operator that runs on a device",
+                  .inputs = kBody,
+                  .attrs = kOnDeviceAttrs,
+                  .type_relation = OnDeviceRelation,
+                  .fusion = FusionClass::kElementwise,
+                  .compute = ComputeIdentity,
+                  .examples = kOnDeviceExamples},
+                 IdentityGradient),
+    WithGradient({.name = "device_copy",
+                  .summary = "data, given by an operator that runs on a device and needed on another",
+                  .inputs = kData,
+                  .attrs = kDeviceCopyAttrs,
+                  .type_relation = DeviceCopyRelation,
+                  .fusion = FusionClass::kElementwise,
+                  .compute = ComputeIdentity},
                  IdentityGradient),
     {.name = "relay.op.annotation.simulated_quantize",
      .summary = "data rounded to steps of dom_scale, clipped",

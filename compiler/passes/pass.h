@@ -13,10 +13,13 @@
 
 namespace rvm::passes {
 
+class DeviceRules;  // placement/device_rules.h
+
 struct PassContext {
   std::vector<std::string> entries;  // the functions that can be called from outside
   int opt_level;
   diagnostics::Diagnostics& diagnostics;
+  const DeviceRules* devices = nullptr;  // null: everything runs on the host
 };
 
 // What a specialised module may have been brought into, on top of the rules that always hold

@@ -50,7 +50,7 @@ const Pass* FindPass(std::string_view name) {
 
 absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries,
                                      diagnostics::Diagnostics& diagnostics, const PipelineOptions& options) {
-  PassContext context{entries, options.opt_level, diagnostics};
+  PassContext context{entries, options.opt_level, diagnostics, options.devices};
   ir::Module current = module;
   Forms forms;
   struct LastRun {

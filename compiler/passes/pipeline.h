@@ -31,6 +31,7 @@ using PassObserver = std::function<void(const Pass&, const ir::Module&)>;
 struct PipelineOptions {
   int opt_level = 2;
   std::vector<std::string> extra_passes;  // also run, in their places, where the level would leave them out
+  const DeviceRules* devices = nullptr;   // what runs on a device; null: nothing
   std::string_view until = {};            // the pass to stop before; empty: run all
   bool verify = false;                    // check the module after each pass (verify/verify_module.h)
   PassObserver observer;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "compiler/ops/virtual_device.h"
 
 namespace rvm::text {
 namespace {
@@ -96,6 +97,22 @@ bool IsZero(const ir::AttrValue& value) {
   return value.AsList()->empty();
 }
 
+// The name of a VirtualDevice, with its number if it is not the first: "cuda:1"; None if it names no device.
+absl::StatusOr<ir::AttrValue> DeviceName(const ObjectGraph& graph, NodeId node) {
+  auto number = [&](std::string_view field) {
+    const std::string* text = graph.Field(node, field);
+    int64_t value = -1;
+    return text != nullptr && absl::SimpleAtoi(*text, &value) ? value : -1;
+  };
+  int64_t type = number("device_type_int"), index = number("virtual_device_id");
+  if (type < 0) return ir::AttrValue();
+  const ops::VirtualDevice* device = ops::FindVirtualDevice(type);
+  if (device == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("a device has the type ", type, ", which is not known"));
+  }
+  return ir::AttrValue(index > 0 ? absl::StrCat(Abseil(device->name), ":", index) : std::string(device->name));
+}
+
 absl::StatusOr<ir::AttrValue> ValueOfNode(const ObjectGraph& graph, NodeId node, int depth, int& values) {
   std::string_view key = graph.TypeKey(node);
   if (key.empty() || key.starts_with("relay.")) return ir::AttrValue();
@@ -120,6 +137,7 @@ absl::StatusOr<ir::AttrValue> ValueOfNode(const ObjectGraph& graph, NodeId node,
     double value = 0;
     if (absl::SimpleAtod(*number, &value)) return ir::AttrValue(value);
   }
+  if (key == "VirtualDevice") return DeviceName(graph, node);
   if (std::optional<std::string> text = graph.Text(node); key == "runtime.String" && text) return *std::move(text);
   return absl::InvalidArgumentError(absl::StrCat(
       "a value is an object `", Abseil(key), "`; expected numbers, strings, and arrays of them, ", kMaxDepth, " deep"));

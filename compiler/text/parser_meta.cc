@@ -112,12 +112,12 @@ bool Parser::ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs) {
   return true;
 }
 
-// An attribute that is an expression repeats an argument and reads as None, as do devices, which are not used.
+// An attribute that is an expression repeats an argument and reads as None.
 bool Parser::ParseMetaValue(ir::AttrValue& value) {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return false;
   value = ir::AttrValue();
-  if (reference->kind.starts_with("relay.") || reference->kind == "VirtualDevice") return true;
+  if (reference->kind.starts_with("relay.")) return true;
   const Metadata* metadata = MetadataFor(*reference);
   std::optional<ir::AttrValue> read = metadata == nullptr ? std::nullopt : metadata->Value(*reference, diagnostics_);
   if (!read) return false;

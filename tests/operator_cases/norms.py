@@ -47,6 +47,8 @@ def cases(case):
         for op, attrs in [("checkpoint", ""), ("stop_fusion", ""), ("cast_hint", ', dtype="float16"'),
                           ("compiler_begin", ', compiler="x"'), ("compiler_end", ', compiler="x"')]:
             case(f"annotation.{op}", f"annotation.{op}(%a{attrs})", [images], images)
+        case("on_device", 'on_device(%a, virtual_device="cuda:1")', [images], images)
+        case("device_copy", 'device_copy(%a, src_virtual_device="cpu", dst_virtual_device="gpu")', [images], images)
         case("debug", "debug(%a) + %a", [images], images + images)
         step, low, high = (np.asarray(v, dtype) for v in (0.25, -3, 5))
         op = "relay.op.annotation.simulated_quantize"

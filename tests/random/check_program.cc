@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -270,6 +271,18 @@ std::optional<double> Difference(const ir::Module& module, const EntryCall& call
   return (values[1] - values[0]) / (2 * step);
 }
 
+// The text of the program decides which operators are on the device: half of the programs have all there.
+Verdict CheckOnDevice(const Program& program, const std::string& kind) {
+  ir::Module typed;
+  Results expected;
+  Verdict verdict = Prepare(program, typed, expected);
+  if (verdict.skipped || !verdict.failure.empty()) return verdict;
+  constexpr const char* kOnHost[] = {"", "host:*a*,", "host:*e*,", "host:nn.*,host:*d*,"};
+  size_t choice = program.text.size() % 8;
+  std::string rules = absl::StrCat(choice < std::size(kOnHost) ? kOnHost[choice] : "", kind);
+  return CheckCompiled(program, absl::StrCat("O2 on ", rules), {.opt_level = 2, .devices = {rules}}, expected);
+}
+
 // What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
 std::string Pack(const Verdict& verdict) {
   std::string zero(1, '\0');
@@ -376,6 +389,9 @@ Verdict CheckEachPass(const Program& program) {
   }
   return verdict;
 }
+
+Verdict CheckOnOpenCl(const Program& program) { return CheckOnDevice(program, "opencl"); }
+Verdict CheckOnSim(const Program& program) { return CheckOnDevice(program, "sim"); }
 
 bool IsAccepted(const Program& program) {
   Source source(program.text);

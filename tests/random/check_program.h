@@ -27,6 +27,9 @@ Verdict CheckEachPass(const Program& program);
 // the VM gives the evaluator's gradients at -O0, -O3 and portable. `detail` is "flat" where the gradient is zero.
 // Skipped where differences tell nothing: the value is an error, or too rough.
 Verdict CheckGradient(const Program& program);
+// The optimised program, with some or all of its operators on a device of this machine.
+Verdict CheckOnOpenCl(const Program& program);
+Verdict CheckOnSim(const Program& program);
 
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);

@@ -1,9 +1,9 @@
 // The long test: random programs by the thousand.
 //
-//   random_programs [--each-pass | --gradients] [--count N] [--seed S] [--reports N] [--print]
+//   random_programs [--each-pass | --gradients | --device opencl|sim] [--count N] [--seed S] [--reports N] [--print]
 //
-// --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks
-// differentiable programs (CheckGradient); else whole pipelines are checked.
+// --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks differentiable programs
+// (CheckGradient); --device checks programs on a device; else whole pipelines are checked.
 // Says of the first N programs that fail in one way what is wrong, and their smallest forms that
 // still fail so.
 #include <cstdint>
@@ -47,6 +47,8 @@ int Main(int argc, char** argv) {
     } else if (std::strcmp(argv[i], "--gradients") == 0) {
       check = CheckGradient;
       generate = GenerateDifferentiable;
+    } else if (i + 1 < argc && std::strcmp(argv[i], "--device") == 0) {
+      check = std::strcmp(argv[++i], "sim") == 0 ? CheckOnSim : CheckOnOpenCl;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--count") == 0) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--seed") == 0) {
@@ -55,8 +57,8 @@ int Main(int argc, char** argv) {
       max_reports = std::atoi(argv[++i]);
     } else {
       std::fprintf(stderr,
-                   "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --count N, "
-                   "--seed S, --reports N or --print\n",
+                   "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --device opencl|sim, "
+                   "--count N, --seed S, --reports N or --print\n",
                    argv[i]);
       return 2;
     }

@@ -151,11 +151,9 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
     return absl::InvalidArgumentError(absl::StrCat("saw `-O", level, "`; expected -O0, -O1, -O2 or -O3"));
   }
   compile.opt_level = level[0] - '0';
-  for (const std::string& device : options.Values("--device")) {
-    if (device != "host") compile.devices.push_back(device.substr(0, device.find(':')));
-  }
+  compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
-  if (compile.host_fallback && compile.devices.empty()) {
+  if (compile.host_fallback && (compile.devices.empty() || compile.devices == std::vector<std::string>{"host"})) {
     return absl::InvalidArgumentError(
         "`--host-fallback` is for executables with code for a device: `--device` names it");
   }
@@ -181,6 +179,7 @@ Examples:
   relayvm compile model.relay -O3 --target x86-64-v3 --entry encode --entry decode
   relayvm compile model.relay --target portable
   relayvm compile model.relay --device opencl
+  relayvm compile model.relay --device host:take,opencl
   relayvm compile model.relay --target x86-64,x86-64-v3,x86-64-v4
   relayvm compile model.relay --print-after fuse_ops
 )",

@@ -22,13 +22,14 @@ inline constexpr OptionSpec kTargetOption = {
     "host (the default), x86-64, x86-64-v2, -v3, -v4, aarch64, a CPU's name as LLVM knows it, several of them, or "
     "portable: no machine code"};
 
-inline constexpr OptionSpec kCompileDeviceOption = {
-    "--device", "KIND", "also compile the kernels for a kind of device, on which they run then: opencl"};
+inline constexpr OptionSpec kCompileDeviceOption = {"--device", "KIND[:OPERATORS],...",
+                                                    "run operators on a kind of device, opencl or sim: all, or those "
+                                                    "that a pattern names (opencl:nn.*); the first rule "
+                                                    "that fits decides, `host` is one too; may be repeated"};
 inline constexpr OptionSpec kHostFallbackOption = {
     "--host-fallback", "", "with --device: run on the host where there is no such device, instead of refusing to run"};
 
-// Reads `--params`, `-O`, `--target`, `--device` and `--host-fallback`. Of a device that `relayvm devices` names
-// (`opencl:1`) only the kind counts; `host` is none.
+// Reads `--params`, `-O`, `--target`, `--device` and `--host-fallback`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
 
 // Reports on stderr which parameters of `@main` became constants and which remain arguments, or that no tensor

@@ -289,15 +289,4 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenClDevices() {
   return devices;
 }
 
-DeviceList FindDevices() {
-  DeviceList list;
-  absl::StatusOr<std::vector<std::shared_ptr<Device>>> opencl = OpenClDevices();
-  if (opencl.ok()) {
-    list.devices = *std::move(opencl);
-  } else {
-    list.missing.push_back(absl::StrCat("opencl: ", opencl.status().message()));
-  }
-  return list;
-}
-
 }  // namespace rvm::device

@@ -104,7 +104,8 @@ absl::StatusOr<const device::Block*> DeviceTensors::Fetch(Tensor* tensor) {
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Block> block, TakeBlock(bytes));
   RVM_ASSIGN_OR_RETURN(device::Stream * queue, stream());
   ++stats_.copies_in;
-  RVM_RETURN_IF_ERROR(queue->CopyIn(*block, {static_cast<const std::byte*>(tensor->data), static_cast<size_t>(bytes)}));
+  RVM_RETURN_IF_ERROR(
+      Noted(queue->CopyIn(*block, {static_cast<const std::byte*>(tensor->data), static_cast<size_t>(bytes)})));
   return NewEntry(tensor, std::move(block), bytes)->block.get();
 }
 
@@ -144,6 +145,8 @@ void DeviceTensors::Release(Tensor* tensor) {
 }
 
 void DeviceTensors::Reset() {
+  // Copies of constants may still be queued.
+  if (stream_ != nullptr && !has_failed_) has_failed_ = !stream_->Wait().ok();
   stream_.reset();
   for (Entry& entry : entries_) GiveBlock(std::move(entry.block), entry.bytes);
   entries_.clear();

@@ -15,6 +15,7 @@
 // their consumers, and follow one reduction or contraction. -O2: all that data connects, such as
 // a whole recurrent cell. No operator is computed twice.
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/lowering/device_kind.h"
 #include "compiler/lowering/fused_function.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/fusion/fusion_groups.h"
@@ -57,7 +59,7 @@ class PrimitiveBuilder {
       args.push_back(is_immediate ? arg : Operand(arg));
     }
     span_ = step.op->span;
-    Expr* call = At(span_).Call(step.op->callee, std::move(args), step.op->attrs, step.op->type);
+    Expr* call = At(span_).Call(step.op->callee, std::move(args), TakeDevice(step.op->attrs), step.op->type);
     const ir::Builder at = At(step.span);
     ir::Var* var = at.Bind(step.var == nullptr ? "t" : step.var->name, call, body_)->var;
     if (call->type->type_kind != ir::TypeKind::kTuple) {
@@ -85,11 +87,24 @@ class PrimitiveBuilder {
     Expr* result = results.size() == 1 ? results[0] : at.Tuple(std::move(results));
     ir::Function* function = at.Function({}, std::move(params_), MakeLets(arena_, body_, result));
     function->is_primitive = true;
+    if (!device_.empty()) function->attrs.Set(lowering::kDeviceAttr, device_);
     return at.Call(function, std::move(args_));
   }
 
  private:
   ir::Builder At(ir::Span span) const { return {arena_, span}; }
+
+  // The attributes without the device, which becomes that of the function.
+  ir::Attrs TakeDevice(const ir::Attrs& attrs) {
+    std::string_view device = lowering::DeviceOf(attrs);
+    if (device.empty()) return attrs;
+    device_ = device;
+    ir::Attrs others;
+    for (const ir::Attr& attr : attrs.entries()) {
+      if (attr.name != lowering::kDeviceAttr) others.Set(attr.name, attr.value, attr.span);
+    }
+    return others;
+  }
 
   void Define(const ir::Var* outside, ir::Var* inside) {
     if (outside != nullptr) inner_[outside] = inside;
@@ -138,6 +153,7 @@ class PrimitiveBuilder {
   std::vector<Expr*> args_;
   std::vector<Binding> body_;
   std::vector<ir::Var*> results_;
+  std::string device_;
   ir::Span span_;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/stack_guard.h"
 #include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::passes {
@@ -290,8 +291,22 @@ void FusionPlan::JoinProducers(uint32_t step) {
 bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
   const FusionGroup& consumer = groups_[steps_[step].group];
   if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
-  return MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) && IsCalledInTime(producer, step) &&
-         IsSmallEnough(producer, consumer);
+  return MayShareDevice(producer, consumer) && MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) &&
+         IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
+}
+
+std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& group) const {
+  for (uint32_t member : group.members) {
+    if (!IsView(member)) return lowering::DeviceOf(steps_[member].op->attrs);
+  }
+  return std::nullopt;
+}
+
+bool FusionPlan::MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const {
+  std::optional<std::string_view> a = DeviceOfGroup(producer), b = DeviceOfGroup(consumer);
+  if (a && b && *a != *b) return false;
+  const lowering::DeviceKind* kind = lowering::FindDeviceKind(a.value_or(b.value_or("")));
+  return kind == nullptr || kind->fuses;
 }
 
 bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const {

@@ -3,6 +3,8 @@
 #define RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,7 @@ class FusionPlan {
   void Group();
   void JoinProducers(uint32_t step);
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
+  bool MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool MayMergeKinds(const FusionGroup& producer, uint32_t step) const;
   bool HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
@@ -91,6 +94,8 @@ class FusionPlan {
   void Merge(uint32_t producer, uint32_t consumer);
   void SplitOffViews(uint32_t group);
   bool IsView(uint32_t step) const;
+  // The device that the group is placed on, "" for the host; nullopt for views alone, which have no place.
+  std::optional<std::string_view> DeviceOfGroup(const FusionGroup& group) const;
   bool ReadsGroup(uint32_t step, uint32_t group) const;
   // The steps that make the operands of `step`.
   std::vector<uint32_t> Producers(uint32_t step) const;

@@ -1,0 +1,32 @@
+// The kinds of devices that kernels are compiled for, and what each can compute.
+#ifndef RVM_COMPILER_LOWERING_DEVICE_KIND_H_
+#define RVM_COMPILER_LOWERING_DEVICE_KIND_H_
+
+#include <span>
+#include <string_view>
+
+#include "compiler/ir/expr.h"
+
+namespace rvm::lowering {
+
+struct DeviceKind {
+  std::string_view name;    // "opencl"
+  std::string_view target;  // of its code
+  // Whether a typed call of an operator may be placed there; null: every call may.
+  bool (*accepts)(const ir::Call&) = nullptr;
+  bool fuses = true;  // a kernel may consist of several operators
+};
+
+std::span<const DeviceKind> DeviceKinds();
+// Null if no kind has this name.
+const DeviceKind* FindDeviceKind(std::string_view name);
+
+// The attribute of an operator call, and of a primitive function, that names the kind of device it is placed on; absent
+// on the host.
+inline constexpr char kDeviceAttr[] = "device";
+// "" on the host.
+std::string_view DeviceOf(const ir::Attrs& attrs);
+
+}  // namespace rvm::lowering
+
+#endif  // RVM_COMPILER_LOWERING_DEVICE_KIND_H_

@@ -1,0 +1,33 @@
+#include "compiler/ops/virtual_device.h"
+
+namespace rvm::ops {
+namespace {
+
+constexpr VirtualDevice kDevices[] = {
+    {"host", true},         {"cpu", true, 1},      {"device", false},   {"gpu", false},      {"cuda", false, 2},
+    {"opencl", false, 4},   {"vulkan", false, 7},  {"metal", false, 8}, {"rocm", false, 10}, {"ext_dev", false, 12},
+    {"hexagon", false, 14}, {"webgpu", false, 15}, {"sim", false},
+};
+
+}  // namespace
+
+std::span<const VirtualDevice> VirtualDevices() { return kDevices; }
+
+const VirtualDevice* FindVirtualDevice(std::string_view name) {
+  size_t colon = name.find(':');
+  std::string_view number = colon == std::string_view::npos ? "0" : name.substr(colon + 1);
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) return nullptr;
+  for (const VirtualDevice& device : kDevices) {
+    if (device.name == name.substr(0, colon)) return &device;
+  }
+  return nullptr;
+}
+
+const VirtualDevice* FindVirtualDevice(int64_t type) {
+  for (const VirtualDevice& device : kDevices) {
+    if (device.type == type && type >= 0) return &device;
+  }
+  return nullptr;
+}
+
+}  // namespace rvm::ops

@@ -1,0 +1,78 @@
+#include "compiler/passes/placement/device_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/abseil.h"
+#include "compiler/ops/op_def.h"
+
+namespace rvm::passes {
+namespace {
+
+constexpr std::string_view kHost = "host";
+
+bool Matches(std::string_view pattern, std::string_view name) {
+  size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  std::string_view rest = pattern.substr(star + 1);
+  for (size_t i = star; i <= name.size(); ++i) {
+    if (Matches(rest, name.substr(i))) return true;
+  }
+  return false;
+}
+
+std::string KindNames() {
+  std::string names = "`host`";
+  for (const lowering::DeviceKind& kind : lowering::DeviceKinds()) {
+    absl::StrAppend(&names, ", `", Abseil(kind.name), "`");
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> texts) {
+  DeviceRules result;
+  for (const std::string& text : texts) {
+    for (const std::string& rule : std::vector<std::string>(absl::StrSplit(text, ','))) {
+      std::pair<std::string, std::string> parts = absl::StrSplit(rule, absl::MaxSplits(':', 1));
+      auto& [name, pattern] = parts;
+      const lowering::DeviceKind* kind = lowering::FindDeviceKind(name);
+      if (kind == nullptr && name != kHost) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("saw the device `", name, "`; kernels can be compiled for ", KindNames()));
+      }
+      int64_t number = 0;
+      if (pattern.empty() || absl::SimpleAtoi(pattern, &number)) pattern = "*";
+      std::span<const ops::OpDef* const> all = ops::AllOps();
+      if (std::none_of(all.begin(), all.end(), [&](const ops::OpDef* op) { return Matches(pattern, op->name); })) {
+        return absl::InvalidArgumentError(absl::StrCat("`--device ", rule, "`: no operator is named `", pattern,
+                                                       "`; expected a name of docs/operators.md, or `nn.*`"));
+      }
+      if (kind != nullptr && result.kind_ != nullptr && kind != result.kind_) {
+        return absl::InvalidArgumentError(absl::StrCat("saw the devices `", Abseil(result.kind_->name), "` and `", name,
+                                                       "`; a program can use the host and one kind of device"));
+      }
+      if (kind != nullptr) result.kind_ = kind;
+      result.rules_.push_back({kind, pattern});
+    }
+  }
+  return result;
+}
+
+const lowering::DeviceKind* DeviceRules::PlaceOf(const ir::Call& call) const {
+  for (const Rule& rule : rules_) {
+    if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
+    if (rule.kind == nullptr) return nullptr;
+    if (rule.kind->accepts == nullptr || rule.kind->accepts(call)) return rule.kind;
+  }
+  return nullptr;
+}
+
+}  // namespace rvm::passes
