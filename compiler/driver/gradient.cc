@@ -1,6 +1,7 @@
 #include "compiler/driver/gradient.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 

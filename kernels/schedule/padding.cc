@@ -1,6 +1,7 @@
 #include "kernels/schedule/padding.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>

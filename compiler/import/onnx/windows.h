@@ -3,6 +3,7 @@
 #define RVM_COMPILER_IMPORT_ONNX_WINDOWS_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "compiler/import/onnx/importer.h"
