@@ -21,6 +21,7 @@ import peak_memory  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
+from gradients import compare as gradients  # noqa: E402
 from operators import compare as operators  # noqa: E402
 
 
@@ -172,7 +173,7 @@ def memory(folder):
 
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
-          "operators": operators.table}
+          "operators": operators.table, "gradients": gradients.table}
 
 
 def main():

@@ -104,7 +104,3 @@ class Training(unittest.TestCase):
         few, many = peak(10), peak(1_000_000)
         self.assertGreater(many[0], 1_000_000)
         self.assertEqual(many[1], few[1])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -53,10 +53,10 @@ class Differentiator : public Rewriter, public Derivatives {
     for (const ir::GlobalFunction& global : module_.functions) FreeOfTransforms(global.name, global.span);
     // Of a function that differentiates itself there is always a next derivative.
     while (!pending_.empty() && !is_endless_) {
-      auto [source, name] = std::move(pending_.front());
+      auto [source, constant, name] = std::move(pending_.front());
       pending_.pop_front();
       const ir::Function* function = finished_.at(source);
-      ir::Function* reversed = Reverser(*this).ReverseFunction(*function);
+      ir::Function* reversed = Reverser(*this).ReverseFunction(*function, constant);
       finished_[name] = reversed;
       made_.push_back({name, reversed, function->span});
     }
@@ -75,13 +75,14 @@ class Differentiator : public Rewriter, public Derivatives {
     return found == literals_.end() ? nullptr : found->second;
   }
 
-  std::string ReversedGlobal(const ir::GlobalExpr& use) override {
-    auto [it, added] = reversed_.try_emplace(use.name);
+  std::string ReversedGlobal(const ir::GlobalExpr& use, const std::vector<bool>& constant) override {
+    std::pair<std::string, std::vector<bool>> key(use.name, constant);
+    auto [it, added] = reversed_.try_emplace(key);
     if (!added) return it->second;
     std::string name = NewName(use.name, "_reverse");
-    reversed_[use.name] = name;
+    reversed_[key] = name;
     if (sources_.contains(use.name)) FreeOfTransforms(use.name, use.span);
-    pending_.emplace_back(use.name, name);
+    pending_.push_back({use.name, constant, name});
     return name;
   }
 
@@ -182,10 +183,16 @@ class Differentiator : public Rewriter, public Derivatives {
   absl::flat_hash_map<std::string, const ir::GlobalFunction*> sources_;
   absl::flat_hash_map<std::string, ir::Function*> finished_;
   absl::flat_hash_set<std::string> started_, names_;
-  absl::flat_hash_map<std::string, std::string> reversed_;    // by the function's name
+  // By the function's name and which of its arguments are constant.
+  absl::flat_hash_map<std::pair<std::string, std::vector<bool>>, std::string> reversed_;
   absl::flat_hash_map<std::string, std::string> converters_;  // by direction and type
   absl::flat_hash_map<const ir::Var*, const ir::Function*> literals_;
-  std::deque<std::pair<std::string, std::string>> pending_;  // functions to reverse: source, name
+  struct Pending {
+    std::string source;
+    std::vector<bool> constant;
+    std::string name;
+  };
+  std::deque<Pending> pending_;  // functions to reverse
   std::vector<ir::GlobalFunction> made_;
   bool is_endless_ = false;
 };

@@ -206,14 +206,19 @@ const Type* LiftedTypes::Adjoint(const Type* type) {
   return arena_.New<ir::TupleType>(std::move(fields));
 }
 
-const ir::FuncType* LiftedTypes::Reversed(const ir::FuncType& type) {
+const ir::FuncType* LiftedTypes::Reversed(const ir::FuncType& type, const std::vector<bool>& constant) {
   return arena_.New<ir::FuncType>(type.type_params, MapAll(type.params, [&](const Type* param) { return Flat(param); }),
-                                  ReversedResult(type.result, type.params));
+                                  ReversedResult(type.result, type.params, constant));
 }
 
-const Type* LiftedTypes::ReversedResult(const Type* result, const std::vector<const Type*>& adjoints_of) {
-  const Type* shares =
-      arena_.New<ir::TupleType>(MapAll(adjoints_of, [&](const Type* param) { return Adjoint(param); }));
+const Type* LiftedTypes::ReversedResult(const Type* result, const std::vector<const Type*>& adjoints_of,
+                                        const std::vector<bool>& constant) {
+  std::vector<const Type*> adjoints;
+  for (size_t i = 0; i < adjoints_of.size(); ++i) {
+    bool is_constant = i < constant.size() && constant[i];
+    adjoints.push_back(is_constant ? ir::UnitType(arena_) : Adjoint(adjoints_of[i]));
+  }
+  const Type* shares = arena_.New<ir::TupleType>(std::move(adjoints));
   std::vector<const Type*> fields = {Flat(result), ir::MakeFuncType(arena_, {Adjoint(result)}, shares)};
   return arena_.New<ir::TupleType>(std::move(fields));
 }

@@ -30,9 +30,11 @@ class LiftedTypes {
   const ir::Type* Flat(const ir::Type* type);
   const ir::Type* Boxed(const ir::Type* type);
   const ir::Type* Adjoint(const ir::Type* type);
-  // What a function becomes, and what a call of it gives.
-  const ir::FuncType* Reversed(const ir::FuncType& type);
-  const ir::Type* ReversedResult(const ir::Type* result, const std::vector<const ir::Type*>& adjoints_of);
+  // What a function becomes, and what a call of it gives. Parameters that are `constant` have the adjoint `()`; those
+  // beyond its end are not.
+  const ir::FuncType* Reversed(const ir::FuncType& type, const std::vector<bool>& constant = {});
+  const ir::Type* ReversedResult(const ir::Type* result, const std::vector<const ir::Type*>& adjoints_of,
+                                 const std::vector<bool>& constant = {});
 
   // A floating-point tensor, or a tuple with one: Flat and Boxed differ.
   bool HasFloats(const ir::Type* type);

@@ -323,7 +323,8 @@ ir::Var* Reverser::EvalTuple(const ir::Tuple& tuple, Block& block) {
   return var;
 }
 
-ir::Var* Reverser::EvalFunction(const ir::Function& function, Block& block, ir::Var* self) {
+ir::Var* Reverser::EvalFunction(const ir::Function& function, Block& block, ir::Var* self,
+                                const std::vector<bool>& constant) {
   struct Captured {
     const ir::Var* var;
     ir::Var* box;
@@ -346,21 +347,22 @@ ir::Var* Reverser::EvalFunction(const ir::Function& function, Block& block, ir::
   for (ir::Var* param : function.params) {
     params.push_back(at.DeclaredVar(param->name, types_.Flat(param->type)));
     vars_[param] = params.back();
-    Activate(params.back(), param->type);
-    wanted.push_back({params.back(), param->type});
+    bool is_constant = wanted.size() < constant.size() && constant[wanted.size()];
+    if (!is_constant) Activate(params.back(), param->type);
+    wanted.push_back({params.back(), is_constant ? ir::UnitType(shared_.arena) : param->type});
   }
   Expr* body = ReverseBody(inner, function.body, type.result, wanted);
   for (auto& [var, outer] : saved) vars_[var] = outer;
   ir::Function* reversed = at.Function(function.type_params, std::move(params), body);
-  reversed->type = types_.Reversed(type);
+  reversed->type = types_.Reversed(type, constant);
   if (self == nullptr) return Bind(block, "f", reversed, function.span);
   block.chain.push_back({self, reversed, function.span});
   return self;
 }
 
-ir::Function* Reverser::ReverseFunction(const ir::Function& function) {
+ir::Function* Reverser::ReverseFunction(const ir::Function& function, const std::vector<bool>& constant) {
   Block block;
-  EvalFunction(function, block, nullptr);
+  EvalFunction(function, block, nullptr, constant);
   RVM_CHECK(block.chain.size() == 1, "a global function captures variables");
   return Cast<ir::Function>(block.chain[0].value);
 }
@@ -378,11 +380,14 @@ ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
   std::vector<Wanted> wanted;
   std::vector<Expr*> args;
   std::vector<const Type*> types;
+  std::vector<bool> constant;  // a known function need not compute adjoints that nobody adds
   bool is_active = false, has_boxed = global == nullptr || types_.HasBoxed(call.type);
   for (Expr* arg : call.args) {
     wanted.push_back({Eval(arg, block), arg->type});
     types.push_back(arg->type);
-    is_active = is_active || IsActive(wanted.back().var);
+    bool flows = IsActive(wanted.back().var);
+    constant.push_back(global != nullptr && !flows && types_.HasFloats(arg->type));
+    is_active = is_active || flows;
     has_boxed = has_boxed || types_.HasBoxed(arg->type);
   }
   for (const Wanted& arg : wanted) args.push_back(at.Use(arg.var));
@@ -390,10 +395,11 @@ ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
     Expr* same = at.Global(global->name, global->type);
     return Bind(block, "t", at.Call(same, std::move(args), {}, call.type), call.span);
   }
-  const Type* result = types_.ReversedResult(call.type, types);
+  const Type* result = types_.ReversedResult(call.type, types, constant);
   const auto* type = DynCast<ir::FuncType>(call.callee->type);
-  Expr* target = global == nullptr ? static_cast<Expr*>(at.Use(callee))
-                                   : at.Global(shared_.ReversedGlobal(*global), types_.Reversed(*type));
+  Expr* target = global == nullptr
+                     ? static_cast<Expr*>(at.Use(callee))
+                     : at.Global(shared_.ReversedGlobal(*global, constant), types_.Reversed(*type, constant));
   Expr* pair = at.Call(target, std::move(args), {}, result);
   return BindPair(block, pair, call.type, std::move(wanted), has_boxed, call.span);
 }

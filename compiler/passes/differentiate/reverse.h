@@ -38,8 +38,9 @@ class Derivatives {
 
   // The literal that a variable was bound to by a let, free of gradients itself; null if there is none.
   virtual const ir::Function* LiteralOf(const ir::Var* var) = 0;
-  // The reversed function of a global one, to be made if it does not exist. `use` is for messages.
-  virtual std::string ReversedGlobal(const ir::GlobalExpr& use) = 0;
+  // The reversed function of a global one, to be made if it does not exist, where the flat arguments that are
+  // `constant` have no adjoints. `use` is for messages.
+  virtual std::string ReversedGlobal(const ir::GlobalExpr& use, const std::vector<bool>& constant) = 0;
   // Functions from values of a data type that is lifted to values of the lifted type, and from these to the adjoints.
   virtual std::string LiftFunction(const ir::AdtType& adt) = 0;
   virtual std::string TakeFunction(const ir::AdtType& adt) = 0;
@@ -78,8 +79,8 @@ class Reverser {
  public:
   explicit Reverser(Derivatives& derivatives) : shared_(derivatives), types_(derivatives.types) {}
 
-  // The reversed function.
-  ir::Function* ReverseFunction(const ir::Function& function);
+  // The reversed function, for arguments of which some are constant: no adjoints are computed for these.
+  ir::Function* ReverseFunction(const ir::Function& function, const std::vector<bool>& constant);
   // `fn (params) { .. }` at the parameters' own types, as `transform` says: what `grad(function)` is. Null if an error
   // was reported.
   ir::Function* Transformed(const ir::Function& function, ops::Transform transform, ir::Span span);
@@ -119,7 +120,8 @@ class Reverser {
   ir::Var* EvalNode(ir::Expr* expr, Block& block);
   void EvalLet(const ir::Let& let, Block& block);
   ir::Var* EvalTuple(const ir::Tuple& tuple, Block& block);
-  ir::Var* EvalFunction(const ir::Function& function, Block& block, ir::Var* self);
+  ir::Var* EvalFunction(const ir::Function& function, Block& block, ir::Var* self,
+                        const std::vector<bool>& constant = {});
   ir::Var* EvalCall(const ir::Call& call, Block& block);
   ir::Var* EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block);
   ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
