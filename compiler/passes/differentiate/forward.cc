@@ -186,7 +186,9 @@ ir::Function* Forward::ForwardFunction(const ir::Function& function, const std::
 // ---- calls
 
 Forward::Dual Forward::EvalCall(const ir::Call& call, Block& block) {
-  if (const ops::OpDef* op = ir::OpCallee(&call)) return EvalOperator(call, *op, block);
+  if (const ops::OpDef* op = ir::OpCallee(&call)) {
+    return op->transform == ops::Transform::kNone ? EvalOperator(call, *op, block) : EvalTransform(call, *op, block);
+  }
   if (const ir::Constructor* constructor = ir::ConstructorCallee(&call)) {
     return EvalConstructor(call, *constructor, block);
   }

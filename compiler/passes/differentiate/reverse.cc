@@ -68,9 +68,14 @@ Adjoint Reverser::Spread(Reversed& code, ir::Var* adjoint, const Type* type, ir:
 
 Expr* Reverser::Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* value, const Type* type, ir::Span span) {
   const ir::Builder at = At(span);
-  if (adjoint.tensor != nullptr) return at.Use(adjoint.tensor);
+  if (adjoint.tensor != nullptr) return As(type, adjoint.tensor, code.chain, span);
   const auto* tuple = DynCast<ir::TupleType>(type);
-  if (tuple == nullptr) return types_.HasFloats(type) ? ZerosLike(value, span) : at.Tuple({});
+  if (tuple == nullptr) {
+    if (!types_.HasFloats(type)) return at.Tuple({});
+    Expr* zeros = ZerosLike(value, span);
+    if (ir::TypesEqual(zeros->type, type)) return zeros;
+    return As(type, at.Bind("d", zeros, code.chain)->var, code.chain, span);
+  }
   std::vector<Expr*> fields;
   for (size_t i = 0; i < tuple->fields.size(); ++i) {
     Adjoint field = i < adjoint.fields.size() ? adjoint.fields[i] : Adjoint();
@@ -79,6 +84,23 @@ Expr* Reverser::Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* val
     fields.push_back(Materialise(code, field, part, tuple->fields[i], span));
   }
   return at.Tuple(std::move(fields));
+}
+
+Expr* Reverser::As(const Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span) {
+  const ir::Builder at = At(span);
+  if (ir::TypesEqual(var->type, type)) return at.Use(var);
+  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+    std::vector<Expr*> fields;
+    for (size_t i = 0; i < tuple->fields.size(); ++i) {
+      ir::Var* field = at.Bind(var->name, at.Project(at.Use(var), i), chain)->var;
+      fields.push_back(As(tuple->fields[i], field, chain, span));
+    }
+    return at.Tuple(std::move(fields));
+  }
+  if (type->type_kind != ir::TypeKind::kTensor) return at.Use(var);
+  ir::Var* declared = at.DeclaredVar(var->name, type);
+  chain.push_back({declared, at.Use(var), span});
+  return at.Use(declared);
 }
 
 // ---- blocks
@@ -170,7 +192,8 @@ Expr* Reverser::ReverseBody(Block& block, Expr* body, const Type* result, const 
   }
   Expr* reversed = ir::MakeLets(shared_.arena, code.chain, at.Tuple(std::move(shares)));
   Expr* pullback = at.Function({}, {d}, reversed);
-  return ir::MakeLets(shared_.arena, block.chain, at.Tuple({at.Use(value), pullback}));
+  Expr* declared = As(types_.Flat(result), value, block.chain, span);
+  return ir::MakeLets(shared_.arena, block.chain, at.Tuple({declared, pullback}));
 }
 
 ir::Var* Reverser::BindPair(Block& block, Expr* pair, const Type* result, std::vector<Wanted> wanted, bool has_effects,
@@ -189,6 +212,9 @@ ir::Var* Reverser::BindPair(Block& block, Expr* pair, const Type* result, std::v
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!IsActive(wanted[i].var)) continue;
       ir::Var* share = here.Bind("d", here.Project(here.Use(shares), i), code.chain)->var;
+      const Type* type = types_.Adjoint(wanted[i].type);
+      if (!ir::TypesEqual(share->type, type))
+        share = here.Bind("d", As(type, share, code.chain, span), code.chain)->var;
       Add(code, wanted[i].var, Spread(code, share, wanted[i].type, span), span);
     }
   });

@@ -84,12 +84,20 @@ class Reverser : public Lifter {
 
  private:
   bool CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span);
+  // A value of type `type` for one of type Adjoint(type) and the value that it belongs to.
+  ir::Expr* FromAdjoint(ir::Var* adjoint, ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain,
+                        ir::Span span);
+  // Code for `reversed`, a reversed function of type `type`, that runs it once for its value and again for its
+  // pullback.
+  ir::Function* Recomputing(ir::Var* reversed, const ir::FuncType& type, ir::Span span);
   ir::Expr* AdjointOf(ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
 
   // ---- adjoints
   void Add(Reversed& code, const ir::Var* var, Adjoint share, ir::Span span);
   void Merge(Reversed& code, Adjoint& sum, Adjoint share, ir::Span span);
   Adjoint Spread(Reversed& code, ir::Var* adjoint, const ir::Type* type, ir::Span span);
+  // `var` at a type that has its tensors, in tuples, with other extents: branches give pairs of one type.
+  ir::Expr* As(const ir::Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span);
   ir::Expr* Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* value, const ir::Type* type, ir::Span span);
 
   // ---- blocks
@@ -110,6 +118,12 @@ class Reverser : public Lifter {
                         const std::vector<bool>& constant = {});
   ir::Var* EvalCall(const ir::Call& call, Block& block);
   ir::Var* EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block);
+  // `custom_vjp`, `checkpoint`: the reversed function that they make.
+  ir::Var* EvalTransform(const ir::Call& call, ops::Transform transform, Block& block);
+  ir::Var* EvalCustomVjp(const ir::Call& call, Block& block);
+  ir::Var* EvalCheckpoint(const ir::Call& call, Block& block);
+  // The value of an expression, which the pullback computes anew.
+  ir::Var* EvalRecomputed(ir::Expr* expr, Block& block);
   ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
   ir::Var* EvalBranches(const ir::Expr& expr, Block& block, ir::Var* scrutinee);
   ir::Var* EvalReference(ir::Expr* expr, Block& block);
