@@ -56,7 +56,7 @@ std::optional<Pool> ReadPool(NodeContext& c) {
 Operand Occurrences(NodeContext& c, Operand x, const Pool& pool, size_t length, int64_t distance) {
   int64_t count = pool.NumOf(length), begin = pool.counts[length - 1];
   Dim places = Max(c.ExtentOf(x, 1) - distance * (static_cast<int64_t>(length) - 1), 0);
-  Operand all;
+  Operand all = nullptr;
   for (size_t i = 0; i < length; ++i) {
     std::vector<int64_t> wanted;
     for (int64_t n = 0; n < count; ++n) {
@@ -83,7 +83,7 @@ Operand Counts(NodeContext& c, Operand x, const Pool& pool) {
   for (size_t length = 1; length <= pool.counts.size(); ++length) {
     if (pool.NumOf(length) == 0) continue;
     int64_t n = static_cast<int64_t>(length);
-    Operand counts;
+    Operand counts = nullptr;
     if (n < c.Int("min_gram_length", 1) || n > c.Int("max_gram_length", 1)) {
       counts = c.BroadcastTo(c.Integer(0), {c.ExtentOf(x, 0), pool.NumOf(length)});
     } else {
