@@ -1,6 +1,10 @@
 // Which calls are unfolded.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/fold_call.h"
@@ -159,8 +163,8 @@ Evaluator::Value* Evaluator::CallGlobal(const ir::Call& call, const ir::GlobalEx
   return ResidualCall(call, copy, args, hint);
 }
 
-Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& function,
-                                    const std::vector<Value*>& args, bool is_only_use, ir::Var* hint) {
+Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& function, const std::vector<Value*>& args,
+                                    bool is_only_use, ir::Var* hint) {
   if (depth_ == kMaxDepth) return nullptr;
   size_t nodes = is_only_use ? 0 : CountNodes(function.body, room_);
   if (nodes > room_) return nullptr;

@@ -60,8 +60,7 @@ class Evaluator {
   // ---- calls: calls.cc
   Value* EvalCall(const ir::Call& call, ir::Var* hint);
   Value* CallOp(const ir::Call& call, const ops::OpDef& op, const std::vector<Value*>& args, ir::Var* hint);
-  Value* CallGlobal(const ir::Call& call, const ir::GlobalExpr& callee, const std::vector<Value*>& args,
-                    ir::Var* hint);
+  Value* CallGlobal(const ir::Call& call, const ir::GlobalExpr& callee, const std::vector<Value*>& args, ir::Var* hint);
   Value* CallClosure(const ir::Call& call, Value* closure, const std::vector<Value*>& args, ir::Var* hint);
   Value* ResidualCall(const ir::Call& call, ir::Expr* callee, const std::vector<Value*>& args, ir::Var* hint);
   // Null if the callee has extents to check, or the room for copies is used up.

@@ -1,6 +1,7 @@
 // Values, and the residual code that makes and uses them.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/stack_guard.h"
@@ -160,8 +161,7 @@ Expr* Evaluator::Finish(const Block& block, Expr* body) {
   // `let v = e; v`
   const auto* use = DynCast<ir::VarExpr>(body);
   if (use != nullptr && !chain.empty() && chain.back().var == use->var &&
-      chain.back().value->expr_kind != ir::ExprKind::kFunction &&
-      ir::TypesEqual(chain.back().value->type, use->type)) {
+      chain.back().value->expr_kind != ir::ExprKind::kFunction && ir::TypesEqual(chain.back().value->type, use->type)) {
     body = chain.back().value;
     chain.pop_back();
   }

@@ -20,23 +20,23 @@ struct PartialValue {
   Kind kind = Kind::kDynamic;
   const ir::Type* type = nullptr;
   ir::Span span;
-  ir::Var* var = nullptr;                               // what residual code calls it; null for kConstant
-  const ir::Constant* constant = nullptr;               // kConstant
-  const ir::ConstructorExpr* constructor = nullptr;     // kData
-  std::vector<PartialValue*> fields;                    // kTuple, kData
-  const ir::Function* literal = nullptr;                // kClosure
-  const ir::Var* self = nullptr;                        // kClosure: what `literal` calls itself, or null
-  std::vector<PartialValue*> captured;                  // kClosure, once `has_captured`: what reaches locations
+  ir::Var* var = nullptr;                            // what residual code calls it; null for kConstant
+  const ir::Constant* constant = nullptr;            // kConstant
+  const ir::ConstructorExpr* constructor = nullptr;  // kData
+  std::vector<PartialValue*> fields;                 // kTuple, kData
+  const ir::Function* literal = nullptr;             // kClosure
+  const ir::Var* self = nullptr;                     // kClosure: what `literal` calls itself, or null
+  std::vector<PartialValue*> captured;               // kClosure, once `has_captured`: what reaches locations
   bool has_captured = false;
-  PartialValue* initial = nullptr;                      // kLocation: what it is created with
-  size_t birth = 0;                                     // kLocation: locations are numbered
+  PartialValue* initial = nullptr;  // kLocation: what it is created with
+  size_t birth = 0;                 // kLocation: locations are numbered
   ir::Binding* slot = nullptr;
   bool is_made = false;
-  bool is_literal_used = false;                         // kClosure: `literal` stands in residual code already
+  bool is_literal_used = false;  // kClosure: `literal` stands in residual code already
   // Whether a location can be reached from it: never from dynamic values, since what reaches residual code has escaped.
   bool reaches_locations = false;
   bool is_being_visited = false;
-  size_t num_cells = 0;                                 // known constructor calls in it, with those of its fields
+  size_t num_cells = 0;  // known constructor calls in it, with those of its fields
 };
 
 // The contents of locations, on the path that is being evaluated.
