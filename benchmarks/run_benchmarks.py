@@ -18,6 +18,7 @@ import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
 import load_time  # noqa: E402
 import peak_memory  # noqa: E402
+import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
@@ -173,7 +174,7 @@ def memory(folder):
 
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
-          "operators": operators.table, "gradients": gradients.table}
+          "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table}
 
 
 def main():
