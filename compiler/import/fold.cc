@@ -113,6 +113,10 @@ std::optional<int64_t> LowerBound(const Dim& dim) {
   std::optional<int64_t> a = LowerBound(dim.lhs()), b = LowerBound(dim.rhs());
   if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
   if (dim.kind() == DimKind::kSub) return std::nullopt;
+  // The others grow with both operands.
+  bool wraps = dim.kind() == DimKind::kFloorMod || (dim.kind() == DimKind::kFloorDiv && !dim.rhs().is_const());
+  if (wraps) return 0;
+  if (dim.kind() == DimKind::kBroadcast) return std::min(*a, *b);
   return OverflowsBinaryDim(dim.kind(), *a, *b) ? 0 : EvaluateBinaryDim(dim.kind(), *a, *b);
 }
 
@@ -245,7 +249,7 @@ Operand Emitter::FoldElements(const ops::OpDef& op, const ir::Attrs& attrs, std:
   std::vector<Dim> dims;
   for (size_t i = 0; i < a->size(); ++i) {
     std::optional<Dim> dim = Combine(op.name, (*a)[i], (*b)[i]);
-    if (!dim || CountDimNodes(*dim) >= kMaxDimNodes) return nullptr;
+    if (!dim || IsLongDim(*dim)) return nullptr;
     dims.push_back(*dim);
   }
   return make(result, std::move(dims));

@@ -2,11 +2,15 @@
 #ifndef RVM_KERNELS_SCHEDULE_TILE_PLANNER_H_
 #define RVM_KERNELS_SCHEDULE_TILE_PLANNER_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::schedule {
+
+// The greatest height of a tile, if there are registers for it.
+inline constexpr int64_t kMostTileRows = 14;
 
 // What a factor of a product widens to int32 and fits 16 bits; null if it widens nothing.
 te::Expr NarrowFactor(const te::Expr& factor);

@@ -23,9 +23,7 @@
 
 namespace rvm::onnx {
 
-using importing::CountDimNodes;
 using importing::Emitter;
-using importing::kMaxDimNodes;
 using importing::Operand;
 using importing::Operands;
 using importing::Refusals;
@@ -114,6 +112,8 @@ class Importer {
  public:
   Importer(const Model& model, const ImportOptions& options);
   absl::StatusOr<ImportedModel> Import();
+  // For ImportOptions::coverage.
+  void ReportCoverage() const;
 
  private:
   friend class NodeContext;
