@@ -77,7 +77,7 @@ Solve CustomVjpRelation(TypeContext& context) {
   Solve solve;
   const ir::FuncType* f = FunctionArg(context, solve);
   if (f == nullptr) return solve;
-  if (!context.Unify(context.arg(1), WithPullback(context.arena(), *f))) return Solve::kFailed;
+  if (!context.Unify(WithPullback(context.arena(), *f), context.arg(1))) return Solve::kFailed;
   return context.Result(f);
 }
 

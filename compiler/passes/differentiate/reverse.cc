@@ -86,23 +86,6 @@ Expr* Reverser::Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* val
   return at.Tuple(std::move(fields));
 }
 
-Expr* Reverser::As(const Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span) {
-  const ir::Builder at = At(span);
-  if (ir::TypesEqual(var->type, type)) return at.Use(var);
-  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-    std::vector<Expr*> fields;
-    for (size_t i = 0; i < tuple->fields.size(); ++i) {
-      ir::Var* field = at.Bind(var->name, at.Project(at.Use(var), i), chain)->var;
-      fields.push_back(As(tuple->fields[i], field, chain, span));
-    }
-    return at.Tuple(std::move(fields));
-  }
-  if (type->type_kind != ir::TypeKind::kTensor) return at.Use(var);
-  ir::Var* declared = at.DeclaredVar(var->name, type);
-  chain.push_back({declared, at.Use(var), span});
-  return at.Use(declared);
-}
-
 // ---- blocks
 
 ir::Var* Reverser::Bind(Block& block, std::string_view name, Expr* value, ir::Span span) {
@@ -117,6 +100,15 @@ ir::Var* Reverser::BindField(Block& block, ir::Var* tuple, size_t index, const T
   block.steps.push_back([this, var, tuple, index, span](Reversed& code) {
     Add(code, tuple, Adjoint::AtPath(code.adjoints[var], {index}), span);
   });
+  return var;
+}
+
+ir::Var* Reverser::Declared(Block& block, ir::Var* value, std::string_view name, const Type* type, ir::Span span) {
+  ir::Var* var = At(span).DeclaredVar(name, types_.Flat(type));
+  block.chain.push_back({var, At(span).Use(value), span});
+  if (!IsActive(value)) return var;
+  active_.insert(var);
+  block.steps.push_back([this, var, value, span](Reversed& code) { Add(code, value, code.adjoints[var], span); });
   return var;
 }
 
@@ -270,14 +262,7 @@ void Reverser::EvalLet(const ir::Let& let, Block& block) {
     vars_[let.var] = value;
     return;
   }
-  // Declared with another type.
-  ir::Var* var = At(let.span).DeclaredVar(let.var->name, types_.Flat(let.var->type));
-  block.chain.push_back({var, At(let.span).Use(value), let.span});
-  vars_[let.var] = var;
-  if (!IsActive(value)) return;
-  active_.insert(var);
-  block.steps.push_back(
-      [this, var, value, span = let.span](Reversed& code) { Add(code, value, code.adjoints[var], span); });
+  vars_[let.var] = Declared(block, value, let.var->name, let.var->type, let.span);
 }
 
 ir::Var* Reverser::EvalNode(Expr* expr, Block& block) {

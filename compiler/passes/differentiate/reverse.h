@@ -96,8 +96,6 @@ class Reverser : public Lifter {
   void Add(Reversed& code, const ir::Var* var, Adjoint share, ir::Span span);
   void Merge(Reversed& code, Adjoint& sum, Adjoint share, ir::Span span);
   Adjoint Spread(Reversed& code, ir::Var* adjoint, const ir::Type* type, ir::Span span);
-  // `var` at a type that has its tensors, in tuples, with other extents: branches give pairs of one type.
-  ir::Expr* As(const ir::Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span);
   ir::Expr* Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* value, const ir::Type* type, ir::Span span);
 
   // ---- blocks
@@ -106,6 +104,8 @@ class Reverser : public Lifter {
   // Field `index` of a flat tuple.
   ir::Var* BindField(Block& block, ir::Var* tuple, size_t index, const ir::Type* field, std::string_view name,
                      ir::Span span);
+  // `let name: type = value`.
+  ir::Var* Declared(Block& block, ir::Var* value, std::string_view name, const ir::Type* type, ir::Span span);
   ir::Var* Box(Block& block, ir::Var* value, const ir::Type* type, ir::Span span);
   ir::Var* Unbox(Block& block, ir::Var* box, const ir::Type* type, std::string_view name, ir::Span span);
 
@@ -126,6 +126,8 @@ class Reverser : public Lifter {
   ir::Var* EvalRecomputed(ir::Expr* expr, Block& block);
   ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
   ir::Var* EvalBranches(const ir::Expr& expr, Block& block, ir::Var* scrutinee);
+  // A tensor with the extents that are declared of the contents of a reference.
+  ir::Var* AsContents(Block& block, ir::Var* value, const ir::Type* contents, ir::Span span);
   ir::Var* EvalReference(ir::Expr* expr, Block& block);
   ir::Pattern* ReversePattern(const ir::Pattern& pattern, const ir::Type* type, bool boxed, ir::Var* scrutinee,
                               std::vector<size_t>& path, Block& block);

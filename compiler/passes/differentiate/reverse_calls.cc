@@ -84,29 +84,6 @@ ir::Function* Reverser::ReverseFunction(const ir::Function& function, const std:
 
 // ---- calls
 
-namespace {
-
-// `type` with the extents that `param`, which it flows to, has as numbers.
-const Type* WithExtentsOf(ir::Arena& arena, const Type* param, const Type* type) {
-  if (const auto* tensor = DynCast<ir::TensorType>(type)) {
-    ir::TensorType result = *tensor;
-    const auto& wanted = DynCast<ir::TensorType>(param)->shape.dims;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i].is_const()) result.shape.dims[i] = wanted[i];
-    }
-    return arena.New<ir::TensorType>(std::move(result));
-  }
-  const auto* tuple = DynCast<ir::TupleType>(type);
-  if (tuple == nullptr) return type;
-  std::vector<const Type*> fields;
-  for (size_t i = 0; i < tuple->fields.size(); ++i) {
-    fields.push_back(WithExtentsOf(arena, DynCast<ir::TupleType>(param)->fields[i], tuple->fields[i]));
-  }
-  return arena.New<ir::TupleType>(std::move(fields));
-}
-
-}  // namespace
-
 ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
   if (const ops::OpDef* op = ir::OpCallee(&call)) {
     return op->transform == ops::Transform::kNone ? EvalOperator(call, *op, block)
@@ -126,7 +103,7 @@ ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
   bool is_active = false, has_boxed = global == nullptr || types_.HasBoxed(call.type);
   for (Expr* arg : call.args) {
     wanted.push_back({Eval(arg, block), arg->type});
-    types.push_back(WithExtentsOf(shared_.arena, type->params[types.size()], arg->type));
+    types.push_back(WithExtentsOf(type->params[types.size()], arg->type));
     bool flows = IsActive(wanted.back().var);
     constant.push_back(global != nullptr && !flows && types_.HasFloats(arg->type));
     is_active = is_active || flows;
