@@ -1,9 +1,11 @@
-// Drops operator calls that give back an operand, and joins transposes.
+// Drops operator calls that give back an operand, joins transposes, and makes outer products of products over one term.
 //
 // Takes a specialised module. A call is replaced by its operand where it has the operand's type and provably its
 // elements, bit by bit: a reshape, broadcast or cast to the type that is there, a copy, a transpose that keeps the
 // order of the axes, arithmetic with a neutral element, a cast back from a wider dtype. A transpose of a transpose
-// is one transpose. Imported models and inlined functions of any rank are full of these.
+// is one transpose. Imported models and inlined functions of any rank are full of these. A product that sums over an
+// extent of 1, as the gradient of a weight that multiplies one row, becomes a multiplication of a column and a row,
+// which fuses with what adds it up.
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/data_type.h"
 #include "base/literal.h"
+#include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -130,6 +133,7 @@ class OpSimplifier : public Rewriter {
   Expr* Simplify(Expr* expr, const ir::Call& call) {
     const ops::OpDef& op = *ir::OpCallee(&call);
     if (op.name == "transpose") return SimplifyTranspose(expr, call);
+    if (op.name == "nn.matmul") return SimplifyMatmul(expr, call);
     if (op.name == "cast") {
       const ir::Call* inner = CallOf(call.args[0], "cast");
       if (inner != nullptr && ir::TypesEqual(call.type, inner->args[0]->type) && IsWider(Dtype(*inner), Dtype(call))) {
@@ -180,6 +184,25 @@ class OpSimplifier : public Rewriter {
     return At(call.span).CallOp(ir::OpCallee(inner), {operand}, {{"axes", std::move(list)}}, call.type);
   }
 
+  // A matrix with one row or one column as a column (axis 0) or a row (axis 1).
+  Expr* Along(Expr* matrix, bool is_column, bool is_along, ir::Span span) {
+    if (is_along) return matrix;
+    ir::Attrs attrs{{"newshape", is_column ? ir::IntList({{-1, 1}}) : ir::IntList({{1, -1}})}};
+    return ops::BuildCall(At(span), "reshape", {matrix}, std::move(attrs));
+  }
+
+  Expr* SimplifyMatmul(Expr* expr, const ir::Call& call) {
+    const auto& a = *DynCast<ir::TensorType>(call.args[0]->type);
+    const auto& b = *DynCast<ir::TensorType>(call.args[1]->type);
+    bool ta = call.attrs.GetBool("transpose_a"), tb = call.attrs.GetBool("transpose_b");
+    if (!a.shape.is_dims() || !b.shape.is_dims() || a.shape.dims.size() != 2 || b.shape.dims.size() != 2) return expr;
+    if (a.shape.dims[ta ? 0 : 1].AsConst() != 1 || b.shape.dims[tb ? 1 : 0].AsConst() != 1) return expr;
+    Expr* column = Along(call.args[0], true, !ta, call.span);
+    Expr* row = Along(call.args[1], false, !tb, call.span);
+    Expr* product = ops::BuildCall(At(call.span), "multiply", {column, row});
+    return ir::TypesEqual(product->type, call.type) ? product : expr;
+  }
+
   absl::flat_hash_map<const ir::Var*, const ir::Call*> calls_;  // what variables are bound to
   absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
 };
@@ -192,8 +215,9 @@ absl::StatusOr<ir::Module> SimplifyOps(const ir::Module& module, PassContext&) {
 
 }  // namespace
 
-const Pass kSimplifyOps = {.name = "simplify_ops",
-                           .summary = "operator calls that give back an operand dropped, transposes joined",
-                           .run = SimplifyOps};
+const Pass kSimplifyOps = {
+    .name = "simplify_ops",
+    .summary = "operator calls that give back an operand dropped, transposes joined, outer products",
+    .run = SimplifyOps};
 
 }  // namespace rvm::passes

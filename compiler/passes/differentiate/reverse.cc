@@ -114,6 +114,7 @@ ir::Var* Reverser::Declared(Block& block, ir::Var* value, std::string_view name,
 
 ir::Var* Reverser::Box(Block& block, ir::Var* value, const Type* type, ir::Span span) {
   if (!types_.HasFloats(type)) return value;
+  if (auto found = boxes_.find(value); found != boxes_.end()) return found->second;
   const ir::Builder at = At(span);
   if (const auto* tuple = DynCast<ir::TupleType>(type)) {
     std::vector<Expr*> fields;
@@ -158,16 +159,25 @@ ir::Var* Reverser::Unbox(Block& block, ir::Var* box, const Type* type, std::stri
   }
   ir::Var* var = Bind(block, name, at.Project(at.Use(box), 0), span);
   active_.insert(var);
-  block.steps.push_back([this, var, box, span](Reversed& code) {
+  boxes_[var] = box;
+  Accumulate(block, var, span);
+  return var;
+}
+
+void Reverser::Accumulate(Block& block, ir::Var* var, ir::Span span) {
+  block.steps.push_back([this, var, box = boxes_.at(var), span](Reversed& code) {
     Adjoint adjoint = code.adjoints[var];
     if (adjoint.empty()) return;
     const ir::Builder here = At(span);
+    auto write = [&](ir::Var* sum, Expr* value) {
+      here.Bind("_", here.RefWrite(here.Use(sum), value, ir::UnitType(shared_.arena)), code.chain);
+    };
     ir::Var* sum = here.Bind("sum", here.Project(here.Use(box), 1), code.chain)->var;
     ir::Var* old = here.Bind("g", here.RefRead(here.Use(sum), var->type), code.chain)->var;
-    Expr* both = ops::BuildCall(here, "add", {here.Use(old), here.Use(adjoint.tensor)});
-    here.Bind("_", here.RefWrite(here.Use(sum), both, ir::UnitType(shared_.arena)), code.chain);
+    // The reference gives up what it holds, so that the sum is made in place.
+    if (!ir::IsScalar(var->type)) write(sum, here.Use(var));
+    write(sum, ops::BuildCall(here, "add", {here.Use(old), here.Use(adjoint.tensor)}));
   });
-  return var;
 }
 
 Expr* Reverser::ReverseBody(Block& block, Expr* body, const Type* result, const std::vector<Wanted>& wanted) {

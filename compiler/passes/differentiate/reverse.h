@@ -107,6 +107,8 @@ class Reverser : public Lifter {
   // `let name: type = value`.
   ir::Var* Declared(Block& block, ir::Var* value, std::string_view name, const ir::Type* type, ir::Span span);
   ir::Var* Box(Block& block, ir::Var* value, const ir::Type* type, ir::Span span);
+  // In reverse, adds the adjoint that `var`, which was unboxed, has in the block to the accumulator in its box.
+  void Accumulate(Block& block, ir::Var* var, ir::Span span);
   ir::Var* Unbox(Block& block, ir::Var* box, const ir::Type* type, std::string_view name, ir::Span span);
 
   // ---- expressions: appends to the block; the flat variable of the value
@@ -145,8 +147,9 @@ class Reverser : public Lifter {
   ir::Var* Unknown(const ir::Type* type, ir::Span span) { return At(span).Var("unknown", types_.Flat(type)); }
 
   absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
-  absl::flat_hash_set<const ir::Var*> active_;  // of the reversed code: adjoints flow to them
-  Block constants_;                             // lifted constants, before what is reversed
+  absl::flat_hash_set<const ir::Var*> active_;           // of the reversed code: adjoints flow to them
+  absl::flat_hash_map<const ir::Var*, ir::Var*> boxes_;  // of tensors of the reversed code that were unboxed
+  Block constants_;                                      // lifted constants, before what is reversed
 };
 
 }  // namespace rvm::passes

@@ -59,9 +59,18 @@ ir::Var* Reverser::EvalBranches(const Expr& expr, Block& block, ir::Var* scrutin
   const auto* match = DynCast<ir::Match>(&expr);
   bool has_effects = types_.HasBoxed(expr.type);
   std::vector<Wanted> wanted;
+  std::vector<ir::Var*> unboxed;  // have an accumulator outside, so that no adjoint need be given
   absl::flat_hash_set<const ir::Var*> known;
   auto want = [&](ir::Var* var, const Type* type) {
-    if (IsActive(var) && known.insert(var).second) wanted.push_back({var, type});
+    if (!IsActive(var) || !known.insert(var).second) return;
+    if (boxes_.contains(var)) {
+      unboxed.push_back(var);
+    } else {
+      wanted.push_back({var, type});
+    }
+  };
+  auto begin = [&](Block& inner) {
+    for (ir::Var* var : unboxed) Accumulate(inner, var, expr.span);
   };
   auto want_free_vars = [&](Expr* body, const ir::Pattern* pattern) {
     absl::flat_hash_set<const ir::Var*> bound;
@@ -93,6 +102,8 @@ ir::Var* Reverser::EvalBranches(const Expr& expr, Block& block, ir::Var* scrutin
   Expr* pair = nullptr;
   if (branch != nullptr) {
     Block then_block, else_block;
+    begin(then_block);
+    begin(else_block);
     Expr* then_branch = ReverseBody(then_block, branch->then_branch, expr.type, wanted);
     Expr* else_branch = ReverseBody(else_block, branch->else_branch, expr.type, wanted);
     pair = at.If(at.Use(scrutinee), then_branch, else_branch, type);
@@ -100,6 +111,7 @@ ir::Var* Reverser::EvalBranches(const Expr& expr, Block& block, ir::Var* scrutin
     std::vector<ir::Clause> clauses;
     for (const ir::Clause& clause : match->clauses) {
       Block inner;
+      begin(inner);
       std::vector<size_t> path;
       ir::Pattern* pattern =
           ReversePattern(*clause.pattern, match->value->type, /*boxed=*/false, scrutinee, path, inner);

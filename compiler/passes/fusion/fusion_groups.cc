@@ -210,13 +210,30 @@ bool FusionPlan::IsView(uint32_t step) const {
   return op != nullptr && bytecode::NeedsNoKernel(*op);
 }
 
-// Views cost nothing, so they are moved to their first use, where they do not separate members of a group.
+bool FusionPlan::Grows(uint32_t step) const {
+  const FusionStep& own = steps_[step];
+  if (own.op == nullptr || own.checks_type || ClassOf(own) != FusionClass::kBroadcast) return false;
+  auto size_of = [](const ir::Type* type) {
+    const auto* tensor = DynCast<ir::TensorType>(type);
+    auto shape = tensor == nullptr ? std::nullopt : StaticShape(tensor->shape.dims);
+    return shape ? NumElements(*shape) : std::nullopt;
+  };
+  std::optional<int64_t> size = size_of(own.value->type);
+  return size && std::all_of(own.op->args.begin(), own.op->args.end(), [&](const Expr* arg) {
+           std::optional<int64_t> of_arg = size_of(arg->type);
+           return of_arg && *of_arg < *size;
+         });
+}
+
+// Views cost nothing, so they are moved to their first use, where they do not separate members of a group. What is
+// larger than all that it is made of, as an outer product, is made where it is used: by then what it is added to was
+// read.
 void FusionPlan::DelayViews() {
   uint32_t size = static_cast<uint32_t>(steps_.size());
   std::vector<std::vector<uint32_t>> before(size);  // by step: the views that it uses
   std::vector<bool> is_delayed(size, false), is_placed(size, false);
   for (uint32_t i = 0; i < size; ++i) {
-    if (!IsView(i) || steps_[i].outputs[0].users.empty()) continue;
+    if (!(IsView(i) || Grows(i)) || steps_[i].outputs[0].users.empty()) continue;
     for (uint32_t user : steps_[i].outputs[0].users) before[user].push_back(i);
     is_delayed[i] = true;
   }

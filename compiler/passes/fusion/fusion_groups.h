@@ -95,6 +95,8 @@ class FusionPlan {
   void SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void SplitOffViews(uint32_t group);
   bool IsView(uint32_t step) const;
+  // Gives a tensor that is larger than each of its operands.
+  bool Grows(uint32_t step) const;
   // The device that the group is placed on, "" for the host; nullopt for views alone, which have no place.
   std::optional<std::string_view> DeviceOfGroup(const FusionGroup& group) const;
   bool ReadsGroup(uint32_t step, uint32_t group) const;
