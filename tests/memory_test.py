@@ -61,6 +61,25 @@ def @fill(%i: int32) -> List[Tensor[(10), float32]] {
 def @main(%i: int32) -> List[Tensor[(10), float32]] { @fill(%i) }
 """
 
+# The gradient of n * n steps, plain and in n segments of n.
+STEPS = """
+def @steps(%x: Tensor[(100), float32], %n: int32) -> Tensor[(100), float32] {
+  if (%n == 0) { %x } else { @steps(tanh(%x), %n - 1) }
+}
+def @segments(%x: Tensor[(100), float32], %n: int32, %count: int32) -> Tensor[(100), float32] {
+  if (%count == 0) { %x } else {
+    let %segment = fn (%y: Tensor[(100), float32]) -> Tensor[(100), float32] { @steps(%y, %n) };
+    @segments(checkpoint(%segment)(%x), %n, %count - 1)
+  }
+}
+def @plain(%x: Tensor[(100), float32], %n: int32) {
+  mean(grad(fn (%y: Tensor[(100), float32]) { sum(@steps(%y, %n * %n)) })(%x).1.0)
+}
+def @in_segments(%x: Tensor[(100), float32], %n: int32) {
+  mean(grad(fn (%y: Tensor[(100), float32]) { sum(@segments(%y, %n, %n)) })(%x).1.0)
+}
+"""
+
 
 def zeros(*shape):
     text = "1.0"
@@ -123,6 +142,24 @@ class Memory(relayvm.TestCase):
     def test_what_has_no_bound_is_named(self):
         self.assertIn("no bound: in `fill`: data decides how often `fill` is called inside itself",
                       self.forecast(RECURSION))
+
+    def test_checkpoints_keep_the_square_root(self):
+        x = zeros(100)
+        for level in ("-O0", "-O3"):
+            def measure(entry, n):
+                _, peak, result = self.run_program(STEPS, x, n, options=[level, "--entry", entry])
+                return peak, result
+
+            with self.subTest(level):
+                # A state of 100 numbers for each step is kept without.
+                plain, expected = measure("plain", 100)
+                self.assertGreater(plain, 10_000 * 400)
+                few, result = measure("in_segments", 100)
+                self.assertEqual(result, expected)
+                self.assertLess(few, plain / 20)
+                many, result = measure("in_segments", 300)
+                self.assertLess(many, 3.2 * few)
+                self.assertEqual(result, measure("plain", 300)[1])
 
     def test_a_missing_extent_is_named(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,9 @@ using ir::Type;
 using te::Tensor;
 
 constexpr Input kFunction[] = {{"f", "a function"}};
+constexpr Input kWithRule[] = {
+    {"f", "a function of tensors and tuples of them"},
+    {"rule", "a function of the same arguments that gives the result and its pullback, as `vjp(f)` does"}};
 constexpr Input kData[] = {{"data", "a tensor"}};
 
 std::vector<Tensor> ComputeIdentity(const ComputeContext& context) {
@@ -53,13 +56,29 @@ Solve GradRelation(TypeContext& context) {
 }
 
 // fn (T...) -> O to fn (T...) -> (O, fn (O) -> (T...)).
+const Type* WithPullback(ir::Arena& arena, const ir::FuncType& f) {
+  const Type* back = ir::MakeFuncType(arena, {f.result}, TupleOf(arena, f.params));
+  return arena.New<ir::FuncType>(f.type_params, f.params, TupleOf(arena, {f.result, back}));
+}
 Solve VjpRelation(TypeContext& context) {
   Solve solve;
   const ir::FuncType* f = FunctionArg(context, solve);
   if (f == nullptr) return solve;
-  const Type* back = ir::MakeFuncType(context.arena(), {f->result}, TupleOf(context.arena(), f->params));
-  const Type* result = TupleOf(context.arena(), {f->result, back});
-  return context.Result(context.arena().New<ir::FuncType>(f->type_params, f->params, result));
+  return context.Result(WithPullback(context.arena(), *f));
+}
+
+// A function to one of its type.
+Solve SameFunctionRelation(TypeContext& context) {
+  Solve solve;
+  const ir::FuncType* f = FunctionArg(context, solve);
+  return f == nullptr ? solve : context.Result(f);
+}
+Solve CustomVjpRelation(TypeContext& context) {
+  Solve solve;
+  const ir::FuncType* f = FunctionArg(context, solve);
+  if (f == nullptr) return solve;
+  if (!context.Unify(WithPullback(context.arena(), *f), context.arg(1))) return Solve::kFailed;
+  return context.Result(f);
 }
 
 // fn (T...) -> O to fn (T..., T...) -> (O, O).
@@ -89,6 +108,13 @@ constexpr OpDef kOps[] = {
     OnFunctions("jvp",
                 "a function of the arguments of `f` and a tangent of each that gives the result of `f` and its tangent",
                 JvpRelation, Transform::kJvp),
+    {.name = "custom_vjp",
+     .summary = "`f`, whose pullback is that of `rule` where a gradient is taken",
+     .inputs = kWithRule,
+     .type_relation = CustomVjpRelation,
+     .transform = Transform::kCustomVjp},
+    OnFunctions("checkpoint", "`f`, whose pullback computes it anew instead of storing what it read",
+                SameFunctionRelation, Transform::kCheckpoint),
     {.name = "stop_gradient",
      .summary = "data, as a constant for gradients",
      .inputs = kData,

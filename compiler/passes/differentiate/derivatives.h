@@ -65,6 +65,11 @@ class Lifter {
   std::string_view Asked() const { return types_.mode() == Mode::kReverse ? "gradient" : "tangent"; }
   // A call of a converter.
   ir::Expr* Convert(Conversion conversion, std::vector<ir::Expr*> args, const ir::Type* type, ir::Span span);
+  // `var` at a type that has its tensors, in tuples, with other extents.
+  ir::Expr* As(const ir::Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span);
+  // `type` with the extents that `param`, which it flows to, has as numbers: derivatives stand in tuples and function
+  // types, whose extents are not checked when the program runs.
+  const ir::Type* WithExtentsOf(const ir::Type* param, const ir::Type* type);
   // Whether the operator has a gradient rule; else an error is reported.
   bool HasRule(const ops::OpDef& op, ir::Span span);
   // Runs the rule. Reports an error if it refuses the call.

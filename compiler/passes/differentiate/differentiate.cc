@@ -42,6 +42,22 @@ ops::Transform TransformOf(const Expr* expr) {
   return op == nullptr ? ops::Transform::kNone : op->transform;
 }
 
+// What a derivative of the code around it has to know: stays until all of these are made.
+bool IsKept(ops::Transform transform) {
+  return transform == ops::Transform::kCustomVjp || transform == ops::Transform::kCheckpoint;
+}
+
+// Puts functions in place of what was kept.
+class Stripper : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ protected:
+  Expr* RewriteNode(Expr* expr) override {
+    return IsKept(TransformOf(expr)) ? Rewrite(Cast<ir::Call>(expr)->args[0]) : RewriteChildren(expr);
+  }
+};
+
 class Differentiator : public Rewriter, public Derivatives {
  public:
   Differentiator(const ir::Module& module, diagnostics::Diagnostics& diagnostics)
@@ -67,6 +83,10 @@ class Differentiator : public Rewriter, public Derivatives {
     std::vector<ir::GlobalFunction> functions = module_.functions;
     for (ir::GlobalFunction& global : functions) global.function = finished_.at(global.name);
     functions.insert(functions.end(), made_.begin(), made_.end());
+    Stripper stripper(arena);
+    for (ir::GlobalFunction& global : functions) {
+      global.function = Cast<ir::Function>(stripper.Rewrite(const_cast<ir::Function*>(global.function)));
+    }
     ir::Module result = WithFunctions(module_, std::move(functions));
     for (const LiftedTypes* types : {&reverse_types, &forward_types}) {
       result.adts.insert(result.adts.end(), types->adts().begin(), types->adts().end());
@@ -115,6 +135,7 @@ class Differentiator : public Rewriter, public Derivatives {
     ops::Transform transform = TransformOf(expr);
     Expr* copy = RewriteChildren(expr);
     if (transform == ops::Transform::kNone) return copy;
+    if (IsKept(transform)) return AsLiteral(copy);
     Expr* arg = Cast<ir::Call>(copy)->args[0];
     while (const auto* let = DynCast<ir::Let>(arg)) arg = let->body;
     const auto* use = DynCast<ir::VarExpr>(arg);
@@ -133,6 +154,20 @@ class Differentiator : public Rewriter, public Derivatives {
   }
 
  private:
+  // `fn (x...) { expr(x...) }`.
+  Expr* AsLiteral(Expr* expr) {
+    const ir::Builder at(arena, expr->span);
+    const auto& type = *DynCast<ir::FuncType>(expr->type);
+    std::vector<ir::Var*> params;
+    std::vector<Expr*> args;
+    for (const ir::Type* param : type.params) {
+      params.push_back(at.DeclaredVar("x", param));
+      args.push_back(at.Use(params.back()));
+    }
+    Expr* body = at.Call(expr, std::move(args), {}, type.result);
+    return at.Function(type.type_params, std::move(params), type.result, body);
+  }
+
   // The function without transforms in it, in `finished_`.
   void FreeOfTransforms(const std::string& name, ir::Span use) {
     if (finished_.contains(name)) return;

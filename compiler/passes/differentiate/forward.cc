@@ -34,9 +34,12 @@ Forward::Dual Forward::TakeApart(const Dual& dual, Block& block, ir::Span span) 
 
 Expr* Forward::AsBoxed(const Dual& dual, const Type* type, Block& block, ir::Span span) {
   const ir::Builder at = At(span);
-  if (dual.is_pair || !types_.HasFloats(type)) return at.Use(dual.var);
+  if (!types_.HasFloats(type)) return at.Use(dual.var);
+  if (dual.is_pair) return As(types_.Boxed(type), dual.var, block.chain, span);
   if (type->type_kind == ir::TypeKind::kTensor) {
-    return at.Tuple({at.Use(dual.var), dual.tangent != nullptr ? at.Use(dual.tangent) : ZerosLike(dual.var, span)});
+    auto* value = Cast<ir::VarExpr>(As(type, dual.var, block.chain, span));
+    if (dual.tangent == nullptr) return at.Tuple({value, ZerosLike(value->var, span)});
+    return at.Tuple({value, As(type, dual.tangent, block.chain, span)});
   }
   std::vector<Expr*> fields;
   for (size_t i = 0; i < DynCast<ir::TupleType>(type)->fields.size(); ++i) {
@@ -178,7 +181,9 @@ ir::Function* Forward::ForwardFunction(const ir::Function& function, const std::
 // ---- calls
 
 Forward::Dual Forward::EvalCall(const ir::Call& call, Block& block) {
-  if (const ops::OpDef* op = ir::OpCallee(&call)) return EvalOperator(call, *op, block);
+  if (const ops::OpDef* op = ir::OpCallee(&call)) {
+    return op->transform == ops::Transform::kNone ? EvalOperator(call, *op, block) : EvalTransform(call, *op, block);
+  }
   if (const ir::Constructor* constructor = ir::ConstructorCallee(&call)) {
     return EvalConstructor(call, *constructor, block);
   }
@@ -197,7 +202,8 @@ Forward::Dual Forward::EvalCall(const ir::Call& call, Block& block) {
   bool is_same = !flows && !has_boxed;
   std::vector<Expr*> args;
   for (size_t i = 0; i < duals.size(); ++i) {
-    args.push_back(constant[i] ? at.Use(duals[i].var) : AsBoxed(duals[i], call.args[i]->type, block, call.span));
+    const Type* type = WithExtentsOf(DynCast<ir::FuncType>(call.callee->type)->params[i], call.args[i]->type);
+    args.push_back(constant[i] ? at.Use(duals[i].var) : AsBoxed(duals[i], type, block, call.span));
   }
   if (is_same) {
     Expr* same = at.Global(global->name, global->type);
@@ -301,12 +307,12 @@ Forward::Dual Forward::EvalMatch(const ir::Match& match, Block& block) {
 
 Forward::Dual Forward::EvalReference(Expr* expr, Block& block) {
   const ir::Builder at = At(expr->span);
-  auto boxed = [&](Expr* value) {
+  auto boxed = [&](Expr* value, const Type* ref) {
     Dual dual = Eval(value, block);
-    return AsBoxed(dual, value->type, block, expr->span);
+    return AsBoxed(dual, DynCast<ir::RefType>(ref)->contents, block, expr->span);
   };
   if (const auto* create = DynCast<ir::RefCreate>(expr)) {
-    Expr* value = boxed(create->value);
+    Expr* value = boxed(create->value, create->type);
     return {Bind(block, "t", at.RefCreate(value, types_.Boxed(expr->type)), expr->span)};
   }
   if (const auto* read = DynCast<ir::RefRead>(expr)) {
@@ -316,7 +322,7 @@ Forward::Dual Forward::EvalReference(Expr* expr, Block& block) {
   }
   const auto* write = Cast<ir::RefWrite>(expr);
   ir::Var* ref = Eval(write->ref, block).var;
-  Expr* value = boxed(write->value);
+  Expr* value = boxed(write->value, write->ref->type);
   return {Bind(block, "_", at.RefWrite(at.Use(ref), value, expr->type), expr->span)};
 }
 

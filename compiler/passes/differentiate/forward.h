@@ -71,6 +71,7 @@ class Forward : public Lifter {
   ir::Function* EvalFunction(const ir::Function& function, const Block* outer, const std::vector<bool>& constant = {});
   Dual EvalCall(const ir::Call& call, Block& block);
   Dual EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block);
+  Dual EvalTransform(const ir::Call& call, const ops::OpDef& op, Block& block);
   Dual EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
   Dual EvalIf(const ir::If& branch, Block& block);
   Dual EvalMatch(const ir::Match& match, Block& block);

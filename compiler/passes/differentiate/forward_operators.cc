@@ -13,6 +13,15 @@ namespace rvm::passes {
 using ir::DynCast;
 using ir::Expr;
 
+// Nothing is stored in forward mode, so a `checkpoint` is its function.
+Forward::Dual Forward::EvalTransform(const ir::Call& call, const ops::OpDef& op, Block& block) {
+  if (op.transform == ops::Transform::kCustomVjp) {
+    Refuse(call.span, diagnostics::DiagnosticKind::kOperatorWithoutGradient,
+           "`custom_vjp` has no tangent: its rule is for gradients; take the `jvp` of the function without it");
+  }
+  return Eval(call.args[0], block);
+}
+
 Forward::Dual Forward::EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block) {
   const ir::Builder at = At(call.span);
   std::vector<std::vector<Dual>> arguments;

@@ -52,6 +52,42 @@ Expr* Lifter::Convert(Conversion conversion, std::vector<Expr*> args, const Type
   return at.Call(at.Global(std::move(name), function), std::move(args));
 }
 
+Expr* Lifter::As(const Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span) {
+  const ir::Builder at = At(span);
+  if (ir::TypesEqual(var->type, type)) return at.Use(var);
+  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+    std::vector<Expr*> fields;
+    for (size_t i = 0; i < tuple->fields.size(); ++i) {
+      ir::Var* field = at.Bind(var->name, at.Project(at.Use(var), i), chain)->var;
+      fields.push_back(As(tuple->fields[i], field, chain, span));
+    }
+    return at.Tuple(std::move(fields));
+  }
+  if (type->type_kind != ir::TypeKind::kTensor) return at.Use(var);
+  ir::Var* declared = at.DeclaredVar(var->name, type);
+  chain.push_back({declared, at.Use(var), span});
+  return at.Use(declared);
+}
+
+const Type* Lifter::WithExtentsOf(const Type* param, const Type* type) {
+  if (param->type_kind != type->type_kind) return type;
+  if (const auto* tensor = DynCast<ir::TensorType>(type)) {
+    ir::TensorType result = *tensor;
+    const auto& wanted = DynCast<ir::TensorType>(param)->shape.dims;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i].is_const()) result.shape.dims[i] = wanted[i];
+    }
+    return shared_.arena.New<ir::TensorType>(std::move(result));
+  }
+  const auto* tuple = DynCast<ir::TupleType>(type);
+  if (tuple == nullptr) return type;
+  std::vector<const Type*> fields;
+  for (size_t i = 0; i < tuple->fields.size(); ++i) {
+    fields.push_back(WithExtentsOf(DynCast<ir::TupleType>(param)->fields[i], tuple->fields[i]));
+  }
+  return shared_.arena.New<ir::TupleType>(std::move(fields));
+}
+
 Expr* Lifter::Lift(ir::Var* value, const Type* type, bool boxed, std::vector<ir::Binding>& chain, ir::Span span) {
   const ir::Builder at = At(span);
   switch (type->type_kind) {

@@ -68,9 +68,14 @@ Adjoint Reverser::Spread(Reversed& code, ir::Var* adjoint, const Type* type, ir:
 
 Expr* Reverser::Materialise(Reversed& code, const Adjoint& adjoint, ir::Var* value, const Type* type, ir::Span span) {
   const ir::Builder at = At(span);
-  if (adjoint.tensor != nullptr) return at.Use(adjoint.tensor);
+  if (adjoint.tensor != nullptr) return As(type, adjoint.tensor, code.chain, span);
   const auto* tuple = DynCast<ir::TupleType>(type);
-  if (tuple == nullptr) return types_.HasFloats(type) ? ZerosLike(value, span) : at.Tuple({});
+  if (tuple == nullptr) {
+    if (!types_.HasFloats(type)) return at.Tuple({});
+    Expr* zeros = ZerosLike(value, span);
+    if (ir::TypesEqual(zeros->type, type)) return zeros;
+    return As(type, at.Bind("d", zeros, code.chain)->var, code.chain, span);
+  }
   std::vector<Expr*> fields;
   for (size_t i = 0; i < tuple->fields.size(); ++i) {
     Adjoint field = i < adjoint.fields.size() ? adjoint.fields[i] : Adjoint();
@@ -95,6 +100,15 @@ ir::Var* Reverser::BindField(Block& block, ir::Var* tuple, size_t index, const T
   block.steps.push_back([this, var, tuple, index, span](Reversed& code) {
     Add(code, tuple, Adjoint::AtPath(code.adjoints[var], {index}), span);
   });
+  return var;
+}
+
+ir::Var* Reverser::Declared(Block& block, ir::Var* value, std::string_view name, const Type* type, ir::Span span) {
+  ir::Var* var = At(span).DeclaredVar(name, types_.Flat(type));
+  block.chain.push_back({var, At(span).Use(value), span});
+  if (!IsActive(value)) return var;
+  active_.insert(var);
+  block.steps.push_back([this, var, value, span](Reversed& code) { Add(code, value, code.adjoints[var], span); });
   return var;
 }
 
@@ -170,7 +184,8 @@ Expr* Reverser::ReverseBody(Block& block, Expr* body, const Type* result, const 
   }
   Expr* reversed = ir::MakeLets(shared_.arena, code.chain, at.Tuple(std::move(shares)));
   Expr* pullback = at.Function({}, {d}, reversed);
-  return ir::MakeLets(shared_.arena, block.chain, at.Tuple({at.Use(value), pullback}));
+  Expr* declared = As(types_.Flat(result), value, block.chain, span);
+  return ir::MakeLets(shared_.arena, block.chain, at.Tuple({declared, pullback}));
 }
 
 ir::Var* Reverser::BindPair(Block& block, Expr* pair, const Type* result, std::vector<Wanted> wanted, bool has_effects,
@@ -189,6 +204,9 @@ ir::Var* Reverser::BindPair(Block& block, Expr* pair, const Type* result, std::v
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!IsActive(wanted[i].var)) continue;
       ir::Var* share = here.Bind("d", here.Project(here.Use(shares), i), code.chain)->var;
+      const Type* type = types_.Adjoint(wanted[i].type);
+      if (!ir::TypesEqual(share->type, type))
+        share = here.Bind("d", As(type, share, code.chain, span), code.chain)->var;
       Add(code, wanted[i].var, Spread(code, share, wanted[i].type, span), span);
     }
   });
@@ -244,14 +262,7 @@ void Reverser::EvalLet(const ir::Let& let, Block& block) {
     vars_[let.var] = value;
     return;
   }
-  // Declared with another type.
-  ir::Var* var = At(let.span).DeclaredVar(let.var->name, types_.Flat(let.var->type));
-  block.chain.push_back({var, At(let.span).Use(value), let.span});
-  vars_[let.var] = var;
-  if (!IsActive(value)) return;
-  active_.insert(var);
-  block.steps.push_back(
-      [this, var, value, span = let.span](Reversed& code) { Add(code, value, code.adjoints[var], span); });
+  vars_[let.var] = Declared(block, value, let.var->name, let.var->type, let.span);
 }
 
 ir::Var* Reverser::EvalNode(Expr* expr, Block& block) {

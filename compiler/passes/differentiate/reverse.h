@@ -84,6 +84,12 @@ class Reverser : public Lifter {
 
  private:
   bool CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span);
+  // A value of type `type` for one of type Adjoint(type) and the value that it belongs to.
+  ir::Expr* FromAdjoint(ir::Var* adjoint, ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain,
+                        ir::Span span);
+  // Code for `reversed`, a reversed function of type `type`, that runs it once for its value and again for its
+  // pullback.
+  ir::Function* Recomputing(ir::Var* reversed, const ir::FuncType& type, ir::Span span);
   ir::Expr* AdjointOf(ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
 
   // ---- adjoints
@@ -98,6 +104,8 @@ class Reverser : public Lifter {
   // Field `index` of a flat tuple.
   ir::Var* BindField(Block& block, ir::Var* tuple, size_t index, const ir::Type* field, std::string_view name,
                      ir::Span span);
+  // `let name: type = value`.
+  ir::Var* Declared(Block& block, ir::Var* value, std::string_view name, const ir::Type* type, ir::Span span);
   ir::Var* Box(Block& block, ir::Var* value, const ir::Type* type, ir::Span span);
   ir::Var* Unbox(Block& block, ir::Var* box, const ir::Type* type, std::string_view name, ir::Span span);
 
@@ -110,8 +118,16 @@ class Reverser : public Lifter {
                         const std::vector<bool>& constant = {});
   ir::Var* EvalCall(const ir::Call& call, Block& block);
   ir::Var* EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block);
+  // `custom_vjp`, `checkpoint`: the reversed function that they make.
+  ir::Var* EvalTransform(const ir::Call& call, ops::Transform transform, Block& block);
+  ir::Var* EvalCustomVjp(const ir::Call& call, Block& block);
+  ir::Var* EvalCheckpoint(const ir::Call& call, Block& block);
+  // The value of an expression, which the pullback computes anew.
+  ir::Var* EvalRecomputed(ir::Expr* expr, Block& block);
   ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
   ir::Var* EvalBranches(const ir::Expr& expr, Block& block, ir::Var* scrutinee);
+  // A tensor with the extents that are declared of the contents of a reference.
+  ir::Var* AsContents(Block& block, ir::Var* value, const ir::Type* contents, ir::Span span);
   ir::Var* EvalReference(ir::Expr* expr, Block& block);
   ir::Pattern* ReversePattern(const ir::Pattern& pattern, const ir::Type* type, bool boxed, ir::Var* scrutinee,
                               std::vector<size_t>& path, Block& block);

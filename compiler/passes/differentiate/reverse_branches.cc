@@ -112,11 +112,17 @@ ir::Var* Reverser::EvalBranches(const Expr& expr, Block& block, ir::Var* scrutin
 
 // ---- references
 
+ir::Var* Reverser::AsContents(Block& block, ir::Var* value, const Type* contents, ir::Span span) {
+  bool is_other = contents->type_kind == ir::TypeKind::kTensor && !ir::TypesEqual(value->type, contents);
+  return is_other ? Declared(block, value, value->name, contents, span) : value;
+}
+
 ir::Var* Reverser::EvalReference(Expr* expr, Block& block) {
   const ir::Builder at = At(expr->span);
   if (const auto* create = DynCast<ir::RefCreate>(expr)) {
     ir::Var* value = Eval(create->value, block);
-    ir::Var* box = Box(block, value, create->value->type, expr->span);
+    const Type* contents = DynCast<ir::RefType>(create->type)->contents;
+    ir::Var* box = Box(block, AsContents(block, value, contents, expr->span), contents, expr->span);
     return Bind(block, "t", at.RefCreate(at.Use(box), types_.Boxed(expr->type)), expr->span);
   }
   if (const auto* read = DynCast<ir::RefRead>(expr)) {
@@ -128,7 +134,8 @@ ir::Var* Reverser::EvalReference(Expr* expr, Block& block) {
   const auto* write = Cast<ir::RefWrite>(expr);
   ir::Var* ref = Eval(write->ref, block);
   ir::Var* value = Eval(write->value, block);
-  ir::Var* box = Box(block, value, write->value->type, expr->span);
+  const Type* contents = DynCast<ir::RefType>(write->ref->type)->contents;
+  ir::Var* box = Box(block, AsContents(block, value, contents, expr->span), contents, expr->span);
   return Bind(block, "_", at.RefWrite(at.Use(ref), at.Use(box), expr->type), expr->span);
 }
 

@@ -13,6 +13,7 @@ namespace rvm::passes {
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
+using ir::ExprKind;
 using ir::Type;
 
 ir::Var* Reverser::EvalFunction(const ir::Function& function, Block& block, ir::Var* self,
@@ -84,13 +85,17 @@ ir::Function* Reverser::ReverseFunction(const ir::Function& function, const std:
 // ---- calls
 
 ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
-  if (const ops::OpDef* op = ir::OpCallee(&call)) return EvalOperator(call, *op, block);
+  if (const ops::OpDef* op = ir::OpCallee(&call)) {
+    return op->transform == ops::Transform::kNone ? EvalOperator(call, *op, block)
+                                                  : EvalTransform(call, op->transform, block);
+  }
   if (const ir::Constructor* constructor = ir::ConstructorCallee(&call)) {
     return EvalConstructor(call, *constructor, block);
   }
   const auto* global = DynCast<ir::GlobalExpr>(call.callee);
   ir::Var* callee = global == nullptr ? Eval(call.callee, block) : nullptr;
   const ir::Builder at = At(call.span);
+  const auto* type = DynCast<ir::FuncType>(call.callee->type);
   std::vector<Wanted> wanted;
   std::vector<Expr*> args;
   std::vector<const Type*> types;
@@ -98,7 +103,7 @@ ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
   bool is_active = false, has_boxed = global == nullptr || types_.HasBoxed(call.type);
   for (Expr* arg : call.args) {
     wanted.push_back({Eval(arg, block), arg->type});
-    types.push_back(arg->type);
+    types.push_back(WithExtentsOf(type->params[types.size()], arg->type));
     bool flows = IsActive(wanted.back().var);
     constant.push_back(global != nullptr && !flows && types_.HasFloats(arg->type));
     is_active = is_active || flows;
@@ -110,7 +115,6 @@ ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
     return Bind(block, "t", at.Call(same, std::move(args), {}, call.type), call.span);
   }
   const Type* result = types_.ReversedResult(call.type, types, constant);
-  const auto* type = DynCast<ir::FuncType>(call.callee->type);
   Expr* target = global == nullptr
                      ? static_cast<Expr*>(at.Use(callee))
                      : at.Global(shared_.Derived(*global, Mode::kReverse, constant), types_.Reversed(*type, constant));
@@ -134,6 +138,9 @@ ir::Var* Reverser::EvalConstructor(const ir::Call& call, const ir::Constructor& 
 }
 
 ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block) {
+  if (op.name == "annotation.checkpoint" && call.args[0]->expr_kind == ExprKind::kCall) {
+    return EvalRecomputed(call.args[0], block);
+  }
   const ir::Builder at = At(call.span);
   struct Argument {
     ir::Var* tuple = nullptr;  // of a tuple that is a variable
