@@ -22,7 +22,7 @@ def _quoted(text):
 
 
 def _origin():
-    """The place of the caller outside of this package: "model.py:12"."""
+    """The file and the line of the caller outside of this package, as FILE:LINE."""
     frame = sys._getframe(1)
     while frame is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _HERE:
         frame = frame.f_back
