@@ -92,8 +92,12 @@ class Parser {
     if (line.empty()) return;
     if (entry_ == nullptr) return Header(line);
     if (line == ")") in_params_ = false;
-    if (line == "{" || line == ")") return;
-    if (line == "}") return EndEntry();
+    if (line == ")") return;
+    if (line == "{") {
+      scopes_.emplace_back();
+      return;
+    }
+    if (line == "}") return EndScope();
     if (in_params_) return Param(line);
     if (line.back() == ':') {
       labels_[line.substr(0, line.size() - 1)] = entry_->code.size();
@@ -135,16 +139,22 @@ class Parser {
   }
 
   void Registers(const std::string& statement) {
-    // .reg .b32 %r<5>
+    // .reg .b32 %r<5>, or .reg .b32 %low
     size_t dot = statement.find('.', 4), percent = statement.find('%'), less = statement.find('<');
     Type type;
-    if (less == std::string::npos || !ParseType(Trim(statement.substr(dot + 1, percent - dot - 1)), type))
+    if (scopes_.empty() || percent == std::string::npos ||
+        !ParseType(Trim(statement.substr(dot + 1, percent - dot - 1)), type))
       return Fail("unknown declaration: " + statement);
+    if (less == std::string::npos) return Declare(statement.substr(percent), type);
     std::string prefix = statement.substr(percent, less - percent);
     unsigned long count = std::strtoul(statement.c_str() + less + 1, nullptr, 10);
-    for (unsigned long i = 0; i < count; ++i) {
-      registers_[prefix + std::to_string(i)] = {entry_->num_registers++, type};
-    }
+    for (unsigned long i = 0; i < count; ++i) Declare(prefix + std::to_string(i), type);
+  }
+
+  void Declare(const std::string& name, Type type) {
+    if (!registers_.emplace(name, std::pair(entry_->num_registers++, type)).second)
+      return Fail("`" + name + "` is declared twice");
+    scopes_.back().push_back(name);
   }
 
   uint32_t Register(const std::string& name, size_t bytes, bool may_be_wider) {
@@ -311,6 +321,13 @@ class Parser {
     }
   }
 
+  void EndScope() {
+    if (scopes_.empty()) return Fail("`}` without `{`");
+    for (const std::string& name : scopes_.back()) registers_.erase(name);
+    scopes_.pop_back();
+    if (scopes_.empty()) EndEntry();
+  }
+
   void EndEntry() {
     for (Instruction& instruction : entry_->code) {
       if (instruction.op != Op::kBranch) continue;
@@ -334,6 +351,7 @@ class Parser {
   Entry* entry_ = nullptr;
   bool in_params_ = false;
   std::map<std::string, std::pair<uint32_t, Type>> registers_;
+  std::vector<std::vector<std::string>> scopes_;  // what each block of the function declares, outermost first
   std::map<std::string, size_t> labels_;
 };
 
