@@ -18,11 +18,13 @@ import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
 import load_time  # noqa: E402
 import peak_memory  # noqa: E402
+import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
 from operators import compare as operators  # noqa: E402
+from vision import compare as vision  # noqa: E402
 
 
 def load(path):
@@ -173,7 +175,8 @@ def memory(folder):
 
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
-          "operators": operators.table, "gradients": gradients.table}
+          "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table,
+          "vision": vision.table}
 
 
 def main():

@@ -1,6 +1,7 @@
 // Programs of the C interface: loaded, verified, described.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -95,6 +96,24 @@ rvm_error* rvm_verify_file(const char* path) {
   rvm_error* error = nullptr;
   auto file = rvm::capi::Map(path, error);
   return error != nullptr ? error : rvm::capi::NamePath(path, rvm::capi::Verify(*file));
+}
+
+rvm_error* rvm_sign(const void* bytes, size_t size, const uint8_t secret_key[64], char** out, size_t* out_size) {
+  if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
+  if (secret_key == nullptr) return NullArgument("secret_key", "key of 64 bytes");
+  if (out == nullptr) return NullArgument("out", "char*");
+  if (out_size == nullptr) return NullArgument("out_size", "size_t");
+  const auto* begin = static_cast<const uint8_t*>(bytes);
+  if (rvm_error* error = rvm::capi::Verify({{begin, size}, nullptr})) return error;
+  std::vector<uint8_t> file(begin, begin + size);
+  rvm::SecretKey key;
+  std::memcpy(key.data(), secret_key, key.size());
+  rvm::Sign(file, key);
+  *out = static_cast<char*>(std::malloc(file.size()));
+  if (*out == nullptr) return rvm::capi::NewError(RVM_RESOURCE_EXHAUSTED, "no memory for the signed executable");
+  std::memcpy(*out, file.data(), file.size());
+  *out_size = file.size();
+  return nullptr;
 }
 
 rvm_program* rvm_program_retain(rvm_program* program) { return rvm_program::Retain(program); }

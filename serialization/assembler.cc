@@ -17,6 +17,7 @@
 #include "serialization/assembly_lexer.h"
 #include "serialization/format.h"
 #include "serialization/isa/isa.h"
+#include "serialization/limits.h"
 
 namespace rvm {
 namespace {
@@ -323,7 +324,7 @@ class Assembler {
   }
 
   Dim DimExpr(int depth = 0) {
-    if (depth > format::kMaxDimDepth) Fail("a dim that is not nested so deep");
+    if (depth > limits::kMaxDimDepth) Fail("a dim that is not nested so deep");
     if (!status_.ok()) return Dim();
     if (token_.kind == Kind::kNumber) return Dim(Integer(INT64_MIN, INT64_MAX));
     if (token_.kind == Kind::kWord && token_.text[0] == '$') {

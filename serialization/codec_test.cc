@@ -24,6 +24,7 @@
 #include "serialization/encoder.h"
 #include "serialization/format.h"
 #include "serialization/isa/isa.h"
+#include "serialization/limits.h"
 #include "serialization/verifier.h"
 
 namespace rvm {
@@ -368,7 +369,7 @@ TEST(MalformedTest, DeepDimsAreRefused) {
   KernelDesc& kernel = program.kernels.emplace_back();
   kernel.num_symbols = 1;
   Dim dim = Dim::Var(0, "n");
-  for (int i = 0; i < 2 * format::kMaxDimDepth; ++i) dim = MakeBinaryDim(DimKind::kMin, dim, Dim(i + 1)) * Dim(3);
+  for (int i = 0; i < 2 * limits::kMaxDimDepth; ++i) dim = MakeBinaryDim(DimKind::kMin, dim, Dim(i + 1)) * Dim(3);
   kernel.workspace = dim;
   EXPECT_NE(std::string(Decode(Encode(program)).status().message()).find("saw a larger dim"), std::string::npos);
 }

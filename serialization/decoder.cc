@@ -14,6 +14,7 @@
 #include "serialization/file_frame.h"
 #include "serialization/format.h"
 #include "serialization/isa/isa.h"
+#include "serialization/limits.h"
 
 namespace rvm {
 namespace {
@@ -183,9 +184,9 @@ class Decoder {
   // would be simplified, and encode to other bytes.
   Dim ReadDim(ByteReader& in, int depth, int& nodes) {
     uint64_t at = in.offset();
-    if (depth > format::kMaxDimDepth || ++nodes > format::kMaxDimNodes) {
+    if (depth > limits::kMaxDimDepth || ++nodes > limits::kMaxDimNodes) {
       in.Fail(at, "a larger dim",
-              absl::StrCat("at most ", format::kMaxDimNodes, " nodes, nested ", format::kMaxDimDepth, " deep"));
+              absl::StrCat("at most ", limits::kMaxDimNodes, " nodes, nested ", limits::kMaxDimDepth, " deep"));
     }
     auto code = static_cast<DimCode>(in.AtMost(static_cast<uint64_t>(DimCode::kBroadcast), in.U8(), at, "kind of dim"));
     if (!in.ok()) return Dim();

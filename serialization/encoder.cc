@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,7 +26,10 @@ class ByteWriter {
   void U16(uint16_t v) { Little(v, 2); }
   void U32(uint32_t v) { Little(v, 4); }
   void U64(uint64_t v) { Little(v, 8); }
-  void Count(size_t n) { U32(static_cast<uint32_t>(n)); }
+  void Count(size_t n) {
+    RVM_CHECK(n <= std::numeric_limits<uint32_t>::max(), "a table of an executable has 2^32 entries or more");
+    U32(static_cast<uint32_t>(n));
+  }
   void Bytes(const void* data, size_t size) {
     const auto* begin = static_cast<const uint8_t*>(data);
     bytes_.insert(bytes_.end(), begin, begin + size);

@@ -10,7 +10,7 @@
 
 namespace rvm {
 
-// REQUIRES: an executable that Verify accepts (else the bytes may not decode).
+// REQUIRES: an executable that Verify accepts: it is within all limits (limits.h), so Decode takes the bytes.
 std::vector<uint8_t> Encode(const Executable& executable);
 
 }  // namespace rvm

@@ -87,10 +87,6 @@ inline constexpr uint32_t kFileSizeOffset = 16;
 inline constexpr uint32_t kSectionCountOffset = 24;
 inline constexpr uint32_t kHeaderChecksumOffset = 28;
 
-// Deepest dim expression and the most nodes in one, so that no file can exhaust the host stack.
-inline constexpr int kMaxDimDepth = 256;
-inline constexpr int kMaxDimNodes = 4096;
-
 enum class DimCode : uint8_t {
   kConst = 0,
   kVar = 1,

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "serialization/assembler.h"
 #include "serialization/isa/isa.h"
+#include "serialization/limits.h"
 
 namespace rvm {
 namespace {
@@ -606,6 +607,27 @@ TEST_P(DeviceCodeTest, Says) {
   std::string error = GetParam().error;
   EXPECT_EQ(status.ok(), error.empty()) << status;
   EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
+}
+
+// The limits are those of the decoder: what verifies can be written and read again.
+TEST(LimitsTest, DimsThatTheDecoderRefusesDoNotVerify) {
+  Executable program;
+  KernelDesc& kernel = program.kernels.emplace_back();
+  kernel.name = "add";
+  kernel.num_symbols = 1;
+  Dim n = Dim::Var(0, "n");
+  kernel.params.push_back({kFloat32, {n}});
+  auto verify = [&](const Dim& extent) {
+    kernel.workspace = extent;
+    return std::string(Verify(program).status().message());
+  };
+  Dim deep = n, wide = n;
+  for (int i = 0; i < limits::kMaxDimDepth; ++i) deep = MakeBinaryDim(DimKind::kMin, deep, Dim(i + 1));
+  EXPECT_EQ(verify(deep), "");
+  EXPECT_NE(verify(Min(deep, Dim(7))).find("kernel `add` has an extent whose formula is nested over 256"),
+            std::string::npos);
+  for (int i = 0; i < 20; ++i) wide = Max(FloorDiv(wide, 2), wide);
+  EXPECT_NE(verify(wide).find("larger than 4096 terms"), std::string::npos);
 }
 
 }  // namespace

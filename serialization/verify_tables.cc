@@ -11,16 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "serialization/limits.h"
 #include "serialization/verify_recipe.h"
 
 namespace rvm {
 namespace {
 
-// Operands hold layouts and tags in 16 bits, and the VM reserves one layout.
-constexpr size_t kMaxLayouts = 0xffff;
-constexpr size_t kMaxConstructors = 0xffff;
-constexpr size_t kMaxFields = 0xffff;
-constexpr size_t kMaxRegisters = 0xffff;
 constexpr uint32_t kArenaAlignment = 64;
 
 struct TypeKey {
@@ -38,12 +34,12 @@ class TableVerifier {
   explicit TableVerifier(const Executable& executable) : executable_(executable) {}
 
   absl::Status Run() {
+    if (absl::Status status = CheckLimits(executable_); !status.ok()) {
+      return absl::InvalidArgumentError(status.message());
+    }
     for (uint32_t i = 0; i < executable_.types.size(); ++i) RVM_RETURN_IF_ERROR(CheckType(i));
     for (uint32_t i = 0; i < executable_.adts.size(); ++i) RVM_RETURN_IF_ERROR(CheckAdt(i));
     RVM_RETURN_IF_ERROR(CheckFunctions());
-    if (executable_.layouts.size() > kMaxLayouts) {
-      return Error("layouts", 0, absl::StrCat(executable_.layouts.size(), " layouts; at most ", kMaxLayouts));
-    }
     for (uint32_t i = 0; i < executable_.layouts.size(); ++i) RVM_RETURN_IF_ERROR(CheckLayout(i));
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
     RVM_RETURN_IF_ERROR(CheckClass());
@@ -87,7 +83,6 @@ class TableVerifier {
         return error(absl::StrCat("refers to type ", field.value, ", which does not come before it"));
       if (!IsValue(field)) return error("has a part that is a shell");
     }
-    if (type.fields.size() > kMaxFields) return error("too many fields");
     switch (type.kind) {
       case TypeDescKind::kScalar: break;
       case TypeDescKind::kTensor:
@@ -112,7 +107,7 @@ class TableVerifier {
         if (type.fields.size() != 1) return error(absl::StrCat("a reference to ", type.fields.size(), " contents"));
         break;
       case TypeDescKind::kShell:
-        if (type.dims.size() != 1 || type.dims[0] < 0 || type.dims[0] > static_cast<int64_t>(kMaxFields))
+        if (type.dims.size() != 1 || type.dims[0] < 0 || type.dims[0] > static_cast<int64_t>(limits::kMaxFields))
           return error("a shell without a number of fields");
         break;
     }
@@ -123,7 +118,6 @@ class TableVerifier {
   absl::Status CheckAdt(uint32_t index) {
     const AdtDesc& adt = executable_.adts[index];
     auto error = [&](std::string_view what) { return Error("adts", index, adt.name, what); };
-    if (adt.constructors.size() > kMaxConstructors) return error("too many constructors");
     for (size_t tag = 0; tag < adt.constructors.size(); ++tag) {
       const AdtDesc::Constructor& constructor = adt.constructors[tag];
       std::string who = absl::StrCat("constructor `", constructor.name, "` ");
@@ -149,7 +143,6 @@ class TableVerifier {
     if (layout.kind > CellKind::kRef) return error("unknown kind of cell");
     if (!IsType(layout.type)) return error(absl::StrCat("type ", layout.type.value, " out of range"));
     if (!AreValues(layout.fields)) return error("a field's type is out of range");
-    if (layout.fields.size() > kMaxFields) return error("too many fields");
     if (layout.kind != CellKind::kAdt && layout.tag != 0) return error("a tag, but not a constructor");
     if (layout.kind != CellKind::kClosure && layout.function.valid()) return error("a function, but not a closure");
     const TypeDesc& type = executable_.types[layout.type.value];
@@ -361,8 +354,6 @@ class TableVerifier {
     for (uint32_t i = 0; i < executable_.functions.size(); ++i) {
       const FunctionDesc& function = executable_.functions[i];
       auto error = [&](std::string_view what) { return Error("functions", i, function.name, what); };
-      if (function.registers.size() > kMaxRegisters)
-        return error(absl::StrCat(function.registers.size(), " registers; at most ", kMaxRegisters));
       if (function.num_params > function.registers.size()) {
         return error(
             absl::StrCat(function.num_params, " parameters; frame has ", function.registers.size(), " registers"));

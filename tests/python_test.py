@@ -1,10 +1,12 @@
 """The Python packages: values, errors, threads, cancelling, pickles, docstrings, documents, wheels."""
 
+import ast
 import asyncio
 import contextlib
 import doctest
 import hashlib
 import importlib
+import inspect
 import io
 import os
 import pickle
@@ -13,11 +15,13 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import zipfile
 
 import numpy
 
 import relayvm as tools
+import torch_test
 
 PYTHON = os.path.join(tools.ROOT, "python")
 VALUES = os.path.join(tools.ROOT, "tests/embed/values.relay")
@@ -138,6 +142,142 @@ class Python(tools.TestCase):
             native.save(f"{folder}/x.rvm")
             self.vm.verify(f"{folder}/x.rvm")
             numpy.testing.assert_array_equal(self.vm.load(f"{folder}/x.rvm")([0.5]), native([0.5]))
+
+    def test_signed_files(self):
+        vm = self.vm
+        native = vm.compile("def @main(%x: Tensor[(n), int32]) -> Tensor[(n), int32] { %x + 1 }", target="x86-64-v2")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("mine", "other"):
+                tools.must(tools.COMPILER, "keygen", f"{folder}/{name}")
+            with open(f"{folder}/mine.key", encoding="ascii") as file:
+                secret = bytes.fromhex(file.read().split()[1])
+            for key in (f"{folder}/mine.key", secret):
+                native.save(f"{folder}/x.rvm", sign_with=key)
+                tools.must(tools.COMPILER, "verify", f"{folder}/x.rvm", "--key", f"{folder}/mine.pub")
+                program = vm.load(f"{folder}/x.rvm", allow_native=False, trusted_keys=[f"{folder}/mine.pub"])
+                self.assertEqual(program([2])[0], 3)
+                self.assertEqual(pickle.loads(pickle.dumps(program))([2])[0], 3)
+                with self.assertRaises(vm.UntrustedCode):
+                    vm.load(f"{folder}/x.rvm", allow_native=False, trusted_keys=[f"{folder}/other.pub"])
+            for key in (f"{folder}/mine.pub", b"short", f"{folder}/x.rvm"):
+                with self.assertRaises(vm.InvalidArgument):
+                    native.save(f"{folder}/y.rvm", sign_with=key)
+            self.assertFalse(os.path.exists(f"{folder}/y.rvm"))
+
+    def test_bfloat16(self):
+        import ml_dtypes
+        from relayvm_runtime import _values
+        program = self.vm.compile("def @main(%x: Tensor[(n), bfloat16]) { (%x + %x, sum(%x)) }", target="portable")
+        x = numpy.array([1, 2.5, -3], ml_dtypes.bfloat16)
+        for argument in (x, [1, 2.5, -3], x.view(numpy.uint16)):
+            doubled, total = program(argument)
+            self.assertEqual((doubled.dtype, total.dtype), (x.dtype, x.dtype))
+            numpy.testing.assert_array_equal(doubled, x + x)
+            self.assertEqual(total, 0.5)
+        with self.assertRaises(self.vm.InvalidArgument):
+            program(x.astype("float32"))
+        numbers = numpy.random.default_rng(1).normal(size=1000).astype("float32")
+        numpy.testing.assert_array_equal(_values.bfloat16_bits(numbers), numbers.astype(ml_dtypes.bfloat16).view("uint16"))
+        with unittest.mock.patch.object(_values, "_BFLOAT16", None):  # ml_dtypes is not installed: bits
+            numpy.testing.assert_array_equal(program(x.view("uint16"))[0], (x + x).view("uint16"))
+
+    def test_coverage(self):
+        import onnx
+        from onnx import helper
+        f32 = onnx.TensorProto.FLOAT
+        nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Frobnicate", ["a"], ["b"], name="one"),
+                 helper.make_node("Relu", ["b"], ["c"]), helper.make_node("Frobnicate", ["c"], ["y"], name="two")]
+        ports = [helper.make_tensor_value_info(name, f32, ["n"]) for name in "xy"]
+        model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]))
+        uses = self.vm.coverage(model)
+        self.assertEqual([(use.name, use.nodes, use.refused, use.supported) for use in uses],
+                         [("Frobnicate", 2, 2, False), ("Relu", 2, 0, True)])
+        self.assertEqual(uses[0].reasons, ["this operator is not supported"])
+        with self.assertRaises(self.vm.ImportFailed) as caught:
+            self.vm.import_onnx(model)
+        self.assertIn(f"{uses[0].name}: {uses[0].reasons[0]} (`one`, `two`)", str(caught.exception))
+        uses = self.vm.coverage(os.path.join(tools.ROOT, "tests/torch/mlp.pt2"))
+        self.assertIn(("aten.linear.default", 2), [(use.name, use.nodes) for use in uses])
+        self.assertTrue(all(use.supported for use in uses))
+        with self.assertRaises(self.vm.ImportFailed):
+            self.vm.coverage(b"no model")
+
+    def test_guards_that_are_not_checked_warn(self):
+        content = torch_test.with_program(os.path.join(tools.ROOT, "tests/torch/shapes.pt2"),
+                                          lambda program: program.update(guards_code=["L['x'].stride()[0] == 4"]))
+        with self.assertWarnsRegex(UserWarning, "which is not checked"):
+            self.vm.import_torch(content)
+
+    def test_checks_without_compiling(self):
+        module = self.vm.parse("def @main( %x : int32 ) { %x }", name="a.relay")
+        self.assertEqual(str(module).split("\n", 2)[2], "def @main(%x: int32) {\n  %x\n}\n")
+        self.assertEqual(module.check(), [])
+        (wrong,) = self.vm.Module("def @main() { %y }", name="b.relay").check()
+        self.assertEqual((wrong.file, wrong.line, wrong.severity), ("b.relay", 1, "error"))
+        with self.assertRaises(self.vm.CompileError):
+            self.vm.parse("def")
+        self.assertEqual(self.vm.compile(module, target="portable")(3), 3)
+
+    def assert_self_contained(self, markup):
+        """Well-formed, no script, nothing from elsewhere."""
+        import xml.etree.ElementTree
+        root = xml.etree.ElementTree.fromstring(markup)
+        for element in root.iter():
+            self.assertNotIn("script", element.tag)
+            self.assertFalse({"src", "href", "onclick", "onload"} & set(element.attrib))
+        return "".join(root.itertext())
+
+    def test_notebooks(self):
+        vm = self.vm
+        text = self.assert_self_contained(self.program._repr_html_())
+        self.assertIn("fn (%l: List[int32]) -> int32", text)
+        module = vm.Module("def @f() { \"<script>&\" }", {"<b>": numpy.ones((2, 3), "float32")})
+        text = self.assert_self_contained(module._repr_html_())
+        self.assertIn("<script>&", text)
+        self.assertIn("%<b>float322×324", text)
+        session = self.program.session(profile=True)
+        session([[1, 2]], entry="scale")
+        text = self.assert_self_contained(session.profile._repr_html_())
+        self.assertIn("multiply (1 calls)", text)
+        self.assertIn("where the time of 1 run went", text)
+
+    def test_stubs(self):
+        """The stubs have the public names of the packages, no others, and their signatures."""
+        import relayvm_runtime
+        for package, others in ((relayvm_runtime, set()), (self.vm, set(relayvm_runtime.__all__))):
+            with open(package.__file__ + "i", encoding="utf-8") as file:
+                stub = ast.parse(file.read())
+            declared = {node.name: node for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+            self.assertEqual(set(declared), set(package.__all__) - others)
+            for name, node in declared.items():
+                with self.subTest(name):
+                    self.compare_stub(getattr(package, name), node)
+
+    def compare_stub(self, actual, stub):
+        if isinstance(stub, ast.ClassDef):
+            self.assertEqual([base.__name__ for base in actual.__bases__ if base is not object],
+                             [base.id for base in stub.bases])
+            methods = {node.name: node for node in stub.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+            public = {name for name, member in vars(actual).items()
+                      if not name.startswith("_") and (callable(member) or isinstance(member, property))}
+            self.assertEqual({name for name in methods if not name.startswith("_")}, public)
+            for name, node in methods.items():
+                self.compare_stub(inspect.getattr_static(actual, name), node)
+            return
+        if isinstance(actual, property):
+            self.assertEqual([decorator.id for decorator in stub.decorator_list], ["property"])
+            return
+        self.assertEqual(inspect.iscoroutinefunction(actual), isinstance(stub, ast.AsyncFunctionDef))
+        there, here = inspect.signature(actual), stub.args
+        names = [a.arg for a in [*here.posonlyargs, *here.args, *here.kwonlyargs]]
+        plain = [p for p in there.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        passes_on = any(p.kind == p.VAR_KEYWORD for p in there.parameters.values()) and here.kwarg is None
+        self.assertEqual(names[:len(plain)] if passes_on else names, [p.name for p in plain], stub.name)
+        self.assertEqual([p.name for p in plain if p.kind == p.KEYWORD_ONLY],
+                         [] if passes_on else [a.arg for a in here.kwonlyargs], stub.name)
+        wanted = [p.default for p in plain if p.default is not p.empty]
+        given = [] if passes_on else [ast.literal_eval(d) for d in [*here.defaults, *here.kw_defaults] if d is not None]
+        self.assertEqual(given, wanted, stub.name)
 
     def test_two_threads_run_at_once(self):
         """Each run ends only when it is cancelled, which happens when both have begun: neither holds the lock."""

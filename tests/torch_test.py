@@ -78,18 +78,23 @@ class Fixtures(relayvm.TestCase):
                     self.compare(path, cases)
 
 
-def with_program(path, change):
-    """The bytes of a .pt2 file whose program `change` has changed."""
+def with_program(path, change, part="models/model.json"):
+    """The bytes of a .pt2 file whose program, or another part, `change` has changed."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(out, "w") as changed:
         for name in archive.namelist():
             content = archive.read(name)
-            if name.endswith("models/model.json"):
+            if name.endswith(part):
                 program = json.loads(content)
                 change(program)
                 content = json.dumps(program).encode()
             changed.writestr(name, content)
     return out.getvalue()
+
+
+def ones(rows, columns):
+    """A matrix as the command line takes it."""
+    return "[" + ", ".join(["[" + ", ".join(["1f"] * columns) + "]"] * rows) + "]"
 
 
 class Tools(relayvm.TestCase):
@@ -130,10 +135,71 @@ class Tools(relayvm.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("Runtime assertion failed for expression u0 <= 5", done.stderr)
 
+    def guarded(self, *guards):
+        """The fixture `shapes`, whose export assumed other things."""
+        def change(program):
+            program["guards_code"] = list(guards)
+
+        return self.model(with_program(self.fixture("shapes"), change))
+
+    def test_guards_are_checked(self):
+        arguments = [ones(4, 4), ones(8, 4)]
+        for guard in ("L['x'].size()[0] == 3", "L['x'].size()[0] == 4 and not L['y'].size()[0] == 8",
+                      "max(L['x'].size()[0], 5, L['y'].size()[0]) % 3 == 0", "L['x'].size()[0]**2 < L['y'].size()[0]",
+                      "+".join(["L['x'].size()[0] * L['y'].size()[0]"] * 20) + " == 7"):
+            with self.subTest(guard):
+                done = relayvm.run(relayvm.COMPILER, "run", self.guarded(guard), *arguments, "--target", "portable")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"`{guard}`, as exported, does not hold", done.stderr)
+        holds = self.guarded("L['x'].size()[0] == 4 or L['y'].size()[0] == 1", "2 <= L['x'].size()[0] < 5")
+        self.assertEqual(relayvm.run(relayvm.COMPILER, "run", holds, *arguments, "--target", "portable").returncode, 0)
+
+    def test_guards_that_are_not_checked_are_named(self):
+        guard = "L['x'].stride()[0] == 4"
+        done = relayvm.run(relayvm.COMPILER, "check", self.guarded(guard, "L['nobody'].size()[0] == 2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"warning: {self.place}/model.pt2: the export assumed `{guard}`, which is not checked", done.stderr)
+        self.assertIn("L['nobody'].size()[0] == 2", done.stderr)
+
+    def test_guards_on_nested_inputs_and_integers(self):
+        guard = "L['args'][1].size()[0] == 3 + L['args'][0].size()[1]"
+        model = self.model(with_program(self.fixture("elementwise"), lambda program: program.update(guards_code=[guard])))
+        done = relayvm.run(relayvm.COMPILER, "run", model, ones(2, 5), ones(2, 5), ones(2, 5).replace("1f", "1i64"),
+                           "--target", "portable")
+        self.assertIn(f"`{guard}`, as exported, does not hold", done.stderr)
+
+        def change(program):
+            program["guards_code"] = ["L['count'] == 3"]
+            program["graph_module"]["graph"]["nodes"] = [
+                node for node in program["graph_module"]["graph"]["nodes"] if "_assert" not in node["target"]]
+
+        x = "[" + ", ".join(["[1f, 2f, 3f]"] * 6) + "]"
+        model = self.model(with_program(self.fixture("dynamic"), change))
+        done = relayvm.run(relayvm.COMPILER, "run", model, x, "5i64", "--target", "portable")
+        self.assertIn("`L['count'] == 3`, as exported, does not hold", done.stderr)
+
+    def test_a_guard_that_cannot_hold_is_refused(self):
+        done = relayvm.run(relayvm.COMPILER, "check", self.guarded("L['x'].size()[0] == 3"), "--shape", "x=4,4")
+        self.assertIn("what the export assumed does not hold for the inputs given", done.stderr)
+
     def test_state_has_first_values(self):
         executable = os.path.join(self.place, "counter.rvm")
         relayvm.must(relayvm.COMPILER, "compile", self.fixture("counter"), "-o", executable, "--target", "portable")
         self.assertEqual(relayvm.execute(executable, entry="initial_state"), "([0f, 0f, 0f], 0i64)")
+
+    def test_tied_weights_are_one(self):
+        def tie(weights):
+            weights["config"]["rnn.weight_ih_l0_reverse"] = weights["config"]["rnn.weight_ih_l0"]
+
+        output = os.path.join(self.place, "model.relay")
+        said = []
+        for change in (lambda weights: None, tie):
+            model = self.model(with_program(self.fixture("lstm"), change, "model_weights_config.json"))
+            said.append(relayvm.run(relayvm.COMPILER, "import", model, "-o", output).stderr)
+            relayvm.must(relayvm.COMPILER, "compile", output, "--params", output.replace(".relay", ".safetensors"),
+                         "-o", os.path.join(self.place, "model.rvm"), "--target", "portable")
+        counts = [int(re.search(r"(\d+) weights", text).group(1)) for text in said]
+        self.assertEqual(counts[0] - counts[1], 1)
 
     def test_all_that_is_not_supported_is_said(self):
         def change(program):

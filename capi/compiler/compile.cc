@@ -26,6 +26,7 @@
 #include "compiler/import/import_options.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/torch/import.h"
+#include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "include/relayvm/relayvm_compiler.h"
 #include "serialization/encoder.h"
@@ -35,6 +36,8 @@ struct rvm_compilation {
   std::vector<uint8_t> bytes;
   std::string text, message, diagnostics = "[]";
   std::vector<std::pair<std::string, rvm::Literal>> weights;
+  std::vector<std::string> warnings;  // of an import
+  std::string coverage = "[]";
 };
 
 namespace rvm::capi {
@@ -90,13 +93,15 @@ void Describe(rvm_compilation& result, const diagnostics::Diagnostics* diagnosti
     WriteDiagnostics(json, *diagnostics);
     result.message = diagnostics->Render();
   }
-  // Otherwise the status only counts the errors.
-  if (!status.ok() && (diagnostics == nullptr || diagnostics->ok())) {
-    json.BeginObject().Field("severity", "error").Field("kind", "").Field("message", std::string(status.message()));
+  auto write = [&](std::string_view severity, std::string_view message) {
+    json.BeginObject().Field("severity", severity).Field("kind", "").Field("message", message);
     json.Field("file", "").Field("line", int64_t{0}).Field("column", int64_t{0}).Key("notes").BeginArray().EndArray();
     json.EndObject();
-    absl::StrAppend(&result.message, "error: ", status.message(), "\n");
-  }
+    absl::StrAppend(&result.message, Abseil(severity), ": ", Abseil(message), "\n");
+  };
+  for (const std::string& warning : result.warnings) write("warning", warning);
+  // Otherwise the status only counts the errors.
+  if (!status.ok() && (diagnostics == nullptr || diagnostics->ok())) write("error", std::string(status.message()));
   json.EndArray();
   result.diagnostics = std::move(json).Take();
 }
@@ -141,6 +146,17 @@ absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, con
   return absl::OkStatus();
 }
 
+// What `relayvm check` says; and what was parsed as text in canonical form.
+absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_compilation& result) {
+  ir::Module parsed;
+  if (!text::ParseModule(source, parsed, diagnostics)) return diagnostics.ToStatus();
+  result.text = text::PrintModule(parsed);
+  RVM_ASSIGN_OR_RETURN(ir::Module module, driver::TypeModule(std::move(parsed), diagnostics, {}, nullptr, {}));
+  RVM_RETURN_IF_ERROR(driver::CheckInstances(module, diagnostics));
+  result.has_text = true;
+  return absl::OkStatus();
+}
+
 // ---- importing
 
 struct Format {
@@ -152,6 +168,19 @@ constexpr Format kOnnx = {onnx::Import, onnx::ImportFile};
 constexpr Format kTorch = {
     [](importing::Bytes bytes, const importing::ImportOptions& options) { return torch::Import({bytes, {}}, options); },
     torch::ImportFile};
+
+std::string CoverageJson(const importing::Coverage& coverage) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const auto& [name, use] : coverage) {
+    json.BeginObject().Field("name", name).Field("nodes", use.nodes).Field("refused", use.refused);
+    json.Key("reasons").BeginArray();
+    for (const std::string& reason : use.reasons) json.String(reason);
+    json.EndArray().EndObject();
+  }
+  json.EndArray();
+  return std::move(json).Take();
+}
 
 absl::Status Import(const Format& format, const char* path, importing::Bytes bytes, const rvm_import_options* given,
                     rvm_compilation& result) {
@@ -168,11 +197,15 @@ absl::Status Import(const Format& format, const char* path, importing::Bytes byt
     if (!extents.empty()) parts = absl::StrSplit(Abseil(extents), ',');
     options.shapes[read.shapes[i].name] = std::move(parts);
   }
+  importing::Coverage coverage;
+  options.coverage = &coverage;
   absl::StatusOr<importing::ImportedModel> imported =
       path != nullptr ? format.import_file(path, std::move(options)) : format.import_bytes(bytes, options);
+  result.coverage = CoverageJson(coverage);
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, std::move(imported));
   result.text = text::PrintModule(model.module);
   result.weights.assign(model.weights.begin(), model.weights.end());
+  result.warnings = std::move(model.warnings);
   result.has_text = true;
   return absl::OkStatus();
 }
@@ -208,6 +241,20 @@ rvm_compilation* rvm_compile(const char* name, const char* text, size_t size, co
   rvm::diagnostics::Diagnostics diagnostics(&sources);
   uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
   absl::Status status = rvm::capi::Compile(source, diagnostics, options, *result);
+  rvm::capi::Describe(*result, &diagnostics, status);
+  return result;
+}
+
+rvm_compilation* rvm_check(const char* name, const char* text, size_t size) {
+  auto* result = new rvm_compilation();
+  if (text == nullptr) {
+    rvm::capi::Describe(*result, nullptr, absl::InvalidArgumentError("saw NULL; expected the text of a program"));
+    return result;
+  }
+  rvm::diagnostics::SourceMap sources;
+  rvm::diagnostics::Diagnostics diagnostics(&sources);
+  uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
+  absl::Status status = rvm::capi::Check(source, diagnostics, *result);
   rvm::capi::Describe(*result, &diagnostics, status);
   return result;
 }
@@ -249,6 +296,9 @@ int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm
 
 const char* rvm_compilation_message(const rvm_compilation* compilation) {
   return compilation == nullptr ? "" : compilation->message.c_str();
+}
+const char* rvm_compilation_coverage(const rvm_compilation* compilation) {
+  return compilation == nullptr ? "[]" : compilation->coverage.c_str();
 }
 const char* rvm_compilation_diagnostics(const rvm_compilation* compilation) {
   return compilation == nullptr ? "[]" : compilation->diagnostics.c_str();

@@ -22,6 +22,7 @@
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
+#include "serialization/limits.h"
 
 namespace rvm::driver {
 namespace {
@@ -156,6 +157,10 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
   std::sort(executable.metadata.begin(), executable.metadata.end());
+  // A file that is written is one that can be loaded.
+  if (absl::Status status = CheckLimits(executable); !status.ok()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the program is too large for an executable: ", status.message()));
+  }
   absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(std::move(executable));
   if (!verified.ok()) {
     return absl::InternalError(

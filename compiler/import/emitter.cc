@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/dim_size.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ops/derive_type.h"
 
@@ -17,15 +18,9 @@ constexpr size_t kMaxRank = 64;
 // Dims of the importer's own have greater ids than those of the program.
 constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
 
-int CountNodes(const Dim& dim, int limit) {
-  if (!dim.is_binary() || limit <= 0) return 1;
-  int count = 1 + CountNodes(dim.lhs(), limit - 1);
-  return count >= limit ? count : count + CountNodes(dim.rhs(), limit - count);
-}
-
 }  // namespace
 
-int CountDimNodes(const Dim& dim) { return CountNodes(dim, kMaxDimNodes); }
+int CountDimNodes(const Dim& dim) { return rvm::CountDimNodes(dim, kMaxDimNodes); }
 
 Emitter::Emitter(builder::ProgramBuilder& builder) : builder_(builder), next_dim_(kFirstOwnDim) {
   blocks_.emplace_back();

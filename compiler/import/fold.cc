@@ -113,6 +113,10 @@ std::optional<int64_t> LowerBound(const Dim& dim) {
   std::optional<int64_t> a = LowerBound(dim.lhs()), b = LowerBound(dim.rhs());
   if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
   if (dim.kind() == DimKind::kSub) return std::nullopt;
+  // The others grow with both operands.
+  bool wraps = dim.kind() == DimKind::kFloorMod || (dim.kind() == DimKind::kFloorDiv && !dim.rhs().is_const());
+  if (wraps) return 0;
+  if (dim.kind() == DimKind::kBroadcast) return std::min(*a, *b);
   return OverflowsBinaryDim(dim.kind(), *a, *b) ? 0 : EvaluateBinaryDim(dim.kind(), *a, *b);
 }
 

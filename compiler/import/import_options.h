@@ -16,6 +16,15 @@
 
 namespace rvm::importing {
 
+// How a model uses one operator.
+struct OperatorUse {
+  int64_t nodes = 0;    // that the model has, those of its functions and bodies of loops once
+  int64_t refused = 0;  // how often a node could not be imported
+  std::vector<std::string> reasons;
+};
+// By the names that messages have, "Conv" and "aten.add.Tensor"; refused parts that are no nodes are there, too.
+using Coverage = std::map<std::string, OperatorUse, std::less<>>;
+
 struct ImportOptions {
   // The model's name in origins: the path of its file.
   std::string name = "model";
@@ -27,6 +36,7 @@ struct ImportOptions {
   std::map<std::string, std::vector<std::string>, std::less<>> shapes;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused
+  Coverage* coverage = nullptr;      // is filled, also where the import fails; null: nobody wants to know
   // Called with parts of the model's bytes that have been copied. Null: nobody wants to know.
   std::function<void(Bytes part)> release;
 };
@@ -36,6 +46,7 @@ struct ImportedModel {
   // Values of the free variables of the module.
   std::map<std::string, Literal, std::less<>> weights;
   std::vector<std::string> inputs, outputs;  // as the model names them
+  std::vector<std::string> warnings;         // what the program does not check, a sentence each
 };
 
 }  // namespace rvm::importing

@@ -14,7 +14,7 @@ constexpr size_t kShownNodes = 3;
 }  // namespace
 
 void Refusals::Add(std::string_view op, std::string node, const absl::Status& status) {
-  Refusal& refusal = refusals_[absl::StrCat(std::string(op), ": ", status.message())];
+  Refusal& refusal = refusals_[{std::string(op), std::string(status.message())}];
   ++refusal.count;
   refusal.is_unsupported = absl::IsUnimplemented(status);
   bool is_known = std::find(refusal.nodes.begin(), refusal.nodes.end(), node) != refusal.nodes.end();
@@ -25,14 +25,22 @@ absl::Status Refusals::ToStatus() const {
   if (refusals_.empty()) return absl::OkStatus();
   std::string message;
   bool all_unsupported = true;
-  for (const auto& [reason, refusal] : refusals_) {
+  for (const auto& [why, refusal] : refusals_) {
     all_unsupported = all_unsupported && refusal.is_unsupported;
     bool has_more = refusal.count > static_cast<int64_t>(refusal.nodes.size());
-    absl::StrAppend(&message, message.empty() ? "" : "\n", reason, " (");
+    absl::StrAppend(&message, message.empty() ? "" : "\n", why.first, ": ", why.second, " (");
     if (has_more) absl::StrAppend(&message, refusal.count, " nodes: ");
     absl::StrAppend(&message, absl::StrJoin(refusal.nodes, ", "), has_more ? ", ...)" : ")");
   }
   return all_unsupported ? absl::UnimplementedError(message) : absl::InvalidArgumentError(message);
+}
+
+void Refusals::AddTo(Coverage& coverage) const {
+  for (const auto& [why, refusal] : refusals_) {
+    OperatorUse& use = coverage[why.first];
+    use.refused += refusal.count;
+    use.reasons.push_back(why.second);
+  }
 }
 
 }  // namespace rvm::importing

@@ -6,9 +6,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "compiler/import/import_options.h"
 
 namespace rvm::importing {
 
@@ -18,6 +20,8 @@ class Refusals {
   void Add(std::string_view op, std::string node, const absl::Status& status);
   // OK if there are none. kUnimplemented if nothing but support is missing, else kInvalidArgument.
   absl::Status ToStatus() const;
+  // Adds them to the uses of their operators.
+  void AddTo(Coverage& coverage) const;
 
  private:
   struct Refusal {
@@ -25,7 +29,8 @@ class Refusals {
     std::vector<std::string> nodes;  // the first few
     bool is_unsupported = false;
   };
-  std::map<std::string, Refusal> refusals_;
+  // By operator and reason.
+  std::map<std::pair<std::string, std::string>, Refusal> refusals_;
 };
 
 }  // namespace rvm::importing

@@ -36,6 +36,65 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
   return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight}, std::move(attrs));
 }
 
+Operand PadBy(Steps& c, Operand x, double value, const Dims& widths) {
+  if (std::optional<Shape> known = StaticShape(widths)) {
+    ir::AttrValue::List pairs;
+    for (size_t i = 0; i + 1 < known->size(); i += 2) {
+      pairs.emplace_back(ir::AttrValue::List{(*known)[i], (*known)[i + 1]});
+    }
+    return c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", pairs}});
+  }
+  Operand matrix = c.Reshape(c.emit().FromDims(widths), {c.RankOf(x), 2});
+  return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});
+}
+
+Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns) {
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    int64_t axis = 2 + 2 * static_cast<int64_t>(i), stride = windows.strides[i], dilation = windows.dilations[i];
+    Dim reach = (kernel[i] - 1) * dilation + 1;
+    Dim count = FloorDiv(c.ExtentOf(x, axis) - reach, stride) + 1;
+    Operand taps = c.Iota(kernel[i]);
+    if (turns) taps = c.Sub(c.emit().FromDim(kernel[i] - 1), taps);
+    Operand begins = c.Mul(c.Unsqueeze(c.Iota(count), {1}), c.Integer(stride));
+    x = c.Op("take", {x, c.Add(begins, c.Mul(taps, c.Integer(dilation)))}, {{"axis", axis}});
+  }
+  return x;
+}
+
+Operand ConvolveGathered(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups, bool transposes,
+                         std::string_view out_dtype) {
+  const Dims filters = c.DimsOf(weight);
+  if (filters.size() != windows.axes + 2) return c.Fail("its kernel has another rank than its input");
+  if (!out_dtype.empty()) {
+    DataType dtype = *ParseDataType(out_dtype);
+    x = c.Cast(x, dtype);
+    weight = c.Cast(weight, dtype);
+  }
+  Dims kernel(filters.begin() + 2, filters.end());
+  Operand places = GatherWindows(c, PadSpace(c, x, 0, windows), kernel, windows, transposes);
+  // Groups as an axis of their own: (batch, group, channels of a group, windows...).
+  Dims split = c.DimsOf(places);
+  if (c.failed()) return places;
+  split[1] = transposes ? FloorDiv(filters[0], groups) : filters[1];
+  split.insert(split.begin() + 1, Dim(groups));
+  Dims grouped = {Dim(groups), FloorDiv(filters[0], groups)};
+  grouped.insert(grouped.end(), filters.begin() + 1, filters.end());
+  std::string in = "bgi", taps, out = "bgo";
+  for (size_t i = 0; i < windows.axes; ++i) {
+    in += {static_cast<char>('p' + i), static_cast<char>('u' + i)};
+    taps += static_cast<char>('u' + i);
+    out += static_cast<char>('p' + i);
+  }
+  std::string equation = absl::StrCat(in, ",", transposes ? "gio" : "goi", taps, "->", out);
+  Operand y = c.Op("einsum", {c.emit().Tuple({c.Reshape(places, split), c.Reshape(weight, grouped)})},
+                   {{"equation", equation}});
+  Dims joined = c.DimsOf(y);
+  if (c.failed()) return y;
+  joined.erase(joined.begin() + 1);
+  joined[1] = transposes ? filters[1] * groups : filters[0];
+  return c.Reshape(y, joined);
+}
+
 Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype) {
   int64_t rank_a = c.RankOf(a), rank_b = c.RankOf(b);
   if (rank_a == 0 || rank_b == 0) return c.Fail("an input is a scalar");

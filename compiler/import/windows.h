@@ -26,6 +26,15 @@ std::string_view ImageLayout(size_t axes);
 // `out_dtype` is of the sums and the result; empty: that of x.
 Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
                  std::string_view out_dtype = "");
+// The same for a kernel whose extents only the running program knows: its windows are gathered first, which takes
+// memory. `transposes`: weight is (channels in, channels out of a group, space...), and its space is turned around, as
+// a transposed convolution wants it of an input that was dilated and padded.
+Operand ConvolveGathered(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups, bool transposes,
+                         std::string_view out_dtype = "");
+// For each axis of space of x in turn, two: the places of windows, and the elements of a window, of `kernel` extents.
+Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns = false);
+// x with a border, `widths` before and after each of its axes in turn.
+Operand PadBy(Steps& c, Operand x, double value, const Dims& widths);
 // The product of matrices, batches of them, or vectors, as numpy's matmul has it. `out_dtype` as in Convolve.
 Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype = "");
 

@@ -328,8 +328,9 @@ constexpr OpDef kOps[] = {
                  BroadcastGradient),
     Op("dyn.one_hot", "on_value at the index, off_value elsewhere, along a new axis", kOneHotInputs, kOneHotAttrs,
        OneHotRelation, FusionClass::kInjective, ComputeOneHot),
-    Op("dyn.strided_slice", "a range of axes", kSliceInputs, kSliceAttrs, StridedSliceRelation, FusionClass::kInjective,
-       ComputeStridedSlice),
+    WithGradient(Op("dyn.strided_slice", "a range of axes", kSliceInputs, kSliceAttrs, StridedSliceRelation,
+                    FusionClass::kInjective, ComputeStridedSlice),
+                 DynStridedSliceGradient),
 };
 
 }  // namespace

@@ -62,6 +62,17 @@ Solve VjpRelation(TypeContext& context) {
   return context.Result(context.arena().New<ir::FuncType>(f->type_params, f->params, result));
 }
 
+// fn (T...) -> O to fn (T..., T...) -> (O, O).
+Solve JvpRelation(TypeContext& context) {
+  Solve solve;
+  const ir::FuncType* f = FunctionArg(context, solve);
+  if (f == nullptr) return solve;
+  std::vector<const Type*> params = f->params;
+  params.insert(params.end(), f->params.begin(), f->params.end());
+  const Type* result = TupleOf(context.arena(), {f->result, f->result});
+  return context.Result(context.arena().New<ir::FuncType>(f->type_params, std::move(params), result));
+}
+
 constexpr OpDef OnFunctions(std::string_view name, std::string_view summary, TypeRelation relation,
                             Transform transform) {
   return {.name = name, .summary = summary, .inputs = kFunction, .type_relation = relation, .transform = transform};
@@ -75,6 +86,9 @@ constexpr OpDef kOps[] = {
                 "a function that gives the result of `f` and its pullback, from an adjoint of the result to those of "
                 "the arguments",
                 VjpRelation, Transform::kVjp),
+    OnFunctions("jvp",
+                "a function of the arguments of `f` and a tangent of each that gives the result of `f` and its tangent",
+                JvpRelation, Transform::kJvp),
     {.name = "stop_gradient",
      .summary = "data, as a constant for gradients",
      .inputs = kData,

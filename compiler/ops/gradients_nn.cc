@@ -1,5 +1,7 @@
 // Gradients of contractions, normalisations, losses, convolution and pooling.
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -166,12 +168,83 @@ Term InLayout(Term x, const std::string& from, const std::string& to) {
   if (from == to) return x;
   return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
 }
+
+// The three operators that are linear in the data x (NCHW), the filters w (OIHW) and the result y = conv2d(x, w) each.
+class Convolution {
+ public:
+  // `taps`: the extents of the filters.
+  Convolution(const ir::Attrs& attrs, const Ints& taps)
+      : taps_(taps), windows_(*MakeWindows(attrs, taps, nullptr)), groups_(attrs.GetInt("groups")) {}
+
+  // Whether ByData exists; else the rule is refused.
+  bool KnowsGaps(Pullback& p, Term x) const {
+    for (size_t i = 0; i < 2; ++i) {
+      if (windows_[i].stride == 1 || x.type().shape.dims[2 + i].is_const()) continue;
+      p.Refuse("strides need known extents of the image");
+      return false;
+    }
+    return true;
+  }
+  Term Of(Term x, Term w) const { return x.code().Call("nn.conv2d", {x, w}, Attrs()); }
+  // The adjoint of x. REQUIRES: KnowsGaps(x).
+  Term ByData(Term d, Term w, Term x) const {
+    Ints rest;
+    for (size_t i = 0; i < 2; ++i) {
+      const Window& window = windows_[i];
+      int64_t padding = window.pad_before + window.pad_after;
+      bool is_exact = window.stride == 1;
+      int64_t room = is_exact ? 0 : x.type().shape.dims[2 + i].constant() + padding - window.span();
+      rest.push_back(room % window.stride);
+    }
+    ir::Attrs attrs = Attrs();
+    attrs.Set("output_padding", ir::IntList(rest));
+    return d.code().Call("nn.conv2d_transpose", {d, w}, attrs);
+  }
+  // The adjoint of w.
+  Term ByFilters(Term d, Term x) const {
+    ir::Attrs attrs = Attrs();
+    attrs.Set("kernel_size", ir::IntList(taps_));
+    return d.code().Call("nn.conv2d_backward_weight", {d, x}, attrs);
+  }
+
+ private:
+  ir::Attrs Attrs() const {
+    const Window &h = windows_[0], &w = windows_[1];
+    return ir::Attrs{{"strides", ir::IntList({{h.stride, w.stride}})},
+                     {"padding", ir::IntList({{h.pad_before, w.pad_before, h.pad_after, w.pad_after}})},
+                     {"dilation", ir::IntList({{h.dilation, w.dilation}})},
+                     {"groups", groups_}};
+  }
+
+  Ints taps_;
+  std::vector<Window> windows_;
+  int64_t groups_;
+};
+
+// The extents of the filters, OIHW; refuses unknown ones.
+std::optional<Ints> TapsOf(Pullback& p, Term w) {
+  Ints taps;
+  for (size_t i = 2; i < 4; ++i) {
+    const Dim& extent = w.type().shape.dims[i];
+    if (!extent.is_const()) {
+      p.Refuse("the extents of the filters are not known");
+      return std::nullopt;
+    }
+    taps.push_back(extent.constant());
+  }
+  return taps;
+}
+
+std::string OutLayout(const ir::Attrs& attrs) {
+  return attrs.GetString("out_layout").empty() ? attrs.GetString("data_layout") : attrs.GetString("out_layout");
+}
+
 }  // namespace
 
 void Conv2dGradient(Pullback& p) {
   const ir::Attrs& attrs = p.attrs();
   std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
-  std::string out = attrs.GetString("out_layout").empty() ? data : attrs.GetString("out_layout");
+  std::string out = OutLayout(attrs);
   if (data.size() != 4 || kernel.size() != 4 || out.size() != 4)
     return p.Refuse("there is no rule for blocked layouts");
   Term x = InLayout(p.x(0), data, "NCHW"), d = Cast(InLayout(p.d(), out, "NCHW"), p.type(0).dtype);
@@ -179,37 +252,77 @@ void Conv2dGradient(Pullback& p) {
   if (CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent) {
     return p.Refuse("there is a rule for filters whose first axis has the output channels");
   }
-  Ints taps;
-  for (size_t i = 2; i < 4; ++i) {
-    const Dim& extent = w.type().shape.dims[i];
-    if (!extent.is_const()) return p.Refuse("the extents of the filters are not known");
-    taps.push_back(extent.constant());
-  }
-  std::vector<Window> windows = *MakeWindows(attrs, taps, nullptr);
-  Ints strides, dilation, rest;
-  for (size_t i = 0; i < 2; ++i) {
-    const Window& window = windows[i];
-    const Dim& extent = x.type().shape.dims[2 + i];
-    if (window.stride > 1 && !extent.is_const()) return p.Refuse("strides need known extents of the image");
-    int64_t room = window.stride == 1 ? 0 : extent.constant() + window.pad_before + window.pad_after - window.span();
-    strides.push_back(window.stride);
-    dilation.push_back(window.dilation);
-    rest.push_back(room % window.stride);
-  }
-  ir::Attrs same{
-      {"strides", ir::IntList(strides)},
-      {"padding",
-       ir::IntList({{windows[0].pad_before, windows[1].pad_before, windows[0].pad_after, windows[1].pad_after}})},
-      {"dilation", ir::IntList(dilation)},
-      {"groups", attrs.GetInt("groups")}};
-  ir::Attrs back = same, weight = same;
-  back.Set("output_padding", ir::IntList(rest));
-  weight.Set("kernel_size", ir::IntList(taps));
-  p.Give(0, InLayout(p.Call("nn.conv2d_transpose", {d, w}, back), "NCHW", data));
-  p.Give(1, InLayout(p.Call("nn.conv2d_backward_weight", {d, x}, weight), "OIHW", kernel));
+  std::optional<Ints> taps = TapsOf(p, w);
+  if (!taps) return;
+  Convolution convolution(attrs, *taps);
+  if (!convolution.KnowsGaps(p, x)) return;
+  p.Give(0, InLayout(convolution.ByData(d, w, x), "NCHW", data));
+  p.Give(1, InLayout(convolution.ByFilters(d, x), "OIHW", kernel));
+}
+void Conv2dTransposeGradient(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
+  // Its data are the result of a convolution with the same filters, whose data are its result.
+  Term y = InLayout(p.x(0), data, "NCHW"), d = Cast(InLayout(p.d(), OutLayout(attrs), "NCHW"), p.type(0).dtype);
+  Term w = InLayout(p.x(1), kernel, "IOHW");
+  std::optional<Ints> taps = TapsOf(p, w);
+  if (!taps) return;
+  Convolution convolution(attrs, *taps);
+  p.Give(0, InLayout(convolution.Of(d, w), "NCHW", data));
+  p.Give(1, InLayout(convolution.ByFilters(y, d), "IOHW", kernel));
+}
+void Conv2dBackwardWeightGradient(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
+  if (kernel.find('N') != std::string::npos) return p.Refuse("there is no rule for a `kernel_layout` with an N");
+  Term y = InLayout(p.x(0), data, "NCHW"), x = InLayout(p.x(1), data, "NCHW");
+  Term w = Cast(InLayout(p.d(), kernel, "OIHW"), p.type(0).dtype);
+  Convolution convolution(attrs, attrs.GetInts("kernel_size"));
+  if (!convolution.KnowsGaps(p, x)) return;
+  p.Give(0, InLayout(convolution.Of(x, w), "NCHW", data));
+  p.Give(1, InLayout(convolution.ByData(y, w, x), "NCHW", data));
 }
 void MaxPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.max_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
 void AvgPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
+void AvgPool2dGradGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d", {p.d()}, p.attrs())); }
+// Each window reads its element of d where it found the first of its greatest elements.
+void MaxPool2dGradGradient(Pullback& p) {
+  const std::string& layout = p.attrs().GetString("layout");
+  std::vector<Window> windows = *MakeWindows(p.attrs(), PerAxis(p.attrs().GetInts("pool_size"), 2), nullptr);
+  constexpr int64_t kMostTaps = 400;
+  if (windows[0].extent * windows[1].extent > kMostTaps) {
+    return p.Refuse("there is a rule for windows of up to 400 elements");
+  }
+  const Ints axes = {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
+  // Windows may end behind the padding: `ceil_mode`.
+  ir::AttrValue::List widths(4, ir::IntList({{0, 0}}));
+  for (size_t i = 0; i < 2; ++i) {
+    widths[static_cast<size_t>(axes[i])] =
+        ir::IntList({{windows[i].pad_before, windows[i].pad_after + windows[i].stride - 1}});
+  }
+  auto padded = [&](Term x, double border) {
+    return p.Call("nn.pad", {x, p.Scalar(border, x)}, ir::Attrs{{"pad_width", widths}});
+  };
+  Term x = padded(p.x(1), -std::numeric_limits<double>::infinity()), d = padded(p.d(), 0);
+  auto tap = [&](Term from, int64_t row, int64_t column) {
+    constexpr int64_t kEnd = int64_t{1} << 62;
+    ir::Attrs attrs{{"begin", ir::IntList({{row * windows[0].dilation, column * windows[1].dilation}})},
+                    {"end", ir::IntList({{kEnd, kEnd}})},
+                    {"strides", ir::IntList({{windows[0].stride, windows[1].stride}})},
+                    {"axes", ir::IntList(axes)}};
+    return p.Call("slice_like", {p.Call("strided_slice", {from}, attrs), p.x(0)},
+                  ir::Attrs{{"axes", ir::IntList(axes)}});
+  };
+  Term greatest = tap(x, 0, 0), share = tap(d, 0, 0);
+  for (int64_t i = 1; i < windows[0].extent * windows[1].extent; ++i) {
+    int64_t row = i / windows[1].extent, column = i % windows[1].extent;
+    Term next = tap(x, row, column);
+    Term is_greater = p.Call("greater", {next, greatest});
+    share = Where(is_greater, tap(d, row, column), share);
+    greatest = Where(is_greater, next, greatest);
+  }
+  p.Give(0, share);
+}
 
 namespace {
 Ints SpatialAxes(Pullback& p) {

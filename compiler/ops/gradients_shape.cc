@@ -32,6 +32,16 @@ Term WithReducedAxes(Pullback& p, Term term) {
   return term;
 }
 
+Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
+
+// `indices` from `least` to one less than `extents`.
+Term Clamped(Term indices, Term least, Term extents) {
+  return indices.code().Call("maximum", {indices.code().Call("minimum", {Wide(indices), extents - 1}), least});
+}
+
+// Of a slice that goes to the end of an axis.
+constexpr int64_t kWholeAxis = int64_t{1} << 62;
+
 }  // namespace
 
 // ---- reductions
@@ -123,9 +133,8 @@ void SplitGradient(Pullback& p) {
   p.Give(0, p.CallOnTuple("concatenate", parts, ir::Attrs{{"axis", p.attrs().GetInt("axis")}}));
 }
 void StridedSliceGradient(Pullback& p) {
-  constexpr int64_t kEnd = int64_t{1} << 62;
   size_t rank = p.type(0).shape.dims.size();
-  std::vector<int64_t> begin(rank, 0), end(rank, kEnd), strides(rank, 1);
+  std::vector<int64_t> begin(rank, 0), end(rank, kWholeAxis), strides(rank, 1);
   std::vector<int64_t> begins = p.attrs().GetInts("begin"), ends = p.attrs().GetInts("end");
   std::vector<int64_t> steps = p.attrs().GetInts("strides");
   std::vector<int64_t> axes(begins.size());
@@ -137,7 +146,7 @@ void StridedSliceGradient(Pullback& p) {
     begin[axis] = begins[i];
     if (i < ends.size()) end[axis] = ends[i];
     if (has_sizes) {
-      end[axis] = ends[i] < 0 || begins[i] + ends[i] == 0 ? kEnd : begins[i] + ends[i];
+      end[axis] = ends[i] < 0 || (begins[i] < 0 && begins[i] + ends[i] >= 0) ? kWholeAxis : begins[i] + ends[i];
     } else if (i < steps.size()) {
       strides[axis] = steps[i];
     } else if (steps.size() == 1) {
@@ -150,6 +159,34 @@ void StridedSetGradient(Pullback& p) {
   if (!p.type(2).shape.dims[0].is_const()) return p.Refuse("the length of `begin` is not known");
   p.Give(0, p.Call("strided_set", {p.d(), p.Call("zeros_like", {p.x(1)}), p.x(2), p.x(3), p.x(4)}));
   p.Give(1, p.Call("dyn.strided_slice", {p.d(), p.x(2), p.x(3), p.x(4)}));
+}
+void DynStridedSliceGradient(Pullback& p) {
+  int64_t count = p.type(1).shape.dims[0].constant();
+  std::vector<int64_t> axes(static_cast<size_t>(count));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (!p.attrs().IsNone("axes") && !p.attrs().GetInts("axes").empty()) axes = p.attrs().GetInts("axes");
+  // Of each axis of x, the place in begin, end and strides; behind these vectors stands what takes all of an axis.
+  std::vector<int64_t> places(p.type(0).shape.dims.size(), count);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    axes[i] = FromFront(axes[i], p.rank(0));
+    places[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
+  }
+  auto by_axis = [&](Term given, int64_t rest) {
+    return p.Call("take", {p.CallOnTuple("concatenate", {given, p.Ints({rest})}), p.Ints(places)});
+  };
+  Term begin = Wide(p.x(1)), end = Wide(p.x(2));
+  bool has_sizes = p.attrs().GetString("slice_mode") == "size";
+  if (has_sizes) {
+    auto extents = [&](Term x) {
+      return p.Call("take", {p.Call("shape_of", {x}, ir::Attrs{{"dtype", "int64"}}), p.Ints(axes)});
+    };
+    Term counted = Where(p.Call("less", {begin, Zero(begin)}), begin + extents(p.x()), begin);
+    begin = Clamped(counted, Zero(begin), extents(p.x()) + 1);
+    end = begin + extents(p.d());
+  }
+  Term strides = has_sizes ? p.Ints(std::vector<int64_t>(axes.size(), 1)) : Wide(p.x(3));
+  Term zeros = p.Call("zeros_like", {p.x()});
+  p.Give(0, p.Call("strided_set", {zeros, p.d(), by_axis(begin, 0), by_axis(end, kWholeAxis), by_axis(strides, 1)}));
 }
 void SliceLikeGradient(Pullback& p) {
   // As padding with zeros up to x: a part of x at its beginning.
@@ -191,13 +228,6 @@ Term Extents(Pullback& p, int64_t first, int64_t count) {
   Term shape = p.Call("shape_of", {p.x(0)}, ir::Attrs{{"dtype", "int64"}});
   return p.Call("strided_slice", {shape},
                 ir::Attrs{{"begin", ir::IntList({{first}})}, {"end", ir::IntList({{first + count}})}});
-}
-
-Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
-
-// `indices` from `least` to one less than `extents`.
-Term Clamped(Term indices, Term least, Term extents) {
-  return indices.code().Call("maximum", {indices.code().Call("minimum", {Wide(indices), extents - 1}), least});
 }
 
 // The extents that (m, places...) indices are for, as they broadcast with them.

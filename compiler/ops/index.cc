@@ -80,6 +80,21 @@ Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fiel
   return Solve::kDone;
 }
 
+// Where each of the tensors begins along an axis, and at last where the last one ends. Sums of many extents are added
+// in parts: no deep expressions.
+template <typename ExtentOf>
+std::vector<Dim> Starts(size_t count, ExtentOf&& extent) {
+  constexpr size_t kPart = 32;
+  std::vector<Dim> starts = {Dim(0)};
+  Dim whole(0), part(0);
+  for (size_t i = 0; i < count; ++i) {
+    part = part + extent(i);
+    starts.push_back(whole + part);
+    if ((i + 1) % kPart == 0) whole = whole + std::exchange(part, Dim(0));
+  }
+  return starts;
+}
+
 Solve ConcatenateRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> fields;
   if (Solve solve = TupleFields(context, fields); solve != Solve::kDone) return solve;
@@ -99,8 +114,8 @@ Solve ConcatenateRelation(TypeContext& context) {
         return Solve::kFailed;
       if (!out[i].is_const()) out[i] = dims[i];
     }
-    out[at] = out[at] + dims[at];
   }
+  out[at] = Starts(fields.size(), [&](size_t i) { return fields[i]->shape.dims[at]; }).back();
   return ResultTensor(context, out, fields[0]->dtype.dtype);
 }
 
@@ -120,11 +135,10 @@ std::vector<Tensor> ComputeConcatenate(const ComputeContext& context) {
   for (size_t i = 0; i < context.num_inputs(); ++i) parts.push_back(context.input(i));
   size_t axis = Normal(context.attrs().GetInt("axis"), parts[0].rank());
   std::vector<Expr> starts;
-  Dim start = 0;
-  for (const Tensor& part : parts) {
+  for (const Dim& start : Starts(parts.size(), [&](size_t i) { return parts[i].dims()[axis]; })) {
     starts.push_back(te::DimValue(start));
-    start = start + part.dims()[axis];
   }
+  starts.pop_back();
   return {te::ComputeTensor("concatenate", parts[0].dtype(), context.output().dims, [&](std::span<const Expr> i) {
     return PickPart(parts, i[axis], starts, [&](const Tensor& part, Expr local) {
       std::vector<Expr> at(i.begin(), i.end());

@@ -148,7 +148,7 @@ using Gradient = void (*)(Pullback&);
 inline void NothingFlows(Pullback&) {}
 
 // What an operator makes of a function (passes/differentiate).
-enum class Transform : uint8_t { kNone, kGrad, kVjp };
+enum class Transform : uint8_t { kNone, kGrad, kVjp, kJvp };
 
 struct OpDef {
   std::string_view name;     // "nn.dense"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -253,21 +254,24 @@ constexpr OpDef kOps[] = {
      .attrs = kWeightAttrs,
      .type_relation = WeightGradientRelation,
      .fusion = FusionClass::kContraction,
-     .compute = ComputeWeightGradient},
+     .compute = ComputeWeightGradient,
+     .gradient = Conv2dBackwardWeightGradient},
     {.name = "nn.max_pool2d_grad",
      .summary = "gradient of `nn.max_pool2d`; of equal elements the first gets it",
      .inputs = kPoolInputs,
      .attrs = kMaxAttrs,
      .type_relation = PoolGradientRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeMaxPoolGradient},
+     .compute = ComputeMaxPoolGradient,
+     .gradient = MaxPool2dGradGradient},
     {.name = "nn.avg_pool2d_grad",
      .summary = "gradient of `nn.avg_pool2d`",
      .inputs = kPoolInputs,
      .attrs = kAvgAttrs,
      .type_relation = PoolGradientRelation,
      .fusion = FusionClass::kReduction,
-     .compute = ComputeAvgPoolGradient},
+     .compute = ComputeAvgPoolGradient,
+     .gradient = AvgPool2dGradGradient},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "base/stack_guard.h"
-#include "compiler/ops/evaluate_op.h"
+#include "compiler/passes/fold_call.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
@@ -23,10 +23,6 @@ using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
-
-// Larger results would bloat the executable, larger arguments the compile time.
-constexpr int64_t kMaxResultBytes = int64_t{64} << 10;
-constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 
 bool IsAtom(const Expr* expr) { return expr->expr_kind == ExprKind::kVar || expr->expr_kind == ExprKind::kConstant; }
 
@@ -52,25 +48,6 @@ const ir::Call* ConstructorCall(const Expr* expr) {
   return ir::ConstructorCallee(expr) != nullptr ? Cast<ir::Call>(expr) : nullptr;
 }
 
-// Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
-std::optional<int64_t> StaticBytes(const ir::Type* type) {
-  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-    int64_t sum = 0;
-    for (const ir::Type* field : tuple->fields) {
-      std::optional<int64_t> bytes = StaticBytes(field);
-      if (!bytes) return std::nullopt;
-      sum += *bytes;
-    }
-    return sum;
-  }
-  const auto* tensor = DynCast<ir::TensorType>(type);
-  if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
-  std::optional<Shape> shape = StaticShape(tensor->shape.dims);
-  std::optional<int64_t> elements = shape ? NumElements(*shape) : std::nullopt;
-  if (!elements || *elements > kMaxResultBytes) return std::nullopt;
-  return *elements * tensor->dtype.dtype.bytes();
-}
-
 class Folder : public Rewriter {
  public:
   using Rewriter::Rewriter;
@@ -89,7 +66,7 @@ class Folder : public Rewriter {
       }
       case ExprKind::kCall: {
         auto* call = Cast<ir::Call>(RewriteChildren(expr));
-        Expr* folded = FoldCall(*call);
+        Expr* folded = FoldOp(*call);
         if (folded != nullptr) return folded;
         // This may leave the tuple itself unused.
         const ops::OpDef* op = ir::OpCallee(call);
@@ -151,44 +128,12 @@ class Folder : public Rewriter {
 
   // ---- operators
 
-  std::optional<Value> ConstantValue(const Expr* expr) const {
-    if (const auto* constant = DynCast<ir::Constant>(expr)) return Value::Tensor(constant->literal);
-    const auto* tuple = DynCast<ir::Tuple>(Known(expr));
-    if (tuple == nullptr) return std::nullopt;
-    std::vector<Value> fields;
-    for (const Expr* field : tuple->fields) {
-      const auto* constant = DynCast<ir::Constant>(field);
-      if (constant == nullptr) return std::nullopt;
-      fields.push_back(Value::Tensor(constant->literal));
-    }
-    return Value::Tuple(std::move(fields));
-  }
-
-  Expr* FromValue(const Value& value, ir::Span span) {
-    if (value.kind() == ValueKind::kTensor) return At(span).Constant(value.tensor());
-    std::vector<Expr*> fields;
-    for (const Value& field : value.fields()) fields.push_back(FromValue(field, span));
-    return At(span).Tuple(std::move(fields));
-  }
-
-  Expr* FoldCall(const ir::Call& call) {
+  Expr* FoldOp(const ir::Call& call) {
     const ops::OpDef* op = ir::OpCallee(&call);
-    if (op == nullptr || !StaticBytes(call.type) || *StaticBytes(call.type) > kMaxResultBytes) return nullptr;
-    std::vector<Value> args;
-    int64_t bytes = 0;
-    for (const Expr* arg : call.args) {
-      std::optional<Value> value = ConstantValue(arg);
-      if (!value) return nullptr;
-      if (value->kind() == ValueKind::kTensor)
-        bytes += value->tensor().bytes();
-      else
-        for (const Value& field : value->fields()) bytes += field.tensor().bytes();
-      args.push_back(*std::move(value));
-    }
-    if (bytes > kMaxArgBytes) return nullptr;
-    // A call that fails here is kept: it fails at run time, with a backtrace.
-    absl::StatusOr<Value> result = ops::EvaluateOp(*op, call.attrs, args);
-    return result.ok() ? FromValue(*result, call.span) : nullptr;
+    if (op == nullptr) return nullptr;
+    std::vector<const Expr*> args;
+    for (const Expr* arg : call.args) args.push_back(Known(arg));
+    return FoldCall(At(call.span), *op, call.attrs, args, call.type);
   }
 
   // ---- control

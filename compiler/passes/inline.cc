@@ -11,8 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "compiler/ir/match_types.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/instantiate.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
@@ -30,40 +30,12 @@ constexpr size_t kOnlyCallBody = 2000;
 // Each round may show new literals that are called once.
 constexpr int kMaxLocalRounds = 4;
 
-// Solves for the shape variables of `function` at a call with `args`. False if the arguments do not determine one, or
-// contradict each other: then the callee has something to check.
-bool SolveDims(const ir::Function& function, const std::vector<Expr*>& args, ir::TypeSubstitution& substitution) {
-  absl::flat_hash_map<const ir::TypeParam*, ir::TypeArg> found;
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (!ir::MatchTypes(function.params[i]->type, args[i]->type, function.type_params, found)) return false;
-  }
-  for (const ir::TypeParam* param : function.type_params) {
-    auto arg = found.find(param);
-    if (arg == found.end() || ContainsAny(arg->second.dim)) return false;
-    substitution.Add(param, arg->second);
-  }
-  return true;
-}
-
-// Gives code of the Prelude that is inlined into the program the source position of the call, which the author of the
-// program can see. REQUIRES: nothing else uses the nodes.
-void MoveToCaller(const ir::Function& function, const Expr* body, ir::Span call) {
-  if (!call.valid() || function.span.source == call.source) return;
-  ForEachExpr(body, [&](const Expr* expr) {
-    if (expr->span.source == function.span.source) const_cast<Expr*>(expr)->span = call;
-    return true;
-  });
-}
-
 // `let params = args; body`, or null. Consumes `function` where it has no shape variables and
 // `is_only_use`, else copies it.
 Expr* Expand(ir::Arena& arena, const ir::Function& function, const std::vector<Expr*>& args, bool is_only_use,
              ir::Span span) {
-  ir::TypeSubstitution substitution;
-  if (!function.type_params.empty() && !SolveDims(function, args, substitution)) return nullptr;
-  const ir::Function* own = &function;
-  if (!is_only_use || !substitution.empty()) own = Copier(arena, std::move(substitution)).Copy(function);
-  MoveToCaller(function, own->body, span);
+  const ir::Function* own = Instantiate(arena, function, ir::TypesOf(args), is_only_use, span);
+  if (own == nullptr) return nullptr;
   std::vector<Binding> chain;
   for (size_t i = 0; i < args.size(); ++i) chain.push_back({own->params[i], args[i], span});
   const ir::Type* result = TypeOf(*own).result;

@@ -43,7 +43,7 @@ struct Habit {
 };
 constexpr std::string_view kGradients =
     "`grad(@f)` is a function that gives the result of `@f` and its gradient by each argument; `vjp(@f)` gives its "
-    "pullback";
+    "pullback, `jvp(@f)` the derivative along tangents of the arguments";
 constexpr Habit kHabitsAfterExpressions[] = {
     {"[",
      "brackets do not index: `take(%x, 0, axis=0)` is an element of a tensor, `strided_slice(%x, begin=[0], end=[2])` "
@@ -63,7 +63,8 @@ constexpr Habit kHabitsAsExpressions[] = {
     {"gradient", kGradients},
     {"gradients", kGradients},
     {"backward", kGradients},
-    {"jvp", kGradients},
+    {"jacobian", kGradients},
+    {"hessian", kGradients},
 };
 
 // A name in other languages, and its equivalent in Relay.

@@ -1,6 +1,7 @@
 #include "compiler/typing/solver.h"
 
 #include "base/check.h"
+#include "base/dim_size.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/adt.h"
 #include "compiler/ir/type_parts.h"
@@ -293,21 +294,6 @@ std::optional<int64_t> Solver::DimRoot(const Dim& dim) {
   return Root(dims_, dim.id());
 }
 
-namespace {
-
-// A dim with more leaves and operations, shared parts counted each time, is `?`: the extents of a deep network of
-// residual blocks would double with each block, and every walk over them as well.
-constexpr int kMaxDimNodes = 200;
-
-// The leaves and operations of `dim`, or some number above `limit`.
-int CountNodes(const Dim& dim, int limit) {
-  if (!dim.is_binary() || limit <= 0) return 1;
-  int count = 1 + CountNodes(dim.lhs(), limit - 1);
-  return count > limit ? count : count + CountNodes(dim.rhs(), limit - count);
-}
-
-}  // namespace
-
 Dim Solver::ResolveDim(const Dim& dim, std::vector<HoleUse>* uses) {
   if (dim.is_const() || dim.is_any() || dim.kind() == DimKind::kVar) return dim;
   Dim result = SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
@@ -318,7 +304,7 @@ Dim Solver::ResolveDim(const Dim& dim, std::vector<HoleUse>* uses) {
     if (!node.value) return Dim::Hole(*root);
     return ResolveDim(Dim(*node.value), uses);
   });
-  return ContainsAny(result) || CountNodes(result, kMaxDimNodes) > kMaxDimNodes ? Dim::Any() : result;
+  return ContainsAny(result) || CountDimNodes(result, kMaxDerivedDimNodes) > kMaxDerivedDimNodes ? Dim::Any() : result;
 }
 
 // ---- Errors and defaults

@@ -86,6 +86,9 @@ RVM_API rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_lo
 /* Checks everything, also the weights, and runs nothing. */
 RVM_API rvm_error* rvm_verify(const void* bytes, size_t size);
 RVM_API rvm_error* rvm_verify_file(const char* path);
+/* The executable signed with an Ed25519 key, whose second half is the public key; a signature that it has is replaced.
+ * `out` is freed by rvm_string_free. */
+RVM_API rvm_error* rvm_sign(const void* bytes, size_t size, const uint8_t secret_key[64], char** out, size_t* out_size);
 RVM_API rvm_program* rvm_program_retain(rvm_program* program); /* its argument */
 RVM_API void rvm_program_release(rvm_program* program);
 

@@ -45,6 +45,10 @@ typedef struct {
 RVM_API rvm_compilation* rvm_compile(const char* name, const char* text, size_t size,
                                      const rvm_compile_options* options);
 
+/* Parses and types a program's text, as `relayvm check` does: rvm_compilation_text is its canonical form. Weights need
+ * not be there. */
+RVM_API rvm_compilation* rvm_check(const char* name, const char* text, size_t size);
+
 typedef struct {
   uint32_t struct_size;
   uint32_t reserved;
@@ -64,11 +68,14 @@ RVM_API rvm_compilation* rvm_import_torch_file(const char* path, const rvm_impor
 
 /* NULL if there was an error, else the executable of rvm_compile. */
 RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
-/* NULL if there was an error, else the program of rvm_import_onnx or rvm_import_torch. */
+/* NULL if there was an error, else the program of rvm_import_onnx, rvm_import_torch or rvm_check. */
 RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
 RVM_API size_t rvm_compilation_weight_count(const rvm_compilation* compilation);
 /* 0: there is no such weight. `out` lives as long as the compilation. */
 RVM_API int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm_named_tensor* out);
+/* The operators of an imported model as JSON, also where the import failed: [{"name": "Conv", "nodes": 12, "refused":
+ * 2, "reasons": ["..."]}]; "[]" for bytes that are no model. */
+RVM_API const char* rvm_compilation_coverage(const rvm_compilation* compilation);
 /* Errors and warnings as people read them, with places and source lines; "" if there are none. */
 RVM_API const char* rvm_compilation_message(const rvm_compilation* compilation);
 /* The same as JSON: [{"severity": "error" or "warning", "kind": "dim-mismatch", "message": "...", "file":

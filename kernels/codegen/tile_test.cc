@@ -177,6 +177,9 @@ constexpr Shape2d kShapes[] = {
     {5, 5, 5, 17, 61, 5, 2, 1, 2},                                    // depthwise, more than a vector wide
     {3, 3, 3, 19, 58, 3, 3, 2, 1},                                    // depthwise, every third column
     {4, 8, 4, 6, 9, 3, 1, 1, 1},                                      // depthwise, two filters a channel
+    {70, 40, 1, 7, 7, 1, 1, 1, 0},                                    // 1x1, deep: two rows of the image in a tile
+    {16, 24, 1, 14, 14, 1, 1, 1, 0},                                  // 1x1, shallow: the image as columns
+    {3, 20, 1, 9, 32, 3, 1, 1, 1},                                    // shallow, padded: its rows as columns
 };
 
 TEST(TileTest, Convolutions) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,22 @@ void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
   }
 }
 
+// Plans the tile of a nest, and merges its last two axes where that gives better tiles: those of rows shorter than a
+// tile is high, such as of a 1x1 convolution of 7x7 images, and those whose columns can then be read in place.
+void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
+  nest.tile = PlanTile(schedule, nest);
+  if (!nest.tile || nest.axes.size() < 2) return;
+  const Dim& inner = nest.axes.back().extent;
+  if (!inner.is_const()) return;
+  std::optional<LoopNest> merged = WithMergedAxes(*schedule.pool, nest, nest.axes.size() - 2);
+  if (!merged) return;
+  merged->tile = PlanTile(schedule, *merged);
+  if (!merged->tile) return;
+  bool reads_rows = merged->tile->row == merged->axes.size() - 1,
+       in_place = merged->tile->column == merged->axes.size() - 1;
+  if ((reads_rows && inner.constant() < kMostTileRows) || in_place) nest = *std::move(merged);
+}
+
 }  // namespace
 
 void PlanForCpu(Schedule& schedule) {
@@ -73,7 +90,7 @@ void PlanForCpu(Schedule& schedule) {
     bool any_order = !first->self && !first->is_ordered;
     if (any_order) SplitDividedAxes(*schedule.pool, nest);
     if (nest.reduction() != nullptr && any_order) {
-      nest.tile = PlanTile(schedule, nest);
+      PlanTileAndAxes(schedule, nest);
       if (nest.tile) {
         nest.form = NestForm::kTiles;
         if (nest.tile->access == Tile::Access::kPanels && !nest.tile->packed) {

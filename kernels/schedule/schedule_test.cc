@@ -106,8 +106,15 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
             "loops 16x15x15: padded [in 4 ranges]; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, "
             "depth 8x3x3, "
             "2 strands, unrolled 3, stored transposed]");
-  EXPECT_EQ(Text(Convolution({.window = 1, .pad = 0}), {false, true}, kWide),
-            "tiles 32x14x14: conv [14x2 vectors of 16 packed, inner 14, depth 16, stored transposed]");
+}
+
+TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {
+  auto text = [](int64_t channels, int64_t size) {
+    return Text(Convolution({.channels = channels, .size = size, .window = 1, .pad = 0}), {false, true}, kWide);
+  };
+  EXPECT_EQ(text(80, 28), "tiles 32x28x28: conv [14x2 vectors of 16 packed, inner 28, depth 80, stored transposed]");
+  EXPECT_EQ(text(80, 7), "tiles 32x49: conv [13x2 vectors of 16 packed, depth 80, stored transposed]");
+  EXPECT_EQ(text(16, 14), "tiles 32x196: conv [11x2 vectors of 16 in place, masked, depth 16, unrolled 2]");
 }
 
 TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {

@@ -20,7 +20,6 @@ using te::ReduceOp;
 
 // Rows of a tile whose number of rows is not known before the kernel runs: each height up to it has code of its own.
 constexpr int64_t kMostRowsUnknown = 8;
-constexpr int64_t kMostRows = 14;
 // The rows of a tile that lie a multiple of this apart fall into one set of the first-level cache.
 constexpr int64_t kCacheSetBytes = 4096;
 constexpr int64_t kRowsPerCacheSet = 8;
@@ -28,6 +27,8 @@ constexpr int64_t kRowsPerCacheSet = 8;
 constexpr int64_t kMostColumnStride = 4;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
+// Sums of fewer products cost less than it takes to transpose them and to store them in many short pieces.
+constexpr int64_t kShallowDepth = 64;
 
 // Whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
@@ -129,7 +130,26 @@ class TilePlanner {
     }
     tile.transposed_store = tile.row && *tile.row > tile.column;
     ChooseSize(tile);
+    if (StoresWholeRows(tile) && IsShallow()) rank = 4;
     return rank;
+  }
+
+  bool IsShallow() const {
+    Dim depth = 1;
+    for (const IndexVar& axis : reduce_.axes) depth = depth * axis.extent;
+    return depth.is_const() && depth.constant() <= kShallowDepth;
+  }
+
+  // Whether the columns are read in place, are those that are stored side by side, and leave few lanes idle.
+  bool StoresWholeRows(const Tile& tile) const {
+    const Dim& columns = nest_.axes[tile.column].extent;
+    if (tile.access != Tile::Access::kInPlace || tile.column_stride > 1 || tile.column + 1 != nest_.axes.size())
+      return false;
+    if (!columns.is_const() || !tile.row || !te::DependsOn(tile.broadcast, nest_.axes[*tile.row].id)) return false;
+    const Dim& rows = nest_.axes[*tile.row].extent;
+    int64_t vectors = (columns.constant() + tile.lanes - 1) / tile.lanes;
+    return rows.is_const() && rows.constant() >= kLeastRowsForPanels &&
+           columns.constant() * 10 >= vectors * tile.lanes * 9;
   }
 
   // A constant that nobody else reads, and this nest reads whole, gets another layout.
@@ -234,7 +254,7 @@ class TilePlanner {
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
     // Columns that lie apart take a mask for each vector of neighbours.
     int64_t most_vectors = std::max<int64_t>((target_.vector_registers >= 32 ? 4 : 2) / tile.column_stride, 1);
-    int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostRows;
+    int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostTileRows;
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     double least = 0;
     for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {

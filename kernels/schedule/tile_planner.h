@@ -2,11 +2,15 @@
 #ifndef RVM_KERNELS_SCHEDULE_TILE_PLANNER_H_
 #define RVM_KERNELS_SCHEDULE_TILE_PLANNER_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::schedule {
+
+// The greatest height of a tile, if there are registers for it.
+inline constexpr int64_t kMostTileRows = 14;
 
 // What a factor of a product widens to int32 and fits 16 bits; null if it widens nothing.
 te::Expr NarrowFactor(const te::Expr& factor);
@@ -14,6 +18,11 @@ te::Expr NarrowFactor(const te::Expr& factor);
 // The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
 // profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);
+
+// The nest with axes `outer` and `outer + 1` as one, where all its expressions use them only in
+// `(first * extent + outer) * extent + inner`; `first` may be another in each, such as a channel of the image and one
+// of the result of a 1x1 convolution. nullopt if they do not (CollapseAxes merges only if it is one for all).
+std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer);
 
 // The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
 // REQUIRES: the tile reads panels that are not a constant input.

@@ -50,6 +50,15 @@ static void programs(void) {
   FAILS(rvm_program_load(NULL, 4, NULL, &program), RVM_INVALID_ARGUMENT, "`bytes`");
   FAILS(rvm_verify("", 0), RVM_INVALID_FILE, NULL);
   EXPECT(program == (rvm_program*)&failures);
+  uint8_t secret[64] = {1};
+  char* file = NULL;
+  size_t size = 0;
+  FAILS(rvm_sign(NULL, 4, secret, &file, &size), RVM_INVALID_ARGUMENT, "`bytes`");
+  FAILS(rvm_sign("RVM?", 4, NULL, &file, &size), RVM_INVALID_ARGUMENT, "`secret_key`");
+  FAILS(rvm_sign("RVM?", 4, secret, NULL, &size), RVM_INVALID_ARGUMENT, "`out`");
+  FAILS(rvm_sign("RVM?", 4, secret, &file, NULL), RVM_INVALID_ARGUMENT, "`out_size`");
+  FAILS(rvm_sign("RVM?", 4, secret, &file, &size), RVM_INVALID_FILE, NULL);
+  EXPECT(file == NULL);
   char path[1000];
   snprintf(path, sizeof(path), "%s/native.rvm", folder);
   FAILS(rvm_program_load_file(path, NULL, &program), RVM_UNTRUSTED_CODE, "allow_native");

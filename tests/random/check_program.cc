@@ -220,20 +220,20 @@ Verdict CheckStages(const Program& program, const ir::Module& typed, const passe
 Dice Directions() { return Dice(1); }
 double Direction(Dice& dice) { return (dice.Pick(2001) - 1000) / 1000.0; }
 
-// `value` with each floating-point number moved by `step` times its direction.
-Value Moved(const Value& value, double step, Dice& dice) {
+// `value` with each floating-point number x replaced by `scale` times x and `step` times its direction.
+Value Moved(const Value& value, double scale, double step, Dice& dice) {
   if (value.kind() == ValueKind::kTensor) {
     const Literal& tensor = value.tensor();
     if (!tensor.dtype().is_float()) return value;
     std::shared_ptr<Buffer> buffer = Buffer::Allocate(tensor.num_elements() * tensor.dtype().bytes());
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       StoreDouble(tensor.dtype(), buffer->data() + i * tensor.dtype().bytes(),
-                  tensor.DoubleAt(i) + step * Direction(dice));
+                  scale * tensor.DoubleAt(i) + step * Direction(dice));
     }
     return Value::Tensor(Literal(tensor.dtype(), tensor.shape(), std::move(buffer)));
   }
   std::vector<Value> fields;
-  for (const Value& field : value.fields()) fields.push_back(Moved(field, step, dice));
+  for (const Value& field : value.fields()) fields.push_back(Moved(field, scale, step, dice));
   return value.kind() == ValueKind::kTuple ? Value::Tuple(std::move(fields))
                                            : Value::Adt(value.name(), std::move(fields));
 }
@@ -263,12 +263,24 @@ std::optional<double> Difference(const ir::Module& module, const EntryCall& call
   for (int i = 0; i < 2; ++i) {
     Dice dice = Directions();
     std::vector<Value> args = call.args;
-    for (size_t a = 0; a < count; ++a) args[a] = Moved(args[a], i == 0 ? -step : step, dice);
+    for (size_t a = 0; a < count; ++a) args[a] = Moved(args[a], 1, i == 0 ? -step : step, dice);
     absl::StatusOr<Value> value = reference::Evaluate(module, call.entry, args, {.max_steps = kMaxSteps});
     if (!value.ok()) return std::nullopt;
     values[i] = value->tensor().DoubleAt(0);
   }
   return (values[1] - values[0]) / (2 * step);
+}
+
+// Of @tangent: the arguments of @gradient, and the direction of each that its gradient is by.
+EntryCall TangentCall(const Program& program) {
+  EntryCall call = program.calls[0];
+  call.entry = "tangent";
+  Dice dice = Directions();
+  size_t count = program.num_active;
+  for (size_t i = 0; i < count && i < program.calls[0].args.size(); ++i) {
+    call.args.push_back(Moved(program.calls[0].args[i], 0, 1, dice));
+  }
+  return call;
 }
 
 // The text of the program decides which operators are on the device: half of the programs have all there.
@@ -336,13 +348,15 @@ Verdict CheckProgram(const Program& program) {
   return {};
 }
 
-Verdict CheckGradient(const Program& program) {
+Verdict CheckGradient(const Program& given) {
+  if (given.calls.size() != 2) return {.skipped = true};
+  Program program = given;
+  program.calls.push_back(TangentCall(given));
   ir::Module typed;
   Results expected;
   Verdict verdict = Prepare(program, typed, expected);
   if (verdict.skipped || !verdict.failure.empty()) return verdict;
-  bool is_whole = program.calls.size() == 2 && expected.size() == 2;
-  if (!is_whole || (!expected[0].ok() && !expected[1].ok())) return {.skipped = true};
+  if (!expected[0].ok() && !expected[1].ok() && !expected[2].ok()) return {.skipped = true};
   verdict = Compare("gradient's value", program.calls[1], expected[1],
                     expected[0].ok() ? absl::StatusOr<Value>(expected[0]->fields()[0]) : expected[0].status(),
                     program.tolerance);
@@ -351,6 +365,9 @@ Verdict CheckGradient(const Program& program) {
   absl::StatusOr<ir::Module> module = driver::PrepareEvaluation(typed, EntriesOf(program), source.diagnostics);
   const Value& gradient = expected[0]->fields()[1];
   double along = Along(gradient);
+  absl::StatusOr<Value> dual = Value::Tuple({expected[1].value(), Value::Tensor(Literal::Scalar(kFloat64, along))});
+  verdict = Compare("tangent", program.calls[2], dual, expected[2], program.tolerance);
+  if (!verdict.failure.empty()) return verdict;
   std::optional<double> wide = Difference(*module, program.calls[1], gradient.fields().size(), 1e-3);
   std::optional<double> narrow = Difference(*module, program.calls[1], gradient.fields().size(), 5e-4);
   if (!wide || !narrow) return {.skipped = true};

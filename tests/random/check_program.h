@@ -23,9 +23,9 @@ Verdict CheckProgram(const Program& program);
 // pipeline, the program means what it meant (evaluated), and with the added pass the VM gives the same results.
 Verdict CheckEachPass(const Program& program);
 
-// A program of GenerateDifferentiable: its gradient along a random direction is the difference of its values there, and
-// the VM gives the evaluator's gradients at -O0, -O3 and portable. `detail` is "flat" where the gradient is zero.
-// Skipped where differences tell nothing: the value is an error, or too rough.
+// A program of GenerateDifferentiable: its gradient along a random direction, its tangent and the difference of its
+// values there are the same, and the VM gives the evaluator's results at -O0, -O3 and portable. `detail` is "flat"
+// where the gradient is zero. Skipped where differences tell nothing: the value is an error, or too rough.
 Verdict CheckGradient(const Program& program);
 // The optimised program, with some or all of its operators on a device of this machine.
 Verdict CheckOnCuda(const Program& program);

@@ -223,6 +223,16 @@ Program Generator::MakeDifferentiableProgram() {
   definitions_.push_back(absl::StrCat("def @gradient(", absl::StrJoin(params, ", "), ") {\n  grad(fn (",
                                       absl::StrJoin(of, ", "), ") { @value(", absl::StrJoin(names, ", "), ") })(",
                                       absl::StrJoin(by, ", "), ")\n}"));
+  std::vector<std::string> moved(by.begin(), by.end());
+  for (size_t i = 0; i < floats; ++i) {
+    moved.push_back(absl::StrCat("%along", i));
+    params.push_back(absl::StrCat(moved.back(), ": ", value.params[i]->text));
+  }
+  of = std::span<std::string>(params.data(), floats);
+  definitions_.push_back(absl::StrCat("def @tangent(", absl::StrJoin(params, ", "), ") {\n  jvp(fn (",
+                                      absl::StrJoin(of, ", "), ") { @value(", absl::StrJoin(names, ", "), ") })(",
+                                      absl::StrJoin(moved, ", "), ")\n}"));
+  program.num_active = floats;
   std::map<std::string, int64_t> dims;
   EntryCall call{"gradient", {}};
   for (const TypeRef& param : value.params) call.args.push_back(RandomValue(param, 3, dims));

@@ -25,12 +25,14 @@ struct EntryCall {
 struct Program {
   std::string text;
   std::vector<EntryCall> calls;
-  double tolerance = 0;  // of floats in results, relative and absolute
+  double tolerance = 0;   // of floats in results, relative and absolute
+  size_t num_active = 0;  // of a differentiable program: the arguments that derivatives are by
 };
 
 Program Generate(uint64_t seed);
-// A program with a smooth function @value of float64 and other data, and @gradient, its value and its gradient by those
-// arguments that hold float64, which come first. The calls are one of each, with the same arguments.
+// A program with a smooth function @value of float64 and other data; @gradient, its value and its gradient by those
+// arguments that hold float64, which come first; and @tangent, its value and its derivative along directions of those,
+// which come last. The calls are one of @gradient and one of @value, with the same arguments.
 Program GenerateDifferentiable(uint64_t seed);
 
 class Generator {

@@ -56,12 +56,15 @@ TEST(Check, SeesWhatIsWrong) {
                 .skipped,
             true);
   Value two = Value::Tensor(Literal::Scalar(kFloat64, 2));
-  EXPECT_EQ(CheckInChild({"def @value(%x: float64) -> float64 { stop_gradient(%x) * %x }\n"
-                          "def @gradient(%x: float64) { grad(fn (%y: float64) { @value(%y) })(%x) }\n",
-                          {{"gradient", {two}}, {"value", {two}}}},
-                         CheckGradient)
-                .failure,
-            "gradient");
+  const std::string square = "def @value(%x: float64) -> float64 { stop_gradient(%x) * %x }\n";
+  const std::string gradient = "def @gradient(%x: float64) { grad(fn (%y: float64) { @value(%y) })(%x) }\n";
+  const std::string tangent =
+      "def @tangent(%x: float64, %d: float64) { jvp(fn (%y: float64) { @value(%y) })(%x, %d) }\n";
+  const std::string twice =
+      "def @tangent(%x: float64, %d: float64) { jvp(fn (%y: float64) { @value(%y) })(%x, 2f64 * %d) }\n";
+  const std::vector<EntryCall> calls = {{"gradient", {two}}, {"value", {two}}};
+  EXPECT_EQ(CheckInChild({square + gradient + tangent, calls, 0, 1}, CheckGradient).failure, "gradient");
+  EXPECT_EQ(CheckInChild({square + gradient + twice, calls, 0, 1}, CheckGradient).failure, "tangent value");
 }
 
 TEST(Shrink, KeepsOnlyWhatFails) {

@@ -72,7 +72,10 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
     RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption.name));
     import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
   }
-  return importing::ImportFile(path, std::move(import));
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
+  for (const std::string& warning : model.warnings)
+    std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
+  return model;
 }
 
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,

@@ -200,16 +200,17 @@ Operands TensorScatter(NodeContext& c) {
 
 Operands CausalConvWithState(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(1);
-  std::optional<int64_t> channels = c.ExtentOf(weight, 0).AsConst(), taps = c.ExtentOf(weight, 2).AsConst();
-  if (!channels || !taps) return {c.Unsupported("a kernel whose extents are known only when the model runs")};
-  Operand padded;
-  if (c.Has(3)) {
-    padded = c.Op("concatenate", {c.emit().Tuple({c.In(3), x})}, {{"axis", 2}});
+  Dim channels = c.ExtentOf(weight, 0), taps = c.ExtentOf(weight, 2);
+  Operand padded = c.Has(3) ? c.Op("concatenate", {c.emit().Tuple({c.In(3), x})}, {{"axis", 2}})
+                            : importing::PadBy(c, x, 0, {0, 0, 0, 0, taps - 1, 0});
+  Operand y;
+  if (channels.is_const() && taps.is_const()) {
+    y = c.Op("nn.conv1d", {padded, weight}, {{"groups", channels.constant()}});
   } else {
-    ir::AttrValue::List widths = {ir::IntList({{0, 0}}), ir::IntList({{0, 0}}), ir::IntList({{*taps - 1, 0}})};
-    padded = c.Op("nn.pad", {x, c.Number(0, x)}, {{"pad_width", widths}});
+    Operand places = importing::GatherWindows(c, padded, {taps},
+                                              {.axes = 1, .kernel = {}, .strides = {1}, .dilations = {1}, .pads = {}});
+    y = c.Op("einsum", {c.emit().Tuple({places, c.Squeeze(weight, {1})})}, {{"equation", "bcpu,cu->bcp"}});
   }
-  Operand y = c.Op("nn.conv1d", {padded, weight}, {{"groups", *channels}});
   if (c.Has(2)) y = c.Op("nn.bias_add", {y, c.In(2)}, {{"axis", 1}});
   std::string activation = c.Text("activation", "none");
   if (activation == "silu" || activation == "swish") {
@@ -218,7 +219,7 @@ Operands CausalConvWithState(NodeContext& c) {
     return {c.Unsupported(absl::StrCat("activation ", activation))};
   }
   Dim total = c.ExtentOf(padded, 2);
-  return {y, c.SliceAxis(padded, 2, total - (*taps - 1), total)};
+  return {y, c.SliceAxis(padded, 2, total - (taps - 1), total)};
 }
 
 }  // namespace rvm::onnx::convert

@@ -181,6 +181,9 @@ Operands NonMaxSuppression(NodeContext& c);
 Operands DeformConv(NodeContext& c);
 Operands Col2Im(NodeContext& c);
 
+// ---- ngrams.cc
+Operands TfIdfVectorizer(NodeContext& c);
+
 }  // namespace rvm::onnx::convert
 
 #endif  // RVM_COMPILER_IMPORT_ONNX_CONVERTERS_H_

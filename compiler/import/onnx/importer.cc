@@ -358,9 +358,22 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   return result;
 }
 
+void Importer::ReportCoverage() const {
+  if (options_.coverage == nullptr) return;
+  auto count = [&](std::span<const Node> nodes) {
+    for (const Node& node : nodes) ++(*options_.coverage)[OperatorLabel(node)].nodes;
+  };
+  for (const Graph& graph : model_.graphs) count(graph.nodes);
+  for (const Function& function : model_.functions) count(function.nodes);
+  refusals_.AddTo(*options_.coverage);
+}
+
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options) {
   RVM_ASSIGN_OR_RETURN(Model model, ReadModel(bytes));
-  return Importer(model, options).Import();
+  Importer importer(model, options);
+  absl::StatusOr<ImportedModel> result = importer.Import();
+  importer.ReportCoverage();
+  return result;
 }
 
 }  // namespace rvm::onnx

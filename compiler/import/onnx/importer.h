@@ -114,6 +114,8 @@ class Importer {
  public:
   Importer(const Model& model, const ImportOptions& options);
   absl::StatusOr<ImportedModel> Import();
+  // For ImportOptions::coverage.
+  void ReportCoverage() const;
 
  private:
   friend class NodeContext;

@@ -50,15 +50,20 @@ Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel) {
 }
 
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
+  return PadSame(c, x, value, Dims(windows.kernel.begin(), windows.kernel.end()), windows);
+}
+
+Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows) {
   if (!windows.is_same || c.failed()) return x;
   Dims widths = {0, 0, 0, 0};
   bool is_known = true;
   for (size_t i = 0; i < windows.axes; ++i) {
     Dim extent = c.ExtentOf(x, static_cast<int64_t>(i) + 2);
-    int64_t stride = windows.strides[i], reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    int64_t stride = windows.strides[i];
+    Dim reach = (kernel[i] - 1) * windows.dilations[i] + 1;
     Dim count = FloorDiv(extent + (stride - 1), stride);
     // With a stride of 1 the border does not depend on the extent.
-    Dim total = stride == 1 ? Dim(reach - 1) : Max((count - 1) * stride + reach - extent, 0);
+    Dim total = stride == 1 ? reach - 1 : Max((count - 1) * stride + reach - extent, 0);
     Dim less = FloorDiv(total, 2);
     widths.push_back(windows.is_lower ? total - less : less);
     widths.push_back(windows.is_lower ? less : total - less);
@@ -70,24 +75,42 @@ Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
   }
   if (is_known) return x;
   windows.pads.assign(2 * windows.axes, 0);
-  Operand matrix = c.Reshape(c.emit().FromDims(widths), {static_cast<int64_t>(windows.axes) + 2, 2});
-  return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});
+  return importing::PadBy(c, x, value, widths);
 }
 
-Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype) {
-  const Dims dims = c.DimsOf(weight);
-  if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
-  std::vector<int64_t> kernel;
-  for (size_t i = 2; i < dims.size(); ++i) {
-    if (!dims[i].is_const() && c.Text("auto_pad", "NOTSET").starts_with("SAME")) {
-      return c.Unsupported("SAME padding of a kernel whose extents are known only when the model runs");
-    }
-    kernel.push_back(dims[i].AsConst().value_or(1));
+namespace {
+
+// The extents of a kernel; those that its attribute says and its type does not are checked when the program runs.
+Dims KernelExtents(NodeContext& c, Operand& weight) {
+  std::vector<int64_t> known = c.Ints("kernel_shape");
+  Dims dims = c.DimsOf(weight);
+  if (dims.size() < 3) {
+    c.Fail("its kernel has fewer than 3 axes");
+    return {};
   }
-  Windows windows = ReadWindows(c, x, kernel);
+  for (size_t i = 2; i < dims.size() && known.size() + 2 == dims.size(); ++i) {
+    if (dims[i].is_const()) continue;
+    weight = c.Op("check_extent", {weight, c.Integer(known[i - 2])},
+                  {{"axis", static_cast<int64_t>(i)}, {"what", "the kernel, whose extents `kernel_shape` says"}});
+  }
+  dims = c.DimsOf(weight);
+  dims.erase(dims.begin(), dims.begin() + 2);
+  return dims;
+}
+
+}  // namespace
+
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype) {
+  Dims kernel = KernelExtents(c, weight);
   if (c.failed()) return nullptr;
-  x = PadSame(c, x, 0, windows);
-  return Convolve(c, x, weight, windows, c.Int("group", 1), out_dtype);
+  std::optional<Shape> known = StaticShape(kernel);
+  Windows windows = ReadWindows(
+      c, x, known ? std::vector<int64_t>(known->begin(), known->end()) : std::vector<int64_t>(kernel.size(), 1));
+  if (c.failed()) return nullptr;
+  x = PadSame(c, x, 0, kernel, windows);
+  int64_t groups = c.Int("group", 1);
+  return known ? Convolve(c, x, weight, windows, groups, out_dtype)
+               : importing::ConvolveGathered(c, x, weight, windows, groups, false, out_dtype);
 }
 
 namespace convert {
@@ -175,15 +198,40 @@ Operands Einsum(NodeContext& c) {
 
 Operands Conv(NodeContext& c) { return {WithBias(c, PlainConv(c, c.In(0), c.In(1)), 2)}; }
 
+namespace {
+
+// A transposed convolution with a kernel whose extents only the running program knows.
+Operand TransposeGathered(NodeContext& c, Operand x, Operand weight, const Dims& kernel) {
+  Windows windows = ReadWindows(c, x, std::vector<int64_t>(kernel.size(), 1));
+  if (c.failed()) return nullptr;
+  if (windows.is_same || !c.Ints("output_shape").empty()) {
+    return c.Unsupported("a result of a certain extent, of a kernel whose extents are known only when the model runs");
+  }
+  size_t n = windows.axes;
+  std::vector<int64_t> more = c.Ints("output_padding"), strides = {1, 1};
+  more.resize(n, 0);
+  strides.insert(strides.end(), windows.strides.begin(), windows.strides.end());
+  Dims widths = {0, 0, 0, 0};
+  for (size_t i = 0; i < n; ++i) {
+    Dim reach = (kernel[i] - 1) * windows.dilations[i];
+    widths.push_back(reach - windows.pads[i]);
+    widths.push_back(reach - windows.pads[i + n] + more[i]);
+  }
+  x = importing::PadBy(c, c.Op("nn.dilate", {x}, {{"strides", ir::IntList(strides)}}), 0, widths);
+  windows.strides.assign(n, 1);
+  windows.pads.assign(2 * n, 0);
+  return importing::ConvolveGathered(c, x, weight, windows, c.Int("group", 1), true);
+}
+
+}  // namespace
+
 Operands ConvTranspose(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(1);
-  const Dims dims = c.DimsOf(weight);
-  std::vector<int64_t> kernel;
-  for (size_t i = 2; i < dims.size(); ++i) {
-    if (!dims[i].is_const()) return {c.Unsupported("a kernel whose extents are known only when the model runs")};
-    kernel.push_back(dims[i].constant());
-  }
-  Windows windows = ReadWindows(c, x, kernel);
+  Dims kernel = KernelExtents(c, weight);
+  if (c.failed()) return {};
+  std::optional<rvm::Shape> known = StaticShape(kernel);
+  if (!known) return {WithBias(c, TransposeGathered(c, x, weight, kernel), 2)};
+  Windows windows = ReadWindows(c, x, {known->begin(), known->end()});
   if (c.failed()) return {};
   size_t n = windows.axes;
   std::vector<int64_t> more = c.Ints("output_padding"), wanted = c.Ints("output_shape");

@@ -121,6 +121,8 @@ constexpr OperatorRow kOnnx[] = {
     {"Transpose", Transpose},
     {"Trilu", Trilu},
     {"Unsqueeze", Unsqueeze},
+    // ngrams.cc
+    {"TfIdfVectorizer", TfIdfVectorizer},
     // index.cc
     {"Compress", Compress},
     {"Gather", Gather},

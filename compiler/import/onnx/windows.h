@@ -18,6 +18,8 @@ using importing::Windows;
 Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel);
 // Makes `auto_pad` numbers in windows.pads or, where extents are not known, x padded.
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows);
+// The same for a kernel of these extents, which may be unknown.
+Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows);
 // A convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
 Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "");
 

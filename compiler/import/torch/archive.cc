@@ -163,6 +163,18 @@ absl::StatusOr<Archive> Archive::Read(const importing::FileBytes& file) {
   return archive;
 }
 
+std::string Archive::PlaceOf(std::string_view name) const {
+  auto found = tensors_.find(Abseil(name));
+  if (found == tensors_.end()) return "";
+  const TensorMeta& meta = found->second.meta;
+  std::string place = absl::StrCat(found->second.path, " ", meta.scalar_type);
+  for (const auto* extents : {&meta.sizes, &meta.strides}) {
+    absl::StrAppend(&place, " of");
+    for (const TensorMeta::Extent& extent : *extents) absl::StrAppend(&place, " ", extent.number.value_or(-1));
+  }
+  return absl::StrCat(place, " at ", meta.offset.number.value_or(0));
+}
+
 absl::StatusOr<Literal> Archive::Tensor(std::string_view name) const {
   auto found = tensors_.find(Abseil(name));
   if (found == tensors_.end()) {

@@ -33,6 +33,8 @@ class Archive {
   // The value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody owns is
   // a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
   absl::StatusOr<Literal> Tensor(std::string_view name) const;
+  // Equal for tensors that are the same elements of the same storage; "" if there is no such tensor.
+  std::string PlaceOf(std::string_view name) const;
 
  private:
   struct Entry {

@@ -32,21 +32,5 @@ TEST(ExpressionTest, RefusesWhatADimCannotSay) {
   EXPECT_EQ(Extent(std::string(3000, 'A')), "none");
 }
 
-TEST(ExpressionTest, ReadsGuards) {
-  auto axis = [](std::string_view input, int64_t at) -> std::optional<Dim> {
-    return input == "x" && at < 2 ? std::optional(Dim(at == 0 ? 6 : 4)) : std::nullopt;
-  };
-  std::optional<Comparison> guard = ParseGuard("((L['x'].size()[0] + 2) // 4) * 3 % 5 == L['x'].size()[1] - 3", axis);
-  ASSERT_TRUE(guard.has_value());
-  EXPECT_EQ(guard->kind, Comparison::Kind::kEqual);
-  EXPECT_EQ(guard->lhs, Dim(1));
-  EXPECT_EQ(guard->rhs, Dim(1));
-  EXPECT_EQ(ParseGuard("2 <= L['x'].size()[1]", axis)->kind, Comparison::Kind::kLessEqual);
-  for (const char* text :
-       {"L['y'].size()[0] == 1", "L['x'].size()[0]", "1 == 2 or 3 == 3", "L['x']['a'].size()[0] == 1"}) {
-    EXPECT_FALSE(ParseGuard(text, axis).has_value()) << text;
-  }
-}
-
 }  // namespace
 }  // namespace rvm::torch

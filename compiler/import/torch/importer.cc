@@ -415,12 +415,24 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   RVM_RETURN_IF_ERROR(emit_.TakeStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
   result.weights = std::move(emit_.weights());
+  result.warnings = std::move(warnings_);
   return result;
+}
+
+void Importer::ReportCoverage() const {
+  if (options_.coverage == nullptr) return;
+  for (const Graph& graph : program_.graphs) {
+    for (const Node& node : graph.nodes) ++(*options_.coverage)[std::string(OperatorLabel(node.target))].nodes;
+  }
+  refusals_.AddTo(*options_.coverage);
 }
 
 absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options) {
   RVM_ASSIGN_OR_RETURN(Archive archive, Archive::Read(file));
-  return Importer(archive, options).Import();
+  Importer importer(archive, options);
+  absl::StatusOr<ImportedModel> result = importer.Import();
+  importer.ReportCoverage();
+  return result;
 }
 
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {

@@ -19,6 +19,7 @@
 #include "compiler/import/refusals.h"
 #include "compiler/import/steps.h"
 #include "compiler/import/torch/archive.h"
+#include "compiler/import/torch/guard.h"
 #include "compiler/import/torch/import.h"
 #include "compiler/import/torch/program.h"
 
@@ -121,6 +122,8 @@ class Importer {
  public:
   Importer(const Archive& archive, const ImportOptions& options);
   absl::StatusOr<ImportedModel> Import();
+  // For ImportOptions::coverage.
+  void ReportCoverage() const;
 
  private:
   friend class NodeContext;
@@ -136,6 +139,9 @@ class Importer {
   // The parameters, checked as the export's ranges and guards say.
   void CheckRanges(Scope& scope);
   void CheckGuards(Scope& scope);
+  Operand GuardLeaf(const GuardExpression& leaf, const Scope& scope);
+  Operand GuardValue(const GuardExpression& expression, const Scope& scope);
+  Operand* CheckedInput(const GuardExpression& guard, Scope& scope, int64_t& axis);
 
   // ---- nodes
   void ImportNodes(const Graph& graph, Scope& scope);
@@ -163,14 +169,16 @@ class Importer {
   std::vector<builder::Param> params_;
   std::vector<const ir::Type*> param_types_;
   std::vector<const InputSpec*> param_inputs_;
-  absl::flat_hash_map<std::string, Dim> dims_;  // by the names of symbols
-  absl::flat_hash_set<std::string> mutated_;    // names of inputs of the graph that nodes write to
+  absl::flat_hash_map<std::string, Dim> dims_;           // by the names of symbols
+  absl::flat_hash_map<std::string, Operand> weight_at_;  // by places in the archive
+  absl::flat_hash_set<std::string> mutated_;             // names of inputs of the graph that nodes write to
   struct Assertion {
     Operand condition;
     std::string what;
   };
   std::vector<Assertion> assertions_;  // of the graph that is being imported
   importing::Refusals refusals_;
+  std::vector<std::string> warnings_;
   absl::flat_hash_map<std::string, ir::Span> origins_;
   ir::Span origin_;
   int64_t budget_;  // bodies of loops are converted more than once; this bounds the product

@@ -1,4 +1,4 @@
-// The inputs of an exported program: parameters with symbolic extents, weights, state; and the checks of both.
+// The inputs of an exported program: parameters with symbolic extents, weights, state. checks.cc has their checks.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -20,33 +19,8 @@
 namespace rvm::torch {
 namespace {
 
-constexpr std::string_view kSymbolPrefix = "Symbol('";
-// The export cannot tell 0 and 1 from 2: torch checks no lower bound of 2 either.
-constexpr int64_t kTracedMinimum = 2;
-
-// The name of an expression that is a symbol alone; "" for others.
-std::string_view PlainSymbol(std::string_view expression) {
-  if (!expression.starts_with(kSymbolPrefix)) return "";
-  expression.remove_prefix(kSymbolPrefix.size());
-  size_t quote = expression.find('\'');
-  if (quote == std::string_view::npos || expression.find(')') != expression.size() - 1) return "";
-  return expression.substr(0, quote);
-}
-
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-std::string_view CompareName(Comparison::Kind kind) {
-  switch (kind) {
-    case Comparison::Kind::kEqual: return "equal";
-    case Comparison::Kind::kNotEqual: return "not_equal";
-    case Comparison::Kind::kLess: return "less";
-    case Comparison::Kind::kLessEqual: return "less_equal";
-    case Comparison::Kind::kGreater: return "greater";
-    case Comparison::Kind::kGreaterEqual: return "greater_equal";
-  }
-  return "equal";
 }
 
 }  // namespace
@@ -116,8 +90,12 @@ absl::Status Importer::ReadShapes() {
 }
 
 Operand Importer::Weight(const InputSpec& input) {
+  // Parameters that are tied are the same memory: one weight.
+  std::string place = archive_.PlaceOf(input.target);
+  auto known = place.empty() ? weight_at_.end() : weight_at_.find(place);
+  if (known != weight_at_.end()) return known->second;
   absl::StatusOr<Literal> literal = archive_.Tensor(input.target);
-  if (literal.ok()) return emit_.Constant(*std::move(literal), input.target);
+  if (literal.ok()) return weight_at_[place] = emit_.Constant(*std::move(literal), input.target);
   refusals_.Add("a weight", absl::StrCat("`", input.target, "`"), literal.status());
   return emit_.Placeholder();
 }
@@ -196,65 +174,6 @@ absl::Status Importer::ReadInputs(Scope& scope) {
     if (is_state) RVM_RETURN_IF_ERROR(AddParam(input));
   }
   return absl::OkStatus();
-}
-
-// ---- checks
-
-void Importer::CheckRanges(Scope& scope) {
-  absl::flat_hash_set<std::string> checked;
-  for (const InputSpec* input : param_inputs_) {
-    auto found = program_.graph->tensors.find(input->arg.text);
-    if (input->role != InputRole::kUser || found == program_.graph->tensors.end()) continue;
-    for (size_t axis = 0; axis < found->second.sizes.size(); ++axis) {
-      std::string symbol(PlainSymbol(found->second.sizes[axis].expression));
-      auto range = program_.ranges.find(symbol);
-      if (symbol.empty() || range == program_.ranges.end() || !checked.insert(symbol).second) continue;
-      Operand& x = scope.values[input->arg.text];
-      Dim extent = emit_.ExtentOf(x, static_cast<int64_t>(axis));
-      auto check = [&](const Dim& bounded, std::string_view words, int64_t bound) {
-        if (CompareDims(bounded, extent) == DimEquality::kEqual) return;
-        std::string what = absl::StrCat("axis ", axis, " of `", input->arg.text, "`, which was exported to be at ",
-                                        Abseil(words), " ", bound);
-        x = emit_.Op("check_extent", {x, emit_.FromDim(bounded)},
-                     {{"axis", static_cast<int64_t>(axis)}, {"what", what}});
-      };
-      if (range->second.min && *range->second.min > kTracedMinimum) {
-        check(Max(extent, *range->second.min), "least", *range->second.min);
-      }
-      if (range->second.max) check(Min(extent, *range->second.max), "most", *range->second.max);
-    }
-  }
-}
-
-// Guards that are more than extents of one name: `check_extent` of an extent that a guard that fails makes impossible.
-void Importer::CheckGuards(Scope& scope) {
-  if (options_.all_extents_unknown) return;
-  for (const std::string& guard : program_.guards) {
-    std::string input;
-    int64_t axis = 0;
-    auto find = [&](std::string_view name, int64_t at) -> std::optional<Dim> {
-      auto found = scope.values.find(Abseil(name));
-      if (found == scope.values.end() || at < 0) return std::nullopt;
-      const auto* tensor = ir::DynCast<ir::TensorType>(found->second->type);
-      if (tensor == nullptr || at >= static_cast<int64_t>(tensor->shape.dims.size())) return std::nullopt;
-      if (input.empty()) {
-        input = std::string(name);
-        axis = at;
-      }
-      return tensor->shape.dims[static_cast<size_t>(at)];
-    };
-    std::optional<Comparison> comparison = ParseGuard(guard, find);
-    bool is_large = comparison && std::max(importing::CountDimNodes(comparison->lhs),
-                                           importing::CountDimNodes(comparison->rhs)) >= importing::kMaxDimNodes;
-    if (!comparison || input.empty() || is_large) continue;
-    Operand holds =
-        emit_.Op(CompareName(comparison->kind), {emit_.FromDim(comparison->lhs), emit_.FromDim(comparison->rhs)});
-    if (holds->constant && holds->constant->IntAt(0) != 0) continue;
-    Operand& x = scope.values[input];
-    Operand extent = emit_.Op("where", {holds, emit_.FromDim(emit_.ExtentOf(x, axis)), emit_.Integer(-1)});
-    x = emit_.Op("check_extent", {x, extent},
-                 {{"axis", axis}, {"what", absl::StrCat("`", guard, "`, as exported, does not hold")}});
-  }
 }
 
 }  // namespace rvm::torch

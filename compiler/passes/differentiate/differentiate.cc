@@ -1,26 +1,29 @@
-// Removes `grad`, `vjp` and their like: reverse mode as a transformation of the source.
+// Removes `grad`, `vjp`, `jvp` and their like: reverse and forward mode as transformations of the source.
 //
 // Takes a specialised module. Replaces each call of such an operator by a function literal that computes what it asks
-// for (reverse.h), innermost first, so that gradients of gradients are gradients of what the inner one became.
-// Functions that are called from there get reversed copies. The result has no such operators and is ordinary code for
-// the passes that follow.
+// for (reverse.h, forward.h), innermost first, so that gradients of gradients are gradients of what the inner one
+// became. Functions that are called from there get reversed or dual copies. The result has no such operators and is
+// ordinary code for the passes that follow.
 //
 // Errors are diagnostics: arguments and results that have no gradient, operators without a rule, functions that are not
 // known when the program is compiled.
 #include <deque>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/check.h"
 #include "compiler/ir/walk.h"
 #include "compiler/passes/call_graph.h"
+#include "compiler/passes/differentiate/forward.h"
 #include "compiler/passes/differentiate/has_transforms.h"
 #include "compiler/passes/differentiate/reverse.h"
 #include "compiler/passes/pass.h"
@@ -53,18 +56,21 @@ class Differentiator : public Rewriter, public Derivatives {
     for (const ir::GlobalFunction& global : module_.functions) FreeOfTransforms(global.name, global.span);
     // Of a function that differentiates itself there is always a next derivative.
     while (!pending_.empty() && !is_endless_) {
-      auto [source, constant, name] = std::move(pending_.front());
+      auto [source, mode, constant, name] = std::move(pending_.front());
       pending_.pop_front();
       const ir::Function* function = finished_.at(source);
-      ir::Function* reversed = Reverser(*this).ReverseFunction(*function, constant);
-      finished_[name] = reversed;
-      made_.push_back({name, reversed, function->span});
+      Add(name,
+          mode == Mode::kReverse ? Reverser(*this).ReverseFunction(*function, constant)
+                                 : Forward(*this).ForwardFunction(*function, constant),
+          function->span);
     }
     std::vector<ir::GlobalFunction> functions = module_.functions;
     for (ir::GlobalFunction& global : functions) global.function = finished_.at(global.name);
     functions.insert(functions.end(), made_.begin(), made_.end());
     ir::Module result = WithFunctions(module_, std::move(functions));
-    result.adts.insert(result.adts.end(), types.adts().begin(), types.adts().end());
+    for (const LiftedTypes* types : {&reverse_types, &forward_types}) {
+      result.adts.insert(result.adts.end(), types->adts().begin(), types->adts().end());
+    }
     return result;
   }
 
@@ -75,19 +81,26 @@ class Differentiator : public Rewriter, public Derivatives {
     return found == literals_.end() ? nullptr : found->second;
   }
 
-  std::string ReversedGlobal(const ir::GlobalExpr& use, const std::vector<bool>& constant) override {
-    std::pair<std::string, std::vector<bool>> key(use.name, constant);
-    auto [it, added] = reversed_.try_emplace(key);
+  std::string Derived(const ir::GlobalExpr& use, Mode mode, const std::vector<bool>& constant) override {
+    auto [it, added] = derived_.try_emplace(Key(use.name, mode, constant));
     if (!added) return it->second;
-    std::string name = NewName(use.name, "_reverse");
-    reversed_[key] = name;
+    std::string name = NewName(use.name, mode == Mode::kReverse ? "_reverse" : "_forward");
+    it->second = name;
     if (sources_.contains(use.name)) FreeOfTransforms(use.name, use.span);
-    pending_.push_back({use.name, constant, name});
+    pending_.push_back({use.name, mode, constant, name});
     return name;
   }
 
-  std::string LiftFunction(const ir::AdtType& adt) override { return Converter(adt, /*takes=*/false); }
-  std::string TakeFunction(const ir::AdtType& adt) override { return Converter(adt, /*takes=*/true); }
+  std::string Converter(const ir::AdtType& adt, Conversion conversion, Mode mode) override {
+    const auto& open = *DynCast<ir::AdtType>(types(mode).WithoutNames(&adt));
+    auto [it, added] = converters_.try_emplace(std::tuple(conversion, mode, ir::TypeToString(&open)));
+    if (!added) return it->second;
+    std::string name = NewName(NameOf(conversion), "");
+    it->second = name;
+    ir::Function* function = conversion == Conversion::kPair ? PairFunction(open) : MapFunction(open, conversion, mode);
+    Add(name, function, adt.adt->span);
+    return name;
+  }
 
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
@@ -113,7 +126,9 @@ class Differentiator : public Rewriter, public Derivatives {
                                      "`def`, a function literal, or a variable that a `let` binds to one"));
       return copy;
     }
-    const ir::Function* result = Reverser(*this).Transformed(*function, transform, expr->span);
+    const ir::Function* result = transform == ops::Transform::kJvp
+                                     ? Forward(*this).Transformed(*function, expr->span)
+                                     : Reverser(*this).Transformed(*function, transform, expr->span);
     return result == nullptr ? copy : const_cast<ir::Function*>(result);
   }
 
@@ -132,67 +147,119 @@ class Differentiator : public Rewriter, public Derivatives {
     finished_[name] = function;
   }
 
-  std::string NewName(const std::string& stem, std::string_view suffix) {
-    std::string name = absl::StrCat(stem, Abseil(suffix));
-    for (int i = 2; !names_.insert(name).second; ++i) name = absl::StrCat(stem, Abseil(suffix), i);
+  std::string NewName(std::string_view stem, std::string_view suffix) {
+    std::string first = absl::StrCat(Abseil(stem), Abseil(suffix)), name = first;
+    for (int i = 2; !names_.insert(name).second; ++i) name = absl::StrCat(first, i);
     return name;
   }
 
-  // `def @lift(%x: T) -> Boxed(T)` by constructors, or the way back, of adjoints.
-  std::string Converter(const ir::AdtType& adt, bool takes) {
-    const auto& open = *DynCast<ir::AdtType>(types.WithoutNames(&adt));
-    std::string key = absl::StrCat(takes ? "take " : "lift ", ir::TypeToString(&open));
-    auto [it, added] = converters_.try_emplace(key);
-    if (!added) return it->second;
-    std::string name = NewName(takes ? "take_adjoints" : "lift_value", "");
-    converters_[key] = name;
-    const auto& lifted = *DynCast<ir::AdtType>(types.Boxed(&open));
-    const ir::AdtType &from = takes ? lifted : open, &to = takes ? open : lifted;
-    const ir::Span span = adt.adt->span;
-    const ir::Builder at(arena, span);
-    Reverser reverser(*this);
+  void Add(const std::string& name, ir::Function* function, ir::Span span) {
+    finished_[name] = function;
+    made_.push_back({name, function, span});
+  }
+
+  static std::string_view NameOf(Conversion conversion) {
+    switch (conversion) {
+      case Conversion::kLift: return "lift_value";
+      case Conversion::kTake: return "take_adjoints";
+      case Conversion::kPair: return "pair_with_tangent_of_same_constructors";
+      case Conversion::kValue: return "value_of";
+      case Conversion::kTangent: return "tangent_of";
+    }
+    return "";
+  }
+
+  // A pattern of variables for the fields of a constructor of `adt`.
+  static ir::Pattern* Fields(const ir::Builder& at, const ir::Constructor* constructor, const ir::AdtType& adt,
+                             std::string_view name, std::vector<ir::Var*>& vars) {
+    std::vector<ir::Pattern*> patterns;
+    for (const ir::Type* type : ir::FieldTypes(at.arena(), *constructor, adt)) {
+      vars.push_back(at.Var(name, type));
+      patterns.push_back(at.VarPattern(vars.back()));
+    }
+    return at.ConstructorPattern(constructor, std::move(patterns));
+  }
+
+  // `def @convert(%x: From) -> To` by constructors, between T and Boxed(T).
+  ir::Function* MapFunction(const ir::AdtType& open, Conversion conversion, Mode mode) {
+    const ir::Builder at(arena, open.adt->span);
+    const auto& lifted = *DynCast<ir::AdtType>(types(mode).Boxed(&open));
+    bool lifts = conversion == Conversion::kLift;
+    const ir::AdtType &from = lifts ? open : lifted, &to = lifts ? lifted : open;
     ir::Var* param = at.DeclaredVar("x", &from);
     std::vector<ir::Clause> clauses;
     for (const ir::Constructor* constructor : open.adt->constructors) {
-      std::vector<const ir::Type*> fields = ir::FieldTypes(arena, *constructor, open);
-      const ir::Constructor* boxed = types.Boxed(*constructor, open);
-      std::vector<const ir::Type*> own = ir::FieldTypes(arena, takes ? *boxed : *constructor, from);
-      std::vector<ir::Pattern*> patterns;
+      const ir::Constructor* boxed = types(mode).Boxed(*constructor, open);
+      std::vector<const ir::Type*> types = ir::FieldTypes(arena, *constructor, open);
+      std::vector<ir::Var*> fields;
+      ir::Pattern* pattern = Fields(at, lifts ? constructor : boxed, from, "f", fields);
       std::vector<Expr*> args;
       std::vector<Binding> chain;
       for (size_t i = 0; i < fields.size(); ++i) {
-        ir::Var* var = at.Var("f", own[i]);
-        patterns.push_back(at.VarPattern(var));
-        Expr* arg = takes ? reverser.TakeBoxed(var, fields[i], chain, span)
-                          : reverser.Lift(var, fields[i], /*boxed=*/true, chain, span);
-        if (arg == nullptr) return name;
-        args.push_back(arg);
+        args.push_back(ConvertField(conversion, mode, fields[i], types[i], chain, open.adt->span));
+        if (args.back() == nullptr) args.back() = at.Use(fields[i]);  // an error was reported
       }
-      Expr* made = at.Call(at.Constructor(takes ? constructor : boxed, &to), std::move(args), {}, &to);
-      clauses.push_back({at.ConstructorPattern(takes ? boxed : constructor, std::move(patterns)),
-                         ir::MakeLets(arena, chain, made), span});
+      Expr* made = at.Call(at.Constructor(lifts ? boxed : constructor, &to), std::move(args), {}, &to);
+      clauses.push_back({pattern, ir::MakeLets(arena, chain, made), open.adt->span});
     }
-    Expr* body = at.Match(at.Use(param), std::move(clauses), /*is_complete=*/true, &to);
-    ir::Function* function = at.Function({}, {param}, &to, body);
-    finished_[name] = function;
-    made_.push_back({name, function, span});
-    return name;
+    return at.Function({}, {param}, &to, at.Match(at.Use(param), std::move(clauses), /*is_complete=*/true, &to));
+  }
+
+  Expr* ConvertField(Conversion conversion, Mode mode, ir::Var* field, const ir::Type* type,
+                     std::vector<Binding>& chain, ir::Span span) {
+    switch (conversion) {
+      case Conversion::kLift: return Lifter(*this, mode).Lift(field, type, /*boxed=*/true, chain, span);
+      case Conversion::kTake: return Reverser(*this).TakeBoxed(field, type, chain, span);
+      case Conversion::kValue: return Forward(*this).Part(field, 0, type, chain, span);
+      case Conversion::kTangent: return Forward(*this).Part(field, 1, type, chain, span);
+      case Conversion::kPair: break;
+    }
+    RVM_UNREACHABLE("a pair is made of two values");
+  }
+
+  // `def @pair(%x: T, %d: T) -> Boxed(T)`. Fails when it runs if the constructors differ.
+  ir::Function* PairFunction(const ir::AdtType& open) {
+    const ir::Span span = open.adt->span;
+    const ir::Builder at(arena, span);
+    const auto& lifted = *DynCast<ir::AdtType>(forward_types.Boxed(&open));
+    ir::Var *value = at.DeclaredVar("x", &open), *tangent = at.DeclaredVar("d", &open);
+    bool is_only = open.adt->constructors.size() == 1;
+    std::vector<ir::Clause> clauses;
+    for (const ir::Constructor* constructor : open.adt->constructors) {
+      std::vector<const ir::Type*> types = ir::FieldTypes(arena, *constructor, open);
+      std::vector<ir::Var*> values, tangents;
+      ir::Pattern* outer = Fields(at, constructor, open, "f", values);
+      ir::Pattern* inner = Fields(at, constructor, open, "d", tangents);
+      std::vector<Expr*> args;
+      std::vector<Binding> chain;
+      for (size_t i = 0; i < values.size(); ++i) {
+        args.push_back(Forward(*this).Pair(values[i], tangents[i], types[i], chain, span));
+      }
+      Expr* callee = at.Constructor(forward_types.Boxed(*constructor, open), &lifted);
+      Expr* made = at.Call(callee, std::move(args), {}, &lifted);
+      std::vector<ir::Clause> same = {{inner, ir::MakeLets(arena, chain, made), span}};
+      clauses.push_back({outer, at.Match(at.Use(tangent), std::move(same), is_only, &lifted), span});
+    }
+    Expr* body = at.Match(at.Use(value), std::move(clauses), /*is_complete=*/true, &lifted);
+    return at.Function({}, {value, tangent}, &lifted, body);
   }
 
   const ir::Module& module_;
   absl::flat_hash_map<std::string, const ir::GlobalFunction*> sources_;
   absl::flat_hash_map<std::string, ir::Function*> finished_;
   absl::flat_hash_set<std::string> started_, names_;
-  // By the function's name and which of its arguments are constant.
-  absl::flat_hash_map<std::pair<std::string, std::vector<bool>>, std::string> reversed_;
-  absl::flat_hash_map<std::string, std::string> converters_;  // by direction and type
+  // Of a function's name, and which of its arguments are constant.
+  using Key = std::tuple<std::string, Mode, std::vector<bool>>;
+  absl::node_hash_map<Key, std::string> derived_;
+  absl::node_hash_map<std::tuple<Conversion, Mode, std::string>, std::string> converters_;
   absl::flat_hash_map<const ir::Var*, const ir::Function*> literals_;
   struct Pending {
     std::string source;
+    Mode mode;
     std::vector<bool> constant;
     std::string name;
   };
-  std::deque<Pending> pending_;  // functions to reverse
+  std::deque<Pending> pending_;  // functions to differentiate
   std::vector<ir::GlobalFunction> made_;
   bool is_endless_ = false;
 };

@@ -37,7 +37,7 @@ std::vector<const Type*> MapAll(const std::vector<const Type*>& types, F&& map) 
 
 }  // namespace
 
-LiftedTypes::LiftedTypes(const ir::Module& module) : arena_(*module.arena) {
+LiftedTypes::LiftedTypes(const ir::Module& module, Mode mode) : arena_(*module.arena), mode_(mode) {
   for (const ir::AdtDef* adt : module.adts) names_.insert(adt->name);
 }
 
@@ -138,8 +138,9 @@ const ir::AdtDef* LiftedTypes::InstanceOf(const ir::AdtType& adt) {
   if (instance != nullptr) return instance;
   auto* def = arena_.New<ir::AdtDef>();
   instance = def;
-  def->name = absl::StrCat(adt.adt->name, "Lifted");
-  for (int i = 2; !names_.insert(def->name).second; ++i) def->name = absl::StrCat(adt.adt->name, "Lifted", i);
+  std::string stem = absl::StrCat(adt.adt->name, mode_ == Mode::kReverse ? "Lifted" : "Dual");
+  def->name = stem;
+  for (int i = 2; !names_.insert(def->name).second; ++i) def->name = absl::StrCat(stem, i);
   def->span = adt.adt->span;
   for (const ir::Constructor* constructor : adt.adt->constructors) {
     auto* lifted = arena_.New<ir::Constructor>();
@@ -175,14 +176,19 @@ const Type* LiftedTypes::Boxed(const Type* type) {
     switch (type->type_kind) {
       case ir::TypeKind::kTensor: {
         if (!HasFloats(type)) return type;
-        std::vector<const Type*> pair = {type, arena_.New<ir::RefType>(type)};
+        const Type* second = type;
+        if (mode_ == Mode::kReverse) second = arena_.New<ir::RefType>(type);
+        std::vector<const Type*> pair = {type, second};
         return arena_.New<ir::TupleType>(std::move(pair));
       }
       case ir::TypeKind::kTuple:
         return arena_.New<ir::TupleType>(
             MapAll(DynCast<ir::TupleType>(type)->fields, [&](const Type* field) { return Boxed(field); }));
       case ir::TypeKind::kRef: return arena_.New<ir::RefType>(Boxed(DynCast<ir::RefType>(type)->contents));
-      case ir::TypeKind::kFunc: return Reversed(*DynCast<ir::FuncType>(type));
+      case ir::TypeKind::kFunc: {
+        const auto& function = *DynCast<ir::FuncType>(type);
+        return mode_ == Mode::kReverse ? Reversed(function) : Forward(function);
+      }
       case ir::TypeKind::kAdt: {
         const auto& adt = *DynCast<ir::AdtType>(type);
         if (IsInert(type)) return type;
@@ -209,6 +215,14 @@ const Type* LiftedTypes::Adjoint(const Type* type) {
 const ir::FuncType* LiftedTypes::Reversed(const ir::FuncType& type, const std::vector<bool>& constant) {
   return arena_.New<ir::FuncType>(type.type_params, MapAll(type.params, [&](const Type* param) { return Flat(param); }),
                                   ReversedResult(type.result, type.params, constant));
+}
+
+const ir::FuncType* LiftedTypes::Forward(const ir::FuncType& type, const std::vector<bool>& constant) {
+  std::vector<const Type*> params;
+  for (size_t i = 0; i < type.params.size(); ++i) {
+    params.push_back(i < constant.size() && constant[i] ? Flat(type.params[i]) : Boxed(type.params[i]));
+  }
+  return arena_.New<ir::FuncType>(type.type_params, std::move(params), Boxed(type.result));
 }
 
 const Type* LiftedTypes::ReversedResult(const Type* result, const std::vector<const Type*>& adjoints_of,

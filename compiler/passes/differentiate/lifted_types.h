@@ -1,12 +1,14 @@
-// The types of reversed code.
+// The types of code that computes derivatives.
 //
-// Reversed code has two kinds of places. *Flat* ones are parameters, results and local variables; a tensor there is
+// Such code has two kinds of places. *Flat* ones are parameters, results and local variables; a tensor there is
 // itself, and its adjoint is a plain value of the reversed block. *Boxed* ones are fields of data types, the contents
 // of references and what a closure captures: a floating-point tensor there is a pair `(T, ref(T))` of its value and the
-// accumulator of its adjoint. Everything else is lifted by its structure:
+// accumulator of its adjoint in reverse mode, a pair `(T, T)` of its value and its tangent in forward mode. Everything
+// else is lifted by its structure:
 //
 //   Boxed(List[T]) = List[Boxed(T)]      Boxed(ref(T)) = ref(Boxed(T))      Boxed((A, B)) = (Boxed(A), Boxed(B))
-//   Boxed(fn (A) -> R) = fn (Flat(A)) -> (Flat(R), fn (Adjoint(R)) -> (Adjoint(A),))
+//   Boxed(fn (A) -> R) = fn (Flat(A)) -> (Flat(R), fn (Adjoint(R)) -> (Adjoint(A),))     in reverse mode
+//   Boxed(fn (A) -> R) = fn (Boxed(A)) -> Boxed(R)                                       in forward mode
 //
 // Flat differs from Boxed in tensors, and tuples of them, alone. Adjoint(T) is T for a floating-point tensor, a tuple
 // of the fields' for a tuple, `()` for all else. A data type whose own definition has tensors or functions in its
@@ -14,6 +16,7 @@
 #ifndef RVM_COMPILER_PASSES_DIFFERENTIATE_LIFTED_TYPES_H_
 #define RVM_COMPILER_PASSES_DIFFERENTIATE_LIFTED_TYPES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,18 +26,23 @@
 
 namespace rvm::passes {
 
+enum class Mode : uint8_t { kReverse, kForward };
+
 class LiftedTypes {
  public:
-  explicit LiftedTypes(const ir::Module& module);
+  LiftedTypes(const ir::Module& module, Mode mode);
+  Mode mode() const { return mode_; }
 
   const ir::Type* Flat(const ir::Type* type);
   const ir::Type* Boxed(const ir::Type* type);
   const ir::Type* Adjoint(const ir::Type* type);
-  // What a function becomes, and what a call of it gives. Parameters that are `constant` have the adjoint `()`; those
-  // beyond its end are not.
+  // What a function becomes in reverse mode, and what a call of it gives. Parameters that are `constant` have the
+  // adjoint `()`; those beyond its end are not.
   const ir::FuncType* Reversed(const ir::FuncType& type, const std::vector<bool>& constant = {});
   const ir::Type* ReversedResult(const ir::Type* result, const std::vector<const ir::Type*>& adjoints_of,
                                  const std::vector<bool>& constant = {});
+  // What a function becomes in forward mode. Parameters that are `constant` have no tangents.
+  const ir::FuncType* Forward(const ir::FuncType& type, const std::vector<bool>& constant = {});
 
   // A floating-point tensor, or a tuple with one: Flat and Boxed differ.
   bool HasFloats(const ir::Type* type);
@@ -57,6 +65,7 @@ class LiftedTypes {
   const ir::AdtDef* InstanceOf(const ir::AdtType& adt);
 
   ir::Arena& arena_;
+  Mode mode_;
   absl::flat_hash_set<std::string> names_;
   absl::flat_hash_map<std::string, ir::AdtDef*> instances_;
   absl::flat_hash_map<const ir::AdtDef*, bool> is_parametric_;

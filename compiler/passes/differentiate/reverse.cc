@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
-#include "compiler/analysis/free_vars.h"
 #include "compiler/ops/build_call.h"
-#include "compiler/ops/pullback.h"
-#include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
 
-using diagnostics::DiagnosticKind;
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
@@ -26,12 +20,7 @@ bool Adjoint::empty() const {
          std::all_of(fields.begin(), fields.end(), [](const Adjoint& field) { return field.empty(); });
 }
 
-namespace {
-
-const Type* FieldOf(const Type* tuple, size_t index) { return DynCast<ir::TupleType>(tuple)->fields[index]; }
-
-// The adjoint of a tuple of which only one field, at `path`, has one.
-Adjoint AtPath(Adjoint adjoint, const std::vector<size_t>& path) {
+Adjoint Adjoint::AtPath(Adjoint adjoint, const std::vector<size_t>& path) {
   for (auto it = path.rbegin(); it != path.rend(); ++it) {
     Adjoint outer;
     outer.fields.resize(*it + 1);
@@ -39,19 +28,6 @@ Adjoint AtPath(Adjoint adjoint, const std::vector<size_t>& path) {
     adjoint = std::move(outer);
   }
   return adjoint;
-}
-
-}  // namespace
-
-void Reverser::Refuse(ir::Span span, DiagnosticKind kind, std::string message) {
-  shared_.diagnostics.Error(span, kind, std::move(message));
-}
-
-Expr* Reverser::ZerosLike(ir::Var* var, ir::Span span) {
-  const ir::Builder at = At(span);
-  const auto& type = *DynCast<ir::TensorType>(var->type);
-  if (type.shape.dims.empty()) return at.Constant(Literal::Scalar(type.dtype.dtype, 0));
-  return ops::BuildCall(at, "zeros_like", {at.Use(var)});
 }
 
 // ---- adjoints
@@ -116,8 +92,9 @@ ir::Var* Reverser::BindField(Block& block, ir::Var* tuple, size_t index, const T
   ir::Var* var = Bind(block, name, At(span).Project(At(span).Use(tuple), index), span);
   if (!IsActive(tuple) || !types_.HasFloats(field)) return var;
   active_.insert(var);
-  block.steps.push_back(
-      [this, var, tuple, index, span](Reversed& code) { Add(code, tuple, AtPath(code.adjoints[var], {index}), span); });
+  block.steps.push_back([this, var, tuple, index, span](Reversed& code) {
+    Add(code, tuple, Adjoint::AtPath(code.adjoints[var], {index}), span);
+  });
   return var;
 }
 
@@ -286,7 +263,7 @@ ir::Var* Reverser::EvalNode(Expr* expr, Block& block) {
     case ExprKind::kProject: {
       const auto* project = Cast<ir::Project>(expr);
       ir::Var* tuple = Eval(project->tuple, block);
-      return BindField(block, tuple, project->index, FieldOf(project->tuple->type, project->index), "t", expr->span);
+      return BindField(block, tuple, project->index, expr->type, "t", expr->span);
     }
     case ExprKind::kFunction: return EvalFunction(*Cast<ir::Function>(expr), block, nullptr);
     case ExprKind::kCall: return EvalCall(*Cast<ir::Call>(expr), block);
@@ -321,302 +298,6 @@ ir::Var* Reverser::EvalTuple(const ir::Tuple& tuple, Block& block) {
     for (size_t i = 0; i < adjoint.fields.size(); ++i) Add(code, parts[i], adjoint.fields[i], span);
   });
   return var;
-}
-
-ir::Var* Reverser::EvalFunction(const ir::Function& function, Block& block, ir::Var* self,
-                                const std::vector<bool>& constant) {
-  struct Captured {
-    const ir::Var* var;
-    ir::Var* box;
-  };
-  std::vector<Captured> captured;
-  for (const ir::Var* var : analysis::FreeVars(&function)) {
-    ir::Var* outer = Lookup(var, function.span);
-    if (IsActive(outer)) captured.push_back({var, Box(block, outer, var->type, function.span)});
-  }
-  std::vector<std::pair<const ir::Var*, ir::Var*>> saved;
-  Block inner;
-  for (const Captured& capture : captured) {
-    saved.emplace_back(capture.var, vars_[capture.var]);
-    vars_[capture.var] = Unbox(inner, capture.box, capture.var->type, capture.var->name, function.span);
-  }
-  const ir::Builder at = At(function.span);
-  const ir::FuncType& type = TypeOf(function);
-  std::vector<ir::Var*> params;
-  std::vector<Wanted> wanted;
-  for (ir::Var* param : function.params) {
-    params.push_back(at.DeclaredVar(param->name, types_.Flat(param->type)));
-    vars_[param] = params.back();
-    bool is_constant = wanted.size() < constant.size() && constant[wanted.size()];
-    if (!is_constant) Activate(params.back(), param->type);
-    wanted.push_back({params.back(), is_constant ? ir::UnitType(shared_.arena) : param->type});
-  }
-  Expr* body = ReverseBody(inner, function.body, type.result, wanted);
-  for (auto& [var, outer] : saved) vars_[var] = outer;
-  ir::Function* reversed = at.Function(function.type_params, std::move(params), body);
-  reversed->type = types_.Reversed(type, constant);
-  if (self == nullptr) return Bind(block, "f", reversed, function.span);
-  block.chain.push_back({self, reversed, function.span});
-  return self;
-}
-
-ir::Function* Reverser::ReverseFunction(const ir::Function& function, const std::vector<bool>& constant) {
-  Block block;
-  EvalFunction(function, block, nullptr, constant);
-  RVM_CHECK(block.chain.size() == 1, "a global function captures variables");
-  return Cast<ir::Function>(block.chain[0].value);
-}
-
-// ---- calls
-
-ir::Var* Reverser::EvalCall(const ir::Call& call, Block& block) {
-  if (const ops::OpDef* op = ir::OpCallee(&call)) return EvalOperator(call, *op, block);
-  if (const ir::Constructor* constructor = ir::ConstructorCallee(&call)) {
-    return EvalConstructor(call, *constructor, block);
-  }
-  const auto* global = DynCast<ir::GlobalExpr>(call.callee);
-  ir::Var* callee = global == nullptr ? Eval(call.callee, block) : nullptr;
-  const ir::Builder at = At(call.span);
-  std::vector<Wanted> wanted;
-  std::vector<Expr*> args;
-  std::vector<const Type*> types;
-  std::vector<bool> constant;  // a known function need not compute adjoints that nobody adds
-  bool is_active = false, has_boxed = global == nullptr || types_.HasBoxed(call.type);
-  for (Expr* arg : call.args) {
-    wanted.push_back({Eval(arg, block), arg->type});
-    types.push_back(arg->type);
-    bool flows = IsActive(wanted.back().var);
-    constant.push_back(global != nullptr && !flows && types_.HasFloats(arg->type));
-    is_active = is_active || flows;
-    has_boxed = has_boxed || types_.HasBoxed(arg->type);
-  }
-  for (const Wanted& arg : wanted) args.push_back(at.Use(arg.var));
-  if (global != nullptr && !is_active && !has_boxed) {
-    Expr* same = at.Global(global->name, global->type);
-    return Bind(block, "t", at.Call(same, std::move(args), {}, call.type), call.span);
-  }
-  const Type* result = types_.ReversedResult(call.type, types, constant);
-  const auto* type = DynCast<ir::FuncType>(call.callee->type);
-  Expr* target = global == nullptr
-                     ? static_cast<Expr*>(at.Use(callee))
-                     : at.Global(shared_.ReversedGlobal(*global, constant), types_.Reversed(*type, constant));
-  Expr* pair = at.Call(target, std::move(args), {}, result);
-  return BindPair(block, pair, call.type, std::move(wanted), has_boxed, call.span);
-}
-
-ir::Var* Reverser::EvalConstructor(const ir::Call& call, const ir::Constructor& constructor, Block& block) {
-  const ir::Builder at = At(call.span);
-  const auto& adt = *DynCast<ir::AdtType>(call.type);
-  std::vector<const Type*> types = ir::FieldTypes(shared_.arena, constructor, adt);
-  std::vector<ir::Var*> values;
-  for (Expr* arg : call.args) values.push_back(Eval(arg, block));
-  std::vector<Expr*> args;
-  for (size_t i = 0; i < values.size(); ++i) {
-    args.push_back(at.Use(Box(block, values[i], call.args[i]->type, call.span)));
-  }
-  const auto* lifted = DynCast<ir::AdtType>(types_.Boxed(&adt));
-  Expr* callee = at.Constructor(types_.Boxed(constructor, adt), lifted);
-  return Bind(block, "t", at.Call(callee, std::move(args), {}, lifted), call.span);
-}
-
-ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block) {
-  const ir::Builder at = At(call.span);
-  struct Argument {
-    ir::Var* tuple = nullptr;  // of a tuple that is a variable
-    std::vector<ops::Operand> operands;
-  };
-  auto operand_of = [&](Expr* expr) {
-    const auto* constant = DynCast<ir::Constant>(expr);
-    return constant != nullptr ? ops::Operand{nullptr, constant} : ops::Operand{Eval(expr, block), nullptr};
-  };
-  auto use_of = [&](const ops::Operand& operand) -> Expr* {
-    if (operand.var != nullptr) return at.Use(operand.var);
-    return at.Constant(operand.constant->literal);
-  };
-  std::vector<Argument> arguments;
-  bool is_active = false;
-  for (Expr* arg : call.args) {
-    Argument argument;
-    if (const auto* tuple = DynCast<ir::Tuple>(arg)) {
-      for (Expr* field : tuple->fields) argument.operands.push_back(operand_of(field));
-    } else if (const auto* type = DynCast<ir::TupleType>(arg->type)) {
-      argument.tuple = Eval(arg, block);
-      for (size_t i = 0; i < type->fields.size(); ++i) {
-        argument.operands.push_back({BindField(block, argument.tuple, i, type->fields[i], "t", call.span), nullptr});
-      }
-    } else {
-      argument.operands.push_back(operand_of(arg));
-    }
-    for (const ops::Operand& operand : argument.operands) is_active = is_active || IsActive(operand.var);
-    arguments.push_back(std::move(argument));
-  }
-  std::vector<Expr*> args;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (call.args[i]->type->type_kind != ir::TypeKind::kTuple) {
-      args.push_back(use_of(arguments[i].operands[0]));
-      continue;
-    }
-    std::vector<Expr*> fields;
-    for (const ops::Operand& operand : arguments[i].operands) fields.push_back(use_of(operand));
-    args.push_back(at.Tuple(std::move(fields), call.args[i]->type));
-  }
-  ir::Var* result = Bind(block, "t", at.CallOp(&op, std::move(args), call.attrs, call.type), call.span);
-  if (!is_active || !types_.HasFloats(call.type) || op.gradient == ops::NothingFlows) return result;
-  if (op.gradient == nullptr) {
-    Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-           absl::StrCat("`", Abseil(op.name),
-                        "` has no gradient; where none should flow, apply `stop_gradient` to its arguments"));
-    return result;
-  }
-  active_.insert(result);
-  block.steps.push_back([this, &call, &op, arguments, result](Reversed& code) {
-    Adjoint adjoint = code.adjoints[result];
-    if (adjoint.empty()) return;
-    const ir::Builder here = At(call.span);
-    std::vector<ir::Var*> results = {result}, adjoints = {adjoint.tensor};
-    if (const auto* tuple = DynCast<ir::TupleType>(call.type)) {
-      results.clear();
-      adjoints.clear();
-      for (size_t i = 0; i < tuple->fields.size(); ++i) {
-        results.push_back(here.Bind("t", here.Project(here.Use(result), i), code.chain)->var);
-        adjoints.push_back(i < adjoint.fields.size() ? adjoint.fields[i].tensor : nullptr);
-      }
-    }
-    std::vector<std::vector<ops::Operand>> operands;
-    for (const Argument& argument : arguments) operands.push_back(argument.operands);
-    ops::Pullback pullback(here, call.attrs, operands, results, adjoints, code.chain);
-    op.gradient(pullback);
-    if (!pullback.refusal().empty()) {
-      Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-             absl::StrCat("`", Abseil(op.name), "` has no gradient here: ", pullback.refusal()));
-    }
-    for (size_t i = 0; i < operands.size(); ++i) {
-      for (size_t j = 0; j < operands[i].size(); ++j) {
-        Adjoint share;
-        share.tensor = pullback.share(i, j);
-        if (operands[i][j].var != nullptr) Add(code, operands[i][j].var, std::move(share), call.span);
-      }
-    }
-  });
-  return result;
-}
-
-// ---- branches
-
-ir::Pattern* Reverser::ReversePattern(const ir::Pattern& pattern, const Type* type, bool boxed, ir::Var* scrutinee,
-                                      std::vector<size_t>& path, Block& block) {
-  auto* copy = shared_.arena.New<ir::Pattern>(pattern);
-  const ir::Var* var = pattern.var;
-  switch (pattern.kind) {
-    case ir::PatternKind::kWildcard:
-    case ir::PatternKind::kLiteral: break;
-    case ir::PatternKind::kVar: {
-      copy->var = At(pattern.span).Var(var->name, boxed ? types_.Boxed(var->type) : types_.Flat(var->type));
-      vars_[var] = boxed ? Unbox(block, copy->var, var->type, var->name, pattern.span) : copy->var;
-      if (boxed || !IsActive(scrutinee) || !types_.HasFloats(var->type)) break;
-      active_.insert(copy->var);
-      block.steps.push_back([this, flat = copy->var, scrutinee, path, span = pattern.span](Reversed& code) {
-        Add(code, scrutinee, AtPath(code.adjoints[flat], path), span);
-      });
-      break;
-    }
-    case ir::PatternKind::kTuple:
-      for (size_t i = 0; i < copy->fields.size(); ++i) {
-        path.push_back(i);
-        copy->fields[i] = ReversePattern(*pattern.fields[i], FieldOf(type, i), boxed, scrutinee, path, block);
-        path.pop_back();
-      }
-      break;
-    case ir::PatternKind::kConstructor: {
-      const auto& adt = *DynCast<ir::AdtType>(type);
-      std::vector<const Type*> fields = ir::FieldTypes(shared_.arena, *pattern.constructor, adt);
-      copy->constructor = types_.Boxed(*pattern.constructor, adt);
-      for (size_t i = 0; i < fields.size(); ++i) {
-        copy->fields[i] = ReversePattern(*pattern.fields[i], fields[i], true, scrutinee, path, block);
-      }
-      break;
-    }
-  }
-  return copy;
-}
-
-ir::Var* Reverser::EvalBranches(const Expr& expr, Block& block, ir::Var* scrutinee) {
-  const ir::Builder at = At(expr.span);
-  const auto* branch = DynCast<ir::If>(&expr);
-  const auto* match = DynCast<ir::Match>(&expr);
-  bool has_effects = types_.HasBoxed(expr.type);
-  std::vector<Wanted> wanted;
-  absl::flat_hash_set<const ir::Var*> known;
-  auto want = [&](ir::Var* var, const Type* type) {
-    if (IsActive(var) && known.insert(var).second) wanted.push_back({var, type});
-  };
-  auto want_free_vars = [&](Expr* body, const ir::Pattern* pattern) {
-    absl::flat_hash_set<const ir::Var*> bound;
-    std::vector<const ir::Pattern*> patterns = {pattern};
-    while (!patterns.empty() && pattern != nullptr) {
-      const ir::Pattern* next = patterns.back();
-      patterns.pop_back();
-      if (next->var != nullptr) bound.insert(next->var);
-      patterns.insert(patterns.end(), next->fields.begin(), next->fields.end());
-    }
-    ir::Function wrapper({}, {}, nullptr, body, body->span);
-    for (const ir::Var* var : analysis::FreeVars(&wrapper)) {
-      if (bound.contains(var)) continue;
-      has_effects = has_effects || types_.HasBoxed(var->type);
-      want(Lookup(var, body->span), var->type);
-    }
-  };
-  if (branch != nullptr) {
-    want_free_vars(branch->then_branch, nullptr);
-    want_free_vars(branch->else_branch, nullptr);
-  } else {
-    want(scrutinee, match->value->type);
-    has_effects = has_effects || types_.HasBoxed(match->value->type);
-    for (const ir::Clause& clause : match->clauses) want_free_vars(clause.body, clause.pattern);
-  }
-  std::vector<const Type*> types;
-  for (const Wanted& var : wanted) types.push_back(var.type);
-  const Type* type = types_.ReversedResult(expr.type, types);
-  Expr* pair = nullptr;
-  if (branch != nullptr) {
-    Block then_block, else_block;
-    Expr* then_branch = ReverseBody(then_block, branch->then_branch, expr.type, wanted);
-    Expr* else_branch = ReverseBody(else_block, branch->else_branch, expr.type, wanted);
-    pair = at.If(at.Use(scrutinee), then_branch, else_branch, type);
-  } else {
-    std::vector<ir::Clause> clauses;
-    for (const ir::Clause& clause : match->clauses) {
-      Block inner;
-      std::vector<size_t> path;
-      ir::Pattern* pattern =
-          ReversePattern(*clause.pattern, match->value->type, /*boxed=*/false, scrutinee, path, inner);
-      clauses.push_back({pattern, ReverseBody(inner, clause.body, expr.type, wanted), clause.span});
-    }
-    pair = at.Match(at.Use(scrutinee), std::move(clauses), match->is_complete, type);
-  }
-  return BindPair(block, pair, expr.type, std::move(wanted), has_effects, expr.span);
-}
-
-// ---- references
-
-ir::Var* Reverser::EvalReference(Expr* expr, Block& block) {
-  const ir::Builder at = At(expr->span);
-  if (const auto* create = DynCast<ir::RefCreate>(expr)) {
-    ir::Var* value = Eval(create->value, block);
-    ir::Var* box = Box(block, value, create->value->type, expr->span);
-    return Bind(block, "t", at.RefCreate(at.Use(box), types_.Boxed(expr->type)), expr->span);
-  }
-  if (const auto* read = DynCast<ir::RefRead>(expr)) {
-    ir::Var* ref = Eval(read->ref, block);
-    const Type* contents = DynCast<ir::RefType>(read->ref->type)->contents;
-    ir::Var* box = Bind(block, "t", at.RefRead(at.Use(ref), types_.Boxed(contents)), expr->span);
-    return Unbox(block, box, contents, "t", expr->span);
-  }
-  const auto* write = Cast<ir::RefWrite>(expr);
-  ir::Var* ref = Eval(write->ref, block);
-  ir::Var* value = Eval(write->value, block);
-  ir::Var* box = Box(block, value, write->value->type, expr->span);
-  return Bind(block, "_", at.RefWrite(at.Use(ref), at.Use(box), expr->type), expr->span);
 }
 
 }  // namespace rvm::passes

@@ -22,33 +22,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/op_def.h"
-#include "compiler/passes/differentiate/lifted_types.h"
+#include "compiler/passes/differentiate/derivatives.h"
 
 namespace rvm::passes {
-
-// What is shared by all reversed code of a module.
-class Derivatives {
- public:
-  Derivatives(const ir::Module& module, diagnostics::Diagnostics& diagnostics)
-      : arena(*module.arena), types(module), diagnostics(diagnostics) {}
-  virtual ~Derivatives() = default;
-
-  // The literal that a variable was bound to by a let, free of gradients itself; null if there is none.
-  virtual const ir::Function* LiteralOf(const ir::Var* var) = 0;
-  // The reversed function of a global one, to be made if it does not exist, where the flat arguments that are
-  // `constant` have no adjoints. `use` is for messages.
-  virtual std::string ReversedGlobal(const ir::GlobalExpr& use, const std::vector<bool>& constant) = 0;
-  // Functions from values of a data type that is lifted to values of the lifted type, and from these to the adjoints.
-  virtual std::string LiftFunction(const ir::AdtType& adt) = 0;
-  virtual std::string TakeFunction(const ir::AdtType& adt) = 0;
-
-  ir::Arena& arena;
-  LiftedTypes types;
-  diagnostics::Diagnostics& diagnostics;
-};
 
 // The adjoint of a flat variable, as far as something flows: a variable for a tensor, a tree of them for a tuple.
 struct Adjoint {
@@ -56,6 +34,14 @@ struct Adjoint {
   std::vector<Adjoint> fields;
 
   bool empty() const;
+  // The adjoint of a tuple of which only the field at `path` has one.
+  static Adjoint AtPath(Adjoint adjoint, const std::vector<size_t>& path);
+};
+
+// A variable and its adjoint.
+struct Seed {
+  ir::Var* var;
+  ir::Var* adjoint;
 };
 
 // Code that is being reversed.
@@ -75,9 +61,9 @@ struct Wanted {
   const ir::Type* type;
 };
 
-class Reverser {
+class Reverser : public Lifter {
  public:
-  explicit Reverser(Derivatives& derivatives) : shared_(derivatives), types_(derivatives.types) {}
+  explicit Reverser(Derivatives& derivatives) : Lifter(derivatives, Mode::kReverse) {}
 
   // The reversed function, for arguments of which some are constant: no adjoints are computed for these.
   ir::Function* ReverseFunction(const ir::Function& function, const std::vector<bool>& constant);
@@ -85,18 +71,18 @@ class Reverser {
   // was reported.
   ir::Function* Transformed(const ir::Function& function, ops::Transform transform, ir::Span span);
 
-  // A value at its own type, lifted. Null if an error was reported.
-  ir::Expr* Lift(ir::Var* value, const ir::Type* type, bool boxed, std::vector<ir::Binding>& chain, ir::Span span);
   // The adjoint, at the value's own type, of a lifted value: boxed, what its accumulators hold, which are emptied;
   // flat, `adjoint`, a value of type Adjoint(type).
   ir::Expr* TakeBoxed(ir::Var* lifted, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
   ir::Expr* TakeFlat(ir::Var* lifted, ir::Var* adjoint, const ir::Type* type, std::vector<ir::Binding>& chain,
                      ir::Span span);
+  // The tangents of variables of straight-line code of operators, transposed: for `code` that computes each variable
+  // of `seeds` linearly from `inputs`, the sum over `seeds` of its adjoint's share for each input. Null: none.
+  // Appends to `chain`. The values of the inputs do not matter, their shapes do.
+  std::vector<ir::Var*> Transpose(const std::vector<ir::Binding>& code, const std::vector<ir::Var*>& inputs,
+                                  const std::vector<Seed>& seeds, std::vector<ir::Binding>& chain);
 
  private:
-  ir::Builder At(ir::Span span) { return {shared_.arena, span}; }
-  ir::Expr* ZerosLike(ir::Var* var, ir::Span span);
-
   bool CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span);
   ir::Expr* AdjointOf(ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
 
@@ -140,11 +126,8 @@ class Reverser {
   void Activate(const ir::Var* var, const ir::Type* type) {
     if (types_.HasFloats(type)) active_.insert(var);
   }
-  void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
   ir::Var* Unknown(const ir::Type* type, ir::Span span) { return At(span).Var("unknown", types_.Flat(type)); }
 
-  Derivatives& shared_;
-  LiftedTypes& types_;
   absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
   absl::flat_hash_set<const ir::Var*> active_;  // of the reversed code: adjoints flow to them
   Block constants_;                             // lifted constants, before what is reversed

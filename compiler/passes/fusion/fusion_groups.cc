@@ -8,6 +8,7 @@
 #include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/lowering/device_kind.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/fusion/kernel_extents.h"
 
 namespace rvm::passes {
 
@@ -35,6 +36,13 @@ bool SameExtents(const ir::Type* a, const ir::Type* b) {
     if (CompareDims(x->shape.dims[i], y->shape.dims[i]) != DimEquality::kEqual) return false;
   }
   return true;
+}
+
+bool IsStatic(const FusionStep& step) {
+  return std::all_of(step.outputs.begin(), step.outputs.end(), [](const OpOutput& output) {
+    const auto* tensor = DynCast<ir::TensorType>(output.type);
+    return tensor != nullptr && StaticShape(tensor->shape.dims).has_value();
+  });
 }
 
 // Operator calls but those that are one instruction on scalars.
@@ -125,7 +133,7 @@ FusionPlan::FusionPlan(ir::Arena& arena, Expr* block, const BlockUses& uses, int
   ReadSteps(block, uses);
   ReadProjections(uses, renamed);
   if (opt_level_ >= 1) DelayViews();
-  Group();
+  Group(renamed);
 }
 
 void FusionPlan::ReadSteps(Expr* block, const BlockUses& uses) {
@@ -248,7 +256,7 @@ void FusionPlan::DelayViews() {
 
 // ---- grouping
 
-void FusionPlan::Group() {
+void FusionPlan::Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed) {
   for (uint32_t i = 0; i < steps_.size(); ++i) {
     FusionStep& step = steps_[i];
     if (step.op == nullptr) continue;
@@ -259,6 +267,9 @@ void FusionPlan::Group() {
     if (IsAnchor(ClassOf(step))) group.anchor = i;
     groups_.push_back(std::move(group));
     if (opt_level_ >= 1) JoinProducers(i);
+  }
+  for (uint32_t i = 0, size = static_cast<uint32_t>(groups_.size()); i < size; ++i) {
+    if (groups_[i].members.size() > 1) SplitLargeExtents(i, renamed);
   }
   for (uint32_t i = 0, size = static_cast<uint32_t>(groups_.size()); i < size; ++i) {
     if (groups_[i].members.size() > 1) SplitOffViews(i);
@@ -421,6 +432,28 @@ bool FusionPlan::ReadsGroup(uint32_t step, uint32_t group) const {
     if (steps_[producer].group == group) return true;
   }
   return false;
+}
+
+// A part of the group whose extents are large becomes a group of its own, called at its own last step: whoever else
+// uses it comes later than the whole group.
+void FusionPlan::SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed) {
+  const std::vector<uint32_t> members = groups_[group].members;
+  if (std::all_of(members.begin(), members.end(), [&](uint32_t step) { return IsStatic(steps_[step]); })) return;
+  KernelExtents extents(arena_, renamed);
+  size_t begin = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (extents.Add(steps_[members[i]])) continue;
+    FusionGroup part;
+    part.members.assign(members.begin() + static_cast<ptrdiff_t>(begin), members.begin() + static_cast<ptrdiff_t>(i));
+    part.last = part.members.back();
+    for (uint32_t member : part.members) steps_[member].group = static_cast<uint32_t>(groups_.size());
+    groups_.push_back(std::move(part));
+    extents.Clear();
+    extents.Add(steps_[members[i]]);
+    begin = i;
+  }
+  groups_[group].members.erase(groups_[group].members.begin(),
+                               groups_[group].members.begin() + static_cast<ptrdiff_t>(begin));
 }
 
 // A view at the border of a group stays a view, which copies no data.

@@ -83,7 +83,7 @@ class FusionPlan {
   void ReadSteps(ir::Expr* block, const BlockUses& uses);
   void ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void DelayViews();
-  void Group();
+  void Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void JoinProducers(uint32_t step);
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
   bool MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const;
@@ -92,6 +92,7 @@ class FusionPlan {
   bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
   bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
   void Merge(uint32_t producer, uint32_t consumer);
+  void SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void SplitOffViews(uint32_t group);
   bool IsView(uint32_t step) const;
   // The device that the group is placed on, "" for the host; nullopt for views alone, which have no place.

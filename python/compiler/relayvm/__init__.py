@@ -12,7 +12,8 @@ from relayvm_runtime import *  # noqa: F403
 from relayvm_runtime import __all__ as _runtime
 from relayvm_runtime import __version__ as __version__
 
-from ._compiler import CompileError, Diagnostic, ImportFailed, Module, compile, import_onnx, import_torch
+from ._compiler import (CompileError, Diagnostic, ImportFailed, Module, OperatorUse, compile, coverage, import_onnx,
+                        import_torch, parse)
 
-__all__ = [*_runtime, "CompileError", "Diagnostic", "ImportFailed", "Module", "compile", "import_onnx",
-           "import_torch"]
+__all__ = [*_runtime, "CompileError", "Diagnostic", "ImportFailed", "Module", "OperatorUse", "compile", "coverage",
+           "import_onnx", "import_torch", "parse"]

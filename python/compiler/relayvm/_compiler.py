@@ -3,12 +3,13 @@
 import ctypes
 import json
 import os
+import warnings
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 import numpy
-from relayvm_runtime import Error, Executable
+from relayvm_runtime import Error, Executable, _html
 from relayvm_runtime._library import DType, declare, load
-from relayvm_runtime._values import _KINDS, as_array, dtype_of
+from relayvm_runtime._values import _BFLOAT, _BFLOAT16, _KINDS, as_array, dtype_of
 
 
 class _Tensor(ctypes.Structure):
@@ -33,6 +34,7 @@ class _ImportOptions(ctypes.Structure):
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
     "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
+    "rvm_check": (c_void_p, [c_char_p, c_char_p, c_size_t]),
     "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
     "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
     "rvm_import_torch": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
@@ -41,6 +43,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
     "rvm_compilation_text": (c_char_p, [c_void_p]),
     "rvm_compilation_weight_count": (c_size_t, [c_void_p]),
     "rvm_compilation_weight": (c_int, [c_void_p, c_size_t, POINTER(_Tensor)]),
+    "rvm_compilation_coverage": (c_char_p, [c_void_p]),
     "rvm_compilation_message": (c_char_p, [c_void_p]),
     "rvm_compilation_diagnostics": (c_char_p, [c_void_p]),
     "rvm_compilation_free": (None, [c_void_p]),
@@ -77,11 +80,19 @@ class ImportFailed(CompileError):
 
 
 class _Result:
+    """Owns an rvm_compilation. `error` is raised if that has errors; None: the caller looks at `diagnostics`."""
+
     def __init__(self, pointer, error):
         self.pointer = pointer
         self.diagnostics = [Diagnostic(**d) for d in json.loads(_lib.rvm_compilation_diagnostics(pointer))]
-        if any(d.severity == "error" for d in self.diagnostics):
-            raise error(_lib.rvm_compilation_message(pointer).decode(errors="replace").rstrip("\n"), self.diagnostics)
+        self.message = _lib.rvm_compilation_message(pointer).decode(errors="replace").rstrip("\n")
+        self.failed = any(d.severity == "error" for d in self.diagnostics)
+        if self.failed and error is not None:
+            raise error(self.message, self.diagnostics)
+
+    @property
+    def text(self):
+        return _lib.rvm_compilation_text(self.pointer).decode()
 
     def __del__(self, free=_lib.rvm_compilation_free):
         free(self.pointer)
@@ -114,8 +125,43 @@ class Module:
     def __init__(self, text, params=None, name="<text>"):
         self.text, self.params, self.name = text, dict(params or {}), name
 
+    def check(self):
+        """Its errors and warnings, a list of Diagnostic; empty if it is well formed and well typed.
+
+        >>> Module("def @main(%x: int32) -> int32 { %x + 1f }").check()
+        [<text>:1:38: error: `add`: operands have dtypes `int32` and `float32`; expected equal dtypes (use `cast`)]
+        """
+        return _check(self).diagnostics
+
     def __str__(self):
         return self.text
+
+    def _repr_html_(self):
+        return _html.module(self.text, self.params)
+
+
+def _check(module):
+    text = module.text.encode()
+    return _Result(_lib.rvm_check(module.name.encode(), text, len(text)), None)
+
+
+def parse(text, name="<text>"):
+    """Parses and types a program, and gives it as a Module in its canonical form.
+
+    >>> print(parse("def @main(%x:int32)->int32{%x+(1)}"))
+    #[version = "0.0.5"]
+    <BLANKLINE>
+    def @main(%x: int32) -> int32 {
+      %x + 1
+    }
+    <BLANKLINE>
+
+    Raises CompileError, which has all diagnostics with their places.
+    """
+    result = _check(Module(text, name=name))
+    if result.failed:
+        raise CompileError(result.message, result.diagnostics)
+    return Module(result.text, name=name)
 
 
 def compile(program, *, params=None, target="host", opt_level=2, entries=None):
@@ -191,7 +237,54 @@ def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=N
     return _import(_lib.rvm_import_torch, _lib.rvm_import_torch_file, model, inputs, freeze)
 
 
+class OperatorUse:
+    """How a model uses one operator: `name`, `nodes` (how many there are), `refused` (how many of them cannot be
+    imported), and `reasons`, why. `supported`: none is refused."""
+
+    def __init__(self, name, nodes, refused, reasons):
+        self.name, self.nodes, self.refused, self.reasons = name, nodes, refused, list(reasons)
+
+    @property
+    def supported(self):
+        return not self.refused
+
+    def __eq__(self, other):
+        return isinstance(other, OperatorUse) and vars(self) == vars(other)
+
+    __hash__ = None
+
+    def __repr__(self):
+        why = f", refused: {self.refused} ({'; '.join(self.reasons)})" if self.refused else ""
+        return f"{self.name}: {self.nodes} nodes{why}"
+
+
+def coverage(model, *, inputs=None, freeze=None):
+    """The operators of an ONNX model or of an exported program of PyTorch, a list of OperatorUse by name.
+
+    model: the path or the bytes of an .onnx or .pt2 file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
+    What is refused is what import_onnx and `relayvm check` refuse. Raises ImportFailed for what is no model at all.
+    """
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    is_bytes = isinstance(model, (bytes, bytearray))
+    is_torch = bytes(model[:2]) == b"PK" if is_bytes else os.fspath(model).endswith(".pt2")
+    kind = "torch" if is_torch else "onnx"
+    _, result = _import_result(getattr(_lib, f"rvm_import_{kind}"), getattr(_lib, f"rvm_import_{kind}_file"), model,
+                               inputs, freeze, None)
+    uses = [OperatorUse(**use) for use in json.loads(_lib.rvm_compilation_coverage(result.pointer))]
+    if result.failed and not uses:
+        raise ImportFailed(result.message, result.diagnostics)
+    return uses
+
+
 def _import(from_bytes, from_file, model, inputs, freeze):
+    name, result = _import_result(from_bytes, from_file, model, inputs, freeze, ImportFailed)
+    for diagnostic in result.diagnostics:
+        warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
+    return Module(result.text, _weights(result), name)
+
+
+def _import_result(from_bytes, from_file, model, inputs, freeze, error):
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
         _Shape(name.encode(), ",".join("?" if extent is None else str(extent) for extent in extents).encode())
@@ -202,17 +295,18 @@ def _import(from_bytes, from_file, model, inputs, freeze):
     else:
         name = os.fspath(model)
         pointer = from_file(os.fsencode(model), ctypes.byref(options))
-    result = _Result(pointer, ImportFailed)
-    return Module(_lib.rvm_compilation_text(result.pointer).decode(), _weights(result), name)
+    return name, _Result(pointer, error)
 
 
 def _weights(result):
     weights, tensor = {}, _Tensor()
     for i in range(_lib.rvm_compilation_weight_count(result.pointer)):
         _lib.rvm_compilation_weight(result.pointer, i, ctypes.byref(tensor))
-        if tensor.dtype.code not in _KINDS:
-            raise ImportFailed(f"weight `{tensor.name.decode()}` is of bfloat16, which numpy lacks; use `relayvm import`")
-        dtype = numpy.dtype(f"{_KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
+        is_bfloat16 = tensor.dtype.code == _BFLOAT
+        if is_bfloat16 and _BFLOAT16 is None:
+            raise ImportFailed(f"weight `{tensor.name.decode()}` is of bfloat16, which numpy has only with the package "
+                               "ml_dtypes; install that, or use `relayvm import`")
+        dtype = numpy.dtype(_BFLOAT16 if is_bfloat16 else f"{_KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
         shape = tuple(tensor.shape[:tensor.rank])
         count = int(numpy.prod(shape, dtype=numpy.int64))
         data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 
+from . import _html
 from ._errors import (Cancelled, DeadlineExceeded, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, MachineOptions, MachineStats, lib, take_string
@@ -36,7 +37,8 @@ def load(source, *, allow_native=None, trusted_keys=()):
     """Loads an executable: a path, or bytes.
 
     Machine code runs with all rights of this process. `allow_native` allows it: by default for a path, and not for
-    bytes. A file that one of `trusted_keys` (32 bytes each) signed runs in any case, and so does a portable one.
+    bytes. A file that one of `trusted_keys` signed runs in any case, and so does a portable one; a key is 32 bytes, or
+    the path of the .pub file that `relayvm keygen` made.
     """
     return Executable._load(source, allow_native, trusted_keys)
 
@@ -53,9 +55,7 @@ class Executable:
         is_bytes = isinstance(source, (bytes, bytearray, memoryview))
         self._source = bytes(source) if is_bytes else os.fspath(source)
         self._allow_native = not is_bytes if allow_native is None else bool(allow_native)
-        self._trusted_keys = tuple(bytes(key) for key in trusted_keys)
-        if any(len(key) != 32 for key in self._trusted_keys):
-            raise InvalidArgument("a trusted key has 32 bytes", "invalid-argument")
+        self._trusted_keys = tuple(_key(key, _PUBLIC, 32, "public key") for key in trusted_keys)
         keys = ctypes.create_string_buffer(b"".join(self._trusted_keys))
         options = LoadOptions(ctypes.sizeof(LoadOptions), self._allow_native, ctypes.addressof(keys),
                               len(self._trusted_keys))
@@ -117,11 +117,16 @@ class Executable:
         with open(self._source, "rb") as file:
             return file.read()
 
-    def save(self, path):
-        """Writes the file, replacing it at once."""
+    def save(self, path, *, sign_with=None):
+        """Writes the file, replacing it at once.
+
+        sign_with: a secret key, as the path of the .key file that `relayvm keygen` made or as its 64 bytes. Who has the
+        public key passes it to load() as one of `trusted_keys`.
+        """
+        data = self.tobytes() if sign_with is None else _signed(self.tobytes(), _secret_key(sign_with))
         temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
         with open(temporary, "wb") as file:
-            file.write(self.tobytes())
+            file.write(data)
         os.replace(temporary, path)
 
     def __reduce__(self):
@@ -129,6 +134,40 @@ class Executable:
 
     def __repr__(self):
         return "\n".join(f"@{name}: {text}" for name, text in self.entries.items())
+
+    def _repr_html_(self):
+        return _html.program(self)
+
+
+_SECRET, _PUBLIC = "relayvm-secret-key", "relayvm-public-key"
+
+
+def _key(source, kind, size, what):
+    """A key as bytes: itself, or what the text file at a path says."""
+    if not isinstance(source, (bytes, bytearray)):
+        with open(source, encoding="ascii", errors="replace") as file:
+            words = file.read().split()
+        try:
+            source = bytes.fromhex(words[1]) if len(words) == 2 and words[0] == kind else b""
+        except ValueError:
+            source = b""
+    if len(source) != size:
+        raise InvalidArgument(f"this is no {what}; expected {size} bytes, or the path of a file of `relayvm keygen`",
+                              "invalid-argument")
+    return bytes(source)
+
+
+def _secret_key(source):
+    return _key(source, _SECRET, 64, "secret key")
+
+
+def _signed(data, key):
+    out, size = ctypes.c_void_p(), ctypes.c_size_t()
+    check(lib.rvm_sign(data, len(data), key, ctypes.byref(out), ctypes.byref(size)))
+    try:
+        return ctypes.string_at(out, size.value)
+    finally:
+        lib.rvm_string_free(out)
 
 
 def _unpickle(source, allow_native, trusted_keys):
@@ -185,6 +224,9 @@ class Profile:
 
     def __str__(self):
         return self.table()
+
+    def _repr_html_(self):
+        return _html.profile(self.data())
 
 
 class Session:

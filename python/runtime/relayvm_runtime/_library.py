@@ -39,6 +39,7 @@ _FUNCTIONS = {
     "rvm_program_load": (c_void_p, [c_char_p, c_size_t, POINTER(LoadOptions), OUT]),
     "rvm_program_load_file": (c_void_p, [c_char_p, POINTER(LoadOptions), OUT]),
     "rvm_verify": (c_void_p, [c_char_p, c_size_t]),
+    "rvm_sign": (c_void_p, [c_char_p, c_size_t, c_char_p, OUT, POINTER(c_size_t)]),
     "rvm_verify_file": (c_void_p, [c_char_p]),
     "rvm_program_release": (None, [c_void_p]),
     "rvm_program_entry_count": (c_size_t, [c_void_p]),

@@ -4,12 +4,18 @@ import ctypes
 
 import numpy
 
+try:
+    from ml_dtypes import bfloat16 as _BFLOAT16
+except ImportError:  # then bfloat16 comes and goes as its bits, uint16
+    _BFLOAT16 = None
+
 from ._errors import InvalidArgument, check
 from ._library import RELEASE, DType, lib
 
 _TENSOR, _TUPLE, _ADT, _REF, _CLOSURE = 1, 2, 3, 4, 5
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
+_BFLOAT = 4
 
 
 class Handle:
@@ -191,18 +197,25 @@ class _Elements:
         dtype = lib.rvm_value_dtype(handle.pointer)
         rank = lib.rvm_value_rank(handle.pointer)
         extents = lib.rvm_value_shape(handle.pointer)
-        # numpy has no bfloat16: its bits.
-        kind = "u" if dtype.code == 4 else _KINDS[dtype.code]
+        # numpy has no bfloat16 of its own: its bits.
+        self.is_bfloat16 = dtype.code == _BFLOAT
+        kind = "u" if self.is_bfloat16 else _KINDS[dtype.code]
         self.__array_interface__ = {
             "version": 3, "shape": tuple(extents[:rank]), "typestr": f"{'|' if dtype.bits == 8 else '<'}{kind}{dtype.bits // 8}",
             "data": (lib.rvm_value_data(handle.pointer) or 0, True)}
 
 
 def from_handle(handle):
-    """A tensor as a read-only numpy array on the machine's memory, a scalar as a numpy scalar; tuple, Adt, Ref."""
+    """A tensor as a read-only numpy array on the machine's memory, a scalar as a numpy scalar; tuple, Adt, Ref.
+
+    bfloat16 is of the dtype that the package ml_dtypes adds to numpy; where that is not installed, its bits as uint16.
+    """
     kind = lib.rvm_value_kind(handle.pointer)
     if kind == _TENSOR:
-        array = numpy.asarray(_Elements(handle))
+        elements = _Elements(handle)
+        array = numpy.asarray(elements)
+        if elements.is_bfloat16 and _BFLOAT16 is not None:
+            array = array.view(_BFLOAT16)
         return array[()] if array.ndim == 0 else array
     if kind == _ADT:
         return adt(lib.rvm_value_constructor(handle.pointer).decode())._of(handle)
@@ -227,14 +240,32 @@ def _give_back(key):
 _next_key = iter(range(1, 2**62))
 
 
+def _is_bfloat16(array):
+    return array.dtype.name == "bfloat16" and array.dtype.itemsize == 2
+
+
+def bfloat16_bits(array):
+    """Numbers as the bits of the nearest bfloat16, ties to even.
+
+    >>> [hex(bits) for bits in bfloat16_bits([1, -2, 1.00390625, 1.01171875])]
+    ['0x3f80', '0xc000', '0x3f80', '0x3f82']
+    """
+    values = numpy.asarray(array, dtype=numpy.float32)
+    bits = values.view(numpy.uint32)
+    rounded = (bits + (0x7fff + ((bits >> 16) & 1))) >> 16
+    return numpy.where(numpy.isnan(values), 0x7fc0 | (bits >> 16 & 0x8000), rounded).astype(numpy.uint16)
+
+
 def dtype_of(array):
+    if _is_bfloat16(array):
+        return DType(_BFLOAT, 16, 1)
     if array.dtype.kind not in _CODES or not array.dtype.isnative:
         raise InvalidArgument(f"saw an array of dtype {array.dtype}; expected integers, floats or bool", "invalid-argument")
     return DType(_CODES[array.dtype.kind], array.dtype.itemsize * 8, 1)
 
 
 def _tensor(array, bfloat=False):
-    dtype = DType(4, 16, 1) if bfloat else dtype_of(array)
+    dtype = DType(_BFLOAT, 16, 1) if bfloat else dtype_of(array)
     array = numpy.asarray(array, order="C")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     out = ctypes.c_void_p()
@@ -297,7 +328,9 @@ class Importer:
         if isinstance(value, (bool, int, float, list, tuple)):
             try:
                 array = numpy.asarray(value)
-                if array.dtype != wanted:  # as numpy converts a Python number: an int may become a float
+                if bfloat:
+                    array = bfloat16_bits(value)
+                elif array.dtype != wanted:  # as numpy converts a Python number: an int may become a float
                     if array.size and (array.dtype.kind, wanted.kind) in (("f", "i"), ("f", "u"), ("f", "b")):
                         self._mismatch(value, type_)
                     array = numpy.asarray(value, dtype=wanted)
@@ -308,6 +341,8 @@ class Importer:
                 array = as_array(value)
             except (TypeError, ValueError, RuntimeError, BufferError) as error:
                 raise InvalidArgument(f"saw {_describe(value)}; expected {type_['text']}: {error}", "invalid-argument") from error
+            if bfloat and _is_bfloat16(array):
+                array = array.view(numpy.uint16)
             if array.dtype != wanted:
                 self._mismatch(array, type_)
         if array.ndim != len(type_["shape"]):

@@ -1,10 +1,8 @@
 // From reversed code to functions at the program's own types: what `grad(f)` and `vjp(f)` are.
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/stack_guard.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/passes/differentiate/reverse.h"
 #include "compiler/passes/rewriter.h"
@@ -15,47 +13,6 @@ using diagnostics::DiagnosticKind;
 using ir::DynCast;
 using ir::Expr;
 using ir::Type;
-
-Expr* Reverser::Lift(ir::Var* value, const Type* type, bool boxed, std::vector<ir::Binding>& chain, ir::Span span) {
-  const ir::Builder at = At(span);
-  switch (type->type_kind) {
-    case ir::TypeKind::kTensor: {
-      if (!boxed || !types_.HasFloats(type)) return at.Use(value);
-      const Type* ref = shared_.arena.New<ir::RefType>(value->type);
-      return at.Tuple({at.Use(value), at.RefCreate(ZerosLike(value, span), ref)});
-    }
-    case ir::TypeKind::kTuple: {
-      std::vector<Expr*> fields;
-      for (size_t i = 0; i < DynCast<ir::TupleType>(type)->fields.size(); ++i) {
-        ir::Var* field = at.Bind("v", at.Project(at.Use(value), i), chain)->var;
-        fields.push_back(Lift(field, field->type, boxed, chain, span));
-        if (fields.back() == nullptr) return nullptr;
-      }
-      return at.Tuple(std::move(fields));
-    }
-    case ir::TypeKind::kAdt: {
-      if (types_.IsInert(type)) return at.Use(value);
-      const Type* open = types_.WithoutNames(type);
-      const Type* lift = ir::MakeFuncType(shared_.arena, {open}, types_.Boxed(open));
-      return at.Call(at.Global(shared_.LiftFunction(*DynCast<ir::AdtType>(type)), lift), {at.Use(value)});
-    }
-    case ir::TypeKind::kFunc:
-      Refuse(span, DiagnosticKind::kUnknownFunctionDifferentiated,
-             absl::StrCat("`%", value->name,
-                          "` is called in a function whose gradient is taken, and which function it is is known only "
-                          "when the program runs; expected a `def`, or a function literal that a `let` names"));
-      return nullptr;
-    case ir::TypeKind::kRef:
-      if (types_.IsInert(type)) return at.Use(value);
-      Refuse(span, DiagnosticKind::kReferenceFromOutside,
-             absl::StrCat("the reference `%", value->name,
-                          "` is from outside of the function whose gradient is taken, which then is no function of its "
-                          "arguments; make the reference inside, or read it outside"));
-      return nullptr;
-    case ir::TypeKind::kParam:
-    case ir::TypeKind::kHole: return at.Use(value);
-  }
-}
 
 Expr* Reverser::TakeBoxed(ir::Var* lifted, const Type* type, std::vector<ir::Binding>& chain, ir::Span span) {
   const ir::Builder at = At(span);
@@ -75,9 +32,7 @@ Expr* Reverser::TakeBoxed(ir::Var* lifted, const Type* type, std::vector<ir::Bin
     }
     return at.Tuple(std::move(fields));
   }
-  const Type* open = types_.WithoutNames(type);
-  const Type* take = ir::MakeFuncType(shared_.arena, {types_.Boxed(open)}, open);
-  return at.Call(at.Global(shared_.TakeFunction(*DynCast<ir::AdtType>(type)), take), {at.Use(lifted)});
+  return Convert(Conversion::kTake, {at.Use(lifted)}, type, span);
 }
 
 Expr* Reverser::TakeFlat(ir::Var* lifted, ir::Var* adjoint, const Type* type, std::vector<ir::Binding>& chain,
@@ -95,52 +50,8 @@ Expr* Reverser::TakeFlat(ir::Var* lifted, ir::Var* adjoint, const Type* type, st
   return at.Tuple(std::move(fields));
 }
 
-namespace {
-
-// A function or a reference in a value of type `type`; null if there is none.
-const Type* FindUncopied(ir::Arena& arena, const Type* type, std::vector<const Type*>& seen) {
-  return WithStack([&]() -> const Type* {
-    if (type->type_kind == ir::TypeKind::kFunc || type->type_kind == ir::TypeKind::kRef) return type;
-    std::vector<const Type*> parts;
-    if (const auto* tuple = DynCast<ir::TupleType>(type)) parts = tuple->fields;
-    if (const auto* adt = DynCast<ir::AdtType>(type)) {
-      for (const Type* other : seen) {
-        if (ir::TypesEqual(other, type)) return nullptr;
-      }
-      seen.push_back(type);
-      for (const ir::Constructor* constructor : adt->adt->constructors) {
-        for (const Type* field : ir::FieldTypes(arena, *constructor, *adt)) parts.push_back(field);
-      }
-    }
-    for (const Type* part : parts) {
-      if (const Type* found = FindUncopied(arena, part, seen)) return found;
-    }
-    return nullptr;
-  });
-}
-
-}  // namespace
-
 bool Reverser::CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span) {
-  bool ok = true;
-  for (size_t i = 0; i < function.params.size(); ++i) {
-    const Type* type = function.params[i]->type;
-    std::string subject = absl::StrCat("argument ", i + 1, " of the function, of type `", ir::TypeToString(type), "`,");
-    std::vector<const Type*> seen;
-    if (const Type* found = FindUncopied(shared_.arena, type, seen)) {
-      std::string what = found->type_kind == ir::TypeKind::kFunc ? "a function" : "a reference";
-      Refuse(span, DiagnosticKind::kArgumentWithoutGradient,
-             absl::StrCat(subject, " has no gradient, because it ", found == type ? "is " : "contains ", what,
-                          "; expected tensors, tuples and data types"));
-      ok = false;
-    } else if (types_.IsInert(type)) {
-      Refuse(span, DiagnosticKind::kArgumentWithoutGradient,
-             absl::StrCat(subject,
-                          " has no gradient, because nothing in it is floating-point; capture it instead: "
-                          "`grad(fn (..) { .. })` of the other arguments"));
-      ok = false;
-    }
-  }
+  bool ok = CheckArguments(function, span);
   const Type* result = TypeOf(function).result;
   bool is_tensor = result->type_kind == ir::TypeKind::kTensor && types_.HasFloats(result);
   bool is_flat = types_.HasFloats(result) && !types_.HasBoxed(result);

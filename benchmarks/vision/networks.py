@@ -1,0 +1,184 @@
+"""Vision networks as ONNX models with random weights, scaled so that activations keep their size.
+
+    from vision import networks
+    model = networks.make("resnet18", size=224)     # an onnx.ModelProto: one input [1, 3, size, size], 10 or 1000 scores
+
+The architectures follow He et al. 2015 (ResNet), Sandler et al. 2018 (MobileNetV2), Huang et al. 2016 (DenseNet),
+Ronneberger et al. 2015 (U-Net, here with padded convolutions), Simonyan and Zisserman 2014 (VGG).
+"""
+
+import numpy as np
+
+
+class Network:
+    """An ONNX graph that is being written. Values are names; `channels` and `size` of each are known."""
+
+    def __init__(self, onnx, size, seed=0):
+        self.onnx, self.random = onnx, np.random.default_rng(seed)
+        self.nodes, self.weights, self.channels = [], [], {"x": 3}
+        self.size = size
+
+    def node(self, kind, inputs, channels, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [name], **attributes))
+        self.channels[name] = channels
+        return name
+
+    def weight(self, value):
+        name = f"w{len(self.weights)}"
+        self.weights.append(self.onnx.numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def filters(self, shape, fan_in, gain):
+        return self.weight(self.random.normal(0, np.sqrt(gain / fan_in), shape))
+
+    def conv(self, x, channels, kernel, stride=1, groups=1, gain=2.0, bias=False):
+        inputs = self.channels[x] // groups
+        weights = [self.filters((channels, inputs, kernel, kernel), inputs * kernel * kernel, gain)]
+        if bias:
+            weights.append(self.weight(self.random.normal(0, 0.1, channels)))
+        return self.node("Conv", [x, *weights], channels, kernel_shape=[kernel] * 2, strides=[stride] * 2, group=groups,
+                         pads=[kernel // 2] * 4)
+
+    def conv_transposed(self, x, channels, kernel, stride):
+        inputs = self.channels[x]
+        weights = [self.filters((inputs, channels, kernel, kernel), inputs, 1.0),
+                   self.weight(self.random.normal(0, 0.1, channels))]
+        return self.node("ConvTranspose", [x, *weights], channels, kernel_shape=[kernel] * 2, strides=[stride] * 2)
+
+    def norm(self, x):
+        channels = self.channels[x]
+        moments = [self.random.uniform(0.8, 1.2, channels), self.random.normal(0, 0.1, channels),
+                   self.random.normal(0, 0.1, channels), self.random.uniform(0.8, 1.2, channels)]
+        return self.node("BatchNormalization", [x, *map(self.weight, moments)], channels)
+
+    def relu(self, x):
+        return self.node("Relu", [x], self.channels[x])
+
+    def relu6(self, x):
+        return self.node("Clip", [x, self.weight(0.0), self.weight(6.0)], self.channels[x])
+
+    def add(self, a, b):
+        return self.node("Add", [a, b], self.channels[a])
+
+    def concat(self, *values):
+        return self.node("Concat", values, sum(self.channels[v] for v in values), axis=1)
+
+    def max_pool(self, x, kernel, stride, pad=0):
+        return self.node("MaxPool", [x], self.channels[x], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+    def average_pool(self, x, kernel, stride):
+        return self.node("AveragePool", [x], self.channels[x], kernel_shape=[kernel] * 2, strides=[stride] * 2)
+
+    def classify(self, x, classes=1000):
+        flat = self.node("Flatten", [self.node("GlobalAveragePool", [x], self.channels[x])], self.channels[x])
+        scores = self.filters((classes, self.channels[x]), self.channels[x], 1.0)
+        return self.node("Gemm", [flat, scores, self.weight(np.zeros(classes))], classes, transB=1)
+
+    def model(self, result):
+        helper = self.onnx.helper
+        graph = helper.make_graph(
+            self.nodes, "network",
+            [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, [1, 3, self.size, self.size])],
+            [helper.make_empty_tensor_value_info(result)], self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        model = self.onnx.shape_inference.infer_shapes(model, strict_mode=True)  # also the type of the result
+        self.onnx.checker.check_model(model)
+        return model
+
+
+def resnet_block(net, x, width, stride):
+    y = net.relu(net.norm(net.conv(x, width, 3, stride)))
+    y = net.norm(net.conv(y, width, 3, gain=0.5))
+    if stride != 1 or net.channels[x] != width:
+        x = net.norm(net.conv(x, width, 1, stride, gain=1.0))
+    return net.relu(net.add(y, x))
+
+
+def resnet_bottleneck(net, x, width, stride):
+    y = net.relu(net.norm(net.conv(x, width, 1)))
+    y = net.relu(net.norm(net.conv(y, width, 3, stride)))
+    y = net.norm(net.conv(y, 4 * width, 1, gain=0.5))
+    if stride != 1 or net.channels[x] != 4 * width:
+        x = net.norm(net.conv(x, 4 * width, 1, stride, gain=1.0))
+    return net.relu(net.add(y, x))
+
+
+def resnet(net, block, counts):
+    x = net.max_pool(net.relu(net.norm(net.conv("x", 64, 7, 2))), 3, 2, 1)
+    for stage, count in enumerate(counts):
+        for i in range(count):
+            x = block(net, x, 64 << stage, 2 if stage > 0 and i == 0 else 1)
+    return net.classify(x)
+
+
+def mobilenet_v2(net):
+    x = net.relu6(net.norm(net.conv("x", 32, 3, 2)))
+    for expand, channels, count, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                            (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(count):
+            wide, y = net.channels[x] * expand, x
+            if expand > 1:
+                y = net.relu6(net.norm(net.conv(y, wide, 1)))
+            y = net.relu6(net.norm(net.conv(y, wide, 3, stride if i == 0 else 1, groups=wide)))
+            y = net.norm(net.conv(y, channels, 1, gain=1.0))
+            x = net.add(x, y) if i > 0 else y
+    return net.classify(net.relu6(net.norm(net.conv(x, 1280, 1))))
+
+
+def densenet(net, counts=(6, 12, 24, 16), growth=32):
+    x = net.max_pool(net.relu(net.norm(net.conv("x", 64, 7, 2))), 3, 2, 1)
+    for stage, count in enumerate(counts):
+        for _ in range(count):
+            y = net.conv(net.relu(net.norm(x)), 4 * growth, 1)
+            y = net.conv(net.relu(net.norm(y)), growth, 3)
+            x = net.concat(x, y)
+        if stage < len(counts) - 1:
+            x = net.average_pool(net.conv(net.relu(net.norm(x)), net.channels[x] // 2, 1), 2, 2)
+    return net.classify(net.relu(net.norm(x)))
+
+
+def unet(net, width=32, depth=4):
+    def twice(x, channels):
+        return net.relu(net.conv(net.relu(net.conv(x, channels, 3, bias=True)), channels, 3, bias=True))
+
+    x, skips = twice("x", width), []
+    for level in range(1, depth + 1):
+        skips.append(x)
+        x = twice(net.max_pool(x, 2, 2), width << level)
+    for level in reversed(range(depth)):
+        x = twice(net.concat(skips.pop(), net.conv_transposed(x, width << level, 2, 2)), width << level)
+    return net.conv(x, 10, 1, bias=True)
+
+
+def vgg16(net):
+    x = "x"
+    for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            x = net.relu(net.conv(x, width, 3, bias=True))
+        x = net.max_pool(x, 2, 2)
+    return net.classify(x)
+
+
+# By name: what makes it, and the extent of its images in benchmarks.
+NETWORKS = {
+    "resnet18": (lambda net: resnet(net, resnet_block, (2, 2, 2, 2)), 224),
+    "resnet50": (lambda net: resnet(net, resnet_bottleneck, (3, 4, 6, 3)), 224),
+    "mobilenet_v2": (mobilenet_v2, 224),
+    "densenet121": (densenet, 224),
+    "unet": (unet, 160),
+    "vgg16": (vgg16, 224),
+}
+
+
+def make(name, size=None):
+    """The network `name`. `size`: of the image, a multiple of 32; the usual one if None. Needs the package onnx."""
+    import onnx
+
+    build, usual = NETWORKS[name]
+    net = Network(onnx, size or usual)
+    return net.model(build(net))
+
+
+def image(size):
+    return np.random.default_rng(7).normal(size=(1, 3, size, size)).astype(np.float32)

@@ -1,0 +1,81 @@
+#include "compiler/passes/fold_call.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "compiler/ops/evaluate_op.h"
+
+namespace rvm::passes {
+namespace {
+
+using ir::DynCast;
+using ir::Expr;
+
+// Larger results would bloat the executable, larger arguments the compile time.
+constexpr int64_t kMaxResultBytes = int64_t{64} << 10;
+constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
+
+// Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
+std::optional<int64_t> StaticBytes(const ir::Type* type) {
+  if (const auto* tuple = DynCast<ir::TupleType>(type)) {
+    int64_t sum = 0;
+    for (const ir::Type* field : tuple->fields) {
+      std::optional<int64_t> bytes = StaticBytes(field);
+      if (!bytes) return std::nullopt;
+      sum += *bytes;
+    }
+    return sum;
+  }
+  const auto* tensor = DynCast<ir::TensorType>(type);
+  if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
+  std::optional<Shape> shape = StaticShape(tensor->shape.dims);
+  std::optional<int64_t> elements = shape ? NumElements(*shape) : std::nullopt;
+  if (!elements || *elements > kMaxResultBytes) return std::nullopt;
+  return *elements * tensor->dtype.dtype.bytes();
+}
+
+std::optional<Value> ConstantValue(const Expr* expr) {
+  if (const auto* constant = DynCast<ir::Constant>(expr)) return Value::Tensor(constant->literal);
+  const auto* tuple = DynCast<ir::Tuple>(expr);
+  if (tuple == nullptr) return std::nullopt;
+  std::vector<Value> fields;
+  for (const Expr* field : tuple->fields) {
+    const auto* constant = DynCast<ir::Constant>(field);
+    if (constant == nullptr) return std::nullopt;
+    fields.push_back(Value::Tensor(constant->literal));
+  }
+  return Value::Tuple(std::move(fields));
+}
+
+Expr* FromValue(const ir::Builder& at, const Value& value) {
+  if (value.kind() == ValueKind::kTensor) return at.Constant(value.tensor());
+  std::vector<Expr*> fields;
+  for (const Value& field : value.fields()) fields.push_back(FromValue(at, field));
+  return at.Tuple(std::move(fields));
+}
+
+}  // namespace
+
+Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
+               const std::vector<const Expr*>& args, const ir::Type* type) {
+  std::optional<int64_t> result_bytes = StaticBytes(type);
+  if (!result_bytes || *result_bytes > kMaxResultBytes) return nullptr;
+  std::vector<Value> values;
+  int64_t bytes = 0;
+  for (const Expr* arg : args) {
+    std::optional<Value> value = ConstantValue(arg);
+    if (!value) return nullptr;
+    if (value->kind() == ValueKind::kTensor)
+      bytes += value->tensor().bytes();
+    else
+      for (const Value& field : value->fields()) bytes += field.tensor().bytes();
+    values.push_back(*std::move(value));
+  }
+  if (bytes > kMaxArgBytes) return nullptr;
+  absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
+  return result.ok() ? FromValue(at, *result) : nullptr;
+}
+
+}  // namespace rvm::passes

@@ -1,0 +1,226 @@
+// Values, and the residual code that makes and uses them.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/stack_guard.h"
+#include "compiler/analysis/free_vars.h"
+#include "compiler/ir/walk.h"
+#include "compiler/passes/partial_evaluate/evaluator.h"
+
+namespace rvm::passes {
+
+using ir::DynCast;
+using ir::Expr;
+
+Evaluator::Value* Evaluator::New(Kind kind, const ir::Type* type, ir::Span span) {
+  Value& value = values_.emplace_back();
+  value.kind = kind;
+  value.type = type;
+  value.span = span;
+  return &value;
+}
+
+Evaluator::Value* Evaluator::Dynamic(ir::Var* var, ir::Span span) {
+  Value* value = New(Kind::kDynamic, var->type, span);
+  value->var = var;
+  named_.insert(var);
+  return value;
+}
+
+Evaluator::Value* Evaluator::Lazy(Value* value, ir::Var* hint) {
+  value->var = Name(hint, value->type, value->span);
+  value->slot = &block_->emplace_back(Binding{value->var, nullptr, value->span});
+  for (const Value* field : value->fields) {
+    value->reaches_locations = value->reaches_locations || field->reaches_locations;
+    value->num_cells += field->num_cells;
+  }
+  return value;
+}
+
+Evaluator::Value* Evaluator::Tuple(std::vector<Value*> fields, const ir::Type* type, ir::Span span, ir::Var* hint) {
+  Value* value = New(Kind::kTuple, type, span);
+  value->fields = std::move(fields);
+  return Lazy(value, hint);
+}
+
+Evaluator::Value* Evaluator::Closure(const ir::Function& literal, ir::Span span, ir::Var* hint) {
+  Value* value = New(Kind::kClosure, literal.type, span);
+  value->literal = &literal;
+  value->self = hint;
+  value->reaches_locations = true;  // what it captures may: see Captured
+  return Lazy(value, hint);
+}
+
+Evaluator::Value* Evaluator::FromConstants(const Expr* expr, ir::Var* hint) {
+  if (const auto* constant = DynCast<ir::Constant>(expr)) {
+    Value* value = New(Kind::kConstant, constant->type, constant->span);
+    value->constant = constant;
+    return value;
+  }
+  const auto* tuple = DynCast<ir::Tuple>(expr);
+  RVM_CHECK(tuple != nullptr, "a folded call is made of constants and tuples");
+  std::vector<Value*> fields;
+  for (const Expr* field : tuple->fields) fields.push_back(FromConstants(field, nullptr));
+  return Tuple(std::move(fields), tuple->type, tuple->span, hint);
+}
+
+ir::Var* Evaluator::Name(ir::Var* hint, const ir::Type* type, ir::Span span) {
+  bool fits = hint != nullptr && ir::TypesEqual(hint->type, type);
+  if (fits && named_.insert(hint).second) return hint;
+  ir::Var* var = At(span).Var(hint == nullptr ? "t" : hint->name, type);
+  named_.insert(var);
+  return var;
+}
+
+Evaluator::Value* Evaluator::Emit(Expr* value, ir::Var* hint) {
+  ir::Var* var = Name(hint, value->type, value->span);
+  block_->push_back({var, value, value->span});
+  return Dynamic(var, value->span);
+}
+
+Evaluator::Value* Evaluator::Coerce(Value* value, const ir::Type* type, ir::Var* hint) {
+  if (ir::TypesEqual(value->type, type)) return value;
+  Expr* atom = Use(value);
+  ir::Var* var = Name(hint, type, value->span);
+  var->annotation = type;
+  block_->push_back({var, atom, value->span});
+  return Dynamic(var, value->span);
+}
+
+void Evaluator::Bind(ir::Var* var, Value* value) { bound_[var] = Coerce(value, var->type, var); }
+
+Expr* Evaluator::Use(Value* value) {
+  Escape(value);
+  return Atom(value);
+}
+
+Expr* Evaluator::Atom(Value* value) {
+  if (value->kind == Kind::kConstant) {
+    auto* copy = arena_.New<ir::Constant>(*value->constant);
+    return copy;
+  }
+  Make(value);
+  return At(value->span).Use(value->var);
+}
+
+void Evaluator::Make(Value* value) {
+  if (value->slot == nullptr || value->is_made) return;
+  value->is_made = true;
+  const ir::Builder at = At(value->span);
+  auto atoms = [&] {
+    std::vector<Expr*> result;
+    for (Value* field : value->fields) result.push_back(Atom(field));
+    return result;
+  };
+  value->slot->value = WithStack([&]() -> Expr* {
+    switch (value->kind) {
+      case Kind::kTuple: return at.Tuple(atoms(), value->type);
+      case Kind::kData: {
+        auto* callee = arena_.New<ir::ConstructorExpr>(*value->constructor);
+        return at.Call(callee, atoms(), {}, value->type);
+      }
+      case Kind::kClosure: {
+        const ir::Function* literal = value->literal;
+        if (std::exchange(value->is_literal_used, true)) literal = Copier(arena_).Copy(*literal);
+        Block* outer = std::exchange(block_, nullptr);
+        Store::Mark mark = store_.Now();
+        Expose(value);
+        store_.ForgetEscaped();
+        ir::Function* residual = ResidualFunction(*literal);
+        store_.TakeBack(mark);
+        block_ = outer;
+        return residual;
+      }
+      case Kind::kLocation: return at.RefCreate(Atom(value->initial), value->type);
+      case Kind::kDynamic:
+      case Kind::kConstant: break;
+    }
+    RVM_UNREACHABLE("only values that are made later have a slot");
+  });
+}
+
+ir::Function* Evaluator::ResidualFunction(const ir::Function& literal) {
+  Block block;
+  Block* outer = std::exchange(block_, &block);
+  for (ir::Var* param : literal.params) bound_[param] = Dynamic(param, param->span);
+  Value* result = Eval(literal.body);
+  auto* function = arena_.New<ir::Function>(literal);
+  Expr* atom = Use(result);
+  function->body = Finish(block, atom);
+  block_ = outer;
+  return function;
+}
+
+Expr* Evaluator::Finish(const Block& block, Expr* body) {
+  std::vector<Binding> chain;
+  for (const Binding& binding : block) {
+    if (binding.value != nullptr) chain.push_back(binding);
+  }
+  // `let v = e; v`
+  const auto* use = DynCast<ir::VarExpr>(body);
+  if (use != nullptr && !chain.empty() && chain.back().var == use->var &&
+      chain.back().value->expr_kind != ir::ExprKind::kFunction && ir::TypesEqual(chain.back().value->type, use->type)) {
+    body = chain.back().value;
+    chain.pop_back();
+  }
+  return MakeLets(arena_, chain, body);
+}
+
+const std::vector<Evaluator::Value*>& Evaluator::Captured(Value* closure) {
+  if (std::exchange(closure->has_captured, true)) return closure->captured;
+  for (const ir::Var* var : analysis::FreeVars(closure->literal)) {
+    auto found = bound_.find(var);
+    Value* value = found == bound_.end() ? nullptr : found->second;
+    if (value != nullptr && value != closure && value->reaches_locations) closure->captured.push_back(value);
+  }
+  closure->reaches_locations = !closure->captured.empty();
+  return closure->captured;
+}
+
+void Evaluator::Escape(Value* value) {
+  if (!value->reaches_locations || value->is_being_visited) return;
+  WithStack([&] {
+    value->is_being_visited = true;
+    for (Value* field : value->fields) Escape(field);
+    if (value->kind == Kind::kClosure) {
+      for (Value* captured : Captured(value)) Escape(captured);
+    }
+    if (value->kind == Kind::kLocation) {
+      Store::Contents contents = store_.Get(value);
+      if (!contents.in_memory) {
+        store_.Set(value, contents.value, true);
+        Escape(contents.value);
+        if (contents.value != value->initial) {
+          Expr* written = Atom(contents.value);
+          const ir::Type* unit = arena_.New<ir::TupleType>(std::vector<const ir::Type*>{});
+          Emit(At(value->span).RefWrite(Atom(value), written, unit), nullptr);
+        }
+      }
+    }
+    value->is_being_visited = false;
+  });
+}
+
+void Evaluator::Expose(Value* value) {
+  if (!value->reaches_locations || value->is_being_visited) return;
+  WithStack([&] {
+    value->is_being_visited = true;
+    for (Value* field : value->fields) Expose(field);
+    if (value->kind == Kind::kClosure) {
+      for (Value* captured : Captured(value)) Expose(captured);
+    }
+    if (value->kind == Kind::kLocation) store_.Set(value, nullptr, true);
+    value->is_being_visited = false;
+  });
+}
+
+void Evaluator::CountUses(const Expr* body) {
+  ir::ForEachExpr(body, [&](const Expr* expr) {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
+    return true;
+  });
+}
+
+}  // namespace rvm::passes

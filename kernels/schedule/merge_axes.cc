@@ -1,0 +1,94 @@
+// Merging of two neighbouring axes of a nest that walk through a plane which every tensor of the nest has.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/schedule/tile_planner.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+
+// Sorts the nodes that use two axes.
+class PlaneFinder {
+ public:
+  PlaneFinder(te::ExprPool& pool, const IndexVar& outer, const IndexVar& inner)
+      : pool_(pool),
+        outer_(pool.Variable(outer)),
+        inner_(pool.Variable(inner)),
+        height_(pool.Extent(outer.extent)),
+        width_(pool.Extent(inner.extent)),
+        outer_id_(outer.id),
+        inner_id_(inner.id) {}
+
+  // Whether `node` is `first * height + outer`, or `outer` itself.
+  bool IsRow(const ExprNode& node) const {
+    if (&node == outer_.get()) return true;
+    if (!Is(node, BinaryOp::kAdd) || node.operands[1].get() != outer_.get()) return false;
+    const ExprNode& scaled = *node.operands[0];
+    return Is(scaled, BinaryOp::kMultiply) && scaled.operands[1].get() == height_.get() &&
+           !te::DependsOn(scaled.operands[0], outer_id_) && !te::DependsOn(scaled.operands[0], inner_id_);
+  }
+  bool IsScaledRow(const ExprNode& node) const {
+    return Is(node, BinaryOp::kMultiply) && node.operands[1].get() == width_.get() && IsRow(*node.operands[0]);
+  }
+  bool IsPlace(const ExprNode& node) const {
+    return Is(node, BinaryOp::kAdd) && node.operands[1].get() == inner_.get() && IsScaledRow(*node.operands[0]);
+  }
+  // Whether a part of a place stands at the node, but for the place as a whole.
+  bool IsPart(const ExprNode& node) const { return &node == inner_.get() || IsRow(node) || IsScaledRow(node); }
+  // Whether `node` may have the part `operand`.
+  bool MayUse(const ExprNode& node, const ExprNode& operand) const {
+    if (&operand == inner_.get() || IsScaledRow(operand)) return IsPlace(node);
+    return IsScaledRow(node) || (&operand == outer_.get() && IsRow(node));
+  }
+  // The place, with `merged` for both axes.
+  Expr Merged(const ExprNode& place, const IndexVar& merged) {
+    const ExprNode& row = *place.operands[0]->operands[0];
+    if (&row == outer_.get()) return pool_.Variable(merged);
+    Expr scaled = pool_.Binary(BinaryOp::kMultiply, row.operands[0]->operands[0], pool_.Extent(merged.extent));
+    return pool_.Binary(BinaryOp::kAdd, scaled, pool_.Variable(merged));
+  }
+
+ private:
+  static bool Is(const ExprNode& node, BinaryOp op) { return node.kind == ExprKind::kBinary && node.binary == op; }
+
+  te::ExprPool& pool_;
+  Expr outer_, inner_, height_, width_;
+  int64_t outer_id_, inner_id_;
+};
+
+}  // namespace
+
+std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer) {
+  PlaneFinder finder(pool, nest.axes[outer], nest.axes[outer + 1]);
+  IndexVar merged = pool.Fresh(nest.axes[outer].extent * nest.axes[outer + 1].extent, "i");
+  std::vector<Expr> roots = Values(nest);
+  roots.push_back(nest.store_offset);
+  for (const Expr& root : roots) {
+    if (finder.IsPart(*root)) return std::nullopt;
+  }
+  te::Rewrite rewrite;
+  for (const ExprNode* node : te::Postorder(roots)) {
+    for (const Expr& operand : node->operands) {
+      if (finder.IsPart(*operand) && !finder.MayUse(*node, *operand)) return std::nullopt;
+    }
+    if (finder.IsPlace(*node)) rewrite.done.emplace(node, finder.Merged(*node, merged));
+  }
+  if (rewrite.done.empty()) return std::nullopt;
+  LoopNest result = nest;
+  result.store_offset = pool.Copy(nest.store_offset, rewrite);
+  for (NestTensor& t : result.tensors) t.value = pool.Copy(t.value, rewrite);
+  result.axes[outer] = merged;
+  result.axes.erase(result.axes.begin() + static_cast<std::ptrdiff_t>(outer) + 1);
+  return result;
+}
+
+}  // namespace rvm::schedule
