@@ -1,3 +1,5 @@
+#include "kernels/codegen/ptx_compiler.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,7 +16,6 @@
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/nest_emitter.h"
-#include "kernels/codegen/ptx_compiler.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
