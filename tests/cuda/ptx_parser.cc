@@ -240,7 +240,7 @@ class Parser {
     size_t space = std::min(statement.find_first_of(" \t"), statement.size());
     std::string name = statement.substr(0, space);
     std::vector<std::string> words = Split(name, '.'), args = Split(statement.substr(space), ',');
-    if (words[0] == "ret") {
+    if (words[0] == "ret" || words[0] == "exit") {
       made.op = Op::kReturn;
     } else if (words[0] == "bra") {
       made.op = Op::kBranch;
