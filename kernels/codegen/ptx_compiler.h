@@ -28,8 +28,8 @@ class PtxCompiler {
   PtxCompiler(const PtxCompiler&) = delete;
 
   // Adds functions "<name>_0", "<name>_1", ... for the nests of a schedule that was made for Target(). Returns
-  // kUnimplemented, with the reason, for kernels that have no such code; nothing is added then.
-  // REQUIRES: positions of a nest are independent: no scan, nothing sorted.
+  // kUnimplemented, with the reason, for kernels that have no such code, as where positions of a nest depend on each
+  // other; nothing is added then.
   absl::Status Add(const std::string& name, const schedule::Schedule& schedule);
   // The text of all functions. Deterministic. Once, as the last call.
   absl::StatusOr<std::string> Finish();

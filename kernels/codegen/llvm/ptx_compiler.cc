@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "kernels/codegen/llvm/expr_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
@@ -175,7 +174,8 @@ PtxCompiler::~PtxCompiler() = default;
 
 absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
   for (const schedule::LoopNest& nest : schedule.nests) {
-    RVM_CHECK(!nest.tensors[0].tensor->is_ordered, "a kernel that sorts");
+    if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
+    if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
   }
   std::vector<llvm::Function*> made;
   std::string missing;
