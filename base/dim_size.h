@@ -1,5 +1,5 @@
-// How large a Dim is as a tree, where a shared part counts each time that it occurs: so large is its text, its
-// encoding, and the work of every walk over it.
+// The size of a Dim as a tree, where a shared part counts each time that it occurs. Its text, its encoding and every
+// walk over it are of that size.
 #ifndef RVM_BASE_DIM_SIZE_H_
 #define RVM_BASE_DIM_SIZE_H_
 

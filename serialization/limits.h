@@ -25,8 +25,8 @@ inline constexpr int kMaxDimNodes = 4096;
 
 namespace rvm {
 
-// kResourceExhausted: "kernel `add` has an extent of more than 4096 terms". Limits of tensors (kMaxRank,
-// kMaxTensorBytes) are rules of types, which the verifier checks.
+// kResourceExhausted: "kernel `add` has an extent whose formula is larger than 4096 terms; ...". Limits of tensors
+// (kMaxRank, kMaxTensorBytes) are rules of types, which the verifier checks.
 absl::Status CheckLimits(const Executable& executable);
 
 }  // namespace rvm

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -157,6 +158,23 @@ absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_c
   return absl::OkStatus();
 }
 
+using TextStep = absl::FunctionRef<absl::Status(uint32_t source, diagnostics::Diagnostics&, rvm_compilation&)>;
+
+// What `step` makes of a program's text.
+rvm_compilation* OfText(const char* name, const char* text, size_t size, TextStep step) {
+  auto* result = new rvm_compilation();
+  if (text == nullptr) {
+    Describe(*result, nullptr, absl::InvalidArgumentError("saw NULL; expected the text of a program"));
+    return result;
+  }
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
+  absl::Status status = step(source, diagnostics, *result);
+  Describe(*result, &diagnostics, status);
+  return result;
+}
+
 // ---- importing
 
 struct Format {
@@ -232,31 +250,13 @@ rvm_compilation* ImportPath(const Format& format, const char* path, const rvm_im
 }  // namespace rvm::capi
 
 rvm_compilation* rvm_compile(const char* name, const char* text, size_t size, const rvm_compile_options* options) {
-  auto* result = new rvm_compilation();
-  if (text == nullptr) {
-    rvm::capi::Describe(*result, nullptr, absl::InvalidArgumentError("saw NULL; expected the text of a program"));
-    return result;
-  }
-  rvm::diagnostics::SourceMap sources;
-  rvm::diagnostics::Diagnostics diagnostics(&sources);
-  uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
-  absl::Status status = rvm::capi::Compile(source, diagnostics, options, *result);
-  rvm::capi::Describe(*result, &diagnostics, status);
-  return result;
+  return rvm::capi::OfText(name, text, size, [&](uint32_t source, auto& diagnostics, rvm_compilation& result) {
+    return rvm::capi::Compile(source, diagnostics, options, result);
+  });
 }
 
 rvm_compilation* rvm_check(const char* name, const char* text, size_t size) {
-  auto* result = new rvm_compilation();
-  if (text == nullptr) {
-    rvm::capi::Describe(*result, nullptr, absl::InvalidArgumentError("saw NULL; expected the text of a program"));
-    return result;
-  }
-  rvm::diagnostics::SourceMap sources;
-  rvm::diagnostics::Diagnostics diagnostics(&sources);
-  uint32_t source = sources.Add(name == nullptr ? "<text>" : name, std::string(text, size));
-  absl::Status status = rvm::capi::Check(source, diagnostics, *result);
-  rvm::capi::Describe(*result, &diagnostics, status);
-  return result;
+  return rvm::capi::OfText(name, text, size, rvm::capi::Check);
 }
 
 rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options) {

@@ -15,12 +15,14 @@ namespace {
 // Constants up to this size stand in the program's text; greater ones are weights.
 constexpr int64_t kMaxTextElements = 64;
 constexpr size_t kMaxRank = 64;
+// A dim of so many leaves and operations is long.
+constexpr int kMaxDimNodes = 24;
 // Dims of the importer's own have greater ids than those of the program.
 constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
 
 }  // namespace
 
-int CountDimNodes(const Dim& dim) { return rvm::CountDimNodes(dim, kMaxDimNodes); }
+bool IsLongDim(const Dim& dim) { return CountDimNodes(dim, kMaxDimNodes) >= kMaxDimNodes; }
 
 Emitter::Emitter(builder::ProgramBuilder& builder) : builder_(builder), next_dim_(kFirstOwnDim) {
   blocks_.emplace_back();
@@ -287,7 +289,7 @@ void Emitter::NameExtents(Operand operand) {
   Dims dims = tensor->shape.dims;
   bool changed = false;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!ContainsAny(dims[i]) && CountDimNodes(dims[i]) < kMaxDimNodes) continue;
+    if (!ContainsAny(dims[i]) && !IsLongDim(dims[i])) continue;
     dims[i] = Dim::Var(next_dim_++, "?");
     places_[dims[i].id()] = {operand, i};
     changed = true;

@@ -49,10 +49,8 @@ struct OperandNode {
   bool is_placeholder = false;  // stands for what could not be imported
 };
 
-// An extent that is a longer expression is read from the tensor that has it.
-inline constexpr int kMaxDimNodes = 24;
-// The leaves and operations of `dim`, at most some more than kMaxDimNodes: parts may be shared, and all too many.
-int CountDimNodes(const Dim& dim);
+// Whether `dim` is a long expression: such an extent is read from the tensor that has it.
+bool IsLongDim(const Dim& dim);
 
 class Emitter {
  public:

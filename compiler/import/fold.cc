@@ -249,7 +249,7 @@ Operand Emitter::FoldElements(const ops::OpDef& op, const ir::Attrs& attrs, std:
   std::vector<Dim> dims;
   for (size_t i = 0; i < a->size(); ++i) {
     std::optional<Dim> dim = Combine(op.name, (*a)[i], (*b)[i]);
-    if (!dim || CountDimNodes(*dim) >= kMaxDimNodes) return nullptr;
+    if (!dim || IsLongDim(*dim)) return nullptr;
     dims.push_back(*dim);
   }
   return make(result, std::move(dims));

@@ -36,7 +36,7 @@ struct ImportOptions {
   std::map<std::string, std::vector<std::string>, std::less<>> shapes;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused
-  Coverage* coverage = nullptr;      // is filled, also where the import fails; null: nobody wants to know
+  Coverage* coverage = nullptr;      // if not null, receives the coverage, also where the import fails
   // Called with parts of the model's bytes that have been copied. Null: nobody wants to know.
   std::function<void(Bytes part)> release;
 };

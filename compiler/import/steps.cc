@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/import/shapes.h"
 
 namespace rvm::importing {
 Operand Steps::Cast(Operand x, DataType dtype) {
@@ -93,6 +94,11 @@ Operand Steps::Unsqueeze(Operand x, std::vector<int64_t> axes) {
 }
 
 Operand Steps::Scalar(Operand x) { return Reshape(x, {}); }
+
+Operand Steps::NumElements(Operand x) {
+  Dim size = Product(DimsOf(x));
+  return IsLongDim(size) ? Op("ndarray_size", {x}, {{"dtype", "int64"}}) : emit_.FromDim(size);
+}
 
 Operand Steps::Iota(const Dim& count) {
   return emit_.OpAs({count}, "arange", {Integer(0), emit_.FromDim(count), Integer(1)});

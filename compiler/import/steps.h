@@ -49,6 +49,7 @@ class Steps {
   // `axis` counted from the front; a mistake, and 0, if it is no axis of `rank`.
   int64_t Axis(int64_t axis, int64_t rank);
   std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);
+  Operand NumElements(Operand x);  // an int64 scalar
   Operand Iota(const Dim& count);  // 0, 1, ... as int64
   // The integers of an input that has to be known now; a mistake that names `what` if they are not.
   std::optional<std::vector<int64_t>> Constants(Operand x, std::string_view what);

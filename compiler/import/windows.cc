@@ -143,13 +143,14 @@ Operand WindowElements(Steps& c, Operand x, const Windows& windows) {
 }
 
 Operand PadSpace(Steps& c, Operand x, double value, const Windows& windows) {
-  ir::AttrValue::List widths = {ir::AttrValue::List{0, 0}, ir::AttrValue::List{0, 0}};
+  Dims widths = {0, 0, 0, 0};
   bool changes = false;
   for (size_t i = 0; i < windows.axes; ++i) {
-    widths.emplace_back(ir::AttrValue::List{windows.pads[i], windows.pads[i + windows.axes]});
-    changes = changes || windows.pads[i] != 0 || windows.pads[i + windows.axes] != 0;
+    int64_t before = windows.pads[i], after = windows.pads[i + windows.axes];
+    widths.insert(widths.end(), {Dim(before), Dim(after)});
+    changes = changes || before != 0 || after != 0;
   }
-  return changes ? c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", widths}}) : x;
+  return changes ? PadBy(c, x, value, widths) : x;
 }
 
 Operand MaxIndices(Steps& c, Operand x, const Windows& windows, bool column_major) {

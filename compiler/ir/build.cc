@@ -22,6 +22,19 @@ Expr* MakeLets(Arena& arena, const std::vector<Binding>& chain, Expr* body) {
   return body;
 }
 
+Expr* MakeBlock(Arena& arena, std::vector<Binding> chain, Expr* body) {
+  for (;;) {
+    const auto* use = DynCast<VarExpr>(body);
+    if (use == nullptr || chain.empty() || chain.back().var != use->var) break;
+    Expr* value = chain.back().value;
+    // A function may refer to itself by that name; a let of another type checks extents.
+    if (value->expr_kind == ExprKind::kFunction || !TypesEqual(value->type, use->var->type)) break;
+    body = value;
+    chain.pop_back();
+  }
+  return MakeLets(arena, chain, body);
+}
+
 Var* Builder::Var(std::string_view name, const Type* type) const {
   return arena_.New<ir::Var>(arena_.NextId(), std::string(name), nullptr, span_, type);
 }

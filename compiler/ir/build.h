@@ -20,6 +20,8 @@ struct Binding {
 
 // `let chain[0]; let chain[1]; ...; body`.
 Expr* MakeLets(Arena& arena, const std::vector<Binding>& chain, Expr* body);
+// The same, with `e` in place of `let v = e; v` at the end, so that a call there is a tail call.
+Expr* MakeBlock(Arena& arena, std::vector<Binding> chain, Expr* body);
 
 class Builder {
  public:

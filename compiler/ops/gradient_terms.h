@@ -20,6 +20,9 @@ Term MeanOver(Term x, const std::vector<int64_t>& axes);
 // The number of elements of argument 0 along `axes`: a scalar if it is known, else of the shape of a sum over them.
 Term CountOver(Pullback& p, const std::vector<int64_t>& axes);
 
+// The end of a slice that takes an axis to its end.
+inline constexpr int64_t kWholeAxis = int64_t{1} << 62;
+
 Term Cast(Term x, ir::DTypeTerm dtype);
 Term Where(Term condition, Term x, Term y);
 // A scalar of the dtype of `like`.

@@ -305,9 +305,8 @@ void MaxPool2dGradGradient(Pullback& p) {
   };
   Term x = padded(p.x(1), -std::numeric_limits<double>::infinity()), d = padded(p.d(), 0);
   auto tap = [&](Term from, int64_t row, int64_t column) {
-    constexpr int64_t kEnd = int64_t{1} << 62;
     ir::Attrs attrs{{"begin", ir::IntList({{row * windows[0].dilation, column * windows[1].dilation}})},
-                    {"end", ir::IntList({{kEnd, kEnd}})},
+                    {"end", ir::IntList({{kWholeAxis, kWholeAxis}})},
                     {"strides", ir::IntList({{windows[0].stride, windows[1].stride}})},
                     {"axes", ir::IntList(axes)}};
     return p.Call("slice_like", {p.Call("strided_slice", {from}, attrs), p.x(0)},

@@ -39,9 +39,6 @@ Term Clamped(Term indices, Term least, Term extents) {
   return indices.code().Call("maximum", {indices.code().Call("minimum", {Wide(indices), extents - 1}), least});
 }
 
-// Of a slice that goes to the end of an axis.
-constexpr int64_t kWholeAxis = int64_t{1} << 62;
-
 }  // namespace
 
 // ---- reductions

@@ -4,7 +4,7 @@
 // beta are constants, s and t are computed here, in float64. If x is the result of a convolution or dense layer with
 // constant filters, by itself or plus a constant bias, and nothing else uses it, the filters (and that bias) are
 // multiplied by s and only `+ t` is left. Elsewhere x * s + t replaces the square root and the division. Only float32
-// and float64, and only where every s and t is finite: shorter filters would lose bits of the product.
+// and float64, and only where every s and t is finite: scaled filters of 16 bits would be less precise.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -126,8 +126,8 @@ Literal VectorOf(DataType dtype, const std::vector<double>& values, int64_t ones
 class BatchNormFolder : public Rewriter {
  public:
   BatchNormFolder(ir::Arena& arena, const Expr* body) : Rewriter(arena) {
+    CountUses(body, uses_);
     ir::ForEachExpr(body, [&](const Expr* expr) {
-      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
       const auto* let = DynCast<ir::Let>(expr);
       if (const ir::Var* tuple = let == nullptr ? nullptr : NormalisedOf(let->value)) ++normalised_uses_[tuple];
       return true;
@@ -145,7 +145,7 @@ class BatchNormFolder : public Rewriter {
     const auto* call = DynCast<ir::Call>(let.value);
     bool is_norm = call != nullptr && ir::OpCallee(call) != nullptr && ir::OpCallee(call)->name == "nn.batch_norm";
     // The moving statistics, its other results, must not be used.
-    if (is_norm && uses_[let.var] == normalised_uses_[let.var]) {
+    if (is_norm && uses_[let.var].all == normalised_uses_[let.var]) {
       if (std::optional<Normalisation> norm = ReadNormalisation(*call)) {
         norms_.emplace(let.var, *std::move(norm));
         return;
@@ -185,7 +185,7 @@ class BatchNormFolder : public Rewriter {
   bool Scale(const Expr& data, const Normalisation& norm, std::vector<Binding>& chain) {
     const auto* use = DynCast<ir::VarExpr>(&data);
     auto place = use == nullptr ? places_.end() : places_.find(use->var);
-    if (place == places_.end() || place->second.chain != &chain || uses_[use->var] != 1) return false;
+    if (place == places_.end() || place->second.chain != &chain || uses_[use->var].all != 1) return false;
     Binding& binding = chain[place->second.index];
     const auto* call = DynCast<ir::Call>(binding.value);
     if (ir::OpCallee(call) == nullptr || !ir::TypesEqual(call->type, binding.var->type)) return false;
@@ -203,9 +203,9 @@ class BatchNormFolder : public Rewriter {
     return true;
   }
 
-  absl::flat_hash_map<const ir::Var*, int> uses_;
-  absl::flat_hash_map<const ir::Var*, int> normalised_uses_;  // of a tuple's first field, by a let
-  absl::flat_hash_map<const ir::Var*, Normalisation> norms_;  // by the tuples of the calls that are dropped
+  UseCounts uses_;
+  absl::flat_hash_map<const ir::Var*, size_t> normalised_uses_;  // of a tuple's first field, by a let
+  absl::flat_hash_map<const ir::Var*, Normalisation> norms_;     // by the tuples of the calls that are dropped
   absl::flat_hash_map<const ir::Var*, Place> places_;
 };
 

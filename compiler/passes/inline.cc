@@ -78,13 +78,7 @@ class GlobalInliner : public Rewriter {
 
 class LocalInliner : public Rewriter {
  public:
-  LocalInliner(ir::Arena& arena, const Expr* body) : Rewriter(arena) {
-    ForEachExpr(body, [&](const Expr* expr) {
-      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
-      if (const ir::Var* callee = ir::VarCallee(expr)) ++calls_[callee];
-      return true;
-    });
-  }
+  LocalInliner(ir::Arena& arena, const Expr* body) : Rewriter(arena) { CountUses(body, uses_); }
   bool changed() const { return changed_; }
 
  protected:
@@ -97,7 +91,7 @@ class LocalInliner : public Rewriter {
       return;
     }
     auto* function = DynCast<ir::Function>(value);
-    bool is_called_once = function != nullptr && uses_[let.var] == 1 && calls_[let.var] == 1;
+    bool is_called_once = function != nullptr && uses_[let.var].all == 1 && uses_[let.var].calls == 1;
     // If the one call has been seen already, it is in the function's own body.
     if (is_same_type && is_called_once && !seen_.contains(let.var)) {
       called_once_[let.var] = function;
@@ -140,8 +134,7 @@ class LocalInliner : public Rewriter {
   }
 
  private:
-  absl::flat_hash_map<const ir::Var*, size_t> uses_;
-  absl::flat_hash_map<const ir::Var*, size_t> calls_;
+  UseCounts uses_;
   absl::flat_hash_set<const ir::Var*> seen_;
   absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
   absl::flat_hash_map<const ir::Var*, const ir::Function*> called_once_;

@@ -75,10 +75,7 @@ class Lifter : public Rewriter {
  private:
   void FindLiftable() {
     std::vector<const ir::Let*> candidates;  // after those that they can refer to
-    absl::flat_hash_map<const ir::Var*, size_t> uses, calls;
     ForEachExpr(global_.function->body, [&](const Expr* expr) {
-      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses[use->var];
-      if (const ir::Var* callee = ir::VarCallee(expr)) ++calls[callee];
       const auto* let = DynCast<ir::Let>(expr);
       if (let != nullptr && let->value->expr_kind == ExprKind::kFunction && !ir::IsPrimitive(let->value) &&
           ir::TypesEqual(let->var->type, let->value->type)) {
@@ -86,9 +83,11 @@ class Lifter : public Rewriter {
       }
       return true;
     });
+    UseCounts uses;
+    CountUses(global_.function->body, uses);
     for (const ir::Let* let : candidates) {
-      size_t num_calls = calls[let->var];
-      if (num_calls > 0 && uses[let->var] == num_calls) Lift(*let);
+      const VarUses& count = uses[let->var];
+      if (count.calls > 0 && count.all == count.calls) Lift(*let);
     }
   }
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/passes/call_graph.h"
@@ -26,10 +25,7 @@ using ir::Expr;
 class LoopOrderer : public Rewriter {
  public:
   LoopOrderer(ir::Arena& arena, const ir::GlobalFunction& global) : Rewriter(arena), global_(global) {
-    ForEachExpr(global.function->body, [&](const Expr* expr) {
-      if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
-      return true;
-    });
+    CountUses(global.function->body, uses_);
   }
 
  protected:
@@ -66,7 +62,7 @@ class LoopOrderer : public Rewriter {
   const ir::Var* NextValueOf(const Binding& binding, const ir::Call& call) const {
     const auto* operation = DynCast<ir::Call>(binding.value);
     auto uses = uses_.find(binding.var);
-    if (operation == nullptr || uses == uses_.end() || uses->second != 1) return nullptr;
+    if (operation == nullptr || uses == uses_.end() || uses->second.all != 1) return nullptr;
     if (!bytecode::SelectScalar(*operation)) return nullptr;
     for (size_t i = 0; i < call.args.size(); ++i) {
       const auto* use = DynCast<ir::VarExpr>(call.args[i]);
@@ -87,7 +83,7 @@ class LoopOrderer : public Rewriter {
   }
 
   const ir::GlobalFunction& global_;
-  absl::flat_hash_map<const ir::Var*, size_t> uses_;
+  UseCounts uses_;
 };
 
 absl::StatusOr<ir::Module> OrderLoopSteps(const ir::Module& module, PassContext&) {

@@ -19,6 +19,24 @@ size_t CountNodes(const ir::Expr* expr, size_t limit) {
   return count;
 }
 
+void CountUses(const Expr* expr, UseCounts& counts) {
+  ir::ForEachExpr(expr, [&](const Expr* part) {
+    if (const auto* use = DynCast<ir::VarExpr>(part)) ++counts[use->var].all;
+    if (const ir::Var* callee = ir::VarCallee(part)) ++counts[callee].calls;
+    return true;
+  });
+}
+
+bool Mentions(const Expr* expr, const ir::Var* var) {
+  bool found = false;
+  ir::ForEachExpr(expr, [&](const Expr* part) {
+    const auto* use = DynCast<ir::VarExpr>(part);
+    found = found || (use != nullptr && use->var == var);
+    return !found;
+  });
+  return found;
+}
+
 bool LooksAtFieldsOnly(const ir::Match& match) {
   if (match.clauses.empty() || match.clauses[0].pattern->kind != ir::PatternKind::kTuple) return false;
   return std::none_of(match.clauses.begin(), match.clauses.end(),

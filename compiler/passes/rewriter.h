@@ -18,6 +18,17 @@ using ir::MakeLets;
 const ir::FuncType& TypeOf(const ir::Function& function);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
+
+struct VarUses {
+  size_t all = 0;
+  size_t calls = 0;  // those as a callee
+};
+using UseCounts = absl::flat_hash_map<const ir::Var*, VarUses>;
+// Adds the uses of variables in `expr` to `counts`.
+void CountUses(const ir::Expr* expr, UseCounts& counts);
+// Whether `expr` uses `var`.
+bool Mentions(const ir::Expr* expr, const ir::Var* var);
+
 // Whether no clause wants a tuple that the match is on as a whole: its fields will do.
 bool LooksAtFieldsOnly(const ir::Match& match);
 // The module with other functions.

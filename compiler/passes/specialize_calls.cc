@@ -38,25 +38,26 @@ constexpr size_t kMaxCopies = 1000;
 // The parameters of `function` that it only calls or passes to itself as they are.
 std::vector<bool> OnlyCalledParams(const ir::GlobalFunction& global) {
   const ir::Function& function = *global.function;
-  absl::flat_hash_map<const ir::Var*, size_t> uses, good_uses;
+  UseCounts uses;
+  CountUses(function.body, uses);
+  std::vector<size_t> times_passed_on(function.params.size(), 0);
   std::vector<bool> result(function.params.size(), true);
   ForEachExpr(function.body, [&](const Expr* expr) {
-    if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses[use->var];
-    if (const ir::Var* callee = ir::VarCallee(expr)) ++good_uses[callee];
     const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
     if (callee == nullptr || callee->name != global.name) return true;
     const auto* call = Cast<ir::Call>(expr);
     for (size_t i = 0; i < call->args.size(); ++i) {
       const auto* arg = DynCast<ir::VarExpr>(call->args[i]);
       bool is_same = arg != nullptr && arg->var == function.params[i];
-      if (is_same) ++good_uses[arg->var];
+      if (is_same) ++times_passed_on[i];
       result[i] = result[i] && is_same;
     }
     return true;
   });
   for (size_t i = 0; i < result.size(); ++i) {
     const ir::Var* param = function.params[i];
-    result[i] = result[i] && DynCast<ir::FuncType>(param->type) != nullptr && uses[param] == good_uses[param];
+    bool is_function = DynCast<ir::FuncType>(param->type) != nullptr;
+    result[i] = result[i] && is_function && uses[param].all == uses[param].calls + times_passed_on[i];
   }
   return result;
 }
@@ -156,7 +157,7 @@ class CallRewriter : public Rewriter {
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
     Expr* value = Rewrite(let.value);
     const auto* literal = DynCast<ir::Function>(value);
-    if (literal != nullptr && ir::TypesEqual(let.var->type, literal->type) && !Mentions(*literal, let.var)) {
+    if (literal != nullptr && ir::TypesEqual(let.var->type, literal->type) && !Mentions(literal->body, let.var)) {
       known_[let.var] = literal;
     }
     chain.push_back({let.var, value, let.span});
@@ -182,16 +183,6 @@ class CallRewriter : public Rewriter {
   }
 
  private:
-  static bool Mentions(const ir::Function& literal, const ir::Var* var) {
-    bool found = false;
-    ForEachExpr(literal.body, [&](const Expr* expr) {
-      const auto* use = DynCast<ir::VarExpr>(expr);
-      found = found || (use != nullptr && use->var == var);
-      return !found;
-    });
-    return found;
-  }
-
   // The literal that `arg` is or is bound to; null if that is unknown, or it is too large.
   const ir::Function* Literal(const Expr* arg) const {
     const auto* literal = DynCast<ir::Function>(arg);

@@ -37,30 +37,15 @@ class Normalizer {
 
   // The block that computes `expr`.
   Expr* Block(Expr* expr) {
-    std::vector<Binding> outer;
-    std::swap(outer, block_);
+    std::vector<Binding> outer = std::exchange(block_, {});
     Expr* tail = Step(expr);
-    tail = DropLastName(tail);
-    Expr* result = MakeLets(arena_, block_, tail);
-    std::swap(outer, block_);
+    Expr* result = ir::MakeBlock(arena_, std::move(block_), tail);
+    block_ = std::move(outer);
     return result;
   }
 
  private:
   ir::Builder At(ir::Span span) const { return {arena_, span}; }
-
-  // `let %t = step; %t` is `step`, so that calls in tail position are tail calls.
-  Expr* DropLastName(Expr* tail) {
-    for (;;) {
-      const auto* use = DynCast<ir::VarExpr>(tail);
-      if (use == nullptr || block_.empty() || block_.back().var != use->var) return tail;
-      Expr* value = block_.back().value;
-      // A function may refer to itself by that name.
-      if (value->expr_kind == ExprKind::kFunction || !ir::TypesEqual(value->type, use->var->type)) return tail;
-      block_.pop_back();
-      tail = value;
-    }
-  }
 
   // The steps before it go into the current block.
   Expr* Step(Expr* expr) {

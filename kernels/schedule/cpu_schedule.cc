@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/schedule/axis_ranges.h"
+#include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/tile_planner.h"
 #include "kernels/schedule/transposition.h"
 

@@ -39,17 +39,10 @@ Expr FindPair(const std::vector<const ExprNode*>& nodes, const std::vector<Expr>
   return pair;
 }
 
-std::vector<Expr> Roots(const LoopNest& nest) {
-  std::vector<Expr> roots = Values(nest);
-  roots.push_back(nest.store_offset);
-  return roots;
-}
-
 void Replace(ExprPool& pool, LoopNest& nest, const Expr& from, const Expr& to) {
   Rewrite rewrite;
   rewrite.done.emplace(from.get(), to);
-  nest.store_offset = pool.Copy(nest.store_offset, rewrite);
-  for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
+  Apply(pool, nest, std::move(rewrite));
 }
 
 }  // namespace
@@ -58,6 +51,17 @@ std::vector<Expr> Values(const LoopNest& nest) {
   std::vector<Expr> values;
   for (const NestTensor& t : nest.tensors) values.push_back(t.value);
   return values;
+}
+
+std::vector<Expr> Roots(const LoopNest& nest) {
+  std::vector<Expr> roots = Values(nest);
+  roots.push_back(nest.store_offset);
+  return roots;
+}
+
+void Apply(ExprPool& pool, LoopNest& nest, Rewrite rewrite) {
+  nest.store_offset = pool.Copy(nest.store_offset, rewrite);
+  for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
 }
 
 std::vector<Expr> ReadExpressions(const LoopNest& nest) {

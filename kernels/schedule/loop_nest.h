@@ -55,8 +55,12 @@ struct LoopNest {
 
 // The values of all tensors of the nest.
 std::vector<te::Expr> Values(const LoopNest& nest);
+// Those and the offset to which they are stored.
+std::vector<te::Expr> Roots(const LoopNest& nest);
 // The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
 std::vector<te::Expr> ReadExpressions(const LoopNest& nest);
+// Copies all expressions of the nest.
+void Apply(te::ExprPool& pool, LoopNest& nest, te::Rewrite rewrite);
 // Replaces a variable everywhere in the nest.
 void Substitute(te::ExprPool& pool, LoopNest& nest, const te::IndexVar& variable, const te::Expr& by);
 // Merges adjacent axes of the nest, and of its reductions, if every expression uses only their linear combination.

@@ -1,11 +1,10 @@
-// Merging of two neighbouring axes of a nest that walk through a plane which every tensor of the nest has.
+#include "kernels/schedule/merge_axes.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
-
-#include "kernels/schedule/tile_planner.h"
 
 namespace rvm::schedule {
 namespace {
@@ -16,7 +15,8 @@ using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
 
-// Sorts the nodes that use two axes.
+// Classifies the nodes that use two axes. A place is `row * width + inner`, where the row is `outer`, or
+// `first * height + outer`.
 class PlaneFinder {
  public:
   PlaneFinder(te::ExprPool& pool, const IndexVar& outer, const IndexVar& inner)
@@ -28,7 +28,6 @@ class PlaneFinder {
         outer_id_(outer.id),
         inner_id_(inner.id) {}
 
-  // Whether `node` is `first * height + outer`, or `outer` itself.
   bool IsRow(const ExprNode& node) const {
     if (&node == outer_.get()) return true;
     if (!Is(node, BinaryOp::kAdd) || node.operands[1].get() != outer_.get()) return false;
@@ -42,9 +41,9 @@ class PlaneFinder {
   bool IsPlace(const ExprNode& node) const {
     return Is(node, BinaryOp::kAdd) && node.operands[1].get() == inner_.get() && IsScaledRow(*node.operands[0]);
   }
-  // Whether a part of a place stands at the node, but for the place as a whole.
+  // Whether `node` is a part of a place, but not a whole one.
   bool IsPart(const ExprNode& node) const { return &node == inner_.get() || IsRow(node) || IsScaledRow(node); }
-  // Whether `node` may have the part `operand`.
+  // Whether `operand`, a part of a place, may be an operand of `node`.
   bool MayUse(const ExprNode& node, const ExprNode& operand) const {
     if (&operand == inner_.get() || IsScaledRow(operand)) return IsPlace(node);
     return IsScaledRow(node) || (&operand == outer_.get() && IsRow(node));
@@ -70,8 +69,7 @@ class PlaneFinder {
 std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer) {
   PlaneFinder finder(pool, nest.axes[outer], nest.axes[outer + 1]);
   IndexVar merged = pool.Fresh(nest.axes[outer].extent * nest.axes[outer + 1].extent, "i");
-  std::vector<Expr> roots = Values(nest);
-  roots.push_back(nest.store_offset);
+  std::vector<Expr> roots = Roots(nest);
   for (const Expr& root : roots) {
     if (finder.IsPart(*root)) return std::nullopt;
   }
@@ -84,8 +82,7 @@ std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest,
   }
   if (rewrite.done.empty()) return std::nullopt;
   LoopNest result = nest;
-  result.store_offset = pool.Copy(nest.store_offset, rewrite);
-  for (NestTensor& t : result.tensors) t.value = pool.Copy(t.value, rewrite);
+  Apply(pool, result, std::move(rewrite));
   result.axes[outer] = merged;
   result.axes.erase(result.axes.begin() + static_cast<std::ptrdiff_t>(outer) + 1);
   return result;

@@ -19,11 +19,6 @@ te::Expr NarrowFactor(const te::Expr& factor);
 // profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);
 
-// The nest with axes `outer` and `outer + 1` as one, where all its expressions use them only in
-// `(first * extent + outer) * extent + inner`; `first` may be another in each, such as a channel of the image and one
-// of the result of a 1x1 convolution. nullopt if they do not (CollapseAxes merges only if it is one for all).
-std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer);
-
 // The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
 // REQUIRES: the tile reads panels that are not a constant input.
 LoopNest MakePanels(Schedule& schedule, LoopNest& nest);

@@ -23,9 +23,7 @@
 
 namespace rvm::onnx {
 
-using importing::CountDimNodes;
 using importing::Emitter;
-using importing::kMaxDimNodes;
 using importing::Operand;
 using importing::Operands;
 using importing::Refusals;

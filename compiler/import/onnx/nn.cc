@@ -205,7 +205,8 @@ Operand TransposeGathered(NodeContext& c, Operand x, Operand weight, const Dims&
   Windows windows = ReadWindows(c, x, std::vector<int64_t>(kernel.size(), 1));
   if (c.failed()) return nullptr;
   if (windows.is_same || !c.Ints("output_shape").empty()) {
-    return c.Unsupported("a result of a certain extent, of a kernel whose extents are known only when the model runs");
+    return c.Unsupported(
+        "`output_shape` or SAME padding with a kernel whose extents are known only when the model runs");
   }
   size_t n = windows.axes;
   std::vector<int64_t> more = c.Ints("output_padding"), strides = {1, 1};

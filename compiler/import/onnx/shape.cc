@@ -81,11 +81,7 @@ Operands Shape(NodeContext& c) {
   return {c.emit().FromDims(std::span(dims).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))};
 }
 
-Operands Size(NodeContext& c) {
-  Dim size = Product(c.DimsOf(c.In(0)));
-  if (CountDimNodes(size) < kMaxDimNodes) return {c.emit().FromDim(size)};
-  return {c.Op("ndarray_size", {c.In(0)}, {{"dtype", "int64"}})};
-}
+Operands Size(NodeContext& c) { return {c.NumElements(c.In(0))}; }
 
 // ---- changed
 

@@ -131,7 +131,7 @@ void Importer::CheckGuards(Scope& scope) {
     if (input == nullptr) {
       warnings_.push_back(
           absl::StrCat("the export assumed `", text,
-                       "`, which is not checked: it is no condition on extents and integers of inputs"));
+                       "`, which is not checked: it is not a condition on extents and integers of inputs"));
       continue;
     }
     Operand holds = GuardValue(*guard, scope);

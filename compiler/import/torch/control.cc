@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/shapes.h"
 #include "compiler/import/torch/converters.h"
 
 namespace rvm::torch::convert {
@@ -131,11 +130,7 @@ Operands SymSize(NodeContext& c) {
   return {c.emit().FromDim(c.ExtentOf(x, c.Axis(c.Int("dim", 0), c.RankOf(x))))};
 }
 
-Operands SymNumel(NodeContext& c) {
-  Dim size = importing::Product(c.DimsOf(c.In("self")));
-  if (importing::CountDimNodes(size) < importing::kMaxDimNodes) return {c.emit().FromDim(size)};
-  return {c.Op("ndarray_size", {c.In("self")}, {{"dtype", "int64"}})};
-}
+Operands SymNumel(NodeContext& c) { return {c.NumElements(c.In("self"))}; }
 
 Operands SymBinary(NodeContext& c) {
   const Argument *first = c.Positional(0), *second = c.Positional(1);

@@ -231,7 +231,7 @@ Operand Importer::Finish(Operand result, const Argument& output, const Scope& sc
     if (IsNamed(dims[i])) continue;
     std::optional<Dim> known =
         meta.sizes[i].number ? Dim(*meta.sizes[i].number) : DimOfExpression(meta.sizes[i].expression);
-    if (!known || importing::CountDimNodes(*known) >= importing::kMaxDimNodes) {
+    if (!known || importing::IsLongDim(*known)) {
       all_named = false;
       continue;
     }

@@ -10,6 +10,7 @@
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/pullback.h"
 #include "compiler/passes/differentiate/lifted_types.h"
 
 namespace rvm::passes {
@@ -64,6 +65,10 @@ class Lifter {
   std::string_view Asked() const { return types_.mode() == Mode::kReverse ? "gradient" : "tangent"; }
   // A call of a converter.
   ir::Expr* Convert(Conversion conversion, std::vector<ir::Expr*> args, const ir::Type* type, ir::Span span);
+  // Whether the operator has a gradient rule; else an error is reported.
+  bool HasRule(const ops::OpDef& op, ir::Span span);
+  // Runs the rule. Reports an error if it refuses the call.
+  void ApplyRule(const ops::OpDef& op, ops::Pullback& pullback, ir::Span span);
   // Whether derivatives by all arguments of the function exist; else an error is reported.
   bool CheckArguments(const ir::Function& function, ir::Span span);
   // A function or a reference in a value of type `type`; null if there is none.

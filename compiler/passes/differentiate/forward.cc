@@ -46,15 +46,6 @@ Expr* Forward::AsBoxed(const Dual& dual, const Type* type, Block& block, ir::Spa
   return at.Tuple(std::move(fields));
 }
 
-Expr* Forward::Finish(Block& block, Expr* result) {
-  const auto* use = DynCast<ir::VarExpr>(result);
-  if (use != nullptr && !block.chain.empty() && block.chain.back().var == use->var && use->var->annotation == nullptr) {
-    result = block.chain.back().value;  // tail calls stay tail calls
-    block.chain.pop_back();
-  }
-  return ir::MakeLets(shared_.arena, block.chain, result);
-}
-
 // ---- variables
 
 Forward::Dual Forward::Lookup(const ir::Var* var, ir::Span span) {
@@ -174,7 +165,8 @@ ir::Function* Forward::EvalFunction(const ir::Function& function, const Block* o
   }
   Dual result = Eval(function.body, block);
   Expr* boxed = AsBoxed(result, type.result, block, function.body->span);
-  ir::Function* dual = at.Function(function.type_params, std::move(params), Finish(block, boxed));
+  ir::Function* dual =
+      at.Function(function.type_params, std::move(params), ir::MakeBlock(shared_.arena, std::move(block.chain), boxed));
   dual->type = dual_type;
   return dual;
 }
@@ -243,7 +235,7 @@ Forward::Dual Forward::EvalIf(const ir::If& branch, Block& block) {
   bool flows = then_dual.flows() || else_dual.flows();
   auto finish = [&](Block& inner, const Dual& dual, const Expr* expr) {
     Expr* result = flows ? AsBoxed(dual, expr->type, inner, expr->span) : At(expr->span).Use(dual.var);
-    return Finish(inner, result);
+    return ir::MakeBlock(shared_.arena, std::move(inner.chain), result);
   };
   Expr* then_branch = finish(then_block, then_dual, branch.then_branch);
   Expr* else_branch = finish(else_block, else_dual, branch.else_branch);
@@ -298,7 +290,7 @@ Forward::Dual Forward::EvalMatch(const ir::Match& match, Block& block) {
     const Expr* body = match.clauses[i].body;
     Expr* result = flows ? AsBoxed(duals[i], body->type, blocks[i], body->span)
                          : static_cast<Expr*>(At(body->span).Use(duals[i].var));
-    clauses[i].body = Finish(blocks[i], result);
+    clauses[i].body = ir::MakeBlock(shared_.arena, std::move(blocks[i].chain), result);
   }
   const Type* type = flows ? types_.Boxed(match.type) : types_.Flat(match.type);
   Expr* made = at.Match(scrutinee, std::move(clauses), match.is_complete, type);

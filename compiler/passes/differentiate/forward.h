@@ -62,8 +62,6 @@ class Forward : public Lifter {
   Dual TakeApart(const Dual& dual, Block& block, ir::Span span);
   // As a value of type Boxed(type).
   ir::Expr* AsBoxed(const Dual& dual, const ir::Type* type, Block& block, ir::Span span);
-  // The block with `result` at its end.
-  ir::Expr* Finish(Block& block, ir::Expr* result);
 
   // ---- expressions: appends to the block
   Dual Eval(ir::Expr* expr, Block& block);

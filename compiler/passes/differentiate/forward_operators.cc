@@ -3,8 +3,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/pullback.h"
 #include "compiler/passes/differentiate/forward.h"
@@ -12,7 +10,6 @@
 
 namespace rvm::passes {
 
-using diagnostics::DiagnosticKind;
 using ir::DynCast;
 using ir::Expr;
 
@@ -45,12 +42,7 @@ Forward::Dual Forward::EvalOperator(const ir::Call& call, const ops::OpDef& op, 
   }
   ir::Var* result = Bind(block, "t", at.CallOp(&op, std::move(args), call.attrs, call.type), call.span);
   if (!flows || !types_.HasFloats(call.type) || op.gradient == ops::NothingFlows) return {result};
-  if (op.gradient == nullptr) {
-    Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-           absl::StrCat("`", Abseil(op.name),
-                        "` has no gradient; where none should flow, apply `stop_gradient` to its arguments"));
-    return {result};
-  }
+  if (!HasRule(op, call.span)) return {result};
   const auto* tuple = DynCast<ir::TupleType>(call.type);
   if (tuple == nullptr) return {result, Tangents(call, op, arguments, {result}, block)[0]};
   std::vector<ir::Var*> results;
@@ -105,11 +97,7 @@ std::vector<ir::Var*> Forward::Tangents(const ir::Call& call, const ops::OpDef& 
   }
   std::vector<ir::Binding> rule;
   ops::Pullback pullback(at, call.attrs, operands, results, adjoints, rule);
-  op.gradient(pullback);
-  if (!pullback.refusal().empty()) {
-    Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-           absl::StrCat("`", Abseil(op.name), "` has no gradient here: ", pullback.refusal()));
-  }
+  ApplyRule(op, pullback, call.span);
   std::vector<Seed> seeds;
   for (size_t i = 0; i < arguments.size(); ++i) {
     for (size_t j = 0; j < arguments[i].size(); ++j) {

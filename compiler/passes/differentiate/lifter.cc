@@ -19,6 +19,21 @@ void Lifter::Refuse(ir::Span span, DiagnosticKind kind, std::string message) {
   shared_.diagnostics.Error(span, kind, std::move(message));
 }
 
+bool Lifter::HasRule(const ops::OpDef& op, ir::Span span) {
+  if (op.gradient != nullptr) return true;
+  Refuse(span, DiagnosticKind::kOperatorWithoutGradient,
+         absl::StrCat("`", Abseil(op.name),
+                      "` has no gradient; where none should flow, apply `stop_gradient` to its arguments"));
+  return false;
+}
+
+void Lifter::ApplyRule(const ops::OpDef& op, ops::Pullback& pullback, ir::Span span) {
+  op.gradient(pullback);
+  if (pullback.refusal().empty()) return;
+  Refuse(span, DiagnosticKind::kOperatorWithoutGradient,
+         absl::StrCat("`", Abseil(op.name), "` has no gradient here: ", pullback.refusal()));
+}
+
 Expr* Lifter::ZerosLike(ir::Var* var, ir::Span span) {
   const ir::Builder at = At(span);
   const auto& type = *DynCast<ir::TensorType>(var->type);

@@ -2,8 +2,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "base/check.h"
 #include "compiler/analysis/free_vars.h"
 #include "compiler/ops/pullback.h"
@@ -12,7 +10,6 @@
 
 namespace rvm::passes {
 
-using diagnostics::DiagnosticKind;
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
@@ -179,12 +176,7 @@ ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Bloc
   }
   ir::Var* result = Bind(block, "t", at.CallOp(&op, std::move(args), call.attrs, call.type), call.span);
   if (!is_active || !types_.HasFloats(call.type) || op.gradient == ops::NothingFlows) return result;
-  if (op.gradient == nullptr) {
-    Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-           absl::StrCat("`", Abseil(op.name),
-                        "` has no gradient; where none should flow, apply `stop_gradient` to its arguments"));
-    return result;
-  }
+  if (!HasRule(op, call.span)) return result;
   active_.insert(result);
   block.steps.push_back([this, &call, &op, arguments, result](Reversed& code) {
     Adjoint adjoint = code.adjoints[result];
@@ -202,11 +194,7 @@ ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Bloc
     std::vector<std::vector<ops::Operand>> operands;
     for (const Argument& argument : arguments) operands.push_back(argument.operands);
     ops::Pullback pullback(here, call.attrs, operands, results, adjoints, code.chain);
-    op.gradient(pullback);
-    if (!pullback.refusal().empty()) {
-      Refuse(call.span, DiagnosticKind::kOperatorWithoutGradient,
-             absl::StrCat("`", Abseil(op.name), "` has no gradient here: ", pullback.refusal()));
-    }
+    ApplyRule(op, pullback, call.span);
     for (size_t i = 0; i < operands.size(); ++i) {
       for (size_t j = 0; j < operands[i].size(); ++j) {
         Adjoint share;

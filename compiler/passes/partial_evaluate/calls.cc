@@ -55,16 +55,6 @@ bool AnyIsWorthKnowing(const std::vector<PartialValue*>& values) {
   return std::any_of(values.begin(), values.end(), [](const PartialValue* value) { return IsWorthKnowing(*value); });
 }
 
-bool Mentions(const ir::Function& literal, const ir::Var* var) {
-  bool found = false;
-  ir::ForEachExpr(literal.body, [&](const Expr* expr) {
-    const auto* use = DynCast<ir::VarExpr>(expr);
-    found = found || (use != nullptr && use->var == var);
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
 
 Evaluator::Value* Evaluator::EvalCall(const ir::Call& call, ir::Var* hint) {
@@ -132,10 +122,10 @@ Evaluator::Value* Evaluator::CallClosure(const ir::Call& call, Value* closure, c
   const ir::Function& literal = *closure->literal;
   auto uses = uses_.find(closure->self);
   bool is_only_use = call.callee->expr_kind == ExprKind::kFunction ||
-                     (ir::VarCallee(&call) == closure->self && uses != uses_.end() && uses->second == 1);
+                     (ir::VarCallee(&call) == closure->self && uses != uses_.end() && uses->second.all == 1);
   size_t limit = is_only_use ? kOnlyCallBody : kKnownBody;
   bool fits = !literal.is_primitive && CountNodes(literal.body, limit) <= limit;
-  if (fits && !Mentions(literal, closure->self)) {
+  if (fits && !Mentions(literal.body, closure->self)) {
     bool takes_literal = literal.type_params.empty() && !closure->is_literal_used;
     if (takes_literal) closure->is_literal_used = true;
     Value* result = Unfold(call, literal, args, takes_literal, hint);
@@ -173,7 +163,7 @@ Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& fu
   const ir::Function* own = Instantiate(arena_, function, types, is_only_use, is_only_use ? ir::Span() : call.span);
   if (own == nullptr) return nullptr;
   room_ -= nodes;
-  if (own != &function) CountUses(own->body);
+  if (own != &function) CountUses(own->body, uses_);
   ++depth_;
   for (size_t i = 0; i < args.size(); ++i) Bind(own->params[i], args[i]);
   Value* result = Coerce(Eval(own->body, hint), TypeOf(*own).result, nullptr);

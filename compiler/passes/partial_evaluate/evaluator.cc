@@ -63,7 +63,7 @@ void ForEachVar(const ir::Pattern& pattern, absl::FunctionRef<void(ir::Var*)> vi
 ir::Function* Evaluator::Run(const ir::Function& function) {
   size_t nodes = CountNodes(function.body, SIZE_MAX / kGrowth);
   room_ = kGrowth * nodes + kRoom;
-  CountUses(function.body);
+  CountUses(function.body, uses_);
   return ResidualFunction(function);
 }
 
@@ -158,13 +158,7 @@ Evaluator::Value* Evaluator::EvalMatch(const ir::Match& match, ir::Var* hint) {
     std::optional<bool> matches = Matches(*clause.pattern, *value);
     if (!matches) break;
     if (!*matches) continue;
-    auto bind = [&](auto& self, const ir::Pattern& pattern, Value* part) -> void {
-      if (pattern.kind == ir::PatternKind::kVar) return Bind(pattern.var, part);
-      for (size_t i = 0; i < pattern.fields.size(); ++i) {
-        WithStack([&] { self(self, *pattern.fields[i], part->fields[i]); });
-      }
-    };
-    bind(bind, *clause.pattern, value);
+    BindPattern(*clause.pattern, value);
     return Eval(clause.body, hint);
   }
   Expr* atom = nullptr;
@@ -182,6 +176,13 @@ Evaluator::Value* Evaluator::EvalMatch(const ir::Match& match, ir::Var* hint) {
   std::vector<ir::Clause> clauses = match.clauses;
   for (size_t i = 0; i < clauses.size(); ++i) clauses[i].body = bodies[i];
   return Emit(At(match.span).Match(atom, std::move(clauses), match.is_complete, match.type), hint);
+}
+
+void Evaluator::BindPattern(const ir::Pattern& pattern, Value* value) {
+  if (pattern.kind == ir::PatternKind::kVar) return Bind(pattern.var, value);
+  for (size_t i = 0; i < pattern.fields.size(); ++i) {
+    WithStack([&] { BindPattern(*pattern.fields[i], value->fields[i]); });
+  }
 }
 
 std::vector<Expr*> Evaluator::EvalPaths(size_t num_paths, absl::FunctionRef<Value*(size_t)> eval) {

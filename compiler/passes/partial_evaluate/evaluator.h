@@ -49,6 +49,7 @@ class Evaluator {
   Value* EvalProject(const ir::Project& project, ir::Var* hint);
   Value* EvalIf(const ir::If& branch, ir::Var* hint);
   Value* EvalMatch(const ir::Match& match, ir::Var* hint);
+  void BindPattern(const ir::Pattern& pattern, Value* value);  // REQUIRES: it is known to match
   Value* EvalRefCreate(const ir::RefCreate& create, ir::Var* hint);
   Value* EvalRefRead(const ir::RefRead& read, ir::Var* hint);
   Value* EvalRefWrite(const ir::RefWrite& write, ir::Var* hint);
@@ -88,12 +89,13 @@ class Evaluator {
   ir::Expr* Atom(Value* value);
   void Make(Value* value);
   ir::Function* ResidualFunction(const ir::Function& literal);
+  // The locations that can be reached from the value without reading a reference.
+  void ForEachLocation(Value* value, absl::FunctionRef<void(Value*)> visit);
   void Escape(Value* value);
   // Before the body of a closure: it runs later, when nothing is known about the locations that it captures.
   void Expose(Value* value);
   const std::vector<Value*>& Captured(Value* closure);
   ir::Expr* Finish(const Block& block, ir::Expr* body);
-  void CountUses(const ir::Expr* body);
   ir::Builder At(ir::Span span) const { return {arena_, span}; }
 
   EvaluatedModule& shared_;
@@ -101,7 +103,7 @@ class Evaluator {
   std::deque<Value> values_;
   absl::flat_hash_map<const ir::Var*, Value*> bound_;
   absl::flat_hash_set<const ir::Var*> named_;  // variables of residual code
-  absl::flat_hash_map<const ir::Var*, size_t> uses_;
+  UseCounts uses_;                             // in the code that has been evaluated
   Block* block_ = nullptr;
   Store store_;
   size_t num_locations_ = 0;

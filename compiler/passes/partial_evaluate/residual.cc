@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/analysis/free_vars.h"
-#include "compiler/ir/walk.h"
 #include "compiler/passes/partial_evaluate/evaluator.h"
 
 namespace rvm::passes {
@@ -158,14 +158,7 @@ Expr* Evaluator::Finish(const Block& block, Expr* body) {
   for (const Binding& binding : block) {
     if (binding.value != nullptr) chain.push_back(binding);
   }
-  // `let v = e; v`
-  const auto* use = DynCast<ir::VarExpr>(body);
-  if (use != nullptr && !chain.empty() && chain.back().var == use->var &&
-      chain.back().value->expr_kind != ir::ExprKind::kFunction && ir::TypesEqual(chain.back().value->type, use->type)) {
-    body = chain.back().value;
-    chain.pop_back();
-  }
-  return MakeLets(arena_, chain, body);
+  return ir::MakeBlock(arena_, std::move(chain), body);
 }
 
 const std::vector<Evaluator::Value*>& Evaluator::Captured(Value* closure) {
@@ -179,48 +172,33 @@ const std::vector<Evaluator::Value*>& Evaluator::Captured(Value* closure) {
   return closure->captured;
 }
 
-void Evaluator::Escape(Value* value) {
+void Evaluator::ForEachLocation(Value* value, absl::FunctionRef<void(Value*)> visit) {
   if (!value->reaches_locations || value->is_being_visited) return;
   WithStack([&] {
     value->is_being_visited = true;
-    for (Value* field : value->fields) Escape(field);
+    if (value->kind == Kind::kLocation) visit(value);
+    for (Value* field : value->fields) ForEachLocation(field, visit);
     if (value->kind == Kind::kClosure) {
-      for (Value* captured : Captured(value)) Escape(captured);
-    }
-    if (value->kind == Kind::kLocation) {
-      Store::Contents contents = store_.Get(value);
-      if (!contents.in_memory) {
-        store_.Set(value, contents.value, true);
-        Escape(contents.value);
-        if (contents.value != value->initial) {
-          Expr* written = Atom(contents.value);
-          const ir::Type* unit = arena_.New<ir::TupleType>(std::vector<const ir::Type*>{});
-          Emit(At(value->span).RefWrite(Atom(value), written, unit), nullptr);
-        }
-      }
+      for (Value* captured : Captured(value)) ForEachLocation(captured, visit);
     }
     value->is_being_visited = false;
+  });
+}
+
+void Evaluator::Escape(Value* value) {
+  ForEachLocation(value, [&](Value* location) {
+    Store::Contents contents = store_.Get(location);
+    if (contents.in_memory) return;
+    store_.Set(location, contents.value, true);
+    Escape(contents.value);
+    if (contents.value == location->initial) return;
+    Expr* written = Atom(contents.value);
+    Emit(At(location->span).RefWrite(Atom(location), written, ir::UnitType(arena_)), nullptr);
   });
 }
 
 void Evaluator::Expose(Value* value) {
-  if (!value->reaches_locations || value->is_being_visited) return;
-  WithStack([&] {
-    value->is_being_visited = true;
-    for (Value* field : value->fields) Expose(field);
-    if (value->kind == Kind::kClosure) {
-      for (Value* captured : Captured(value)) Expose(captured);
-    }
-    if (value->kind == Kind::kLocation) store_.Set(value, nullptr, true);
-    value->is_being_visited = false;
-  });
-}
-
-void Evaluator::CountUses(const Expr* body) {
-  ir::ForEachExpr(body, [&](const Expr* expr) {
-    if (const auto* use = DynCast<ir::VarExpr>(expr)) ++uses_[use->var];
-    return true;
-  });
+  ForEachLocation(value, [&](Value* location) { store_.Set(location, nullptr, true); });
 }
 
 }  // namespace rvm::passes
