@@ -114,6 +114,15 @@ TEST(DimTest, ComparesPolynomials) {
   EXPECT_EQ(CompareDims(n + 1, n + 2), DimEquality::kDifferent);
   EXPECT_EQ(CompareDims(n, m), DimEquality::kUnknown);
   EXPECT_EQ(CompareDims(Dim::Any(), Dim::Any()), DimEquality::kUnknown);
+  EXPECT_EQ(CanonicalText((n + 1) * (m + 1)), CanonicalText(m + n * m + n + 1));
+  EXPECT_NE(CanonicalText(n + 1), CanonicalText(n + 2));
+  EXPECT_NE(CanonicalText(n), CanonicalText(m));
+  EXPECT_NE(CanonicalText(n - n + 3), CanonicalText(4));
+  EXPECT_EQ(CanonicalText(n + Dim::Any()), "");
+  Dim many = 0;
+  for (int64_t id = 0; id < 100; ++id) many = many + Dim::Var(id, "v");
+  EXPECT_EQ(CanonicalText(many), CanonicalText(many));
+  EXPECT_NE(CanonicalText(many), CanonicalText(many + 1));
   EXPECT_EQ(CompareDims(3, 4), DimEquality::kDifferent);
 }
 

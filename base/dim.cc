@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 
@@ -288,6 +289,17 @@ DimEquality CompareDims(const Dim& a, const Dim& b) {
   }
   if (!constant) return DimEquality::kUnknown;
   return value == 0 ? DimEquality::kEqual : DimEquality::kDifferent;
+}
+
+std::string CanonicalText(const Dim& dim) {
+  if (ContainsAny(dim)) return "";
+  Polynomial sum;
+  if (!AddTo(sum, dim, 1)) return AtomKey(dim);
+  std::string text;
+  for (const auto& [monomial, coefficient] : sum) {
+    if (coefficient != 0) absl::StrAppend(&text, "+", coefficient, "*", absl::StrJoin(monomial, "*"));
+  }
+  return text.empty() ? "0" : text;
 }
 
 bool Holds(DimRelation relation, int64_t a, int64_t b) {

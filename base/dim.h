@@ -106,6 +106,9 @@ bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b);
 // where that depends on the values (or on a `?` or a hole).
 enum class DimEquality : uint8_t { kEqual, kDifferent, kUnknown };
 DimEquality CompareDims(const Dim& a, const Dim& b);
+// A text that is the same for two dims only if they are equal for every value of their variables, and for equal sums of
+// products whatever their order; empty if a `?` occurs, which equals nothing.
+std::string CanonicalText(const Dim& dim);
 
 // A relation between two dims that is checked at run time.
 enum class DimRelation : uint8_t {

@@ -86,7 +86,7 @@ class WithoutDevice(Device):
     def test_wrong_options(self):
         source = self.write("chain.relay", CHAIN)
         out = self.path("wrong.rvm")
-        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `host`, `opencl`, `sim`"),
+        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `host`, `cuda`, `opencl`, `sim`"),
                             (["--device", "opencl,sim"], "saw the devices `opencl` and `sim`; a program can use the host and one kind"),
                             (["--device", "opencl:nn.denze"], "no operator is named `nn.denze`"),
                             (["--device", "opencl", "--target", "portable"], "a portable executable has no code for devices"),
@@ -235,9 +235,14 @@ def @main(%a: Tensor[(4, 4), int8], %b: Tensor[(4, 4), int8]) {
                 np.testing.assert_array_equal(self.outcome(model, "main", [ones, ones])[0], on_host)
 
 
-@unittest.skipUnless(os.path.exists(relayvm.COMPILER) and opencl_devices(),
-                     "there is no OpenCL device: Debian's package pocl-opencl-icd has one")
-class OpenCl(Device):
+class OnGrid:
+    """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
+
+    RANDOM_PROGRAMS = 100
+
+    def compile(self, source, name, *extra, **options):
+        return super().compile(source, name, *extra, **{"device": self.KIND, **options})
+
     def test_copies_and_launches(self):
         """The argument and the weights are copied once, the result once: nothing else crosses."""
         model = self.compile(self.write("chain.relay", CHAIN), "chain.rvm")
@@ -248,7 +253,7 @@ class OpenCl(Device):
         done = relayvm.run(relayvm.RUNTIME, model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), "--out",
                            self.path("y.npy"), "--stats")
         self.assertEqual(done.returncode, 0, done.stderr)
-        launches, copied_in, copied_out = map(int, re.search(r"device opencl:0: (\d+) launches, (\d+) .* and (\d+) from it", done.stderr).groups())
+        launches, copied_in, copied_out = map(int, re.search(rf"device {self.KIND}:0: (\d+) launches, (\d+) .* and (\d+) from it", done.stderr).groups())
         self.assertGreaterEqual(launches, 3)
         self.assertEqual((copied_in, copied_out), (2, 1))
         e = np.exp(np.tanh(x @ w.T) @ w.T)
@@ -277,7 +282,7 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
 
     def test_run_compiles_for_the_device(self):
         source = self.write("chain.relay", CHAIN)
-        for device in ("opencl", "opencl:0", "host"):
+        for device in (self.KIND, f"{self.KIND}:0", "host"):
             out = relayvm.must(relayvm.COMPILER, "run", source, "--device", device, "--entry", "sorted", "[0, 0, 0, 0, 0, 0, 0, 0]")
             self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
 
@@ -296,15 +301,15 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
             source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
             entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
             model = self.path("operators.rvm")
-            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", "opencl", "--verbose", *entries).stderr
-            found = re.search(r"opencl-c-1\.2: (\d+) of (\d+) kernels", said)
+            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", self.KIND, "--verbose", *entries).stderr
+            found = re.search(re.escape(self.TARGET) + r": (\d+) of (\d+) kernels", said)
             on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 for (i, case), problem in zip(batch, pool.map(lambda item: operators_test.run_case(self.folder, model, *item), batch)):
                     if problem:
                         wrong.append(f"{operators_test.signature(i, case, form).strip()}\n    {problem}")
         self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(chosen)} cases differ:\n" + "\n".join(wrong[:40]))
-        print(f"        {len(chosen)} operator cases on OpenCL, {form} shapes; {on_device} of {kernels} kernels on the device")
+        print(f"        {len(chosen)} operator cases on {self.KIND}, {form} shapes; {on_device} of {kernels} kernels on the device")
         self.assertGreater(on_device, 0.8 * kernels)
 
     def test_operators_erased(self):
@@ -316,9 +321,9 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
     def test_random_programs(self):
         """All operators on the device, or a part of them, as the reference evaluator has it."""
         tool = os.path.join(relayvm.ROOT, "bazel-bin/tests/random/random_programs")
-        done = relayvm.run(tool, "--device", "opencl", "--count", 100, "--seed", 5000)
+        done = relayvm.run(tool, "--device", self.KIND, "--count", self.RANDOM_PROGRAMS, "--seed", 5000)
         self.assertEqual(done.returncode, 0, done.stdout[-4000:])
-        self.assertRegex(done.stdout, "(?m)^100 programs, .*, 0 failed")
+        self.assertRegex(done.stdout, rf"(?m)^{self.RANDOM_PROGRAMS} programs, .*, 0 failed")
         print(f"        {done.stdout.splitlines()[-1]}")
 
     def test_programs(self):
@@ -361,6 +366,12 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
         right = g2p_test.spell.say(words, relayvm.RUNTIME, relayvm.compile_file(source, self.path("host.rvm"), params=[g2p_test.WEIGHTS]))
         model = self.compile(source, "g2p.rvm", params=[g2p_test.WEIGHTS])
         self.assertEqual(g2p_test.spell.say(words, relayvm.RUNTIME, model), right)
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER) and opencl_devices(),
+                     "there is no OpenCL device: Debian's package pocl-opencl-icd has one")
+class OpenCl(OnGrid, Device):
+    KIND, TARGET = "opencl", "opencl-c-1.2"
 
 
 if __name__ == "__main__":

@@ -202,6 +202,16 @@ class Python(tools.TestCase):
         with self.assertRaises(self.vm.ImportFailed):
             self.vm.coverage(b"no model")
 
+    def test_errors_name_the_nodes_of_a_model(self):
+        import onnx
+        from onnx import helper
+        x, y, z = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None]) for name in "xyz")
+        nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "y"], ["z"], name="plus")]
+        module = self.vm.import_onnx(helper.make_model(helper.make_graph(nodes, "g", [x, y], [z])))
+        with self.assertRaises(self.vm.ProgramFailed) as caught:
+            self.vm.compile(module)([1, 2], [1, 2, 3])
+        self.assertIn("in `main` at Add node `plus` of model", str(caught.exception))
+
     def test_guards_that_are_not_checked_warn(self):
         content = torch_test.with_program(os.path.join(tools.ROOT, "tests/torch/shapes.pt2"),
                                           lambda program: program.update(guards_code=["L['x'].stride()[0] == 4"]))
@@ -327,14 +337,14 @@ class Python(tools.TestCase):
         self.assertGreater(session.stats.allocations, 0)
 
     def test_docstrings(self):
-        from relayvm import _compiler
+        from relayvm import _builder, _compiler, _types
         from relayvm_runtime import _values
         import relayvm_runtime
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             with open(VALUES, encoding="utf-8") as file:
                 text = file.read() + "def @main(%l: List[int32]) -> int32 { @total(%l) }"
             self.vm.compile(text, entries=["main"]).save("lists.rvm")
-            for module in (self.vm, _compiler, _values, relayvm_runtime):
+            for module in (self.vm, _builder, _compiler, _types, _values, relayvm_runtime):
                 report = io.StringIO()
                 with contextlib.redirect_stdout(report):
                     done = doctest.testmod(module)

@@ -38,7 +38,7 @@ struct rvm_compilation {
   std::string text, message, diagnostics = "[]";
   std::vector<std::pair<std::string, rvm::Literal>> weights;
   std::vector<std::string> warnings;  // of an import
-  std::string coverage = "[]";
+  std::string coverage = "[]", types = "{}";
 };
 
 namespace rvm::capi {
@@ -64,9 +64,11 @@ absl::StatusOr<Tensors> ReadTensors(const rvm_named_tensor* tensors, size_t coun
 // ---- diagnostics
 
 void WritePlace(JsonWriter& json, const diagnostics::SourceMap& sources, ir::Span span) {
+  span = sources.Resolve(span);
   bool is_known = span.valid();
   diagnostics::SourceMap::Position at = {};
   if (is_known) at = sources.Locate(span.source, span.begin);
+  if (at.column == 0) at.line = 0;  // an origin
   json.Field("file", is_known ? sources.name(span.source) : std::string_view());
   json.Field("line", int64_t{at.line}).Field("column", int64_t{at.column});
 }
@@ -148,12 +150,23 @@ absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, con
 }
 
 // What `relayvm check` says; and what was parsed as text in canonical form.
+std::string TypesJson(const ir::Module& module) {
+  JsonWriter json;
+  json.BeginObject();
+  for (const ir::GlobalFunction& function : module.functions) {
+    json.Field(function.name, ir::TypeToString(function.function->type));
+  }
+  json.EndObject();
+  return std::move(json).Take();
+}
+
 absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_compilation& result) {
   ir::Module parsed;
   if (!text::ParseModule(source, parsed, diagnostics)) return diagnostics.ToStatus();
   result.text = text::PrintModule(parsed);
   RVM_ASSIGN_OR_RETURN(ir::Module module, driver::TypeModule(std::move(parsed), diagnostics, {}, nullptr, {}));
   RVM_RETURN_IF_ERROR(driver::CheckInstances(module, diagnostics));
+  result.types = TypesJson(module);
   result.has_text = true;
   return absl::OkStatus();
 }
@@ -217,11 +230,13 @@ absl::Status Import(const Format& format, const char* path, importing::Bytes byt
   }
   importing::Coverage coverage;
   options.coverage = &coverage;
+  diagnostics::SourceMap sources;
+  options.sources = &sources;
   absl::StatusOr<importing::ImportedModel> imported =
       path != nullptr ? format.import_file(path, std::move(options)) : format.import_bytes(bytes, options);
   result.coverage = CoverageJson(coverage);
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, std::move(imported));
-  result.text = text::PrintModule(model.module);
+  result.text = text::PrintModule(model.module, &sources);
   result.weights.assign(model.weights.begin(), model.weights.end());
   result.warnings = std::move(model.warnings);
   result.has_text = true;
@@ -280,6 +295,10 @@ const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* si
 
 const char* rvm_compilation_text(const rvm_compilation* compilation) {
   return compilation == nullptr || !compilation->has_text ? nullptr : compilation->text.c_str();
+}
+
+const char* rvm_compilation_types(const rvm_compilation* compilation) {
+  return compilation == nullptr ? "{}" : compilation->types.c_str();
 }
 
 size_t rvm_compilation_weight_count(const rvm_compilation* compilation) {

@@ -131,6 +131,7 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
 }
 
 SourceLine ProgramTables::LineOf(ir::Span span) {
+  span = sources_.Resolve(span);
   if (!span.valid()) return {};
   auto [it, added] = files_.try_emplace(span.source, static_cast<uint32_t>(program_.executable.files.size()));
   if (added) program_.executable.files.emplace_back(sources_.name(span.source));

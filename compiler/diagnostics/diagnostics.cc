@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -91,13 +92,27 @@ uint32_t SourceMap::Add(std::string name, std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') starts.push_back(static_cast<uint32_t>(i + 1));
   }
-  sources_.push_back({std::move(name), std::move(text), std::move(starts)});
+  sources_.push_back({std::move(name), std::move(text), std::move(starts), {}});
   return static_cast<uint32_t>(sources_.size());
 }
 
 ir::Span SourceMap::AddOrigin(std::string origin) {
-  sources_.push_back({std::move(origin), "", {}});
+  sources_.push_back({std::move(origin), "", {}, {}});
   return {static_cast<uint32_t>(sources_.size()), 0, 0};
+}
+
+void SourceMap::MarkOrigin(uint32_t source, uint32_t offset, std::string origin) {
+  std::vector<Source::Mark>& marks = sources_[source - 1].marks;
+  if (!marks.empty() && offset <= marks.back().offset) return;
+  marks.push_back({offset, origin.empty() ? ir::Span() : AddOrigin(std::move(origin))});
+}
+
+ir::Span SourceMap::Resolve(ir::Span span) const {
+  if (!span.valid()) return span;
+  const std::vector<Source::Mark>& marks = sources_[span.source - 1].marks;
+  auto after = std::upper_bound(marks.begin(), marks.end(), span.begin,
+                                [](uint32_t offset, const Source::Mark& mark) { return offset < mark.offset; });
+  return after == marks.begin() || !std::prev(after)->origin.valid() ? span : std::prev(after)->origin;
 }
 
 std::string_view SourceMap::name(uint32_t source) const { return sources_[source - 1].name; }
@@ -115,6 +130,7 @@ SourceMap::Position SourceMap::Locate(uint32_t source, uint32_t offset) const {
 }
 
 std::string SourceMap::PlaceText(ir::Span span) const {
+  span = Resolve(span);
   Position at = Locate(span.source, span.begin);
   const std::string& name = sources_[span.source - 1].name;
   return at.column == 0 ? name : absl::StrCat(name, ":", at.line, ":", at.column);

@@ -63,6 +63,11 @@ class SourceMap {
   // The span of what an importer made from `origin`, "node `MatMul_3` of model.onnx". Messages and backtraces show that
   // in place of a line and a column.
   ir::Span AddOrigin(std::string origin);
+  // What follows `offset` in the text `source` comes from `origin`, up to the next mark; "" ends that. Marks are made
+  // in the order of the text; one before the last is ignored, as where a text is read twice.
+  void MarkOrigin(uint32_t source, uint32_t offset, std::string origin);
+  // The span of the origin that `span` is marked with; `span` itself where there is none.
+  ir::Span Resolve(ir::Span span) const;
   std::string_view name(uint32_t source) const;
   std::string_view text(uint32_t source) const;
   struct Position {
@@ -71,7 +76,7 @@ class SourceMap {
   };
   // O(log lines), and the length of the line.
   Position Locate(uint32_t source, uint32_t offset) const;
-  // "model.relay:3:7", or the origin. REQUIRES: a valid span.
+  // "model.relay:3:7", or the origin it is from or marked with. REQUIRES: a valid span.
   std::string PlaceText(ir::Span span) const;
 
  private:
@@ -79,6 +84,11 @@ class SourceMap {
     std::string name;
     std::string text;
     std::vector<uint32_t> line_starts;  // none: an origin
+    struct Mark {
+      uint32_t offset;
+      ir::Span origin;  // invalid: none
+    };
+    std::vector<Mark> marks;  // by offset
   };
   std::deque<Source> sources_;
 };

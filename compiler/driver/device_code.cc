@@ -11,9 +11,11 @@
 #include "base/abseil.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/lowering/opencl_source.h"
 #include "compiler/lowering/tile_product.h"
+#include "kernels/codegen/ptx_compiler.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::driver {
@@ -27,11 +29,16 @@ class CodeMaker {
   // Adds the code of kernel `number`. kUnimplemented, with the reason, if it must run on the host.
   virtual absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) = 0;
   // The code of all kernels that were added, and the features that it needs.
-  virtual void Finish(DeviceCode& code) = 0;
+  virtual absl::Status Finish(DeviceCode& code) = 0;
 
  protected:
   bytecode::EmittedProgram& program_;
 };
+
+// What a kernel computes, position by position.
+absl::StatusOr<schedule::Schedule> PlainSchedule(const schedule::Schedule& kernel, const schedule::Target& target) {
+  return schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, target);
+}
 
 class OpenClMaker : public CodeMaker {
  public:
@@ -39,9 +46,7 @@ class OpenClMaker : public CodeMaker {
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
     // The recipe from which the code is made, and its workspace.
-    const schedule::Schedule& kernel = program_.kernels[number];
-    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
-                         schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, schedule::Target{}));
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], schedule::Target{}));
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
     RVM_ASSIGN_OR_RETURN(lowering::OpenClKernel made,
                          lowering::MakeOpenClKernel(number, program_.executable.kernels[number], portable.recipe));
@@ -50,15 +55,41 @@ class OpenClMaker : public CodeMaker {
     return DeviceCode::Kernel{KernelId(number), portable.workspace, made.launches};
   }
 
-  void Finish(DeviceCode& code) override {
+  absl::Status Finish(DeviceCode& code) override {
     if (uses_fp64_) code.features = "+fp64";
     text_.insert(0, lowering::OpenClPrelude(uses_fp64_));
     code.bytes.assign(text_.begin(), text_.end());
+    return absl::OkStatus();
   }
 
  private:
   bool uses_fp64_ = false;
   std::string text_;
+};
+
+class PtxMaker : public CodeMaker {
+ public:
+  using CodeMaker::CodeMaker;
+
+  absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
+                         PlainSchedule(program_.kernels[number], codegen::PtxCompiler::Target()));
+    // The recipe tells the launches and the workspace; the code is made from the schedule.
+    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
+    RVM_ASSIGN_OR_RETURN(Dims launches, lowering::GridLaunches(program_.executable.kernels[number], portable.recipe));
+    RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));
+    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(launches)};
+  }
+
+  absl::Status Finish(DeviceCode& code) override {
+    code.features = codegen::PtxCompiler::kFeatures;
+    RVM_ASSIGN_OR_RETURN(std::string text, compiler_.Finish());
+    code.bytes.assign(text.begin(), text.end());
+    return absl::OkStatus();
+  }
+
+ private:
+  codegen::PtxCompiler compiler_;
 };
 
 class TileMaker : public CodeMaker {
@@ -72,7 +103,10 @@ class TileMaker : public CodeMaker {
     return DeviceCode::Kernel{KernelId(number), Dim(0), {Dim(1)}};
   }
 
-  void Finish(DeviceCode& code) override { code.bytes.assign(text_.begin(), text_.end()); }
+  absl::Status Finish(DeviceCode& code) override {
+    code.bytes.assign(text_.begin(), text_.end());
+    return absl::OkStatus();
+  }
 
  private:
   std::string text_;
@@ -80,6 +114,7 @@ class TileMaker : public CodeMaker {
 
 std::unique_ptr<CodeMaker> MakerFor(const lowering::DeviceKind& kind, bytecode::EmittedProgram& program) {
   if (kind.target == lowering::kOpenClTarget) return std::make_unique<OpenClMaker>(program);
+  if (kind.target == lowering::kPtxTarget) return std::make_unique<PtxMaker>(program);
   RVM_CHECK(kind.target == lowering::kTileTarget, "a kind of device that no code can be made for");
   return std::make_unique<TileMaker>(program);
 }
@@ -108,7 +143,7 @@ absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, b
   executable.metadata.emplace_back(absl::StrCat("device.", Abseil(kind.name)),
                                    absl::StrCat(placed, " of ", all, " operators"));
   if (code.kernels.empty()) return absl::OkStatus();
-  maker->Finish(code);
+  RVM_RETURN_IF_ERROR(maker->Finish(code));
   executable.device_codes.push_back(std::move(code));
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@ namespace rvm::lowering {
 namespace {
 
 constexpr DeviceKind kKinds[] = {
+    {.name = "cuda", .target = kPtxTarget},
     {.name = "opencl", .target = kOpenClTarget},
     {.name = "sim", .target = kTileTarget, .accepts = IsTileProduct, .fuses = false},
 };

@@ -13,13 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/opencl_expression.h"
 
 namespace rvm::lowering {
 namespace {
-
-// OpenCL 1.2 guarantees 1024 bytes of arguments.
-constexpr size_t kMaxArguments = 100;
 
 absl::Status OnHost(const std::string& reason) { return absl::UnimplementedError(reason); }
 
@@ -83,13 +81,7 @@ NestSource::Buffer NestSource::BufferOf(uint32_t index) const {
 }
 
 absl::Status NestSource::Check() const {
-  std::vector<bool> stored(kernel_.params.size() + kernel_.results.size() + recipe_.workspaces.size());
   for (const RecipeStep& step : nest_.steps) {
-    if (step.op == RecipeOp::kStore) stored[step.buffer] = true;
-  }
-  for (const RecipeStep& step : nest_.steps) {
-    if (step.op == RecipeOp::kOrder) return OnHost("it sorts");
-    if (step.op == RecipeOp::kLoad && stored[step.buffer]) return OnHost("it computes elements one after the other");
     if (step.dtype == kFloat8E4M3FN) return OnHost("it computes with float8_e4m3fn");
     bool bits = step.op == RecipeOp::kBitcast && (step.dtype.is_small_float() || TypeOf(step.a).is_small_float());
     if (bits) return OnHost("it uses the bits of 16-bit floats");
@@ -232,24 +224,14 @@ void NestSource::EmitStep(size_t number) {
 }  // namespace
 
 absl::StatusOr<OpenClKernel> MakeOpenClKernel(uint32_t number, const KernelDesc& kernel, const KernelRecipe& recipe) {
-  if (kernel.params.size() + kernel.results.size() + kernel.num_symbols > kMaxArguments) {
-    return OnHost("it has more arguments than an OpenCL function may have");
-  }
-  auto is_scalar = [](const KernelTensor& tensor) { return tensor.dims.empty(); };
-  if (std::all_of(kernel.params.begin(), kernel.params.end(), is_scalar) &&
-      std::all_of(kernel.results.begin(), kernel.results.end(), is_scalar)) {
-    return OnHost("it computes scalars from scalars");
-  }
   OpenClKernel result;
+  RVM_ASSIGN_OR_RETURN(result.launches, GridLaunches(kernel, recipe));
   result.source = absl::StrCat("\n// ", kernel.name, "\n");
-  for (const RecipeNest& nest : recipe.nests) {
-    NestSource source(kernel, recipe, nest);
-    RVM_ASSIGN_OR_RETURN(std::string text, source.Run(absl::StrCat("k", number, "_", result.launches.size())));
+  for (size_t i = 0; i < recipe.nests.size(); ++i) {
+    NestSource source(kernel, recipe, recipe.nests[i]);
+    RVM_ASSIGN_OR_RETURN(std::string text, source.Run(absl::StrCat("k", number, "_", i)));
     result.source += text;
     result.uses_fp64 |= source.uses_fp64();
-    Dim items = 1;
-    for (const Dim& axis : nest.axes) items = items * axis;
-    result.launches.push_back(items);
   }
   return result;
 }

@@ -61,6 +61,7 @@ ir::Expr* Parser::ParseSequence() {
 }
 
 bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
+  while (PeekIs("#[")) ParsePragma();
   ir::Span begin = Peek().span;
   bool is_let = Accept("let");
   bool is_graph = !is_let && Peek().kind == TokenKind::kLocal && PeekIs("=", 1);

@@ -175,7 +175,7 @@ void Parser::SkipDefinition() {
   }
 }
 
-void Parser::ParseVersion() {
+void Parser::ParsePragma() {
   ir::Span begin = Take().span;  // #[
   if (Accept("version") && Expect("=")) {
     Token version = Take();
@@ -186,9 +186,18 @@ void Parser::ParseVersion() {
     Expect("]");
     return;
   }
+  if (Accept("origin") && Expect("=")) {
+    if (Peek().kind != TokenKind::kString) {
+      Unexpected("a string, the place that what follows comes from");
+    } else if (std::optional<std::string> origin = Unquote(Take())) {
+      diagnostics_.sources().MarkOrigin(begin.source, Peek().span.end, *std::move(origin));
+    }
+    Expect("]");
+    return;
+  }
   Error(From(begin), DiagnosticKind::kUnknownPragma,
         absl::StrCat("saw the pragma `#[", Abseil(Peek().text),
-                     "`; expected `#[version = \"0.0.5\"]`, or `#[metadata]` ", "at the end"));
+                     "`; expected `#[version = \"0.0.5\"]`, `#[origin = \"...\"]`, or `#[metadata]` ", "at the end"));
   while (Peek().kind != TokenKind::kEnd && !Accept("]")) Take();
 }
 
@@ -320,7 +329,7 @@ void Parser::PlaceGraphVars(ir::Function& function) {
 }
 
 void Parser::ParseAll() {
-  while (PeekIs("#[")) ParseVersion();
+  while (PeekIs("#[")) ParsePragma();
   sources_.front().begin = at_;
   DeclareAll();
   for (bool adts : {true, false}) {  // types before the functions that match on them
@@ -349,6 +358,8 @@ void Parser::ParseDefinition(bool adts) {
     ParseDef();
   } else if (PeekIs("free_var")) {
     ParseFreeVar();
+  } else if (PeekIs("#[")) {
+    ParsePragma();
   } else {
     ParseMainExpression();
   }

@@ -69,7 +69,8 @@ class Parser {
   void ParseMainExpression();
   void WarnOfDiscardedValues(int errors_before);
   void SkipDefinition();
-  void ParseVersion();
+  // `#[version = "0.0.5"]`, `#[origin = "..."]`
+  void ParsePragma();
   void ReadAdtParams(ir::AdtDef& adt, size_t token);
   void ParseAdt();
   void ParseDef();

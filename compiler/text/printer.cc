@@ -47,10 +47,10 @@ bool IsTypeNote(std::string_view comment) { return comment.starts_with("/* ty=")
 
 class Printer {
  public:
-  Printer() = default;
-  // Prints only the definitions of `source`, whose text is `text`.
-  Printer(uint32_t source, std::string_view text, std::vector<Comment> comments)
-      : source_(source), text_(text), comments_(std::move(comments)) {
+  explicit Printer(const diagnostics::SourceMap* sources = nullptr) : sources_(sources) {}
+  // Prints only the definitions of the text `source`.
+  Printer(uint32_t source, const diagnostics::SourceMap& sources, std::vector<Comment> comments)
+      : sources_(&sources), source_(source), text_(sources.text(source)), comments_(std::move(comments)) {
     std::erase_if(comments_, [](const Comment& comment) { return IsTypeNote(comment.text); });
   }
 
@@ -68,6 +68,7 @@ class Printer {
     for (const ir::GlobalFunction& function : module.functions) {
       if (!IsWanted(function.span)) continue;
       out_ += "\n";
+      PrintOrigin({});
       FlushComments(function.function->span);
       absl::StrAppend(&out_, "def @", function.name);
       PrintSignatureAndBody(*function.function);
@@ -98,6 +99,17 @@ class Printer {
       absl::StrAppend(&out_, text[0] == '#' ? "//" : "", Abseil(text[0] == '#' ? text.substr(1) : text));
       NewLine();
     }
+  }
+  // Says where what follows comes from, if that changes.
+  void PrintOrigin(ir::Span span) {
+    if (sources_ == nullptr) return;
+    span = sources_->Resolve(span);
+    bool is_origin = span.valid() && sources_->Locate(span.source, span.begin).column == 0;
+    std::string_view origin = is_origin ? sources_->name(span.source) : std::string_view();
+    if (origin == origin_) return;
+    origin_ = origin;
+    absl::StrAppend(&out_, "#[origin = ", ir::AttrValue(std::string(origin)).ToString(), "]");
+    NewLine();
   }
   template <typename T, typename F>
   void List(const std::vector<T>& items, F print) {
@@ -262,8 +274,9 @@ class Printer {
 
   void PrintSequence(const ir::Expr* expr) {
     while (IsStatement(expr)) {
-      FlushComments(expr->span);
       const auto* let = ir::DynCast<ir::Let>(expr);
+      PrintOrigin(let == nullptr ? expr->span : let->value->span);
+      FlushComments(expr->span);
       if (let == nullptr) {
         const auto& match = *ir::Cast<ir::Match>(expr);
         out_ += "let ";
@@ -287,6 +300,7 @@ class Printer {
       NewLine();
       expr = let->body;
     }
+    PrintOrigin(expr->span);
     FlushComments(expr->span);
     PrintStatement(expr);
   }
@@ -479,7 +493,9 @@ class Printer {
     return true;
   }
 
-  uint32_t source_ = 0;  // 0: prints everything
+  const diagnostics::SourceMap* sources_ = nullptr;  // null: prints no origins
+  std::string_view origin_;                          // of what is printed
+  uint32_t source_ = 0;                              // 0: prints everything
   std::string_view text_;
   bool prints_metadata_ = false;
   std::vector<Comment> comments_;
@@ -494,7 +510,9 @@ class Printer {
 
 }  // namespace
 
-std::string PrintModule(const ir::Module& module) { return Printer().Print(module); }
+std::string PrintModule(const ir::Module& module, const diagnostics::SourceMap* sources) {
+  return Printer(sources).Print(module);
+}
 std::string PrintExpr(const ir::Expr* expr) { return Printer().Print(expr); }
 
 std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics) {
@@ -503,7 +521,7 @@ std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics) {
   if (IsSavedModule(diagnostics.sources().text(source))) return PrintModule(module);
   std::vector<Comment> comments;
   Lex(source, diagnostics, &comments);
-  return Printer(source, diagnostics.sources().text(source), std::move(comments)).Print(module);
+  return Printer(source, diagnostics.sources(), std::move(comments)).Print(module);
 }
 
 }  // namespace rvm::text

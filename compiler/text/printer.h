@@ -11,7 +11,9 @@
 
 namespace rvm::text {
 
-std::string PrintModule(const ir::Module& module);
+// With `sources`, also where the steps come from, as `#[origin = "node `MatMul_3` of model.onnx"]` before the first of
+// those that come from one place.
+std::string PrintModule(const ir::Module& module, const diagnostics::SourceMap* sources = nullptr);
 std::string PrintExpr(const ir::Expr* expr);
 
 // Parses `source` and prints it with its comments, each on a line above what it preceded. The predecessor's comments on

@@ -179,6 +179,30 @@ TEST(SavedModule, SurvivesDamage) {
   for (size_t length = 1; length < text.size(); length += 7) EXPECT_FALSE(Parsed(text.substr(0, length)).ok);
 }
 
+// Origins stand for places in diagnostics, and are printed where they change.
+TEST(Origins, AreReadAndPrinted) {
+  Parsed parsed(
+      "def @f(%x: float32) {\n  #[origin = \"node `a \\\"b\\\"` of m.onnx\"]\n  let %a = %x + 1f;\n"
+      "  let %b = %a * 2f;\n  #[origin = \"node `c` of m.onnx\"]\n  if (%b < 1f) { %a } else { %b }\n}\n"
+      "#[origin = \"\"]\ndef @main(%x: float32) { @f(%x) }");
+  ASSERT_TRUE(parsed.ok) << parsed.diagnostics.Render();
+  const ir::Expr* first = ir::Cast<ir::Let>(parsed.module.functions[0].function->body)->value;
+  EXPECT_EQ(parsed.sources.PlaceText(first->span), "node `a \"b\"` of m.onnx");
+  EXPECT_EQ(parsed.sources.PlaceText(parsed.module.functions[0].span), "test.relay:1:5");
+  EXPECT_EQ(parsed.sources.PlaceText(parsed.module.functions[1].function->body->span), "test.relay:9:26");
+  std::string printed = PrintModule(parsed.module, &parsed.sources);
+  EXPECT_EQ(printed,
+            "#[version = \"0.0.5\"]\n\ndef @f(%x: float32) {\n  #[origin = \"node `a \\\"b\\\"` of m.onnx\"]\n"
+            "  let %a = %x + 1f;\n  let %b = %a * 2f;\n  #[origin = \"node `c` of m.onnx\"]\n"
+            "  if (%b < 1f) {\n    %a\n  } else {\n    %b\n  }\n}\n\n"
+            "#[origin = \"\"]\ndef @main(%x_1: float32) {\n  @f(%x_1)\n}\n");
+  Parsed again(printed);
+  ASSERT_TRUE(again.ok);
+  EXPECT_EQ(PrintModule(again.module, &again.sources), printed);
+  EXPECT_EQ(PrintModule(again.module).find("origin"), std::string::npos);
+  EXPECT_EQ(Format(again.source, again.diagnostics).find("node `c`"), printed.find("node `c`"));
+}
+
 struct Rejected {
   const char* text;
   const char* message;
@@ -197,6 +221,9 @@ const Rejected kRejected[] = {
     {"def @main() { @man() }", "did you mean `@main`?"},
     {"def @main(%x: int32) { addd(%x, %x) }", "did you mean `add`?"},
     {"def @f() { { 1 } def @g() { 1 } type A { X } def @h(%a: A) { 1 }", "saw `def`"},
+    {"#[origin = 3]\ndef @main() { 1 }", "saw `3`; expected a string"},
+    {"#[orign = \"a\"]\ndef @main() { 1 }", "expected `#[version = \"0.0.5\"]`, `#[origin = "},
+    {"def @main() { #[origin = \"a\"] }", "saw `}`; expected an expression"},
     {"extern type A\nextern type A\ndef @main(%a: A) { %a }", "type `A` is defined twice"},
     {"def @main() { 1", "saw the end of the text; expected `}`"},
     {"def @main() { let %x = 1; }", "saw `}`; expected an expression"},

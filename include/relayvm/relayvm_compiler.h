@@ -70,6 +70,8 @@ RVM_API rvm_compilation* rvm_import_torch_file(const char* path, const rvm_impor
 RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
 /* NULL if there was an error, else the program of rvm_import_onnx, rvm_import_torch or rvm_check. */
 RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
+/* The types of the functions of rvm_check as JSON: {"main": "fn (int32) -> int32"}; "{}" if there was an error. */
+RVM_API const char* rvm_compilation_types(const rvm_compilation* compilation);
 RVM_API size_t rvm_compilation_weight_count(const rvm_compilation* compilation);
 /* 0: there is no such weight. `out` lives as long as the compilation. */
 RVM_API int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm_named_tensor* out);
@@ -80,7 +82,8 @@ RVM_API const char* rvm_compilation_coverage(const rvm_compilation* compilation)
 RVM_API const char* rvm_compilation_message(const rvm_compilation* compilation);
 /* The same as JSON: [{"severity": "error" or "warning", "kind": "dim-mismatch", "message": "...", "file":
  * "model.relay", "line": 3, "column": 7, "notes": [{"message": "...", "file": "...", "line": 1, "column": 1}]}];
- * without a place, file is "" and the numbers are 0. Errors outside of the program, as of files, have kind "". */
+ * without a place, file is "" and the numbers are 0; at a node of an imported model, file says which and the numbers
+ * are 0. Errors outside of the program, as of files, have kind "". */
 RVM_API const char* rvm_compilation_diagnostics(const rvm_compilation* compilation);
 RVM_API void rvm_compilation_free(rvm_compilation* compilation);
 

@@ -20,11 +20,11 @@ Expr Bool(bool value) { return IntConst(kBool, value); }
 }  // namespace
 
 int64_t ExprPool::DimNumber(const Dim& dim) {
-  for (size_t i = 0; i < dims_.size(); ++i) {
-    if (CompareDims(dims_[i], dim) == DimEquality::kEqual) return static_cast<int64_t>(i);
-  }
-  dims_.push_back(dim);
-  return static_cast<int64_t>(dims_.size()) - 1;
+  std::string text = CanonicalText(dim);
+  if (text.empty()) return num_dims_++;
+  auto [found, is_new] = dims_.try_emplace(std::move(text), num_dims_);
+  if (is_new) ++num_dims_;
+  return found->second;
 }
 
 bool ExprPool::IsExtent(const Expr& e, const Dim& dim) {

@@ -49,7 +49,8 @@ class ExprPool {
 
   using Key = absl::InlinedVector<uint64_t, 14>;
   absl::flat_hash_map<Key, Expr> nodes_;
-  std::vector<Dim> dims_;
+  absl::flat_hash_map<std::string, int64_t> dims_;  // number by canonical text
+  int64_t num_dims_ = 0;
   // Rewrites identify nodes by address, so the nodes must stay alive.
   std::vector<Expr> keep_;
   int64_t next_id_ = 0;

@@ -407,6 +407,7 @@ Verdict CheckEachPass(const Program& program) {
   return verdict;
 }
 
+Verdict CheckOnCuda(const Program& program) { return CheckOnDevice(program, "cuda"); }
 Verdict CheckOnOpenCl(const Program& program) { return CheckOnDevice(program, "opencl"); }
 Verdict CheckOnSim(const Program& program) { return CheckOnDevice(program, "sim"); }
 

@@ -28,6 +28,7 @@ Verdict CheckEachPass(const Program& program);
 // where the gradient is zero. Skipped where differences tell nothing: the value is an error, or too rough.
 Verdict CheckGradient(const Program& program);
 // The optimised program, with some or all of its operators on a device of this machine.
+Verdict CheckOnCuda(const Program& program);
 Verdict CheckOnOpenCl(const Program& program);
 Verdict CheckOnSim(const Program& program);
 

@@ -22,10 +22,11 @@ inline constexpr OptionSpec kTargetOption = {
     "host (the default), x86-64, x86-64-v2, -v3, -v4, aarch64, a CPU's name as LLVM knows it, several of them, or "
     "portable: no machine code"};
 
-inline constexpr OptionSpec kCompileDeviceOption = {"--device", "KIND[:OPERATORS],...",
-                                                    "run operators on a kind of device, opencl or sim: all, or those "
-                                                    "that a pattern names (opencl:nn.*); the first rule "
-                                                    "that fits decides, `host` is one too; may be repeated"};
+inline constexpr OptionSpec kCompileDeviceOption = {
+    "--device", "KIND[:OPERATORS],...",
+    "run operators on a kind of device, cuda, opencl or sim: all, or those "
+    "that a pattern names (opencl:nn.*); the first rule "
+    "that fits decides, `host` is one too; may be repeated"};
 inline constexpr OptionSpec kHostFallbackOption = {
     "--host-fallback", "", "with --device: run on the host where there is no such device, instead of refusing to run"};
 

@@ -143,9 +143,10 @@ absl::Status Run(std::span<const std::string> args) {
   std::string params = options.Value(
       "--params",
       absl::StrCat(output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output, ".safetensors"));
-  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, nullptr));
+  diagnostics::SourceMap sources;
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &sources));
   if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
-  RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module)));
+  RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module, &sources)));
   std::cerr << output << ": " << model.inputs.size() << " inputs, " << model.outputs.size() << " outputs, "
             << model.weights.size() << " weights" << (model.weights.empty() ? "" : absl::StrCat(" in ", params))
             << '\n';

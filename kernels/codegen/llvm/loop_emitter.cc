@@ -104,7 +104,8 @@ int64_t CostOfTurns(int64_t cost, const Dim& turns) {
 std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, Value* cancel, int64_t cost,
                                       std::vector<Value*> carried, LoopBody body, const LoopHints& hints) {
   int64_t all = CostOfTurns(cost, FloorDiv(range.extent + (range.step - 1), range.step));
-  if (all <= kChunkCost) return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
+  if (cancel == nullptr || all <= kChunkCost)
+    return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
   if (cost > kChunkCost / kTurns) {
     auto checked = [&](Value* at, const std::vector<Value*>& current) {
       EmitStop(b, cancel);

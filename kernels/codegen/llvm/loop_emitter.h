@@ -39,7 +39,7 @@ struct LoopRange {
 
 // Like EmitLoop, in a function that returns void. Loops that may be long return from it soon after *cancel becomes
 // nonzero: every iteration tests the flag if its `cost` is large or unknown; otherwise the loop is split into chunks,
-// which does not inhibit vectorisation.
+// which does not inhibit vectorisation. Without a flag (null) it is EmitLoop.
 std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, llvm::Value* cancel,
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
                                             const LoopHints& hints = {});

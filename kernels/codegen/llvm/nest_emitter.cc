@@ -39,6 +39,7 @@ class NestEmitter {
       : module_(module), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, schedule.target) {}
 
   EmittedNest Run(const std::string& name);
+  EmittedNest RunFlat(const std::string& name);
 
  private:
   void CollectTensors();
@@ -54,6 +55,7 @@ class NestEmitter {
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                 std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
   void EmitPosition();
+  void EmitFlatPosition(Value* position);
   void EmitColumns(Value* begin, Value* end);
   void Finish(const NestTensor& t, Value* value);
   void FinishRest();
@@ -265,6 +267,22 @@ void NestEmitter::EmitPosition() {
   FinishRest();
 }
 
+// A position of all axes, by its number.
+void NestEmitter::EmitFlatPosition(Value* position) {
+  e_.OpenScope();
+  for (size_t axis = nest_.axes.size(); axis-- > 0;) {
+    Value* index = position;
+    if (axis > 0) {
+      Value* extent = e_.EmitExtent(nest_.axes[axis].extent);
+      index = b_.CreateURem(position, extent);
+      position = b_.CreateUDiv(position, extent);
+    }
+    e_.Bind(nest_.axes[axis], index);
+  }
+  EmitPosition();
+  e_.CloseScope();
+}
+
 // The identity of the operation, which is also the result over nothing.
 Value* NestEmitter::Initial(const ExprNode& reduce) {
   DataType dtype = reduce.operands[0].dtype();
@@ -466,10 +484,27 @@ EmittedNest NestEmitter::Run(const std::string& name) {
   return std::move(result_);
 }
 
+EmittedNest NestEmitter::RunFlat(const std::string& name) {
+  RVM_CHECK(nest_.form == NestForm::kPositions && !nest_.tensors[0].tensor->self,
+            "a nest whose positions are not independent");
+  CollectTensors();
+  Begin(name);
+  cancel_ = nullptr;
+  for (const IndexVar& axis : nest_.axes) result_.count = result_.count * axis.extent;
+  EmitLoop(b_, begin_, end_, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+    EmitFlatPosition(at);
+    return {};
+  });
+  b_.CreateRetVoid();
+  return std::move(result_);
+}
+
 }  // namespace
 
-EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name) {
-  return NestEmitter(module, schedule, nest).Run(name);
+EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name,
+                     NestPositions positions) {
+  NestEmitter emitter(module, schedule, nest);
+  return positions == NestPositions::kOfAllAxes ? emitter.RunFlat(name) : emitter.Run(name);
 }
 
 }  // namespace rvm::codegen

@@ -1,6 +1,7 @@
 // Emits one loop nest as a function
 //   void nest(i64 begin, i64 end, ptr tensors..., i64 symbols..., ptr cancel)
-// which runs positions [begin, end) of the nest's outermost axis.
+// which runs positions [begin, end): of the nest's outermost axis, or, for machines with a thread for each position, of
+// all its axes, the last one fastest. The latter ignores `cancel`.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 
@@ -12,6 +13,8 @@
 
 namespace rvm::codegen {
 
+enum class NestPositions { kOfOutermostAxis, kOfAllAxes };
+
 struct EmittedNest {
   llvm::Function* function = nullptr;
   std::vector<te::Tensor> tensors;  // its pointer arguments
@@ -21,7 +24,7 @@ struct EmittedNest {
 };
 
 EmittedNest EmitNest(llvm::Module& module, const schedule::Schedule& schedule, const schedule::LoopNest& nest,
-                     const std::string& name);
+                     const std::string& name, NestPositions positions = NestPositions::kOfOutermostAxis);
 
 }  // namespace rvm::codegen
 

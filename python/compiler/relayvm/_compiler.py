@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import warnings
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
@@ -43,6 +44,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
     "rvm_compilation_text": (c_char_p, [c_void_p]),
     "rvm_compilation_weight_count": (c_size_t, [c_void_p]),
     "rvm_compilation_weight": (c_int, [c_void_p, c_size_t, POINTER(_Tensor)]),
+    "rvm_compilation_types": (c_char_p, [c_void_p]),
     "rvm_compilation_coverage": (c_char_p, [c_void_p]),
     "rvm_compilation_message": (c_char_p, [c_void_p]),
     "rvm_compilation_diagnostics": (c_char_p, [c_void_p]),
@@ -52,16 +54,18 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 
 class Diagnostic:
     """One error or warning: `severity`, `kind` ("dim-mismatch"), `message`, `file`, `line` and `column` (from 1; 0:
-    no place), and `notes`, which have a message and a place, too."""
+    not known), and `notes`, which have a message and a place, too. Of an imported model, `file` names the node."""
 
     def __init__(self, severity="note", kind="", message="", file="", line=0, column=0, notes=()):
         self.severity, self.kind, self.message = severity, kind, message
         self.file, self.line, self.column = file, line, column
+        if not line and (origin := re.fullmatch(r"(.*):(\d+)", file)):  # a line of a Builder's program
+            self.file, self.line = origin[1], int(origin[2])
         self.notes = [Diagnostic(**note) for note in notes]
 
     def __repr__(self):
-        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
-        return f"{place}{self.severity}: {self.message}"
+        places = [str(part) for part in (self.file, self.line, self.column) if part]
+        return f"{':'.join(places)}{': ' if places else ''}{self.severity}: {self.message}"
 
 
 class CompileError(Error):
@@ -132,6 +136,17 @@ class Module:
         [<text>:1:38: error: `add`: operands have dtypes `int32` and `float32`; expected equal dtypes (use `cast`)]
         """
         return _check(self).diagnostics
+
+    def types(self):
+        """The types of its functions by name, also where the text leaves them out.
+
+        >>> Module("def @main(%x: int32) { (%x, 1f) }").types()
+        {'main': 'fn (int32) -> (int32, float32)'}
+        """
+        result = _check(self)
+        if result.failed:
+            raise CompileError(result.message, result.diagnostics)
+        return json.loads(_lib.rvm_compilation_types(result.pointer))
 
     def __str__(self):
         return self.text

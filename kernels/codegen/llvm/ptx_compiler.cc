@@ -1,0 +1,224 @@
+#include "kernels/codegen/ptx_compiler.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/codegen/llvm/expr_emitter.h"
+#include "kernels/codegen/llvm/host_target.h"
+#include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/nest_emitter.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace rvm::codegen {
+namespace {
+
+using llvm::Value;
+using schedule::Schedule;
+
+constexpr char kTriple[] = "nvptx64-nvidia-cuda";
+constexpr char kCpu[] = "sm_75";
+constexpr char kIsa[] = "+ptx64";
+
+// Emits the function that runs one nest.
+class EntryEmitter {
+ public:
+  EntryEmitter(llvm::Module& module, const Schedule& schedule)
+      : module_(module), schedule_(schedule), b_(module.getContext()), e_(b_, schedule.target) {}
+
+  // The entry, and the nest's own function.
+  std::pair<llvm::Function*, llvm::Function*> Run(const schedule::LoopNest& nest, const std::string& name);
+
+ private:
+  void Begin(const std::string& name);
+  Value* PointerOf(const te::Tensor& tensor);
+  Value* Special(llvm::Intrinsic::ID id) { return b_.CreateZExt(b_.CreateIntrinsic(id, {}, {}), b_.getInt64Ty()); }
+  void RunPositions(Value* count, llvm::Function* nest, std::vector<Value*> args);
+
+  llvm::Module& module_;
+  const Schedule& schedule_;
+  llvm::IRBuilder<> b_;
+  ExprEmitter e_;
+  llvm::Function* function_ = nullptr;
+  unsigned workspace_ = 0;  // its parameter
+};
+
+void EntryEmitter::Begin(const std::string& name) {
+  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+  std::vector<llvm::Type*> parameters;
+  for (const te::Tensor& input : schedule_.computation.inputs) parameters.push_back(input.rank() == 0 ? i64 : pointer);
+  parameters.insert(parameters.end(), schedule_.computation.outputs.size(), pointer);
+  workspace_ = static_cast<unsigned>(parameters.size());
+  parameters.push_back(pointer);
+  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  function_->setDoesNotThrow();
+  llvm::LLVMContext& context = module_.getContext();
+  module_.getOrInsertNamedMetadata("nvvm.annotations")
+      ->addOperand(
+          llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(function_), llvm::MDString::get(context, "kernel"),
+                                      llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
+  b_.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", function_));
+  for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
+    e_.symbols[schedule_.symbols[i].id()] = function_->getArg(workspace_ + 1 + static_cast<unsigned>(i));
+  }
+}
+
+Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
+  if (tensor->kind == te::TensorKind::kInput) {
+    Value* argument = function_->getArg(static_cast<unsigned>(tensor->input_index));
+    if (tensor.rank() != 0) return argument;
+    // Where a nest, which loads it, finds the element; optimisation leaves no memory of it.
+    Value* place = b_.CreateAlloca(b_.getInt64Ty());
+    b_.CreateStore(argument, place);
+    return place;
+  }
+  const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+  if (!buffer.is_output) {
+    return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(workspace_), e_.EmitExtent(buffer.offset));
+  }
+  size_t index = schedule_.computation.inputs.size() + static_cast<size_t>(buffer.output);
+  return function_->getArg(static_cast<unsigned>(index));
+}
+
+// for (at = block * threads of a block + thread; at < count; at += threads of the grid)
+void EntryEmitter::RunPositions(Value* count, llvm::Function* nest, std::vector<Value*> args) {
+  Value* threads = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x);
+  Value* block = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
+  Value* first = b_.CreateNUWAdd(b_.CreateNUWMul(block, threads), Special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x));
+  Value* stride = b_.CreateNUWMul(threads, Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x));
+  auto make = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
+  llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = make("position"), *done = make("done");
+  b_.CreateCondBr(b_.CreateICmpSLT(first, count), body, done);
+  b_.SetInsertPoint(body);
+  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
+  args[0] = at;
+  args[1] = b_.CreateNSWAdd(at, b_.getInt64(1));
+  b_.CreateCall(nest, args);
+  Value* next = b_.CreateNSWAdd(at, stride);
+  at->addIncoming(first, entry);
+  at->addIncoming(next, body);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, count), body, done);
+  b_.SetInsertPoint(done);
+  b_.CreateRetVoid();
+}
+
+std::pair<llvm::Function*, llvm::Function*> EntryEmitter::Run(const schedule::LoopNest& nest, const std::string& name) {
+  EmittedNest emitted = EmitNest(module_, schedule_, nest, absl::StrCat(name, ".nest"), NestPositions::kOfAllAxes);
+  emitted.function->removeFnAttr(llvm::Attribute::NoInline);
+  emitted.function->addFnAttr(llvm::Attribute::AlwaysInline);
+  Begin(name);
+  std::vector<Value*> args(2);
+  for (const te::Tensor& tensor : emitted.tensors) args.push_back(PointerOf(tensor));
+  for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
+  args.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));  // no flag to cancel it
+  RunPositions(e_.EmitExtent(emitted.count), emitted.function, std::move(args));
+  return {function_, emitted.function};
+}
+
+// The name of a function that is called but does not exist on a GPU; "": there is none.
+std::string MissingFunction(const llvm::Function& function) {
+  for (const llvm::BasicBlock& block : function) {
+    for (const llvm::Instruction& instruction : block) {
+      auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+      if (call == nullptr) continue;
+      const llvm::Function* callee = call->getCalledFunction();
+      if (callee != nullptr && callee->isDeclaration() && !callee->isIntrinsic()) return callee->getName().str();
+    }
+  }
+  return "";
+}
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager calls;
+  llvm::ModuleAnalysisManager modules;
+  llvm::TargetLibraryInfoImpl library(llvm::Triple(module.getTargetTriple()));
+  library.disableAllFunctions();
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+}  // namespace
+
+struct PtxCompiler::Impl {
+  llvm::LLVMContext context;
+  llvm::Module module{"kernels", context};
+};
+
+PtxCompiler::PtxCompiler() : impl_(std::make_unique<Impl>()) { impl_->module.setTargetTriple(kTriple); }
+PtxCompiler::~PtxCompiler() = default;
+
+absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
+  for (const schedule::LoopNest& nest : schedule.nests) {
+    if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
+    if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
+  }
+  std::vector<llvm::Function*> made;
+  std::string missing;
+  for (size_t i = 0; i < schedule.nests.size(); ++i) {
+    auto [entry, nest] = EntryEmitter(impl_->module, schedule).Run(schedule.nests[i], absl::StrCat(name, "_", i));
+    if (missing.empty()) missing = MissingFunction(*nest);
+    made.push_back(entry);
+    made.push_back(nest);
+  }
+  if (missing.empty()) return absl::OkStatus();
+  // Annotations name the functions to drop: they are the last ones.
+  llvm::NamedMDNode* annotations = impl_->module.getOrInsertNamedMetadata("nvvm.annotations");
+  std::vector<llvm::MDNode*> kept(annotations->op_begin(), annotations->op_end());
+  kept.resize(kept.size() - schedule.nests.size());
+  annotations->clearOperands();
+  for (llvm::MDNode* annotation : kept) annotations->addOperand(annotation);
+  for (llvm::Function* function : made) function->eraseFromParent();  // an entry before the nest that it calls
+  bool wide = missing.back() != 'f' || missing == "erf";
+  return absl::UnimplementedError(absl::StrCat("it computes `", wide ? missing : missing.substr(0, missing.size() - 1),
+                                               wide ? "` in float64" : "`"));
+}
+
+absl::StatusOr<std::string> PtxCompiler::Finish() {
+  llvm::Module& module = impl_->module;
+  RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(kTriple));
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(kTriple, kCpu, kIsa, options, llvm::Reloc::PIC_, std::nullopt));
+  if (machine == nullptr) return absl::InternalError("LLVM has no code generator for PTX");
+  module.setDataLayout(machine->createDataLayout());
+  std::string problem;
+  llvm::raw_string_ostream problems(problem);
+  if (llvm::verifyModule(module, &problems)) return absl::InternalError(absl::StrCat("malformed IR: ", problem));
+  Optimise(module, *machine);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    return absl::InternalError("LLVM emits no PTX");
+  }
+  passes.run(module);
+  return std::string(text.begin(), text.end());
+}
+
+}  // namespace rvm::codegen

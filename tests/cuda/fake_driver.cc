@@ -1,0 +1,347 @@
+// A libcuda.so.1 for tests: the functions of the CUDA driver API that the VM uses, strictly checked, for a device that
+// interprets PTX. It is never shipped. Streams run as late as the API allows, those of a device in a random order.
+//
+// Misuse of the API says what is wrong and aborts; a fault of a kernel is an error that stays, as on a GPU, and says on
+// stderr what it is. Environment variables:
+//
+//   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
+//   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream, wait, or
+//   run,
+//                          a launch that faults when it runs; CALL:0 is every call
+//   FAKE_CUDA_DEVICES=N    how many devices there are; 1
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/ptx.h"
+#include "vm/device/cuda_api.h"
+
+namespace {
+
+using namespace rvm::device::cuda;  // NOLINT(build/namespaces)
+
+struct FakeContext {
+  int references = 0;
+  bool is_lost = false;
+};
+struct Work {
+  std::function<std::string()> run;  // "" or the fault
+  std::set<uint64_t> uses;           // allocations
+};
+struct FakeStream {
+  std::deque<Work> queue;
+};
+struct FakeModule;
+struct FakeFunction {
+  FakeModule* module;
+  const ptx::Entry* entry;
+};
+struct FakeModule {
+  ptx::Module code;
+  std::map<std::string, FakeFunction> functions;
+};
+
+struct State {
+  std::mutex mutex;
+  bool is_started = false;
+  FakeContext context;
+  ptx::Memory memory;
+  std::set<FakeStream*> streams;
+  std::set<FakeModule*> modules;
+  std::mt19937 random{
+      static_cast<uint32_t>(std::getenv("FAKE_CUDA_SEED") ? std::atoi(std::getenv("FAKE_CUDA_SEED")) : 1)};
+  std::map<std::string, int> calls;
+};
+State& state() {
+  static State* all = new State;
+  return *all;
+}
+thread_local std::vector<FakeContext*> current;
+
+void Say(const char* where, const std::string& what) {
+  std::fprintf(stderr, "fake libcuda.so.1: %s: %s\n", where, what.c_str());
+}
+[[noreturn]] void Misuse(const char* where, const std::string& what) {
+  Say(where, "misuse: " + what);
+  std::abort();
+}
+
+// Whether the environment wants this call to fail.
+bool Fails(const char* kind) {
+  static const std::string wanted = std::getenv("FAKE_CUDA_FAIL") ? std::getenv("FAKE_CUDA_FAIL") : "";
+  size_t colon = wanted.find(':');
+  if (wanted.substr(0, colon) != kind) return false;
+  int number = std::atoi(wanted.c_str() + colon + 1);
+  return number == 0 || ++state().calls[kind] == number;
+}
+
+// What every function with a context begins with.
+#define FAKE_ENTER()                                                           \
+  State& s = state();                                                          \
+  std::lock_guard<std::mutex> lock(s.mutex);                                   \
+  if (!s.is_started) Misuse(__func__, "cuInit was not called");                \
+  if (current.empty()) Misuse(__func__, "this thread has no current context"); \
+  if (s.context.references == 0) Misuse(__func__, "the context was released"); \
+  if (s.context.is_lost) return kIllegalAddress
+
+FakeStream* Known(const char* where, Stream stream) {
+  auto* fake = reinterpret_cast<FakeStream*>(stream);
+  if (state().streams.count(fake) == 0) Misuse(where, "no such stream; the default stream is not for us");
+  return fake;
+}
+
+// Runs work of all streams in a random order until that of one (null: of all) is done.
+Result Drain(FakeStream* until) {
+  State& s = state();
+  for (;;) {
+    std::vector<FakeStream*> ready;
+    for (FakeStream* stream : s.streams) {
+      if (!stream->queue.empty()) ready.push_back(stream);
+    }
+    if (ready.empty() || (until != nullptr && until->queue.empty())) return 0;
+    FakeStream* next = ready[s.random() % ready.size()];
+    Work work = std::move(next->queue.front());
+    next->queue.pop_front();
+    std::string fault = work.run();
+    if (fault.empty()) continue;
+    Say("a fault", fault);
+    s.context.is_lost = true;
+    return kIllegalAddress;
+  }
+}
+
+uint64_t BlockFor(const char* where, Address address, size_t bytes) {
+  std::string problem;
+  if (state().memory.At(address, bytes, problem) == nullptr) Misuse(where, problem);
+  return state().memory.BlockOf(address);
+}
+
+}  // namespace
+
+extern "C" {
+
+#define FAKE __attribute__((visibility("default"))) Result
+
+FAKE cuInit(uint32_t flags) {
+  if (flags != 0) return kInvalidValue;
+  state().is_started = true;
+  return 0;
+}
+FAKE cuDriverGetVersion(int32_t* version) {
+  *version = 12040;
+  return 0;
+}
+FAKE cuGetErrorName(Result result, const char** name) {
+  *name = result == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : result == kOutOfMemory  ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                    : "CUDA_ERROR";
+  return 0;
+}
+FAKE cuGetErrorString(Result result, const char** text) {
+  *text = result == kIllegalAddress ? "an illegal memory access was encountered"
+          : result == kOutOfMemory  ? "out of memory"
+                                    : "an error that was asked for";
+  return 0;
+}
+FAKE cuDeviceGetCount(int32_t* count) {
+  if (!state().is_started) return kNotInitialized;
+  *count = std::getenv("FAKE_CUDA_DEVICES") ? std::atoi(std::getenv("FAKE_CUDA_DEVICES")) : 1;
+  return 0;
+}
+FAKE cuDeviceGet(DeviceId* device, int32_t number) {
+  if (!state().is_started) return kNotInitialized;
+  *device = number;
+  return 0;
+}
+FAKE cuDeviceGetName(char* name, int32_t size, DeviceId) {
+  std::snprintf(name, static_cast<size_t>(size), "interpreter of PTX");
+  return 0;
+}
+FAKE cuDeviceGetAttribute(int32_t* value, int32_t attribute, DeviceId) {
+  if (attribute != kComputeCapabilityMajor && attribute != kComputeCapabilityMinor) return kInvalidValue;
+  *value = attribute == kComputeCapabilityMajor ? 7 : 5;
+  return 0;
+}
+FAKE cuDeviceTotalMem_v2(size_t* bytes, DeviceId) {
+  *bytes = size_t{1} << 30;
+  return 0;
+}
+FAKE cuDevicePrimaryCtxRetain(Context* context, DeviceId) {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (!s.is_started) return kNotInitialized;
+  ++s.context.references;
+  *context = reinterpret_cast<Context>(&s.context);
+  return 0;
+}
+FAKE cuDevicePrimaryCtxRelease_v2(DeviceId) {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (s.context.references == 0) Misuse(__func__, "it was not retained");
+  if (--s.context.references > 0) return 0;
+  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.modules.empty();
+  if (!is_clean && !s.context.is_lost) {
+    Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " +
+                         std::to_string(s.streams.size()) + " streams, " + std::to_string(s.modules.size()) +
+                         " modules");
+  }
+  s.context.is_lost = false;
+  return 0;
+}
+FAKE cuCtxPushCurrent_v2(Context context) {
+  if (context != reinterpret_cast<Context>(&state().context)) Misuse(__func__, "no such context");
+  current.push_back(&state().context);
+  return 0;
+}
+FAKE cuCtxPopCurrent_v2(Context* context) {
+  if (current.empty()) Misuse(__func__, "this thread has no current context");
+  *context = reinterpret_cast<Context>(current.back());
+  current.pop_back();
+  return 0;
+}
+FAKE cuCtxSynchronize() {
+  FAKE_ENTER();
+  return Drain(nullptr);
+}
+FAKE cuMemAlloc_v2(Address* address, size_t bytes) {
+  FAKE_ENTER();
+  if (bytes == 0) Misuse(__func__, "an allocation of 0 bytes");
+  if (Fails("alloc") || bytes > (size_t{1} << 30) - s.memory.bytes()) return kOutOfMemory;
+  *address = s.memory.Allocate(bytes);
+  return 0;
+}
+FAKE cuMemFree_v2(Address address) {
+  FAKE_ENTER();
+  for (FakeStream* stream : s.streams) {
+    for (const Work& work : stream->queue) {
+      if (work.uses.count(address) != 0) Misuse(__func__, "queued work uses the memory");
+    }
+  }
+  if (!s.memory.Free(address)) Misuse(__func__, "no allocation begins at this address");
+  return 0;
+}
+FAKE cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream stream) {
+  FAKE_ENTER();
+  if (Fails("copy_in")) return kInvalidValue;
+  FakeStream* fake = Known(__func__, stream);
+  uint64_t block = BlockFor(__func__, to, bytes);
+  fake->queue.push_back({[=] {
+                           std::string problem;
+                           uint8_t* place = state().memory.At(to, bytes, problem);
+                           if (place != nullptr) std::memcpy(place, from, bytes);
+                           return problem;
+                         },
+                         {block}});
+  return 0;
+}
+FAKE cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
+  FAKE_ENTER();
+  if (Fails("copy_out")) return kInvalidValue;
+  FakeStream* fake = Known(__func__, stream);
+  uint64_t block = BlockFor(__func__, from, bytes);
+  std::memset(to, 0xdd, bytes);  // reading it too early shows
+  fake->queue.push_back({[=] {
+                           std::string problem;
+                           const uint8_t* place = state().memory.At(from, bytes, problem);
+                           if (place != nullptr) std::memcpy(to, place, bytes);
+                           return problem;
+                         },
+                         {block}});
+  return 0;
+}
+FAKE cuStreamCreate(Stream* stream, uint32_t flags) {
+  FAKE_ENTER();
+  if (flags != kNonBlocking) Misuse(__func__, "a stream that waits for the default stream");
+  if (Fails("stream")) return kOutOfMemory;
+  auto* fake = new FakeStream;
+  s.streams.insert(fake);
+  *stream = reinterpret_cast<Stream>(fake);
+  return 0;
+}
+FAKE cuStreamSynchronize(Stream stream) {
+  FAKE_ENTER();
+  if (Fails("wait")) return kInvalidHandle;
+  return Drain(Known(__func__, stream));
+}
+FAKE cuStreamDestroy_v2(Stream stream) {
+  FAKE_ENTER();
+  FakeStream* fake = Known(__func__, stream);
+  if (!fake->queue.empty()) Drain(fake);
+  s.streams.erase(fake);
+  delete fake;
+  return 0;
+}
+FAKE cuModuleLoadDataEx(Module* module, const void* image, uint32_t count, int32_t* options, void** values) {
+  FAKE_ENTER();
+  auto made = std::make_unique<FakeModule>();
+  std::string problem =
+      Fails("load") ? "an error that was asked for" : ptx::Parse(static_cast<const char*>(image), made->code);
+  if (!problem.empty()) {
+    char* log = nullptr;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (options[i] == kErrorLogBuffer) log = static_cast<char*>(values[i]);
+      if (options[i] == kErrorLogBufferBytes) bytes = reinterpret_cast<size_t>(values[i]);
+    }
+    if (log != nullptr) std::snprintf(log, bytes, "%s", problem.c_str());
+    return kInvalidPtx;
+  }
+  for (const auto& [name, entry] : made->code.entries) made->functions[name] = {made.get(), &entry};
+  s.modules.insert(made.get());
+  *module = reinterpret_cast<Module>(made.release());
+  return 0;
+}
+FAKE cuModuleUnload(Module module) {
+  FAKE_ENTER();
+  auto* fake = reinterpret_cast<FakeModule*>(module);
+  if (s.modules.erase(fake) == 0) Misuse(__func__, "no such module");
+  Result result = Drain(nullptr);
+  delete fake;
+  return result;
+}
+FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
+  FAKE_ENTER();
+  auto* fake = reinterpret_cast<FakeModule*>(module);
+  if (s.modules.count(fake) == 0) Misuse(__func__, "no such module");
+  auto found = fake->functions.find(name);
+  if (found == fake->functions.end()) return kNotFound;
+  *function = reinterpret_cast<Function>(&found->second);
+  return 0;
+}
+FAKE cuLaunchKernel(Function function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+                    uint32_t block_y, uint32_t block_z, uint32_t shared, Stream stream, void** params, void** extra) {
+  FAKE_ENTER();
+  auto* fake = reinterpret_cast<FakeFunction*>(function);
+  if (s.modules.count(fake->module) == 0) Misuse(__func__, "the module was unloaded");
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1)
+    Misuse(__func__, "expected a grid of one dimension and at most 1024 threads in a block");
+  if (shared != 0 || extra != nullptr) Misuse(__func__, "expected no shared memory and no extra arguments");
+  if (Fails("launch")) return kLaunchOutOfResources;
+  bool faults = Fails("run");
+  std::vector<uint64_t> values(fake->entry->param_bytes / 8);
+  std::set<uint64_t> uses;
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::memcpy(&values[i], params[i], 8);
+    if (uint64_t block = s.memory.BlockOf(values[i])) uses.insert(block);
+  }
+  uint32_t seed = static_cast<uint32_t>(s.random());
+  Known(__func__, stream)
+      ->queue.push_back({[=] {
+                           if (faults) return std::string("a fault that was asked for");
+                           return ptx::Run(*fake->entry, {grid_x, block_x}, values, seed, state().memory);
+                         },
+                         uses});
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,86 @@
+// The part of the CUDA driver API that the VM uses, declared here so that neither headers nor a library of NVIDIA's are
+// needed to build; libcuda.so.1, which comes with the driver, is opened when the first device is looked for. Names,
+// types and numbers are those of the CUDA Driver API documentation (NVIDIA), as of CUDA 10.1.
+#ifndef RVM_VM_DEVICE_CUDA_API_H_
+#define RVM_VM_DEVICE_CUDA_API_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace rvm::device::cuda {
+
+using Result = int32_t;  // 0: success
+using DeviceId = int32_t;
+using Address = uint64_t;
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+
+inline constexpr Result kInvalidValue = 1;
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotInitialized = 3;
+inline constexpr Result kNoDevice = 100;
+inline constexpr Result kInvalidContext = 201;
+inline constexpr Result kInvalidPtx = 218;
+inline constexpr Result kUnsupportedPtxVersion = 222;
+inline constexpr Result kInvalidHandle = 400;
+inline constexpr Result kNotFound = 500;
+inline constexpr Result kIllegalAddress = 700;
+inline constexpr Result kLaunchOutOfResources = 701;
+inline constexpr Result kLaunchFailed = 719;
+
+inline constexpr int32_t kComputeCapabilityMajor = 75;
+inline constexpr int32_t kComputeCapabilityMinor = 76;
+
+// Streams that do not wait for the default stream.
+inline constexpr uint32_t kNonBlocking = 1;
+
+// Options of ModuleLoadData.
+inline constexpr int32_t kErrorLogBuffer = 5;
+inline constexpr int32_t kErrorLogBufferBytes = 6;
+
+// RVM_CUDA(name, symbol, parameters): a function that returns a Result.
+#define RVM_CUDA_FUNCTIONS(RVM_CUDA)                                                                 \
+  RVM_CUDA(Init, "cuInit", (uint32_t))                                                               \
+  RVM_CUDA(DriverGetVersion, "cuDriverGetVersion", (int32_t*))                                       \
+  RVM_CUDA(GetErrorName, "cuGetErrorName", (Result, const char**))                                   \
+  RVM_CUDA(GetErrorString, "cuGetErrorString", (Result, const char**))                               \
+  RVM_CUDA(DeviceGetCount, "cuDeviceGetCount", (int32_t*))                                           \
+  RVM_CUDA(DeviceGet, "cuDeviceGet", (DeviceId*, int32_t))                                           \
+  RVM_CUDA(DeviceGetName, "cuDeviceGetName", (char*, int32_t, DeviceId))                             \
+  RVM_CUDA(DeviceGetAttribute, "cuDeviceGetAttribute", (int32_t*, int32_t, DeviceId))                \
+  RVM_CUDA(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t*, DeviceId))                               \
+  RVM_CUDA(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context*, DeviceId))                       \
+  RVM_CUDA(PrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (DeviceId))                            \
+  RVM_CUDA(CtxPushCurrent, "cuCtxPushCurrent_v2", (Context))                                         \
+  RVM_CUDA(CtxPopCurrent, "cuCtxPopCurrent_v2", (Context*))                                          \
+  RVM_CUDA(CtxSynchronize, "cuCtxSynchronize", ())                                                   \
+  RVM_CUDA(MemAlloc, "cuMemAlloc_v2", (Address*, size_t))                                            \
+  RVM_CUDA(MemFree, "cuMemFree_v2", (Address))                                                       \
+  RVM_CUDA(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (Address, const void*, size_t, Stream))          \
+  RVM_CUDA(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, Address, size_t, Stream))                \
+  RVM_CUDA(StreamCreate, "cuStreamCreate", (Stream*, uint32_t))                                      \
+  RVM_CUDA(StreamSynchronize, "cuStreamSynchronize", (Stream))                                       \
+  RVM_CUDA(StreamDestroy, "cuStreamDestroy_v2", (Stream))                                            \
+  RVM_CUDA(ModuleLoadData, "cuModuleLoadDataEx", (Module*, const void*, uint32_t, int32_t*, void**)) \
+  RVM_CUDA(ModuleUnload, "cuModuleUnload", (Module))                                                 \
+  RVM_CUDA(ModuleGetFunction, "cuModuleGetFunction", (Function*, Module, const char*))               \
+  RVM_CUDA(LaunchKernel, "cuLaunchKernel",                                                           \
+           (Function, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Stream, void**, void**))
+
+// The functions of the library.
+struct Api {
+#define RVM_MEMBER(name, symbol, parameters) Result(*name) parameters = nullptr;
+  RVM_CUDA_FUNCTIONS(RVM_MEMBER)
+#undef RVM_MEMBER
+};
+
+// kUnavailable, with the reason, if there is no driver. Any thread.
+absl::StatusOr<const Api*> Load();
+
+}  // namespace rvm::device::cuda
+
+#endif  // RVM_VM_DEVICE_CUDA_API_H_
