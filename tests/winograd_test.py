@@ -1,6 +1,6 @@
 """3x3 convolutions by tiles (`winograd`): beside numpy, for shapes that the pass takes and some that it leaves.
 
-The error is compared with the largest result: with tiles of 4x4 it is about 1e-5 of that at 256 channels.
+The error is compared with the largest result: with tiles of 4x4 it is 4e-6 to 2e-5 of that for 16 to 512 channels.
 """
 
 import os
