@@ -65,6 +65,35 @@ TEST(MemoryBoundTest, Transpositions) {
   CheckEverywhere({"reversed", {x}, {z}}, {.threads = true});
 }
 
+TEST(MemoryBoundTest, TranspositionsBesideOtherReads) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  for (DataType dtype : {kFloat32, kInt64, kUInt8}) {
+    Tensor x = Input(0, "x", dtype, {m, n}), r = Input(1, "r", dtype, {n, m}), b = Input(2, "b", dtype, {n});
+    Tensor y =
+        ComputeTensor("y", dtype, {n, m}, [&](Indices i) { return x({i[1], i[0]}) * b({i[0]}) + r({i[0], i[1]}); });
+    CheckOptions options{.symbol_values = {{1, 1}, {3, 50}, {16, 16}, {33, 47}, {64, 17}, {0, 5}}, .threads = true};
+    CheckEverywhere({"mixed", {x, r, b}, {y}}, options);
+  }
+}
+
+// Four elements that share all but their last operation; two axes choose among them.
+TEST(MemoryBoundTest, ElementsThatShareWorkAtOnce) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  for (Dim columns : {Dim(37), n}) {
+    Tensor x = Input(0, "x", kFloat32, {m, columns});
+    Tensor y = ComputeTensor("y", kFloat32, {Dim(2), m, Dim(2), columns}, [&](Indices i) {
+      auto is_first = [&](size_t axis) { return te::Binary(BinaryOp::kEqual, i[axis], te::Index(0)); };
+      Expr a = te::Unary(UnaryOp::kExp, x({i[1], i[3]})), b = te::Unary(UnaryOp::kTanh, x({i[1], i[3]}));
+      Expr sum = a + b, difference = a - b, square = sum * sum + difference;
+      return te::Select(is_first(0), te::Select(is_first(2), square + a, square - a),
+                        te::Select(is_first(2), square + b, square - b));
+    });
+    CheckOptions options{.symbol_values = {{1}, {5}, {64}}, .threads = true};
+    if (!columns.is_const()) options.symbol_values = {{1, 1}, {5, 33}, {0, 7}, {9, 64}};
+    CheckEverywhere({"shared", {x}, {y}}, options);
+  }
+}
+
 TEST(MemoryBoundTest, PlacesOfExtremes) {
   float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (ReduceOp op : {ReduceOp::kArgMax, ReduceOp::kArgMin, ReduceOp::kArgMaxLast, ReduceOp::kArgMinLast}) {

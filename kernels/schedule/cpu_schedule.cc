@@ -11,6 +11,7 @@
 #include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/tile_planner.h"
 #include "kernels/schedule/transposition.h"
+#include "kernels/schedule/unrolled_axes.h"
 
 namespace rvm::schedule {
 namespace {
@@ -103,7 +104,7 @@ void PlanForCpu(Schedule& schedule) {
       }
     } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
       nest.form = NestForm::kTransposed;
-    } else if (any_order) {
+    } else if (any_order && !UnrollAxes(*schedule.pool, nest)) {
       PlanAxisRanges(nest);
     }
     nests.push_back(nest);

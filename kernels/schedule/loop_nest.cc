@@ -49,19 +49,26 @@ void Replace(ExprPool& pool, LoopNest& nest, const Expr& from, const Expr& to) {
 
 std::vector<Expr> Values(const LoopNest& nest) {
   std::vector<Expr> values;
+  for (const Replica& replica : nest.replicas) values.push_back(replica.value);
+  if (!values.empty()) return values;
   for (const NestTensor& t : nest.tensors) values.push_back(t.value);
   return values;
 }
 
 std::vector<Expr> Roots(const LoopNest& nest) {
   std::vector<Expr> roots = Values(nest);
-  roots.push_back(nest.store_offset);
+  for (const Replica& replica : nest.replicas) roots.push_back(replica.store_offset);
+  if (nest.replicas.empty()) roots.push_back(nest.store_offset);
   return roots;
 }
 
 void Apply(ExprPool& pool, LoopNest& nest, Rewrite rewrite) {
   nest.store_offset = pool.Copy(nest.store_offset, rewrite);
   for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
+  for (Replica& replica : nest.replicas) {
+    replica.store_offset = pool.Copy(replica.store_offset, rewrite);
+    replica.value = pool.Copy(replica.value, rewrite);
+  }
 }
 
 std::vector<Expr> ReadExpressions(const LoopNest& nest) {

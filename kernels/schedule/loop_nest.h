@@ -36,13 +36,19 @@ struct AxisRange {
   std::vector<std::pair<const te::ExprNode*, bool>> known;
 };
 
+// One of several elements of tensors[0] that a position computes.
+struct Replica {
+  te::Expr store_offset, value;
+};
+
 struct LoopNest {
   std::vector<te::IndexVar> axes;  // no axis of constant extent 1
   te::Expr store_offset;           // where each tensor is written at a position
   std::vector<NestTensor> tensors;
   NestForm form = NestForm::kPositions;
-  int64_t column_block = 0;                    // kColumns
-  std::optional<size_t> transposed;            // kTransposed: the axis that reads run along
+  int64_t column_block = 0;          // kColumns
+  std::optional<size_t> transposed;  // kTransposed: the axis that reads run along
+  std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
   std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
   std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
 
@@ -53,9 +59,9 @@ struct LoopNest {
   }
 };
 
-// The values of all tensors of the nest.
+// The values that the nest computes.
 std::vector<te::Expr> Values(const LoopNest& nest);
-// Those and the offset to which they are stored.
+// Those and the offsets to which they are stored.
 std::vector<te::Expr> Roots(const LoopNest& nest);
 // The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
 std::vector<te::Expr> ReadExpressions(const LoopNest& nest);

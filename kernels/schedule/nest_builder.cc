@@ -269,8 +269,8 @@ void NestBuilder::Decide() {
     Facts& facts = facts_.at(tensor.get());
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
-    facts.materialised =
-        outputs.contains(tensor.get()) || HasOwnNest(tensor) || (repeated && !cheap) || facts.cost > kMaxInlineCost;
+    facts.materialised = outputs.contains(tensor.get()) || HasOwnNest(tensor) || tensor->is_stored ||
+                         (repeated && !cheap) || facts.cost > kMaxInlineCost;
     facts.nest = number++;
     VisitReads(tensor);
   }

@@ -63,6 +63,7 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
         absl::StrJoin(nest.tensors, ", ", [](std::string* text, const NestTensor& t) { *text += t.tensor->name; });
     absl::StrAppend(out, KindOf(nest), " ", extents.empty() ? "1" : extents, ": ", tensors);
     if (nest.tile) *out += Describe(nest);
+    if (!nest.replicas.empty()) absl::StrAppend(out, " [", nest.replicas.size(), " elements at once]");
     size_t loops = 1;
     for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
     if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");

@@ -49,6 +49,21 @@ TEST(ScheduleTest, ProductsByTarget) {
   EXPECT_EQ(Text(constant, {false, true}, Target{}), "reduce 64x768: product");
 }
 
+// Elements along short axes are computed at once if they share work, not if each has its own.
+TEST(ScheduleTest, ShortAxesAtOnce) {
+  Tensor x = Input(0, "x", kFloat32, {8, 64});
+  auto text = [&](bool shares) {
+    Tensor y = ComputeTensor("y", kFloat32, {3, 8, 64}, [&](Indices i) {
+      auto is = [&](int64_t number) { return te::Binary(te::BinaryOp::kEqual, i[0], te::Index(number)); };
+      Expr a = x({i[1], i[2]}), common = shares ? a * a * a * a * a * a : a;
+      return te::Select(is(0), common + a, te::Select(is(1), common - a, common));
+    });
+    return Text({"y", {x}, {y}}, {}, kWide);
+  };
+  EXPECT_EQ(text(true), "loops 8x64: y [3 elements at once]");
+  EXPECT_EQ(text(false), "loops 3x8x64: y");
+}
+
 TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
             "tiles 64x96: product [8x3 vectors of 16 in place, depth 80, unrolled 2]");

@@ -23,8 +23,8 @@ std::optional<size_t> TransposedAxis(const LoopNest& nest) {
     for (size_t i = 0; i < nest.axes.size(); ++i) contiguous[i] += te::Stride(node->operands[0], nest.axes[i].id) == 1;
   }
   size_t last = nest.axes.size() - 1;
-  auto best = static_cast<size_t>(std::max_element(contiguous.begin(), contiguous.end()) - contiguous.begin());
-  return contiguous[best] > contiguous[last] ? std::optional(best) : std::nullopt;
+  auto best = static_cast<size_t>(std::max_element(contiguous.begin(), contiguous.end() - 1) - contiguous.begin());
+  return contiguous[best] > 0 && contiguous[best] >= contiguous[last] ? std::optional(best) : std::nullopt;
 }
 
 }  // namespace rvm::schedule

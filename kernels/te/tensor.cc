@@ -135,7 +135,7 @@ std::string Describe(const Computation& computation, bool canonical) {
     if (tensor->kind == TensorKind::kInput) continue;
     std::string name = printer.NameOf(tensor);
     std::string axes = printer.Axes(tensor->axes);
-    const char* form = tensor->self ? " scan" : tensor->is_ordered ? " ordered" : "";
+    const char* form = tensor->self ? " scan" : tensor->is_ordered ? " ordered" : tensor->is_stored ? " stored" : "";
     absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), form, " = ",
                     printer.Of(tensor->body), "\n");
   }
@@ -203,6 +203,12 @@ Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(
     auto is = [&](int64_t number) { return Binary(BinaryOp::kEqual, which, Index(number)); };
     return Select(is(0), key(at), Select(is(1), at.back(), Index(0)));
   });
+}
+
+Tensor Stored(const Tensor& tensor) {
+  TensorNode node = *tensor;
+  node.is_stored = true;
+  return Tensor(std::make_shared<const TensorNode>(std::move(node)));
 }
 
 Expr Reduce(ReduceOp op, std::span<const Dim> extents, const std::function<Expr(std::span<const Expr>)>& body) {

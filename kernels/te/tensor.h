@@ -124,6 +124,7 @@ struct TensorNode {
   Expr body;                   // kCompute: over axes; a kReduce only at its root
   Tensor self;                 // the kSelf tensor of a scan, else null
   bool is_ordered = false;     // by OrderTensor
+  bool is_stored = false;      // by Stored
 };
 
 // ---- building ----------------------------------------------------------------
@@ -139,6 +140,9 @@ Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
 // Sorts rows of int64 keys of extents `dims` stably. The result has an additional axis of extent 4 before the last one:
 // index 0 holds the sorted keys of a row, index 1 their original positions; the others are scratch.
 Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr> indices)>& key);
+// The tensor, computed as a whole and kept in memory before anything reads it, however cheap it is: what arranges data
+// for its readers. REQUIRES: it is computed.
+Tensor Stored(const Tensor& tensor);
 // A reduction of `body` over axes of `extents`; only allowed as the root of a tensor's body. kSum, kProduct, kMaximum
 // and kMinimum keep the dtype of the body (float16 and bfloat16 accumulate in float32).
 Expr Reduce(ReduceOp op, std::span<const Dim> extents,

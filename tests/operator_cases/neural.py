@@ -57,6 +57,8 @@ def cases(case):
         case("nn.conv2d", 'nn.conv2d(%a, %b, data_layout="NHWC", kernel_layout="HWIO")',
              [images.transpose(0, 2, 3, 1).copy(), filters.transpose(2, 3, 1, 0).copy()],
              conv2d(wide(images), wide(filters)).transpose(0, 2, 3, 1).astype(dtype), tolerance * 4)
+        if dtype in ("float32", "float64"):
+            _winograd_cases(case, dtype, tolerance)
         lines, taps = random((2, 3, 9), dtype, "lines"), random((4, 3, 3), dtype, "taps")
         case("nn.conv1d", "nn.conv1d(%a, %b, padding=[1], strides=[2])", [lines, taps],
              conv2d(wide(lines)[:, :, None], wide(taps)[:, :, None], stride=(1, 2), pad=(0, 1, 0, 1))[:, :, 0].astype(dtype), tolerance * 4)
@@ -123,6 +125,23 @@ def cases(case):
             case("nn.nll_loss", f'nn.nll_loss(%a, %b, %c, reduction="{reduction}")', [chances, classes, weights], np.asarray(value).astype(dtype), tolerance)
     a, w = random((3, 8), "int8", "a"), random((4, 8), "int8", "w")
     case("nn.dense", 'nn.dense(%a, %b, out_dtype="int32")', [a, w], a.astype("int32") @ w.astype("int32").T)
+
+
+FILTER_TRANSFORMS = {2: [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
+                     4: [[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]]}
+
+
+def _winograd_cases(case, dtype, tolerance):
+    plain, tiled = "nn.contrib_conv2d_winograd_weight_transform", "nn.contrib_conv2d_winograd_without_weight_transform"
+    filters = random((5, 3, 3, 3), dtype, "filters3x3")
+    for tile, matrix in FILTER_TRANSFORMS.items():
+        transformed = np.einsum("ay,bx,oiyx->aboi", matrix, matrix, wide(filters))
+        case(plain, f"{plain}(%a, tile_size={tile})", [filters], transformed.astype(dtype), tolerance * 4)
+        for shape, pad in [((2, 3, 7, 10), (0, 0, 0, 0)), ((1, 3, 8, 5), (1, 1, 1, 1)), ((3, 3, 1, 2), (2, 1, 0, 1)), ((1, 3, 2, 2), (0, 0, 0, 0)),
+                           ((0, 3, 6, 6), (1, 1, 1, 1))]:
+            images = random(shape, dtype, "images3x3")
+            case(tiled, f"{tiled}(%a, %b, tile_size={tile}, padding={list(pad)})", [images, transformed.astype(dtype)],
+                 conv2d(wide(images), wide(filters), pad=pad).astype(dtype), tolerance * 20)
 
 
 def conv2d(x, w, stride=(1, 1), pad=(0, 0, 0, 0), dilation=(1, 1), groups=1):

@@ -76,7 +76,7 @@ class NestEmitter {
   Value* begin_ = nullptr;
   Value* end_ = nullptr;
   Value* cancel_ = nullptr;
-  llvm::MDNode* group_ = nullptr;  // where an output may lie on an input: the accesses of all positions
+  llvm::MDNode* group_ = nullptr;  // if vectors need no checks: the accesses of all positions
 };
 
 void NestEmitter::CollectTensors() {
@@ -167,6 +167,8 @@ void NestEmitter::Begin(const std::string& name) {
     e_.pointers[tensor.get()] = function->getArg(next++);
     if (tensor->self) e_.pointers[tensor->self.get()] = e_.pointers[tensor.get()];
   }
+  // Elements of one tensor that a position stores lie too far apart for checks.
+  if (!nest_.replicas.empty()) group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", function));
   for (const Dim& symbol : schedule_.symbols) e_.symbols[symbol.id()] = function->getArg(next++);
   // An extent is never negative, which lets index arithmetic be unsigned.
@@ -262,6 +264,11 @@ void NestEmitter::FinishRest() {
 }
 
 void NestEmitter::EmitPosition() {
+  for (const schedule::Replica& replica : nest_.replicas) {
+    const te::Tensor& tensor = nest_.tensors[0].tensor;
+    e_.Store(tensor.dtype(), e_.Emit(replica.value), e_.pointers.at(tensor.get()), e_.Emit(replica.store_offset));
+  }
+  if (!nest_.replicas.empty()) return;
   const NestTensor& first = nest_.tensors[0];
   Finish(first, nest_.reduction() != nullptr ? EmitReduce(*nest_.reduction()) : e_.Emit(first.value));
   FinishRest();
@@ -474,7 +481,7 @@ EmittedNest NestEmitter::Run(const std::string& name) {
       break;
     }
     case NestForm::kTransposed: {
-      EmitTransposed({b_, e_, schedule_.target, nest_, begin_, end_, cancel_});
+      EmitTransposed({b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_});
       break;
     }
     case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });

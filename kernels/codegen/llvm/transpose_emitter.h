@@ -16,6 +16,7 @@ struct TransposeSite {
   llvm::Value* begin;  // positions of the first axis
   llvm::Value* end;
   llvm::Value* cancel;
+  llvm::MDNode* independent;  // an access group without loop-carried dependences, or null
 };
 
 void EmitTransposed(const TransposeSite& site);
