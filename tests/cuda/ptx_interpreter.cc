@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -191,30 +192,15 @@ class Thread {
   }
 
   bool Step(const Instruction& now) {
-    switch (now.op) {
-      case Op::kLoadParam:
-      case Op::kLoad:
-      case Op::kStore: return Access(now);
-      case Op::kMove:
-      case Op::kSelect:
-      case Op::kSetPredicate:
-      case Op::kAnd:
-      case Op::kOr:
-      case Op::kXor:
-      case Op::kNot:
-      case Op::kShl:
-      case Op::kShr:
-      case Op::kClz:
-      case Op::kExtract:
-      case Op::kPopCount: return BitStep(now);
-      case Op::kConvert: return Convert(now);
-      case Op::kMulHigh:
-      case Op::kMulWide:
-      case Op::kMadWide: return WideStep(now);
-      default:
-        if (now.type.kind == Kind::kFloat && now.type.bytes == 2) return ComputeHalf(now);
-        return WithNumber(now.type, [&](auto zero) { return Compute<decltype(zero)>(now); });
-    }
+    constexpr Op kBits[] = {Op::kMove, Op::kSelect, Op::kSetPredicate, Op::kAnd, Op::kOr,      Op::kXor,
+                            Op::kNot,  Op::kShl,    Op::kShr,          Op::kClz, Op::kExtract, Op::kPopCount};
+    auto is_of = [&](std::span<const Op> ops) { return std::find(ops.begin(), ops.end(), now.op) != ops.end(); };
+    if (is_of({{Op::kLoadParam, Op::kLoad, Op::kStore}})) return Access(now);
+    if (is_of(kBits)) return BitStep(now);
+    if (now.op == Op::kConvert) return Convert(now);
+    if (is_of({{Op::kMulHigh, Op::kMulWide, Op::kMadWide}})) return WideStep(now);
+    if (now.type.kind == Kind::kFloat && now.type.bytes == 2) return ComputeHalf(now);
+    return WithNumber(now.type, [&](auto zero) { return Compute<decltype(zero)>(now); });
   }
 
   bool Access(const Instruction& now) {
@@ -262,47 +248,43 @@ class Thread {
     bool is_predicate = now.type.kind == Kind::kPredicate;
     uint64_t mask = is_predicate ? 1 : ~uint64_t{0} >> (64 - 8 * now.type.bytes);
     unsigned bits = 8u * now.type.bytes;
-    uint64_t& to = registers_[now.to[0]];
-    switch (now.op) {
-      case Op::kMove: to = x & mask; return true;
-      case Op::kSelect: to = (Value(now.from[2]) == 1 ? x : y) & mask; return true;
-      case Op::kAnd: to = x & y & mask; return true;
-      case Op::kOr: to = (x | y) & mask; return true;
-      case Op::kXor: to = (x ^ y) & mask; return true;
-      case Op::kNot: to = ~x & mask; return true;
-      case Op::kClz: to = static_cast<uint64_t>(std::countl_zero(x & mask)) - (64 - bits); return true;
-      case Op::kExtract: {
-        uint64_t count = Value(now.from[2]) & 0xff;
-        y &= 0xff;
-        if (now.type.kind != Kind::kUnsigned || y + count > bits || count == 0 || count >= bits) return false;
-        to = (x & mask) >> y & ((uint64_t{1} << count) - 1);
-        return true;
-      }
-      case Op::kPopCount: to = static_cast<uint64_t>(std::popcount(x & mask)); return true;
-      case Op::kShl:
-        y &= 0xffffffff;
-        to = y >= bits ? 0 : (x << y) & mask;
-        return true;
-      case Op::kShr:
-        // Beyond the width it shifts by the width.
-        return WithInteger(now.type, [&](auto zero) {
-          using T = decltype(zero);
-          uint64_t by = std::min<uint64_t>(y & 0xffffffff, bits);
-          T value = static_cast<T>(x);
-          if (by == bits) return Put<T>(now, value < 0 ? static_cast<T>(-1) : T{0});
-          return Put<T>(now, static_cast<T>(value >> by));
-        });
-      default:
-        if (now.type.kind == Kind::kFloat && now.type.bytes == 2) {
-          to = Holds(now.compare, FloatOf(now.type, x), FloatOf(now.type, y)) ? 1 : 0;
-          return true;
-        }
-        return WithNumber(now.type, [&](auto zero) {
-          using T = decltype(zero);
-          to = Holds(now.compare, As<T>(x), As<T>(y)) ? 1 : 0;
-          return true;
-        });
+    auto put = [&](uint64_t value) {
+      registers_[now.to[0]] = value;
+      return true;
+    };
+    if (now.op == Op::kMove) return put(x & mask);
+    if (now.op == Op::kSelect) return put((Value(now.from[2]) == 1 ? x : y) & mask);
+    if (now.op == Op::kAnd) return put(x & y & mask);
+    if (now.op == Op::kOr) return put((x | y) & mask);
+    if (now.op == Op::kXor) return put((x ^ y) & mask);
+    if (now.op == Op::kNot) return put(~x & mask);
+    if (now.op == Op::kClz) return put(static_cast<uint64_t>(std::countl_zero(x & mask)) - (64 - bits));
+    if (now.op == Op::kPopCount) return put(static_cast<uint64_t>(std::popcount(x & mask)));
+    if (now.op == Op::kExtract) {
+      uint64_t count = Value(now.from[2]) & 0xff;
+      y &= 0xff;
+      if (now.type.kind != Kind::kUnsigned || y + count > bits || count == 0 || count >= bits) return false;
+      return put((x & mask) >> y & ((uint64_t{1} << count) - 1));
     }
+    if (now.op == Op::kShl) return put((y & 0xffffffff) >= bits ? 0 : (x << (y & 0xffffffff)) & mask);
+    if (now.op == Op::kShr) {
+      // Beyond the width it shifts by the width.
+      return WithInteger(now.type, [&](auto zero) {
+        using T = decltype(zero);
+        uint64_t by = std::min<uint64_t>(y & 0xffffffff, bits);
+        T value = static_cast<T>(x);
+        if (by == bits) return Put<T>(now, value < 0 ? static_cast<T>(-1) : T{0});
+        return Put<T>(now, static_cast<T>(value >> by));
+      });
+    }
+    // kSetPredicate.
+    if (now.type.kind == Kind::kFloat && now.type.bytes == 2) {
+      return put(Holds(now.compare, FloatOf(now.type, x), FloatOf(now.type, y)) ? 1 : 0);
+    }
+    return WithNumber(now.type, [&](auto zero) {
+      using T = decltype(zero);
+      return put(Holds(now.compare, As<T>(x), As<T>(y)) ? 1 : 0);
+    });
   }
 
   bool WideStep(const Instruction& now) {
@@ -356,17 +338,15 @@ class Thread {
   bool ComputeHalf(const Instruction& now) {
     double x = FloatOf(now.type, Value(now.from[0])),
            y = now.from.size() > 1 ? FloatOf(now.type, Value(now.from[1])) : 0;
-    double result = 0;
-    switch (now.op) {
-      case Op::kAbs: result = std::fabs(x); break;
-      case Op::kNeg: result = -x; break;
-      case Op::kAdd: result = x + y; break;
-      case Op::kSub: result = x - y; break;
-      case Op::kMul: result = x * y; break;
-      default: return false;
-    }
-    registers_[now.to[0]] = std::bit_cast<uint16_t>(static_cast<_Float16>(result));
-    return true;
+    auto put = [&](double result) {
+      registers_[now.to[0]] = std::bit_cast<uint16_t>(static_cast<_Float16>(result));
+      return true;
+    };
+    if (now.op == Op::kAbs) return put(std::fabs(x));
+    if (now.op == Op::kNeg) return put(-x);
+    if (now.op == Op::kAdd) return put(x + y);
+    if (now.op == Op::kSub) return put(x - y);
+    return now.op == Op::kMul && put(x * y);
   }
 
   template <typename T>
@@ -374,53 +354,41 @@ class Thread {
     T x = Get<T>(now, 0), y = now.from.size() > 1 ? Get<T>(now, 1) : T{0};
     if constexpr (std::is_floating_point_v<T>) {
       bool rounded = now.rounding == Rounding::kNearest;
-      switch (now.op) {
-        case Op::kAbs: return Put<T>(now, std::fabs(x));
-        case Op::kNeg: return Put<T>(now, -x);
-        case Op::kAdd: return Put<T>(now, x + y);
-        case Op::kSub: return Put<T>(now, x - y);
-        case Op::kMul: return Put<T>(now, x * y);
-        case Op::kFma: return rounded && Put<T>(now, std::fma(x, y, Get<T>(now, 2)));
-        case Op::kDiv: return rounded && Put<T>(now, x / y);
-        case Op::kRcp: return rounded && Put<T>(now, T{1} / x);
-        case Op::kSqrt: return rounded && Put<T>(now, std::sqrt(x));
-        // A NaN loses; -0 is less than +0.
-        case Op::kMax:
-          return Put<T>(now, std::isnan(x)   ? y
-                             : std::isnan(y) ? x
-                             : x == y        ? (std::signbit(x) ? y : x)
-                                             : std::max(x, y));
-        case Op::kMin:
-          return Put<T>(now, std::isnan(x)   ? y
-                             : std::isnan(y) ? x
-                             : x == y        ? (std::signbit(x) ? x : y)
-                                             : std::min(x, y));
-        default: return false;
-      }
+      if (now.op == Op::kAbs) return Put<T>(now, std::fabs(x));
+      if (now.op == Op::kNeg) return Put<T>(now, -x);
+      if (now.op == Op::kAdd) return Put<T>(now, x + y);
+      if (now.op == Op::kSub) return Put<T>(now, x - y);
+      if (now.op == Op::kMul) return Put<T>(now, x * y);
+      if (now.op == Op::kFma) return rounded && Put<T>(now, std::fma(x, y, Get<T>(now, 2)));
+      if (now.op == Op::kDiv) return rounded && Put<T>(now, x / y);
+      if (now.op == Op::kRcp) return rounded && Put<T>(now, T{1} / x);
+      if (now.op == Op::kSqrt) return rounded && Put<T>(now, std::sqrt(x));
+      // A NaN loses; -0 is less than +0.
+      if (now.op == Op::kMax)
+        return Put<T>(now, std::isnan(x) ? y : std::isnan(y) ? x : x == y ? (std::signbit(x) ? y : x) : std::max(x, y));
+      if (now.op == Op::kMin)
+        return Put<T>(now, std::isnan(x) ? y : std::isnan(y) ? x : x == y ? (std::signbit(x) ? x : y) : std::min(x, y));
+      return false;
     } else {
       using U = std::make_unsigned_t<T>;
       using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
       auto wrap = [&](Wide value) { return Put<T>(now, static_cast<T>(value)); };
       Wide a = static_cast<Wide>(static_cast<U>(x)), b = static_cast<Wide>(static_cast<U>(y));
       bool least = std::is_signed_v<T> && y == static_cast<T>(-1);
-      switch (now.op) {
-        case Op::kAbs: return wrap(x < 0 ? 0 - a : a);
-        case Op::kNeg: return wrap(0 - a);
-        case Op::kAdd: return wrap(a + b);
-        case Op::kSub: return wrap(a - b);
-        case Op::kMul: return wrap(a * b);
-        case Op::kMad: return wrap(a * b + static_cast<Wide>(static_cast<U>(Get<T>(now, 2))));
-        // By 0 the result is not specified.
-        case Op::kDiv:
-          return y == 0 ? Put<T>(now, static_cast<T>(0x5a)) : least ? wrap(0 - a) : Put<T>(now, static_cast<T>(x / y));
-        case Op::kRem:
-          return y == 0  ? Put<T>(now, static_cast<T>(0x5a))
-                 : least ? Put<T>(now, 0)
-                         : Put<T>(now, static_cast<T>(x % y));
-        case Op::kMax: return Put<T>(now, std::max(x, y));
-        case Op::kMin: return Put<T>(now, std::min(x, y));
-        default: return false;
-      }
+      if (now.op == Op::kAbs) return wrap(x < 0 ? 0 - a : a);
+      if (now.op == Op::kNeg) return wrap(0 - a);
+      if (now.op == Op::kAdd) return wrap(a + b);
+      if (now.op == Op::kSub) return wrap(a - b);
+      if (now.op == Op::kMul) return wrap(a * b);
+      if (now.op == Op::kMad) return wrap(a * b + static_cast<Wide>(static_cast<U>(Get<T>(now, 2))));
+      // By 0 the result is not specified.
+      if (now.op == Op::kDiv)
+        return y == 0 ? Put<T>(now, static_cast<T>(0x5a)) : least ? wrap(0 - a) : Put<T>(now, static_cast<T>(x / y));
+      if (now.op == Op::kRem)
+        return y == 0 ? Put<T>(now, static_cast<T>(0x5a)) : least ? Put<T>(now, 0) : Put<T>(now, static_cast<T>(x % y));
+      if (now.op == Op::kMax) return Put<T>(now, std::max(x, y));
+      if (now.op == Op::kMin) return Put<T>(now, std::min(x, y));
+      return false;
     }
   }
 
