@@ -30,8 +30,9 @@ using ir::Expr;
 constexpr int64_t kTile = 4;
 constexpr std::string_view kTiled = "nn.contrib_conv2d_winograd_without_weight_transform";
 
-// Times in multiplications of a register tile: transforming a channel of a tile, and reading a number of the transformed
-// filters from memory. Estimates; the layers in benchmarks/results/2026-11-23-vision.md agree with what they choose.
+// Times in multiplications of a register tile: transforming a channel of a tile, and reading a number of the
+// transformed filters from memory. Estimates; the layers in benchmarks/results/2026-11-23-vision.md agree with what
+// they choose.
 constexpr double kTransform = 350;
 constexpr double kFilter = 8;
 // The gain that pays for what it costs otherwise.
