@@ -263,8 +263,11 @@ class Thread {
     if (now.op == Op::kExtract) {
       uint64_t count = Value(now.from[2]) & 0xff;
       y &= 0xff;
-      if (now.type.kind != Kind::kUnsigned || y + count > bits || count == 0 || count >= bits) return false;
-      return put((x & mask) >> y & ((uint64_t{1} << count) - 1));
+      bool is_integer = now.type.kind == Kind::kUnsigned || now.type.kind == Kind::kSigned;
+      if (!is_integer || y + count > bits || count == 0 || count >= bits) return false;
+      uint64_t kept = (uint64_t{1} << count) - 1, field = (x & mask) >> y & kept;
+      bool is_negative = now.type.kind == Kind::kSigned && (field >> (count - 1)) != 0;
+      return put((is_negative ? field | ~kept : field) & mask);
     }
     if (now.op == Op::kShl) return put((y & 0xffffffff) >= bits ? 0 : (x << (y & 0xffffffff)) & mask);
     if (now.op == Op::kShr) {
