@@ -14,7 +14,7 @@ namespace rvm::random_programs {
 struct Verdict {
   std::string failure;  // what kind, "O3 value"; empty: none
   std::string detail;
-  bool skipped = false;  // some call takes too many steps to compare
+  bool skipped = false;  // some call takes too many steps to compare, or nothing runs on the device
 };
 
 Verdict CheckProgram(const Program& program);
@@ -27,7 +27,8 @@ Verdict CheckEachPass(const Program& program);
 // values there are the same, and the VM gives the evaluator's results at -O0, -O3 and portable. `detail` is "flat"
 // where the gradient is zero. Skipped where differences tell nothing: the value is an error, or too rough.
 Verdict CheckGradient(const Program& program);
-// The optimised program, with some or all of its operators on a device of this machine.
+// The optimised program, with some or all of its operators on a device of this machine. Skipped if it launches nothing
+// there.
 Verdict CheckOnCuda(const Program& program);
 Verdict CheckOnOpenCl(const Program& program);
 Verdict CheckOnSim(const Program& program);
