@@ -238,7 +238,7 @@ def @main(%a: Tensor[(4, 4), int8], %b: Tensor[(4, 4), int8]) {
 class OnGrid:
     """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
 
-    RANDOM_PROGRAMS = 100
+    RANDOM_PROGRAMS = 150
 
     def compile(self, source, name, *extra, **options):
         return super().compile(source, name, *extra, **{"device": self.KIND, **options})
@@ -323,7 +323,8 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
         tool = os.path.join(relayvm.ROOT, "bazel-bin/tests/random/random_programs")
         done = relayvm.run(tool, "--device", self.KIND, "--count", self.RANDOM_PROGRAMS, "--seed", 5000)
         self.assertEqual(done.returncode, 0, done.stdout[-4000:])
-        self.assertRegex(done.stdout, rf"(?m)^{self.RANDOM_PROGRAMS} programs, .*, 0 failed")
+        skipped = int(re.search(rf"(?m)^{self.RANDOM_PROGRAMS} programs, (\d+) skipped, 0 failed", done.stdout).group(1))
+        self.assertLess(skipped, 0.9 * self.RANDOM_PROGRAMS)  # those that launch nothing
         print(f"        {done.stdout.splitlines()[-1]}")
 
     def test_programs(self):
