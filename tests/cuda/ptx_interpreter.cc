@@ -349,7 +349,9 @@ class Thread {
     if (now.op == Op::kNeg) return put(-x);
     if (now.op == Op::kAdd) return put(x + y);
     if (now.op == Op::kSub) return put(x - y);
-    return now.op == Op::kMul && put(x * y);
+    if (now.op == Op::kMul) return put(x * y);
+    // Finite results are exact in float64 before they are rounded to 16 bits.
+    return now.op == Op::kFma && put(std::fma(x, y, FloatOf(now.type, Value(now.from[2]))));
   }
 
   template <typename T>

@@ -98,6 +98,7 @@ class Parser {
       return;
     }
     if (line == "}") return EndScope();
+    if (StartsWith(line, "{ ") && line.back() == '}') return Block(line.substr(1, line.size() - 2));
     if (in_params_) return Param(line);
     if (line.back() == ':') {
       labels_[line.substr(0, line.size() - 1)] = entry_->code.size();
@@ -109,6 +110,15 @@ class Parser {
     if (StartsWith(statement, ".pragma")) return;
     if (statement[0] == '.') return Fail("unknown directive: " + statement);
     Statement(statement);
+  }
+
+  // `{ .reg .b16 low; mov.b32 {low, %rs1}, %r1; }`, a block on one line.
+  void Block(const std::string& content) {
+    scopes_.emplace_back();
+    for (const std::string& statement : Split(content, ';')) {
+      if (std::string line = Trim(statement); !line.empty()) Line(line + ";");
+    }
+    EndScope();
   }
 
   void Header(const std::string& line) {
@@ -139,14 +149,14 @@ class Parser {
   }
 
   void Registers(const std::string& statement) {
-    // .reg .b32 %r<5>, or .reg .b32 %low
-    size_t dot = statement.find('.', 4), percent = statement.find('%'), less = statement.find('<');
+    // .reg .b32 %r<5>, .reg .b32 %low, or .reg .b16 low
+    size_t dot = statement.find('.', 4), name = statement.find_last_of(" \t") + 1, less = statement.find('<');
     Type type;
-    if (scopes_.empty() || percent == std::string::npos ||
-        !ParseType(Trim(statement.substr(dot + 1, percent - dot - 1)), type))
+    if (scopes_.empty() || dot == std::string::npos || name <= dot ||
+        !ParseType(Trim(statement.substr(dot + 1, name - dot - 1)), type))
       return Fail("unknown declaration: " + statement);
-    if (less == std::string::npos) return Declare(statement.substr(percent), type);
-    std::string prefix = statement.substr(percent, less - percent);
+    if (less == std::string::npos) return Declare(statement.substr(name), type);
+    std::string prefix = statement.substr(name, less - name);
     unsigned long count = std::strtoul(statement.c_str() + less + 1, nullptr, 10);
     for (unsigned long i = 0; i < count; ++i) Declare(prefix + std::to_string(i), type);
   }
@@ -248,6 +258,8 @@ class Parser {
       made.label = args[0];
     } else if (words[0] == "ld" || words[0] == "st") {
       Access(words, args, made, statement);
+    } else if (name == "mov.b32" && args.size() == 2 && args[0][0] == '{') {
+      Unpack(Split(args[0].substr(1, args[0].size() - 2), ','), args[1], made, statement);
     } else {
       Arithmetic(words, args, made, statement);
     }
@@ -297,6 +309,22 @@ class Parser {
         made.from.push_back(Source(lane, made.type.bytes, true));
       }
     }
+  }
+
+  // The halves of 32 bits, in two instructions.
+  void Unpack(const std::vector<std::string>& halves, const std::string& whole, Instruction& made,
+              const std::string& statement) {
+    if (halves.size() != 2) return Fail("expected two halves: " + statement);
+    Instruction low = made;
+    low.op = Op::kMove;
+    low.type = {Kind::kBits, 2};
+    low.to.push_back(Register(halves[0], 2, false));
+    low.from.push_back(Source(whole, 4));
+    entry_->code.push_back(low);
+    made.op = Op::kShr;
+    made.type = {Kind::kUnsigned, 4};
+    made.to.push_back(Register(halves[1], 2, false));
+    made.from = {Source(whole, 4), {Operand::From::kNumber, 16}};
   }
 
   void Arithmetic(const std::vector<std::string>& words, const std::vector<std::string>& args, Instruction& made,
