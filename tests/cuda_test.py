@@ -79,7 +79,7 @@ class Faults(OnFakeDriver):
         with unittest.mock.patch.dict(os.environ):
             del os.environ["LD_LIBRARY_PATH"]
             if re.search("(?m)^cuda:", relayvm.must(relayvm.COMPILER, "devices")):
-                self.skipTest("this machine has a GPU of NVIDIA's")
+                self.skipTest("this machine has an NVIDIA GPU")
             done = self.outcome()
             self.assertIn("the executable needs a device for ptx-6.4 with +sm_75, and this machine has none", done.stderr)
             self.assertIn("cuda: NVIDIA's driver is not installed", done.stderr)

@@ -286,8 +286,8 @@ Literal TransformedFilters(const Literal& filters, int64_t tile) {
       const Row &left = matrix[static_cast<size_t>(point / points)],
                 &right = matrix[static_cast<size_t>(point % points)];
       double sum = 0;
-      for (size_t y = 0; y < 3; ++y) {
-        for (size_t x = 0; x < 3; ++x) sum += left[y] * taps[y][x] * right[x];
+      for (size_t y = 0; y < left.size(); ++y) {
+        for (size_t x = 0; x < right.size(); ++x) sum += left[y] * taps[y][x] * right[x];
       }
       StoreDouble(filters.dtype(), buffer->data() + (point * pairs + pair) * size, sum);
     }

@@ -44,12 +44,6 @@ const Literal* ConstantOf(const Expr* expr) {
   return constant == nullptr ? nullptr : &constant->literal;
 }
 
-// null if the type is no tensor of known rank.
-const ir::TensorType* TensorOf(const Expr* expr) {
-  const auto* type = DynCast<ir::TensorType>(expr->type);
-  return type != nullptr && type->shape.is_dims() ? type : nullptr;
-}
-
 int64_t AxisOf(const ir::Call& call, const ir::TensorType& data) {
   int64_t axis = call.attrs.GetInt("axis");
   return axis < 0 ? axis + static_cast<int64_t>(data.shape.dims.size()) : axis;

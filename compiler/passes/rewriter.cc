@@ -49,6 +49,11 @@ const ir::FuncType& TypeOf(const ir::Function& function) {
   return *type;
 }
 
+const ir::TensorType* TensorOf(const Expr* expr) {
+  const auto* type = DynCast<ir::TensorType>(expr->type);
+  return type != nullptr && type->shape.is_dims() ? type : nullptr;
+}
+
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions) {
   ir::Module result = module;
   result.functions = std::move(functions);

@@ -16,6 +16,8 @@ using ir::Binding;
 using ir::MakeLets;
 
 const ir::FuncType& TypeOf(const ir::Function& function);
+// The type of `expr`; null if that is no tensor of known rank.
+const ir::TensorType* TensorOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
 

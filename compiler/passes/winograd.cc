@@ -38,11 +38,6 @@ constexpr double kFilter = 8;
 // The gain that pays for what it costs otherwise.
 constexpr double kLeastGain = 1.2;
 
-const ir::TensorType* TensorOf(const Expr* expr) {
-  const auto* type = DynCast<ir::TensorType>(expr->type);
-  return type != nullptr && type->shape.is_dims() ? type : nullptr;
-}
-
 bool AllAre(const std::vector<int64_t>& numbers, int64_t number) {
   for (int64_t n : numbers) {
     if (n != number) return false;

@@ -41,8 +41,8 @@ const Verb kDevicesVerb = {
     .options = {},
     .more = R"(
 Each line begins with the name that `--device` takes. `relayvm compile --device opencl` makes an executable with code for
-OpenCL devices: the graphics processors of all makers, and others; `--device cuda` one for the GPUs of NVIDIA's. Their
-drivers come with them. `sim` is a simulated accelerator of products of int8, which needs no driver.
+OpenCL devices: the graphics processors of all makers, and others; `--device cuda` one for NVIDIA GPUs. Their drivers
+come with them. `sim` is a simulated accelerator of products of int8, which needs no driver.
 
 Example:
   relayvm compile model.relay --device opencl -o model.rvm

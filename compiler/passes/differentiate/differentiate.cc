@@ -42,12 +42,12 @@ ops::Transform TransformOf(const Expr* expr) {
   return op == nullptr ? ops::Transform::kNone : op->transform;
 }
 
-// What a derivative of the code around it has to know: stays until all of these are made.
+// Derivatives of the code around such a transform depend on it, so it stays until all derivatives are made.
 bool IsKept(ops::Transform transform) {
   return transform == ops::Transform::kCustomVjp || transform == ops::Transform::kCheckpoint;
 }
 
-// Puts functions in place of what was kept.
+// Replaces the transforms that were kept by their functions.
 class Stripper : public Rewriter {
  public:
   using Rewriter::Rewriter;

@@ -18,14 +18,13 @@
 #include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/group_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
+#include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/schedule/schedule.h"
-#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/DivRemPairs.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -265,28 +264,14 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level)
   tuning.LoopVectorization = opt_level >= 2;
   tuning.LoopInterleaving = opt_level >= 2;
   tuning.SLPVectorization = opt_level >= 3;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager calls;
-  llvm::ModuleAnalysisManager modules;
-  // No library but the loader's table exists at run time.
-  llvm::TargetLibraryInfoImpl library(llvm::Triple(module.getTargetTriple()));
-  library.disableAllFunctions();
-  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(calls);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, calls, modules);
-  llvm::ModulePassManager passes;
-  switch (opt_level) {
-    case 0: passes = builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0); break;
-    case 1: passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1); break;
-    case 2: passes = LoopNestPipeline(); break;
-    default: passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3); break;
-  }
-  passes.run(module, modules);
+  RunPasses(module, machine, tuning, [&](llvm::PassBuilder& builder) {
+    switch (opt_level) {
+      case 0: return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+      case 1: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
+      case 2: return LoopNestPipeline();
+      default: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+    }
+  });
 }
 
 absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {

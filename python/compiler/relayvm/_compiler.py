@@ -143,9 +143,7 @@ class Module:
         >>> Module("def @main(%x: int32) { (%x, 1f) }").types()
         {'main': 'fn (int32) -> (int32, float32)'}
         """
-        result = _check(self)
-        if result.failed:
-            raise CompileError(result.message, result.diagnostics)
+        result = _check(self, CompileError)
         return json.loads(_lib.rvm_compilation_types(result.pointer))
 
     def __str__(self):
@@ -155,9 +153,9 @@ class Module:
         return _html.module(self.text, self.params)
 
 
-def _check(module):
+def _check(module, error=None):
     text = module.text.encode()
-    return _Result(_lib.rvm_check(module.name.encode(), text, len(text)), None)
+    return _Result(_lib.rvm_check(module.name.encode(), text, len(text)), error)
 
 
 def parse(text, name="<text>"):
@@ -173,10 +171,7 @@ def parse(text, name="<text>"):
 
     Raises CompileError, which has all diagnostics with their places.
     """
-    result = _check(Module(text, name=name))
-    if result.failed:
-        raise CompileError(result.message, result.diagnostics)
-    return Module(result.text, name=name)
+    return Module(_check(Module(text, name=name), CompileError).text, name=name)
 
 
 def compile(program, *, params=None, target="host", opt_level=2, entries=None):

@@ -100,27 +100,9 @@ class Value:
         text = f"{a} {symbol} {b}" if not symbol[0].isalpha() else f"{symbol}({a}, {b})"
         return self._builder._let(text, "t", dtype=dtype or known)
 
-    def _logical(self, other, reflected, name):
+    def _logical(self, name, left, right):
         kind = "logical" if self.dtype == "bool" else "bitwise"
-        return self._binary(f"{kind}_{name}", *((other, self) if reflected else (self, other)))
-
-    def __and__(self, other):
-        return self._logical(other, False, "and")
-
-    def __rand__(self, other):
-        return self._logical(other, True, "and")
-
-    def __or__(self, other):
-        return self._logical(other, False, "or")
-
-    def __ror__(self, other):
-        return self._logical(other, True, "or")
-
-    def __xor__(self, other):
-        return self._logical(other, False, "xor")
-
-    def __rxor__(self, other):
-        return self._logical(other, True, "xor")
+        return self._binary(f"{kind}_{name}", left, right)
 
     def __invert__(self):
         return self._builder._call("logical_not" if self.dtype == "bool" else "bitwise_not", (self,), {}, self.dtype)
@@ -144,6 +126,9 @@ def _define_operators():
     for name, symbol in arithmetic.items():
         setattr(Value, f"__{name}__", lambda self, other, s=symbol: self._binary(s, self, other))
         setattr(Value, f"__r{name}__", lambda self, other, s=symbol: self._binary(s, other, self))
+    for name in ("and", "or", "xor"):
+        setattr(Value, f"__{name}__", lambda self, other, n=name: self._logical(n, self, other))
+        setattr(Value, f"__r{name}__", lambda self, other, n=name: self._logical(n, other, self))
     for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
         setattr(Value, f"__{name}__", lambda self, other, s=symbol: self._binary(s, self, other, "bool"))
 
