@@ -1,5 +1,7 @@
 #include "base/literal.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -14,7 +16,12 @@
 namespace rvm {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kAlignment = 64, kHugePageBytes = 2 << 20;
+
+// What is big lies on huge pages where the system has them, as vm/memory/system_memory.h says.
+std::align_val_t AlignmentOf(int64_t bytes) {
+  return std::align_val_t(static_cast<size_t>(bytes) < kHugePageBytes ? kAlignment : kHugePageBytes);
+}
 
 template <typename T>
 T LoadAs(const void* address) {
@@ -43,7 +50,9 @@ std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
   size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded == 0) rounded = kAlignment;
   // Without memory this is as for any other object of the host: the new_handler's.
-  void* data = ::operator new(rounded, std::align_val_t(kAlignment));
+  void* data = ::operator new(rounded, AlignmentOf(bytes));
+  if (AlignmentOf(bytes) == std::align_val_t(kHugePageBytes))
+    madvise(data, rounded, MADV_HUGEPAGE);  // of no effect where there are none
   std::memset(data, 0, rounded);
   return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
 }
@@ -56,7 +65,7 @@ std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::sha
 }
 
 Buffer::~Buffer() {
-  if (owner_ == nullptr) ::operator delete(data_, std::align_val_t(kAlignment));
+  if (owner_ == nullptr) ::operator delete(data_, AlignmentOf(bytes_));
 }
 
 Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer)

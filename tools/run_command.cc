@@ -176,6 +176,7 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
   std::vector<double> times;
   double least_of_processor = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < options.repeat; ++i) {
+    result = Value();  // its memory serves the next run
     auto start = std::chrono::steady_clock::now();
     double processor = ProcessorMilliseconds();
     RVM_ASSIGN_OR_RETURN(result, Invoke(*machine, options.entry, args));
