@@ -28,7 +28,7 @@ class OnFakeDriver(device_test.Device):
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
-class Cuda(device_test.OnGrid, OnFakeDriver):
+class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
     KIND, TARGET = "cuda", "ptx-6.4"
     RANDOM_PROGRAMS = 500
 
