@@ -265,16 +265,21 @@ constexpr OpDef Pool(std::string_view name, std::string_view summary, std::span<
 }
 
 constexpr OpDef kOps[] = {
-    Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>, ComputePool<false>,
-         kMax1dExamples),
+    WithGradient(Pool("nn.max_pool1d", "greatest element of each window", kMax1dAttrs, PoolRelation<3>,
+                      ComputePool<false>, kMax1dExamples),
+                 MaxPoolGradient),
     WithGradient(
         Pool("nn.max_pool2d", "greatest element of each window", kMax2dAttrs, PoolRelation<4>, ComputePool<false>),
-        MaxPool2dGradient),
-    Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
-    Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
+        MaxPoolGradient),
+    WithGradient(
+        Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
+        MaxPoolGradient),
+    WithGradient(Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
+                 AvgPoolGradient),
     WithGradient(Pool("nn.avg_pool2d", "mean of each window", kAvg2dAttrs, PoolRelation<4>, ComputePool<true>),
-                 AvgPool2dGradient),
-    Pool("nn.avg_pool3d", "mean of each window", kAvg3dAttrs, PoolRelation<5>, ComputePool<true>),
+                 AvgPoolGradient),
+    WithGradient(Pool("nn.avg_pool3d", "mean of each window", kAvg3dAttrs, PoolRelation<5>, ComputePool<true>),
+                 AvgPoolGradient),
     WithGradient(Pool("nn.global_max_pool2d", "greatest element of each channel", kGlobalAttrs, GlobalRelation,
                       ComputeGlobal<false>),
                  GlobalMaxPool2dGradient),
@@ -287,12 +292,15 @@ constexpr OpDef kOps[] = {
        AdaptiveRelation<4>, FusionClass::kReduction, ComputeAdaptive<false>),
     Op("nn.adaptive_max_pool3d", "greatest element of each of a number of bins", kInputs, kAdaptive3dAttrs,
        AdaptiveRelation<5>, FusionClass::kReduction, ComputeAdaptive<false>, kAdaptiveMax3dExamples),
-    Op("nn.adaptive_avg_pool1d", "mean of each of a number of bins", kInputs, kAdaptive1dAttrs, AdaptiveRelation<3>,
-       FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive1dExamples),
-    Op("nn.adaptive_avg_pool2d", "mean of each of a number of bins", kInputs, kAdaptive2dAttrs, AdaptiveRelation<4>,
-       FusionClass::kReduction, ComputeAdaptive<true>),
-    Op("nn.adaptive_avg_pool3d", "mean of each of a number of bins", kInputs, kAdaptive3dAttrs, AdaptiveRelation<5>,
-       FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive3dExamples),
+    WithGradient(Op("nn.adaptive_avg_pool1d", "mean of each of a number of bins", kInputs, kAdaptive1dAttrs,
+                    AdaptiveRelation<3>, FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive1dExamples),
+                 AdaptiveAvgPoolGradient),
+    WithGradient(Op("nn.adaptive_avg_pool2d", "mean of each of a number of bins", kInputs, kAdaptive2dAttrs,
+                    AdaptiveRelation<4>, FusionClass::kReduction, ComputeAdaptive<true>),
+                 AdaptiveAvgPoolGradient),
+    WithGradient(Op("nn.adaptive_avg_pool3d", "mean of each of a number of bins", kInputs, kAdaptive3dAttrs,
+                    AdaptiveRelation<5>, FusionClass::kReduction, ComputeAdaptive<true>, kAdaptive3dExamples),
+                 AdaptiveAvgPoolGradient),
 };
 
 }  // namespace
