@@ -183,6 +183,53 @@ void DropoutGradient(Pullback& p) {
   if (p.has_d(0)) p.Give(0, p.d());
 }
 
+// ---- simulated quantisation: rounding passes the adjoint on (Bengio et al. 2013), clipping cuts it off
+
+namespace {
+// A scale that is a scalar, or a vector along `axis`, as it broadcasts with data; its share of an adjoint of data's
+// shape.
+Term ScaleLike(Pullback& p, Term scale) {
+  return scale.rank() == 0 || p.rank(0) == 0 ? scale : Along(scale, AxisOf(p), p.rank(0));
+}
+Term ShareOfScale(Pullback& p, Term scale, Term share) {
+  return scale.rank() == 0 || p.rank(0) == 0 ? p.Call("sum", {share}) : SumBut(share, AxisOf(p));
+}
+// Whether the code of the dtype, a scalar, is one of a dtype; else data stays as it is.
+Term IsQuantized(Pullback& p) {
+  Term code = p.x(1);
+  auto is = [&](std::string_view compare, double value) { return p.Call(compare, {code, p.Scalar(value, code)}); };
+  return p.Call("logical_and", {is("greater", 0), is("less", 4)});
+}
+}  // namespace
+void SimulatedQuantizeGradient(Pullback& p) {
+  Term scale = ScaleLike(p, p.x(2)), is_quantized = IsQuantized(p);
+  Term steps = p.x() / scale;
+  Term moved = p.Call("abs", {p.y() - steps - Cast(ScaleLike(p, p.x(3)), p.type(0).dtype)});
+  Term is_inside = p.Call("less_equal", {moved, p.Scalar(0.5, moved)});
+  Term share = Where(is_inside, p.d() / scale, Zero(p.d()));
+  p.Give(0, Where(is_quantized, share, p.d()));
+  p.Give(2, ShareOfScale(p, p.x(2), Where(is_quantized, -(share * steps), Zero(p.d()))));
+}
+void SimulatedDequantizeGradient(Pullback& p) {
+  Term scale = ScaleLike(p, p.x(2)), is_quantized = IsQuantized(p);
+  Term steps = p.x() - Cast(ScaleLike(p, p.x(3)), p.type(0).dtype);
+  p.Give(0, Where(is_quantized, p.d() * scale, p.d()));
+  p.Give(2, ShareOfScale(p, p.x(2), Where(is_quantized, p.d() * steps, Zero(p.d()))));
+}
+// The integers have no adjoint, their scale has.
+void DequantizeGradient(Pullback& p) {
+  Term steps = Cast(p.x(0), p.d().type().dtype) - Cast(ScaleLike(p, p.x(2)), p.d().type().dtype);
+  p.Give(1, ShareOfScale(p, p.x(1), p.d() * steps));
+}
+// Step and bounds are constants, as in the predecessor.
+void SimulatedRoundingGradient(Pullback& p) {
+  if (p.attrs().GetInt("kind") == 0) return p.Give(0, p.d());
+  Term steps = p.x() / p.x(1);
+  Term is_inside =
+      p.Call("logical_and", {p.Call("greater_equal", {steps, p.x(2)}), p.Call("less_equal", {steps, p.x(3)})});
+  p.Give(0, Where(is_inside, p.d(), Zero(p.d())));
+}
+
 // ---- losses
 
 void CrossEntropyGradient(Pullback& p) {

@@ -211,8 +211,7 @@ ir::Attrs PoolingAttrs(const ir::Attrs& attrs, const Window& h, const Window& w,
 
 // Pooling over one axis is that of images of height 1; over three it is that over two of them, then over the depth.
 // `op` is "nn.max_pool2d" or "nn.avg_pool2d".
-void PoolGradient(Pullback& p, const std::string& op, bool is_mean) {
-  const ir::Attrs& attrs = p.attrs();
+void GivePooling(Pullback& p, const std::string& op, bool is_mean, const ir::Attrs& attrs) {
   const std::string gradient = op + "_grad", &layout = attrs.GetString("layout");
   size_t axes = layout.size() - 2;
   if (axes == 2) return p.Give(0, p.Call(gradient, {p.d(), p.x()}, attrs));
@@ -238,8 +237,26 @@ void PoolGradient(Pullback& p, const std::string& op, bool is_mean) {
 
 }  // namespace
 
-void MaxPoolGradient(Pullback& p) { PoolGradient(p, "nn.max_pool2d", false); }
-void AvgPoolGradient(Pullback& p) { PoolGradient(p, "nn.avg_pool2d", true); }
+// Bins of one extent are windows.
+void AdaptiveMaxPoolGradient(Pullback& p) {
+  Layout layout(p.attrs().GetString("layout"));
+  Ints windows;
+  for (size_t axis : layout.spatial) {
+    const Dim &extent = p.type(0).shape.dims[axis], &bins = p.d().type().shape.dims[axis];
+    if (!extent.is_const() || !bins.is_const() || extent.constant() % bins.constant() != 0)
+      return p.Refuse("there is a rule for known extents that are multiples of the numbers of bins");
+    windows.push_back(extent.constant() / bins.constant());
+  }
+  ir::Attrs pooling{{"pool_size", ir::IntList(windows)},
+                    {"strides", ir::IntList(windows)},
+                    {"dilation", ir::IntList(Ints(windows.size(), 1))},
+                    {"padding", ir::IntList(Ints(windows.size(), 0))},
+                    {"layout", layout.letters},
+                    {"ceil_mode", false}};
+  GivePooling(p, "nn.max_pool2d", false, pooling);
+}
+void MaxPoolGradient(Pullback& p) { GivePooling(p, "nn.max_pool2d", false, p.attrs()); }
+void AvgPoolGradient(Pullback& p) { GivePooling(p, "nn.avg_pool2d", true, p.attrs()); }
 void AvgPool2dGradGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d", {p.d()}, p.attrs())); }
 // Each window reads its element of d where it found the first of its greatest elements.
 void MaxPool2dGradGradient(Pullback& p) {

@@ -98,6 +98,10 @@ _case("avg_pool3d", "nn.avg_pool3d(%a, pool_size=[2, 3, 2], strides=[1, 2, 2], p
       lambda t, f, a: f.avg_pool3d(a, (2, 3, 2), (1, 2, 2), (1, 1, 0), count_include_pad=False), (1, 2, 3, 5, 4))
 _case("adaptive_avg_pool2d", "nn.adaptive_avg_pool2d(%a, output_size=[3, 2])",
       lambda t, f, a: f.adaptive_avg_pool2d(a, (3, 2)), (1, 2, 7, 5))
+_case("adaptive_max_pool2d", "nn.adaptive_max_pool2d(%a, output_size=[3, 2])",
+      lambda t, f, a: f.adaptive_max_pool2d(a, (3, 2)), (1, 2, 6, 4), low=-0.5, high=0.5)
+_case("adaptive_max_pool1d", "nn.adaptive_max_pool1d(%a, output_size=[3])",
+      lambda t, f, a: f.adaptive_max_pool1d(a, 3), (1, 2, 6))
 
 # ---- resizing and moves
 _case("resize_linear", 'image.resize2d(%a, size=[7, 3], method="linear")',
