@@ -15,6 +15,9 @@ def _impl(ctx):
             archives = [library.pic_static_library or library.static_library for library in linked.libraries]
             (whole if linked.owner in roots else libraries).extend([file for file in archives if file])
             flags += [flag for flag in linked.user_link_flags if flag not in flags]
+    compiler = ctx.attr._cc_toolchain[cc_common.CcToolchainInfo]
+    if compiler.sysroot:  # a cross compiler's
+        flags = ["--target=" + compiler.target_gnu_system_name, "--sysroot=" + compiler.sysroot] + flags
     output = ctx.actions.declare_file(ctx.label.name)
     arguments = ctx.actions.args()
     arguments.add_all(["-shared", "-fuse-ld=lld", "-O2", "-o", output, "-Wl,-soname," + ctx.attr.soname])
@@ -35,6 +38,7 @@ def _impl(ctx):
 shared_library = rule(
     implementation = _impl,
     attrs = {
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
         "deps": attr.label_list(providers = [CcInfo]),  # linked whole; theirs as far as they are used
         "linkopts": attr.string_list(),
         "replaced": attr.label_list(providers = [CcInfo]),  # dependencies that are left out

@@ -27,6 +27,7 @@ PORTABLE = ["--target", "portable"]
 
 needs_runtime = unittest.skipUnless(
     os.path.exists(RUNTIME), "there is no build/aarch64/relayvm-run: `./run build --cpu aarch64` makes it")
+LIBRARY = os.path.join(relayvm.ROOT, "build/aarch64/librelayvm.so.1")
 needs_qemu = unittest.skipUnless(QEMU, "there is no qemu-aarch64: it is in Debian's package qemu-user")
 
 
@@ -97,6 +98,30 @@ class AArch64(relayvm.TestCase):
         weights = reference.make_weights()
         self.example("char_rnn", [([first, n], reference.predict(weights, first, n)) for first, n in ((7, 20), (39, 1))],
                      lambda value, expected: self.assertEqual(relayvm.list_of(value), expected))
+
+    def build_c(self, source):
+        """A C program for aarch64 with librelayvm, and the command that runs it."""
+        self.assertTrue(os.path.exists(LIBRARY), "`./run build --cpu aarch64` makes librelayvm.so.1")
+        program = self.path(os.path.basename(source) + ".out")
+        relayvm.must("clang-19", "--target=aarch64-linux-gnu", f"--sysroot={SYSROOT}", "-fuse-ld=lld", "-Wall", "-Werror",
+                     f"-I{relayvm.ROOT}/include", source, LIBRARY, "-o", program)
+        return [QEMU, "-cpu", CPU, "-L", SYSROOT, "-E", f"LD_LIBRARY_PATH={os.path.dirname(LIBRARY)}", program]
+
+    @unittest.skipUnless(os.path.exists(g2p_test.WEIGHTS), "the weights of g2p-en are not in build/g2p: ./run test fetches them")
+    def test_a_c_program_with_the_library(self):
+        """examples/embed/spell.c says words as g2p does on this machine."""
+        spell = self.build_c(os.path.join(relayvm.ROOT, "examples/embed/spell.c"))
+        source = os.path.join(g2p_test.EXAMPLE, "g2p.relay")
+        words = ["hello", "relay", "world"]
+        right = g2p_test.spell.say(words, self.native_runtime, self.compile(source, "here.rvm", params=[g2p_test.WEIGHTS]))
+        for target in (NATIVE, PORTABLE):
+            model = self.compile(source, "g2p.rvm", *target, params=[g2p_test.WEIGHTS])
+            for word, phonemes in zip(words, right):
+                with self.subTest(f"{target[1]}, {word}"):
+                    self.assertEqual(relayvm.must(*spell, model, word), g2p_test.spell.phonemes(phonemes) + "\n")
+        missing = relayvm.run(*spell, self.path("none.rvm"), "hello")
+        self.assertEqual(missing.returncode, 1, missing.stderr)
+        self.assertIn("none.rvm", missing.stderr)
 
     @unittest.skipUnless(os.path.exists(g2p_test.WEIGHTS), "the weights of g2p-en are not in build/g2p: ./run test fetches them")
     def test_g2p(self):

@@ -30,7 +30,7 @@ class OnFakeDriver(device_test.Device):
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Cuda(device_test.OnGrid, OnFakeDriver):
     KIND, TARGET = "cuda", "ptx-6.4"
-    RANDOM_PROGRAMS = 1000
+    RANDOM_PROGRAMS = 500
 
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/element.h"
@@ -292,9 +293,9 @@ Verdict CheckOnDevice(const Program& program, const std::string& kind) {
   Results expected;
   Verdict verdict = Prepare(program, typed, expected);
   if (verdict.skipped || !verdict.failure.empty()) return verdict;
-  constexpr const char* kOnHost[] = {"", "host:*a*,", "host:*e*,", "host:nn.*,host:*d*,"};
-  size_t choice = program.text.size() % 8;
-  std::string rules = absl::StrCat(choice < std::size(kOnHost) ? kOnHost[choice] : "", kind);
+  constexpr const char* kParts[] = {"host:*a*,$", "host:*e*,$", "$:qnn.*,$:*s*", "host:nn.*,$"};
+  size_t choice = program.text.size() % (2 * std::size(kParts));
+  std::string rules = absl::StrReplaceAll(choice < std::size(kParts) ? kParts[choice] : "$", {{"$", kind}});
   return CheckCompiled(program, absl::StrCat("O2 on ", rules), {.opt_level = 2, .devices = {rules}}, expected);
 }
 

@@ -14,7 +14,9 @@
 namespace rvm::random_programs {
 
 Program Generate(uint64_t seed) { return Generator(seed).Run(); }
-Program GenerateDifferentiable(uint64_t seed) { return Generator(seed, true).Run(); }
+Program GenerateTensorWork(uint64_t seed) { return Generator(seed, Generator::Flavor::kTensorWork).Run(); }
+Program GenerateProducts(uint64_t seed) { return Generator(seed, Generator::Flavor::kProducts).Run(); }
+Program GenerateDifferentiable(uint64_t seed) { return Generator(seed, Generator::Flavor::kDifferentiable).Run(); }
 
 namespace {
 
@@ -184,8 +186,10 @@ Program Generator::MakeProgram() {
   int entries = 1 + dice_.Pick(2);
   for (int i = 0; i < entries; ++i) {
     Signature signature = RandomSignature(i == 0 ? "@main" : absl::StrCat("@entry", i), true);
+    TypeRef work = for_device() ? AddDeviceWork(signature) : nullptr;
     std::string text = Header(signature);
-    definitions_.push_back(absl::StrCat(text, Body(signature, 5), "\n}"));
+    std::string body = work != nullptr ? DeviceBody(signature, work, 5) : Body(signature, 5);
+    definitions_.push_back(absl::StrCat(text, body, "\n}"));
     scope_.clear();
     for (int call = 0; call < 2; ++call) {
       std::map<std::string, int64_t> dims;

@@ -73,6 +73,12 @@ DataType Generator::NumericDType() {
 }
 
 std::string Generator::Operator(const TypeRef& type, int depth) {
+  if (!for_device()) return PlainOperator(type, depth);
+  bool is_product = flavor_ == Flavor::kProducts && type->dtype == kInt32 && IsStaticTensor(type) && dice_.Chance(15);
+  return Marked(is_product ? ByteProduct(type) : PlainOperator(type, depth));
+}
+
+std::string Generator::PlainOperator(const TypeRef& type, int depth) {
   if (dice_.Chance(5)) return CallGeneric(type, depth);
   if (!IsStaticTensor(type)) return dice_.Chance(60) ? Elementwise(type, depth) : OpenOperator(type, depth);
   int choice = dice_.Pick(100);

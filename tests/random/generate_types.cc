@@ -24,7 +24,8 @@ bool HasNoText(const TypeRef& type) {
 
 }  // namespace
 
-Generator::Generator(uint64_t seed, bool is_differentiable) : dice_(seed), differentiable_(is_differentiable) {
+Generator::Generator(uint64_t seed, Flavor flavor)
+    : dice_(seed), flavor_(flavor), differentiable_(flavor == Flavor::kDifferentiable) {
   if (differentiable_) {
     smooth_ = true;
     dtypes_ = {kInt32, kBool, kFloat64, kFloat64, kFloat64, kFloat64};
@@ -137,7 +138,9 @@ TypeRef Generator::RandomAdtType(int depth) {
 }
 
 TypeRef Generator::RandomType(int depth) {
-  if (depth <= 0 || dice_.Chance(40)) return dice_.Chance(80) ? RandomScalar() : RandomTensor();
+  if (depth <= 0 || dice_.Chance(40)) {
+    return dice_.Chance(flavor_ == Flavor::kTensorWork ? 30 : 80) ? RandomScalar() : RandomTensor();
+  }
   switch (dice_.Pick(10)) {
     case 0:
     case 1:
@@ -179,7 +182,10 @@ Literal Generator::RandomLiteral(DataType dtype, Shape shape) {
     } else if (dtype.is_bool()) {
       StoreInt(dtype, at, dice_.Pick(2));
     } else {
-      int64_t value = dice_.Chance(10) ? int64_t{1} << dice_.Pick(64) : dice_.Pick(9) - (dtype.is_uint() ? 0 : 4);
+      bool is_byte = dtype.bits == 8 && flavor_ == Flavor::kProducts;
+      int64_t value = is_byte            ? dice_.Pick(256)
+                      : dice_.Chance(10) ? int64_t{1} << dice_.Pick(64)
+                                         : dice_.Pick(9) - (dtype.is_uint() ? 0 : 4);
       StoreInt(dtype, at, value);
     }
   }

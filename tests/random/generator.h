@@ -30,6 +30,10 @@ struct Program {
 };
 
 Program Generate(uint64_t seed);
+// Programs whose entries have work for a device, and marks that place some of it: of tensors of any kind, or products
+// of bytes with int32 sums.
+Program GenerateTensorWork(uint64_t seed);
+Program GenerateProducts(uint64_t seed);
 // A program with a smooth function @value of float64 and other data; @gradient, its value and its gradient by those
 // arguments that hold float64, which come first; and @tangent, its value and its derivative along directions of those,
 // which come last. The calls are one of @gradient and one of @value, with the same arguments.
@@ -37,7 +41,8 @@ Program GenerateDifferentiable(uint64_t seed);
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed, bool is_differentiable = false);
+  enum class Flavor : uint8_t { kAny, kDifferentiable, kTensorWork, kProducts };
+  explicit Generator(uint64_t seed, Flavor flavor = Flavor::kAny);
   Program Run();
 
  private:
@@ -53,6 +58,10 @@ class Generator {
     // Texts of which the first argument is one; empty: anything of its type. This is how
     // recursion ends: each text is less than the caller's own first argument.
     std::vector<std::string> first_args;
+  };
+  struct Typed {
+    std::string text;
+    TypeRef type;
   };
   // A pattern while it is split: a constructor or a tuple with fields, or a leaf.
   struct Pattern {
@@ -117,6 +126,7 @@ class Generator {
 
   // ---- generate_operator.cc
   std::string Operator(const TypeRef& type, int depth);
+  std::string PlainOperator(const TypeRef& type, int depth);
   std::string Number(DataType dtype);
   std::string TensorConstant(const TypeRef& type);
   std::string Elementwise(const TypeRef& type, int depth);
@@ -133,6 +143,21 @@ class Generator {
   std::string Operand(const TypeRef& type, int depth);  // of a shape that broadcasts to `type`
   TypeRef WithDims(const TypeRef& type, const std::vector<int64_t>& shape) const;
   DataType NumericDType();
+
+  // ---- generate_product.cc
+  TypeRef RandomFactor();
+  std::string Bytes(DataType dtype, const std::vector<std::string>& dims);
+  std::string Weight(const std::vector<std::string>& dims);
+  std::string ZeroPoints(const TypeRef& data);
+  Typed DenseProduct(const Typed& data);
+  Typed BatchProduct(const Typed& data);
+  Typed Convolution(const Typed& data);
+  Typed Layers(Typed data);
+  std::string Fitted(Typed from, const TypeRef& type);
+  std::string ByteProduct(const TypeRef& type);
+  TypeRef AddDeviceWork(Signature& signature);
+  std::string DeviceBody(const Signature& signature, const TypeRef& work, int depth);
+  std::string Marked(const std::string& text);
 
   // ---- generate_polymorphic.cc
   TypeRef RandomPolymorphic();
@@ -152,7 +177,10 @@ class Generator {
   std::string CallGeneric(const TypeRef& type, int depth);
   std::string Transform(const TypeRef& type, int depth);
 
+  bool for_device() const { return flavor_ == Flavor::kTensorWork || flavor_ == Flavor::kProducts; }
+
   Dice dice_;
+  Flavor flavor_;
   bool smooth_ = false;              // floats are approximate
   bool differentiable_ = false;      // and have no kinks
   bool polymorphic_values_ = false;  // functions with type parameters are values

@@ -4,7 +4,7 @@
 //   [--print]
 //
 // --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks differentiable programs
-// (CheckGradient); --device checks programs on a device; else whole pipelines are checked.
+// (CheckGradient); --device checks programs with work for a device on it; else whole pipelines are checked.
 // Says of the first N programs that fail in one way what is wrong, and their smallest forms that
 // still fail so.
 #include <cstdint>
@@ -51,6 +51,7 @@ int Main(int argc, char** argv) {
     } else if (i + 1 < argc && std::strcmp(argv[i], "--device") == 0) {
       std::string kind = argv[++i];
       check = kind == "sim" ? CheckOnSim : kind == "cuda" ? CheckOnCuda : CheckOnOpenCl;
+      generate = kind == "sim" ? GenerateProducts : GenerateTensorWork;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--count") == 0) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--seed") == 0) {
