@@ -1,4 +1,4 @@
-"""Checks and times what pack.py put beside this file, on this machine's GPU. Prints a table, and writes it to result.md.
+"""Checks and times what pack.py put beside this file, on this machine's GPU. Prints a table, and keeps it beside this file.
 
     python3 measure.py [--device cuda:0]
 
