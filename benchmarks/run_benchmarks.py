@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
+from gpu import pack  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
 from operators import compare as operators  # noqa: E402
 from vision import compare as vision  # noqa: E402
@@ -179,10 +181,30 @@ TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.ta
           "vision": vision.table}
 
 
+def gpu():
+    """Checks and times on this machine's GPU; without one, packs what does so elsewhere."""
+    folder = os.path.join(ROOT, "build/gpu")
+    pack.pack(folder)
+    if not re.search("(?m)^cuda:", relayvm.must(relayvm.COMPILER, "devices")):
+        archive = shutil.make_archive(folder, "gztar", os.path.dirname(folder), os.path.basename(folder))
+        sys.exit(f"no NVIDIA GPU here; {os.path.relpath(archive, ROOT)} ({os.path.getsize(archive) >> 20} MiB) has all that another machine needs: "
+                 "unpack it there and run `python3 gpu/measure.py`")
+    measured = subprocess.run([sys.executable, os.path.join(folder, "measure.py")], check=False)
+    with open(os.path.join(folder, "result.md"), encoding="utf-8") as file:
+        return measured.returncode, file.read()
+
+
 def main():
+    if sys.argv[1:] == ["gpu"]:
+        code, text = gpu()
+        path = os.path.join(ROOT, "benchmarks/results", f"{datetime.date.today().isoformat()}-gpu.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"# {datetime.date.today().isoformat()}, `./run bench gpu`\n\n{text}")
+        print(f"kept in {os.path.relpath(path, ROOT)}")
+        sys.exit(code)
     chosen = sys.argv[1:] or list(TABLES)
     if unknown := [name for name in chosen if name not in TABLES]:
-        sys.exit(f"unknown table `{unknown[0]}`; there are: {', '.join(TABLES)}")
+        sys.exit(f"unknown table `{unknown[0]}`; there are: {', '.join(TABLES)}, and `gpu`, alone")
     with tempfile.TemporaryDirectory() as folder:
         text = "\n".join(TABLES[name](folder) for name in chosen)
     print(text, end="")

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -159,17 +160,21 @@ constexpr OpDef Activation(std::string_view name, std::string_view summary, std:
 }
 
 constexpr OpDef kOps[] = {
-    Op("nn.elu", "x where x >= 0, else alpha * (exp(x) - 1), accurate near 0", kInputs, kEluAttrs,
-       FloatIdentityRelation, FusionClass::kElementwise, ComputeElu, kEluExamples),
-    Op("nn.gelu", "x times the probability that a standard normal variable is below x", kInputs, kGeluAttrs,
-       GeluRelation, FusionClass::kElementwise, ComputeGelu, kGeluExamples),
-    Op("nn.softplus", "log(1 + exp(beta * x)) / beta", kInputs, kSoftplusAttrs, SoftplusRelation,
-       FusionClass::kElementwise, ComputeSoftplus, kSoftplusExamples),
-    Activation("nn.silu", "x * sigmoid(x)", kSiluExamples, ComputeSilu),
-    Activation("log1p", "log(1 + x), accurate near 0", kLog1pExamples, ComputeLog1p),
-    Activation("expm1", "exp(x) - 1, accurate near 0", kExpm1Examples, ComputeExpm1),
-    Op("atan2", "the angle of the point (x, y), from -pi to pi", kAtan2Inputs, {}, Atan2Relation,
-       FusionClass::kBroadcast, ComputeAtan2, kAtan2Examples),
+    WithGradient(Op("nn.elu", "x where x >= 0, else alpha * (exp(x) - 1), accurate near 0", kInputs, kEluAttrs,
+                    FloatIdentityRelation, FusionClass::kElementwise, ComputeElu, kEluExamples),
+                 EluGradient),
+    WithGradient(Op("nn.gelu", "x times the probability that a standard normal variable is below x", kInputs,
+                    kGeluAttrs, GeluRelation, FusionClass::kElementwise, ComputeGelu, kGeluExamples),
+                 GeluGradient),
+    WithGradient(Op("nn.softplus", "log(1 + exp(beta * x)) / beta", kInputs, kSoftplusAttrs, SoftplusRelation,
+                    FusionClass::kElementwise, ComputeSoftplus, kSoftplusExamples),
+                 SoftplusGradient),
+    WithGradient(Activation("nn.silu", "x * sigmoid(x)", kSiluExamples, ComputeSilu), SiluGradient),
+    WithGradient(Activation("log1p", "log(1 + x), accurate near 0", kLog1pExamples, ComputeLog1p), Log1pGradient),
+    WithGradient(Activation("expm1", "exp(x) - 1, accurate near 0", kExpm1Examples, ComputeExpm1), Expm1Gradient),
+    WithGradient(Op("atan2", "the angle of the point (x, y), from -pi to pi", kAtan2Inputs, {}, Atan2Relation,
+                    FusionClass::kBroadcast, ComputeAtan2, kAtan2Examples),
+                 Atan2Gradient),
 };
 
 }  // namespace

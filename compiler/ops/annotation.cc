@@ -153,7 +153,8 @@ constexpr OpDef kOps[] = {
      .attrs = kSimulatedAttrs,
      .type_relation = SimulatedRelation,
      .fusion = FusionClass::kBroadcast,
-     .compute = ComputeSimulated},
+     .compute = ComputeSimulated,
+     .gradient = SimulatedRoundingGradient},
 };
 
 }  // namespace

@@ -333,20 +333,23 @@ constexpr OpDef ConvTranspose(std::string_view name, std::string_view summary, s
 }
 
 constexpr OpDef kOps[] = {
-    Conv("nn.conv1d", "convolution along one axis", kConv1dAttrs),
-    WithGradient(Conv("nn.conv2d", "convolution along two axes", kConv2dAttrs), Conv2dGradient),
-    Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs),
-    ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
+    WithGradient(Conv("nn.conv1d", "convolution along one axis", kConv1dAttrs), ConvolutionGradient),
+    WithGradient(Conv("nn.conv2d", "convolution along two axes", kConv2dAttrs), ConvolutionGradient),
+    WithGradient(Conv("nn.conv3d", "convolution along three axes", kConv3dAttrs), ConvolutionGradient),
+    WithGradient(ConvTranspose("nn.conv1d_transpose", "the transposed convolution along one axis", kTranspose1dAttrs),
+                 ConvolutionTransposeGradient),
     WithGradient(ConvTranspose("nn.conv2d_transpose", "the transposed convolution along two axes", kTranspose2dAttrs),
-                 Conv2dTransposeGradient),
-    ConvTranspose("nn.conv3d_transpose", "the transposed convolution along three axes", kTranspose3dAttrs),
+                 ConvolutionTransposeGradient),
+    WithGradient(ConvTranspose("nn.conv3d_transpose", "the transposed convolution along three axes", kTranspose3dAttrs),
+                 ConvolutionTransposeGradient),
     {.name = "nn.dilate",
      .summary = "data with gaps between its elements",
      .inputs = kDilateInputs,
      .attrs = kDilateAttrs,
      .type_relation = DilateRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeDilate},
+     .compute = ComputeDilate,
+     .gradient = DilateGradient},
 };
 
 }  // namespace

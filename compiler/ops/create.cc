@@ -216,8 +216,9 @@ std::vector<Tensor> ComputeMeshgrid(const ComputeContext& context) {
 constexpr OpDef kOps[] = {
     Op("eye", "a matrix that is 1 on a diagonal and 0 elsewhere", {}, kEyeAttrs, EyeRelation, FusionClass::kElementwise,
        ComputeEye, kEyeExamples),
-    Op("diag", "a matrix that has a vector on a diagonal, or the diagonals of matrices", kDiagInputs, kDiagAttrs,
-       DiagRelation, FusionClass::kInjective, ComputeDiag, kDiagExamples),
+    WithGradient(Op("diag", "a matrix that has a vector on a diagonal, or the diagonals of matrices", kDiagInputs,
+                    kDiagAttrs, DiagRelation, FusionClass::kInjective, ComputeDiag, kDiagExamples),
+                 DiagGradient),
     {.name = "zeros",
      .summary = "zeros of a shape",
      .attrs = kShapeAttrs,
@@ -265,7 +266,8 @@ constexpr OpDef kOps[] = {
      .attrs = kGridAttrs,
      .type_relation = MeshgridRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeMeshgrid},
+     .compute = ComputeMeshgrid,
+     .gradient = MeshgridGradient},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "compiler/ops/boxes.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -562,8 +563,9 @@ std::vector<Tensor> ComputeClasses(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("vision.yolo_reorg", "blocks of space gathered into channels, as darknet does", kImages, kReorgAttrs,
-       ReorgRelation, FusionClass::kInjective, ComputeReorg, kReorgExamples),
+    WithGradient(Op("vision.yolo_reorg", "blocks of space gathered into channels, as darknet does", kImages,
+                    kReorgAttrs, ReorgRelation, FusionClass::kInjective, ComputeReorg, kReorgExamples),
+                 MoveGradient),
     Op("vision.multibox_prior", "anchors (1, h * w * (sizes + ratios - 1), 4): left, top, right and bottom of each",
        kImages, kPriorAttrs, PriorRelation, FusionClass::kInjective, ComputePrior, kPriorExamples),
     Op("vision.multibox_transform_loc",

@@ -406,8 +406,9 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("cumsum", "running sums", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
                     ComputeScan<BinaryOp::kAdd>),
                  CumsumGradient),
-    Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
-       ComputeScan<BinaryOp::kMultiply>),
+    WithGradient(Op("cumprod", "running products", kData, kScanAttrs, ScanRelation, FusionClass::kOpaque,
+                    ComputeScan<BinaryOp::kMultiply>),
+                 CumprodGradient),
     WithGradient(Op("collapse_sum_like", "sums over the axes that broadcasting to data's shape would repeat", kLike, {},
                     CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
                  CollapseSumLikeGradient),
@@ -419,7 +420,8 @@ constexpr OpDef kOps[] = {
      .inputs = kAdvInputs,
      .type_relation = AdvIndexRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeAdvIndex},
+     .compute = ComputeAdvIndex,
+     .gradient = MoveGradient},
 };
 
 }  // namespace

@@ -26,9 +26,23 @@ Term CountOver(Pullback& p, const std::vector<int64_t>& axes) {
   return p.Scalar(static_cast<double>(count), p.x());
 }
 
+Term UnitMatrix(Term x, int64_t axis) {
+  Pullback& code = x.code();
+  Term zeros =
+      code.Call("sum", {code.Call("zeros_like", {x})}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}});
+  return code.Call("diag", {zeros + 1});
+}
+
 Term Cast(Term x, ir::DTypeTerm dtype) {
   if (x.type().dtype == dtype) return x;
   return x.code().Call("cast", {x}, ir::Attrs{{"dtype", dtype.dtype.ToString()}});
+}
+
+Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
+
+Term Clamped(Term indices, Term least, Term extents) {
+  Pullback& code = indices.code();
+  return code.Call("maximum", {code.Call("minimum", {Wide(indices), extents - 1}), least});
 }
 
 Term Where(Term condition, Term x, Term y) { return condition.code().Call("where", {condition, x, y}); }

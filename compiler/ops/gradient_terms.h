@@ -20,10 +20,17 @@ Term MeanOver(Term x, const std::vector<int64_t>& axes);
 // The number of elements of argument 0 along `axes`: a scalar if it is known, else of the shape of a sum over them.
 Term CountOver(Pullback& p, const std::vector<int64_t>& axes);
 
+// The identity matrix of the extent of x along `axis`.
+Term UnitMatrix(Term x, int64_t axis);
+
 // The end of a slice that takes an axis to its end.
 inline constexpr int64_t kWholeAxis = int64_t{1} << 62;
 
 Term Cast(Term x, ir::DTypeTerm dtype);
+// As int64.
+Term Wide(Term indices);
+// `indices` from `least` to one less than `extents`.
+Term Clamped(Term indices, Term least, Term extents);
 Term Where(Term condition, Term x, Term y);
 // A scalar of the dtype of `like`.
 Term Zero(Term like);

@@ -48,9 +48,34 @@ void LeakyReluGradient(Pullback& p) {
   p.Give(0, Where(p.Call("greater", {p.x(), Zero(p.x())}), p.d(), p.d() * p.attrs().GetDouble("alpha")));
 }
 void ClipGradient(Pullback& p) {
-  Term above = p.Call("greater_equal", {p.x(), p.Scalar(p.attrs().GetDouble("a_min"), p.x())});
-  Term below = p.Call("less_equal", {p.x(), p.Scalar(p.attrs().GetDouble("a_max"), p.x())});
+  Term above = p.Call("greater", {p.x(), p.Scalar(p.attrs().GetDouble("a_min"), p.x())});
+  Term below = p.Call("less", {p.x(), p.Scalar(p.attrs().GetDouble("a_max"), p.x())});
   p.Give(0, Where(p.Call("logical_and", {above, below}), p.d(), Zero(p.d())));
+}
+
+// ---- activations
+
+void Log1pGradient(Pullback& p) { p.Give(0, p.d() / (p.x() + 1)); }
+void Expm1Gradient(Pullback& p) { p.Give(0, p.d() * (p.y() + 1)); }
+void SiluGradient(Pullback& p) {
+  Term gate = p.Call("sigmoid", {p.x()});
+  p.Give(0, p.d() * gate * (p.x() * (1 - gate) + 1));
+}
+void SoftplusGradient(Pullback& p) { p.Give(0, p.d() * p.Call("sigmoid", {p.x() * p.attrs().GetDouble("beta")})); }
+// At 0 the slope is alpha, as in PyTorch.
+void EluGradient(Pullback& p) {
+  Term is_positive = p.Call("greater", {p.x(), Zero(p.x())});
+  p.Give(0, Where(is_positive, p.d(), p.d() * (p.y() + p.attrs().GetDouble("alpha"))));
+}
+void GeluGradient(Pullback& p) {
+  Term x = p.x();
+  if (p.attrs().GetString("approximate") == "tanh") {
+    Term t = p.Call("tanh", {(x * x * 0.044715 + 1) * x * 0.7978845608028654});
+    Term slope = (x * x * 0.134145 + 1) * 0.7978845608028654;
+    return p.Give(0, p.d() * 0.5 * (t + 1 + x * slope * (1 - t * t)));
+  }
+  Term below = (p.Call("erf", {x * 0.7071067811865476}) + 1) * 0.5;
+  p.Give(0, p.d() * (below + x * 0.3989422804014327 * Exp(x * x * -0.5)));
 }
 
 // ---- two tensors that broadcast
@@ -102,6 +127,14 @@ void ExtremeGradient(Pullback& p, std::string_view compare) {
 void MaximumGradient(Pullback& p) { ExtremeGradient(p, "greater"); }
 void MinimumGradient(Pullback& p) { ExtremeGradient(p, "less"); }
 
+// Both are 0 at the origin, where there is no angle.
+void Atan2Gradient(Pullback& p) {
+  Term y = p.x(0), x = p.x(1), square = x * x + y * y;
+  Term is_origin = p.Call("equal", {square, Zero(square)});
+  Term share = p.d() / Where(is_origin, p.Scalar(1, square), square);
+  p.Give(0, share * x);
+  p.Give(1, -(share * y));
+}
 void WhereGradient(Pullback& p) {
   Term condition = p.x(0);
   p.Give(1, Where(condition, p.d(), Zero(p.d())));
@@ -114,6 +147,19 @@ void BiasAddGradient(Pullback& p) {
 // The shape of the second argument counts, not its elements.
 void BroadcastGradient(Pullback& p) { p.Give(0, p.d()); }
 void CollapseSumLikeGradient(Pullback& p) { p.Give(0, p.Call("broadcast_to_like", {p.d(), p.x(0)})); }
+// Random numbers as functions of their parameters, the key being what it is.
+void UniformGradient(Pullback& p) {
+  if (!p.has_d(1)) return;
+  Term low = p.x(1), high = p.x(2), d = p.d(1);
+  Term share = p.Call("sum", {d * (p.y(1) - low) / (high - low)});
+  p.Give(1, p.Call("sum", {d}) - share);
+  p.Give(2, share);
+}
+void NormalGradient(Pullback& p) {
+  if (!p.has_d(1)) return;
+  p.Give(1, p.Call("sum", {p.d(1)}));
+  p.Give(2, p.Call("sum", {p.d(1) * (p.y(1) - p.x(1)) / p.x(2)}));
+}
 void FullGradient(Pullback& p) { p.Give(0, p.Call("sum", {p.d()})); }
 void FullLikeGradient(Pullback& p) { p.Give(1, p.Call("sum", {p.d()})); }
 

@@ -1,7 +1,6 @@
-// Gradients of contractions, normalisations, losses, convolution and pooling.
+// Gradients of contractions, normalisations and losses.
 #include <cstdint>
-#include <limits>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/pullback.h"
-#include "compiler/ops/window.h"
 
 namespace rvm::ops {
 namespace {
@@ -96,27 +94,65 @@ void PreluGradient(Pullback& p) {
 // ---- normalisation
 
 namespace {
-// y = (x - mean) / sqrt(variance + epsilon) * gamma + beta over `axes`, gamma and beta along `axis`.
-void NormGradient(Pullback& p, const Ints& axes, int64_t axis) {
-  Term centred = p.x() - MeanOver(p.x(), axes);
+using View = std::function<Term(Term)>;
+// y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the mean and the variance over `axes` of grouped(x),
+// gamma and beta along `axis` of x.
+void NormGradient(Pullback& p, const Ints& axes, int64_t axis, const View& grouped, const View& ungrouped) {
+  Term x = grouped(p.x());
+  Term centred = x - MeanOver(x, axes);
   Term r = p.Call("rsqrt", {MeanOver(centred * centred, axes) + p.attrs().GetDouble("epsilon")});
   Term h = centred * r, g = p.d();
   if (p.attrs().GetBool("scale")) {
-    p.Give(1, SumBut(p.d() * h, axis));
+    p.Give(1, SumBut(p.d() * ungrouped(h), axis));
     g = g * Along(p.x(1), axis, p.d().rank());
   }
   if (p.attrs().GetBool("center")) p.Give(2, SumBut(p.d(), axis));
-  p.Give(0, r * (g - MeanOver(g, axes) - h * MeanOver(g * h, axes)));
+  g = grouped(g);
+  p.Give(0, ungrouped(r * (g - MeanOver(g, axes) - h * MeanOver(g * h, axes))));
 }
+Term Same(Term x) { return x; }
 }  // namespace
 
-void LayerNormGradient(Pullback& p) { NormGradient(p, {AxisOf(p)}, AxisOf(p)); }
+void LayerNormGradient(Pullback& p) { NormGradient(p, {AxisOf(p)}, AxisOf(p), Same, Same); }
 void InstanceNormGradient(Pullback& p) {
   Ints axes;
   for (int64_t i = 1; i < p.d().rank(); ++i) {
     if (i != AxisOf(p)) axes.push_back(i);
   }
-  NormGradient(p, axes, AxisOf(p));
+  NormGradient(p, axes, AxisOf(p), Same, Same);
+}
+// The channels of a group become an axis behind that of the groups.
+void GroupNormGradient(Pullback& p) {
+  int64_t axis = AxisOf(p);
+  Ints shape(static_cast<size_t>(axis), 0), axes;
+  shape.insert(shape.end(), {-4, p.attrs().GetInt("num_groups"), -1, -2});
+  for (int64_t i = 1; i <= p.d().rank(); ++i) {
+    if (i != axis) axes.push_back(i);
+  }
+  auto grouped = [&](Term x) { return p.Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList(shape)}}); };
+  auto ungrouped = [&](Term x) { return p.Call("reshape_like", {x, p.x()}); };
+  NormGradient(p, axes, axis, grouped, ungrouped);
+}
+// y = x * base^-beta, base = bias + alpha * mean of the squares of the neighbours.
+void LrnGradient(Pullback& p) {
+  int64_t axis = AxisOf(p), size = p.attrs().GetInt("size");
+  double alpha = p.attrs().GetDouble("alpha") / static_cast<double>(size), beta = p.attrs().GetDouble("beta");
+  auto sum_of_neighbours = [&](Term x) {
+    ir::AttrValue::List widths(static_cast<size_t>(x.rank()), ir::IntList({{0, 0}}));
+    widths[static_cast<size_t>(axis)] = ir::IntList({{size / 2, size / 2}});
+    ir::Attrs along{{"axes", ir::IntList({{axis}})}};
+    Term padded = p.Call("nn.pad", {x, Zero(x)}, ir::Attrs{{"pad_width", widths}}), sum = x;
+    for (int64_t k = 0; k < size; ++k) {
+      if (k == size / 2) continue;
+      ir::Attrs from{
+          {"begin", ir::IntList({{k}})}, {"end", ir::IntList({{kWholeAxis}})}, {"axes", ir::IntList({{axis}})}};
+      sum = sum + p.Call("slice_like", {p.Call("strided_slice", {padded}, from), x}, along);
+    }
+    return sum;
+  };
+  Term base = sum_of_neighbours(p.x() * p.x()) * alpha + p.attrs().GetDouble("bias");
+  Term share = p.d() * p.Call("power", {base, p.Scalar(-beta, base)});
+  p.Give(0, share - p.x() * 2 * alpha * beta * sum_of_neighbours(share * p.x() / base));
 }
 void BatchNormGradient(Pullback& p) {
   if (p.has_d(1)) p.Give(3, p.d(1));
@@ -147,6 +183,53 @@ void DropoutGradient(Pullback& p) {
   if (p.has_d(0)) p.Give(0, p.d());
 }
 
+// ---- simulated quantisation: rounding passes the adjoint on (Bengio et al. 2013), clipping cuts it off
+
+namespace {
+// A scale that is a scalar, or a vector along `axis`, as it broadcasts with data; its share of an adjoint of data's
+// shape.
+Term ScaleLike(Pullback& p, Term scale) {
+  return scale.rank() == 0 || p.rank(0) == 0 ? scale : Along(scale, AxisOf(p), p.rank(0));
+}
+Term ShareOfScale(Pullback& p, Term scale, Term share) {
+  return scale.rank() == 0 || p.rank(0) == 0 ? p.Call("sum", {share}) : SumBut(share, AxisOf(p));
+}
+// Whether the code of the dtype, a scalar, is one of a dtype; else data stays as it is.
+Term IsQuantized(Pullback& p) {
+  Term code = p.x(1);
+  auto is = [&](std::string_view compare, double value) { return p.Call(compare, {code, p.Scalar(value, code)}); };
+  return p.Call("logical_and", {is("greater", 0), is("less", 4)});
+}
+}  // namespace
+void SimulatedQuantizeGradient(Pullback& p) {
+  Term scale = ScaleLike(p, p.x(2)), is_quantized = IsQuantized(p);
+  Term steps = p.x() / scale;
+  Term moved = p.Call("abs", {p.y() - steps - Cast(ScaleLike(p, p.x(3)), p.type(0).dtype)});
+  Term is_inside = p.Call("less_equal", {moved, p.Scalar(0.5, moved)});
+  Term share = Where(is_inside, p.d() / scale, Zero(p.d()));
+  p.Give(0, Where(is_quantized, share, p.d()));
+  p.Give(2, ShareOfScale(p, p.x(2), Where(is_quantized, -(share * steps), Zero(p.d()))));
+}
+void SimulatedDequantizeGradient(Pullback& p) {
+  Term scale = ScaleLike(p, p.x(2)), is_quantized = IsQuantized(p);
+  Term steps = p.x() - Cast(ScaleLike(p, p.x(3)), p.type(0).dtype);
+  p.Give(0, Where(is_quantized, p.d() * scale, p.d()));
+  p.Give(2, ShareOfScale(p, p.x(2), Where(is_quantized, p.d() * steps, Zero(p.d()))));
+}
+// The integers have no adjoint, their scale has.
+void DequantizeGradient(Pullback& p) {
+  Term steps = Cast(p.x(0), p.d().type().dtype) - Cast(ScaleLike(p, p.x(2)), p.d().type().dtype);
+  p.Give(1, ShareOfScale(p, p.x(1), p.d() * steps));
+}
+// Step and bounds are constants, as in the predecessor.
+void SimulatedRoundingGradient(Pullback& p) {
+  if (p.attrs().GetInt("kind") == 0) return p.Give(0, p.d());
+  Term steps = p.x() / p.x(1);
+  Term is_inside =
+      p.Call("logical_and", {p.Call("greater_equal", {steps, p.x(2)}), p.Call("less_equal", {steps, p.x(3)})});
+  p.Give(0, Where(is_inside, p.d(), Zero(p.d())));
+}
+
 // ---- losses
 
 void CrossEntropyGradient(Pullback& p) {
@@ -160,181 +243,37 @@ void CrossEntropyWithLogitsGradient(Pullback& p) {
   p.Give(1, -(p.d() * p.x(0)) / rows);
 }
 
-// ---- convolution and pooling
-
-namespace {
-
-Term InLayout(Term x, const std::string& from, const std::string& to) {
-  if (from == to) return x;
-  return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
-}
-
-// The three operators that are linear in the data x (NCHW), the filters w (OIHW) and the result y = conv2d(x, w) each.
-class Convolution {
- public:
-  // `taps`: the extents of the filters.
-  Convolution(const ir::Attrs& attrs, const Ints& taps)
-      : taps_(taps), windows_(*MakeWindows(attrs, taps, nullptr)), groups_(attrs.GetInt("groups")) {}
-
-  // Whether ByData exists; else the rule is refused.
-  bool KnowsGaps(Pullback& p, Term x) const {
-    for (size_t i = 0; i < 2; ++i) {
-      if (windows_[i].stride == 1 || x.type().shape.dims[2 + i].is_const()) continue;
-      p.Refuse("strides need known extents of the image");
-      return false;
-    }
-    return true;
-  }
-  Term Of(Term x, Term w) const { return x.code().Call("nn.conv2d", {x, w}, Attrs()); }
-  // The adjoint of x. REQUIRES: KnowsGaps(x).
-  Term ByData(Term d, Term w, Term x) const {
-    Ints rest;
-    for (size_t i = 0; i < 2; ++i) {
-      const Window& window = windows_[i];
-      int64_t padding = window.pad_before + window.pad_after;
-      bool is_exact = window.stride == 1;
-      int64_t room = is_exact ? 0 : x.type().shape.dims[2 + i].constant() + padding - window.span();
-      rest.push_back(room % window.stride);
-    }
-    ir::Attrs attrs = Attrs();
-    attrs.Set("output_padding", ir::IntList(rest));
-    return d.code().Call("nn.conv2d_transpose", {d, w}, attrs);
-  }
-  // The adjoint of w.
-  Term ByFilters(Term d, Term x) const {
-    ir::Attrs attrs = Attrs();
-    attrs.Set("kernel_size", ir::IntList(taps_));
-    return d.code().Call("nn.conv2d_backward_weight", {d, x}, attrs);
-  }
-
- private:
-  ir::Attrs Attrs() const {
-    const Window &h = windows_[0], &w = windows_[1];
-    return ir::Attrs{{"strides", ir::IntList({{h.stride, w.stride}})},
-                     {"padding", ir::IntList({{h.pad_before, w.pad_before, h.pad_after, w.pad_after}})},
-                     {"dilation", ir::IntList({{h.dilation, w.dilation}})},
-                     {"groups", groups_}};
-  }
-
-  Ints taps_;
-  std::vector<Window> windows_;
-  int64_t groups_;
-};
-
-// The extents of the filters, OIHW; refuses unknown ones.
-std::optional<Ints> TapsOf(Pullback& p, Term w) {
-  Ints taps;
-  for (size_t i = 2; i < 4; ++i) {
-    const Dim& extent = w.type().shape.dims[i];
-    if (!extent.is_const()) {
-      p.Refuse("the extents of the filters are not known");
-      return std::nullopt;
-    }
-    taps.push_back(extent.constant());
-  }
-  return taps;
-}
-
-std::string OutLayout(const ir::Attrs& attrs) {
-  return attrs.GetString("out_layout").empty() ? attrs.GetString("data_layout") : attrs.GetString("out_layout");
-}
-
-}  // namespace
-
-void Conv2dGradient(Pullback& p) {
-  const ir::Attrs& attrs = p.attrs();
-  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
-  std::string out = OutLayout(attrs);
-  if (data.size() != 4 || kernel.size() != 4 || out.size() != 4)
-    return p.Refuse("there is no rule for blocked layouts");
-  Term x = InLayout(p.x(0), data, "NCHW"), d = Cast(InLayout(p.d(), out, "NCHW"), p.type(0).dtype);
-  Term w = InLayout(p.x(1), kernel, "OIHW");
-  if (CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent) {
-    return p.Refuse("there is a rule for filters whose first axis has the output channels");
-  }
-  std::optional<Ints> taps = TapsOf(p, w);
-  if (!taps) return;
-  Convolution convolution(attrs, *taps);
-  if (!convolution.KnowsGaps(p, x)) return;
-  p.Give(0, InLayout(convolution.ByData(d, w, x), "NCHW", data));
-  p.Give(1, InLayout(convolution.ByFilters(d, x), "OIHW", kernel));
-}
-void Conv2dTransposeGradient(Pullback& p) {
-  const ir::Attrs& attrs = p.attrs();
-  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
-  // Its data are the result of a convolution with the same filters, whose data are its result.
-  Term y = InLayout(p.x(0), data, "NCHW"), d = Cast(InLayout(p.d(), OutLayout(attrs), "NCHW"), p.type(0).dtype);
-  Term w = InLayout(p.x(1), kernel, "IOHW");
-  std::optional<Ints> taps = TapsOf(p, w);
-  if (!taps) return;
-  Convolution convolution(attrs, *taps);
-  p.Give(0, InLayout(convolution.Of(d, w), "NCHW", data));
-  p.Give(1, InLayout(convolution.ByFilters(y, d), "IOHW", kernel));
-}
-void Conv2dBackwardWeightGradient(Pullback& p) {
-  const ir::Attrs& attrs = p.attrs();
-  std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
-  if (kernel.find('N') != std::string::npos) return p.Refuse("there is no rule for a `kernel_layout` with an N");
-  Term y = InLayout(p.x(0), data, "NCHW"), x = InLayout(p.x(1), data, "NCHW");
-  Term w = Cast(InLayout(p.d(), kernel, "OIHW"), p.type(0).dtype);
-  Convolution convolution(attrs, attrs.GetInts("kernel_size"));
-  if (!convolution.KnowsGaps(p, x)) return;
-  p.Give(0, InLayout(convolution.Of(x, w), "NCHW", data));
-  p.Give(1, InLayout(convolution.ByData(y, w, x), "NCHW", data));
-}
-void MaxPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.max_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
-void AvgPool2dGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d_grad", {p.d(), p.x()}, p.attrs())); }
-void AvgPool2dGradGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d", {p.d()}, p.attrs())); }
-// Each window reads its element of d where it found the first of its greatest elements.
-void MaxPool2dGradGradient(Pullback& p) {
-  const std::string& layout = p.attrs().GetString("layout");
-  std::vector<Window> windows = *MakeWindows(p.attrs(), PerAxis(p.attrs().GetInts("pool_size"), 2), nullptr);
-  constexpr int64_t kMostTaps = 400;
-  if (windows[0].extent * windows[1].extent > kMostTaps) {
-    return p.Refuse("there is a rule for windows of up to 400 elements");
-  }
-  const Ints axes = {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
-  // Windows may end behind the padding: `ceil_mode`.
-  ir::AttrValue::List widths(4, ir::IntList({{0, 0}}));
-  for (size_t i = 0; i < 2; ++i) {
-    widths[static_cast<size_t>(axes[i])] =
-        ir::IntList({{windows[i].pad_before, windows[i].pad_after + windows[i].stride - 1}});
-  }
-  auto padded = [&](Term x, double border) {
-    return p.Call("nn.pad", {x, p.Scalar(border, x)}, ir::Attrs{{"pad_width", widths}});
+// The loss of a target t is -w[t] * predictions[t]; of a target that is ignored, or no class, 0.
+void NllLossGradient(Pullback& p) {
+  const std::string& reduction = p.attrs().GetString("reduction");
+  Term targets = Cast(p.x(1), ir::DTypeTerm::Of(kInt64));
+  auto is = [&](std::string_view compare, double value) {
+    return p.Call(compare, {targets, p.Scalar(value, targets)});
   };
-  Term x = padded(p.x(1), -std::numeric_limits<double>::infinity()), d = padded(p.d(), 0);
-  auto tap = [&](Term from, int64_t row, int64_t column) {
-    ir::Attrs attrs{{"begin", ir::IntList({{row * windows[0].dilation, column * windows[1].dilation}})},
-                    {"end", ir::IntList({{kWholeAxis, kWholeAxis}})},
-                    {"strides", ir::IntList({{windows[0].stride, windows[1].stride}})},
-                    {"axes", ir::IntList(axes)}};
-    return p.Call("slice_like", {p.Call("strided_slice", {from}, attrs), p.x(0)},
-                  ir::Attrs{{"axes", ir::IntList(axes)}});
-  };
-  Term greatest = tap(x, 0, 0), share = tap(d, 0, 0);
-  for (int64_t i = 1; i < windows[0].extent * windows[1].extent; ++i) {
-    int64_t row = i / windows[1].extent, column = i % windows[1].extent;
-    Term next = tap(x, row, column);
-    Term is_greater = p.Call("greater", {next, greatest});
-    share = Where(is_greater, tap(d, row, column), share);
-    greatest = Where(is_greater, next, greatest);
+  Term classes = p.Call("ndarray_size", {p.x(2)}, ir::Attrs{{"dtype", "int64"}});
+  Term is_class = p.Call("logical_and", {is("greater_equal", 0), p.Call("less", {targets, classes})});
+  Term ignored = is("equal", static_cast<double>(p.attrs().GetInt("ignore_index")));
+  Term counts = p.Call("logical_and", {is_class, p.Call("logical_not", {ignored})});
+  targets = Where(counts, targets, Zero(targets));
+  Term mask = Cast(counts, p.type(0).dtype);
+  Term places = p.Call("expand_dims", {targets}, ir::Attrs{{"axis", 1}}), predictions = p.x(0);
+  ir::Attrs axis{{"axis", 1}};
+  Term chosen =
+      p.Call("squeeze", {p.Call("gather", {predictions, places}, axis)}, ir::Attrs{{"axis", ir::IntList({{1}})}});
+  Term weights = p.Call("take", {p.x(2), targets}) * mask;
+  // y = -sum(weights * chosen), over sum(weights) for the mean.
+  Term d = p.d(), by_weight = -chosen;
+  if (reduction == "mean") {
+    d = d / p.Call("sum", {weights});
+    by_weight = by_weight - p.y();
   }
-  p.Give(0, share);
-}
-
-namespace {
-Ints SpatialAxes(Pullback& p) {
-  const std::string& layout = p.attrs().GetString("layout");
-  return {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
-}
-}  // namespace
-void GlobalAvgPool2dGradient(Pullback& p) {
-  p.Give(0, p.Call("broadcast_to_like", {p.d() / CountOver(p, SpatialAxes(p)), p.x()}));
-}
-void GlobalMaxPool2dGradient(Pullback& p) {
-  Term mask = Cast(p.Call("equal", {p.x(), p.y()}), p.type(0).dtype);
-  p.Give(0, mask * (p.d() / SumOver(mask, SpatialAxes(p))));
+  ir::Attrs add = axis;
+  add.Set("reduction", "add");
+  Term by_chosen = p.Call("expand_dims", {-(weights * d)}, ir::Attrs{{"axis", 1}});
+  p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {predictions}), places, by_chosen}, add));
+  Term tuples = p.Call("expand_dims", {targets}, ir::Attrs{{"axis", 0}});
+  p.Give(2, p.Call("scatter_nd", {p.Call("zeros_like", {p.x(2)}), tuples, by_weight * mask * d},
+                   ir::Attrs{{"mode", "add"}}));
 }
 
 }  // namespace rvm::ops

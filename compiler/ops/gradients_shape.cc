@@ -32,13 +32,6 @@ Term WithReducedAxes(Pullback& p, Term term) {
   return term;
 }
 
-Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
-
-// `indices` from `least` to one less than `extents`.
-Term Clamped(Term indices, Term least, Term extents) {
-  return indices.code().Call("maximum", {indices.code().Call("minimum", {Wide(indices), extents - 1}), least});
-}
-
 }  // namespace
 
 // ---- reductions
@@ -211,157 +204,8 @@ void SliceLikeGradient(Pullback& p) {
   p.Give(0, result);
 }
 
-// ---- reads and writes at indices: repeated ones add up
+// ---- repeated, masked and scanned elements
 
-namespace {
-// The extents of `count` axes of argument 0 from `first` on, a vector of int64.
-Term Extents(Pullback& p, int64_t first, int64_t count) {
-  std::vector<int64_t> known;
-  for (int64_t i = first; i < first + count; ++i) {
-    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(i)];
-    if (extent.is_const()) known.push_back(extent.constant());
-  }
-  if (static_cast<int64_t>(known.size()) == count) return p.Ints(known);
-  Term shape = p.Call("shape_of", {p.x(0)}, ir::Attrs{{"dtype", "int64"}});
-  return p.Call("strided_slice", {shape},
-                ir::Attrs{{"begin", ir::IntList({{first}})}, {"end", ir::IntList({{first + count}})}});
-}
-
-// The extents that (m, places...) indices are for, as they broadcast with them.
-Term ExtentsOfTuples(Pullback& p) {
-  int64_t length = p.type(1).shape.dims[0].constant();
-  std::vector<int64_t> shape(static_cast<size_t>(p.rank(1)), 1);
-  shape[0] = length;
-  return p.Call("reshape", {Extents(p, 0, length)}, ir::Attrs{{"newshape", ir::IntList(shape)}});
-}
-
-// The indices of a `take` along the axis, or in the flattened tensor, as its mode reads them.
-Term IndicesOfTake(Pullback& p, bool is_flat) {
-  Term extent = is_flat ? p.Call("ndarray_size", {p.x(0)}, ir::Attrs{{"dtype", "int64"}})
-                        : p.Call("squeeze", {Extents(p, AxisOf(p), 1)});
-  if (p.attrs().GetString("mode") == "wrap") return p.Call("floor_mod", {Wide(p.x(1)), extent});
-  return Clamped(p.x(1), Zero(extent), extent);
-}
-}  // namespace
-void TakeGradient(Pullback& p) {
-  if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
-  bool is_flat = p.attrs().IsNone("axis");
-  if (is_flat) {
-    Term flat = p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}});
-    Term indices = p.Call("expand_dims", {IndicesOfTake(p, is_flat)}, ir::Attrs{{"axis", 0}});
-    Term sum = p.Call("scatter_nd", {p.Call("zeros_like", {flat}), indices, p.d()}, ir::Attrs{{"mode", "add"}});
-    return p.Give(0, p.Call("reshape_like", {sum, p.x()}));
-  }
-  int64_t axis = AxisOf(p);
-  int64_t index_rank = p.rank(1);
-  int64_t rank = p.d().rank();
-  // The axis that is indexed comes to the front, in x and, with those of the indices, in d.
-  std::vector<int64_t> front;
-  for (int64_t i = 0; i < index_rank; ++i) front.push_back(axis + i);
-  for (int64_t i = 0; i < rank; ++i) {
-    if (i < axis || i >= axis + index_rank) front.push_back(i);
-  }
-  int64_t x_rank = p.rank(0);
-  std::vector<int64_t> to_front = {axis}, back;
-  for (int64_t i = 0; i < x_rank; ++i) {
-    if (i != axis) to_front.push_back(i);
-  }
-  for (int64_t i = 0; i < x_rank; ++i) back.push_back(i < axis ? i + 1 : i == axis ? 0 : i);
-  Term d = axis == 0 ? p.d() : p.Call("transpose", {p.d()}, ir::Attrs{{"axes", ir::IntList(front)}});
-  Term zeros = p.Call("zeros_like", {p.x()});
-  if (axis != 0) zeros = p.Call("transpose", {zeros}, ir::Attrs{{"axes", ir::IntList(to_front)}});
-  Term indices = p.Call("expand_dims", {IndicesOfTake(p, is_flat)}, ir::Attrs{{"axis", 0}});
-  Term sum = p.Call("scatter_nd", {zeros, indices, d}, ir::Attrs{{"mode", "add"}});
-  p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ir::IntList(back)}}));
-}
-void GatherGradient(Pullback& p) {
-  Term extent = Extents(p, AxisOf(p), 1);
-  ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}};
-  Term indices = Clamped(p.x(1), -extent, extent);
-  p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {p.x()}), indices, p.d()}, attrs));
-}
-void GatherNdGradient(Pullback& p) {
-  if (p.attrs().GetInt("batch_dims") != 0) return p.Refuse("there is no rule for `batch_dims`");
-  Term extents = ExtentsOfTuples(p);
-  Term indices = Clamped(p.x(1), -extents, extents);
-  p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), indices, p.d()}, ir::Attrs{{"mode", "add"}}));
-}
-
-namespace {
-// Whether indices are of a place; `extents` broadcasts with them.
-Term IsInRange(Pullback& p, Term extents) {
-  Term indices = Wide(p.x(1));
-  return p.Call("logical_and", {p.Call("less", {indices, extents}), p.Call("greater_equal", {indices, -extents})});
-}
-
-// The adjoints of updates that are written, in a place that has several the last one; zero for the others. `read` reads
-// from where updates are written.
-Term OfWritten(Pullback& p, std::string_view scatter, const std::function<Term(Term)>& read) {
-  // Each update writes its number.
-  Term none = Cast(p.Call("zeros_like", {p.x(0)}), ir::DTypeTerm::Of(kInt64));
-  Term ones = Cast(p.Call("ones_like", {p.x(2)}), ir::DTypeTerm::Of(kInt64));
-  Term numbers = p.Call("reshape_like", {p.Call("cumsum", {ones}), p.x(2)});
-  Term written = read(p.Call(scatter, {none, p.x(1), numbers}, p.attrs()));
-  return Where(p.Call("equal", {written, numbers}), read(p.d()), Zero(p.d()));
-}
-}  // namespace
-void ScatterElementsGradient(Pullback& p) {
-  std::string reduction = p.attrs().GetString("reduction");
-  if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
-  const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
-  int64_t axis = AxisOf(p);
-  // Beside the axis indices may be shorter than data.
-  std::vector<int64_t> shorter;
-  for (size_t i = 0; i < data.size(); ++i) {
-    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) == DimEquality::kEqual) continue;
-    if (data[i].is_const() && indices[i].is_const() && indices[i].constant() > data[i].constant()) {
-      return p.Refuse("there is no rule for indices that are longer than data beside the axis");
-    }
-    shorter.push_back(static_cast<int64_t>(i));
-  }
-  auto read = [&](Term from) {
-    if (!shorter.empty()) {
-      from = p.Call("slice_like", {from, p.x(1)}, ir::Attrs{{"axes", ir::IntList(shorter)}});
-    }
-    return p.Call("gather", {from, p.x(1)}, ir::Attrs{{"axis", axis}});
-  };
-  if (reduction == "update") {
-    p.Give(0, p.Call("scatter_elements", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_elements", read));
-  }
-  p.Give(0, p.d());
-  p.Give(2, Where(IsInRange(p, Extents(p, axis, 1)), read(p.d()), Zero(p.d())));
-}
-void ScatterNdGradient(Pullback& p) {
-  std::string mode = p.attrs().GetString("mode");
-  if (mode != "add" && mode != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
-  auto read = [&](Term from) { return p.Call("gather_nd", {from, p.x(1)}); };
-  if (mode == "update") {
-    p.Give(0, p.Call("scatter_nd", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_nd", read));
-  }
-  p.Give(0, p.d());
-  Term is_place = p.Call("all", {IsInRange(p, ExtentsOfTuples(p))}, ir::Attrs{{"axis", ir::IntList({{0}})}});
-  // The axes of places come first in updates.
-  int64_t rest = p.rank(2) - is_place.rank();
-  if (rest > 0) {
-    is_place = p.Call("expand_dims", {is_place}, ir::Attrs{{"axis", is_place.rank()}, {"num_newaxis", rest}});
-  }
-  p.Give(2, Where(is_place, read(p.d()), Zero(p.d())));
-}
-void OneHotGradient(Pullback& p) {
-  Term one = p.Scalar(1, p.x(1)), zero = p.Scalar(0, p.x(1));
-  Term at = p.Call("sum", {p.d() * p.Call("one_hot", {p.x(0), one, zero}, p.attrs())});
-  p.Give(1, at);
-  p.Give(2, p.Call("sum", {p.d()}) - at);
-}
-void SortGradient(Pullback& p) {
-  ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"is_ascend", p.attrs().GetBool("is_ascend")}};
-  Term order = p.Call("argsort", {p.x()}, attrs);
-  p.Give(0, p.Call("scatter_elements",
-                   {p.Call("zeros_like", {p.x()}), p.Call("cast", {order}, ir::Attrs{{"dtype", "int64"}}), p.d()},
-                   ir::Attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}}));
-}
 void TriluGradient(Pullback& p) {
   std::vector<Term> args = {p.d()};
   for (size_t i = 1; i < p.num_args(); ++i) args.push_back(p.x(i));
@@ -395,20 +239,22 @@ void TileGradient(Pullback& p) {
   }
   p.Give(0, p.Call("reshape_like", {sum, p.x()}));
 }
-// The product of all others, right with zeros: what is before an element times what is behind it.
+// Axis by axis. The product of all others, right with zeros: what is before an element times what is behind it.
 void ProdGradient(Pullback& p) {
   std::vector<int64_t> axes = AxesReduced(p);
-  int64_t rank = p.rank(0);
-  if (axes.empty()) return p.Give(0, p.d());
-  bool is_flat = static_cast<int64_t>(axes.size()) == rank;
-  if (axes.size() != 1 && !is_flat) return p.Refuse("there is a rule for one axis and for all");
-  Term x = is_flat ? p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}}) : p.x();
-  ir::Attrs axis{{"axis", is_flat ? 0 : axes[0]}}, scan = axis;
-  scan.Set("exclusive", true);
-  Term before = p.Call("cumprod", {x}, scan);
-  Term behind = p.Call("reverse", {p.Call("cumprod", {p.Call("reverse", {x}, axis)}, scan)}, axis);
-  Term others = before * behind;
-  p.Give(0, WithReducedAxes(p, p.d()) * (is_flat ? p.Call("reshape_like", {others, p.x()}) : others));
+  std::vector<Term> partial = {p.x()};
+  for (size_t i = 0; i + 1 < axes.size(); ++i) {
+    partial.push_back(p.Call("prod", {partial[i]}, ir::Attrs{{"axis", ir::IntList({{axes[i]}})}, {"keepdims", true}}));
+  }
+  Term share = WithReducedAxes(p, p.d());
+  for (size_t i = axes.size(); i > 0; --i) {
+    ir::Attrs axis{{"axis", axes[i - 1]}}, scan = axis;
+    scan.Set("exclusive", true);
+    Term x = partial[i - 1];
+    Term behind = p.Call("reverse", {p.Call("cumprod", {p.Call("reverse", {x}, axis)}, scan)}, axis);
+    share = share * (p.Call("cumprod", {x}, scan) * behind);
+  }
+  p.Give(0, share);
 }
 void LayoutTransformGradient(Pullback& p) {
   ir::Attrs back{{"src_layout", p.attrs().GetString("dst_layout")}, {"dst_layout", p.attrs().GetString("src_layout")}};
@@ -416,7 +262,7 @@ void LayoutTransformGradient(Pullback& p) {
 }
 // Constant borders: the inverse crops. The border's value gets what the inside does not.
 void PadGradient(Pullback& p) {
-  if (p.attrs().GetString("pad_mode") != "constant") return p.Refuse("there is a rule for constant borders only");
+  if (p.attrs().GetString("pad_mode") != "constant") return MoveGradient(p);
   ir::AttrValue::List widths;
   for (const ir::AttrValue& pair : *p.attrs().Find("pad_width")->AsList()) {
     ir::AttrValue::List negated;
@@ -426,6 +272,65 @@ void PadGradient(Pullback& p) {
   Term inside = p.Call("nn.pad", {p.d(), p.Scalar(0, p.d())}, ir::Attrs{{"pad_width", widths}});
   p.Give(0, inside);
   if (p.num_args() > 1) p.Give(1, p.Call("sum", {p.d()}) - p.Call("sum", {inside}));
+}
+void DynPadGradient(Pullback& p) {
+  if (p.attrs().GetString("pad_mode") != "constant") return MoveGradient(p);
+  Term inside = p.Call("dyn.nn.pad", {p.d(), -p.x(1), p.Scalar(0, p.d())}, p.attrs());
+  p.Give(0, inside);
+  p.Give(2, p.Call("sum", {p.d()}) - p.Call("sum", {inside}));
+}
+void DepthToSpaceGradient(Pullback& p) { p.Give(0, p.Call("nn.space_to_depth", {p.d()}, p.attrs())); }
+void SpaceToDepthGradient(Pullback& p) { p.Give(0, p.Call("nn.depth_to_space", {p.d()}, p.attrs())); }
+void BatchToSpaceGradient(Pullback& p) {
+  p.Give(0, p.Call("nn.space_to_batch_nd", {p.d()},
+                   ir::Attrs{{"block_shape", *p.attrs().Find("block_shape")}, {"paddings", *p.attrs().Find("crops")}}));
+}
+void SpaceToBatchGradient(Pullback& p) {
+  p.Give(0, p.Call("nn.batch_to_space_nd", {p.d()},
+                   ir::Attrs{{"block_shape", *p.attrs().Find("block_shape")}, {"crops", *p.attrs().Find("paddings")}}));
+}
+void DilateGradient(Pullback& p) {
+  std::vector<int64_t> strides = p.attrs().GetInts("strides"), begin(strides.size(), 0),
+                       end(strides.size(), kWholeAxis);
+  p.Give(0, p.Call("strided_slice", {p.d()},
+                   ir::Attrs{
+                       {"begin", ir::IntList(begin)}, {"end", ir::IntList(end)}, {"strides", ir::IntList(strides)}}));
+}
+void DiagGradient(Pullback& p) {
+  int64_t k = p.attrs().GetInt("k");
+  if (p.rank(0) == 1) return p.Give(0, p.Call("diag", {p.d()}, p.attrs()));
+  p.Give(0, p.Call("matrix_set_diag", {p.Call("zeros_like", {p.x()}), p.d()}, ir::Attrs{{"k1", k}, {"k2", k}}));
+}
+void MeshgridGradient(Pullback& p) {
+  for (size_t i = 0; i < p.num_results(); ++i) {
+    if (!p.has_d(i)) continue;
+    if (p.type(0, i).shape.dims.empty()) {
+      p.Give(0, i, p.Call("sum", {p.d(i)}));
+      continue;
+    }
+    bool exchanges = p.attrs().GetString("indexing") == "xy" && i < 2 && p.num_results() > 1;
+    auto axis = static_cast<int64_t>(exchanges ? 1 - i : i);
+    p.Give(0, i, p.Call("sum", {p.d(i)}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}}));
+  }
+}
+// The products of which an element is a factor, over the element. The first zero is taken as a 1 for its own share;
+// what is behind it in a product with it gets none.
+void CumprodGradient(Pullback& p) {
+  bool is_flat = p.attrs().IsNone("axis");
+  Term x = is_flat ? p.Call("reshape", {p.x()}, ir::Attrs{{"newshape", ir::IntList({{-1}})}}) : p.x();
+  ir::Attrs axis{{"axis", is_flat ? 0 : p.attrs().GetInt("axis")}}, scan = axis;
+  scan.Set("exclusive", p.attrs().GetBool("exclusive"));
+  auto sums_of_products = [&](Term factors) {
+    Term products = Cast(p.d(), p.type(0).dtype) * p.Call("cumprod", {factors}, scan);
+    return p.Call("reverse", {p.Call("cumsum", {p.Call("reverse", {products}, axis)}, scan)}, axis);
+  };
+  Term is_zero = p.Call("equal", {x, Zero(x)}), one = p.Scalar(1, x);
+  Term zeros_so_far = p.Call("cumsum", {Wide(is_zero)}, axis);
+  Term is_first = p.Call(
+      "logical_and", {is_zero, p.Call("equal", {zeros_so_far, p.Call("cast", {one}, ir::Attrs{{"dtype", "int64"}})})});
+  Term others = sums_of_products(x) / Where(is_zero, one, x);
+  Term share = Where(is_first, sums_of_products(Where(is_first, one, x)), Where(is_zero, Zero(x), others));
+  p.Give(0, is_flat ? p.Call("reshape_like", {share, p.x()}) : share);
 }
 void CumsumGradient(Pullback& p) {
   if (p.attrs().IsNone("axis")) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/resample.h"
 #include "compiler/ops/window.h"
@@ -152,12 +153,15 @@ std::vector<Tensor> ComputeDynamicResize(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("image.resize1d", "images of another length", kInputs, kResize1dAttrs, ResizeRelation<3>,
-       FusionClass::kInjective, ComputeResize),
-    Op("image.resize2d", "images of another height and width", kInputs, kResize2dAttrs, ResizeRelation<4>,
-       FusionClass::kInjective, ComputeResize),
-    Op("image.resize3d", "images of another depth, height and width", kInputs, kResize3dAttrs, ResizeRelation<5>,
-       FusionClass::kInjective, ComputeResize),
+    WithGradient(Op("image.resize1d", "images of another length", kInputs, kResize1dAttrs, ResizeRelation<3>,
+                    FusionClass::kInjective, ComputeResize),
+                 ResizeGradient),
+    WithGradient(Op("image.resize2d", "images of another height and width", kInputs, kResize2dAttrs, ResizeRelation<4>,
+                    FusionClass::kInjective, ComputeResize),
+                 ResizeGradient),
+    WithGradient(Op("image.resize3d", "images of another depth, height and width", kInputs, kResize3dAttrs,
+                    ResizeRelation<5>, FusionClass::kInjective, ComputeResize),
+                 ResizeGradient),
     Op("dyn.image.resize2d", "images of another height and width", kDynamicInputs, kResize2dAttrs,
        DynamicResizeRelation, FusionClass::kInjective, ComputeDynamicResize),
 };

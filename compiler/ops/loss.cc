@@ -163,7 +163,8 @@ constexpr OpDef kOps[] = {
      .attrs = kNllAttrs,
      .type_relation = NllRelation,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeNll},
+     .compute = ComputeNll,
+     .gradient = NllLossGradient},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -240,8 +241,9 @@ constexpr OpDef kOps[] = {
        DilationRelation, FusionClass::kReduction, ComputeDilation, kDilationExamples),
     Op("nn.correlation", "the correlation of patches of two images, for each displacement", kCorrelationInputs,
        kCorrelationAttrs, CorrelationRelation, FusionClass::kOpaque, ComputeCorrelation, kCorrelationExamples),
-    Op("sliding_window", "the windows of data, along new axes", kSlidingInputs, kSlidingAttrs, SlidingRelation,
-       FusionClass::kInjective, ComputeSliding, kSlidingExamples),
+    WithGradient(Op("sliding_window", "the windows of data, along new axes", kSlidingInputs, kSlidingAttrs,
+                    SlidingRelation, FusionClass::kInjective, ComputeSliding, kSlidingExamples),
+                 MoveGradient),
 };
 
 }  // namespace

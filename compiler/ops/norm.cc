@@ -285,13 +285,15 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("nn.instance_norm", "layer_norm over all axes but those of batch and channels", kBatch,
                     kInstanceAttrs, GroupNormRelation<false>, FusionClass::kReduction, ComputeGroupNorm<false>),
                  InstanceNormGradient),
-    Op("nn.group_norm", "layer_norm over groups of channels and all axes but that of the batch", kBatch, kGroupAttrs,
-       GroupNormRelation<true>, FusionClass::kReduction, ComputeGroupNorm<true>),
+    WithGradient(Op("nn.group_norm", "layer_norm over groups of channels and all axes but that of the batch", kBatch,
+                    kGroupAttrs, GroupNormRelation<true>, FusionClass::kReduction, ComputeGroupNorm<true>),
+                 GroupNormGradient),
     WithGradient(Op("nn.l2_normalize", "x / sqrt(max(sum of squares, eps)) over `axis`", kData, kL2Attrs,
                     L2NormalizeRelation, FusionClass::kReduction, ComputeL2Normalize),
                  L2NormalizeGradient),
-    Op("nn.lrn", "x / (bias + alpha * mean of neighbouring squares) ^ beta", kData, kLrnAttrs, LrnRelation,
-       FusionClass::kReduction, ComputeLrn),
+    WithGradient(Op("nn.lrn", "x / (bias + alpha * mean of neighbouring squares) ^ beta", kData, kLrnAttrs, LrnRelation,
+                    FusionClass::kReduction, ComputeLrn),
+                 LrnGradient),
 };
 
 }  // namespace

@@ -183,9 +183,11 @@ constexpr OpDef kOps[] = {
      .attrs = kDynamicPadAttrs,
      .type_relation = DynamicPadRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeDynamicPad},
-    Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kMirrorInputs, kMirrorAttrs,
-       MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
+     .compute = ComputeDynamicPad,
+     .gradient = DynPadGradient},
+    WithGradient(Op("nn.mirror_pad", "data with a border that mirrors it; no wider than data itself", kMirrorInputs,
+                    kMirrorAttrs, MirrorPadRelation, FusionClass::kInjective, ComputeMirrorPad),
+                 MoveGradient),
 };
 
 }  // namespace

@@ -188,7 +188,8 @@ constexpr OpDef kOps[] = {
      .attrs = kFifoAttrs,
      .type_relation = FifoRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeFifo},
+     .compute = ComputeFifo,
+     .gradient = FifoBufferGradient},
     {.name = "strided_set",
      .summary = "data with a strided slice replaced",
      .inputs = kSetInputs,
@@ -202,7 +203,8 @@ constexpr OpDef kOps[] = {
      .attrs = kDiagAttrs,
      .type_relation = MatrixSetDiagRelation,
      .fusion = FusionClass::kInjective,
-     .compute = ComputeMatrixSetDiag},
+     .compute = ComputeMatrixSetDiag,
+     .gradient = MatrixSetDiagGradient},
 };
 
 }  // namespace

@@ -44,9 +44,11 @@ class Pullback {
  public:
   // `arguments[i]`: the tensors of argument i, one unless it is a tuple. `results`: those of the result; `adjoints`: of
   // each result, null where nothing flows. New code is appended to `chain`.
-  Pullback(const ir::Builder& at, const ir::Attrs& attrs, std::vector<std::vector<Operand>> arguments,
-           std::vector<ir::Var*> results, std::vector<ir::Var*> adjoints, std::vector<ir::Binding>& chain)
+  Pullback(const ir::Builder& at, std::string_view op, const ir::Attrs& attrs,
+           std::vector<std::vector<Operand>> arguments, std::vector<ir::Var*> results, std::vector<ir::Var*> adjoints,
+           std::vector<ir::Binding>& chain)
       : at_(at),
+        op_(op),
         attrs_(attrs),
         arguments_(std::move(arguments)),
         results_(std::move(results)),
@@ -57,6 +59,7 @@ class Pullback {
   Pullback(const Pullback&) = delete;
   Pullback& operator=(const Pullback&) = delete;
 
+  std::string_view op() const { return op_; }
   const ir::Attrs& attrs() const { return attrs_; }
   size_t num_args() const { return arguments_.size(); }
   size_t num_fields(size_t arg) const { return arguments_[arg].size(); }
@@ -94,6 +97,7 @@ class Pullback {
   ir::Var* Bind(ir::Expr* value);
 
   const ir::Builder& at_;
+  std::string_view op_;
   const ir::Attrs& attrs_;
   std::vector<std::vector<Operand>> arguments_;
   std::vector<ir::Var*> results_, adjoints_;

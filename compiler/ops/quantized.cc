@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/fixed_point.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -503,8 +504,9 @@ constexpr OpDef Unary(std::string_view name, std::string_view summary, Compute c
 constexpr OpDef kOps[] = {
     Op("qnn.quantize", "round(data / scale) + zero_point, saturated", kQuantizeInputs, kQuantizeAttrs, QuantizeRelation,
        FusionClass::kBroadcast, ComputeQuantize),
-    Op("qnn.dequantize", "(data - zero_point) * scale", kDequantizeInputs, kDequantizeAttrs, DequantizeRelation,
-       FusionClass::kBroadcast, ComputeDequantize),
+    WithGradient(Op("qnn.dequantize", "(data - zero_point) * scale", kDequantizeInputs, kDequantizeAttrs,
+                    DequantizeRelation, FusionClass::kBroadcast, ComputeDequantize),
+                 DequantizeGradient),
     Op("qnn.requantize", "the same numbers with another scale and zero point", kRescaleInputs, kRequantizeAttrs,
        RequantizeRelation, FusionClass::kBroadcast, ComputeRequantize),
     Op("qnn.add", "sum", kBinaryInputs, kBinaryAttrs, BinaryRelation<true>, FusionClass::kBroadcast, ComputeSum<false>),
@@ -520,10 +522,12 @@ constexpr OpDef kOps[] = {
        FusionClass::kBroadcast, ComputeLeakyRelu),
     Op("qnn.softmax", "exp(x) / sum(exp(x)) along `axis`", kRescaleInputs, kSoftmaxAttrs, SoftmaxRelation,
        FusionClass::kReduction, ComputeSoftmax),
-    Op("qnn.simulated_quantize", "`qnn.quantize` whose result stays floating point", kSimulatedInputs, kAxisAttrs,
-       SimulatedRelation, FusionClass::kBroadcast, ComputeSimulated<true>),
-    Op("qnn.simulated_dequantize", "`qnn.dequantize` of simulated integers", kSimulatedInputs, kDequantizeAttrs,
-       SimulatedRelation, FusionClass::kBroadcast, ComputeSimulated<false>),
+    WithGradient(Op("qnn.simulated_quantize", "`qnn.quantize` whose result stays floating point", kSimulatedInputs,
+                    kAxisAttrs, SimulatedRelation, FusionClass::kBroadcast, ComputeSimulated<true>),
+                 SimulatedQuantizeGradient),
+    WithGradient(Op("qnn.simulated_dequantize", "`qnn.dequantize` of simulated integers", kSimulatedInputs,
+                    kDequantizeAttrs, SimulatedRelation, FusionClass::kBroadcast, ComputeSimulated<false>),
+                 SimulatedDequantizeGradient),
     Unary("qnn.abs", "absolute value", ComputeUnary<UnaryOp::kAbs>),
     Unary("qnn.erf", "error function", ComputeUnary<UnaryOp::kErf>),
     Unary("qnn.exp", "exponential", ComputeUnary<UnaryOp::kExp>),

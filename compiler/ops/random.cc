@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/element.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -344,10 +345,12 @@ constexpr OpDef kOps[] = {
        GenerateRelation, FusionClass::kOpaque, ComputeGenerate),
     Op("random.threefry_split", "a tuple of two keys whose numbers are independent", kKeyInputs, {}, SplitRelation,
        FusionClass::kOpaque, ComputeSplit),
-    Op("random.uniform", "a tuple of the next key and numbers uniform in [low, high)", kUniformInputs, kShapeDTypeAttrs,
-       DistributionRelation, FusionClass::kOpaque, ComputeUniform),
-    Op("random.normal", "a tuple of the next key and normally distributed numbers", kNormalInputs, kShapeDTypeAttrs,
-       DistributionRelation, FusionClass::kOpaque, ComputeNormal),
+    WithGradient(Op("random.uniform", "a tuple of the next key and numbers uniform in [low, high)", kUniformInputs,
+                    kShapeDTypeAttrs, DistributionRelation, FusionClass::kOpaque, ComputeUniform),
+                 UniformGradient),
+    WithGradient(Op("random.normal", "a tuple of the next key and normally distributed numbers", kNormalInputs,
+                    kShapeDTypeAttrs, DistributionRelation, FusionClass::kOpaque, ComputeNormal),
+                 NormalGradient),
     Op("random.multinomial", "a tuple of the next key and samples of classes, int64", kMultinomialInputs, kSamplesAttrs,
        MultinomialRelation, FusionClass::kOpaque, ComputeMultinomial),
 };

@@ -444,8 +444,9 @@ constexpr OpDef Bincount() {
 }
 
 constexpr OpDef kOps[] = {
-    Op("segment_sum", "sums of the rows of each segment", kSegmentInputs, kSegmentAttrs, SegmentRelation,
-       FusionClass::kOpaque, ComputeSegmentSum, kSegmentExamples),
+    WithGradient(Op("segment_sum", "sums of the rows of each segment", kSegmentInputs, kSegmentAttrs, SegmentRelation,
+                    FusionClass::kOpaque, ComputeSegmentSum, kSegmentExamples),
+                 SegmentSumGradient),
     Bincount(),
     Op("bincount_count", "how many numbers `bincount` counts", kBincountInputs, kBincountAttrs, BincountCountRelation,
        FusionClass::kOpaque, ComputeBincountCount),
@@ -457,10 +458,12 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,
                     ScatterNdRelation, FusionClass::kOpaque, ComputeScatterNd),
                  ScatterNdGradient),
-    Op("sparse_to_dense", "default_value with values written at places", kSparse, kSparseAttrs, SparseRelation,
-       FusionClass::kOpaque, ComputeSparse),
-    Op("dyn.sparse_to_dense", "default_value with values written at places", kDynamicSparse, kDynamicSparseAttrs,
-       DynamicSparseRelation, FusionClass::kOpaque, ComputeSparse),
+    WithGradient(Op("sparse_to_dense", "default_value with values written at places", kSparse, kSparseAttrs,
+                    SparseRelation, FusionClass::kOpaque, ComputeSparse),
+                 SparseToDenseGradient),
+    WithGradient(Op("dyn.sparse_to_dense", "default_value with values written at places", kDynamicSparse,
+                    kDynamicSparseAttrs, DynamicSparseRelation, FusionClass::kOpaque, ComputeSparse),
+                 SparseToDenseGradient),
 };
 
 }  // namespace

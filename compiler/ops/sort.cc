@@ -134,14 +134,16 @@ constexpr OpDef kOps[] = {
      .attrs = kTopkAttrs,
      .type_relation = TopkRelation<false>,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeTopk},
+     .compute = ComputeTopk,
+     .gradient = TopKGradient},
     {.name = "dyn.topk",
      .summary = "the k greatest elements along an axis and their indices",
      .inputs = kDynamicTopkInputs,
      .attrs = kDynamicTopkAttrs,
      .type_relation = TopkRelation<true>,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeTopk},
+     .compute = ComputeTopk,
+     .gradient = TopKGradient},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -212,14 +213,18 @@ std::vector<Tensor> ComputeBatchToSpace(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs, DepthRelation<true>,
-       FusionClass::kInjective, ComputeDepthToSpace),
-    Op("nn.space_to_depth", "blocks of space gathered into channels", kImages, kDepthAttrs, DepthRelation<false>,
-       FusionClass::kInjective, ComputeSpaceToDepth),
-    Op("nn.space_to_batch_nd", "places in blocks of padded space moved into the batch", kBatches, kToBatchAttrs,
-       BatchRelation<false>, FusionClass::kInjective, ComputeSpaceToBatch),
-    Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
-       BatchRelation<true>, FusionClass::kInjective, ComputeBatchToSpace),
+    WithGradient(Op("nn.depth_to_space", "channels spread over blocks of space", kImages, kDepthAttrs,
+                    DepthRelation<true>, FusionClass::kInjective, ComputeDepthToSpace),
+                 DepthToSpaceGradient),
+    WithGradient(Op("nn.space_to_depth", "blocks of space gathered into channels", kImages, kDepthAttrs,
+                    DepthRelation<false>, FusionClass::kInjective, ComputeSpaceToDepth),
+                 SpaceToDepthGradient),
+    WithGradient(Op("nn.space_to_batch_nd", "places in blocks of padded space moved into the batch", kBatches,
+                    kToBatchAttrs, BatchRelation<false>, FusionClass::kInjective, ComputeSpaceToBatch),
+                 SpaceToBatchGradient),
+    WithGradient(Op("nn.batch_to_space_nd", "batches spread over blocks of space, cropped", kBatches, kToSpaceAttrs,
+                    BatchRelation<true>, FusionClass::kInjective, ComputeBatchToSpace),
+                 BatchToSpaceGradient),
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/resample.h"
 #include "compiler/ops/te_expressions.h"
@@ -207,10 +208,12 @@ constexpr OpDef Sized(OpDef op) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation,
-       FusionClass::kInjective, ComputeUpsampling),
-    Op("nn.upsampling3d", "volumes larger by a factor", kInputs, kUpsampling3dAttrs, Upsampling3dRelation,
-       FusionClass::kInjective, ComputeUpsampling3d, kUpsampling3dExamples),
+    WithGradient(Op("nn.upsampling", "images larger by a factor", kInputs, kUpsamplingAttrs, UpsamplingRelation,
+                    FusionClass::kInjective, ComputeUpsampling),
+                 UpsamplingGradient),
+    WithGradient(Op("nn.upsampling3d", "volumes larger by a factor", kInputs, kUpsampling3dAttrs, Upsampling3dRelation,
+                    FusionClass::kInjective, ComputeUpsampling3d, kUpsampling3dExamples),
+                 UpsamplingGradient),
     Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
              DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
     Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,

@@ -96,7 +96,7 @@ def _ranges(case):
     for depth in (4, 0, 11):
         expected = (hot[..., None] == np.arange(depth)).astype("float32")
         inputs = [hot, np.asarray(1, "float32"), np.asarray(0, "float32"), np.asarray(depth, "int32")]
-        case("dyn.one_hot", "dyn.one_hot(%a, %b, %c, %d)", inputs, expected)
+        case("dyn.one_hot", 'dyn.one_hot(%a, %b, %c, %d, dtype="float32")', inputs, expected)
         case("dyn.one_hot", 'dyn.one_hot(%a, %b, %c, %d, axis=0, dtype="int32")', inputs,
              np.moveaxis(expected, -1, 0).astype("int32"))
     x = _random((3, 17), "float32", 3)

@@ -83,7 +83,7 @@ def _conversions(case):
         case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}", axis=0)', [rows.T.copy(), scales, zeros], expected.T)
         case("qnn.quantize", f'qnn.quantize(%a, %b, %c, out_dtype="{dtype}")', [rows, scales, zero(1)], saturate(round_away(rows / scales) + 1, dtype))
         stored = random((4, 3), dtype, "stored")
-        case("qnn.dequantize", "qnn.dequantize(%a, %b, %c)", [stored, scales, zeros], ((stored.astype("int64") - zeros) * scales).astype("float32"))
+        case("qnn.dequantize", 'qnn.dequantize(%a, %b, %c, out_dtype="float32")', [stored, scales, zeros], ((stored.astype("int64") - zeros) * scales).astype("float32"))
         case("qnn.dequantize", 'qnn.dequantize(%a, %b, %c, out_dtype="float16")', [stored, scalar(0.5), zero(2)], ((stored.astype("int64") - 2) * 0.5).astype("float16"))
     case("qnn.quantize", 'qnn.quantize(%a, %b, %c, out_dtype="int8")', [np.float32(1.3), scalar(0.1), zero(0)], np.int8(13))
     case("qnn.quantize", 'qnn.quantize(%a, %b, %c, out_dtype="int8")', [np.zeros((0, 3), "float32"), scales, zeros], np.zeros((0, 3), "int8"))

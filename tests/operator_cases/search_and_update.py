@@ -80,6 +80,7 @@ def _patched(case, dtype):
         for i in range(length):
             expected[:, i + max(-k, 0), i + max(k, 0)] = diagonal[:, i]
         case("matrix_set_diag", f"matrix_set_diag(%a, %b, k1={k}, k2={k})", [batch, diagonal], expected)
+        case("diag", f"diag(%a, k={k})", [batch], np.diagonal(batch, k, 1, 2))
     long, expected = random((2, 7), dtype, "long"), batch.copy()
     expected[:, np.arange(3), np.arange(3)] = long[:, :3]
     case("matrix_set_diag", "matrix_set_diag(%a, %b)", [batch, long], expected)

@@ -105,7 +105,7 @@ std::vector<ir::Var*> Forward::Tangents(const ir::Call& call, const ops::OpDef& 
     if (is_float) inputs.push_back(adjoints.back());
   }
   std::vector<ir::Binding> rule;
-  ops::Pullback pullback(at, call.attrs, operands, results, adjoints, rule);
+  ops::Pullback pullback(at, op.name, call.attrs, operands, results, adjoints, rule);
   ApplyRule(op, pullback, call.span);
   std::vector<Seed> seeds;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -200,7 +200,7 @@ ir::Var* Reverser::EvalOperator(const ir::Call& call, const ops::OpDef& op, Bloc
     }
     std::vector<std::vector<ops::Operand>> operands;
     for (const Argument& argument : arguments) operands.push_back(argument.operands);
-    ops::Pullback pullback(here, call.attrs, operands, results, adjoints, code.chain);
+    ops::Pullback pullback(here, op.name, call.attrs, operands, results, adjoints, code.chain);
     ApplyRule(op, pullback, call.span);
     for (size_t i = 0; i < operands.size(); ++i) {
       for (size_t j = 0; j < operands[i].size(); ++j) {
