@@ -1,7 +1,10 @@
 #include "kernels/schedule/loop_nest.h"
 
 #include <cstddef>
+#include <optional>
 #include <utility>
+
+#include "kernels/schedule/merge_axes.h"
 
 namespace rvm::schedule {
 
@@ -96,14 +99,12 @@ void CollapseAxes(ExprPool& pool, LoopNest& nest) {
   for (NestTensor& t : nest.tensors) {
     // Index results of arg reductions have one axis; the rest does not care about order of axes.
     for (size_t i = t.value->kind == ExprKind::kReduce ? t.value->axes.size() : 0; i-- > 1;) {
-      std::vector<Expr> roots = {t.value->operands[0]};
-      Expr pair = FindPair(Postorder(roots), roots, pool, t.value->axes[i - 1], t.value->axes[i]);
-      if (!pair) continue;
-      IndexVar merged = pool.Fresh(t.value->axes[i - 1].extent * t.value->axes[i].extent, "r");
-      Rewrite rewrite;
-      rewrite.done.emplace(pair.get(), pool.Variable(merged));
+      const IndexVar &outer = t.value->axes[i - 1], &inner = t.value->axes[i];
+      IndexVar merged = pool.Fresh(outer.extent * inner.extent, "r");
+      std::optional<Rewrite> rewrite = MergeOfAxes(pool, outer, inner, merged, {t.value->operands[0]});
+      if (!rewrite) continue;
       ExprNode node = *t.value;
-      node.operands = {pool.Copy(node.operands[0], rewrite)};
+      node.operands = {pool.Copy(node.operands[0], *rewrite)};
       node.axes[i - 1] = merged;
       node.axes.erase(node.axes.begin() + static_cast<std::ptrdiff_t>(i));
       t.value = pool.Intern(std::move(node));

@@ -66,10 +66,9 @@ class PlaneFinder {
 
 }  // namespace
 
-std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer) {
-  PlaneFinder finder(pool, nest.axes[outer], nest.axes[outer + 1]);
-  IndexVar merged = pool.Fresh(nest.axes[outer].extent * nest.axes[outer + 1].extent, "i");
-  std::vector<Expr> roots = Roots(nest);
+std::optional<te::Rewrite> MergeOfAxes(te::ExprPool& pool, const IndexVar& outer, const IndexVar& inner,
+                                       const IndexVar& merged, const std::vector<Expr>& roots) {
+  PlaneFinder finder(pool, outer, inner);
   for (const Expr& root : roots) {
     if (finder.IsPart(*root)) return std::nullopt;
   }
@@ -81,8 +80,16 @@ std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest,
     if (finder.IsPlace(*node)) rewrite.done.emplace(node, finder.Merged(*node, merged));
   }
   if (rewrite.done.empty()) return std::nullopt;
+  return rewrite;
+}
+
+std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer) {
+  const IndexVar &first = nest.axes[outer], &second = nest.axes[outer + 1];
+  IndexVar merged = pool.Fresh(first.extent * second.extent, "i");
+  std::optional<te::Rewrite> rewrite = MergeOfAxes(pool, first, second, merged, Roots(nest));
+  if (!rewrite) return std::nullopt;
   LoopNest result = nest;
-  Apply(pool, result, std::move(rewrite));
+  Apply(pool, result, *std::move(rewrite));
   result.axes[outer] = merged;
   result.axes.erase(result.axes.begin() + static_cast<std::ptrdiff_t>(outer) + 1);
   return result;

@@ -1,5 +1,6 @@
 // Random numbers. The language draws them by keys (Threefry), so the program stays a function: the same seed gives the
 // same numbers. Nodes with an attribute `seed` have a key of their own; the others share the model's argument `seed`.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
