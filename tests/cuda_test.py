@@ -28,13 +28,37 @@ class OnFakeDriver(device_test.Device):
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
-class Cuda(device_test.OnGrid, OnFakeDriver):
+class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
     KIND, TARGET = "cuda", "ptx-6.4"
     RANDOM_PROGRAMS = 500
 
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),
                          r"(?m)^cuda:0 +interpreter of PTX: runs ptx-6\.4 with \+sm_75, 1\.0 GiB of memory")
+
+    def test_a_scan_stays_on_the_host(self):
+        """The compiler says which kernel stays and why; the rest of the program runs on the device."""
+        source = self.write("scan.relay", """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %sums = cumsum(nn.dense(%x, %w), axis=0);
+  let %sorted = sort(tanh(%sums), axis=1);
+  nn.dense(%sorted, %w)
+}
+""")
+        model = self.path("scan.rvm")
+        said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", "cuda", "--verbose").stderr
+        self.assertRegex(said, r"device\.cuda\.rvm_k\d+_\w*cumsum\w*: on the host: it computes elements one after the other")
+        self.assertRegex(said, r"device\.cuda\.rvm_k\d+_\w*sort\w*: on the host: it sorts")
+        random = np.random.default_rng(6)
+        x, w = random.standard_normal((5, 8)).astype("float32"), random.standard_normal((8, 8)).astype("float32")
+        for name, array in ("x", x), ("w", w):
+            np.save(self.path(f"{name}.npy"), array)
+        done = relayvm.run(relayvm.RUNTIME, model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), "--out",
+                           self.path("y.npy"), "--stats")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(int(re.search(r"device cuda:0: (\d+) launches", done.stderr).group(1)), 2)
+        right = np.sort(np.tanh(np.cumsum(x @ w.T, axis=0)), axis=1) @ w.T
+        np.testing.assert_allclose(np.load(self.path("y.npy")), right, rtol=1e-4, atol=1e-5)
 
     def test_orders_of_work(self):
         """Streams, blocks and threads may run in any order."""

@@ -97,7 +97,6 @@ class WithoutDevice(Device):
         source = self.write("chain.relay", CHAIN)
         out = self.path("wrong.rvm")
         for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `host`, `cuda`, `opencl`, `sim`"),
-                            (["--device", "opencl,sim"], "saw the devices `opencl` and `sim`; a program can use the host and one kind"),
                             (["--device", "opencl:nn.denze"], "no operator is named `nn.denze`"),
                             (["--device", "opencl", "--target", "portable"], "a portable executable has no code for devices"),
                             (["--host-fallback"], "`--device` names it")):
@@ -148,6 +147,22 @@ class Simulated(Device):
         np.testing.assert_array_equal(value, on_host, entry)
         return value
 
+    def multiply_adds(self, source, shapes):
+        """Of one image: those that are placed on the accelerator, and all; other operators count as one per element.
+
+        `shapes`: of the weights by name."""
+        placed = everything = 0
+        printed = relayvm.must(relayvm.COMPILER, "compile", source, "-o", self.path("count.rvm"), "--device", "sim",
+                               "--print-types", "--print-after", "place_ops")
+        for dims, operator, weight, rest in re.findall(
+                r"let %\w+: Tensor\[\(([^)]*)\), \w+\] = ([\w.]+)\(%\w+(?:, %(\w+))?(.*)", printed):
+            count = int(np.prod([int(d) for d in dims.replace("?", "1").split(",") if d.strip()]))
+            if operator in ("qnn.conv2d", "qnn.dense"):
+                count *= int(np.prod(shapes[weight][1:]))
+            everything += count
+            placed += count if 'device="sim"' in rest else 0
+        return placed, everything
+
     def test_quantized_resnet8(self):
         source = os.path.join(relayvm.ROOT, "tests/devices/resnet8.relay")
         with open(source, encoding="utf-8") as file:
@@ -171,7 +186,12 @@ class Simulated(Device):
             self.assertEqual(value.shape, (batch, 10))
             logits += value.tolist()
         self.assertGreater(len(set(map(tuple, logits))), 2, "the network does not look at its input")
-        print(f"        ResNet-8: {placed} of {all_operators} operators on the accelerator, all of its products")
+        there, everywhere = self.multiply_adds(source, {name: array.shape for name, array in weights.items()})
+        share = there / everywhere
+        print(f"        ResNet-8: {placed} of {all_operators} operators on the accelerator, with {share:.1%} of "
+              f"{everywhere / 1e6:.1f} million multiply-adds")
+        self.assertEqual(there, 12_501_632)  # the 12.5 million of its products
+        self.assertGreater(share, 0.97)
 
     # (operator with its attributes, dtype and shape of both factors); `?` stands for an unknown extent.
     PRODUCTS = [
@@ -376,10 +396,57 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
         self.assertEqual(g2p_test.spell.say(words, relayvm.RUNTIME, model), right)
 
 
+class WithAccelerator:
+    """A device with a grid, and the accelerator, in one program."""
+
+    SOURCE = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 40), int8], %w: Tensor[(20, 40), int8], %b: Tensor[(20), float32],
+          %v: Tensor[(20, 20), int8]) {
+  let %sums = qnn.dense(%x, %w, 3, 0, 1f, 1f);
+  let %scaled = tanh(cast(%sums, dtype="float32") * 0.001f + %b);
+  let %bytes = cast(round(%scaled * 100f), dtype="int8");
+  let %again = qnn.dense(%bytes, %v, 1, 0, 1f, 1f, out_dtype="int32");
+  (nn.softmax(cast(%again, dtype="float32") * 0.0001f), max(%sums, axis=[1]))
+}
+"""
+
+    def test_two_kinds_of_device(self):
+        """Results are those of the host; each kind runs what is placed on it; tensors cross once in each direction."""
+        source = self.write("two.relay", self.SOURCE)
+        random = np.random.default_rng(11)
+        for name, array in (("x", random.integers(-128, 128, (7, 40)).astype("int8")),
+                            ("w", random.integers(-128, 128, (20, 40)).astype("int8")),
+                            ("b", random.standard_normal(20).astype("float32")),
+                            ("v", random.integers(-128, 128, (20, 20)).astype("int8"))):
+            np.save(self.path(f"{name}.npy"), array)
+        arguments = ["@" + self.path(f"{name}.npy") for name in "xwbv"]
+        rules = f"sim:qnn.*,{self.KIND}"
+        host = relayvm.parse_value(relayvm.execute(relayvm.compile_file(source, self.path("host.rvm")), *arguments))
+        model = self.compile(source, "two.rvm", device=rules)
+        for flags in ([], ["--device", f"{self.KIND}:0,sim"]):
+            done = relayvm.run(relayvm.RUNTIME, model, *flags, *arguments, "--stats")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for seen, right in zip(relayvm.parse_value(done.stdout), host):
+                np.testing.assert_allclose(np.array(seen), np.array(right), 1e-4, 1e-5)
+            self.assertRegex(done.stderr, r"device sim:0: 2 launches, 4 tensors copied to it and 2 from it")
+            uses = re.search(rf"device {self.KIND}:0: (\d+) launches, (\d+) .* and (\d+) from it", done.stderr)
+            self.assertGreaterEqual(int(uses.group(1)), 2)
+            # In: the sums, the bias, the sums of the second layer. Out: the bytes and both results.
+            self.assertEqual((uses.group(2), uses.group(3)), ("3", "3"))
+        on_host = relayvm.must(relayvm.RUNTIME, model, "--device", "host", *arguments)
+        self.assertEqual(relayvm.parse_value(on_host)[1], host[1])
+        missing = relayvm.run(relayvm.RUNTIME, model, "--device", "sim", *arguments)
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn(f"needs a device for {self.TARGET}", missing.stderr)
+
+
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER) and opencl_devices(),
                      "there is no OpenCL device: Debian's package pocl-opencl-icd has one")
-class OpenCl(OnGrid, Device):
+class OpenCl(WithAccelerator, OnGrid, Device):
     KIND, TARGET = "opencl", "opencl-c-1.2"
+
+    def test_random_programs_with_an_accelerator(self):
+        self.check_random_programs("sim,opencl", 20)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,75 @@ class AgainstRuntime(relayvm.TestCase):
                      [{"x": random.standard_normal(shape).astype(np.float32)} for shape in ((5, 2, 8), (3, 1, 8))])
 
 
+@unittest.skipUnless(has_runtime(), "the Python packages onnx and onnxruntime are not installed")
+class RandomNumbers(relayvm.TestCase):
+    """What nodes draw depends on the model's argument `seed`, or on their own."""
+
+    def save(self, *nodes):
+        from onnx import TensorProto, helper, save  # pylint: disable=import-outside-toplevel
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 3])]
+        graph = helper.make_graph(list(nodes), "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        model.graph.output[0].ClearField("type")
+        path = os.path.join(folder.name, "model.onnx")
+        save(model, path)
+        return path
+
+    def draw(self, node, x, *seed):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        model = self.save(node)
+        folder = os.path.dirname(model)
+        np.save(f"{folder}/x.npy", np.asarray(x, np.float32))
+        relayvm.must(relayvm.COMPILER, "run", model, f"@{folder}/x.npy", *seed, "--out", f"{folder}/y.npy")
+        return np.load(f"{folder}/y.npy")
+
+    def test_distributions(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        zeros = np.zeros((4000, 3))
+        normal = self.draw(helper.make_node("RandomNormalLike", ["x"], ["y"], mean=2.0, scale=3.0), zeros, 1)
+        self.assertEqual(normal.shape, (4000, 3))
+        self.assertLess(abs(normal.mean() - 2), 0.15)
+        self.assertLess(abs(normal.std() - 3), 0.15)
+        uniform = self.draw(helper.make_node("RandomUniformLike", ["x"], ["y"], low=-1.0, high=3.0, dtype=TensorProto.DOUBLE), zeros, 1)
+        self.assertEqual(uniform.dtype, np.float64)
+        self.assertTrue(uniform.min() >= -1 and uniform.max() < 3 and abs(uniform.mean() - 1) < 0.1)
+        kept = self.draw(helper.make_node("Bernoulli", ["x"], ["y"], dtype=TensorProto.INT64), zeros + [0, 0.25, 1], 1)
+        np.testing.assert_allclose(kept.mean(axis=0), [0, 0.25, 1], atol=0.03)
+        samples = self.draw(helper.make_node("Multinomial", ["x"], ["y"], sample_size=5000), np.log([[0.2, 0.5, 0.3]]), 1)
+        self.assertEqual(samples.dtype, np.int32)
+        np.testing.assert_allclose([(samples == k).mean() for k in range(3)], [0.2, 0.5, 0.3], atol=0.03)
+        fixed = self.draw(helper.make_node("RandomNormal", [], ["y"], shape=[50, 40], dtype=TensorProto.FLOAT16, seed=3.0), zeros)
+        self.assertEqual((fixed.shape, fixed.dtype), ((50, 40), np.float16))
+
+    def test_seeds(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import helper  # pylint: disable=import-outside-toplevel
+        node = helper.make_node("RandomNormalLike", ["x"], ["y"])
+        first, again, other = (self.draw(node, np.zeros((2, 3)), seed) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first, again)
+        self.assertFalse(np.any(first == other))
+        seeded = [self.draw(helper.make_node("RandomUniform", [], ["y"], shape=[4], seed=seed), [[0, 0, 0]]) for seed in (1.0, 1.0, 2.0)]
+        np.testing.assert_array_equal(seeded[0], seeded[1])
+        self.assertFalse(np.any(seeded[0] == seeded[2]))
+        two = [helper.make_node("RandomUniformLike", ["x"], [name]) for name in "ab"]
+        model = self.save(*two, helper.make_node("Sub", ["a", "b"], ["y"]))
+        self.assertNotIn("[[0f, 0f, 0f]]", relayvm.must(relayvm.COMPILER, "run", model, "[[0, 0, 0]]", 5))
+
+    def test_in_a_loop_they_are_refused(self):
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        value = helper.make_tensor_value_info
+        body = helper.make_graph(
+            [helper.make_node("RandomUniformLike", ["s"], ["t"]), helper.make_node("Identity", ["c"], ["d"])], "body",
+            [value("i", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("s", TensorProto.FLOAT, [1, 3])],
+            [value("d", TensorProto.BOOL, []), value("t", TensorProto.FLOAT, [1, 3])])
+        count = helper.make_node("Constant", [], ["n"], value_int=3)
+        model = self.save(count, helper.make_node("Loop", ["n", "", "x"], ["y"], body=body))
+        self.assertIn("random numbers inside of a subgraph", relayvm.run(relayvm.COMPILER, "check", model).stderr)
+
+
 class Tools(relayvm.TestCase):
     """`relayvm import`, and .onnx files where the other verbs take programs."""
 

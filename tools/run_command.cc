@@ -67,51 +67,58 @@ std::string TimesText(std::vector<double> milliseconds, double least_of_processo
                          milliseconds.back(), least_of_processor);
 }
 
-// `info`: of the device in use, or null.
-std::string StatsText(const vm::MachineStats& stats, const device::DeviceInfo* info) {
-  std::string device;
-  if (info != nullptr) {
-    device = absl::StrCat("device ", info->id, ": ", stats.device_launches, " launches, ", stats.device_copies_in,
-                          " tensors copied to it and ", stats.device_copies_out, " from it, at most ",
-                          stats.device_peak_bytes, " bytes\n");
+std::string StatsText(const vm::MachineStats& stats) {
+  std::string devices;
+  for (const device::DeviceUse& use : stats.devices) {
+    absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches, ", use.copies_in,
+                    " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes, " bytes\n");
   }
-  return absl::StrCat(device, "cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
+  return absl::StrCat(devices, "cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
                       " bytes at a time; from the system: ", stats.reserved_bytes, " bytes, of which ",
                       stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
 }
 
-// The device that a list of rules for compilation names, `host:take,opencl:nn.*`, and the name of a device as it is.
-std::string DeviceNameOf(const std::string& text) {
-  std::string name;
+// The devices that a list of rules for compilation names, `host:take,opencl:nn.*`, and names of devices as they are.
+std::vector<std::string> DeviceNamesOf(const std::string& text) {
+  std::vector<std::string> names;
   for (const std::string& rule : std::vector<std::string>(absl::StrSplit(text, ','))) {
     size_t colon = std::min(rule.find(':'), rule.size());
     bool is_number = colon + 1 < rule.size() && rule.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-    name = is_number ? rule : rule.substr(0, colon);
-    if (name != "host") break;
+    std::string name = is_number ? rule : rule.substr(0, colon);
+    if (name != "host") names.push_back(name);
   }
-  return name;
+  return names;
+}
+
+// `name` is that of the device, or of its kind.
+bool HasName(const device::Device& device, const std::string& name) {
+  const std::string& id = device.info().id;
+  return id == name || id.substr(0, id.find(':')) == name;
 }
 
 // The devices that `text` stands for.
 absl::Status ChooseDevices(const std::string& text, vm::LoadOptions& load) {
-  std::string name = DeviceNameOf(text);
-  load.use_devices = name != "host";
-  if (name.empty() || !load.use_devices) return absl::OkStatus();
+  if (text.empty()) return absl::OkStatus();
+  std::vector<std::string> names = DeviceNamesOf(text);
+  load.use_devices = !names.empty();
+  if (!load.use_devices) return absl::OkStatus();
   device::DeviceList list = device::FindDevices();
   std::string ids;
   for (const std::shared_ptr<device::Device>& device : list.devices) {
     absl::StrAppend(&ids, ids.empty() ? "" : ", ", "`", device->info().id, "`");
   }
-  std::erase_if(list.devices, [&](const std::shared_ptr<device::Device>& device) {
-    const std::string& id = device->info().id;
-    return id != name && id.substr(0, id.find(':')) != name;
-  });
-  if (list.devices.empty()) {
+  for (const std::string& name : names) {
+    bool is_there = std::any_of(list.devices.begin(), list.devices.end(),
+                                [&](const std::shared_ptr<device::Device>& device) { return HasName(*device, name); });
+    if (is_there) continue;
     std::string missing;
     for (const std::string& line : list.missing) absl::StrAppend(&missing, "\n  ", line);
     return absl::FailedPreconditionError(
         absl::StrCat("no device `", name, "`; this machine has ", ids.empty() ? "none" : ids, missing));
   }
+  std::erase_if(list.devices, [&](const std::shared_ptr<device::Device>& device) {
+    return std::none_of(names.begin(), names.end(), [&](const std::string& name) { return HasName(*device, name); });
+  });
   load.devices = std::move(list);
   return absl::OkStatus();
 }
@@ -190,7 +197,7 @@ absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOpt
   } else {
     RVM_RETURN_IF_ERROR(WriteNpy(result, options.out));
   }
-  if (options.stats) std::fputs(StatsText(machine->stats(), program->device()).c_str(), stderr);
+  if (options.stats) std::fputs(StatsText(machine->stats()).c_str(), stderr);
   if (options.repeat > 1) std::fputs(TimesText(std::move(times), least_of_processor).c_str(), stderr);
   return absl::OkStatus();
 }

@@ -25,15 +25,15 @@ std::string MissingFeatures(const DeviceCode& code, const device::DeviceInfo& in
   return missing;
 }
 
-absl::StatusOr<std::unique_ptr<const DeviceProgram>> Load(const Executable& executable, const DeviceCode& code,
-                                                          std::shared_ptr<device::Device> device) {
-  auto program = std::make_unique<DeviceProgram>();
-  program->kernels.resize(executable.kernels.size());
+// Adds the code, on the device.
+absl::Status Load(const Executable& executable, const DeviceCode& code, std::shared_ptr<device::Device> device,
+                  DeviceProgram& program) {
   std::vector<std::string> functions;
   for (const DeviceCode::Kernel& kernel : code.kernels) {
     uint32_t number = kernel.kernel.value;
     const KernelDesc& desc = executable.kernels[number];
     auto linked = std::make_unique<DeviceKernel>();
+    linked->part = program.parts.size();
     linked->first_function = static_cast<uint32_t>(functions.size());
     std::optional<DimProgram> workspace = DimProgram::Compile(kernel.workspace, desc.num_symbols);
     bool compiles = workspace.has_value();
@@ -48,39 +48,47 @@ absl::StatusOr<std::unique_ptr<const DeviceProgram>> Load(const Executable& exec
       return absl::InvalidArgumentError(absl::StrCat("kernel `", desc.name, "` has a launch for ", code.target,
                                                      " whose size is no expression of its symbols"));
     }
-    program->kernels[number] = std::move(linked);
+    if (program.kernels[number] == nullptr) program.kernels[number] = std::move(linked);
   }
-  RVM_ASSIGN_OR_RETURN(program->code, device->Load(code.bytes, functions));
-  program->device = std::move(device);
-  return program;
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Code> loaded, device->Load(code.bytes, functions));
+  program.parts.push_back({std::move(device), std::move(loaded)});
+  return absl::OkStatus();
+}
+
+// The first device that the code fits; null if there is none, and then `reasons` says why, one line for each.
+std::shared_ptr<device::Device> FindDevice(const DeviceCode& code, const device::DeviceList& devices,
+                                           std::string& reasons) {
+  for (const std::shared_ptr<device::Device>& device : devices.devices) {
+    const device::DeviceInfo& info = device->info();
+    if (info.target != code.target) continue;
+    std::string missing = MissingFeatures(code, info);
+    if (missing.empty()) return device;
+    absl::StrAppend(&reasons, "\n  ", info.id, " (", info.name, ") lacks ", missing);
+  }
+  for (const std::string& reason : devices.missing) absl::StrAppend(&reasons, "\n  ", reason);
+  return nullptr;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
                                                                        const device::DeviceList& devices) {
-  bool is_required = false;
-  std::string reasons;
+  auto program = std::make_unique<DeviceProgram>();
+  program->kernels.resize(executable.kernels.size());
   for (const DeviceCode& code : executable.device_codes) {
-    is_required |= code.is_required;
-    for (const std::shared_ptr<device::Device>& device : devices.devices) {
-      const device::DeviceInfo& info = device->info();
-      if (info.target != code.target) continue;
-      std::string missing = MissingFeatures(code, info);
-      if (missing.empty()) return Load(executable, code, device);
-      absl::StrAppend(&reasons, "\n  ", info.id, " (", info.name, ") lacks ", missing);
+    std::string reasons;
+    std::shared_ptr<device::Device> device = FindDevice(code, devices, reasons);
+    if (device != nullptr) {
+      RVM_RETURN_IF_ERROR(Load(executable, code, std::move(device), *program));
+    } else if (code.is_required) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the executable needs a device for ", code.target, code.features.empty() ? "" : " with ",
+                       code.features, ", and this machine has none:", reasons,
+                       "\nrun it on the host (`--device host`), or compile it with `--host-fallback`"));
     }
   }
-  if (!is_required) return nullptr;
-  for (const std::string& reason : devices.missing) absl::StrAppend(&reasons, "\n  ", reason);
-  std::string targets;
-  for (const DeviceCode& code : executable.device_codes) {
-    absl::StrAppend(&targets, targets.empty() ? "" : " or ", code.target, code.features.empty() ? "" : " with ",
-                    code.features);
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the executable needs a device for ", targets, ", and this machine has none:", reasons,
-                   "\nrun it on the host (`--device host`), or compile it with `--host-fallback`"));
+  if (program->parts.empty()) return nullptr;
+  return program;
 }
 
 }  // namespace rvm::vm

@@ -1,7 +1,8 @@
-// DeviceProgram: the code of an executable for one device, loaded. Computed once per Program, shared by its machines.
+// DeviceProgram: the code of an executable for devices, loaded. Computed once per Program, shared by its machines.
 #ifndef RVM_VM_DEVICE_PROGRAM_H_
 #define RVM_VM_DEVICE_PROGRAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,20 +15,26 @@
 namespace rvm::vm {
 
 struct DeviceKernel {
+  size_t part = 0;                   // of DeviceProgram: the device it runs on
   std::vector<DimProgram> launches;  // work items of each
   DimProgram workspace;              // bytes
   uint32_t first_function = 0;       // of the code; the launches have consecutive ones
 };
 
-struct DeviceProgram {
+// Code of one kind, on the device that runs it.
+struct LoadedCode {
   std::shared_ptr<device::Device> device;
   std::unique_ptr<device::Code> code;
+};
+
+struct DeviceProgram {
+  std::vector<LoadedCode> parts;
   std::vector<std::unique_ptr<const DeviceKernel>> kernels;  // by kernel; null: it runs on the host
 };
 
-// Loads the code that fits one of the devices: of the executable's codes the first for which there is one, on the first
-// such device. Null if the kernels may and must run on the host: no device fits, and the executable requires none.
-// kFailedPrecondition if it requires one; the message says what is missing.
+// Loads each code of the executable on the first of the devices that it fits. A kernel with several codes runs the
+// first of them. Code that no device fits is left out, and its kernels run on the host; kFailedPrecondition if it is
+// required: the message says what is missing. Null if all kernels run on the host.
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
                                                                        const device::DeviceList& devices);
 

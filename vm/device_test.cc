@@ -287,17 +287,17 @@ TEST_F(DeviceTest, ValuesStayOnTheDevice) {
   Start();
   EXPECT_EQ(Run("chain", {Floats({1, 2})}), "[4f, 5f]");
   MachineStats stats = machine_->stats();
-  EXPECT_EQ(stats.device_launches, 3);
-  EXPECT_EQ(stats.device_copies_in, 1);
-  EXPECT_EQ(stats.device_copies_out, 1);
+  EXPECT_EQ(stats.devices[0].launches, 3);
+  EXPECT_EQ(stats.devices[0].copies_in, 1);
+  EXPECT_EQ(stats.devices[0].copies_out, 1);
   EXPECT_EQ(stats.live_objects, 0);
 }
 
 TEST_F(DeviceTest, KernelsWithoutCodeRunOnTheHost) {
   Start();
   EXPECT_EQ(Run("mixed", {Floats({1, 2})}), "[3f, 4f]");
-  EXPECT_EQ(machine_->stats().device_copies_in, 2);
-  EXPECT_EQ(machine_->stats().device_copies_out, 2);
+  EXPECT_EQ(machine_->stats().devices[0].copies_in, 2);
+  EXPECT_EQ(machine_->stats().devices[0].copies_out, 2);
 }
 
 TEST_F(DeviceTest, ScalarsGoToAndFroAsNumbers) {
@@ -310,7 +310,7 @@ TEST_F(DeviceTest, ConstantsAreCopiedOnce) {
   Start();
   EXPECT_EQ(Run("weights", {Floats({1, 2, 3})}), "[21f, 42f, 63f]");
   EXPECT_EQ(Run("weights", {Floats({1, 2, 3})}), "[21f, 42f, 63f]");
-  EXPECT_EQ(machine_->stats().device_copies_in, 3);
+  EXPECT_EQ(machine_->stats().devices[0].copies_in, 3);
 }
 
 TEST_F(DeviceTest, TheHostReadsElementsAfterOneCopy) {
@@ -318,7 +318,7 @@ TEST_F(DeviceTest, TheHostReadsElementsAfterOneCopy) {
   std::vector<int64_t> x = {2, 4};
   Value value = Value::Tensor(Literal::FromBytes(kInt64, {2}, std::as_bytes(std::span(x))));
   EXPECT_EQ(Run("element", {value}), "15i64");
-  EXPECT_EQ(machine_->stats().device_copies_out, 1);
+  EXPECT_EQ(machine_->stats().devices[0].copies_out, 1);
 }
 
 TEST_F(DeviceTest, ViewsAndTuplesOfTensorsOnTheDevice) {
@@ -332,7 +332,7 @@ TEST_F(DeviceTest, ViewsAndTuplesOfTensorsOnTheDevice) {
 TEST_F(DeviceTest, MemoryIsReusedAndCounted) {
   Start();
   for (int i = 0; i < 100; ++i) Run("chain", {Floats(std::vector<float>(1000))});
-  EXPECT_LE(machine_->stats().device_peak_bytes, 4 * 4096);
+  EXPECT_LE(machine_->stats().devices[0].peak_bytes, 4 * 4096);
   EXPECT_LE(calls_.blocks, 4);
   machine_.reset();
   EXPECT_EQ(calls_.blocks, 0);
@@ -381,6 +381,72 @@ TEST_F(DeviceTest, ErrorsNameTheKernelAndTheLineOfTheProgram) {
   std::string message = Run("chain", {Floats({1, 2})});
   EXPECT_NE(message.find("kernel `inc`: "), std::string::npos) << message;
   EXPECT_NE(message.find("test.relay:7:3"), std::string::npos) << message;
+}
+
+// With code for kernel 1 on a second device.
+class TwoDevicesTest : public DeviceTest {
+ protected:
+  TwoDevicesTest() {
+    Executable executable = **executable_;
+    executable.device_codes.push_back({.target = "other", .is_required = true, .kernels = {{KernelId(1), 0, {1}}}});
+    absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(std::move(executable));
+    EXPECT_TRUE(verified.ok()) << verified.status();
+    executable_ = *std::move(verified);
+    other_->information = {"other:0", "another device of tests", "other", "", 1 << 30};
+    other_->functions = {{"k1_0", [](std::span<const Argument> a, int64_t) {
+                            for (uint64_t i = 0; i < a[3].number; ++i) {
+                              ElementsOf<float>(a[1])[i] = -ElementsOf<float>(a[0])[i];
+                            }
+                          }}};
+    devices_.devices.push_back(other_);
+  }
+
+  std::shared_ptr<TestDevice> other_ = std::make_shared<TestDevice>(calls_);
+};
+
+TEST_F(TwoDevicesTest, TensorsGoFromOneToTheOtherByWayOfTheHost) {
+  Start();
+  EXPECT_EQ(Run("mixed", {Floats({1, 2})}), "[3f, 4f]");
+  MachineStats stats = machine_->stats();
+  ASSERT_EQ(stats.devices.size(), 2u);
+  EXPECT_EQ(stats.devices[0].device, "test:0");
+  EXPECT_EQ(stats.devices[1].device, "other:0");
+  for (const device::DeviceUse& use : stats.devices) EXPECT_EQ(use.launches, 2) << use.device;
+  EXPECT_EQ(stats.devices[0].copies_in, 2);   // the argument, what the other gave
+  EXPECT_EQ(stats.devices[0].copies_out, 2);  // for the other, the result
+  EXPECT_EQ(stats.devices[1].copies_in, 1);
+  EXPECT_EQ(stats.devices[1].copies_out, 1);
+  EXPECT_EQ(stats.live_objects, 0);
+  machine_.reset();
+  EXPECT_EQ(calls_.blocks, 0);
+}
+
+TEST_F(TwoDevicesTest, EachFailingCallIsAnErrorAndLeavesTheMachineUsable) {
+  Start();
+  int failures = 0;
+  for (int at = 1; at <= 100; ++at) {
+    machine_->Trim();
+    EXPECT_EQ(calls_.blocks, 0);
+    calls_.count = 0;
+    calls_.fails_at = at;
+    failures += Run("mixed", {Floats({1, 2})}) == "[3f, 4f]" ? 0 : 1;
+    calls_.fails_at = 0;
+    EXPECT_EQ(machine_->stats().live_objects, 0);
+    EXPECT_EQ(Run("mixed", {Floats({1, 2})}), "[3f, 4f]") << "after call " << at << " failed";
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST_F(TwoDevicesTest, EachRequiredDeviceMustBeThere) {
+  devices_.devices = {device_};
+  absl::Status status = LoadDeviceProgram(**executable_, devices_).status();
+  EXPECT_EQ(status.message().find("the executable needs a device for other, and this machine has none"), 0u) << status;
+  Executable executable = **executable_;
+  executable.device_codes[1].is_required = false;
+  absl::StatusOr<std::unique_ptr<const DeviceProgram>> loaded = LoadDeviceProgram(executable, devices_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->parts.size(), 1u);
+  EXPECT_EQ((*loaded)->kernels[1], nullptr);
 }
 
 TEST_F(DeviceTest, MissingDevicesAreNamed) {

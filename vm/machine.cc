@@ -140,11 +140,7 @@ MachineStats Machine::stats() const {
   stats.allocations = heap.allocations();
   stats.cyclic_objects = heap.collected();
   if (DeviceTensors* device = impl_->interpreter.device(); device != nullptr) {
-    stats.device_launches = device->stats().launches;
-    stats.device_copies_in = device->stats().copies_in;
-    stats.device_copies_out = device->stats().copies_out;
-    stats.device_reserved_bytes = device->stats().reserved_bytes;
-    stats.device_peak_bytes = device->stats().peak_bytes;
+    for (size_t lane = 0; lane < device->num_lanes(); ++lane) stats.devices.push_back(device->lane(lane).use());
   }
   return stats;
 }

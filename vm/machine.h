@@ -42,8 +42,8 @@ struct LoadOptions {
   bool allow_native = false;
   // A native executable signed by one of these keys is also accepted. Not for Link.
   std::vector<PublicKey> trusted_keys;
-  // Of an executable with code for devices: whether kernels run on one, and on which. The first device that fits is
-  // used; kFailedPrecondition if the executable requires one and none fits.
+  // Of an executable with code for devices: whether kernels run there, and on which. For each kind of code the first
+  // device that fits is used; kFailedPrecondition if the executable requires one and none fits.
   bool use_devices = true;
   std::optional<device::DeviceList> devices;  // nullopt: those of this machine
 };
@@ -70,8 +70,6 @@ class Program {
   const Executable& executable() const { return **executable_; }
   const VerifiedExecutable& verified() const { return *executable_; }
   const LinkInfo& link_info() const { return *link_; }
-  // Null: all kernels run on the host.
-  const device::DeviceInfo* device() const;
 
  private:
   Program();
@@ -82,7 +80,7 @@ class Program {
 };
 
 struct MachineOptions {
-  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors; as much again on a device
+  int64_t memory_limit_bytes = int64_t{8} << 30;   // heap cells and tensors; as much again on each device
   int64_t stack_limit_bytes = int64_t{512} << 20;  // frames of Relay calls: some ten million of them
   int64_t fuel = -1;                               // calls and back-edges of one Invoke; -1: no limit
   double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
@@ -98,15 +96,10 @@ struct MachineStats {
       0;  // taken from the system, including arenas, workspace and free memory: what the limit bounds
   int64_t pooled_bytes = 0;  // those of them that are cached, in big blocks, for tensors of the same size
   int64_t live_objects = 0;
-  int64_t allocations = 0;     // of cells and tensors, since the machine was made
-  int64_t trims = 0;           // how often cached blocks were given back to the system
-  int64_t cyclic_objects = 0;  // freed because only cycles of references owned them
-  // Of a device, since the machine was made.
-  int64_t device_launches = 0;        // of functions; a kernel has one or more
-  int64_t device_copies_in = 0;       // of tensors, from the host
-  int64_t device_copies_out = 0;      // to the host, which waited for each
-  int64_t device_reserved_bytes = 0;  // taken now
-  int64_t device_peak_bytes = 0;
+  int64_t allocations = 0;                 // of cells and tensors, since the machine was made
+  int64_t trims = 0;                       // how often cached blocks were given back to the system
+  int64_t cyclic_objects = 0;              // freed because only cycles of references owned them
+  std::vector<device::DeviceUse> devices;  // in use
 };
 
 class Machine {

@@ -68,7 +68,6 @@ absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable)
 }  // namespace
 
 Program::Program() = default;
-const device::DeviceInfo* Program::device() const { return device_ == nullptr ? nullptr : &device_->device->info(); }
 Program::~Program() = default;
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LoadMapped(const MappedFile& file, const LoadOptions& options) {

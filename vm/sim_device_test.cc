@@ -138,9 +138,9 @@ TEST_F(SimDeviceTest, RunsProducts) {
   Connect();
   std::unique_ptr<Machine> machine = NewMachine();
   EXPECT_EQ(Run(*machine), kRight);
-  EXPECT_EQ(machine->stats().device_launches, 2);
-  EXPECT_EQ(machine->stats().device_copies_in, 3);  // the argument, the constant, the result of `widen`
-  EXPECT_EQ(machine->stats().device_copies_out, 2);
+  EXPECT_EQ(machine->stats().devices[0].launches, 2);
+  EXPECT_EQ(machine->stats().devices[0].copies_in, 3);  // the argument, the constant, the result of `widen`
+  EXPECT_EQ(machine->stats().devices[0].copies_out, 2);
   machine.reset();
   EXPECT_TRUE(IsEmpty());
 }

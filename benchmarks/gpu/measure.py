@@ -1,4 +1,4 @@
-"""Checks and times what pack.py put beside this file, on this machine's GPU. Prints a table, and writes it to result.md.
+"""Checks and times what pack.py put beside this file, on this machine's GPU. Prints a table, and keeps it beside this file.
 
     python3 measure.py [--device cuda:0]
 
@@ -89,7 +89,7 @@ def rate(unit, steps, seconds):
 def table(manifest, device):
     lines = ["| Program | | On the GPU | On this machine's CPU, one thread |", "|---|---|---:|---:|"]
     for program in manifest["programs"]:
-        models = [f"{program['name']}.{kind}.rvm" for kind in ("cuda", "host")]
+        models = [f"{program['name']}.cuda.rvm"] + [f"{program['name']}.host.rvm"] * program["has_host"]
         for run_of in program["runs"]:
             why = wrong_with(models[0], device, "main", run_of, manifest["tolerance"])
             if why is not None:
@@ -99,7 +99,7 @@ def table(manifest, device):
             for model, place in zip(models, (device, "host")):
                 seconds = least_seconds(model, place, run_of["arguments"], manifest["seconds"])
                 cells.append(rate(program["unit"], program["steps"], seconds))
-            lines.append(f"| {program['title']} | {run_of['label']} | {cells[0]} | {cells[1]} |")
+            lines.append(f"| {program['title']} | {run_of['label']} | {cells[0]} | {cells[1] if len(cells) > 1 else ''} |")
     return lines
 
 

@@ -19,6 +19,7 @@ from gpu import programs
 
 BATCH = 40  # operator cases of one program: starting a GPU takes longer than running them
 TOLERANCE = 1e-4
+MOST_FOR_HOST = 24 << 20  # bytes of an executable for the CPU that is worth carrying
 
 
 class Packer:
@@ -73,7 +74,9 @@ class Packer:
             for entry in entries:
                 entry["expected"] = self.expected(name, entry["entry"], entry["arguments"])
             arguments = [argument for entry in entries for argument in entry["arguments"]]
-            batches.append({"name": name, "arguments": arguments, "expected": self.expected(name, "main", arguments), "cases": entries})
+            expected = self.expected(name, "main", arguments)
+            os.remove(self.path(f"{name}.host.rvm"))
+            batches.append({"name": name, "arguments": arguments, "expected": expected, "cases": entries})
         return batches
 
     def program(self, program, number):
@@ -91,7 +94,10 @@ class Packer:
         for label, values in program.runs:
             arguments = [self.argument(value) for value in values]
             runs.append({"label": label, "arguments": arguments, "expected": self.expected(name, "main", arguments)})
-        return {"name": name, "title": program.name, "unit": program.unit, "steps": program.steps, "runs": runs}
+        has_host = os.path.getsize(self.path(f"{name}.host.rvm")) <= MOST_FOR_HOST
+        if not has_host:
+            os.remove(self.path(f"{name}.host.rvm"))
+        return {"name": name, "has_host": has_host, "title": program.name, "unit": program.unit, "steps": program.steps, "runs": runs}
 
 
 def pack(folder, is_small=False):

@@ -52,11 +52,16 @@ def copies(elements):
 
 
 def product(size):
-    """A product of two matrices on the device; of the result one row is copied back."""
-    weights = Weights()
-    text = (f"{HEAD}{weights.declare('a', size, size)}{weights.declare('b', size, size)}"
-            "def @main(%x: float32) { take(nn.matmul(%a * %x, %b), 0, axis=0) }\n")
-    return Program(f"matmul {size}", text, None, weights.arrays, [("float32", ["1f"])], "GFLOP", 2 * size**3 / 1e9)
+    """A product of two matrices, which the device makes of vectors first; of the result one row is copied back."""
+    random = np.random.default_rng(0)
+    text = f"""{HEAD}def @main(%u: Tensor[({size}, 1), float32], %v: Tensor[(1, {size}), float32]) {{
+  let %a = annotation.stop_fusion(sin(%u + %v));
+  let %b = annotation.stop_fusion(cos(%u - %v));
+  take(nn.matmul(%a, %b), 0, axis=0)
+}}
+"""
+    vectors = [random.normal(size=shape).astype(np.float32) for shape in ((size, 1), (1, size))]
+    return Program(f"matmul {size}", text, None, {}, [("float32", vectors)], "GFLOP", 2 * size**3 / 1e9)
 
 
 def recurrent(kind, inputs, units, tokens):
@@ -138,5 +143,5 @@ def resnet18(folder, size):
 def all_programs(folder, is_small):
     if is_small:
         return [launches(5), copies(1024), product(24), recurrent("LSTM", 6, 8, 3), recurrent("GRU", 6, 8, 3), bert(1, 16, 2, (3, 5))]
-    return [launches(1000), copies(16 << 20), product(1024), product(4096), recurrent("LSTM", 300, 512, 28),
+    return [launches(1000), copies(4 << 20), product(1024), product(4096), recurrent("LSTM", 300, 512, 28),
             recurrent("GRU", 300, 512, 28), tree_lstm(50), bert(4, 256, 4, (8, 16, 32, 64, 128, 256, 384)), resnet18(folder, 224)]

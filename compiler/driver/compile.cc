@@ -140,17 +140,18 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
   return absl::OkStatus();
 }
 
-// `targets`: none for a portable executable. `device`: the kind that kernels are placed on, or null.
+// `targets`: none for a portable executable. `devices`: the kinds that kernels are placed on.
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
                                        const std::vector<codegen::HostTarget>& targets,
-                                       const lowering::DeviceKind* device, const CompileOptions& options) {
+                                       std::span<const lowering::DeviceKind* const> devices,
+                                       const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
   // Without kernels there is no machine code either.
   bool is_portable = targets.empty() || program.kernels.empty();
-  if (!is_portable && device != nullptr) {
-    RVM_RETURN_IF_ERROR(AddDeviceCode(*device, !options.host_fallback, program));
+  for (const lowering::DeviceKind* device : devices) {
+    if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(*device, !options.host_fallback, program));
   }
   RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets, options, result));
   DropUnusedConstants(executable);
@@ -221,7 +222,7 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               const CompileOptions& options) {
   RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
-  bool uses_devices = devices.kind() != nullptr;
+  bool uses_devices = !devices.kinds().empty();
   if (uses_devices && options.target == "portable") {
     return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
   }
@@ -254,7 +255,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
-  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kind(), options));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
   result.weights = std::move(weights);
   return result;
 }

@@ -36,10 +36,17 @@ constexpr Input kKeyInputs[] = {{"key", "uint64[10]: the seed, then seven zeros,
 constexpr Input kUniformInputs[] = {{"key", "uint64[10]"}, {"low", "a scalar"}, {"high", "a scalar"}};
 constexpr Input kNormalInputs[] = {
     {"key", "uint64[10]"}, {"mean", "a scalar"}, {"scale", "standard deviation, a scalar"}};
+constexpr Input kOutShape = {
+    .name = "out_shape", .doc = "an integer vector, the shape of the numbers", .decides_shape = true};
+constexpr Input kDynamicUniformInputs[] = {kUniformInputs[0], kUniformInputs[1], kUniformInputs[2], kOutShape};
+constexpr Input kDynamicNormalInputs[] = {kNormalInputs[0], kNormalInputs[1], kNormalInputs[2], kOutShape};
 constexpr Input kMultinomialInputs[] = {{"key", "uint64[10]"}, {"probs", "weights of the classes (..., classes)"}};
 constexpr AttrSpec kShapeAttrs[] = {{"out_shape", AttrType::kInts, "", "the shape of the numbers"}};
 constexpr AttrSpec kShapeDTypeAttrs[] = {
     {"out_shape", AttrType::kInts, "", "the shape of the numbers"},
+    {"out_dtype", AttrType::kDType, "\"\"", "their dtype, floating point (that of argument 2)"}};
+constexpr AttrSpec kDynamicAttrs[] = {
+    {"out_shape", AttrType::kAny, "None", "unused, for compatibility", true},
     {"out_dtype", AttrType::kDType, "\"\"", "their dtype, floating point (that of argument 2)"}};
 constexpr AttrSpec kSamplesAttrs[] = {{"num_samples", AttrType::kInt, "1", "how many samples of each distribution"}};
 
@@ -307,6 +314,17 @@ Solve SplitRelation(TypeContext& context) {
   return IsKey(context, *args[0]) ? WithKey(context, nullptr) : Solve::kFailed;
 }
 
+// The elements of argument 3.
+std::optional<Dims> OutShapeGiven(TypeContext& context) {
+  Dims dims;
+  if (!ValueDims(context, 3, 1, dims)) return std::nullopt;
+  for (const Dim& dim : dims) {
+    if (!context.RequireAtLeast(dim, 0, "an extent of the result")) return std::nullopt;
+  }
+  return dims;
+}
+
+template <bool is_given>
 Solve DistributionRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -315,7 +333,7 @@ Solve DistributionRelation(TypeContext& context) {
     if (!arg.shape.dims.empty()) return FailRank(context, i, arg.shape.dims.size(), "a scalar");
     if (!arg.dtype.dtype.is_float()) return FailDType(context, i, arg.dtype.dtype, "a floating-point dtype");
   }
-  std::optional<Dims> dims = OutShape(context);
+  std::optional<Dims> dims = is_given ? OutShapeGiven(context) : OutShape(context);
   if (!dims || !IsKey(context, *args[0])) return Solve::kFailed;
   DataType dtype = DTypeAttr(context.attrs(), "out_dtype", args[1]->dtype.dtype);
   if (!dtype.is_float()) {
@@ -346,11 +364,19 @@ constexpr OpDef kOps[] = {
     Op("random.threefry_split", "a tuple of two keys whose numbers are independent", kKeyInputs, {}, SplitRelation,
        FusionClass::kOpaque, ComputeSplit),
     WithGradient(Op("random.uniform", "a tuple of the next key and numbers uniform in [low, high)", kUniformInputs,
-                    kShapeDTypeAttrs, DistributionRelation, FusionClass::kOpaque, ComputeUniform),
+                    kShapeDTypeAttrs, DistributionRelation<false>, FusionClass::kOpaque, ComputeUniform),
                  UniformGradient),
     WithGradient(Op("random.normal", "a tuple of the next key and normally distributed numbers", kNormalInputs,
-                    kShapeDTypeAttrs, DistributionRelation, FusionClass::kOpaque, ComputeNormal),
+                    kShapeDTypeAttrs, DistributionRelation<false>, FusionClass::kOpaque, ComputeNormal),
                  NormalGradient),
+    WithGradient(
+        Op("dyn.random.uniform", "a tuple of the next key and numbers uniform in [low, high)", kDynamicUniformInputs,
+           kDynamicAttrs, DistributionRelation<true>, FusionClass::kOpaque, ComputeUniform),
+        UniformGradient),
+    WithGradient(
+        Op("dyn.random.normal", "a tuple of the next key and normally distributed numbers", kDynamicNormalInputs,
+           kDynamicAttrs, DistributionRelation<true>, FusionClass::kOpaque, ComputeNormal),
+        NormalGradient),
     Op("random.multinomial", "a tuple of the next key and samples of classes, int64", kMultinomialInputs, kSamplesAttrs,
        MultinomialRelation, FusionClass::kOpaque, ComputeMultinomial),
 };

@@ -11,7 +11,7 @@ namespace rvm::ops {
 
 struct VirtualDevice {
   std::string_view name;  // a number of the device may follow: "gpu:1"
-  bool is_host;           // otherwise the device that the program is compiled for
+  bool is_host;           // otherwise a device that the program is compiled for
   int64_t type = -1;      // DLPack's DLDeviceType; -1: none of its own
 };
 

@@ -89,12 +89,16 @@ def cases(case):
                 low, high = np.asarray(-1, dtype), np.asarray(3, dtype)
                 expected = (-1 + 4 * unit(bits(key, count), dtype)).reshape(shape).astype(dtype)
                 case("random.uniform", f'random.uniform(%a, %b, %c, out_shape={extents}, out_dtype="{dtype}").1', [key, low, high], expected)
+                dynamic = [key, low, high, np.array(shape, "int64")]
+                case("dyn.random.uniform", f'dyn.random.uniform(%a, %b, %c, %d, out_dtype="{dtype}").1', dynamic, expected, fixed="d")
             for dtype, tolerance in (("float64", 1e-9), ("float32", 2e-5)):
                 mean, scale = np.asarray(10, dtype), np.asarray(2, dtype)
                 words = unit(bits(key, 2 * count), dtype)
                 normal = 10 + 2 * np.sqrt(-2 * np.log(1 - words[:count])) * np.sin(2 * np.pi * words[count:])
                 case("random.normal", f"random.normal(%a, %b, %c, out_shape={extents}).1", [key, mean, scale],
                      normal.reshape(shape).astype(dtype), tolerance)
+                dynamic = [key, mean, scale, np.array(shape, "int64")]
+                case("dyn.random.normal", "dyn.random.normal(%a, %b, %c, %d).1", dynamic, normal.reshape(shape).astype(dtype), tolerance, fixed="d")
         case("random.normal", "random.normal(%a, %b, %c, out_shape=[5]).0", [key, np.float32(0), np.float32(1)], after(key, 10))
         for half in (0, 1):
             case("random.threefry_split", f"random.threefry_split(%a).{half}", [key], np.array(split(key, half == 1), "uint64"))

@@ -159,7 +159,7 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
   for (size_t i = 0; i < program.calls.size(); ++i) {
     const EntryCall& call = program.calls[i];
     absl::StatusOr<Value> seen = (*machine)->Invoke(call.entry, call.args);
-    launched |= (*machine)->stats().device_launches > 0;
+    for (const device::DeviceUse& use : (*machine)->stats().devices) launched |= use.launches > 0;
     Verdict verdict = Compare(name, call, expected[i], seen, program.tolerance);
     if (!verdict.failure.empty()) {
       if (expected[i].ok() || !IsMovedError(program, call, expected[i], seen, options)) return verdict;
@@ -287,16 +287,22 @@ EntryCall TangentCall(const Program& program) {
   return call;
 }
 
-// The text of the program decides which operators are on the device: half of the programs have all there.
-Verdict CheckOnDevice(const Program& program, const std::string& kind) {
+// The text of the program decides which of the rules place its operators: for half of the programs the first.
+Verdict CheckPlaced(const Program& program, std::span<const std::string> choices) {
   ir::Module typed;
   Results expected;
   Verdict verdict = Prepare(program, typed, expected);
   if (verdict.skipped || !verdict.failure.empty()) return verdict;
-  constexpr const char* kParts[] = {"host:*a*,$", "host:*e*,$", "$:qnn.*,$:*s*", "host:nn.*,$"};
-  size_t choice = program.text.size() % (2 * std::size(kParts));
-  std::string rules = absl::StrReplaceAll(choice < std::size(kParts) ? kParts[choice] : "$", {{"$", kind}});
+  size_t choice = program.text.size() % (2 * choices.size());
+  const std::string& rules = choices[choice < choices.size() ? choice : 0];
   return CheckCompiled(program, absl::StrCat("O2 on ", rules), {.opt_level = 2, .devices = {rules}}, expected);
+}
+
+// All operators are on the device, or a part of them.
+Verdict CheckOnDevice(const Program& program, const std::string& kind) {
+  std::vector<std::string> choices = {"$", "host:*a*,$", "host:*e*,$", "$:qnn.*,$:*s*", "host:nn.*,$"};
+  for (std::string& rules : choices) rules = absl::StrReplaceAll(rules, {{"$", kind}});
+  return CheckPlaced(program, choices);
 }
 
 // What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
@@ -414,6 +420,11 @@ Verdict CheckEachPass(const Program& program) {
 Verdict CheckOnCuda(const Program& program) { return CheckOnDevice(program, "cuda"); }
 Verdict CheckOnOpenCl(const Program& program) { return CheckOnDevice(program, "opencl"); }
 Verdict CheckOnSim(const Program& program) { return CheckOnDevice(program, "sim"); }
+Verdict CheckOnSimAndOpenCl(const Program& program) {
+  const std::string choices[] = {"sim,opencl", "opencl:*a*,sim,host:*e*,opencl", "sim:qnn.*,opencl",
+                                 "sim:nn.*,opencl:*s*"};
+  return CheckPlaced(program, choices);
+}
 
 bool IsAccepted(const Program& program) {
   Source source(program.text);

@@ -27,11 +27,12 @@ Verdict CheckEachPass(const Program& program);
 // values there are the same, and the VM gives the evaluator's results at -O0, -O3 and portable. `detail` is "flat"
 // where the gradient is zero. Skipped where differences tell nothing: the value is an error, or too rough.
 Verdict CheckGradient(const Program& program);
-// The optimised program, with some or all of its operators on a device of this machine. Skipped if it launches nothing
+// The optimised program, with some or all of its operators on devices of this machine. Skipped if it launches nothing
 // there.
 Verdict CheckOnCuda(const Program& program);
 Verdict CheckOnOpenCl(const Program& program);
 Verdict CheckOnSim(const Program& program);
+Verdict CheckOnSimAndOpenCl(const Program& program);
 
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);

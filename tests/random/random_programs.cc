@@ -1,6 +1,7 @@
 // The long test: random programs by the thousand.
 //
-//   random_programs [--each-pass | --gradients | --device cuda|opencl|sim] [--count N] [--seed S] [--reports N]
+//   random_programs [--each-pass | --gradients | --device cuda|opencl|sim|sim,opencl] [--count N] [--seed S] [--reports
+//   N]
 //   [--print]
 //
 // --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks differentiable programs
@@ -50,8 +51,11 @@ int Main(int argc, char** argv) {
       generate = GenerateDifferentiable;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--device") == 0) {
       std::string kind = argv[++i];
-      check = kind == "sim" ? CheckOnSim : kind == "cuda" ? CheckOnCuda : CheckOnOpenCl;
-      generate = kind == "sim" ? GenerateProducts : GenerateTensorWork;
+      check = kind == "sim"          ? CheckOnSim
+              : kind == "cuda"       ? CheckOnCuda
+              : kind == "sim,opencl" ? CheckOnSimAndOpenCl
+                                     : CheckOnOpenCl;
+      generate = kind.starts_with("sim") ? GenerateProducts : GenerateTensorWork;
     } else if (i + 1 < argc && std::strcmp(argv[i], "--count") == 0) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--seed") == 0) {
@@ -59,11 +63,11 @@ int Main(int argc, char** argv) {
     } else if (i + 1 < argc && std::strcmp(argv[i], "--reports") == 0) {
       max_reports = std::atoi(argv[++i]);
     } else {
-      std::fprintf(
-          stderr,
-          "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --device cuda|opencl|sim, "
-          "--count N, --seed S, --reports N or --print\n",
-          argv[i]);
+      std::fprintf(stderr,
+                   "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --device "
+                   "cuda|opencl|sim|sim,opencl, "
+                   "--count N, --seed S, --reports N or --print\n",
+                   argv[i]);
       return 2;
     }
   }

@@ -79,6 +79,16 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
 };
 
+// What a machine of the VM did with a device since it was made.
+struct DeviceUse {
+  std::string device;          // its id
+  int64_t launches = 0;        // of functions; a kernel has one or more
+  int64_t copies_in = 0;       // of tensors, from the host
+  int64_t copies_out = 0;      // to the host, which waited for each
+  int64_t reserved_bytes = 0;  // taken now
+  int64_t peak_bytes = 0;      // reserved
+};
+
 // All devices of this machine, and why there are no others: one line for each kind that is missing.
 struct DeviceList {
   std::vector<std::shared_ptr<Device>> devices;

@@ -40,11 +40,12 @@ bool KernelCaller::FetchValues(const Call& call, const Slot* r) {
 
 absl::Status KernelCaller::BindDeviceArgs(const Call& call, const Slot* r) {
   device_args_.clear();
+  size_t lane = call.kernel->device->part;
   for (uint32_t i = 0; i < call.num_args; ++i) {
     const KernelInfo::TensorInfo& param = call.kernel->params[i];
     uint16_t arg = call.args[i];
     if (!param.scalar) {
-      RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->Fetch(ArgTensor(arg, r)));
+      RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->Fetch(ArgTensor(arg, r), lane));
       device_args_.push_back(device::Argument::Of(block));
     } else if ((arg & kConstantArg) == 0) {
       device_args_.push_back(device::Argument::Of(r[arg]));
@@ -57,8 +58,9 @@ absl::Status KernelCaller::BindDeviceArgs(const Call& call, const Slot* r) {
 
 absl::Status KernelCaller::MakeDeviceResult(const Call& call, size_t index, Slot* r) {
   const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  size_t lane = call.kernel->device->part;
   if (result.scalar) {
-    RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Block> block, device_->TakeBlock(sizeof(Slot)));
+    RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Block> block, device_->lane(lane).TakeBlock(sizeof(Slot)));
     device_args_.push_back(device::Argument::Of(block.get()));
     device_scalars_.push_back({index, std::move(block)});
     return absl::OkStatus();
@@ -79,8 +81,7 @@ absl::Status KernelCaller::MakeDeviceResult(const Call& call, size_t index, Slot
   bytes = empty ? 0 : too_big ? Heap::kUncountable : bytes;
   Tensor* tensor = heap_.NewTensor(result.dtype, {shape.data(), shape.size()}, 0, false);
   if (tensor == nullptr) return OutOfMemory();
-  RVM_RETURN_IF_ERROR(device_->MakeResult(tensor, bytes));
-  RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->Fetch(tensor));
+  RVM_ASSIGN_OR_RETURN(const device::Block* block, device_->MakeResult(tensor, bytes, lane));
   device_args_.push_back(device::Argument::Of(block));
   r[call.dsts[index]] = AsSlot(tensor);
   return absl::OkStatus();
@@ -88,10 +89,11 @@ absl::Status KernelCaller::MakeDeviceResult(const Call& call, size_t index, Slot
 
 absl::Status KernelCaller::LaunchAll(const Call& call) {
   const DeviceKernel& kernel = *call.kernel->device;
+  DeviceLane& lane = device_->lane(kernel.part);
   int64_t bytes = kernel.workspace.Evaluate(symbols_).value_or(Heap::kUncountable);
   std::unique_ptr<device::Block> workspace;
   if (bytes != 0) {
-    RVM_ASSIGN_OR_RETURN(workspace, device_->TakeBlock(bytes < 0 ? Heap::kUncountable : bytes));
+    RVM_ASSIGN_OR_RETURN(workspace, lane.TakeBlock(bytes < 0 ? Heap::kUncountable : bytes));
   }
   device_args_.push_back(device::Argument::Of(workspace.get()));
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) {
@@ -100,9 +102,9 @@ absl::Status KernelCaller::LaunchAll(const Call& call) {
   for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
     // The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
     int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
-    if (items > 0) RVM_RETURN_IF_ERROR(device_->Launch(kernel.first_function + i, device_args_, items));
+    if (items > 0) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
   }
-  if (workspace != nullptr) device_->GiveBlock(std::move(workspace), bytes);
+  if (workspace != nullptr) lane.GiveBlock(std::move(workspace), bytes);
   return absl::OkStatus();
 }
 
@@ -113,10 +115,11 @@ absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {
   for (size_t i = 0; i < call.kernel->results.size(); ++i) RVM_RETURN_IF_ERROR(MakeDeviceResult(call, i, r));
   if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
   absl::Status status = LaunchAll(call);
+  DeviceLane& lane = device_->lane(call.kernel->device->part);
   for (auto& [index, block] : device_scalars_) {
     auto bytes = static_cast<size_t>(call.kernel->results[index].dtype.bytes());
-    if (status.ok()) status = device_->Read(*block, {reinterpret_cast<std::byte*>(&scalars_[index]), bytes});
-    device_->GiveBlock(std::move(block), sizeof(Slot));
+    if (status.ok()) status = lane.Read(*block, {reinterpret_cast<std::byte*>(&scalars_[index]), bytes});
+    lane.GiveBlock(std::move(block), sizeof(Slot));
   }
   if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
   RVM_RETURN_IF_ERROR(status);

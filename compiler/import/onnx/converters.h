@@ -120,6 +120,14 @@ Operands LSTM(NodeContext& c);
 Operands DynamicQuantizeLSTM(NodeContext& c);
 Operands LinearAttention(NodeContext& c);
 
+// random.cc
+Operands Bernoulli(NodeContext& c);
+Operands Multinomial(NodeContext& c);
+Operands RandomNormal(NodeContext& c);
+Operands RandomNormalLike(NodeContext& c);
+Operands RandomUniform(NodeContext& c);
+Operands RandomUniformLike(NodeContext& c);
+
 // reduce.cc
 Operands Reduce(NodeContext& c);
 Operands ReduceL1(NodeContext& c);

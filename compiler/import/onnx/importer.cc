@@ -157,6 +157,10 @@ absl::Status Importer::ReadInputs() {
     param_types_.push_back(type);
     param_inputs_.push_back(&input);
   }
+  if (NeedsSeed(model_)) {
+    params_.push_back({emit_.UniqueName("seed"), nullptr});
+    param_types_.push_back(emit_.TensorType({}, kInt64));
+  }
   for (const auto& [name, literal] : options_.frozen) {
     bool is_input =
         std::any_of(model_.graph->inputs.begin(), model_.graph->inputs.end(),
@@ -290,7 +294,9 @@ Operands Importer::Body(const Graph& graph, const Operands& inputs, const Scope&
   scope.graph = &graph;
   AddInitializers(graph, scope);
   for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i) scope.values[graph.inputs[i].name] = inputs[i];
+  ++subgraph_depth_;
   ImportNodes(graph.nodes, scope);
+  --subgraph_depth_;
   Operands outputs;
   for (const ValueInfo& output : graph.outputs) outputs.push_back(Output(output, scope));
   return outputs;
@@ -341,6 +347,11 @@ absl::StatusOr<ImportedModel> Importer::Import() {
     for (size_t i = 0; i < values.size(); ++i) {
       Operand operand = emit_.Bound(values[i], param_types_[i]);
       emit_.PlaceNames(operand);
+      if (i == param_inputs_.size()) {
+        seed_ = operand;
+        result.inputs.push_back(params_[i].name);
+        continue;
+      }
       scope.values[param_inputs_[i]->name] = operand;
       result.inputs.emplace_back(param_inputs_[i]->name);
     }

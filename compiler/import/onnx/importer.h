@@ -48,6 +48,9 @@ struct OperatorDomain {
 // All operators there are (operators.cc).
 std::span<const OperatorDomain> OperatorDomains();
 
+// Whether a node draws random numbers and has no seed of its own (random.cc).
+bool NeedsSeed(const Model& model);
+
 // The names that a graph's nodes see: their own graph's, then those around it.
 struct Scope {
   const Scope* outer = nullptr;
@@ -94,6 +97,11 @@ class NodeContext : public Steps {
   const Graph* GraphAttr(std::string_view name);  // null, and a mistake, if there is none
   // The dtype that an attribute numbers; a mistake if Relay has it not.
   DataType DTypeAttr(std::string_view name, DataType otherwise);
+
+  // ---- random numbers
+  // A key for the numbers of this node alone: of its attribute `seed`, or split off that of the model's argument
+  // `seed`.
+  Operand Key();
 
   // ---- subgraphs
   // The outputs of `graph` where its inputs are `inputs`.
@@ -149,7 +157,9 @@ class Importer {
   ir::Span origin_;
   // Bodies of loops are converted more than once and functions where they are called; this bounds the product.
   int64_t budget_;
-  int call_depth_ = 0;
+  int call_depth_ = 0, subgraph_depth_ = 0;
+  Operand seed_ = nullptr;  // the argument, an int64 scalar, of models that draw random numbers
+  Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
 };
 
 }  // namespace rvm::onnx

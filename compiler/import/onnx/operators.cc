@@ -203,6 +203,13 @@ constexpr OperatorRow kOnnx[] = {
     {"SequenceLength", SequenceLength},
     {"SequenceMap", SequenceMap},
     {"SplitToSequence", SplitToSequence},
+    // random.cc
+    {"Bernoulli", Bernoulli},
+    {"Multinomial", Multinomial},
+    {"RandomNormal", RandomNormal},
+    {"RandomNormalLike", RandomNormalLike},
+    {"RandomUniform", RandomUniform},
+    {"RandomUniformLike", RandomUniformLike},
     // recurrent.cc
     {"GRU", GRU},
     {"LSTM", LSTM},

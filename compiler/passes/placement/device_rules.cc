@@ -35,6 +35,10 @@ std::string KindNames() {
   return names;
 }
 
+bool Accepts(const lowering::DeviceKind& kind, const ir::Call& call) {
+  return kind.accepts == nullptr || kind.accepts(call);
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> texts) {
@@ -55,11 +59,8 @@ absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> text
         return absl::InvalidArgumentError(absl::StrCat("`--device ", rule, "`: no operator is named `", pattern,
                                                        "`; expected a name of docs/operators.md, or `nn.*`"));
       }
-      if (kind != nullptr && result.kind_ != nullptr && kind != result.kind_) {
-        return absl::InvalidArgumentError(absl::StrCat("saw the devices `", Abseil(result.kind_->name), "` and `", name,
-                                                       "`; a program can use the host and one kind of device"));
-      }
-      if (kind != nullptr) result.kind_ = kind;
+      bool is_new = std::find(result.kinds_.begin(), result.kinds_.end(), kind) == result.kinds_.end();
+      if (kind != nullptr && is_new) result.kinds_.push_back(kind);
       result.rules_.push_back({kind, pattern});
     }
   }
@@ -70,7 +71,18 @@ const lowering::DeviceKind* DeviceRules::PlaceOf(const ir::Call& call) const {
   for (const Rule& rule : rules_) {
     if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
     if (rule.kind == nullptr) return nullptr;
-    if (rule.kind->accepts == nullptr || rule.kind->accepts(call)) return rule.kind;
+    if (Accepts(*rule.kind, call)) return rule.kind;
+  }
+  return nullptr;
+}
+
+const lowering::DeviceKind* DeviceRules::PlaceOf(const ir::Call& call, const ops::VirtualDevice& device) const {
+  if (device.is_host) return nullptr;
+  for (const lowering::DeviceKind* kind : kinds_) {
+    if (kind->name == device.name) return Accepts(*kind, call) ? kind : nullptr;
+  }
+  for (const lowering::DeviceKind* kind : kinds_) {
+    if (Accepts(*kind, call)) return kind;
   }
   return nullptr;
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/lowering/device_kind.h"
+#include "compiler/ops/virtual_device.h"
 
 namespace rvm::passes {
 
@@ -18,13 +19,16 @@ class DeviceRules {
  public:
   // Each text is a list `KIND[:OPERATORS],...`: a kind of device, or `host`, and a pattern of names of operators, in
   // which `*` stands for any characters; all operators without one. `opencl:1`, the name of one device, is its kind.
-  // kInvalidArgument for other texts, operators that do not exist, and more than one kind of device.
+  // kInvalidArgument for other texts and operators that do not exist.
   static absl::StatusOr<DeviceRules> Parse(std::span<const std::string> texts);
 
-  // The device that the program uses beside the host; null for none.
-  const lowering::DeviceKind* kind() const { return kind_; }
+  // The devices that the program uses beside the host, as they are named first.
+  std::span<const lowering::DeviceKind* const> kinds() const { return kinds_; }
   // Where a typed call of an operator runs; null: on the host.
   const lowering::DeviceKind* PlaceOf(const ir::Call& call) const;
+  // Likewise of a call that the program marks for `device`: the kind of this name, or, if the program is compiled for
+  // none of this name, the first that accepts the call.
+  const lowering::DeviceKind* PlaceOf(const ir::Call& call, const ops::VirtualDevice& device) const;
 
  private:
   struct Rule {
@@ -32,7 +36,7 @@ class DeviceRules {
     std::string pattern;
   };
   std::vector<Rule> rules_;
-  const lowering::DeviceKind* kind_ = nullptr;
+  std::vector<const lowering::DeviceKind*> kinds_;
 };
 
 }  // namespace rvm::passes

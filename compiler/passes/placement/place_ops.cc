@@ -135,12 +135,9 @@ class Placer : public Rewriter {
   }
 
   const lowering::DeviceKind* PlaceOf(const ir::Call& call) const {
-    if (rules_ == nullptr || rules_->kind() == nullptr || bytecode::NeedsNoKernel(call)) return nullptr;
+    if (rules_ == nullptr || rules_->kinds().empty() || bytecode::NeedsNoKernel(call)) return nullptr;
     const ops::VirtualDevice* marked = marks_.Find(call);
-    if (marked == nullptr) return rules_->PlaceOf(call);
-    const lowering::DeviceKind* kind = rules_->kind();
-    bool is_accepted = !marked->is_host && (kind->accepts == nullptr || kind->accepts(call));
-    return is_accepted ? kind : nullptr;
+    return marked == nullptr ? rules_->PlaceOf(call) : rules_->PlaceOf(call, *marked);
   }
 
   const DeviceRules* rules_;
@@ -149,7 +146,7 @@ class Placer : public Rewriter {
 };
 
 absl::StatusOr<ir::Module> PlaceOps(const ir::Module& module, PassContext& context) {
-  bool has_device = context.devices != nullptr && context.devices->kind() != nullptr;
+  bool has_device = context.devices != nullptr && !context.devices->kinds().empty();
   return MapFunctions(module, [&](const ir::GlobalFunction& global) {
     ir::Expr* body = global.function->body;
     Marks marks(body);
