@@ -71,6 +71,39 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         self.assertEqual(len(results), 1)
 
 
+    def test_reductions_in_blocks(self):
+        """By a thread, a warp, a block and four warps, of sizes that do not fit; the order of threads changes no bit."""
+        random = np.random.default_rng(4)
+        sizes = ((3, 16), (5, 100), (1030, 40), (3, 2000), (2000, 3), (70, 33), (4, 0), (1, 1))
+        cases, text = [], ["#[version = \"0.0.5\"]"]
+        for shape in sizes:
+            for dtype in ("float32", "int8", "float64", "bool"):
+                names = ("all", "any") if dtype == "bool" else ("sum", "prod", "max", "min", "argmax", "argmin") if 0 not in shape else ("sum",)
+                for axis in (0, 1):
+                    name, last = names[len(cases) % len(names)], ""
+                    if name.startswith("arg") and len(cases) % 3:
+                        last = ", select_last_index=True"
+                    dims = ", ".join("?" if len(cases) % 2 else str(n) for n in shape)
+                    text.append(f"def @case{len(cases)}(%x: Tensor[({dims}), {dtype}]) {{ {name}(%x, axis=[{axis}]{last}) }}")
+                    cases.append((shape, dtype))
+        entries = [flag for i in range(len(cases)) for flag in ("--entry", f"case{i}")]
+        model = self.compile(self.write("reductions.relay", "\n".join(text) + "\n"), "reductions.rvm", *entries, device="cuda")
+        for i, (shape, dtype) in enumerate(cases):
+            values = random.integers(-3, 4, shape).astype(dtype)  # many are equal
+            if dtype == "float32" and values.size > 100:
+                values.flat[[50, 90]] = np.nan
+            np.save(self.path("x.npy"), values)
+            outcomes = []
+            for flags, seed in (["--device", "host"], 0), ([], 1), ([], 2), ([], 3):
+                relayvm.must(relayvm.RUNTIME, model, "--entry", f"case{i}", *flags, "@" + self.path("x.npy"), "--out", self.path("out.npy"),
+                             env={**os.environ, "FAKE_CUDA_SEED": str(seed)})
+                outcomes.append(np.load(self.path("out.npy")))
+            with self.subTest(text[i + 1], shape=shape):
+                np.testing.assert_allclose(outcomes[1], outcomes[0], rtol=1e-5)
+                for other in outcomes[2:]:
+                    np.testing.assert_array_equal(other, outcomes[1])
+
+
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Faults(OnFakeDriver):
     def outcome(self, **environment):

@@ -74,11 +74,11 @@ class PtxMaker : public CodeMaker {
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
     RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
                          PlainSchedule(program_.kernels[number], codegen::PtxCompiler::Target()));
-    // The recipe tells the launches and the workspace; the code is made from the schedule.
+    // The recipe tells what has no parallel form; the code is made from the schedule.
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
-    RVM_ASSIGN_OR_RETURN(Dims launches, lowering::GridLaunches(program_.executable.kernels[number], portable.recipe));
+    RVM_RETURN_IF_ERROR(lowering::GridLaunches(program_.executable.kernels[number], portable.recipe).status());
     RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));
-    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(launches)};
+    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(portable.grid_threads)};
   }
 
   absl::Status Finish(DeviceCode& code) override {

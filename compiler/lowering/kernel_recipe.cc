@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::lowering {
@@ -206,6 +207,7 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const schedule::Schedule& sche
                                                    " axes; portable executables handle ", kMaxRecipeAxes));
     }
     kernel.recipe.nests.push_back(std::move(recipe));
+    kernel.grid_threads.push_back(scope.Numbered(schedule::GridThreads(nest)));
     const Tensor& first = nest.tensors[0].tensor;
     if (first->is_ordered) kernel.recipe.nests.push_back(OrderNest(scope, first));
   }

@@ -13,8 +13,9 @@
 namespace rvm::codegen {
 
 // PTX 6.4 for compute capability 7.5 and later. Each nest of a kernel becomes one function (`.entry`), whose threads
-// are the positions of the nest; a reduction is a loop within its thread. Threads stride over the grid, so that any
-// number of them may be launched, of a one-dimensional grid.
+// are the positions of the nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
+// nest says. Threads and blocks stride over the grid, so that any number of blocks may be launched, of a
+// one-dimensional grid.
 //
 // Parameters of each function are, 8 bytes each and in this order: the addresses of the kernel's inputs (the bits of
 // the element, for one of rank 0) and outputs, of the workspace, and the symbols.
@@ -28,8 +29,8 @@ class PtxCompiler {
   PtxCompiler(const PtxCompiler&) = delete;
 
   // Adds functions "<name>_0", "<name>_1", ... for the nests of a schedule that was made for Target(). Returns
-  // kUnimplemented, with the reason, for kernels that have no such code, as where positions of a nest depend on each
-  // other; nothing is added then.
+  // kUnimplemented, with the reason, for kernels that have no such code; nothing is added then.
+  // REQUIRES: no nest sorts, or computes an element from those before.
   absl::Status Add(const std::string& name, const schedule::Schedule& schedule);
   // The text of all functions. Deterministic. Once, as the last call.
   absl::StatusOr<std::string> Finish();
@@ -37,7 +38,7 @@ class PtxCompiler {
   // What a device must have to run the code.
   static constexpr char kFeatures[] = "+sm_75";
   // What schedules are made for.
-  static schedule::Target Target() { return {.has_half_conversions = true}; }
+  static schedule::Target Target() { return {.has_blocks = true, .has_half_conversions = true}; }
 
  private:
   struct Impl;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/block.h"
 #include "kernels/schedule/tile.h"
 #include "kernels/te/expr_pool.h"
 #include "kernels/te/tensor.h"
@@ -28,6 +29,7 @@ enum class NestForm : uint8_t {
   kColumns,     // a reduction of `column_block` positions of the innermost axis at a time
   kTransposed,  // square blocks, computed along another axis than they are stored along
   kTiles,       // a sum of products in register tiles; see `tile`
+  kTeams,       // on a GPU: a reduction by several threads for each position; see `team`
 };
 
 // Positions [begin, end) of an axis, where comparisons have known values.
@@ -51,6 +53,7 @@ struct LoopNest {
   std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
   std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
   std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
+  std::optional<Team> team;                    // kTeams: likewise
 
   // The reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {

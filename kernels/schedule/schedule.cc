@@ -12,6 +12,7 @@
 #include "kernels/schedule/buffers.h"
 #include "kernels/schedule/cpu_schedule.h"
 #include "kernels/schedule/depth_pairs.h"
+#include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/nest_builder.h"
 #include "kernels/schedule/padding.h"
 #include "kernels/schedule/row_groups.h"
@@ -52,6 +53,7 @@ std::string KindOf(const LoopNest& nest) {
     case NestForm::kColumns: return "columns";
     case NestForm::kTransposed: return "transposed";
     case NestForm::kTiles: return "tiles";
+    case NestForm::kTeams: return "teams";
   }
 }
 
@@ -67,6 +69,9 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
     size_t loops = 1;
     for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
     if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
+    if (nest.team) {
+      absl::StrAppend(out, " [", nest.team->strands, nest.team->are_neighbours ? " neighbours" : " warps", " each]");
+    }
     if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
   });
 }
@@ -121,6 +126,7 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
     PlanForCpu(schedule);
     PlanRowGroups(schedule);
   }
+  if (target.has_blocks) PlanForGpu(schedule);
   PlanWorkspace(schedule);
   FindReuses(schedule);
   return schedule;

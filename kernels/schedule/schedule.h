@@ -8,7 +8,7 @@
 // is reused when its tensor is dead.
 //
 // Reading order: loop_nest.h, tile.h; nest_builder.cc (any target), cpu_schedule.cc (decisions for a CPU),
-// row_groups.cc, buffers.cc.
+// block.h, gpu_schedule.cc (for a GPU), row_groups.cc, buffers.cc.
 #ifndef RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 

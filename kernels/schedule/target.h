@@ -11,6 +11,7 @@ namespace rvm::schedule {
 
 struct Target {
   bool has_vectors = false;  // false: nests are interpreted element by element (portable executables)
+  bool has_blocks = false;   // a GPU: blocks of threads that share memory
   int64_t vector_bits = 128;
   int64_t vector_registers = 16;
   bool has_masks = false;             // masked vector loads and stores
@@ -27,6 +28,7 @@ struct Target {
 // and the layout of packed constants.
 inline Target Common(const Target& a, const Target& b) {
   return {.has_vectors = a.has_vectors && b.has_vectors,
+          .has_blocks = a.has_blocks && b.has_blocks,
           .vector_bits = std::min(a.vector_bits, b.vector_bits),
           .vector_registers = std::min(a.vector_registers, b.vector_registers),
           .has_masks = a.has_masks && b.has_masks,

@@ -34,6 +34,7 @@ enum class Op : uint8_t {
   kAbs,
   kAdd,
   kAnd,
+  kBarrier,
   kBranch,
   kClz,
   kExtract,
@@ -61,6 +62,7 @@ enum class Op : uint8_t {
   kSetPredicate,
   kShl,
   kShr,
+  kShuffle,
   kSqrt,
   kStore,
   kSub,
@@ -88,7 +90,8 @@ struct Instruction {
   bool is_guard_negated = false;
   std::vector<uint32_t> to;
   std::vector<Operand> from;
-  int64_t offset = 0;  // of an address
+  int64_t offset = 0;      // of an address
+  bool is_shared = false;  // the address is one of the memory that a block shares
   std::string label;
   size_t target = 0;
   int line = 0;
@@ -98,6 +101,9 @@ struct Entry {
   std::map<std::string, size_t> params;  // offsets
   size_t param_bytes = 0;
   uint32_t num_registers = 0;
+  uint32_t threads = 0;                  // that a block must have; 0: any number
+  std::map<std::string, size_t> shared;  // variables in the memory that a block shares: their offsets
+  size_t shared_bytes = 0;
   std::vector<Instruction> code;
 };
 struct Module {
@@ -110,7 +116,12 @@ std::string Parse(const std::string& text, Module& module);
 struct Grid {
   uint32_t blocks = 1, threads = 1;
 };
-// Runs all threads, block by block in an order that depends on `seed`. "": done; else the fault.
+// Runs all threads, block by block, in an order that depends on `seed`, as the threads of a block do: each runs until
+// it waits for others. "": done; else the fault. Faults are also, whatever the order:
+// - two threads access a byte of shared memory, one of them to write, without a barrier between them;
+// - a byte of shared memory is read that the block did not write;
+// - threads of a block wait at different barriers, or end while others wait; likewise lanes of a warp that exchange
+//   values.
 std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory);
 
 }  // namespace ptx

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
@@ -146,31 +147,108 @@ double FloatOf(Type type, uint64_t bits) {
   return type.bytes == 4 ? As<float>(bits) : As<double>(bits);
 }
 
+// The memory that a block shares. Threads may use a byte in any way once all of them passed a barrier since it was used
+// in another; which way they used it since the last one is kept for each byte.
+class Shared {
+ public:
+  explicit Shared(size_t bytes) : data_(bytes), uses_(bytes) {}
+
+  void PassBarrier() { ++phase_; }
+  // A new block.
+  void Clear() {
+    std::fill(data_.begin(), data_.end(), 0xcd);
+    std::fill(uses_.begin(), uses_.end(), Use{});
+    phase_ = 0;
+  }
+  // Null, with the reason in `problem`.
+  uint8_t* At(uint64_t address, size_t bytes, uint32_t thread, bool writes, std::string& problem) {
+    if (address > data_.size() || bytes > data_.size() - address) {
+      problem = "shared memory beyond its end";
+      return nullptr;
+    }
+    for (size_t i = address; i < address + bytes; ++i) {
+      if (!MayUse(uses_[i], thread, writes, problem)) return nullptr;
+    }
+    return data_.data() + address;
+  }
+
+ private:
+  static constexpr uint32_t kNone = ~0u, kSeveral = ~1u;
+  struct Use {
+    uint32_t phase = 0, writer = kNone, reader = kNone;  // threads, in that phase
+    bool is_written = false;                             // in any
+  };
+
+  bool MayUse(Use& use, uint32_t thread, bool writes, std::string& problem) {
+    if (use.phase != phase_) use = {phase_, kNone, kNone, use.is_written};
+    bool races =
+        (use.writer != kNone && use.writer != thread) || (writes && use.reader != kNone && use.reader != thread);
+    if (races) {
+      uint32_t other = use.writer != kNone ? use.writer : use.reader;
+      problem = "shared memory that another thread uses without a barrier in between: " +
+                (other == kSeveral ? std::string("several") : std::to_string(other));
+      return false;
+    }
+    if (!writes && !use.is_written) {
+      problem = "shared memory that was never written";
+      return false;
+    }
+    if (writes) {
+      use.writer = thread;
+      use.is_written = true;
+    } else {
+      use.reader = use.reader == kNone || use.reader == thread ? thread : kSeveral;
+    }
+    return true;
+  }
+
+  std::vector<uint8_t> data_;
+  std::vector<Use> uses_;
+  uint32_t phase_ = 0;
+};
+
 class Thread {
  public:
-  Thread(const Entry& entry, const std::vector<uint64_t>& params, Memory& memory)
-      : entry_(entry), params_(params), memory_(memory), registers_(entry.num_registers) {}
+  enum class State : uint8_t { kEnded, kAtBarrier, kAtExchange, kFault };
 
-  // "" or the fault.
-  std::string Run(const uint32_t (&special)[4]) {
-    constexpr uint64_t kMaxSteps = 500'000'000;
-    special_ = special;
+  Thread(const Entry& entry, const std::vector<uint64_t>& params, Memory& memory, Shared& shared)
+      : entry_(entry), params_(params), memory_(memory), shared_(shared), registers_(entry.num_registers) {}
+
+  void Begin(uint32_t thread, uint32_t block, Grid grid) {
+    const uint32_t special[] = {thread, grid.threads, block, grid.blocks};
+    std::copy(std::begin(special), std::end(special), special_);
     std::fill(registers_.begin(), registers_.end(), 0xcdcdcdcdcdcdcdcd);
     problem_.clear();
-    size_t at = 0;
-    for (uint64_t steps = 0; steps < kMaxSteps; ++steps) {
-      const Instruction& now = entry_.code[at++];
+    at_ = steps_ = 0;
+  }
+
+  // Runs until it waits or ends.
+  State Run() {
+    constexpr uint64_t kMaxSteps = 500'000'000;
+    for (; steps_ < kMaxSteps; ++steps_) {
+      const Instruction& now = entry_.code[at_++];
       if (now.guard >= 0 && (registers_[static_cast<size_t>(now.guard)] == 1) == now.is_guard_negated) continue;
-      if (now.op == Op::kReturn) return "";
+      if (now.op == Op::kReturn) return State::kEnded;
+      if (now.op == Op::kBarrier) return State::kAtBarrier;
+      if (now.op == Op::kShuffle) return State::kAtExchange;
       if (now.op == Op::kBranch) {
-        at = now.target;
+        at_ = now.target;
       } else if (!Step(now)) {
-        return "`" + entry_.name + "`, line " + std::to_string(now.line) + ": " +
-               (problem_.empty() ? "an instruction of a type that it does not have" : problem_);
+        problem_ = "line " + std::to_string(now.line) + ": " +
+                   (problem_.empty() ? "an instruction of a type that it does not have" : problem_);
+        return State::kFault;
       }
     }
-    return "`" + entry_.name + "` does not end";
+    problem_ = "it does not end";
+    return State::kFault;
   }
+
+  const std::string& problem() const { return problem_; }
+  // Where it waits.
+  const Instruction& waits_at() const { return entry_.code[at_ - 1]; }
+  uint32_t offered() const { return static_cast<uint32_t>(Value(waits_at().from[0])); }
+  uint32_t distance() const { return static_cast<uint32_t>(Value(waits_at().from[1])); }
+  void Take(uint32_t value) { registers_[waits_at().to[0]] = value; }
 
  private:
   uint64_t Value(const Operand& operand) const {
@@ -220,7 +298,8 @@ class Thread {
         problem_ = what + std::string("an address that is no multiple of ") + std::to_string(bytes * lanes);
         return false;
       }
-      place = memory_.At(address, bytes * lanes, problem_);
+      place = now.is_shared ? shared_.At(address, bytes * lanes, special_[0], now.op == Op::kStore, problem_)
+                            : memory_.At(address, bytes * lanes, problem_);
       if (place == nullptr) {
         problem_ = what + problem_;
         return false;
@@ -314,7 +393,7 @@ class Thread {
       if (narrows && now.rounding != Rounding::kNearest) return false;
       double value = RoundToInt(now.rounding, FloatOf(now.source, x));
       if (to_float) return PutFloat(now, value);
-      return WithInteger(now.type, [&](auto zero) { return Put(now, ToInteger<decltype(zero)>(value)); });
+      return WithInteger(now.type, [&](auto zero) { return PutExtended(now, ToInteger<decltype(zero)>(value)); });
     }
     return WithInteger(now.source, [&](auto zero) {
       auto value = static_cast<decltype(zero)>(x);
@@ -324,7 +403,17 @@ class Thread {
         if (now.type.bytes == 4) return Put(now, static_cast<float>(value));
         return now.type.bytes == 8 ? Put(now, static_cast<double>(value)) : false;
       }
-      return WithInteger(now.type, [&](auto to) { return Put(now, static_cast<decltype(to)>(value)); });
+      return PutExtended(now, value);
+    });
+  }
+
+  // An integer, which fills a register that is wider than its type.
+  template <typename From>
+  bool PutExtended(const Instruction& now, From value) {
+    return WithInteger(now.type, [&](auto to) {
+      using T = decltype(to);
+      registers_[now.to[0]] = static_cast<uint64_t>(static_cast<int64_t>(static_cast<T>(value)));
+      return true;
     });
   }
 
@@ -400,24 +489,111 @@ class Thread {
   const Entry& entry_;
   const std::vector<uint64_t>& params_;
   Memory& memory_;
+  Shared& shared_;
   std::vector<uint64_t> registers_;
-  const uint32_t* special_ = nullptr;
+  uint32_t special_[4] = {};
+  size_t at_ = 0;  // the next instruction
+  uint64_t steps_ = 0;
   std::string problem_;
+};
+
+// The threads of a block.
+class Block {
+ public:
+  Block(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory)
+      : grid_(grid), shared_(entry.shared_bytes), random_(seed), states_(grid.threads), order_(grid.threads) {
+    for (uint32_t i = 0; i < grid.threads; ++i) threads_.emplace_back(entry, params, memory, shared_);
+    std::iota(order_.begin(), order_.end(), 0u);
+  }
+
+  // "" or the fault.
+  std::string Run(uint32_t block) {
+    shared_.Clear();
+    for (uint32_t i = 0; i < grid_.threads; ++i) threads_[i].Begin(i, block, grid_);
+    std::vector<bool> is_ready(grid_.threads, true);
+    for (;;) {
+      std::shuffle(order_.begin(), order_.end(), random_);
+      bool runs = false;
+      for (uint32_t i : order_) {
+        if (!is_ready[i]) continue;
+        runs = true;
+        is_ready[i] = false;
+        states_[i] = threads_[i].Run();
+        if (states_[i] == State::kFault) return threads_[i].problem() + " (thread " + std::to_string(i) + ")";
+      }
+      if (!runs) return "";
+      bool is_exchanged = false;
+      for (uint32_t first = 0; first < grid_.threads; first += kWarp) {
+        if (std::string fault = ExchangeInWarp(first, is_ready, is_exchanged); !fault.empty()) return fault;
+      }
+      if (is_exchanged) continue;
+      if (std::string fault = PassBarrier(is_ready); !fault.empty()) return fault;
+    }
+  }
+
+ private:
+  using State = Thread::State;
+  static constexpr uint32_t kWarp = 32;
+
+  std::string ExchangeInWarp(uint32_t first, std::vector<bool>& is_ready, bool& is_exchanged) {
+    uint32_t end = std::min(first + kWarp, grid_.threads), waiting = 0;
+    for (uint32_t i = first; i < end; ++i) waiting += states_[i] == State::kAtExchange && !is_ready[i];
+    if (waiting == 0) return "";
+    const Instruction& at = threads_[first].waits_at();
+    std::vector<uint32_t> offered;
+    for (uint32_t i = first; i < end; ++i) {
+      if (waiting != kWarp || &threads_[i].waits_at() != &at)
+        return "lanes of a warp exchange values without the others (warp " + std::to_string(first / kWarp) + ")";
+      offered.push_back(threads_[i].offered());
+    }
+    for (uint32_t i = 0; i < kWarp; ++i) {
+      threads_[first + i].Take(offered[(i ^ threads_[first + i].distance()) % kWarp]);
+      is_ready[first + i] = true;
+    }
+    is_exchanged = true;
+    return "";
+  }
+
+  std::string PassBarrier(std::vector<bool>& is_ready) {
+    uint32_t waiting = 0;
+    const Instruction* at = nullptr;
+    for (uint32_t i = 0; i < grid_.threads; ++i) {
+      if (states_[i] != State::kAtBarrier) continue;
+      if (at != nullptr && at != &threads_[i].waits_at())
+        return "threads wait at different barriers, in lines " + std::to_string(at->line) + " and " +
+               std::to_string(threads_[i].waits_at().line);
+      at = &threads_[i].waits_at();
+      ++waiting;
+    }
+    if (waiting == 0) return "";
+    if (waiting < grid_.threads)
+      return "line " + std::to_string(at->line) + ": " + std::to_string(waiting) + " of " +
+             std::to_string(grid_.threads) + " threads wait at a barrier, and the others have ended";
+    is_ready.assign(grid_.threads, true);
+    shared_.PassBarrier();
+    return "";
+  }
+
+  Grid grid_;
+  Shared shared_;
+  std::mt19937 random_;
+  std::vector<Thread> threads_;
+  std::vector<State> states_;
+  std::vector<uint32_t> order_;
 };
 
 }  // namespace
 
 std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory) {
-  Thread thread(entry, params, memory);
+  if (entry.threads != 0 && entry.threads != grid.threads)
+    return "`" + entry.name + "` runs in blocks of " + std::to_string(entry.threads) + " threads";
+  Block threads(entry, grid, params, seed, memory);
   std::vector<uint32_t> order(grid.blocks);
-  for (uint32_t i = 0; i < grid.blocks; ++i) order[i] = i;
+  std::iota(order.begin(), order.end(), 0u);
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));
   for (uint32_t block : order) {
-    for (uint32_t i = 0; i < grid.threads; ++i) {
-      uint32_t index = seed % 2 == 0 ? i : grid.threads - 1 - i;
-      std::string fault = thread.Run({index, grid.threads, block, grid.blocks});
-      if (!fault.empty()) return fault + " (block " + std::to_string(block) + ", thread " + std::to_string(index) + ")";
-    }
+    std::string fault = threads.Run(block);
+    if (!fault.empty()) return "`" + entry.name + "`, " + fault + " (block " + std::to_string(block) + ")";
   }
   return "";
 }

@@ -93,6 +93,13 @@ class Parser {
     if (entry_ == nullptr) return Header(line);
     if (line == ")") in_params_ = false;
     if (line == ")") return;
+    if (StartsWith(line, ".reqntid ")) {
+      std::vector<std::string> extents = Split(line.substr(9), ',');
+      if (!scopes_.empty() || extents.size() != 3 || extents[1] != "1" || extents[2] != "1")
+        return Fail("unknown directive: " + line);
+      entry_->threads = static_cast<uint32_t>(std::strtoul(extents[0].c_str(), nullptr, 10));
+      return;
+    }
     if (line == "{") {
       scopes_.emplace_back();
       return;
@@ -108,6 +115,7 @@ class Parser {
     std::string statement = line.substr(0, line.size() - 1);
     if (StartsWith(statement, ".reg")) return Registers(statement);
     if (StartsWith(statement, ".pragma")) return;
+    if (StartsWith(statement, ".shared ")) return Shared(statement);
     if (statement[0] == '.') return Fail("unknown directive: " + statement);
     Statement(statement);
   }
@@ -136,6 +144,21 @@ class Parser {
     in_params_ = true;
     registers_.clear();
     labels_.clear();
+  }
+
+  // .shared .align 16 .b8 name[512]
+  void Shared(const std::string& statement) {
+    std::vector<std::string> words = Split(statement, ' ');
+    if (words.size() != 5 || words[1] != ".align" || words[3] != ".b8" || words[4].find('[') == std::string::npos)
+      return Fail("unknown declaration: " + statement);
+    size_t align = std::strtoul(words[2].c_str(), nullptr, 10), bracket = words[4].find('[');
+    size_t bytes = std::strtoul(words[4].c_str() + bracket + 1, nullptr, 10);
+    if (align == 0 || (align & (align - 1)) != 0 || bytes == 0) return Fail("unknown declaration: " + statement);
+    // Apart, so that an access beyond the end shows.
+    size_t offset = (entry_->shared_bytes + align - 1) / align * align;
+    entry_->shared_bytes = offset + bytes + 256;
+    if (!entry_->shared.emplace(words[4].substr(0, bracket), offset).second)
+      Fail("`" + words[4] + "` is declared twice");
   }
 
   void Param(const std::string& line) {
@@ -187,6 +210,8 @@ class Parser {
                                                             {"%nctaid.x", Special::kBlocks}};
     if (auto special = specials.find(text); special != specials.end())
       return {Operand::From::kSpecial, static_cast<uint64_t>(special->second)};
+    if (auto shared = entry_->shared.find(text); shared != entry_->shared.end())
+      return {Operand::From::kNumber, shared->second};
     if (text.empty() || text[0] == '%') return {Operand::From::kRegister, Register(text, bytes, may_be_wider)};
     char* end = nullptr;
     uint64_t value = 0;
@@ -256,14 +281,33 @@ class Parser {
       made.op = Op::kBranch;
       if (args.size() != 1) return Fail("expected a label: " + statement);
       made.label = args[0];
+    } else if (name == "bar.sync") {
+      made.op = Op::kBarrier;
+      if (args.size() != 1 || args[0] != "0") return Fail("expected barrier 0: " + statement);
+    } else if (name == "shfl.sync.bfly.b32") {
+      Exchange(args, made, statement);
     } else if (words[0] == "ld" || words[0] == "st") {
       Access(words, args, made, statement);
-    } else if (name == "mov.b32" && args.size() == 2 && args[0][0] == '{') {
-      Unpack(Split(args[0].substr(1, args[0].size() - 2), ','), args[1], made, statement);
+    } else if ((name == "mov.b32" || name == "mov.b64") && args.size() == 2 && args[0][0] == '{') {
+      Unpack(name, args, made, statement);
+    } else if ((name == "mov.b32" || name == "mov.b64") && args.size() == 2 && args[1][0] == '{') {
+      Pack(name, args, made, statement);
     } else {
       Arithmetic(words, args, made, statement);
     }
     entry_->code.push_back(made);
+  }
+
+  // shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, -1, among all lanes
+  void Exchange(const std::vector<std::string>& args, Instruction& made, const std::string& statement) {
+    bool is_whole = args.size() == 5 && args[3] == "31" && args[4] == "-1";
+    if (!is_whole) return Fail("expected an exchange within a whole warp: " + statement);
+    std::string result = args[0].substr(0, args[0].find('|'));
+    if (result.size() != args[0].size()) Register(args[0].substr(result.size() + 1), 1, false);
+    made.op = Op::kShuffle;
+    made.type = {Kind::kBits, 4};
+    made.to.push_back(Register(result, 4, false));
+    made.from = {Source(args[1], 4), Source(args[2], 4)};
   }
 
   void Access(const std::vector<std::string>& words, const std::vector<std::string>& args, Instruction& made,
@@ -278,11 +322,13 @@ class Parser {
         in_param = true;
       } else if (words[i] == "global") {
         in_global = true;
+      } else if (words[i] == "shared") {
+        made.is_shared = true;
       } else if (words[i] != "nc") {
         return Fail("unknown instruction: " + statement);
       }
     }
-    if (in_param == in_global || args.size() != 2 || !ParseType(words.back(), made.type))
+    if (in_param + in_global + made.is_shared != 1 || args.size() != 2 || !ParseType(words.back(), made.type))
       return Fail("unknown instruction: " + statement);
     made.op = !loads ? Op::kStore : in_param ? Op::kLoadParam : Op::kLoad;
     std::string address = args[loads ? 1 : 0], value = args[loads ? 0 : 1];
@@ -311,20 +357,50 @@ class Parser {
     }
   }
 
-  // The halves of 32 bits, in two instructions.
-  void Unpack(const std::vector<std::string>& halves, const std::string& whole, Instruction& made,
+  static std::vector<std::string> Halves(const std::string& text) {
+    return Split(text.substr(1, text.size() - 2), ',');
+  }
+
+  // mov.b32 {%rs1, %rs2}, %r1 in two instructions; or mov.b64.
+  void Unpack(const std::string& name, const std::vector<std::string>& args, Instruction& made,
               const std::string& statement) {
+    std::vector<std::string> halves = Halves(args[0]);
     if (halves.size() != 2) return Fail("expected two halves: " + statement);
+    uint8_t bytes = name == "mov.b32" ? 4 : 8, half = bytes / 2;
     Instruction low = made;
     low.op = Op::kMove;
-    low.type = {Kind::kBits, 2};
-    low.to.push_back(Register(halves[0], 2, false));
-    low.from.push_back(Source(whole, 4));
+    low.type = {Kind::kBits, half};
+    low.to.push_back(Register(halves[0], half, false));
+    low.from.push_back(Source(args[1], bytes));
     entry_->code.push_back(low);
     made.op = Op::kShr;
-    made.type = {Kind::kUnsigned, 4};
-    made.to.push_back(Register(halves[1], 2, false));
-    made.from = {Source(whole, 4), {Operand::From::kNumber, 16}};
+    made.type = {Kind::kUnsigned, bytes};
+    made.to.push_back(Register(halves[1], half, false));
+    made.from = {Source(args[1], bytes), {Operand::From::kNumber, 8u * half}};
+  }
+
+  // mov.b64 %rd1, {%r1, %r2} in three: high * 2^16, shifted by 16, and low added; or mov.b32.
+  void Pack(const std::string& name, const std::vector<std::string>& args, Instruction& made,
+            const std::string& statement) {
+    std::vector<std::string> halves = Halves(args[1]);
+    if (halves.size() != 2) return Fail("expected two halves: " + statement);
+    uint8_t bytes = name == "mov.b32" ? 4 : 8, half = bytes / 2;
+    uint64_t shift = 4u * half;
+    Operand whole{Operand::From::kRegister, Register(args[0], bytes, false)};
+    made.to = {static_cast<uint32_t>(whole.value)};
+    Instruction high = made;
+    high.op = Op::kMulWide;
+    high.type = {Kind::kUnsigned, half};
+    high.from = {Source(halves[1], half), {Operand::From::kNumber, uint64_t{1} << shift}};
+    Instruction shifted = made;
+    shifted.op = Op::kShl;
+    shifted.type = {Kind::kBits, bytes};
+    shifted.from = {whole, {Operand::From::kNumber, shift}};
+    entry_->code.push_back(high);
+    entry_->code.push_back(shifted);
+    made.op = Op::kMadWide;
+    made.type = {Kind::kUnsigned, half};
+    made.from = {Source(halves[0], half), {Operand::From::kNumber, 1}, whole};
   }
 
   void Arithmetic(const std::vector<std::string>& words, const std::vector<std::string>& args, Instruction& made,

@@ -496,4 +496,16 @@ Value* ExprEmitter::EmitIntPower(DataType dtype, Value* x, Value* y) {
   return b_.CreateIntCast(value, x->getType(), false);
 }
 
+void BindFlat(llvm::IRBuilder<>& b, ExprEmitter& e, const std::vector<te::IndexVar>& axes, Value* number) {
+  for (size_t axis = axes.size(); axis-- > 0;) {
+    Value* index = number;
+    if (axis > 0) {
+      Value* extent = e.EmitExtent(axes[axis].extent);
+      index = b.CreateURem(number, extent);
+      number = b.CreateUDiv(number, extent);
+    }
+    e.Bind(axes[axis], index);
+  }
+}
+
 }  // namespace rvm::codegen

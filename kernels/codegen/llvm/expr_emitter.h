@@ -79,6 +79,9 @@ class ExprEmitter {
   std::vector<Scope> scopes_;
 };
 
+// Binds the axes to the position of that number, the last axis fastest.
+void BindFlat(llvm::IRBuilder<>& b, ExprEmitter& e, const std::vector<te::IndexVar>& axes, llvm::Value* number);
+
 }  // namespace rvm::codegen
 
 #endif  // RVM_KERNELS_CODEGEN_LLVM_EXPR_EMITTER_H_

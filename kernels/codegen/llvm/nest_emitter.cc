@@ -9,8 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/reduce_emitter.h"
+#include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/codegen/llvm/tile_emitter.h"
 #include "kernels/codegen/llvm/transpose_emitter.h"
+#include "kernels/schedule/gpu_schedule.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -39,7 +42,7 @@ class NestEmitter {
       : module_(module), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, schedule.target) {}
 
   EmittedNest Run(const std::string& name);
-  EmittedNest RunFlat(const std::string& name);
+  EmittedNest RunOnGrid(const std::string& name);
 
  private:
   void CollectTensors();
@@ -63,9 +66,6 @@ class NestEmitter {
   void EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows body);
   Value* EmitReduce(const ExprNode& reduce);
   std::vector<Value*> EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried);
-  std::vector<Value*> Combine(const ExprNode& reduce, const std::vector<Value*>& carried);
-  Value* Fold(const ExprNode& reduce, Value* best, Value* value);
-  Value* Initial(const ExprNode& reduce);
 
   llvm::Module& module_;
   const Schedule& schedule_;
@@ -277,91 +277,13 @@ void NestEmitter::EmitPosition() {
 // A position of all axes, by its number.
 void NestEmitter::EmitFlatPosition(Value* position) {
   e_.OpenScope();
-  for (size_t axis = nest_.axes.size(); axis-- > 0;) {
-    Value* index = position;
-    if (axis > 0) {
-      Value* extent = e_.EmitExtent(nest_.axes[axis].extent);
-      index = b_.CreateURem(position, extent);
-      position = b_.CreateUDiv(position, extent);
-    }
-    e_.Bind(nest_.axes[axis], index);
-  }
+  BindFlat(b_, e_, nest_.axes, position);
   EmitPosition();
   e_.CloseScope();
 }
 
-// The identity of the operation, which is also the result over nothing.
-Value* NestEmitter::Initial(const ExprNode& reduce) {
-  DataType dtype = reduce.operands[0].dtype();
-  llvm::Type* type = e_.RegisterType(dtype);
-  bool maximum = reduce.reduce == ReduceOp::kMaximum;
-  switch (reduce.reduce) {
-    case ReduceOp::kProduct: return dtype.is_float() ? llvm::ConstantFP::get(type, 1) : llvm::ConstantInt::get(type, 1);
-    case ReduceOp::kAll: return b_.getTrue();
-    case ReduceOp::kAny: return b_.getFalse();
-    case ReduceOp::kMaximum:
-    case ReduceOp::kMinimum: {
-      if (dtype.is_float()) return llvm::ConstantFP::getInfinity(type, maximum);
-      unsigned bits = dtype.bits;
-      if (!dtype.is_int())
-        return llvm::ConstantInt::get(type, maximum ? llvm::APInt(bits, 0) : llvm::APInt::getMaxValue(bits));
-      return llvm::ConstantInt::get(
-          type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
-    }
-    case ReduceOp::kSum:
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: return llvm::Constant::getNullValue(type);
-  }
-}
-
-Value* NestEmitter::Fold(const ExprNode& reduce, Value* best, Value* value) {
-  DataType dtype = reduce.operands[0].dtype();
-  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
-  llvm::FastMathFlags flags = b_.getFastMathFlags();
-  flags.setAllowReassoc(true);
-  b_.setFastMathFlags(flags);
-  auto truth = [&](Value* v) {
-    return dtype.is_float() ? b_.CreateFCmpUNE(v, llvm::ConstantFP::get(v->getType(), 0))
-                            : b_.CreateICmpNE(v, llvm::ConstantInt::get(v->getType(), 0));
-  };
-  switch (reduce.reduce) {
-    case ReduceOp::kSum: return e_.EmitBinary(BinaryOp::kAdd, dtype, best, value);
-    case ReduceOp::kProduct: return e_.EmitBinary(BinaryOp::kMultiply, dtype, best, value);
-    case ReduceOp::kMaximum: return e_.EmitBinary(BinaryOp::kMaximum, dtype, best, value);
-    case ReduceOp::kMinimum: return e_.EmitBinary(BinaryOp::kMinimum, dtype, best, value);
-    case ReduceOp::kAll: return b_.CreateAnd(best, truth(value));
-    case ReduceOp::kAny: return b_.CreateOr(best, truth(value));
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("not a fold");
-  }
-}
-
-std::vector<Value*> NestEmitter::Combine(const ExprNode& reduce, const std::vector<Value*>& carried) {
-  Value* value = e_.Emit(reduce.operands[0]);
-  if (reduce.reduce < ReduceOp::kArgMax) return {Fold(reduce, carried[0], value)};
-  DataType dtype = reduce.operands[0].dtype();
-  bool maximum = reduce.reduce == ReduceOp::kArgMax || reduce.reduce == ReduceOp::kArgMaxLast;
-  bool last = reduce.reduce == ReduceOp::kArgMaxLast || reduce.reduce == ReduceOp::kArgMinLast;
-  Value *best = carried[0], *step = carried[2];
-  Value* better = e_.EmitBinary(maximum ? BinaryOp::kGreater : BinaryOp::kLess, dtype, value, best);
-  if (last) better = b_.CreateOr(better, e_.EmitBinary(BinaryOp::kEqual, dtype, value, best));
-  if (dtype.is_float()) {
-    // Comparisons with a NaN are false: a NaN beats all but an earlier NaN.
-    Value* nan = b_.CreateFCmpUNO(value, value);
-    if (!last) nan = b_.CreateAnd(nan, b_.CreateFCmpORD(best, best));
-    better = b_.CreateOr(better, nan);
-  }
-  better = b_.CreateOr(better, b_.CreateICmpEQ(step, b_.getInt64(0)));
-  return {b_.CreateSelect(better, value, best), b_.CreateSelect(better, step, carried[1]),
-          b_.CreateNSWAdd(step, b_.getInt64(1))};
-}
-
 std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t axis, std::vector<Value*> carried) {
-  if (axis == reduce.axes.size()) return Combine(reduce, carried);
+  if (axis == reduce.axes.size()) return ReduceEmitter(b_, e_, reduce).Combine(carried);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
   LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
   return EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, 1), std::move(carried),
@@ -375,9 +297,8 @@ std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t a
 }
 
 Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
-  if (reduce.reduce < ReduceOp::kArgMax) return EmitReduceStep(reduce, 0, {Initial(reduce)})[0];
-  llvm::Type* type = e_.RegisterType(reduce.operands[0].dtype());
-  return EmitReduceStep(reduce, 0, {llvm::Constant::getNullValue(type), b_.getInt64(0), b_.getInt64(0)})[1];
+  ReduceEmitter steps(b_, e_, reduce);
+  return steps.Result(EmitReduceStep(reduce, 0, steps.Initial()));
 }
 
 // Calls `body` with the number of positions of the innermost axis that it is to fold: they follow `first`.
@@ -408,6 +329,7 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows 
 // A block of the last axis at a time, its accumulators in a local array.
 void NestEmitter::EmitColumns(Value* begin, Value* end) {
   const ExprNode& reduce = *nest_.reduction();
+  ReduceEmitter steps(b_, e_, reduce);
   llvm::Type* type = e_.RegisterType(reduce.operands[0].dtype());
   if (reduce.reduce == ReduceOp::kAll || reduce.reduce == ReduceOp::kAny) type = b_.getInt1Ty();
   llvm::Type* memory = type->isIntegerTy(1) ? b_.getInt8Ty() : type;
@@ -437,14 +359,14 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
                },
                {.independent = group_});
     };
-    each([&](Value* i) { store(Initial(reduce), i); });
+    each([&](Value* i) { store(steps.Initial()[0], i); });
     EmitReduceLoops(reduce, 0, [&](Value* row, int64_t rows) {
       each([&](Value* i) {
         Value* folded = load(i);
         for (int64_t k = 0; k < rows; ++k) {
           e_.OpenScope();
           if (row != nullptr) e_.Bind(reduce.axes.back(), b_.CreateNSWAdd(row, b_.getInt64(static_cast<uint64_t>(k))));
-          folded = Fold(reduce, folded, e_.Emit(reduce.operands[0]));
+          folded = steps.Fold(folded, e_.Emit(reduce.operands[0]));
           e_.CloseScope();
         }
         store(folded, i);
@@ -484,24 +406,31 @@ EmittedNest NestEmitter::Run(const std::string& name) {
       EmitTransposed({b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_});
       break;
     }
-    case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
+    case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); }); break;
+    case NestForm::kTeams: RVM_UNREACHABLE("a nest for a GPU");
   }
   b_.CreateRetVoid();
   if (group_ != nullptr) MarkAccesses();
   return std::move(result_);
 }
 
-EmittedNest NestEmitter::RunFlat(const std::string& name) {
-  RVM_CHECK(nest_.form == NestForm::kPositions && !nest_.tensors[0].tensor->self,
+EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
+  RVM_CHECK(!nest_.tensors[0].tensor->self && !nest_.tensors[0].tensor->is_ordered,
             "a nest whose positions are not independent");
   CollectTensors();
   Begin(name);
   cancel_ = nullptr;
-  for (const IndexVar& axis : nest_.axes) result_.count = result_.count * axis.extent;
+  result_.of_blocks = nest_.form != NestForm::kPositions;
+  result_.count = result_.of_blocks ? Blocks(nest_) : GridThreads(nest_);
+  auto finish = [&](Value* value) {
+    Finish(nest_.tensors[0], value);
+    FinishRest();
+  };
   EmitLoop(b_, begin_, end_, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-    EmitFlatPosition(at);
+    nest_.form == NestForm::kTeams ? EmitTeam({module_, b_, e_, nest_, at}, finish) : EmitFlatPosition(at);
     return {};
   });
+  if (result_.of_blocks) result_.function->setConvergent();
   b_.CreateRetVoid();
   return std::move(result_);
 }
@@ -509,9 +438,9 @@ EmittedNest NestEmitter::RunFlat(const std::string& name) {
 }  // namespace
 
 EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name,
-                     NestPositions positions) {
+                     NestUnits units) {
   NestEmitter emitter(module, schedule, nest);
-  return positions == NestPositions::kOfAllAxes ? emitter.RunFlat(name) : emitter.Run(name);
+  return units == NestUnits::kOfGrid ? emitter.RunOnGrid(name) : emitter.Run(name);
 }
 
 }  // namespace rvm::codegen

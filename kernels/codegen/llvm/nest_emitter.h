@@ -1,7 +1,7 @@
 // Emits one loop nest as a function
 //   void nest(i64 begin, i64 end, ptr tensors..., i64 symbols..., ptr cancel)
-// which runs positions [begin, end): of the nest's outermost axis, or, for machines with a thread for each position, of
-// all its axes, the last one fastest. The latter ignores `cancel`.
+// which runs positions [begin, end) of the nest's outermost axis. On a GPU it ignores `cancel`, and runs units that are
+// positions of all axes, the last one fastest, each by one thread, or blocks, each by all threads of a block.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 
@@ -13,7 +13,7 @@
 
 namespace rvm::codegen {
 
-enum class NestPositions { kOfOutermostAxis, kOfAllAxes };
+enum class NestUnits { kOfOutermostAxis, kOfGrid };
 
 struct EmittedNest {
   llvm::Function* function = nullptr;
@@ -21,10 +21,11 @@ struct EmittedNest {
   Dim count = 1;                    // positions to run
   Dim work;                         // estimate, in additions
   bool in_order = false;            // positions depend on earlier ones
+  bool of_blocks = false;           // on a GPU: blocks run together, each of them schedule::kBlockThreads threads
 };
 
 EmittedNest EmitNest(llvm::Module& module, const schedule::Schedule& schedule, const schedule::LoopNest& nest,
-                     const std::string& name, NestPositions positions = NestPositions::kOfOutermostAxis);
+                     const std::string& name, NestUnits units = NestUnits::kOfOutermostAxis);
 
 }  // namespace rvm::codegen
 

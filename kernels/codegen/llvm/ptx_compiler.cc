@@ -46,7 +46,8 @@ class EntryEmitter {
   void Begin(const std::string& name);
   Value* PointerOf(const te::Tensor& tensor);
   Value* Special(llvm::Intrinsic::ID id) { return b_.CreateZExt(b_.CreateIntrinsic(id, {}, {}), b_.getInt64Ty()); }
-  void RunPositions(Value* count, llvm::Function* nest, std::vector<Value*> args);
+  void Annotate(const char* key, int64_t value);
+  void RunUnits(const EmittedNest& nest, std::vector<Value*> args);
 
   llvm::Module& module_;
   const Schedule& schedule_;
@@ -67,12 +68,8 @@ void EntryEmitter::Begin(const std::string& name) {
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
   function_->setDoesNotThrow();
-  llvm::LLVMContext& context = module_.getContext();
-  module_.getOrInsertNamedMetadata("nvvm.annotations")
-      ->addOperand(
-          llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(function_), llvm::MDString::get(context, "kernel"),
-                                      llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
-  b_.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", function_));
+  Annotate("kernel", 1);
+  b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
   for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
     e_.symbols[schedule_.symbols[i].id()] = function_->getArg(workspace_ + 1 + static_cast<unsigned>(i));
   }
@@ -95,12 +92,25 @@ Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
   return function_->getArg(static_cast<unsigned>(index));
 }
 
-// for (at = block * threads of a block + thread; at < count; at += threads of the grid)
-void EntryEmitter::RunPositions(Value* count, llvm::Function* nest, std::vector<Value*> args) {
-  Value* threads = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x);
-  Value* block = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
-  Value* first = b_.CreateNUWAdd(b_.CreateNUWMul(block, threads), Special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x));
-  Value* stride = b_.CreateNUWMul(threads, Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x));
+void EntryEmitter::Annotate(const char* key, int64_t value) {
+  llvm::LLVMContext& context = module_.getContext();
+  module_.getOrInsertNamedMetadata("nvvm.annotations")
+      ->addOperand(
+          llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(function_), llvm::MDString::get(context, key),
+                                      llvm::ConstantAsMetadata::get(b_.getInt32(static_cast<uint32_t>(value)))}));
+}
+
+// for (at = block * threads of a block + thread; at < count; at += threads of the grid), or for units of blocks
+// for (at = block; at < count; at += blocks)
+void EntryEmitter::RunUnits(const EmittedNest& nest, std::vector<Value*> args) {
+  Value* count = e_.EmitExtent(nest.count);
+  Value *first = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x),
+        *stride = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
+  if (!nest.of_blocks) {
+    Value* threads = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x);
+    first = b_.CreateNUWAdd(b_.CreateNUWMul(first, threads), Special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x));
+    stride = b_.CreateNUWMul(threads, stride);
+  }
   auto make = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
   llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = make("position"), *done = make("done");
   b_.CreateCondBr(b_.CreateICmpSLT(first, count), body, done);
@@ -108,7 +118,7 @@ void EntryEmitter::RunPositions(Value* count, llvm::Function* nest, std::vector<
   llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
   args[0] = at;
   args[1] = b_.CreateNSWAdd(at, b_.getInt64(1));
-  b_.CreateCall(nest, args);
+  b_.CreateCall(nest.function, args);
   Value* next = b_.CreateNSWAdd(at, stride);
   at->addIncoming(first, entry);
   at->addIncoming(next, body);
@@ -118,7 +128,7 @@ void EntryEmitter::RunPositions(Value* count, llvm::Function* nest, std::vector<
 }
 
 std::pair<llvm::Function*, llvm::Function*> EntryEmitter::Run(const schedule::LoopNest& nest, const std::string& name) {
-  EmittedNest emitted = EmitNest(module_, schedule_, nest, absl::StrCat(name, ".nest"), NestPositions::kOfAllAxes);
+  EmittedNest emitted = EmitNest(module_, schedule_, nest, absl::StrCat(name, ".nest"), NestUnits::kOfGrid);
   emitted.function->removeFnAttr(llvm::Attribute::NoInline);
   emitted.function->addFnAttr(llvm::Attribute::AlwaysInline);
   Begin(name);
@@ -126,7 +136,11 @@ std::pair<llvm::Function*, llvm::Function*> EntryEmitter::Run(const schedule::Lo
   for (const te::Tensor& tensor : emitted.tensors) args.push_back(PointerOf(tensor));
   for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
   args.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));  // no flag to cancel it
-  RunPositions(e_.EmitExtent(emitted.count), emitted.function, std::move(args));
+  if (emitted.of_blocks) {
+    Annotate("reqntidx", schedule::kBlockThreads);
+    function_->setConvergent();
+  }
+  RunUnits(emitted, std::move(args));
   return {function_, emitted.function};
 }
 
@@ -163,10 +177,8 @@ PtxCompiler::PtxCompiler() : impl_(std::make_unique<Impl>()) { impl_->module.set
 PtxCompiler::~PtxCompiler() = default;
 
 absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
-  for (const schedule::LoopNest& nest : schedule.nests) {
-    if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
-    if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
-  }
+  llvm::NamedMDNode* annotations = impl_->module.getOrInsertNamedMetadata("nvvm.annotations");
+  unsigned annotated = annotations->getNumOperands();
   std::vector<llvm::Function*> made;
   std::string missing;
   for (size_t i = 0; i < schedule.nests.size(); ++i) {
@@ -176,10 +188,9 @@ absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule)
     made.push_back(nest);
   }
   if (missing.empty()) return absl::OkStatus();
-  // Annotations name the functions to drop: they are the last ones.
-  llvm::NamedMDNode* annotations = impl_->module.getOrInsertNamedMetadata("nvvm.annotations");
+  // The last annotations name the functions to drop.
   std::vector<llvm::MDNode*> kept(annotations->op_begin(), annotations->op_end());
-  kept.resize(kept.size() - schedule.nests.size());
+  kept.resize(annotated);
   annotations->clearOperands();
   for (llvm::MDNode* annotation : kept) annotations->addOperand(annotation);
   for (llvm::Function* function : made) function->eraseFromParent();  // an entry before the nest that it calls

@@ -1,0 +1,197 @@
+#include "kernels/codegen/llvm/team_emitter.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/reduce_emitter.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+namespace rvm::codegen {
+
+using llvm::Value;
+using schedule::kBlockThreads;
+using schedule::kWarpThreads;
+
+namespace {
+
+constexpr int64_t kWarps = kBlockThreads / kWarpThreads;
+constexpr unsigned kShared = 3;  // the address space
+
+class TeamEmitter {
+ public:
+  explicit TeamEmitter(const BlockSite& site)
+      : site_(site),
+        b_(site.b),
+        e_(site.e),
+        team_(*site.nest.team),
+        reduce_(*site.nest.reduction()),
+        steps_(site.b, site.e, reduce_) {}
+
+  void Run(llvm::function_ref<void(Value*)> finish);
+
+ private:
+  using Partial = std::vector<Value*>;
+
+  Value* Number(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
+  Value* Exchange(Value* value, int64_t distance);
+  Value* ExchangeWord(Value* word, int64_t distance);
+  Partial EmitStrand(Value* strand, Value* is_position);
+  Partial MergeLanes(Partial partial);
+  void StoreShared(const Partial& partial, Value* place);
+  Partial LoadShared(Value* place);
+
+  const BlockSite& site_;
+  llvm::IRBuilder<>& b_;
+  ExprEmitter& e_;
+  const schedule::Team& team_;
+  const te::ExprNode& reduce_;
+  ReduceEmitter steps_;
+  std::vector<llvm::Type*> types_;  // of the values of a partial result
+  std::vector<Value*> shared_;      // an array for each
+};
+
+Value* TeamEmitter::ExchangeWord(Value* word, int64_t distance) {
+  return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                            {b_.getInt32(~0u), word, b_.getInt32(static_cast<uint32_t>(distance)), b_.getInt32(31)});
+}
+
+// The value of the thread whose number in the warp differs by that power of two.
+Value* TeamEmitter::Exchange(Value* value, int64_t distance) {
+  llvm::Type* type = value->getType();
+  unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+  llvm::Type* word = b_.getInt32Ty();
+  Value* raw = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  if (bits <= 32) {
+    raw = b_.CreateTrunc(ExchangeWord(b_.CreateZExt(raw, word), distance), b_.getIntNTy(bits));
+  } else {
+    Value* low = ExchangeWord(b_.CreateTrunc(raw, word), distance);
+    Value* high = ExchangeWord(b_.CreateTrunc(b_.CreateLShr(raw, 32), word), distance);
+    raw = b_.CreateOr(b_.CreateZExt(low, raw->getType()), b_.CreateShl(b_.CreateZExt(high, raw->getType()), 32));
+  }
+  return b_.CreateBitCast(raw, type);
+}
+
+// The elements of a strand; none if there is no such position.
+TeamEmitter::Partial TeamEmitter::EmitStrand(Value* strand, Value* is_position) {
+  Dim elements = 1;
+  for (const te::IndexVar& axis : reduce_.axes) elements = elements * axis.extent;
+  Value* end = b_.CreateSelect(is_position, e_.EmitExtent(elements), Number(0));
+  return EmitLoop(b_, strand, end, team_.strands, steps_.Initial(), [&](Value* at, const Partial& carried) {
+    e_.OpenScope();
+    BindFlat(b_, e_, reduce_.axes, at);
+    Partial next = steps_.Combine(carried, at);
+    e_.CloseScope();
+    return next;
+  });
+}
+
+TeamEmitter::Partial TeamEmitter::MergeLanes(Partial partial) {
+  for (int64_t distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    Partial other;
+    for (Value* value : partial) other.push_back(Exchange(value, distance));
+    partial = steps_.Merge(partial, other);
+  }
+  return partial;
+}
+
+void TeamEmitter::StoreShared(const Partial& partial, Value* place) {
+  for (size_t i = 0; i < partial.size(); ++i) {
+    llvm::Type* memory = types_[i]->isIntegerTy(1) ? b_.getInt8Ty() : types_[i];
+    Value* value = memory == types_[i] ? partial[i] : b_.CreateZExt(partial[i], memory);
+    b_.CreateStore(value, b_.CreateInBoundsGEP(memory, shared_[i], place));
+  }
+}
+
+TeamEmitter::Partial TeamEmitter::LoadShared(Value* place) {
+  Partial partial;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    llvm::Type* memory = types_[i]->isIntegerTy(1) ? b_.getInt8Ty() : types_[i];
+    Value* value = b_.CreateLoad(memory, b_.CreateInBoundsGEP(memory, shared_[i], place));
+    partial.push_back(memory == types_[i] ? value : b_.CreateTrunc(value, types_[i]));
+  }
+  return partial;
+}
+
+void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
+  Value* thread = EmitThread(b_);
+  Value *warp = b_.CreateLShr(thread, Number(5)), *lane = b_.CreateAnd(thread, Number(kWarpThreads - 1));
+  bool are_neighbours = team_.are_neighbours;
+  Value* strand = are_neighbours ? b_.CreateURem(thread, Number(team_.strands)) : warp;
+  Value* slot = are_neighbours ? b_.CreateUDiv(thread, Number(team_.strands)) : lane;
+  Value* position = b_.CreateNUWAdd(b_.CreateNUWMul(site_.block, Number(team_.positions())), slot);
+  Dim positions = 1;
+  for (const te::IndexVar& axis : site_.nest.axes) positions = positions * axis.extent;
+  Value* is_position = b_.CreateICmpSLT(position, e_.EmitExtent(positions));
+  e_.OpenScope();
+  BindFlat(b_, e_, site_.nest.axes, position);
+  Partial partial = EmitStrand(strand, is_position);
+  if (are_neighbours) partial = MergeLanes(std::move(partial));
+  Value* is_first = b_.CreateAnd(is_position, b_.CreateICmpEQ(strand, Number(0)));
+  auto finish_first = [&](llvm::function_ref<Partial()> merged) {
+    EmitIf(b_, is_first, [&] {
+      e_.OpenScope();
+      finish(steps_.Result(merged()));
+      e_.CloseScope();
+    });
+  };
+  if (team_.strands == kWarpThreads && are_neighbours) {
+    finish_first([&] { return partial; });
+  } else {
+    // Each warp leaves a partial result of each position.
+    int64_t width = are_neighbours ? 1 : kWarpThreads;
+    for (Value* value : partial) {
+      types_.push_back(value->getType());
+      llvm::Type* memory = types_.back()->isIntegerTy(1) ? b_.getInt8Ty() : types_.back();
+      shared_.push_back(SharedArray(site_.module, memory, kWarps * width));
+    }
+    if (are_neighbours) {
+      EmitIf(b_, b_.CreateICmpEQ(lane, Number(0)), [&] { StoreShared(partial, warp); });
+    } else {
+      StoreShared(partial, thread);
+    }
+    EmitBarrier(b_);
+    finish_first([&] {
+      Partial sum = partial;
+      for (int64_t w = 1; w < kWarps; ++w) {
+        Value* place = b_.CreateNUWAdd(Number(w * width), are_neighbours ? Number(0) : lane);
+        sum = steps_.Merge(sum, LoadShared(place));
+      }
+      return sum;
+    });
+    EmitBarrier(b_);  // the next block of positions uses the same memory
+  }
+  e_.CloseScope();
+}
+
+}  // namespace
+
+Value* EmitThread(llvm::IRBuilder<>& b) {
+  return b.CreateZExt(b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {}), b.getInt64Ty());
+}
+
+void EmitBarrier(llvm::IRBuilder<>& b) { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+
+Value* SharedArray(llvm::Module& module, llvm::Type* type, int64_t elements) {
+  auto* array = llvm::ArrayType::get(type, static_cast<uint64_t>(elements));
+  auto* memory =
+      new llvm::GlobalVariable(module, array, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(array),
+                               "shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+  memory->setAlignment(llvm::Align(16));
+  return memory;
+}
+
+void EmitIf(llvm::IRBuilder<>& b, Value* condition, llvm::function_ref<void()> body) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  llvm::BasicBlock* inside = llvm::BasicBlock::Create(b.getContext(), "if", function);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "after", function);
+  b.CreateCondBr(condition, inside, after);
+  b.SetInsertPoint(inside);
+  body();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+void EmitTeam(const BlockSite& site, llvm::function_ref<void(Value*)> finish) { TeamEmitter(site).Run(finish); }
+
+}  // namespace rvm::codegen

@@ -1,0 +1,78 @@
+#include "kernels/schedule/gpu_schedule.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/te/expr_pool.h"
+
+namespace rvm::schedule {
+namespace {
+
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+
+// Reductions of at most so many elements are loops within a thread.
+constexpr int64_t kShortReduction = 16;
+// Of longer ones a warp has several turns per thread, which suffices if there are many of them.
+constexpr int64_t kLongReduction = 1024;
+constexpr int64_t kManyReductions = 1024;
+// Positions that fill a GPU with one thread for each.
+constexpr int64_t kFullGrid = 1 << 16;
+Dim Product(const std::vector<IndexVar>& axes) {
+  Dim product = 1;
+  for (const IndexVar& axis : axes) product = product * axis.extent;
+  return product;
+}
+
+Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
+
+bool IsAtLeast(const Dim& extent, int64_t least) { return !extent.is_const() || extent.constant() >= least; }
+bool IsKnownAtLeast(const Dim& extent, int64_t least) { return extent.is_const() && extent.constant() >= least; }
+
+// Whether more of the elements are contiguous along the last reduced axis than along the last axis of the nest.
+bool ReadsAlongReduction(const LoopNest& nest, const ExprNode& reduce) {
+  if (nest.axes.empty()) return true;
+  int64_t along_reduction = 0, along_positions = 0;
+  for (const ExprNode* node : te::Postorder(reduce.operands)) {
+    if (node->kind != ExprKind::kRead) continue;
+    along_reduction += te::Stride(node->operands[0], reduce.axes.back().id) == 1;
+    along_positions += te::Stride(node->operands[0], nest.axes.back().id) == 1;
+  }
+  return along_reduction >= along_positions;
+}
+
+std::optional<Team> PlanTeam(const LoopNest& nest) {
+  const ExprNode* reduce = nest.reduction();
+  if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;
+  Dim positions = Product(nest.axes), elements = Product(reduce->axes);
+  if (!IsAtLeast(elements, kShortReduction + 1)) return std::nullopt;
+  if (!ReadsAlongReduction(nest, *reduce)) {
+    if (IsKnownAtLeast(positions, kFullGrid)) return std::nullopt;
+    return Team{kBlockThreads / kWarpThreads, false};
+  }
+  bool is_many = IsAtLeast(positions, kManyReductions);
+  bool is_long = IsAtLeast(elements, kLongReduction);
+  return Team{is_long && !is_many ? kBlockThreads : kWarpThreads, true};
+}
+
+}  // namespace
+
+void PlanForGpu(Schedule& schedule) {
+  for (LoopNest& nest : schedule.nests) {
+    if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) continue;
+    if (std::optional<Team> team = PlanTeam(nest)) {
+      nest.form = NestForm::kTeams;
+      nest.team = *team;
+    }
+  }
+}
+
+Dim Blocks(const LoopNest& nest) { return CeilDiv(Product(nest.axes), nest.team->positions()); }
+
+Dim GridThreads(const LoopNest& nest) {
+  return nest.form == NestForm::kPositions ? Product(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
+}
+
+}  // namespace rvm::schedule

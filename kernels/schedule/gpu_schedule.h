@@ -1,0 +1,20 @@
+// Scheduling decisions for a GPU: which nests share the work of a position among threads, and how.
+#ifndef RVM_KERNELS_SCHEDULE_GPU_SCHEDULE_H_
+#define RVM_KERNELS_SCHEDULE_GPU_SCHEDULE_H_
+
+#include "base/dim.h"
+#include "kernels/schedule/schedule.h"
+
+namespace rvm::schedule {
+
+// Chooses the form of every nest of `schedule`. REQUIRES: BuildNests was called.
+void PlanForGpu(Schedule& schedule);
+
+// The blocks that the nest is divided into, if its form is one of blocks.
+Dim Blocks(const LoopNest& nest);
+// The threads to launch for the nest.
+Dim GridThreads(const LoopNest& nest);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_GPU_SCHEDULE_H_
