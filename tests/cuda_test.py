@@ -36,6 +36,11 @@ class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),
                          r"(?m)^cuda:0 +interpreter of PTX: runs ptx-6\.4 with \+sm_75, 1\.0 GiB of memory")
 
+    def test_a_scan_of_one_element(self):
+        """It reads no other, but is a scan all the same."""
+        model = self.compile(self.write("one.relay", "def @main(%x: Tensor[(1), int32]) { cumprod(%x * 3, axis=0, exclusive=True) + %x }\n"), "one.rvm", device="cuda")
+        self.assertEqual(relayvm.execute(model, "[5]").strip(), "[6]")
+
     def test_a_scan_stays_on_the_host(self):
         """The compiler says which kernel stays and why; the rest of the program runs on the device."""
         source = self.write("scan.relay", """#[version = "0.0.5"]

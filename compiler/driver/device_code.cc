@@ -74,7 +74,7 @@ class PtxMaker : public CodeMaker {
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
     RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
                          PlainSchedule(program_.kernels[number], codegen::PtxCompiler::Target()));
-    // The recipe tells what has no parallel form; the code is made from the schedule.
+    // The recipe has the numbers of arguments and threads; the code is made from the schedule.
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
     RVM_RETURN_IF_ERROR(lowering::GridLaunches(program_.executable.kernels[number], portable.recipe).status());
     RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));

@@ -177,6 +177,11 @@ PtxCompiler::PtxCompiler() : impl_(std::make_unique<Impl>()) { impl_->module.set
 PtxCompiler::~PtxCompiler() = default;
 
 absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
+  // Also where there is but one element, so that nothing reads another.
+  for (const schedule::LoopNest& nest : schedule.nests) {
+    if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
+    if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
+  }
   llvm::NamedMDNode* annotations = impl_->module.getOrInsertNamedMetadata("nvvm.annotations");
   unsigned annotated = annotations->getNumOperands();
   std::vector<llvm::Function*> made;

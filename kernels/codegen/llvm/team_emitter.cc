@@ -1,6 +1,7 @@
 #include "kernels/codegen/llvm/team_emitter.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/codegen/llvm/loop_emitter.h"

@@ -2,6 +2,8 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_TEAM_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_TEAM_EMITTER_H_
 
+#include <cstdint>
+
 #include "kernels/codegen/llvm/expr_emitter.h"
 #include "kernels/schedule/loop_nest.h"
 
