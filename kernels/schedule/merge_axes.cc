@@ -79,7 +79,6 @@ std::optional<te::Rewrite> MergeOfAxes(te::ExprPool& pool, const IndexVar& outer
     }
     if (finder.IsPlace(*node)) rewrite.done.emplace(node, finder.Merged(*node, merged));
   }
-  if (rewrite.done.empty()) return std::nullopt;
   return rewrite;
 }
 
@@ -87,7 +86,7 @@ std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest,
   const IndexVar &first = nest.axes[outer], &second = nest.axes[outer + 1];
   IndexVar merged = pool.Fresh(first.extent * second.extent, "i");
   std::optional<te::Rewrite> rewrite = MergeOfAxes(pool, first, second, merged, Roots(nest));
-  if (!rewrite) return std::nullopt;
+  if (!rewrite || rewrite->done.empty()) return std::nullopt;
   LoopNest result = nest;
   Apply(pool, result, *std::move(rewrite));
   result.axes[outer] = merged;

@@ -11,8 +11,8 @@
 namespace rvm::schedule {
 
 // Puts `merged`, of the extent of both, for two axes in the expressions `roots`, if these use them only in
-// `(first * extent + outer) * extent + inner`; `first`, which may be left out, may be another in each. nullopt if they
-// do not.
+// `(first * extent + outer) * extent + inner`; `first`, which may be left out, may be another in each. Empty if
+// nothing uses the axes; nullopt if something uses them otherwise.
 std::optional<te::Rewrite> MergeOfAxes(te::ExprPool& pool, const te::IndexVar& outer, const te::IndexVar& inner,
                                        const te::IndexVar& merged, const std::vector<te::Expr>& roots);
 
