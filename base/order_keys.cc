@@ -1,6 +1,7 @@
 #include "base/order_keys.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/stop_flag.h"
@@ -13,6 +14,9 @@ constexpr int kDigits = 8;
 constexpr int kValues = 256;  // of a digit
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
+// Keys that OrderFirstKeys gathers at least before it sorts by digits, which costs as much as hundreds of keys even for
+// one.
+constexpr int64_t kGathered = 512;
 
 // body(begin, end) for pieces of [0, n), until *stop is not 0 or a body gives false; whether all have run.
 template <typename Body>
@@ -41,38 +45,50 @@ void InsertionSort(int64_t* keys, int64_t* places, int64_t n) {
   }
 }
 
-// In unsigned order.
-uint8_t Digit(int64_t key, int digit) {
-  uint64_t ordered = static_cast<uint64_t>(key) ^ (uint64_t{1} << 63);
-  return static_cast<uint8_t>(ordered >> (8 * digit));
+// Of the distance from the least key.
+uint8_t Digit(int64_t key, int64_t least, int digit) {
+  return static_cast<uint8_t>((static_cast<uint64_t>(key) - static_cast<uint64_t>(least)) >> (8 * digit));
 }
 
-}  // namespace
+// A block of OrderKeys with room for n keys.
+struct Block {
+  Block(int64_t* block, int64_t n)
+      : keys(block), places(block + n), free_keys(block + 2 * n), free_places(block + 3 * n) {}
+  int64_t *keys, *places, *free_keys, *free_places;
+};
 
-// By digits, the least significant first. Keys mostly differ in few of them: those all share are left out.
-bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) {
-  int64_t *keys = block, *places = block + n;
+// Sorts the first n keys by the digits of their distances from the least key, the least significant digit first. Keys
+// mostly lie within a small part of all numbers, such as float32 keys of both signs: then these have few digits. Those
+// that all keys share are left out.
+bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
+  auto [keys, places, to_keys, to_places] = block;
   if (IsSorted(keys, n, stop)) return true;
   if (n <= kFew) {
     InsertionSort(keys, places, n);
     return !IsSet(stop);
   }
-  int64_t *to_keys = block + 2 * n, *to_places = block + 3 * n;
-  int64_t begins[kDigits][kValues] = {};
+  int64_t least = keys[0], most = keys[0];
   bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      for (int digit = 0; digit < kDigits; ++digit) ++begins[digit][Digit(keys[i], digit)];
-    }
+    for (int64_t i = begin; i < end; ++i) least = std::min(least, keys[i]), most = std::max(most, keys[i]);
     return true;
   });
-  for (int digit = 0; all && digit < kDigits; ++digit) {
+  int digits = (std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) + 7) / 8;
+  int64_t begins[kDigits][kValues];
+  for (int digit = 0; digit < digits; ++digit) std::fill_n(begins[digit], kValues, 0);
+  all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            for (int digit = 0; digit < digits; ++digit) ++begins[digit][Digit(keys[i], least, digit)];
+          }
+          return true;
+        });
+  for (int digit = 0; all && digit < digits; ++digit) {
     int64_t* next = begins[digit];
-    if (next[Digit(keys[0], digit)] == n) continue;
+    if (next[Digit(keys[0], least, digit)] == n) continue;
     int64_t sum = 0;
     for (int value = 0; value < kValues; ++value) sum += std::exchange(next[value], sum);
     all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        int64_t to = next[Digit(keys[i], digit)]++;
+        int64_t to = next[Digit(keys[i], least, digit)]++;
         to_keys[to] = keys[i];
         to_places[to] = places[i];
       }
@@ -81,11 +97,40 @@ bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) {
     std::swap(keys, to_keys);
     std::swap(places, to_places);
   }
-  if (!all || keys == block) return all;
-  return ForChunks(2 * n, stop, [&](int64_t begin, int64_t end) {
-    std::copy(keys + begin, keys + end, block + begin);
+  if (!all || keys == block.keys) return all;
+  return ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    std::copy(keys + begin, keys + end, block.keys + begin);
+    std::copy(places + begin, places + end, block.places + begin);
     return true;
   });
+}
+
+}  // namespace
+
+bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) { return Sort(Block(block, n), n, stop); }
+
+// The first keys are found so far, in order, and behind them gather the later ones that precede the last of these. When
+// there is no more room, all are sorted. Gathered keys overwrite only keys that were looked at.
+bool OrderFirstKeys(int64_t* block, int64_t n, int64_t first, const volatile int32_t* stop) {
+  int64_t room = first <= kFew / 2 ? kFew : first + std::max(first, kGathered);
+  if (room >= n) return OrderKeys(block, n, stop);
+  Block all(block, n);
+  if (first == 0) return true;
+  if (!Sort(all, room, stop)) return false;
+  const int64_t& last = all.keys[first - 1];
+  int64_t kept = first;
+  bool seen = ForChunks(n - room, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = room + begin; i < room + end; ++i) {
+      if (all.keys[i] >= last) continue;  // equal keys keep their order
+      all.keys[kept] = all.keys[i];
+      all.places[kept++] = all.places[i];
+      if (kept < room) continue;
+      if (!Sort(all, room, stop)) return false;
+      kept = first;
+    }
+    return true;
+  });
+  return seen && Sort(all, kept, stop);
 }
 
 }  // namespace rvm

@@ -30,11 +30,20 @@ void Check(const std::vector<int64_t>& keys) {
     ASSERT_EQ(block[keys.size() + i], places[i]) << "at " << i << " of " << n;
     ASSERT_EQ(block[i], keys[static_cast<size_t>(places[i])]) << "at " << i << " of " << n;
   }
+  for (int64_t first : {int64_t{0}, int64_t{1}, int64_t{16}, int64_t{17}, n / 10, n - 1, n}) {
+    if (first < 0 || first > n) continue;
+    std::vector<int64_t> part = keys;
+    part.resize(4 * keys.size());
+    std::iota(part.begin() + n, part.begin() + 2 * n, 0);
+    ASSERT_TRUE(OrderFirstKeys(part.data(), n, first, &never));
+    ASSERT_TRUE(std::equal(part.begin(), part.begin() + first, block.begin())) << first << " of " << n;
+    ASSERT_TRUE(std::equal(part.begin() + n, part.begin() + n + first, block.begin() + n)) << first << " of " << n;
+  }
 }
 
 TEST(OrderKeysTest, IsStableAtEveryLengthAndSpread) {
   std::mt19937_64 random(1);
-  for (size_t n : {0, 1, 2, 5, 31, 32, 33, 64, 1000}) {
+  for (size_t n : {0, 1, 2, 5, 31, 32, 33, 64, 1000, 5000}) {
     for (int bits : {1, 3, 8, 9, 33, 64}) {
       std::vector<int64_t> keys(n);
       for (int64_t& key : keys) key = static_cast<int64_t>(random()) >> (64 - bits);

@@ -34,11 +34,11 @@ Expr SortKey(const Expr& x, bool ascend) {
 }
 
 // The axis is the last one of the sorted tensor, so that each line is a row.
-Order::Order(const Dims& dims, size_t axis, const std::function<Expr(std::span<const Expr>)>& key) : axis_(axis) {
+Order::Order(const Dims& dims, size_t axis, const Dim& first, const Key& key) : axis_(axis) {
   Dims rows = dims;
   rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(axis));
   rows.push_back(dims[axis]);
-  rows_ = te::OrderTensor("order", rows, [&](std::span<const Expr> i) {
+  rows_ = te::OrderTensor("order", rows, first, [&](std::span<const Expr> i) {
     std::vector<Expr> at(i.begin(), i.end() - 1);
     at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), i.back());
     return key(at);

@@ -17,7 +17,11 @@ te::Expr SortKey(const te::Expr& x, bool ascend);
 // The elements of a tensor along one axis in the order of their keys. The sort is stable.
 class Order {
  public:
-  Order(const Dims& dims, size_t axis, const std::function<te::Expr(std::span<const te::Expr> at)>& key);
+  using Key = std::function<te::Expr(std::span<const te::Expr> at)>;
+  Order(const Dims& dims, size_t axis, const Key& key) : Order(dims, axis, dims[axis], key) {}
+  // Only the first `first` in order will be read, which takes less than to sort all. REQUIRES: 0 <= first <=
+  // dims[axis].
+  Order(const Dims& dims, size_t axis, const Dim& first, const Key& key);
 
   // The key that is at[axis]-th in order, and its original position along the axis.
   te::Expr KeyAt(std::span<const te::Expr> at) const { return Row(0, at); }

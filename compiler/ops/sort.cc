@@ -37,7 +37,7 @@ constexpr AttrSpec kTopkAttrs[] = {{"k", AttrType::kInt, "1", "how many; below 1
 
 // Indices along `axis` of the first `out[axis]` elements in order; int64.
 Tensor FirstPlaces(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
-  Order order(data.dims(), axis, [&](std::span<const Expr> i) { return SortKey(data(i), ascend); });
+  Order order(data.dims(), axis, out[axis], [&](std::span<const Expr> i) { return SortKey(data(i), ascend); });
   return te::ComputeTensor("place", kInt64, out, [&](std::span<const Expr> i) { return order.PlaceAt(i); });
 }
 

@@ -163,7 +163,8 @@ TEST(KernelCompilerTest, OrdersKeysStably) {
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
   for (double range : {3.0, 1e9}) {
     Tensor x = Input(0, "x", kInt32, {m, n});
-    Tensor order = te::OrderTensor("order", x.dims(), [&](Indices i) { return te::Cast(kInt64, x(i)); });
+    Tensor order =
+        te::OrderTensor("order", x.dims(), x.dims().back(), [&](Indices i) { return te::Cast(kInt64, x(i)); });
     auto row = [&](int64_t which) {
       return ComputeTensor("row", kInt64, x.dims(), [&](Indices i) { return order({i[0], te::Index(which), i[1]}); });
     };
@@ -172,10 +173,26 @@ TEST(KernelCompilerTest, OrdersKeysStably) {
   }
 }
 
+TEST(KernelCompilerTest, OrdersTheFirstKeys) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
+  Dim first = Min(n, k);
+  for (double range : {3.0, 1e9}) {
+    Tensor x = Input(0, "x", kInt32, {m, n}), like = Input(1, "like", kInt32, {k});
+    Tensor order = te::OrderTensor("order", x.dims(), first, [&](Indices i) { return te::Cast(kInt64, x(i)); });
+    auto row = [&](int64_t which) {
+      return ComputeTensor("row", kInt64, {m, first}, [&](Indices i) { return order({i[0], te::Index(which), i[1]}); });
+    };
+    CheckKernel(
+        {"order", {x, like}, {row(0), row(1)}},
+        {.symbol_values = {{0, 3, 2}, {2, 0, 1}, {3, 2, 0}, {5, 33, 7}, {5, 33, 40}, {2, 3000, 16}, {2, 3000, 700}},
+         .range = range});
+  }
+}
+
 // With these extents nothing is left that reads what is scanned and ordered.
 TEST(KernelCompilerTest, ScansThatNobodyReads) {
   Tensor x = Input(0, "x", kInt64, {Dim(1)});
-  Tensor order = te::OrderTensor("order", x.dims(), [&](Indices i) { return x(i); });
+  Tensor order = te::OrderTensor("order", x.dims(), x.dims().back(), [&](Indices i) { return x(i); });
   Tensor scan = te::ScanTensor("scan", kInt64, {Dim(5)}, [&](Indices i, const Tensor& self) {
     Expr before =
         te::Select(te::Binary(BinaryOp::kEqual, i[0], te::Index(0)), te::Index(7), self({i[0] - te::Index(1)}));

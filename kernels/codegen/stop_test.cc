@@ -103,7 +103,8 @@ TEST(StopTest, ProductsWithConstantWeights) {
 TEST(StopTest, Sorting) {
   for (int64_t keys : {kMany, int64_t{4}}) {
     Tensor x = Input(0, "x", kInt64, {Dim(4 * kMany / keys), Dim(keys)});
-    Tensor sorted = te::OrderTensor("sorted", x.dims(), [&](Indices i) { return x(i) * te::Index(0x9e3779b97f4a7c1); });
+    Tensor sorted = te::OrderTensor("sorted", x.dims(), x.dims()[1],
+                                    [&](Indices i) { return x(i) * te::Index(0x9e3779b97f4a7c1); });
     Tensor places =
         ComputeTensor("places", kInt64, x.dims(), [&](Indices i) { return sorted({i[0], te::Index(1), i[1]}); });
     CheckStops({"sort", {x}, {places}});

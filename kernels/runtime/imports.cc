@@ -11,10 +11,14 @@
 namespace rvm::runtime {
 namespace {
 
-// The C name under which kernels call it.
+// The C names under which kernels call them.
 void rvm_order_rows(int64_t* rows, int64_t count, int64_t n, const volatile int32_t* cancel) {
   bool all = true;
   for (int64_t i = 0; all && i < count; ++i) all = OrderKeys(rows + i * 4 * n, n, cancel);
+}
+void rvm_order_first(int64_t* rows, int64_t count, int64_t n, int64_t first, const volatile int32_t* cancel) {
+  bool all = true;
+  for (int64_t i = 0; all && i < count; ++i) all = OrderFirstKeys(rows + i * 4 * n, n, first, cancel);
 }
 
 // The type selects one of the C++ overloads of a libm function.

@@ -82,6 +82,14 @@ void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
   if ((reads_rows && inner.constant() < kMostTileRows) || in_place) nest = *std::move(merged);
 }
 
+// The sort writes its scratch before it reads it: of each row only the keys and their positions are computed.
+void LeaveScratch(LoopNest& nest) {
+  const te::Tensor& tensor = nest.tensors[0].tensor;
+  for (te::IndexVar& axis : nest.axes) {
+    if (axis.id == tensor->axes.end()[-2].id) axis.extent = 2;
+  }
+}
+
 }  // namespace
 
 void PlanForCpu(Schedule& schedule) {
@@ -90,6 +98,7 @@ void PlanForCpu(Schedule& schedule) {
     LoopNest& nest = schedule.nests[n];
     const te::Tensor& first = nest.tensors[0].tensor;
     bool any_order = !first->self && !first->is_ordered;
+    if (first->is_ordered) LeaveScratch(nest);
     if (any_order) SplitDividedAxes(*schedule.pool, nest);
     if (nest.reduction() != nullptr && any_order) {
       PlanTileAndAxes(schedule, nest);

@@ -20,6 +20,7 @@ constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kManyReductions = 1024;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
+
 Dim Product(const std::vector<IndexVar>& axes) {
   Dim product = 1;
   for (const IndexVar& axis : axes) product = product * axis.extent;

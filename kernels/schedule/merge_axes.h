@@ -17,7 +17,7 @@ std::optional<te::Rewrite> MergeOfAxes(te::ExprPool& pool, const te::IndexVar& o
                                        const te::IndexVar& merged, const std::vector<te::Expr>& roots);
 
 // The nest with axes `outer` and `outer + 1` as one, if all its expressions allow it: `first` is, for example, a
-// channel of the image and one of the result of a 1x1 convolution (CollapseAxes merges only if it is one for all).
+// channel of the image and one of the result of a 1x1 convolution.
 std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer);
 
 }  // namespace rvm::schedule

@@ -18,8 +18,8 @@ using te::ExprPool;
 using te::IndexVar;
 using te::Tensor;
 
-constexpr int64_t kBlockBytes = 16384;  // of a tensor, a block of rows: a few of them fit the first-level cache
-constexpr int64_t kStackBytes = 32768;  // of all tensors that only the group needs
+constexpr int64_t kBlockBytes = 16384;   // of a tensor, a block of rows: a few of them fit the first-level cache
+constexpr int64_t kStackBytes = 131072;  // of all tensors that only the group needs: they fit the second-level cache
 
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
 std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
@@ -36,7 +36,8 @@ std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
 
 bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
-  if (nest.axes.empty() || first->self || first->is_ordered) return false;
+  if (nest.axes.empty() || first->self) return false;
+  if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
   // The others run blocks of their first axis that are no rows.
   return nest.form == NestForm::kPositions || (nest.form == NestForm::kColumns && nest.axes.size() > 1);
 }
@@ -146,6 +147,7 @@ bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, const Ind
   first_row.variables[axis.id] = pool.Intern(*te::Index(0));
   Expr rest = pool.Copy(offset, first_row);
   if (te::DependsOn(rest, axis.id) || !pool.IsBelow(rest, pool.Extent(*size))) return false;
+  if (size->is_const() && te::Stride(offset, axis.id) == size->constant()) return true;
   Expr row = pool.Binary(BinaryOp::kMultiply, pool.Variable(axis), pool.Extent(*size));
   return pool.Binary(BinaryOp::kAdd, row, rest).get() == offset.get();
 }

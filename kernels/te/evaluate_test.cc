@@ -97,7 +97,7 @@ TEST(EvaluateTest, ScansReadEarlierElements) {
 
 TEST(EvaluateTest, OrderIsStable) {
   Tensor a = Input(0, "a", kFloat32, {Dim(4)});
-  Tensor order = OrderTensor("order", {Dim(4)}, [&](Indices i) { return Cast(kInt64, a(i)); });
+  Tensor order = OrderTensor("order", {Dim(4)}, 4, [&](Indices i) { return Cast(kInt64, a(i)); });
   Tensor places = ComputeTensor("places", kInt64, {Dim(4)}, [&](Indices i) { return order({Index(1), i[0]}); });
   EXPECT_EQ(EvaluateOne({"f", {a}, {places}}, {Vector({2, 1, 2, 1})}), (std::vector<double>{1, 3, 0, 2}));
 }

@@ -32,12 +32,32 @@ bool ExprPool::IsExtent(const Expr& e, const Dim& dim) {
   return e->kind == ExprKind::kDim && CompareDims(e->dim, dim) == DimEquality::kEqual;
 }
 
+namespace {
+
+constexpr int kNestedBounds = 8;
+
+// The greatest value that index arithmetic of non-negative terms can have; nullopt if it is not known.
+std::optional<int64_t> MostOf(const Expr& e, int depth) {
+  if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
+  if (e->kind == ExprKind::kIntConst && e->int_value >= 0) return e->int_value;
+  bool is_add = e->kind == ExprKind::kBinary && e->binary == BinaryOp::kAdd,
+       is_product = e->kind == ExprKind::kBinary && e->binary == BinaryOp::kMultiply;
+  if ((!is_add && !is_product) || depth == 0) return std::nullopt;
+  std::optional<int64_t> a = MostOf(e->operands[0], depth - 1), b = MostOf(e->operands[1], depth - 1);
+  int64_t most = 0;
+  if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
+  bool overflows = is_add ? __builtin_add_overflow(*a, *b, &most) : __builtin_mul_overflow(*a, *b, &most);
+  return overflows ? std::nullopt : std::optional(most);
+}
+
+}  // namespace
+
 bool ExprPool::IsBelow(const Expr& e, const Expr& bound) {
-  if (e->kind == ExprKind::kIndex) {
-    if (IsExtent(bound, e->index.extent)) return true;
-    return IsConst(bound) && e->index.extent.is_const() && e->index.extent.constant() <= bound->int_value;
+  if (e->kind == ExprKind::kIndex && IsExtent(bound, e->index.extent)) return true;
+  if (IsConst(bound)) {
+    std::optional<int64_t> most = MostOf(e, kNestedBounds);
+    if (most) return *most < bound->int_value;
   }
-  if (IsConst(e)) return IsConst(bound) && e->int_value >= 0 && e->int_value < bound->int_value;
   return IsBinary(e, BinaryOp::kFloorMod) && e->operands[1].get() == bound.get() && IsNonNegative(bound);
 }
 

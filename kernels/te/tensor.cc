@@ -135,7 +135,10 @@ std::string Describe(const Computation& computation, bool canonical) {
     if (tensor->kind == TensorKind::kInput) continue;
     std::string name = printer.NameOf(tensor);
     std::string axes = printer.Axes(tensor->axes);
-    const char* form = tensor->self ? " scan" : tensor->is_ordered ? " ordered" : tensor->is_stored ? " stored" : "";
+    std::string form = tensor->self ? " scan" : tensor->is_stored ? " stored" : "";
+    if (tensor->is_ordered) form = " ordered";
+    if (tensor->is_ordered && tensor->ordered_first != tensor->dims.back())
+      absl::StrAppend(&form, " first ", printer.DimText(tensor->ordered_first));
     absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), form, " = ",
                     printer.Of(tensor->body), "\n");
   }
@@ -192,10 +195,12 @@ Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
   return Compute(std::move(node), [&](std::span<const Expr> i) { return body(i, read); });
 }
 
-Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr>)>& key) {
+Tensor OrderTensor(std::string name, const Dims& dims, const Dim& first,
+                   const std::function<Expr(std::span<const Expr>)>& key) {
   TensorNode node{TensorKind::kCompute, kInt64, dims, std::move(name)};
   node.dims.insert(node.dims.end() - 1, Dim(4));
   node.is_ordered = true;
+  node.ordered_first = first;
   return Compute(std::move(node), [&](std::span<const Expr> i) {
     std::vector<Expr> at(i.begin(), i.end());
     Expr which = at[at.size() - 2];
@@ -204,6 +209,8 @@ Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(
     return Select(is(0), key(at), Select(is(1), at.back(), Index(0)));
   });
 }
+
+Dim OrderedRowSize(const Tensor& tensor) { return tensor.dims().back() * tensor.dims().end()[-2]; }
 
 Tensor Stored(const Tensor& tensor) {
   TensorNode node = *tensor;

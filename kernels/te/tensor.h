@@ -124,6 +124,7 @@ struct TensorNode {
   Expr body;                   // kCompute: over axes; a kReduce only at its root
   Tensor self;                 // the kSelf tensor of a scan, else null
   bool is_ordered = false;     // by OrderTensor
+  Dim ordered_first = 0;       // of an ordered one: how many keys of a row are in order
   bool is_stored = false;      // by Stored
 };
 
@@ -138,8 +139,12 @@ Tensor ComputeTensor(std::string name, DataType dtype, Dims dims,
 Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
                   const std::function<Expr(std::span<const Expr> indices, const Tensor& self)>& body);
 // Sorts rows of int64 keys of extents `dims` stably. The result has an additional axis of extent 4 before the last one:
-// index 0 holds the sorted keys of a row, index 1 their original positions; the others are scratch.
-Tensor OrderTensor(std::string name, const Dims& dims, const std::function<Expr(std::span<const Expr> indices)>& key);
+// index 0 holds the sorted keys of a row, index 1 their original positions; the others are scratch. Only the first
+// `first` of each row may be read. REQUIRES: 0 <= first <= dims.back().
+Tensor OrderTensor(std::string name, const Dims& dims, const Dim& first,
+                   const std::function<Expr(std::span<const Expr> indices)>& key);
+// The elements for each row sorted. REQUIRES: the tensor is one of OrderTensor's.
+Dim OrderedRowSize(const Tensor& tensor);
 // The tensor, computed as a whole and kept in memory before anything reads it, however cheap it is: what arranges data
 // for its readers. REQUIRES: it is computed.
 Tensor Stored(const Tensor& tensor);

@@ -32,7 +32,9 @@ class GroupEmitter {
                        [&](const NestGroup::Local& local) { return local.tensor.get() == tensor.get(); });
   }
   void Begin(const std::string& name);
+  Value* PointerOf(const te::Tensor& tensor, Value* begin);
   void CallNests(Value* begin, Value* end);
+  void Order(const te::Tensor& tensor, Value* begin, Value* end);
 
   llvm::Module& module_;
   const Schedule& schedule_;
@@ -66,7 +68,10 @@ void GroupEmitter::Begin(const std::string& name) {
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", result_.function));
   unsigned next = 2;
   for (const te::Tensor& tensor : result_.tensors) pointers_[tensor.get()] = result_.function->getArg(next++);
-  for (size_t i = 0; i < schedule_.symbols.size(); ++i) symbols_.push_back(result_.function->getArg(next++));
+  for (const Dim& symbol : schedule_.symbols) {
+    symbols_.push_back(result_.function->getArg(next++));
+    e_.symbols[symbol.id()] = symbols_.back();
+  }
   cancel_ = result_.function->getArg(next);
   for (const NestGroup::Local& local : group_.local) {
     auto elements = static_cast<uint64_t>(group_.rows * local.row_size);
@@ -76,23 +81,34 @@ void GroupEmitter::Begin(const std::string& name) {
   }
 }
 
-// Nests know rows by their number in the whole tensor. Where a local tensor would begin is outside its block, which no
-// function sees: nests are not inlined.
+// Where a tensor begins. Nests know rows by their number in the whole tensor: a local tensor, of which there is the
+// block from row `begin` on, would begin outside its memory, which no function sees, since nests are not inlined.
+Value* GroupEmitter::PointerOf(const te::Tensor& tensor, Value* begin) {
+  Value* pointer = pointers_.at(tensor.get());
+  for (const NestGroup::Local& local : group_.local) {
+    if (local.tensor.get() != tensor.get()) continue;
+    Value* skipped = b_.CreateMul(begin, b_.getInt64(static_cast<uint64_t>(-local.row_size)));
+    pointer = b_.CreateGEP(e_.MemoryType(tensor.dtype()), pointer, skipped);
+  }
+  return pointer;
+}
+
+void GroupEmitter::Order(const te::Tensor& tensor, Value* begin, Value* end) {
+  Value* skipped = b_.CreateMul(begin, e_.EmitExtent(te::OrderedRowSize(tensor)));
+  Value* first = b_.CreateGEP(b_.getInt64Ty(), PointerOf(tensor, begin), skipped);
+  EmitOrder(b_, e_, tensor, first, b_.CreateSub(end, begin), cancel_);
+}
+
 void GroupEmitter::CallNests(Value* begin, Value* end) {
-  for (const EmittedNest& nest : nests_) {
+  for (size_t n = 0; n < nests_.size(); ++n) {
+    const EmittedNest& nest = nests_[n];
     std::vector<Value*> args = {begin, end};
-    for (const te::Tensor& tensor : nest.tensors) {
-      Value* pointer = pointers_.at(tensor.get());
-      for (const NestGroup::Local& local : group_.local) {
-        if (local.tensor.get() != tensor.get()) continue;
-        Value* skipped = b_.CreateMul(begin, b_.getInt64(static_cast<uint64_t>(-local.row_size)));
-        pointer = b_.CreateGEP(e_.MemoryType(tensor.dtype()), pointer, skipped);
-      }
-      args.push_back(pointer);
-    }
+    for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor, begin));
     args.insert(args.end(), symbols_.begin(), symbols_.end());
     args.push_back(cancel_);
     b_.CreateCall(nest.function, args);
+    const te::Tensor& first = schedule_.nests[group_.first + n].tensors[0].tensor;
+    if (first->is_ordered) Order(first, begin, end);
   }
 }
 
@@ -120,6 +136,19 @@ EmittedNest GroupEmitter::Run(const std::string& name) {
 EmittedNest EmitGroup(llvm::Module& module, const Schedule& schedule, const NestGroup& group, const std::string& name) {
   if (group.count > 1) return GroupEmitter(module, schedule, group).Run(name);
   return EmitNest(module, schedule, schedule.nests[group.first], absl::StrCat(name, ".", group.first));
+}
+
+void EmitOrder(llvm::IRBuilder<>& b, ExprEmitter& e, const te::Tensor& tensor, Value* first, Value* rows,
+               Value* cancel) {
+  llvm::Module& module = *b.GetInsertBlock()->getModule();
+  std::vector<Value*> args = {first, rows, e.EmitExtent(tensor.dims().back())};
+  bool all = tensor->ordered_first == tensor.dims().back();
+  if (!all) args.push_back(e.EmitExtent(tensor->ordered_first));
+  args.push_back(cancel);
+  std::vector<llvm::Type*> types;
+  for (Value* arg : args) types.push_back(arg->getType());
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), types, false);
+  b.CreateCall(module.getOrInsertFunction(all ? "rvm_order_rows" : "rvm_order_first", type), args);
 }
 
 }  // namespace rvm::codegen

@@ -13,6 +13,10 @@ namespace rvm::codegen {
 EmittedNest EmitGroup(llvm::Module& module, const schedule::Schedule& schedule, const schedule::NestGroup& group,
                       const std::string& name);
 
+// Sorts `rows` rows of a tensor of te::OrderTensor, from the address `first` on.
+void EmitOrder(llvm::IRBuilder<>& b, ExprEmitter& e, const te::Tensor& tensor, llvm::Value* first, llvm::Value* rows,
+               llvm::Value* cancel);
+
 }  // namespace rvm::codegen
 
 #endif  // RVM_KERNELS_CODEGEN_LLVM_GROUP_EMITTER_H_

@@ -179,14 +179,10 @@ void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
   b_.SetInsertPoint(done);
 }
 
-// Sorts the rows of a tensor by its keys (te::OrderTensor).
 void EntryEmitter::Order(const te::Tensor& tensor) {
-  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, i64, i64, pointer}, false);
   Dim rows = 1;
   for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
-  Value *count = e_.EmitExtent(rows), *keys = e_.EmitExtent(tensor.dims().back());
-  b_.CreateCall(module_.getOrInsertFunction("rvm_order_rows", type), {PointerOf(tensor), count, keys, cancel_});
+  EmitOrder(b_, e_, tensor, PointerOf(tensor), e_.EmitExtent(rows), cancel_);
   ReturnIfCancelled();
 }
 
@@ -201,7 +197,7 @@ void EntryEmitter::Run() {
     RunNest(nest, std::move(args));
     ReturnIfCancelled();
     const te::Tensor& first = schedule_.nests[group.first].tensors[0].tensor;
-    if (first->is_ordered) Order(first);
+    if (group.count == 1 && first->is_ordered) Order(first);
   }
   b_.CreateRet(b_.getInt32(kRvmOk));
 }
