@@ -70,7 +70,7 @@ class Errors(unittest.TestCase):
         code, shown = diagnose(path)
         self.assertEqual("\n".join(line.rstrip() for line in shown.splitlines()), expected.rstrip("\n"))
         self.assertEqual(code, 1 if " error: " in f" {shown}" else 0)
-        for message in re.findall(r"(?:error|warning): (.*) \[[a-z-]+\]$", shown, re.MULTILINE):
+        for message in re.findall(r"(?:error|warning|remark): (.*) \[[a-z-]+\]$", shown, re.MULTILINE):
             self.assertFalse(message.endswith("."), f"docs/diagnostics.md: no full stop: {message}")
 
 

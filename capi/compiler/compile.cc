@@ -76,7 +76,7 @@ void WritePlace(JsonWriter& json, const diagnostics::SourceMap& sources, ir::Spa
 void WriteDiagnostics(JsonWriter& json, const diagnostics::Diagnostics& diagnostics) {
   for (const diagnostics::Diagnostic& diagnostic : diagnostics.all()) {
     json.BeginObject();
-    json.Field("severity", diagnostic.severity == diagnostics::Severity::kError ? "error" : "warning");
+    json.Field("severity", diagnostics::SeverityName(diagnostic.severity));
     json.Field("kind", diagnostics::DiagnosticTag(diagnostic.kind)).Field("message", diagnostic.message);
     WritePlace(json, diagnostics.sources(), diagnostic.span);
     json.Key("notes").BeginArray();

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/check.h"
 
 namespace rvm::diagnostics {
 namespace {
@@ -136,6 +137,15 @@ std::string SourceMap::PlaceText(ir::Span span) const {
   return at.column == 0 ? name : absl::StrCat(name, ":", at.line, ":", at.column);
 }
 
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError: return "error";
+    case Severity::kWarning: return "warning";
+    case Severity::kRemark: return "remark";
+  }
+  RVM_UNREACHABLE("no such severity");
+}
+
 Diagnostic& Diagnostics::Error(ir::Span span, DiagnosticKind kind, std::string message) {
   ++errors_;
   return all_.emplace_back(Diagnostic{kind, Severity::kError, span, std::move(message), {}});
@@ -143,6 +153,14 @@ Diagnostic& Diagnostics::Error(ir::Span span, DiagnosticKind kind, std::string m
 
 Diagnostic& Diagnostics::Warning(ir::Span span, DiagnosticKind kind, std::string message) {
   return all_.emplace_back(Diagnostic{kind, Severity::kWarning, span, std::move(message), {}});
+}
+
+Diagnostic* Diagnostics::Remark(ir::Span span, DiagnosticKind kind, std::string message) {
+  bool is_known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& other) {
+    return other.kind == kind && other.span.source == span.source && other.span.begin == span.begin;
+  });
+  if (!keeps_remarks_ || is_known) return nullptr;
+  return &all_.emplace_back(Diagnostic{kind, Severity::kRemark, span, std::move(message), {}});
 }
 
 absl::Status Diagnostics::ToStatus() const {
@@ -164,7 +182,7 @@ std::string Diagnostics::Render(int max_errors) const {
       break;
     }
     AppendPlace(*sources_, diagnostic->span, out);
-    absl::StrAppend(&out, diagnostic->severity == Severity::kError ? "error: " : "warning: ", diagnostic->message, " [",
+    absl::StrAppend(&out, Abseil(SeverityName(diagnostic->severity)), ": ", diagnostic->message, " [",
                     DiagnosticTag(diagnostic->kind), "]\n");
     AppendExcerpt(*sources_, diagnostic->span, out);
     for (const Note& note : diagnostic->notes) {

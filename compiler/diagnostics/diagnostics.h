@@ -35,7 +35,10 @@ std::string_view DiagnosticName(DiagnosticKind kind);
 // "dtype-mismatch", as messages end.
 std::string DiagnosticTag(DiagnosticKind kind);
 
-enum class Severity : uint8_t { kError, kWarning };
+// A remark says what the compiler could not make faster; nothing is wrong with the program.
+enum class Severity : uint8_t { kError, kWarning, kRemark };
+// "error".
+std::string_view SeverityName(Severity severity);
 
 struct Note {
   ir::Span span;  // may be invalid: then only the message is shown
@@ -101,6 +104,9 @@ class Diagnostics {
   // Returns the diagnostic so that notes can be added: valid until the next Emit.
   Diagnostic& Error(ir::Span span, DiagnosticKind kind, std::string message);
   Diagnostic& Warning(ir::Span span, DiagnosticKind kind, std::string message);
+  // Null, and nothing is kept, if nobody wants remarks, or if this place has one of that kind.
+  Diagnostic* Remark(ir::Span span, DiagnosticKind kind, std::string message);
+  void KeepRemarks() { keeps_remarks_ = true; }
 
   int errors() const { return errors_; }
   bool ok() const { return errors_ == 0; }
@@ -117,6 +123,7 @@ class Diagnostics {
   SourceMap* sources_;
   std::vector<Diagnostic> all_;
   int errors_ = 0;
+  bool keeps_remarks_ = false;
 };
 
 }  // namespace rvm::diagnostics

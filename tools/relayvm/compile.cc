@@ -40,7 +40,7 @@ constexpr OptionSpec kOptions[] = {
     {"--verify-passes", "", "check the program after each pass, to find bugs of the compiler"},
     {"--print-llvm", "", "print the LLVM IR of the kernels, not yet optimised"},
     {"--print-assembly", "", "print the assembly of the kernels"},
-    {"--verbose", "", "say what was made, and which weights were not used"},
+    {"--verbose", "", "say what was made, which weights were not used, and which loops -O3 could not unroll"},
 };
 
 absl::Status CheckPassName(std::string_view name) {
@@ -102,6 +102,7 @@ absl::Status Run(std::span<const std::string> args) {
   }
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
+  if (options.Has("--verbose")) file.file.diagnostics().KeepRemarks();
   RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), compile));
   ShowWeights(program.weights, compile.params_files);
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;

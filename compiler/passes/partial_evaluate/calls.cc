@@ -155,13 +155,22 @@ Evaluator::Value* Evaluator::CallGlobal(const ir::Call& call, const ir::GlobalEx
 
 Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& function, const std::vector<Value*>& args,
                                     bool is_only_use, ir::Var* hint) {
-  if (depth_ == kMaxDepth) return nullptr;
+  if (depth_ == kMaxDepth) {
+    not_unfolded_ = "it needs more calls within each other than are unfolded";
+    return nullptr;
+  }
   size_t nodes = is_only_use ? 0 : CountNodes(function.body, room_);
-  if (nodes > room_) return nullptr;
+  if (nodes > room_) {
+    not_unfolded_ = "its copies would make the program too large";
+    return nullptr;
+  }
   std::vector<const ir::Type*> types;
   for (const Value* arg : args) types.push_back(arg->type);
   const ir::Function* own = Instantiate(arena_, function, types, is_only_use, is_only_use ? ir::Span() : call.span);
-  if (own == nullptr) return nullptr;
+  if (own == nullptr) {
+    not_unfolded_ = "extents of its arguments are known only when the program runs";
+    return nullptr;
+  }
   room_ -= nodes;
   if (own != &function) CountUses(own->body, uses_);
   ++depth_;
@@ -169,6 +178,14 @@ Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& fu
   Value* result = Coerce(Eval(own->body, hint), TypeOf(*own).result, nullptr);
   --depth_;
   return Coerce(result, call.type, nullptr);
+}
+
+void Evaluator::RemarkLoop(const ir::Call& call, const std::string& name, const LeftCall& left) {
+  std::string message = absl::StrCat("the recursion of `@", name, "` is not unrolled");
+  if (!call.span.valid()) return;
+  diagnostics::Diagnostic* remark =
+      shared_.diagnostics.Remark(call.span, diagnostics::DiagnosticKind::kLoopNotUnrolled, message);
+  if (remark != nullptr) remark->AddNote(left.span, std::string(left.reason));
 }
 
 Evaluator::Value* Evaluator::Unroll(const ir::Call& call, const std::string& name, const ir::Function& function,
@@ -188,15 +205,19 @@ Evaluator::Value* Evaluator::Unroll(const ir::Call& call, const std::string& nam
   size_t block_size = block_->size(), room = room_;
   Store::Mark mark = store_.Now();
   Value* result = nullptr;
+  not_unfolded_ = "this call has no known argument that is smaller than before";
   if (shrinks && !left_calls_.contains(name)) {
     unrolling_.push_back({name, std::move(sizes)});
     result = Unfold(call, function, args, /*is_only_use=*/false, hint);
     unrolling_.pop_back();
   }
-  if (result == nullptr) left_calls_.insert(name);
-  if (!is_attempt || left_calls_.erase(name) == 0) return result;
+  if (result == nullptr) left_calls_.try_emplace(name, LeftCall{call.span, not_unfolded_});
+  if (!is_attempt) return result;
+  auto left = left_calls_.extract(name);
+  if (left.empty()) return result;
   // Where a call of the function would be left, nothing is gained: all is taken back.
   shared_.not_unrolled.insert(key);
+  RemarkLoop(call, name, left.mapped());
   block_->erase(block_->begin() + static_cast<std::ptrdiff_t>(block_size), block_->end());
   store_.TakeBack(mark);
   room_ = room;

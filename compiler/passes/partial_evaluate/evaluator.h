@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/partial_evaluate/store.h"
@@ -20,9 +22,10 @@ namespace rvm::passes {
 
 // What the evaluations of a module's functions share.
 struct EvaluatedModule {
-  explicit EvaluatedModule(const ir::Module& m) : module(m), graph(m) {}
+  EvaluatedModule(const ir::Module& m, diagnostics::Diagnostics& d) : module(m), diagnostics(d), graph(m) {}
 
   const ir::Module& module;
+  diagnostics::Diagnostics& diagnostics;
   CallGraph graph;
   // Recursive functions, with the parameters that were known, whose calls could not be unrolled to the end.
   absl::flat_hash_set<std::string> not_unrolled;
@@ -40,6 +43,11 @@ class Evaluator {
   using Kind = PartialValue::Kind;
   // Residual code in order. A binding without a value is a place that nothing needed.
   using Block = std::deque<Binding>;
+  // A call of a function that is being unrolled, which would be left.
+  struct LeftCall {
+    ir::Span span;
+    std::string_view reason;
+  };
 
   // ---- expressions: evaluator.cc. `hint`: the variable to call the result by, if it is new; or null
   Value* Eval(ir::Expr* expr, ir::Var* hint = nullptr);
@@ -64,11 +72,12 @@ class Evaluator {
   Value* CallGlobal(const ir::Call& call, const ir::GlobalExpr& callee, const std::vector<Value*>& args, ir::Var* hint);
   Value* CallClosure(const ir::Call& call, Value* closure, const std::vector<Value*>& args, ir::Var* hint);
   Value* ResidualCall(const ir::Call& call, ir::Expr* callee, const std::vector<Value*>& args, ir::Var* hint);
-  // Null if the callee has extents to check, or the room for copies is used up.
+  // Null if the callee has extents to check, or the room for copies is used up; not_unfolded_ says which.
   Value* Unfold(const ir::Call& call, const ir::Function& function, const std::vector<Value*>& args, bool is_only_use,
                 ir::Var* hint);
   Value* Unroll(const ir::Call& call, const std::string& name, const ir::Function& function,
                 const std::vector<Value*>& args, ir::Var* hint);
+  void RemarkLoop(const ir::Call& call, const std::string& name, const LeftCall& left);
 
   // ---- values and residual code: residual.cc
   Value* New(Kind kind, const ir::Type* type, ir::Span span);
@@ -115,7 +124,8 @@ class Evaluator {
     std::vector<int64_t> sizes;  // of the arguments: see SizeOf
   };
   std::vector<Unrolling> unrolling_;
-  absl::flat_hash_set<std::string> left_calls_;  // functions in unrolling_ of which a call would be left
+  absl::flat_hash_map<std::string, LeftCall> left_calls_;  // by the name of a function in unrolling_
+  std::string_view not_unfolded_;                          // why Unfold gave null
 };
 
 }  // namespace rvm::passes

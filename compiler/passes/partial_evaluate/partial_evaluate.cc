@@ -19,7 +19,7 @@ namespace rvm::passes {
 namespace {
 
 absl::StatusOr<ir::Module> PartialEvaluate(const ir::Module& module, PassContext& context) {
-  EvaluatedModule shared(module);
+  EvaluatedModule shared(module, context.diagnostics);
   ir::Module result = module;
   for (ir::GlobalFunction& global : result.functions) global.function = Evaluator(shared).Run(*global.function);
   return DropUnreachable(result, context.entries);
