@@ -189,9 +189,9 @@ class RandomNumbers(relayvm.TestCase):
         save(model, path)
         return path
 
-    def draw(self, node, x, *seed):
+    def draw(self, nodes, x, *seed):
         import numpy as np  # pylint: disable=import-outside-toplevel
-        model = self.save(node)
+        model = self.save(*(nodes if isinstance(nodes, list) else [nodes]))
         folder = os.path.dirname(model)
         np.save(f"{folder}/x.npy", np.asarray(x, np.float32))
         relayvm.must(relayvm.COMPILER, "run", model, f"@{folder}/x.npy", *seed, "--out", f"{folder}/y.npy")
@@ -215,6 +215,22 @@ class RandomNumbers(relayvm.TestCase):
         np.testing.assert_allclose([(samples == k).mean() for k in range(3)], [0.2, 0.5, 0.3], atol=0.03)
         fixed = self.draw(helper.make_node("RandomNormal", [], ["y"], shape=[50, 40], dtype=TensorProto.FLOAT16, seed=3.0), zeros)
         self.assertEqual((fixed.shape, fixed.dtype), ((50, 40), np.float16))
+
+    def test_dropout_while_training(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        x = np.arange(1, 12001).reshape(4000, 3)
+        trains = helper.make_node("Constant", [], ["t"], value=helper.make_tensor("t", TensorProto.BOOL, [], [True]))
+        ratio = helper.make_node("Constant", [], ["r"], value=helper.make_tensor("r", TensorProto.FLOAT, [], [0.75]))
+        dropped = self.draw([trains, ratio, helper.make_node("Dropout", ["x", "r", "t"], ["y"])], x, 1)
+        kept = dropped != 0
+        self.assertLess(abs(kept.mean() - 0.25), 0.03)
+        np.testing.assert_array_equal(dropped[kept], x[kept] * 4)
+        half = self.draw([trains, helper.make_node("Dropout", ["x", "", "t"], ["", "y"], seed=3)], x)
+        self.assertEqual(half.dtype, np.bool_)
+        self.assertLess(abs(half.mean() - 0.5), 0.03)
+        evaluated = self.draw([ratio, helper.make_node("Dropout", ["x", "r"], ["y"])], x)
+        np.testing.assert_array_equal(evaluated, x)
 
     def test_seeds(self):
         import numpy as np  # pylint: disable=import-outside-toplevel

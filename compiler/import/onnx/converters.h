@@ -99,7 +99,6 @@ Operands LpNormalization(NodeContext& c);
 Operands MeanVarianceNormalization(NodeContext& c);
 Operands LRN(NodeContext& c);
 Operands Softmax(NodeContext& c);
-Operands Dropout(NodeContext& c);
 Operands NegativeLogLikelihoodLoss(NodeContext& c);
 Operands SoftmaxCrossEntropyLoss(NodeContext& c);
 Operands SkipLayerNormalization(NodeContext& c);
@@ -122,6 +121,7 @@ Operands LinearAttention(NodeContext& c);
 
 // random.cc
 Operands Bernoulli(NodeContext& c);
+Operands Dropout(NodeContext& c);
 Operands Multinomial(NodeContext& c);
 Operands RandomNormal(NodeContext& c);
 Operands RandomNormalLike(NodeContext& c);

@@ -157,10 +157,8 @@ absl::Status Importer::ReadInputs() {
     param_types_.push_back(type);
     param_inputs_.push_back(&input);
   }
-  if (NeedsSeed(model_)) {
-    params_.push_back({emit_.UniqueName("seed"), nullptr});
-    param_types_.push_back(emit_.TensorType({}, kInt64));
-  }
+  params_.push_back({emit_.UniqueName("seed"), nullptr});
+  param_types_.push_back(emit_.TensorType({}, kInt64));
   for (const auto& [name, literal] : options_.frozen) {
     bool is_input =
         std::any_of(model_.graph->inputs.begin(), model_.graph->inputs.end(),
@@ -349,7 +347,6 @@ absl::StatusOr<ImportedModel> Importer::Import() {
       emit_.PlaceNames(operand);
       if (i == param_inputs_.size()) {
         seed_ = operand;
-        result.inputs.push_back(params_[i].name);
         continue;
       }
       scope.values[param_inputs_[i]->name] = operand;
@@ -365,6 +362,11 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   });
   RVM_RETURN_IF_ERROR(refusals_.ToStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
+  if (key_ != nullptr) {
+    result.inputs.push_back(params_.back().name);
+  } else {  // nothing draws random numbers
+    result.module.functions.back().function->params.pop_back();
+  }
   result.weights = std::move(emit_.weights());
   return result;
 }

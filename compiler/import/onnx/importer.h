@@ -48,9 +48,6 @@ struct OperatorDomain {
 // All operators there are (operators.cc).
 std::span<const OperatorDomain> OperatorDomains();
 
-// Whether a node draws random numbers and has no seed of its own (random.cc).
-bool NeedsSeed(const Model& model);
-
 // The names that a graph's nodes see: their own graph's, then those around it.
 struct Scope {
   const Scope* outer = nullptr;
@@ -158,7 +155,7 @@ class Importer {
   // Bodies of loops are converted more than once and functions where they are called; this bounds the product.
   int64_t budget_;
   int call_depth_ = 0, subgraph_depth_ = 0;
-  Operand seed_ = nullptr;  // the argument, an int64 scalar, of models that draw random numbers
+  Operand seed_ = nullptr;  // the last argument, an int64 scalar; left out where nothing draws random numbers
   Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
 };
 

@@ -149,19 +149,6 @@ Operands Softmax(NodeContext& c) {
   return {c.Reshape(c.Op(c.row().relay, {c.Reshape(x, {rows, columns})}, {{"axis", 1}}), dims)};
 }
 
-Operands Dropout(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.Has(2)) {
-    std::optional<std::vector<int64_t>> trains = c.Constants(c.In(2), "training mode");
-    if (!trains) return {};
-    bool drops = !trains->empty() && (*trains)[0] != 0;
-    bool keeps_all = c.Has(1) && c.In(1)->constant && c.In(1)->constant->DoubleAt(0) == 0;
-    if (drops && !keeps_all) return {c.Unsupported("training")};
-  }
-  if (!c.WantsOutput(1)) return {x};
-  return {x, c.Cast(c.Op("ones_like", {x}), kBool)};
-}
-
 // ---- losses
 
 namespace {

@@ -151,7 +151,6 @@ constexpr OperatorRow kOnnx[] = {
     {"MaxUnpool", MaxUnpool},
     // norm.cc
     {"BatchNormalization", BatchNormalization},
-    {"Dropout", Dropout},
     {"GroupNormalization", GroupNormalization},
     {"InstanceNormalization", InstanceNormalization},
     {"LRN", LRN},
@@ -205,6 +204,7 @@ constexpr OperatorRow kOnnx[] = {
     {"SplitToSequence", SplitToSequence},
     // random.cc
     {"Bernoulli", Bernoulli},
+    {"Dropout", Dropout},
     {"Multinomial", Multinomial},
     {"RandomNormal", RandomNormal},
     {"RandomNormalLike", RandomNormalLike},

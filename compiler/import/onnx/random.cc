@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,19 +15,6 @@
 
 namespace rvm::onnx {
 namespace {
-
-constexpr std::string_view kDrawing[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
-                                         "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
-
-bool NeedsSeed(std::span<const Node> nodes) {
-  for (const Node& node : nodes) {
-    bool draws = node.domain.empty() || node.domain == "ai.onnx";
-    draws = draws && std::find(std::begin(kDrawing), std::end(kDrawing), node.op_type) != std::end(kDrawing);
-    for (const Attribute& attribute : node.attributes) draws = draws && attribute.name != "seed";
-    if (draws) return true;
-  }
-  return false;
-}
 
 // uint64[10]: the seed and what stands behind it (docs/operators.md).
 Operand KeyOf(NodeContext& c, Operand seed) {
@@ -68,13 +56,6 @@ Operand Uniform(NodeContext& c, const Dims& dims, DataType dtype) {
 
 }  // namespace
 
-bool NeedsSeed(const Model& model) {
-  bool needs = false;
-  for (const Graph& graph : model.graphs) needs = needs || NeedsSeed(graph.nodes);
-  for (const Function& function : model.functions) needs = needs || NeedsSeed(function.nodes);
-  return needs;
-}
-
 Operand NodeContext::Key() {
   // One of each turn of a loop would have to be threaded through it.
   if (importer_.subgraph_depth_ > 0) return Unsupported("random numbers inside of a subgraph");
@@ -102,6 +83,27 @@ Operands Bernoulli(NodeContext& c) {
   Operand chance = c.In(0);
   Operand number = Draw(c, "random.uniform", 0, 1, c.DimsOf(chance), c.DTypeOf(chance));
   return {c.Cast(c.Op("less", {number, chance}), c.DTypeAttr("dtype", c.DTypeOf(chance)))};
+}
+// While training, each element is dropped with the probability `ratio`, and the others are scaled so that the mean
+// stays.
+Operands Dropout(NodeContext& c) {
+  Operand x = c.In(0);
+  bool trains = false;
+  if (c.Has(2)) {
+    std::optional<std::vector<int64_t>> mode = c.Constants(c.In(2), "training mode");
+    if (!mode) return {};
+    trains = !mode->empty() && (*mode)[0] != 0;
+  }
+  bool drops_none = c.Has(1) && c.In(1)->constant && c.In(1)->constant->DoubleAt(0) == 0;
+  if (!trains || drops_none) {
+    if (!c.WantsOutput(1)) return {x};
+    return {x, c.Cast(c.Op("ones_like", {x}), kBool)};
+  }
+  DataType dtype = c.DTypeOf(x);
+  Operand ratio = c.Has(1) ? c.Cast(c.In(1), dtype) : c.Number(0.5, x);
+  Operand mask = c.Op("greater_equal", {Draw(c, "random.uniform", 0, 1, c.DimsOf(x), dtype), ratio});
+  Operand scaled = c.Op("divide", {x, c.Op("subtract", {c.Number(1, x), ratio})});
+  return {c.Op("where", {mask, scaled, c.Op("zeros_like", {x})}), mask};
 }
 // Of each row of logarithms of chances, that many classes.
 Operands Multinomial(NodeContext& c) {
