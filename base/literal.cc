@@ -1,7 +1,5 @@
 #include "base/literal.h"
 
-#include <sys/mman.h>
-
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -12,16 +10,15 @@
 
 #include "base/check.h"
 #include "base/element.h"
+#include "base/huge_pages.h"
 
 namespace rvm {
 namespace {
 
-constexpr size_t kAlignment = 64, kHugePageBytes = 2 << 20;
+constexpr size_t kAlignment = 64;
 
-// What is big lies on huge pages where the system has them, as vm/memory/system_memory.h says.
-std::align_val_t AlignmentOf(int64_t bytes) {
-  return std::align_val_t(static_cast<size_t>(bytes) < kHugePageBytes ? kAlignment : kHugePageBytes);
-}
+bool IsBig(int64_t bytes) { return static_cast<size_t>(bytes) >= kHugePageBytes; }
+std::align_val_t AlignmentOf(int64_t bytes) { return std::align_val_t(IsBig(bytes) ? kHugePageBytes : kAlignment); }
 
 template <typename T>
 T LoadAs(const void* address) {
@@ -51,8 +48,7 @@ std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
   if (rounded == 0) rounded = kAlignment;
   // Without memory this is as for any other object of the host: the new_handler's.
   void* data = ::operator new(rounded, AlignmentOf(bytes));
-  if (AlignmentOf(bytes) == std::align_val_t(kHugePageBytes))
-    madvise(data, rounded, MADV_HUGEPAGE);  // of no effect where there are none
+  if (IsBig(bytes)) AskForHugePages(data, rounded);
   std::memset(data, 0, rounded);
   return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
 }

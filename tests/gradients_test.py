@@ -202,17 +202,18 @@ class PyTorch(unittest.TestCase):
 
         params = ", ".join(f"%{name}: Tensor[{dims(shape)}, float64]" for name, shape in [*zip(names, case.shapes), ("w", weights.shape)])
         inner = ", ".join(f"%{name}: Tensor[{dims(shape)}, {dtype}]" for name, shape in zip(names, case.shapes))
-        given, results = ", ".join(map(cast, names)), range(len(names))
+        given = ", ".join(map(cast, names))
         text = (f"def @case{index}({params}) {{\n  let %v = {cast('w')};\n"
                 f"  let %f = fn ({inner}) {{ sum(({case.relay.replace('{dtype}', dtype)}) * %v) }};\n")
         if order == "second":
             text += "".join(f"  let %{name}0 = {cast(name)};\n" for name in names)
             along = " + ".join(f"sum(%p.{i} * %{name}0)" for i, name in enumerate(names))
-            text += f"  let %g = fn ({inner}) {{ let %p = %h({', '.join('%' + name for name in names)}).1; {along} }};\n"
-            text = text.replace("  let %g", "  let %h = grad(%f);\n  let %g")
+            passed = ", ".join(f"%{name}" for name in names)
+            text += (f"  let %h = grad(%f);\n"
+                     f"  let %g = fn ({inner}) {{ let %p = %h({passed}).1; {along} }};\n")
         function = "%g" if order == "second" else "%f"
-        return (f"{text}  let %r = grad({function})({given}).1;\n"
-                f"  ({', '.join(f'cast(%r.{i}, dtype={chr(34)}float64{chr(34)})' for i in results)},)\n}}\n")
+        wide = "".join(f'cast(%r.{i}, dtype="float64"), ' for i in range(len(names)))
+        return f"{text}  let %r = grad({function})({given}).1;\n  ({wide})\n}}\n"
 
     def check(self, dtype, known, order):
         cases = [case for case in gradient_cases.CASES if order == "first" or case.is_smooth]

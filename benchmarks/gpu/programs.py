@@ -29,7 +29,7 @@ class Weights:
 
     def declare(self, name, *shape):
         self.arrays[name] = compressible(self.random.normal(size=shape) / np.sqrt(shape[-1]))
-        return f"free_var %{name}: Tensor[({', '.join(map(str, shape))},), float32];\n".replace(",,", ",")
+        return f"free_var %{name}: Tensor[({', '.join(map(str, shape))},), float32];\n"
 
     def tensor(self, *shape):
         return compressible(self.random.normal(size=shape))

@@ -62,13 +62,6 @@ constexpr AttrSpec kSliceAttrs[] = {
     {"slice_mode", AttrType::kString, "\"end\"", "\"end\", or \"size\": `end` has extents, -1 for all"},
     {"axes", AttrType::kInts, "None", "the axes sliced; None: the first ones", true}};
 
-// Sets `dims`, the shape of the result, to the elements of `arg`.
-bool Extents(TypeContext& context, size_t arg, Dims& dims) {
-  if (!ValueDims(context, arg, 1, dims)) return false;
-  return std::all_of(dims.begin(), dims.end(),
-                     [&](const Dim& dim) { return context.RequireAtLeast(dim, 0, "an extent of the result"); });
-}
-
 // 1 if `dim` is negative, otherwise 0; the others are analogous.
 Dim IsNegative(const Dim& dim) { return Dim(0) - Max(Min(dim, 0), -1); }
 Dim IsPositive(const Dim& dim) { return Max(Min(dim, 1), 0); }
@@ -80,7 +73,7 @@ Solve FillRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   Dims out;
-  if (!Extents(context, 0, out)) return Solve::kFailed;
+  if (!ShapeValues(context, 0, out)) return Solve::kFailed;
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", kFloat32));
 }
 
@@ -89,7 +82,7 @@ Solve FullRelation(TypeContext& context) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   if (!args[0]->shape.dims.empty()) return FailRank(context, 0, args[0]->shape.dims.size(), "a scalar");
   Dims out;
-  if (!Extents(context, 1, out)) return Solve::kFailed;
+  if (!ShapeValues(context, 1, out)) return Solve::kFailed;
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "dtype", args[0]->dtype.dtype));
 }
 
@@ -201,7 +194,7 @@ Solve BroadcastToRelation(TypeContext& context) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const Dims& in = args[0]->shape.dims;
   Dims out;
-  if (!Extents(context, 1, out)) return Solve::kFailed;
+  if (!ShapeValues(context, 1, out)) return Solve::kFailed;
   if (in.size() > out.size()) return FailRank(context, 0, in.size(), absl::StrCat("at most ", out.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     const Dim& to = out[out.size() - in.size() + i];

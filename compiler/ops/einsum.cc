@@ -237,69 +237,91 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-// The adjoint of an operand is the product of d and the other operands, summed to its axes. An axis that the operand
-// alone has was summed: its adjoint is repeated along it.
+namespace {
+
+// Writes equations with letters of its own.
+class TermWriter {
+ public:
+  std::string Write(const Labels& labels) {
+    std::string term;
+    for (Label label : labels) {
+      if (label < 0 && term.find('.') == std::string::npos) term += "...";
+      if (label >= 0) term += letters_.try_emplace(label, static_cast<char>('a' + letters_.size())).first->second;
+    }
+    return term;
+  }
+  std::string NewLetter() { return Write({fresh_++}); }
+
+ private:
+  std::map<Label, char> letters_;
+  Label fresh_ = 'z' + 1;  // no letter of an equation
+};
+
+int64_t CountDots(const Labels& labels) {
+  return std::count_if(labels.begin(), labels.end(), [](Label label) { return label < 0; });
+}
+
+// The most axes of `...` that the result or an operand other than `i` has.
+int64_t MostDotsBut(size_t i, const Equation& equation) {
+  int64_t most = CountDots(equation.result);
+  for (size_t k = 0; k < equation.operands.size(); ++k) {
+    if (k != i) most = std::max(most, CountDots(equation.operands[k]));
+  }
+  return most;
+}
+
+// The adjoint of operand `i` is the product of d and the other operands, summed to its axes. An axis that the operand
+// alone has was summed: its adjoint is repeated along it. A letter that the operand has twice reads a diagonal: the
+// second gets a letter of its own, and an identity matrix ties both.
+void GiveOperand(Pullback& p, const Equation& equation, size_t i, TermWriter& writer) {
+  const Labels& labels = equation.operands[i];
+  int64_t other_dots = MostDotsBut(i, equation);
+  if (other_dots > 0 && other_dots < CountDots(labels)) {
+    return p.Refuse("there is no rule for some axes of `...` that are summed");
+  }
+  std::string text = writer.Write(equation.result), wanted;
+  std::vector<Term> factors = {p.d()};
+  for (size_t k = 0; k < equation.operands.size(); ++k) {
+    if (k == i) continue;
+    absl::StrAppend(&text, ",", writer.Write(equation.operands[k]));
+    factors.push_back(p.x(0, k));
+  }
+  std::vector<int64_t> summed;
+  for (size_t axis = 0; axis < labels.size(); ++axis) {
+    auto place = labels.begin() + static_cast<std::ptrdiff_t>(axis);
+    std::string letter = writer.Write({labels[axis]});
+    bool is_second = std::find(labels.begin(), place, labels[axis]) != place;
+    bool is_first_of_two = !is_second && std::find(place + 1, labels.end(), labels[axis]) != labels.end();
+    if (labels[axis] < 0 && other_dots > 0) {
+      if (wanted.find('.') == std::string::npos) wanted += letter;
+    } else if (is_second) {
+      std::string second = writer.NewLetter();
+      absl::StrAppend(&text, ",", letter, second);
+      factors.push_back(UnitMatrix(p.x(0, i), static_cast<int64_t>(axis)));
+      wanted += second;
+    } else if (!is_first_of_two && text.find(letter) == std::string::npos) {
+      summed.push_back(static_cast<int64_t>(axis));
+    } else {
+      wanted += letter;
+    }
+  }
+  Term share = p.CallOnTuple("einsum", factors, ir::Attrs{{"equation", absl::StrCat(text, "->", wanted)}});
+  for (int64_t axis : summed) share = p.Call("expand_dims", {share}, ir::Attrs{{"axis", axis}});
+  if (!summed.empty()) share = p.Call("broadcast_to_like", {share, p.x(0, i)});
+  p.Give(0, i, share);
+}
+
+}  // namespace
+
 void EinsumGradient(Pullback& p) {
   std::vector<size_t> ranks;
   for (size_t i = 0; i < p.num_fields(0); ++i) ranks.push_back(p.type(0, i).shape.dims.size());
   Equation equation = *Parse(p.attrs().GetString("equation"), ranks);
-  std::map<Label, char> letters;
   size_t axes = equation.result.size();
   for (const Labels& labels : equation.operands) axes += labels.size();
   if (axes > 26) return p.Refuse("there is a rule for up to 26 axes of operands and result together");
-  auto name = [&](const Labels& labels) {
-    std::string term;
-    for (Label label : labels) {
-      if (label < 0 && term.find('.') == std::string::npos) term += "...";
-      if (label >= 0) term += letters.try_emplace(label, static_cast<char>('a' + letters.size())).first->second;
-    }
-    return term;
-  };
-  auto dots = [](const Labels& labels) {
-    return std::count_if(labels.begin(), labels.end(), [](Label label) { return label < 0; });
-  };
-  std::vector<std::string> terms;
-  for (const Labels& labels : equation.operands) terms.push_back(name(labels));
-  std::string result = name(equation.result);
-  for (size_t i = 0; i < terms.size(); ++i) {
-    std::string text = result, wanted;
-    std::vector<Term> factors = {p.d()};
-    for (size_t k = 0; k < terms.size(); ++k) {
-      if (k == i) continue;
-      absl::StrAppend(&text, ",", terms[k]);
-      factors.push_back(p.x(0, k));
-    }
-    // The axes of `...`.
-    int64_t own = dots(equation.operands[i]), others = dots(equation.result);
-    for (size_t k = 0; k < terms.size(); ++k) {
-      if (k != i) others = std::max(others, dots(equation.operands[k]));
-    }
-    if (others > 0 && others < own) return p.Refuse("there is no rule for some axes of `...` that are summed");
-    std::vector<int64_t> summed;
-    Label fresh = 'z' + 1;  // no letter
-    const Labels& labels = equation.operands[i];
-    for (size_t axis = 0; axis < labels.size(); ++axis) {
-      auto place = labels.begin() + static_cast<std::ptrdiff_t>(axis);
-      std::string letter = name({labels[axis]});
-      if (labels[axis] < 0 && others > 0) {
-        if (wanted.find('.') == std::string::npos) wanted += letter;
-      } else if (std::find(labels.begin(), place, labels[axis]) != place) {
-        std::string second = name({fresh++});
-        absl::StrAppend(&text, ",", letter, second);
-        factors.push_back(UnitMatrix(p.x(0, i), static_cast<int64_t>(axis)));
-        wanted += second;
-      } else if (std::find(place + 1, labels.end(), labels[axis]) == labels.end() &&
-                 text.find(letter) == std::string::npos) {
-        summed.push_back(static_cast<int64_t>(axis));
-      } else {
-        wanted += letter;
-      }
-    }
-    Term share = p.CallOnTuple("einsum", factors, ir::Attrs{{"equation", absl::StrCat(text, "->", wanted)}});
-    for (int64_t axis : summed) share = p.Call("expand_dims", {share}, ir::Attrs{{"axis", axis}});
-    if (!summed.empty()) share = p.Call("broadcast_to_like", {share, p.x(0, i)});
-    p.Give(0, i, share);
-  }
+  TermWriter writer;
+  for (size_t i = 0; i < equation.operands.size(); ++i) GiveOperand(p, equation, i, writer);
 }
 
 std::span<const OpDef> EinsumOps() { return kOps; }

@@ -16,6 +16,10 @@ Term MeanOver(Term x, const std::vector<int64_t>& axes) {
   return x.code().Call("mean", {x}, ir::Attrs{{"axis", ir::IntList(axes)}, {"keepdims", true}});
 }
 
+Term SumBut(Term x, int64_t axis) {
+  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}});
+}
+
 Term CountOver(Pullback& p, const std::vector<int64_t>& axes) {
   int64_t count = 1;
   for (int64_t axis : axes) {
@@ -28,14 +32,24 @@ Term CountOver(Pullback& p, const std::vector<int64_t>& axes) {
 
 Term UnitMatrix(Term x, int64_t axis) {
   Pullback& code = x.code();
-  Term zeros =
-      code.Call("sum", {code.Call("zeros_like", {x})}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}});
-  return code.Call("diag", {zeros + 1});
+  return code.Call("diag", {SumBut(code.Call("zeros_like", {x}), axis) + 1});
 }
 
 Term Cast(Term x, ir::DTypeTerm dtype) {
   if (x.type().dtype == dtype) return x;
   return x.code().Call("cast", {x}, ir::Attrs{{"dtype", dtype.dtype.ToString()}});
+}
+
+std::string ImageLayout(size_t axes) { return "NC" + std::string("DHW").substr(3 - axes); }
+
+Term InLayout(Term x, const std::string& from, const std::string& to) {
+  if (from == to) return x;
+  return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
+}
+
+Term Numbered(Term x) {
+  Pullback& code = x.code();
+  return code.Call("reshape_like", {code.Call("cumsum", {Wide(code.Call("ones_like", {x}))}), x});
 }
 
 Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }

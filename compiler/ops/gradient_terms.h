@@ -2,7 +2,9 @@
 #ifndef RVM_COMPILER_OPS_GRADIENT_TERMS_H_
 #define RVM_COMPILER_OPS_GRADIENT_TERMS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/ops/pullback.h"
@@ -17,6 +19,8 @@ int64_t AxisOf(Pullback& p);
 // Sums and means over `axes`, which stay as extents of 1.
 Term SumOver(Term x, const std::vector<int64_t>& axes);
 Term MeanOver(Term x, const std::vector<int64_t>& axes);
+// Summed over all axes but `axis`.
+Term SumBut(Term x, int64_t axis);
 // The number of elements of argument 0 along `axes`: a scalar if it is known, else of the shape of a sum over them.
 Term CountOver(Pullback& p, const std::vector<int64_t>& axes);
 
@@ -27,6 +31,13 @@ Term UnitMatrix(Term x, int64_t axis);
 inline constexpr int64_t kWholeAxis = int64_t{1} << 62;
 
 Term Cast(Term x, ir::DTypeTerm dtype);
+// The layout of images with `axes` axes of space: "NCW", "NCHW" or "NCDHW".
+std::string ImageLayout(size_t axes);
+// `x` of layout `from` with its axes in the order of `to`.
+Term InLayout(Term x, const std::string& from, const std::string& to);
+
+// 1, 2, ... as int64, in the shape of `x`.
+Term Numbered(Term x);
 // As int64.
 Term Wide(Term indices);
 // `indices` from `least` to one less than `extents`.

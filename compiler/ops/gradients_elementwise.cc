@@ -142,7 +142,7 @@ void WhereGradient(Pullback& p) {
 }
 void BiasAddGradient(Pullback& p) {
   p.Give(0, p.d());
-  p.Give(1, p.Call("sum", {p.d()}, ir::Attrs{{"axis", p.attrs().GetInt("axis")}, {"exclude", true}}));
+  p.Give(1, SumBut(p.d(), p.attrs().GetInt("axis")));
 }
 // The shape of the second argument counts, not its elements.
 void BroadcastGradient(Pullback& p) { p.Give(0, p.d()); }

@@ -17,9 +17,8 @@ namespace {
 // y has elements of argument `arg` in other places, and others that do not depend on it. What the operator does to the
 // numbers 1, 2, ... of the elements says which; 0 stands for the others. `moved` is the operator.
 void GiveByNumbers(Pullback& p, size_t arg, const std::function<Term(Term numbers)>& moved) {
-  Term x = p.x(arg), ones = Wide(p.Call("ones_like", {x}));
-  Term places =
-      p.Call("expand_dims", {moved(p.Call("reshape_like", {p.Call("cumsum", {ones}), x}))}, ir::Attrs{{"axis", 0}});
+  Term x = p.x(arg);
+  Term places = p.Call("expand_dims", {moved(Numbered(x))}, ir::Attrs{{"axis", 0}});
   Term zeros = p.Call("reshape", {p.Call("zeros_like", {x})}, ir::Attrs{{"newshape", ir::IntList({{-1}})}});
   const ir::AttrValue::List one_before(1, ir::IntList({{1, 0}}));
   ir::Attrs behind{{"begin", ir::IntList({{1}})}, {"end", ir::IntList({{kWholeAxis}})}};
@@ -138,9 +137,8 @@ Term IsInRange(Pullback& p, Term extents) {
 // from where updates are written.
 Term OfWritten(Pullback& p, std::string_view scatter, const std::function<Term(Term)>& read) {
   // Each update writes its number.
-  Term none = Cast(p.Call("zeros_like", {p.x(0)}), ir::DTypeTerm::Of(kInt64));
-  Term ones = Cast(p.Call("ones_like", {p.x(2)}), ir::DTypeTerm::Of(kInt64));
-  Term numbers = p.Call("reshape_like", {p.Call("cumsum", {ones}), p.x(2)});
+  Term none = Wide(p.Call("zeros_like", {p.x(0)}));
+  Term numbers = Numbered(p.x(2));
   Term written = read(p.Call(scatter, {none, p.x(1), numbers}, p.attrs()));
   return Where(p.Call("equal", {written, numbers}), read(p.d()), Zero(p.d()));
 }
@@ -232,17 +230,15 @@ void SparseToDenseGradient(Pullback& p) {
   if (p.rank(1) == 0) return p.Give(1, written);
   Term tuples = p.rank(0) == 2 ? p.Call("transpose", {p.x(0)})
                                : p.Call("reshape", {p.x(0)}, ir::Attrs{{"newshape", ir::IntList({{1, -1}})}});
-  Term numbers = p.Call("cumsum", {Wide(p.Call("ones_like", {p.x(1)}))});
-  Term last = p.Call("gather_nd",
-                     {write(numbers, p.Call("cast", {p.Scalar(0, p.x(2))}, ir::Attrs{{"dtype", "int64"}})), tuples});
+  Term numbers = Numbered(p.x(1));
+  Term last = p.Call("gather_nd", {write(numbers, Zero(numbers)), tuples});
   Term read = p.Call("gather_nd", {p.d(), tuples});
   p.Give(1, Where(p.Call("equal", {last, numbers}), read, Zero(read)));
 }
 // Rows that are of no segment get nothing.
 void SegmentSumGradient(Pullback& p) {
   Term ids = Wide(p.x(1));
-  Term count = p.Call("cast", {p.Scalar(static_cast<double>(p.attrs().GetInt("num_segments")), ids)},
-                      ir::Attrs{{"dtype", "int64"}});
+  Term count = p.Scalar(static_cast<double>(p.attrs().GetInt("num_segments")), ids);
   Term is_segment = p.Call("logical_and", {p.Call("greater_equal", {ids, Zero(ids)}), p.Call("less", {ids, count})});
   Term rows = p.Call("take", {p.d(), ids}, ir::Attrs{{"axis", 0}});
   if (int64_t rest = rows.rank() - 1; rest > 0)

@@ -20,10 +20,6 @@ Term Along(Term vector, int64_t axis, int64_t rank) {
   if (axis + 1 == rank) return vector;
   return vector.code().Call("expand_dims", {vector}, ir::Attrs{{"axis", 1}, {"num_newaxis", rank - 1 - axis}});
 }
-// Summed over all axes but `axis`.
-Term SumBut(Term x, int64_t axis) {
-  return x.code().Call("sum", {x}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}});
-}
 
 Term Product(Term a, Term b, bool transpose_a, bool transpose_b, std::string_view op = "nn.matmul") {
   return a.code().Call(op, {a, b}, ir::Attrs{{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});

@@ -38,11 +38,8 @@ void GiveByMatrices(Pullback& p, const std::function<Term(Term units, size_t s)>
   const std::string& letters = p.attrs().GetString("layout");
   Layout layout(letters);
   size_t axes = layout.spatial.size();
-  std::string images = "NC" + std::string("DHW").substr(3 - axes);
-  ir::Attrs there{{"src_layout", letters}, {"dst_layout", images}},
-      back{{"src_layout", images}, {"dst_layout", letters}};
-  Term d = Cast(p.d(), p.type(0).dtype);
-  if (letters != images) d = p.Call("layout_transform", {d}, there);
+  std::string images = ImageLayout(axes);
+  Term d = Cast(InLayout(p.d(), letters, images), p.type(0).dtype);
   for (size_t s = 0; s < axes; ++s) {
     // The channels of one image.
     Term units =
@@ -50,7 +47,7 @@ void GiveByMatrices(Pullback& p, const std::function<Term(Term units, size_t s)>
     Term matrix = p.Call("squeeze", {apply(units, s)}, ir::Attrs{{"axis", ir::IntList({{0}})}});
     d = AlongAxis(matrix, d, static_cast<int64_t>(2 + s));
   }
-  p.Give(0, letters == images ? d : p.Call("layout_transform", {d}, back));
+  p.Give(0, InLayout(d, images, letters));
 }
 
 }  // namespace

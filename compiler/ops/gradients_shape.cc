@@ -310,7 +310,7 @@ void MeshgridGradient(Pullback& p) {
     }
     bool exchanges = p.attrs().GetString("indexing") == "xy" && i < 2 && p.num_results() > 1;
     auto axis = static_cast<int64_t>(exchanges ? 1 - i : i);
-    p.Give(0, i, p.Call("sum", {p.d(i)}, ir::Attrs{{"axis", ir::IntList({{axis}})}, {"exclude", true}}));
+    p.Give(0, i, SumBut(p.d(i), axis));
   }
 }
 // The products of which an element is a factor, over the element. The first zero is taken as a 1 for its own share;
@@ -326,8 +326,7 @@ void CumprodGradient(Pullback& p) {
   };
   Term is_zero = p.Call("equal", {x, Zero(x)}), one = p.Scalar(1, x);
   Term zeros_so_far = p.Call("cumsum", {Wide(is_zero)}, axis);
-  Term is_first = p.Call(
-      "logical_and", {is_zero, p.Call("equal", {zeros_so_far, p.Call("cast", {one}, ir::Attrs{{"dtype", "int64"}})})});
+  Term is_first = p.Call("logical_and", {is_zero, p.Call("equal", {zeros_so_far, p.Scalar(1, zeros_so_far)})});
   Term others = sums_of_products(x) / Where(is_zero, one, x);
   Term share = Where(is_first, sums_of_products(Where(is_first, one, x)), Where(is_zero, Zero(x), others));
   p.Give(0, is_flat ? p.Call("reshape_like", {share, p.x()}) : share);

@@ -17,18 +17,11 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Term InLayout(Term x, const std::string& from, const std::string& to) {
-  if (from == to) return x;
-  return x.code().Call("layout_transform", {x}, ir::Attrs{{"src_layout", from}, {"dst_layout", to}});
-}
 Term Reshape(Term x, const Ints& shape) {
   return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList(shape)}});
 }
 
 // ---- convolution
-
-// The letters of the axes of images: "W", "HW" or "DHW".
-std::string Spatial(size_t axes) { return std::string("DHW").substr(3 - axes); }
 
 // `x` of layout `from` with its axes in the order of `to`. Images of one axis get a height of 1.
 Term ToImages(Term x, const std::string& from, const std::string& to) {
@@ -153,7 +146,7 @@ void ConvolutionGradient(Pullback& p) {
   if (data.size() != rank || kernel.size() != rank || out.size() != rank)
     return p.Refuse("there is no rule for blocked layouts");
   size_t axes = rank - 2;
-  std::string images = "NC" + Spatial(axes), filters = "OI" + Spatial(axes);
+  std::string images = ImageLayout(axes), filters = "OI" + images.substr(2);
   Term x = ToImages(p.x(0), data, images), d = Cast(ToImages(p.d(), out, images), p.type(0).dtype);
   Term given = ToImages(p.x(1), kernel, filters), w = given;
   // Filters (C, M, ...) of C groups of one channel: those of an ordinary convolution are (C * M, 1, ...).
@@ -172,7 +165,7 @@ void ConvolutionTransposeGradient(Pullback& p) {
   const ir::Attrs& attrs = p.attrs();
   std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
   auto axes = static_cast<size_t>(p.rank(0) - 2);
-  std::string images = "NC" + Spatial(axes), filters = "IO" + Spatial(axes);
+  std::string images = ImageLayout(axes), filters = "IO" + images.substr(2);
   // Its data are the result of a convolution with the same filters, whose data are its result.
   Term y = ToImages(p.x(0), data, images), d = Cast(ToImages(p.d(), OutLayout(attrs), images), p.type(0).dtype);
   Term w = ToImages(p.x(1), kernel, filters);
@@ -216,7 +209,7 @@ void GivePooling(Pullback& p, const std::string& op, bool is_mean, const ir::Att
   size_t axes = layout.size() - 2;
   if (axes == 2) return p.Give(0, p.Call(gradient, {p.d(), p.x()}, attrs));
   std::vector<Window> windows = *MakeWindows(attrs, PerAxis(attrs.GetInts("pool_size"), axes), nullptr);
-  std::string images = "NC" + Spatial(axes);
+  std::string images = ImageLayout(axes);
   Term x = ToImages(p.x(), layout, images), d = ToImages(p.d(), layout, images);
   if (axes == 1) {
     Term share = p.Call(gradient, {d, x}, PoolingAttrs(attrs, Window{}, windows[0], is_mean));

@@ -11,7 +11,6 @@
 // and block j of a draw adds j to each of the words 4-7.
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -287,41 +286,31 @@ Solve WithKey(TypeContext& context, const ir::Type* second) {
       context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{key, second != nullptr ? second : key}));
 }
 
-std::optional<Dims> OutShape(TypeContext& context) {
-  Dims dims;
+// The attribute `out_shape`; false if it is no shape.
+bool OutShape(TypeContext& context, Dims& dims) {
   for (int64_t extent : context.attrs().GetInts("out_shape")) {
     if (extent < 0) {
       context.Fail(DiagnosticKind::kNegativeExtent,
                    absl::StrCat("`out_shape` has ", extent, "; expected extents >= 0"));
-      return std::nullopt;
+      return false;
     }
     dims.push_back(extent);
   }
-  return dims;
+  return true;
 }
 
 Solve GenerateRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  std::optional<Dims> dims = OutShape(context);
-  if (!dims || !IsKey(context, *args[0])) return Solve::kFailed;
-  return WithKey(context, ir::MakeTensorType(context.arena(), *dims, kUInt64));
+  Dims dims;
+  if (!OutShape(context, dims) || !IsKey(context, *args[0])) return Solve::kFailed;
+  return WithKey(context, ir::MakeTensorType(context.arena(), dims, kUInt64));
 }
 
 Solve SplitRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   return IsKey(context, *args[0]) ? WithKey(context, nullptr) : Solve::kFailed;
-}
-
-// The elements of argument 3.
-std::optional<Dims> OutShapeGiven(TypeContext& context) {
-  Dims dims;
-  if (!ValueDims(context, 3, 1, dims)) return std::nullopt;
-  for (const Dim& dim : dims) {
-    if (!context.RequireAtLeast(dim, 0, "an extent of the result")) return std::nullopt;
-  }
-  return dims;
 }
 
 template <bool is_given>
@@ -333,14 +322,15 @@ Solve DistributionRelation(TypeContext& context) {
     if (!arg.shape.dims.empty()) return FailRank(context, i, arg.shape.dims.size(), "a scalar");
     if (!arg.dtype.dtype.is_float()) return FailDType(context, i, arg.dtype.dtype, "a floating-point dtype");
   }
-  std::optional<Dims> dims = is_given ? OutShapeGiven(context) : OutShape(context);
-  if (!dims || !IsKey(context, *args[0])) return Solve::kFailed;
+  Dims dims;
+  bool has_shape = is_given ? ShapeValues(context, 3, dims) : OutShape(context, dims);
+  if (!has_shape || !IsKey(context, *args[0])) return Solve::kFailed;
   DataType dtype = DTypeAttr(context.attrs(), "out_dtype", args[1]->dtype.dtype);
   if (!dtype.is_float()) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`out_dtype` is \"", dtype.ToString(), "\"; expected a floating-point dtype"));
   }
-  return WithKey(context, ir::MakeTensorType(context.arena(), *dims, dtype));
+  return WithKey(context, ir::MakeTensorType(context.arena(), dims, dtype));
 }
 
 Solve MultinomialRelation(TypeContext& context) {

@@ -101,6 +101,12 @@ bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims) {
   return true;
 }
 
+bool ShapeValues(TypeContext& context, size_t arg, Dims& dims) {
+  if (!ValueDims(context, arg, 1, dims)) return false;
+  return std::all_of(dims.begin(), dims.end(),
+                     [&](const Dim& dim) { return context.RequireAtLeast(dim, 0, "an extent of the result"); });
+}
+
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype) {
   return context.Result(ir::MakeTensorType(context.arena(), std::move(dims), dtype));
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/huge_pages.h"
+
 namespace rvm::vm {
 namespace {
 constexpr int64_t kFirstBytes = 256 << 10;
@@ -40,7 +42,7 @@ bool RegisterStack::Resize(int64_t bytes) {
                      ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                      : mremap(begin_, static_cast<size_t>(bytes_), size, MREMAP_MAYMOVE);
   if (memory == MAP_FAILED) return false;
-  madvise(memory, size, MADV_HUGEPAGE);  // as TakeFromSystem
+  AskForHugePages(memory, size);
   begin_ = static_cast<Slot*>(memory);
   bytes_ = bytes;
   soft_end_ = begin_ + bytes / int64_t{sizeof(Slot)} - headroom_slots_;

@@ -1,0 +1,19 @@
+// Huge pages for big memory. Touching it for the first time, and giving it back, cost about as much for each page, so
+// fewer and larger pages are most of what makes big memory cheap.
+#ifndef RVM_BASE_HUGE_PAGES_H_
+#define RVM_BASE_HUGE_PAGES_H_
+
+#include <sys/mman.h>
+
+#include <cstddef>
+
+namespace rvm {
+
+inline constexpr size_t kHugePageBytes = 2 << 20;
+
+// Asks the system to put `memory` on huge pages. Of no effect where it has none.
+inline void AskForHugePages(void* memory, size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
+
+}  // namespace rvm
+
+#endif  // RVM_BASE_HUGE_PAGES_H_
