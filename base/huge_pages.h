@@ -1,5 +1,5 @@
-// Huge pages for big memory. Touching it for the first time, and giving it back, cost about as much for each page, so
-// fewer and larger pages are most of what makes big memory cheap.
+// Huge pages for large blocks of memory. The first touch of a block and its release cost time per page, so that fewer
+// and larger pages make both cheaper.
 #ifndef RVM_BASE_HUGE_PAGES_H_
 #define RVM_BASE_HUGE_PAGES_H_
 

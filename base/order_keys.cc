@@ -14,8 +14,7 @@ constexpr int kDigits = 8;
 constexpr int kValues = 256;  // of a digit
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
-// Keys that OrderFirstKeys gathers at least before it sorts by digits, which costs as much as hundreds of keys even for
-// one.
+// The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.
 constexpr int64_t kGathered = 512;
 
 // body(begin, end) for pieces of [0, n), until *stop is not 0 or a body gives false; whether all have run.
@@ -45,7 +44,7 @@ void InsertionSort(int64_t* keys, int64_t* places, int64_t n) {
   }
 }
 
-// Of the distance from the least key.
+// A digit of the key's distance from the least key.
 uint8_t Digit(int64_t key, int64_t least, int digit) {
   return static_cast<uint8_t>((static_cast<uint64_t>(key) - static_cast<uint64_t>(least)) >> (8 * digit));
 }
@@ -57,9 +56,9 @@ struct Block {
   int64_t *keys, *places, *free_keys, *free_places;
 };
 
-// Sorts the first n keys by the digits of their distances from the least key, the least significant digit first. Keys
-// mostly lie within a small part of all numbers, such as float32 keys of both signs: then these have few digits. Those
-// that all keys share are left out.
+// Sorts the first n keys by the digits of their distances from the least key, least significant digit first. Keys are
+// mostly close to each other (those of float32 span 32 bits), so few digits are needed. A digit that all keys share is
+// skipped.
 bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
   auto [keys, places, to_keys, to_places] = block;
   if (IsSorted(keys, n, stop)) return true;
@@ -109,8 +108,8 @@ bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
 
 bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop) { return Sort(Block(block, n), n, stop); }
 
-// The first keys are found so far, in order, and behind them gather the later ones that precede the last of these. When
-// there is no more room, all are sorted. Gathered keys overwrite only keys that were looked at.
+// The block begins with the first keys found so far, in order. Later keys that precede the last of them are gathered
+// behind; when `room` keys are there, they are sorted and the first are kept. Only keys already read are overwritten.
 bool OrderFirstKeys(int64_t* block, int64_t n, int64_t first, const volatile int32_t* stop) {
   int64_t room = first <= kFew / 2 ? kFew : first + std::max(first, kGathered);
   if (room >= n) return OrderKeys(block, n, stop);

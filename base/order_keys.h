@@ -10,8 +10,8 @@ namespace rvm {
 // Returns false if it ended early because another thread set *stop to a nonzero value. REQUIRES: n >= 0.
 bool OrderKeys(int64_t* block, int64_t n, const volatile int32_t* stop);
 
-// The same for the first `first` keys in order; those behind them are unspecified. O(n) for any keys, and little more
-// than one look at each of them where `first` is small and the keys are in random order. REQUIRES: 0 <= first <= n.
+// Puts only the first `first` keys in order; what follows them is unspecified. O(n), and mostly one comparison per key
+// if `first` is small and the keys are in random order. REQUIRES: 0 <= first <= n.
 bool OrderFirstKeys(int64_t* block, int64_t n, int64_t first, const volatile int32_t* stop);
 
 }  // namespace rvm

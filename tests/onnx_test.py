@@ -189,9 +189,9 @@ class RandomNumbers(relayvm.TestCase):
         save(model, path)
         return path
 
-    def draw(self, nodes, x, *seed):
+    def draw(self, node, x, *seed, before=()):
         import numpy as np  # pylint: disable=import-outside-toplevel
-        model = self.save(*(nodes if isinstance(nodes, list) else [nodes]))
+        model = self.save(*before, node)
         folder = os.path.dirname(model)
         np.save(f"{folder}/x.npy", np.asarray(x, np.float32))
         relayvm.must(relayvm.COMPILER, "run", model, f"@{folder}/x.npy", *seed, "--out", f"{folder}/y.npy")
@@ -222,14 +222,14 @@ class RandomNumbers(relayvm.TestCase):
         x = np.arange(1, 12001).reshape(4000, 3)
         trains = helper.make_node("Constant", [], ["t"], value=helper.make_tensor("t", TensorProto.BOOL, [], [True]))
         ratio = helper.make_node("Constant", [], ["r"], value=helper.make_tensor("r", TensorProto.FLOAT, [], [0.75]))
-        dropped = self.draw([trains, ratio, helper.make_node("Dropout", ["x", "r", "t"], ["y"])], x, 1)
+        dropped = self.draw(helper.make_node("Dropout", ["x", "r", "t"], ["y"]), x, 1, before=[trains, ratio])
         kept = dropped != 0
         self.assertLess(abs(kept.mean() - 0.25), 0.03)
         np.testing.assert_array_equal(dropped[kept], x[kept] * 4)
-        half = self.draw([trains, helper.make_node("Dropout", ["x", "", "t"], ["", "y"], seed=3)], x)
+        half = self.draw(helper.make_node("Dropout", ["x", "", "t"], ["", "y"], seed=3), x, before=[trains])
         self.assertEqual(half.dtype, np.bool_)
         self.assertLess(abs(half.mean() - 0.5), 0.03)
-        evaluated = self.draw([ratio, helper.make_node("Dropout", ["x", "r"], ["y"])], x)
+        evaluated = self.draw(helper.make_node("Dropout", ["x", "r"], ["y"]), x, before=[ratio])
         np.testing.assert_array_equal(evaluated, x)
 
     def test_seeds(self):

@@ -156,10 +156,11 @@ Diagnostic& Diagnostics::Warning(ir::Span span, DiagnosticKind kind, std::string
 }
 
 Diagnostic* Diagnostics::Remark(ir::Span span, DiagnosticKind kind, std::string message) {
+  if (!keeps_remarks_) return nullptr;
   bool is_known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& other) {
     return other.kind == kind && other.span.source == span.source && other.span.begin == span.begin;
   });
-  if (!keeps_remarks_ || is_known) return nullptr;
+  if (is_known) return nullptr;
   return &all_.emplace_back(Diagnostic{kind, Severity::kRemark, span, std::move(message), {}});
 }
 

@@ -104,7 +104,7 @@ class Diagnostics {
   // Returns the diagnostic so that notes can be added: valid until the next Emit.
   Diagnostic& Error(ir::Span span, DiagnosticKind kind, std::string message);
   Diagnostic& Warning(ir::Span span, DiagnosticKind kind, std::string message);
-  // Null, and nothing is kept, if nobody wants remarks, or if this place has one of that kind.
+  // Null unless KeepRemarks was called, or if the place has a remark of this kind already.
   Diagnostic* Remark(ir::Span span, DiagnosticKind kind, std::string message);
   void KeepRemarks() { keeps_remarks_ = true; }
 

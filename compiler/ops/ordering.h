@@ -19,8 +19,7 @@ class Order {
  public:
   using Key = std::function<te::Expr(std::span<const te::Expr> at)>;
   Order(const Dims& dims, size_t axis, const Key& key) : Order(dims, axis, dims[axis], key) {}
-  // Only the first `first` in order will be read, which takes less than to sort all. REQUIRES: 0 <= first <=
-  // dims[axis].
+  // Only the first `first` may be read, which is cheaper than to sort all. REQUIRES: 0 <= first <= dims[axis].
   Order(const Dims& dims, size_t axis, const Dim& first, const Key& key);
 
   // The key that is at[axis]-th in order, and its original position along the axis.

@@ -62,7 +62,7 @@ bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::Ten
 // returns false if it is anything else. REQUIRES: Input::decides_shape of the argument, and TensorArgs returned kDone.
 bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims);
 
-// The same of a vector that is a shape: requires no extent to be negative.
+// ValueDims of a vector that is a shape: also requires every extent to be non-negative.
 bool ShapeValues(TypeContext& context, size_t arg, Dims& dims);
 
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);

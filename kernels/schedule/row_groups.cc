@@ -18,8 +18,9 @@ using te::ExprPool;
 using te::IndexVar;
 using te::Tensor;
 
-constexpr int64_t kBlockBytes = 16384;   // of a tensor, a block of rows: a few of them fit the first-level cache
-constexpr int64_t kStackBytes = 131072;  // of all tensors that only the group needs: they fit the second-level cache
+constexpr int64_t kBlockBytes = 16384;  // of a tensor, a block of rows: a few of them fit the first-level cache
+constexpr int64_t kStackBytes =
+    65536;  // of all tensors that only the group needs: a host's thread may have little more
 
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
 std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
@@ -147,6 +148,7 @@ bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, const Ind
   first_row.variables[axis.id] = pool.Intern(*te::Index(0));
   Expr rest = pool.Copy(offset, first_row);
   if (te::DependsOn(rest, axis.id) || !pool.IsBelow(rest, pool.Extent(*size))) return false;
+  // Where indices are nested, as in (row * 4 + 1) * 8 + i, the offset does not have the form below.
   if (size->is_const() && te::Stride(offset, axis.id) == size->constant()) return true;
   Expr row = pool.Binary(BinaryOp::kMultiply, pool.Variable(axis), pool.Extent(*size));
   return pool.Binary(BinaryOp::kAdd, row, rest).get() == offset.get();

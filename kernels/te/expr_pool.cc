@@ -17,6 +17,22 @@ bool IsBinary(const Expr& e, BinaryOp op) { return e->kind == ExprKind::kBinary 
 
 Expr Bool(bool value) { return IntConst(kBool, value); }
 
+constexpr int kNestedBounds = 8;
+
+// An upper bound of index arithmetic whose terms are all non-negative, looking `depth` operators deep; nullopt if none
+// is known.
+std::optional<int64_t> UpperBound(const Expr& e, int depth) {
+  if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
+  if (IsConst(e) && e->int_value >= 0) return e->int_value;
+  bool is_sum = IsBinary(e, BinaryOp::kAdd), is_product = IsBinary(e, BinaryOp::kMultiply);
+  if ((!is_sum && !is_product) || depth == 0) return std::nullopt;
+  std::optional<int64_t> a = UpperBound(e->operands[0], depth - 1), b = UpperBound(e->operands[1], depth - 1);
+  if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
+  int64_t bound = 0;
+  bool overflows = is_sum ? __builtin_add_overflow(*a, *b, &bound) : __builtin_mul_overflow(*a, *b, &bound);
+  return overflows ? std::nullopt : std::optional(bound);
+}
+
 }  // namespace
 
 int64_t ExprPool::DimNumber(const Dim& dim) {
@@ -32,30 +48,10 @@ bool ExprPool::IsExtent(const Expr& e, const Dim& dim) {
   return e->kind == ExprKind::kDim && CompareDims(e->dim, dim) == DimEquality::kEqual;
 }
 
-namespace {
-
-constexpr int kNestedBounds = 8;
-
-// The greatest value that index arithmetic of non-negative terms can have; nullopt if it is not known.
-std::optional<int64_t> MostOf(const Expr& e, int depth) {
-  if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
-  if (e->kind == ExprKind::kIntConst && e->int_value >= 0) return e->int_value;
-  bool is_add = e->kind == ExprKind::kBinary && e->binary == BinaryOp::kAdd,
-       is_product = e->kind == ExprKind::kBinary && e->binary == BinaryOp::kMultiply;
-  if ((!is_add && !is_product) || depth == 0) return std::nullopt;
-  std::optional<int64_t> a = MostOf(e->operands[0], depth - 1), b = MostOf(e->operands[1], depth - 1);
-  int64_t most = 0;
-  if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
-  bool overflows = is_add ? __builtin_add_overflow(*a, *b, &most) : __builtin_mul_overflow(*a, *b, &most);
-  return overflows ? std::nullopt : std::optional(most);
-}
-
-}  // namespace
-
 bool ExprPool::IsBelow(const Expr& e, const Expr& bound) {
   if (e->kind == ExprKind::kIndex && IsExtent(bound, e->index.extent)) return true;
   if (IsConst(bound)) {
-    std::optional<int64_t> most = MostOf(e, kNestedBounds);
+    std::optional<int64_t> most = UpperBound(e, kNestedBounds);
     if (most) return *most < bound->int_value;
   }
   return IsBinary(e, BinaryOp::kFloorMod) && e->operands[1].get() == bound.get() && IsNonNegative(bound);

@@ -135,8 +135,7 @@ std::string Describe(const Computation& computation, bool canonical) {
     if (tensor->kind == TensorKind::kInput) continue;
     std::string name = printer.NameOf(tensor);
     std::string axes = printer.Axes(tensor->axes);
-    std::string form = tensor->self ? " scan" : tensor->is_stored ? " stored" : "";
-    if (tensor->is_ordered) form = " ordered";
+    std::string form = tensor->self ? " scan" : tensor->is_ordered ? " ordered" : tensor->is_stored ? " stored" : "";
     if (tensor->is_ordered && tensor->ordered_first != tensor->dims.back())
       absl::StrAppend(&form, " first ", printer.DimText(tensor->ordered_first));
     absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), form, " = ",

@@ -124,7 +124,7 @@ struct TensorNode {
   Expr body;                   // kCompute: over axes; a kReduce only at its root
   Tensor self;                 // the kSelf tensor of a scan, else null
   bool is_ordered = false;     // by OrderTensor
-  Dim ordered_first = 0;       // of an ordered one: how many keys of a row are in order
+  Dim ordered_first = 0;       // if ordered: the keys of each row that are sorted
   bool is_stored = false;      // by Stored
 };
 
@@ -143,7 +143,7 @@ Tensor ScanTensor(std::string name, DataType dtype, Dims dims,
 // `first` of each row may be read. REQUIRES: 0 <= first <= dims.back().
 Tensor OrderTensor(std::string name, const Dims& dims, const Dim& first,
                    const std::function<Expr(std::span<const Expr> indices)>& key);
-// The elements for each row sorted. REQUIRES: the tensor is one of OrderTensor's.
+// Elements of the result per row of keys. REQUIRES: the tensor is one of OrderTensor's.
 Dim OrderedRowSize(const Tensor& tensor);
 // The tensor, computed as a whole and kept in memory before anything reads it, however cheap it is: what arranges data
 // for its readers. REQUIRES: it is computed.

@@ -156,19 +156,19 @@ Evaluator::Value* Evaluator::CallGlobal(const ir::Call& call, const ir::GlobalEx
 Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& function, const std::vector<Value*>& args,
                                     bool is_only_use, ir::Var* hint) {
   if (depth_ == kMaxDepth) {
-    not_unfolded_ = "it needs more calls within each other than are unfolded";
+    not_unfolded_ = "the recursion is deeper than the limit of unrolling";
     return nullptr;
   }
   size_t nodes = is_only_use ? 0 : CountNodes(function.body, room_);
   if (nodes > room_) {
-    not_unfolded_ = "its copies would make the program too large";
+    not_unfolded_ = "the unrolled code would exceed the limit of its size";
     return nullptr;
   }
   std::vector<const ir::Type*> types;
   for (const Value* arg : args) types.push_back(arg->type);
   const ir::Function* own = Instantiate(arena_, function, types, is_only_use, is_only_use ? ir::Span() : call.span);
   if (own == nullptr) {
-    not_unfolded_ = "extents of its arguments are known only when the program runs";
+    not_unfolded_ = "extents of its arguments are known only at run time";
     return nullptr;
   }
   room_ -= nodes;
@@ -181,10 +181,10 @@ Evaluator::Value* Evaluator::Unfold(const ir::Call& call, const ir::Function& fu
 }
 
 void Evaluator::RemarkLoop(const ir::Call& call, const std::string& name, const LeftCall& left) {
-  std::string message = absl::StrCat("the recursion of `@", name, "` is not unrolled");
   if (!call.span.valid()) return;
   diagnostics::Diagnostic* remark =
-      shared_.diagnostics.Remark(call.span, diagnostics::DiagnosticKind::kLoopNotUnrolled, message);
+      shared_.diagnostics.Remark(call.span, diagnostics::DiagnosticKind::kLoopNotUnrolled,
+                                 absl::StrCat("the recursion of `@", name, "` is not unrolled"));
   if (remark != nullptr) remark->AddNote(left.span, std::string(left.reason));
 }
 
@@ -205,7 +205,7 @@ Evaluator::Value* Evaluator::Unroll(const ir::Call& call, const std::string& nam
   size_t block_size = block_->size(), room = room_;
   Store::Mark mark = store_.Now();
   Value* result = nullptr;
-  not_unfolded_ = "this call has no known argument that is smaller than before";
+  not_unfolded_ = "no known argument gets smaller in this call";
   if (shrinks && !left_calls_.contains(name)) {
     unrolling_.push_back({name, std::move(sizes)});
     result = Unfold(call, function, args, /*is_only_use=*/false, hint);
