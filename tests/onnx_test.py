@@ -91,12 +91,12 @@ class Suite(relayvm.TestCase):
         self.compare("known", found)
         nodes = {os.path.basename(folder) for folder in folders(("node",))}
         equal = sum(is_equal(outcome) for name, outcome in found.items() if name in nodes)
-        self.assertGreaterEqual(equal, 1545, "node cases that are equal")
+        self.assertGreaterEqual(equal, 1572, "node cases that are equal")
 
     def test_unknown_extents(self):
         found = outcomes(folders(("node",)), "--unknown")
         self.compare("unknown", found)
-        self.assertGreaterEqual(sum(map(is_equal, found.values())), 1485)
+        self.assertGreaterEqual(sum(map(is_equal, found.values())), 1528)
 
     @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
     def test_machine_code(self):
@@ -115,14 +115,14 @@ def has_runtime():
 class AgainstRuntime(relayvm.TestCase):
     """Networks with symbolic extents at several of them, beside ONNX Runtime."""
 
-    def compare(self, nodes, inputs, weights, feeds):
+    def compare(self, nodes, inputs, weights, feeds, opset=17):
         import numpy as np  # pylint: disable=import-outside-toplevel
         import onnx  # pylint: disable=import-outside-toplevel
         import onnxruntime  # pylint: disable=import-outside-toplevel
         graph = onnx.helper.make_graph(
             nodes, "graph", inputs, [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
             [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()])
-        domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+        domains = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1)]
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "model.onnx")
             onnx.save(onnx.helper.make_model(graph, opset_imports=domains, ir_version=9), model)
@@ -157,6 +157,22 @@ class AgainstRuntime(relayvm.TestCase):
         self.recurrent("LSTM", 4, direction="bidirectional")
         self.recurrent("GRU", 3, direction="reverse", linear_before_reset=1)
         self.recurrent("RNN", 1, activations=["Relu"])
+
+    def test_deformed_convolution(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(7)
+        normal = lambda *shape: random.standard_normal(shape).astype(np.float32)  # noqa: E731
+        for kernel in (["filters", 2, 3, 2], ["filters", 2, "kh", "kw"]):
+            for names in (["x", "w", "offset", "b"], ["x", "w", "offset", "b", "mask"]):
+                node = helper.make_node("DeformConv", names, ["y"], group=2, offset_group=2, strides=[2, 1],
+                                        dilations=[1, 2], pads=[1, 0, 2, 1])
+                shapes = {"x": ["n", 4, "h", "w"], "w": kernel, "offset": ["n", "offsets", "p", "q"], "mask": ["n", "taps", "p", "q"]}
+                inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in names if name != "b"]
+                feeds = [{"x": normal(n, 4, h, w), "w": normal(6, 2, 3, 2), "offset": normal(n, 24, p, q) * 2, "mask": normal(n, 12, p, q)}
+                         for n, h, w, p, q in ((1, 5, 6, 3, 5), (2, 8, 3, 5, 2))]
+                self.compare([node], inputs, {"b": normal(6)},
+                             [{key: value for key, value in feed.items() if key in names} for feed in feeds], opset=19)
 
     def test_quantised_recurrent(self):
         import numpy as np  # pylint: disable=import-outside-toplevel

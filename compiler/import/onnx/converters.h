@@ -104,6 +104,8 @@ Operands SoftmaxCrossEntropyLoss(NodeContext& c);
 Operands SkipLayerNormalization(NodeContext& c);
 
 // quantize.cc
+// A cast that treats values beyond a float8 as the attribute `saturate` says.
+Operand CastSaturated(NodeContext& c, Operand x, DataType dtype);
 Operands QuantizeLinear(NodeContext& c);
 Operands DequantizeLinear(NodeContext& c);
 Operands DynamicQuantizeLinear(NodeContext& c);

@@ -68,9 +68,9 @@ Operands Select(NodeContext& c) { return {c.Where(c.In(0), c.In(1), c.In(2))}; }
 
 Operands CastTo(NodeContext& c) {
   DataType dtype = c.DTypeAttr("to", kFloat32);
-  return {c.failed() ? nullptr : c.Cast(c.In(0), dtype)};
+  return {c.failed() ? nullptr : CastSaturated(c, c.In(0), dtype)};
 }
-Operands CastLike(NodeContext& c) { return {c.Cast(c.In(0), c.DTypeOf(c.In(1)))}; }
+Operands CastLike(NodeContext& c) { return {CastSaturated(c, c.In(0), c.DTypeOf(c.In(1)))}; }
 Operands BitCast(NodeContext& c) {
   DataType dtype = c.DTypeAttr("to", kFloat32);
   if (dtype == c.DTypeOf(c.In(0))) return {c.In(0)};

@@ -78,9 +78,6 @@ Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Win
   return importing::PadBy(c, x, value, widths);
 }
 
-namespace {
-
-// The extents of a kernel; those that its attribute says and its type does not are checked when the program runs.
 Dims KernelExtents(NodeContext& c, Operand& weight) {
   std::vector<int64_t> known = c.Ints("kernel_shape");
   Dims dims = c.DimsOf(weight);
@@ -97,8 +94,6 @@ Dims KernelExtents(NodeContext& c, Operand& weight) {
   dims.erase(dims.begin(), dims.begin() + 2);
   return dims;
 }
-
-}  // namespace
 
 Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype) {
   Dims kernel = KernelExtents(c, weight);

@@ -1,6 +1,7 @@
 // Quantised tensors: integers with a scale and a zero point.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +52,15 @@ Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
 
 }  // namespace
 
+Operand CastSaturated(NodeContext& c, Operand x, DataType dtype) {
+  // A cast gives the greatest value for what is beyond it.
+  if (dtype != kFloat8E4M3FN || c.Int("saturate", 1) != 0) return c.Cast(x, dtype);
+  if (!c.DTypeOf(x).is_float() || c.DTypeOf(x) == kFloat8E4M3FN) x = c.Cast(x, kFloat32);
+  constexpr double kLimit = 464;  // halfway between the greatest value, 448, and the next, 480; it rounds to 448
+  Operand is_beyond = c.Op("greater", {c.Op("abs", {x}), c.Number(kLimit, x)});
+  return c.Cast(c.Where(is_beyond, c.Number(std::numeric_limits<double>::quiet_NaN(), x), x), dtype);
+}
+
 Operands QuantizeLinear(NodeContext& c) {
   Operand x = c.In(0);
   int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
@@ -59,15 +69,18 @@ Operands QuantizeLinear(NodeContext& c) {
   Operand scale = Spread(c, c.In(1), x, axis, block);
   Operand zero_point = c.Has(2) ? Spread(c, c.In(2), x, axis, block) : nullptr;
   DataType wide = c.DTypeOf(x) == kFloat64 ? kFloat64 : kFloat32;
-  return {Saturate(c, c.Div(c.Cast(x, wide), c.Cast(scale, wide)), zero_point, dtype)};
+  Operand y = c.Div(c.Cast(x, wide), c.Cast(scale, wide));
+  if (!dtype.is_float()) return {Saturate(c, y, zero_point, dtype)};
+  return {CastSaturated(c, zero_point == nullptr ? y : c.Add(y, c.Cast(zero_point, wide)), dtype)};
 }
 
 Operands DequantizeLinear(NodeContext& c) {
   Operand x = c.In(0);
   int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
   DataType dtype = c.Int("output_dtype", 0) != 0 ? c.DTypeAttr("output_dtype", kFloat32) : c.DTypeOf(c.In(1));
-  Operand scale = Spread(c, c.In(1), x, axis, block), wide = c.Cast(x, kInt32);
-  if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.In(2), x, axis, block), kInt32));
+  DataType difference = c.DTypeOf(x).is_float() ? kFloat32 : kInt32;
+  Operand scale = Spread(c, c.In(1), x, axis, block), wide = c.Cast(x, difference);
+  if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.In(2), x, axis, block), difference));
   DataType precise = c.DTypeOf(scale) == kFloat64 ? kFloat64 : kFloat32;
   return {c.Cast(c.Mul(c.Cast(wide, precise), c.Cast(scale, precise)), dtype)};
 }

@@ -84,8 +84,8 @@ class Recurrent {
     std::string direction = c_.Text("direction", "forward");
     bool both = direction == "bidirectional";
     int64_t directions = both ? 2 : 1;
-    if (c_.ExtentOf(input_weights_, 0) != Dim(directions))
-      return {c_.Fail("its weights are not those of its directions")};
+    std::optional<int64_t> stated = c_.ExtentOf(input_weights_, 0).AsConst();
+    if (stated && *stated != directions) return {c_.Fail("its weights are not those of its directions")};
     ReadActivations(static_cast<size_t>(directions));
     batch_ = c_.ExtentOf(x, 1);
     steps_ = c_.ExtentOf(x, 0);

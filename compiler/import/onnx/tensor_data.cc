@@ -42,7 +42,7 @@ constexpr DataTypeRow kDataTypes[] = {
     {14, "complex64", std::nullopt},
     {15, "complex128", std::nullopt},
     {16, "bfloat16", kBFloat16},
-    {17, "float8e4m3fn", std::nullopt},
+    {17, "float8e4m3fn", kFloat8E4M3FN},
     {18, "float8e4m3fnuz", std::nullopt},
     {19, "float8e5m2", std::nullopt},
     {20, "float8e5m2fnuz", std::nullopt},

@@ -14,8 +14,8 @@
 
 namespace rvm::onnx {
 
-// The dtype of that TensorProto.DataType, or nullopt: ours has no strings, complex numbers, and no floats or integers
-// of 8 bits and less but int8 and uint8.
+// The dtype of that TensorProto.DataType, or nullopt: there are no strings, no complex numbers, no numbers of fewer
+// than 8 bits, and of the floats of 8 bits only float8e4m3fn.
 std::optional<DataType> ToDataType(int32_t data_type);
 // "float8e4m3fn", "string"; "data type 99" where ONNX 1.22 knows none.
 std::string DataTypeName(int32_t data_type);

@@ -106,19 +106,68 @@ Operands NonMaxSuppression(NodeContext& c) {
                {{"axes", ir::IntList({{0}})}})};
 }
 
+namespace {
+
+// A deformed convolution of taps that are multiplied with a mask, or whose number is unknown: an image of all taps,
+// (batch, channels, kh * kw * height, width), by which the filters are multiplied.
+Operand ConvolveDeformed(NodeContext& c, Operand x, Operand weight, Operand offset, Operand mask, const Dims& kernel,
+                         const Windows& windows) {
+  int64_t groups = c.Int("group", 1), deformable = c.Int("offset_group", 1);
+  if (groups < 1 || deformable < 1) return c.Fail("a number of groups is below 1");
+  Dim batch = c.ExtentOf(x, 0), channels = c.ExtentOf(x, 1), outputs = c.ExtentOf(weight, 0);
+  DataType dtype = c.DTypeOf(offset);
+  Dims space(2);
+  for (size_t s = 0; s < 2; ++s) {
+    Dim padded = c.ExtentOf(x, static_cast<int64_t>(s) + 2) + windows.pads[s] + windows.pads[s + 2];
+    space[s] = FloorDiv(padded - (kernel[s] - 1) * windows.dilations[s] - 1, windows.strides[s]) + 1;
+  }
+  Dims taps = {batch * deformable, 1, kernel[0] * kernel[1] * space[0], space[1]};
+  offset = c.Reshape(offset, {taps[0], kernel[0], kernel[1], 2, space[0], space[1]});
+  // Places along an axis as grid_sample counts them: from -1 to 1, from edge to edge.
+  auto places = [&](int64_t axis, std::vector<int64_t> behind_taps, std::vector<int64_t> behind_windows) {
+    size_t s = static_cast<size_t>(axis);
+    Operand tap = c.Mul(c.Iota(kernel[s]), c.Integer(windows.dilations[s]));
+    Operand window = c.Sub(c.Mul(c.Iota(space[s]), c.Integer(windows.strides[s])), c.Integer(windows.pads[s]));
+    Operand place = c.Add(c.Unsqueeze(tap, behind_taps), c.Unsqueeze(window, behind_windows));
+    place = c.Add(c.Squeeze(c.SliceAxis(offset, 3, axis, axis + 1), {3}), c.Cast(place, dtype));
+    place = c.Add(c.Mul(place, c.Number(2, offset)), c.Number(1, offset));
+    Operand extent = c.Cast(c.emit().FromDim(c.ExtentOf(x, axis + 2)), dtype);
+    return c.Reshape(c.Sub(c.Div(place, extent), c.Number(1, offset)), taps);
+  };
+  Operand grid =
+      c.Op("concatenate", {c.emit().Tuple({places(1, {1, 2}, {}), places(0, {1, 2, 3}, {1})})}, {{"axis", 1}});
+  Operand images = c.Reshape(x, {taps[0], FloorDiv(channels, deformable), c.ExtentOf(x, 2), c.ExtentOf(x, 3)});
+  Operand sampled = c.Op("image.grid_sample", {images, grid}, {{"padding_mode", "zeros"}, {"align_corners", false}});
+  if (mask != nullptr) sampled = c.Mul(sampled, c.Reshape(mask, taps));
+  Dim inputs = FloorDiv(channels, groups);
+  sampled = c.Reshape(sampled, {batch, groups, inputs, kernel[0], kernel[1], space[0], space[1]});
+  weight = c.Reshape(weight, {groups, FloorDiv(outputs, groups), inputs, kernel[0], kernel[1]});
+  Operand y = c.Op("einsum", {c.emit().Tuple({sampled, weight})}, {{"equation", "bgiuvpq,goiuv->bgopq"}});
+  return c.Reshape(y, {batch, outputs, space[0], space[1]});
+}
+
+}  // namespace
+
 Operands DeformConv(NodeContext& c) {
-  Operand x = c.In(0), weight = c.In(1), offset = c.In(2);
-  if (c.Has(4)) return {c.Unsupported("a mask")};
-  std::vector<int64_t> kernel;
-  for (int64_t i = 2; i < c.RankOf(weight); ++i) kernel.push_back(c.ExtentOf(weight, i).AsConst().value_or(1));
-  Windows windows = ReadWindows(c, x, kernel);
+  Operand x = c.In(0), weight = c.In(1), offset = c.In(2), mask = c.Has(4) ? c.In(4) : nullptr;
+  Dims kernel = KernelExtents(c, weight);
   if (c.failed()) return {};
-  Operand y = c.Op("nn.deformable_conv2d", {x, offset, weight},
-                   {{"strides", ir::IntList(windows.strides)},
-                    {"padding", ir::IntList(windows.pads)},
-                    {"dilation", ir::IntList(windows.dilations)},
-                    {"deformable_groups", c.Int("offset_group", 1)},
-                    {"groups", c.Int("group", 1)}});
+  std::optional<rvm::Shape> known = StaticShape(kernel);
+  Windows windows = ReadWindows(
+      c, x, known ? std::vector<int64_t>(known->begin(), known->end()) : std::vector<int64_t>(kernel.size(), 1));
+  if (c.failed()) return {};
+  if (windows.axes != 2) return {c.Unsupported(absl::StrCat("windows along ", windows.axes, " axes"))};
+  Operand y = nullptr;
+  if (known && mask == nullptr) {
+    y = c.Op("nn.deformable_conv2d", {x, offset, weight},
+             {{"strides", ir::IntList(windows.strides)},
+              {"padding", ir::IntList(windows.pads)},
+              {"dilation", ir::IntList(windows.dilations)},
+              {"deformable_groups", c.Int("offset_group", 1)},
+              {"groups", c.Int("group", 1)}});
+  } else {
+    y = ConvolveDeformed(c, x, weight, offset, mask, kernel, windows);
+  }
   return {c.Has(3) ? c.Op("nn.bias_add", {y, c.In(3)}, {{"axis", 1}}) : y};
 }
 

@@ -16,6 +16,8 @@ using importing::Windows;
 
 // Reads and checks the attributes of a node whose input x is (batch, channels, space...).
 Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel);
+// The extents of a kernel; those that its attribute says and its type does not are checked when the program runs.
+Dims KernelExtents(NodeContext& c, Operand& weight);
 // Makes `auto_pad` numbers in windows.pads or, where extents are not known, x padded.
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows);
 // The same for a kernel of these extents, which may be unknown.
