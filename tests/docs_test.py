@@ -1,7 +1,10 @@
-"""The examples of docs/*.md are true: those of Relay give what they say, that of C++ is the builder's test."""
+"""The examples of docs/*.md are true: those of Relay and of the command line give what they say, that of C++ is the
+builder's test."""
 
 import os
 import re
+import subprocess
+import sys
 import tempfile
 
 import programs_test
@@ -46,6 +49,32 @@ class Docs(relayvm.TestCase):
             for i, text in enumerate(found):
                 with self.subTest(f"{path}, example {i + 1}: {text.splitlines()[0]}"):
                     self.check_example(os.path.join(folder, f"example{i + 1}.relay"), text)
+
+    def check_console(self, text, folder):
+        """Runs lines that begin with `$`; those behind are what is printed, `...` is anything. `cat` of a file that is
+        not there makes it."""
+        tools = [os.path.dirname(path) for path in (relayvm.COMPILER, relayvm.RUNTIME, sys.executable)]
+        environment = {**os.environ, "PATH": os.pathsep.join([*tools, os.environ["PATH"]])}
+        for command, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+            shown = re.fullmatch(r"cat (\S+)", command)
+            if shown and not os.path.exists(os.path.join(folder, shown[1])):
+                with open(os.path.join(folder, shown[1]), "w", encoding="utf-8") as file:
+                    file.write(printed)
+            done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+            pattern = ".*".join(re.escape(part) for part in ("\n" + printed).split("..."))
+            self.assertRegex("\n" + done.stdout, re.compile(f"^{pattern}$", re.DOTALL), command)
+
+    def test_commands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text in examples("docs/commands.md", "console"):
+                self.check_console(text, folder)
+
+    def test_first_program(self):
+        """README's, which is indented."""
+        (text,) = re.findall(r"^## A first program\n\n((?:    .*\n)+)", read("README.md"), re.MULTILINE)
+        with tempfile.TemporaryDirectory() as folder:
+            self.check_console(text.replace("    ", "", 1).replace("\n    ", "\n"), folder)
 
     def test_language(self):
         self.check_page("docs/language.md", 11)

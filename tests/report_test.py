@@ -163,7 +163,7 @@ class Report(relayvm.TestCase):
         self.report(self.model, f"@{self.path('x.npy')}", "-o", self.path("b.html"))
         browser = next(filter(None, map(shutil.which, BROWSERS)))
         shot = self.path("b.png")
-        chrome = ["--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={shot}", "--window-size=1280,2000"]
+        chrome = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--screenshot={shot}", "--window-size=1280,2000"]
         firefox = ["--headless", "--screenshot", shot]
         command = [browser, *(firefox if "firefox" in browser else chrome), f"file://{self.path('b.html')}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)

@@ -21,8 +21,6 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
-#include "tools/relayvm/compile_options.h"
-#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 
@@ -38,11 +36,6 @@ constexpr OptionSpec kOptions[] = {
     {"--instances", "N", "machines, each on a thread of its own, that share the program (1)"},
     {"--args-file", "FILE", "a line of values for each run, taken in turn, instead of VALUE..."},
     {"--json", "FILE", "also write the numbers as JSON"},
-    kParamsOption,
-    kLevelOption,
-    kFreezeOption,
-    kShapeOption,
-    kTargetOption,
 };
 
 struct Plan {
@@ -302,7 +295,7 @@ std::string JsonOf(const Report& report) {
 }
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(WithProgramOptions(kOptions), args));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   RVM_ASSIGN_OR_RETURN(Plan plan, ReadPlan(options, loaded.run));
   const Executable& executable = loaded.program->executable();
@@ -344,7 +337,7 @@ Examples:
   relayvm bench model.rvm --instances 4 --seconds 10 --args-file mix.txt --json bench.json
 )",
     .run = Run,
-    .run_options = true,
+    .runs_program = true,
 };
 
 }  // namespace rvm::tools

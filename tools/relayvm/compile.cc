@@ -164,14 +164,13 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
 const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
-    .usage = "FILE.relay|FILE.json [-o FILE.rvm] [options]",
+    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.json [-o FILE.rvm] [options]",
     .options = kOptions,
     .more = R"(
 The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).
 `relayvm-run` runs it without compiler and LLVM. With several targets, between commas, it holds code for each, and the
 best that the CPU supports runs; they share one schedule, that of the narrowest vectors. With `--target portable` it
-holds recipes instead of machine code:
-slower, but it runs on any machine, and is safe to load whoever made it.
+holds recipes instead of machine code: slower, but it runs on any machine, and is safe to load whoever made it.
 A .json file is a module as the predecessor's `save_json` writes it, a .params file what its `save_param_dict` writes.
 
 Examples:

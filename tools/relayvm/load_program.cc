@@ -1,6 +1,8 @@
 #include "tools/relayvm/load_program.h"
 
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,11 +14,13 @@
 namespace rvm::tools {
 namespace {
 
+constexpr OptionSpec kCompileOptions[] = {kParamsOption, kFreezeOption, kShapeOption, kLevelOption, kTargetOption};
+
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {
   vm::LoadOptions load = run.load;
   if (!path.ends_with(".relay") && !path.ends_with(".json") && !importing::IsModelPath(path)) {
-    for (const OptionSpec& option : {kParamsOption, kLevelOption, kTargetOption, kFreezeOption, kShapeOption}) {
+    for (const OptionSpec& option : kCompileOptions) {
       if (!options.Has(option.name)) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("`", std::string(option.name), "` is for compiling; `", path, "` is compiled already"));
@@ -33,6 +37,10 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
 }
 
 }  // namespace
+
+std::vector<OptionSpec> WithProgramOptions(std::span<const OptionSpec> own) {
+  return JoinOptions(JoinOptions(own, kCompileOptions), RunOptionSpecs());
+}
 
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;

@@ -1,9 +1,11 @@
-// The program that `run`, `profile` and `bench` run: an executable, or source that is compiled first.
+// The program that `run`, `profile`, `report` and `bench` run: an executable, or source that is compiled first.
 #ifndef RVM_TOOLS_RELAYVM_LOAD_PROGRAM_H_
 #define RVM_TOOLS_RELAYVM_LOAD_PROGRAM_H_
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tools/options.h"
@@ -18,7 +20,10 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// Reads the options of running and of compile_options.h and the positional arguments: the path of a .relay, .onnx,
+// The options of a verb that runs a program: its own, those of compiling one, and those of running one.
+std::vector<OptionSpec> WithProgramOptions(std::span<const OptionSpec> own);
+
+// Reads those options and the positional arguments: the path of a .relay, .onnx,
 // .pt2, .json or executable file, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);
 

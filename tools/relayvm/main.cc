@@ -9,6 +9,7 @@
 #include "base/edit_distance.h"
 #include "base/version.h"
 #include "tools/last_resort.h"
+#include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
 
@@ -42,9 +43,8 @@ void PrintHelp() {
 void PrintVerbHelp(const Verb& verb) {
   std::cout << "relayvm " << verb.name << ": " << verb.summary << "\n\n  relayvm " << verb.name << " " << verb.usage
             << "\n\n"
-            << OptionsHelp(verb.run_options ? JoinOptions(verb.options, RunOptionSpecs())
-                                            : JoinOptions(verb.options, {}))
-            << (verb.run_options ? ValuesHelp() : "") << verb.more;
+            << OptionsHelp(verb.runs_program ? WithProgramOptions(verb.options) : JoinOptions(verb.options, {}))
+            << (verb.runs_program ? ValuesHelp() : "") << verb.more;
 }
 
 absl::Status UnknownVerb(const std::string& name) {

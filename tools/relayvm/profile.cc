@@ -10,8 +10,6 @@
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "tools/flame_graph.h"
-#include "tools/relayvm/compile_options.h"
-#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
@@ -25,11 +23,6 @@ constexpr OptionSpec kOptions[] = {
     {"--trace", "FILE", "also write a time line for chrome://tracing or ui.perfetto.dev"},
     {"--flame", "FILE", "also draw a flame graph into FILE.svg, or write its stacks to FILE.folded"},
     {"--trace-events", "N", "calls, returns and kernels that time line and flame graph keep, from the first (1000000)"},
-    kParamsOption,
-    kLevelOption,
-    kFreezeOption,
-    kShapeOption,
-    kTargetOption,
 };
 
 absl::Status CheckFlamePath(const std::string& path) {
@@ -39,7 +32,7 @@ absl::Status CheckFlamePath(const std::string& path) {
 }
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(WithProgramOptions(kOptions), args));
   RVM_ASSIGN_OR_RETURN(int64_t trace_events, options.Integer("--trace-events", 1, 1'000'000));
   std::string flame_path = options.Value("--flame");
   RVM_RETURN_IF_ERROR(CheckFlamePath(flame_path));
@@ -81,7 +74,7 @@ Examples:
   relayvm profile model.rvm --repeat 20 --trace trace.json --flame flame.svg @image.npy
 )",
     .run = Run,
-    .run_options = true,
+    .runs_program = true,
 };
 
 }  // namespace rvm::tools

@@ -19,10 +19,8 @@
 #include "serialization/encoder.h"
 #include "tools/flame_graph.h"
 #include "tools/markup.h"
-#include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/executable_text.h"
 #include "tools/relayvm/file_sizes.h"
-#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/memory_text.h"
 #include "tools/relayvm/program_graph.h"
@@ -40,11 +38,6 @@ constexpr int64_t kTraceEvents = 1'000'000;  // of the flame graph
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE.html", "the page (FILE with the ending .html)"},
     {"--dims", "NAME=EXTENT,...", "extents that types leave open, for the memory: n=128 or, by axis, x.0=128"},
-    kParamsOption,
-    kLevelOption,
-    kFreezeOption,
-    kShapeOption,
-    kTargetOption,
 };
 
 constexpr std::string_view kStyle = R"(
@@ -172,7 +165,7 @@ std::string PagePath(const Options& options, const std::string& path) {
 }
 
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(WithProgramOptions(kOptions), args));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   const Executable& executable = loaded.program->executable();
   std::vector<uint8_t> file = Encode(executable);
@@ -208,7 +201,7 @@ Examples:
   relayvm report model.rvm -o report.html --repeat 20 @x.npy
 )",
     .run = Run,
-    .run_options = true,
+    .runs_program = true,
 };
 
 }  // namespace rvm::tools

@@ -6,8 +6,6 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "tools/relayvm/compile_options.h"
-#include "tools/relayvm/import.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
@@ -15,10 +13,8 @@
 namespace rvm::tools {
 namespace {
 
-constexpr OptionSpec kOptions[] = {kParamsOption, kFreezeOption, kShapeOption, kLevelOption, kTargetOption};
-
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(JoinOptions(kOptions, RunOptionSpecs()), args));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(WithProgramOptions({}), args));
   RVM_ASSIGN_OR_RETURN(ProgramToRun loaded, LoadProgramToRun(options));
   return RunProgram(std::move(loaded.program), loaded.run, std::cout);
 }
@@ -29,14 +25,14 @@ const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
     .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.json [options] VALUE...",
-    .options = kOptions,
+    .options = {},
     .more = R"(
 Examples:
   relayvm run fib.relay 20
   relayvm run model.rvm @image.npy --out scores.npy
 )",
     .run = Run,
-    .run_options = true,
+    .runs_program = true,
 };
 
 }  // namespace rvm::tools

@@ -24,8 +24,8 @@ struct Verb {
   std::string_view more;  // help behind the options: what to know, examples
   // Prints results to stdout. A status that is not OK is shown as `relayvm: error: ...`.
   absl::Status (*run)(std::span<const std::string> args);
-  // Takes the options of RunOptionSpecs as well.
-  bool run_options = false;
+  // Takes the options of WithProgramOptions (load_program.h), and values, as well.
+  bool runs_program = false;
 };
 
 extern const Verb kCheckVerb;
