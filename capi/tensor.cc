@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +16,9 @@ namespace rvm::capi {
 namespace {
 
 // DLDataTypeCode of each TypeCode.
-constexpr uint8_t kCodes[] = {6, 0, 1, 2, 4};  // bool, int, uint, float, bfloat
+constexpr uint8_t kCodes[] = {6, 0, 1, 2, 4, 10};  // bool, int, uint, float, bfloat, float8_e4m3fn
+#define RVM_TYPE_CODE(Name, value) static_assert(value < std::size(kCodes));
+#include "base/data_type.def"
 
 bool IsRowMajor(const ForeignTensor& tensor) {
   if (tensor.strides == nullptr) return true;
@@ -55,8 +58,8 @@ absl::StatusOr<DataType> ToDataType(rvm_dtype dtype) {
   return absl::InvalidArgumentError(
       absl::StrCat("saw a dtype of code ", static_cast<int>(dtype.code), ", ", static_cast<int>(dtype.bits), " bits, ",
                    static_cast<int>(dtype.lanes),
-                   " lanes; expected int or uint of 8 to 64 bits, float of 16 to 64, bfloat of 16 or "
-                   "bool of 8, with 1 lane"));
+                   " lanes; expected int or uint of 8 to 64 bits, float of 16 to 64, bfloat of 16, "
+                   "float8_e4m3fn or bool of 8, with 1 lane"));
 }
 
 rvm_dtype FromDataType(DataType dtype) {

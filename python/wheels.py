@@ -107,4 +107,4 @@ class Wheel:
 RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", "//capi:librelayvm.so.1", "Runs compiled Relay programs",
                 ["numpy>=1.24"])
 COMPILER = Wheel("compiler", "relayvm", "relayvm", "//capi/compiler:librelayvm_compiler.so.1",
-                 "Compiles and runs Relay programs", ["relayvm-runtime"])
+                 "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"])

@@ -122,6 +122,42 @@ class Python(tools.TestCase):
         with self.assertRaises(TypeError):
             self.vm.import_torch("model.pt2", (1,))
 
+    def test_progress(self):
+        text = "def @main(%x: Tensor[(n), float32]) { (sum(%x), sort(%x), tanh(%x)) }"
+        for level in range(4):
+            seen = []
+            self.vm.compile(text, opt_level=level, progress=lambda *stage: seen.append(stage))
+            self.assertEqual(list(dict.fromkeys(stage for stage, _, _ in seen)), ["passes", "kernels"])
+            kernels = [(done, total) for stage, done, total in seen if stage == "kernels"]
+            self.assertEqual((kernels[0][0], kernels[-1][0]), (0, kernels[-1][1]))
+            self.assertTrue(all(done <= total for _, done, total in seen))
+        with self.assertRaises(KeyError):
+            self.vm.compile(text, progress=lambda *_: {}["no"])
+
+    def test_progress_on_a_terminal(self):
+        from relayvm import _compiler
+
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        with unittest.mock.patch.object(sys, "stderr", Terminal()) as terminal:
+            bar = _compiler._Bar(delay=0)
+            for done in (1, 2, 3):
+                bar("passes", done, 3)
+            bar("kernels", 1, 4)
+            bar._bar.refresh()
+            bar.close()
+            self.assertRegex(terminal.getvalue(), r"kernels +25%\|.*\| 1/4 ")
+            shown = terminal.getvalue()
+            self.vm.compile("def @main() { 1 }")  # too short to show anything
+            self.assertEqual(terminal.getvalue(), shown)
+        with unittest.mock.patch.object(sys, "stderr", io.StringIO()) as file:
+            bar = _compiler._Bar(delay=0)
+            bar("kernels", 1, 4)
+            bar.close()
+            self.assertEqual(file.getvalue(), "")
+
     def test_exported_programs(self):
         """Without PyTorch, also one whose loop has a dynamic number of steps."""
         folder = os.path.join(tools.ROOT, "tests/torch")
@@ -178,8 +214,26 @@ class Python(tools.TestCase):
             program(x.astype("float32"))
         numbers = numpy.random.default_rng(1).normal(size=1000).astype("float32")
         numpy.testing.assert_array_equal(_values.bfloat16_bits(numbers), numbers.astype(ml_dtypes.bfloat16).view("uint16"))
-        with unittest.mock.patch.object(_values, "_BFLOAT16", None):  # ml_dtypes is not installed: bits
+        with unittest.mock.patch.object(_values, "_ml_dtypes", None):  # it is not installed: bits
             numpy.testing.assert_array_equal(program(x.view("uint16"))[0], (x + x).view("uint16"))
+
+    def test_float8(self):
+        import ml_dtypes
+        from relayvm_runtime import _values
+        program = self.vm.compile("def @main(%x: Tensor[(n), float8_e4m3fn]) { (%x + %x, max(%x)) }", target="portable")
+        x = numpy.array([1, 2.5, -300], ml_dtypes.float8_e4m3fn)
+        expected = numpy.array([2, 5, -448], ml_dtypes.float8_e4m3fn)
+        for argument in (x, [1, 2.5, -300], x.view(numpy.uint8)):
+            doubled, greatest = program(argument)
+            self.assertEqual((doubled.dtype, greatest.dtype), (x.dtype, x.dtype))
+            numpy.testing.assert_array_equal(doubled, expected)
+            self.assertEqual(greatest, 2.5)
+        with self.assertRaises(self.vm.InvalidArgument):
+            program(x.astype("float32"))
+        with unittest.mock.patch.object(_values, "_ml_dtypes", None):
+            numpy.testing.assert_array_equal(program(x.view("uint8"))[0], expected.view("uint8"))
+            with self.assertRaisesRegex(self.vm.InvalidArgument, "ml_dtypes"):
+                program([1, 2])
 
     def test_coverage(self):
         import onnx

@@ -2,6 +2,7 @@
 #include "compiler/driver/compile.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -134,6 +135,11 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
   if (read.target != nullptr) options.target = read.target;
   RVM_ASSIGN_OR_RETURN(options.entries, ReadStrings(read.entries, read.entry_count, "entries"));
   RVM_ASSIGN_OR_RETURN(options.params_files, ReadStrings(read.params_files, read.params_file_count, "params_files"));
+  if (read.progress != nullptr) {
+    options.progress = [read](std::string_view stage, size_t done, size_t total) {
+      read.progress(read.progress_context, std::string(stage).c_str(), done, total);
+    };
+  }
   RVM_ASSIGN_OR_RETURN(Tensors weights, ReadTensors(read.weights, read.weight_count));
   if (!weights.empty())
     options.weights.push_back({.path = "<params>", .tensors = std::move(weights), .unreadable = {}});

@@ -1,6 +1,7 @@
 #include "compiler/driver/compile.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -129,9 +130,16 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
     NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
     requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i])});
   }
+  size_t done = 0, total = requests.size() * targets.size();
+  auto report = [&] {
+    if (options.progress) options.progress("kernels", done, total);
+  };
+  report();
   for (const codegen::HostTarget& target : targets) {
     RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
                          codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
+    done += requests.size();
+    report();
     executable.code_objects.push_back(
         {target.cpu, target.triple, target.features, RVM_KERNEL_ABI_VERSION, std::move(object.object)});
     result.llvm_ir += object.llvm_ir;
@@ -234,12 +242,19 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
+  size_t passes_done = 0;
+  auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
+    if (options.observer) options.observer(pass, after);
+    // Passes that are repeated do not count twice.
+    passes_done = std::min(passes_done + 1, passes::Pipeline().size());
+    if (options.progress) options.progress("passes", passes_done, passes::Pipeline().size());
+  };
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
                                                  {.opt_level = options.opt_level,
                                                   .extra_passes = options.extra_passes,
                                                   .devices = &devices,
                                                   .verify = options.verify_passes,
-                                                  .observer = options.observer}));
+                                                  .observer = observe}));
   // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());

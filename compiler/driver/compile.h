@@ -2,10 +2,13 @@
 #ifndef RVM_COMPILER_DRIVER_COMPILE_H_
 #define RVM_COMPILER_DRIVER_COMPILE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +21,9 @@
 
 namespace rvm::driver {
 
+// How far a compilation is: `done` of the `total` parts of a stage. Compile calls it on its own thread.
+using Progress = std::function<void(std::string_view stage, size_t done, size_t total)>;
+
 struct CompileOptions {
   int opt_level = 2;                      // 0..3
   std::string target = "host";            // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
@@ -28,6 +34,7 @@ struct CompileOptions {
   std::vector<ParamFile> weights;         // more of them, already read
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
+  Progress progress;                      // of the stages that may take long; may be null
   std::vector<std::string> extra_passes;  // see passes::PipelineOptions
   bool verify_passes = false;             // check the program after each pass, for bugs of the compiler
 };

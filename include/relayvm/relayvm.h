@@ -145,7 +145,7 @@ RVM_API rvm_error* rvm_machine_profile(rvm_machine* machine, rvm_profile_format 
 /* ---- values */
 
 typedef enum { RVM_NONE = 0, RVM_TENSOR, RVM_TUPLE, RVM_ADT, RVM_REF, RVM_CLOSURE } rvm_kind;
-/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool (of 8 bits); lanes 1. */
+/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool (of 8 bits), 10 float8_e4m3fn; lanes 1. */
 typedef struct {
   uint8_t code, bits;
   uint16_t lanes;

@@ -39,6 +39,10 @@ typedef struct {
   size_t weight_count;
   const char* const* params_files; /* more of them: .npz, .safetensors, .npy, .params */
   size_t params_file_count;
+  /* Called during the compilation, on its thread: `done` of the `total` parts of a stage, "passes" or "kernels". NULL:
+   * never. */
+  void (*progress)(void* context, const char* stage, size_t done, size_t total);
+  void* progress_context;
 } rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */

@@ -1,16 +1,18 @@
 """The C interface of relayvm_compiler.h, and what it gives."""
 
+import contextlib
 import ctypes
 import json
 import os
 import re
+import sys
 import warnings
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 import numpy
 from relayvm_runtime import Error, Executable, _html
 from relayvm_runtime._library import DType, declare, load
-from relayvm_runtime._values import _BFLOAT, _BFLOAT16, _KINDS, as_array, dtype_of
+from relayvm_runtime._values import _EXTENSIONS, _KINDS, as_array, dtype_of, extension
 
 
 class _Tensor(ctypes.Structure):
@@ -22,10 +24,14 @@ class _Shape(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("extents", c_char_p)]
 
 
+_PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_size_t, c_size_t)
+
+
 class _CompileOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("opt_level", c_int32), ("target", c_char_p), ("entries", POINTER(c_char_p)),
                 ("entry_count", c_size_t), ("weights", POINTER(_Tensor)), ("weight_count", c_size_t),
-                ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t)]
+                ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t), ("progress", _PROGRESS),
+                ("progress_context", c_void_p)]
 
 
 class _ImportOptions(ctypes.Structure):
@@ -174,12 +180,60 @@ def parse(text, name="<text>"):
     return Module(_check(Module(text, name=name), CompileError).text, name=name)
 
 
-def compile(program, *, params=None, target="host", opt_level=2, entries=None):
+class _Bar:
+    """How far a compilation of more than a second is, on standard error if that is a terminal, or in a notebook."""
+
+    def __init__(self, delay=1):
+        self._bar = None
+        if "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(total=1, delay=delay, miniters=1, leave=False,
+                             bar_format="{desc} {percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}]")
+
+    def __call__(self, stage, done, total):
+        if self._bar is not None:
+            if self._bar.desc != stage:  # reset() would show it before the delay is over
+                self._bar.desc, self._bar.total, self._bar.n, self._bar.last_print_n = stage, total, 0, 0
+            self._bar.update(done - self._bar.n)
+
+    def close(self):
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextlib.contextmanager
+def _reporting(progress):
+    """What the library calls. An error of `progress`, or the user's Ctrl-C, is raised when the compilation is over."""
+    errors = []
+    bar = None if progress else _Bar()
+    show = progress or bar
+
+    @_PROGRESS
+    def report(_, stage, done, total):
+        if not errors:
+            try:
+                show(stage.decode(), done, total)
+            except BaseException as error:
+                errors.append(error)
+
+    yield report
+    if bar is not None:
+        bar.close()
+    if errors:
+        raise errors[0]
+
+
+def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None):
     """Compiles a program to an Executable.
 
     program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
     a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
-    "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls.
+    "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls. progress: called
+    with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
+    compilation of more than a second shows a bar.
 
     >>> double = compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x * 2f }")
     >>> double([1, 2, 3])
@@ -211,10 +265,12 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None):
         weights.update(params or {})
     tensors, _kept = _tensors(weights)
     names, paths = _strings(entries or []), _strings(files)
-    options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
-                              len(tensors), paths, len(paths))
     text = program.text.encode()
-    result = _Result(_lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), CompileError)
+    with _reporting(progress) as report:
+        options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
+                                  len(tensors), paths, len(paths), report)
+        pointer = _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options))
+    result = _Result(pointer, CompileError)
     size = c_size_t()
     data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
     return Executable._load(ctypes.string_at(data, size.value), True, ())
@@ -312,11 +368,13 @@ def _weights(result):
     weights, tensor = {}, _Tensor()
     for i in range(_lib.rvm_compilation_weight_count(result.pointer)):
         _lib.rvm_compilation_weight(result.pointer, i, ctypes.byref(tensor))
-        is_bfloat16 = tensor.dtype.code == _BFLOAT
-        if is_bfloat16 and _BFLOAT16 is None:
-            raise ImportFailed(f"weight `{tensor.name.decode()}` is of bfloat16, which numpy has only with the package "
-                               "ml_dtypes; install that, or use `relayvm import`")
-        dtype = numpy.dtype(_BFLOAT16 if is_bfloat16 else f"{_KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
+        code = tensor.dtype.code
+        dtype = extension(code)
+        if dtype is None and code in _EXTENSIONS:
+            raise ImportFailed(f"weight `{tensor.name.decode()}` is of {_EXTENSIONS[code]}, which numpy has only with the "
+                               "package ml_dtypes; install that, or use `relayvm import`")
+        if dtype is None:
+            dtype = numpy.dtype(f"{_KINDS[code]}{tensor.dtype.bits // 8}")
         shape = tuple(tensor.shape[:tensor.rank])
         count = int(numpy.prod(shape, dtype=numpy.int64))
         data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""

@@ -5,9 +5,9 @@ import ctypes
 import numpy
 
 try:
-    from ml_dtypes import bfloat16 as _BFLOAT16
-except ImportError:  # then bfloat16 comes and goes as its bits, uint16
-    _BFLOAT16 = None
+    import ml_dtypes as _ml_dtypes
+except ImportError:  # then the dtypes that numpy has only with it come and go as their bits, uint16 and uint8
+    _ml_dtypes = None
 
 from ._errors import InvalidArgument, check
 from ._library import RELEASE, DType, lib
@@ -15,7 +15,8 @@ from ._library import RELEASE, DType, lib
 _TENSOR, _TUPLE, _ADT, _REF, _CLOSURE = 1, 2, 3, 4, 5
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
-_BFLOAT = 4
+_EXTENSIONS = {4: "bfloat16", 10: "float8_e4m3fn"}  # code -> name, of dtypes in ml_dtypes
+_EXTENSION_CODES = {name: code for code, name in _EXTENSIONS.items()}
 
 
 class Handle:
@@ -197,9 +198,9 @@ class _Elements:
         dtype = lib.rvm_value_dtype(handle.pointer)
         rank = lib.rvm_value_rank(handle.pointer)
         extents = lib.rvm_value_shape(handle.pointer)
-        # numpy has no bfloat16 of its own: its bits.
-        self.is_bfloat16 = dtype.code == _BFLOAT
-        kind = "u" if self.is_bfloat16 else _KINDS[dtype.code]
+        # numpy has no such dtypes of its own: their bits.
+        self.extension = extension(dtype.code)
+        kind = "u" if dtype.code in _EXTENSIONS else _KINDS[dtype.code]
         self.__array_interface__ = {
             "version": 3, "shape": tuple(extents[:rank]), "typestr": f"{'|' if dtype.bits == 8 else '<'}{kind}{dtype.bits // 8}",
             "data": (lib.rvm_value_data(handle.pointer) or 0, True)}
@@ -208,14 +209,15 @@ class _Elements:
 def from_handle(handle):
     """A tensor as a read-only numpy array on the machine's memory, a scalar as a numpy scalar; tuple, Adt, Ref.
 
-    bfloat16 is of the dtype that the package ml_dtypes adds to numpy; where that is not installed, its bits as uint16.
+    bfloat16 and float8 are of the dtypes that the package ml_dtypes adds to numpy; where that is not installed, their
+    bits as uint16 and uint8.
     """
     kind = lib.rvm_value_kind(handle.pointer)
     if kind == _TENSOR:
         elements = _Elements(handle)
         array = numpy.asarray(elements)
-        if elements.is_bfloat16 and _BFLOAT16 is not None:
-            array = array.view(_BFLOAT16)
+        if elements.extension is not None:
+            array = array.view(elements.extension)
         return array[()] if array.ndim == 0 else array
     if kind == _ADT:
         return adt(lib.rvm_value_constructor(handle.pointer).decode())._of(handle)
@@ -240,8 +242,9 @@ def _give_back(key):
 _next_key = iter(range(1, 2**62))
 
 
-def _is_bfloat16(array):
-    return array.dtype.name == "bfloat16" and array.dtype.itemsize == 2
+def extension(code):
+    """The dtype of ml_dtypes with that DLPack code; None for others, and where ml_dtypes is not installed."""
+    return numpy.dtype(getattr(_ml_dtypes, _EXTENSIONS[code])) if _ml_dtypes and code in _EXTENSIONS else None
 
 
 def bfloat16_bits(array):
@@ -257,15 +260,15 @@ def bfloat16_bits(array):
 
 
 def dtype_of(array):
-    if _is_bfloat16(array):
-        return DType(_BFLOAT, 16, 1)
+    if array.dtype.name in _EXTENSION_CODES:
+        return DType(_EXTENSION_CODES[array.dtype.name], array.dtype.itemsize * 8, 1)
     if array.dtype.kind not in _CODES or not array.dtype.isnative:
         raise InvalidArgument(f"saw an array of dtype {array.dtype}; expected integers, floats or bool", "invalid-argument")
     return DType(_CODES[array.dtype.kind], array.dtype.itemsize * 8, 1)
 
 
-def _tensor(array, bfloat=False):
-    dtype = DType(_BFLOAT, 16, 1) if bfloat else dtype_of(array)
+def _tensor(array, dtype=None):
+    dtype = dtype or dtype_of(array)
     array = numpy.asarray(array, order="C")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     out = ctypes.c_void_p()
@@ -323,13 +326,18 @@ class Importer:
         self._mismatch(value, type_)
 
     def _tensor(self, value, type_):
-        bfloat = type_["dtype"] == "bfloat16"
-        wanted = numpy.dtype("uint16" if bfloat else type_["dtype"])
+        name = type_["dtype"]
+        code = _EXTENSION_CODES.get(name)
+        wanted = numpy.dtype(name if code is None else "uint16" if name == "bfloat16" else "uint8")
         if isinstance(value, (bool, int, float, list, tuple)):
             try:
                 array = numpy.asarray(value)
-                if bfloat:
+                if name == "bfloat16":
                     array = bfloat16_bits(value)
+                elif code is not None:
+                    if extension(code) is None:
+                        raise TypeError("numpy has that dtype only with the package ml_dtypes; install that, or give bits")
+                    array = numpy.asarray(value, dtype=extension(code)).view(wanted)
                 elif array.dtype != wanted:  # as numpy converts a Python number: an int may become a float
                     if array.size and (array.dtype.kind, wanted.kind) in (("f", "i"), ("f", "u"), ("f", "b")):
                         self._mismatch(value, type_)
@@ -341,13 +349,13 @@ class Importer:
                 array = as_array(value)
             except (TypeError, ValueError, RuntimeError, BufferError) as error:
                 raise InvalidArgument(f"saw {_describe(value)}; expected {type_['text']}: {error}", "invalid-argument") from error
-            if bfloat and _is_bfloat16(array):
-                array = array.view(numpy.uint16)
+            if code is not None and array.dtype.name == name:
+                array = array.view(wanted)
             if array.dtype != wanted:
                 self._mismatch(array, type_)
         if array.ndim != len(type_["shape"]):
             self._mismatch(array, type_)
-        return _tensor(array, bfloat)
+        return _tensor(array, None if code is None else DType(code, wanted.itemsize * 8, 1))
 
     def _adt(self, value, type_):
         """Down the last fields without recursion: lists are long."""
