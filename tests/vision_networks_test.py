@@ -36,12 +36,11 @@ def folded_layers(net):
 
 @unittest.skipUnless(has_peer(), "the Python packages numpy, onnx and onnxruntime are not installed")
 class VisionNetworks(relayvm.TestCase):
-    def check(self, model, size):
+    def check(self, model, image):
         import numpy as np  # pylint: disable=import-outside-toplevel
         import onnx  # pylint: disable=import-outside-toplevel
         import onnxruntime  # pylint: disable=import-outside-toplevel
 
-        image = networks.image(size)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -56,20 +55,17 @@ class VisionNetworks(relayvm.TestCase):
         self.assertEqual(seen.shape, expected.shape)
         self.assertLessEqual(np.abs(seen - expected).max() / np.abs(expected).max(), TOLERANCE)
 
-    def test_resnet18(self):
-        self.check(networks.make("resnet18", 64), 64)
-
-    def test_mobilenet_v2(self):
-        self.check(networks.make("mobilenet_v2", 96), 96)
-
-    def test_unet(self):
-        self.check(networks.make("unet", 48), 48)
+    def test_networks(self):
+        sizes = {"resnet18": 64, "mobilenet_v1": 96, "mobilenet_v2": 96, "unet": 48, "inception_v3": 107, "dqn": 52, "dcgan": 2}
+        for name, size in sizes.items():
+            with self.subTest(name):
+                self.check(networks.make(name, size), networks.image(name, size))
 
     def test_layers_before_batch_normalisation(self):
         import onnx  # pylint: disable=import-outside-toplevel
 
         net = networks.Network(onnx, 32)
-        self.check(net.model(folded_layers(net)), 32)
+        self.check(net.model(folded_layers(net)), networks.image("resnet18", 32))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def resnet18(folder, size):
     for weight in model.graph.initializer:
         weight.CopyFrom(onnx.numpy_helper.from_array(compressible(onnx.numpy_helper.to_array(weight)), weight.name))
     onnx.save(model, f"{folder}/resnet18.onnx")
-    return Program("ResNet-18", None, f"{folder}/resnet18.onnx", {}, [(f"{size}x{size}", [networks.image(size)])], "image", 1)
+    return Program("ResNet-18", None, f"{folder}/resnet18.onnx", {}, [(f"{size}x{size}", [networks.image("resnet18", size)])], "image", 1)
 
 
 def all_programs(folder, is_small):

@@ -40,11 +40,10 @@ class Network:
     def __init__(self, folder, name):
         import onnx
 
-        size = networks.NETWORKS[name][1]
         self.name, self.folder = name, folder
         self.path, self.model, self.out = f"{folder}/{name}.onnx", f"{folder}/{name}.rvm", f"{folder}/{name}.out.npy"
         onnx.save(networks.make(name), self.path)
-        self.image = networks.image(size)
+        self.image = networks.image(name)
         np.save(f"{folder}/{name}.npy", self.image)
         began = time.perf_counter()
         relayvm.must(relayvm.COMPILER, "compile", self.path, "-o", self.model, *os.environ.get("RELAYVM_VISION_FLAGS", "").split())

@@ -1,10 +1,11 @@
 """Vision networks as ONNX models with random weights, scaled so that activations keep their size.
 
     from vision import networks
-    model = networks.make("resnet18", size=224)     # an onnx.ModelProto: one input [1, 3, size, size], 10 or 1000 scores
+    model = networks.make("resnet18", size=224)     # an onnx.ModelProto: one input [1, channels, size, size]
 
-The architectures follow He et al. 2015 (ResNet), Sandler et al. 2018 (MobileNetV2), Huang et al. 2016 (DenseNet),
-Ronneberger et al. 2015 (U-Net, here with padded convolutions), Simonyan and Zisserman 2014 (VGG).
+The architectures follow He et al. 2015 (ResNet), Howard et al. 2017 and Sandler et al. 2018 (MobileNet), Huang et al. 2016
+(DenseNet), Ronneberger et al. 2015 (U-Net, here with padded convolutions), Simonyan and Zisserman 2014 (VGG), Szegedy et
+al. 2015 (Inception v3), Mnih et al. 2015 (DQN), Radford et al. 2015 (DCGAN's generator, from a vector of 100).
 """
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 class Network:
     """An ONNX graph that is being written. Values are names; `channels` and `size` of each are known."""
 
-    def __init__(self, onnx, size, seed=0):
+    def __init__(self, onnx, size, channels=3, seed=0):
         self.onnx, self.random = onnx, np.random.default_rng(seed)
-        self.nodes, self.weights, self.channels = [], [], {"x": 3}
+        self.nodes, self.weights, self.channels = [], [], {"x": channels}
         self.size = size
 
     def node(self, kind, inputs, channels, **attributes):
@@ -32,19 +33,22 @@ class Network:
     def filters(self, shape, fan_in, gain):
         return self.weight(self.random.normal(0, np.sqrt(gain / fan_in), shape))
 
-    def conv(self, x, channels, kernel, stride=1, groups=1, gain=2.0, bias=False):
+    def conv(self, x, channels, kernel, stride=1, groups=1, gain=2.0, bias=False, pad=None):
+        """`kernel`: (height, width), or one number for both; padded to the size of the image unless told."""
         inputs = self.channels[x] // groups
-        weights = [self.filters((channels, inputs, kernel, kernel), inputs * kernel * kernel, gain)]
+        kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
+        weights = [self.filters((channels, inputs, *kernel), inputs * kernel[0] * kernel[1], gain)]
         if bias:
             weights.append(self.weight(self.random.normal(0, 0.1, channels)))
-        return self.node("Conv", [x, *weights], channels, kernel_shape=[kernel] * 2, strides=[stride] * 2, group=groups,
-                         pads=[kernel // 2] * 4)
+        pads = [extent // 2 for extent in kernel] if pad is None else [pad, pad]
+        return self.node("Conv", [x, *weights], channels, kernel_shape=kernel, strides=[stride] * 2, group=groups, pads=pads * 2)
 
-    def conv_transposed(self, x, channels, kernel, stride):
+    def conv_transposed(self, x, channels, kernel, stride, pad=0, bias=True):
         inputs = self.channels[x]
-        weights = [self.filters((inputs, channels, kernel, kernel), inputs, 1.0),
-                   self.weight(self.random.normal(0, 0.1, channels))]
-        return self.node("ConvTranspose", [x, *weights], channels, kernel_shape=[kernel] * 2, strides=[stride] * 2)
+        weights = [self.filters((inputs, channels, kernel, kernel), inputs * kernel * kernel / stride**2, 1.0)]
+        if bias:
+            weights.append(self.weight(self.random.normal(0, 0.1, channels)))
+        return self.node("ConvTranspose", [x, *weights], channels, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
 
     def norm(self, x):
         channels = self.channels[x]
@@ -67,19 +71,24 @@ class Network:
     def max_pool(self, x, kernel, stride, pad=0):
         return self.node("MaxPool", [x], self.channels[x], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
 
-    def average_pool(self, x, kernel, stride):
-        return self.node("AveragePool", [x], self.channels[x], kernel_shape=[kernel] * 2, strides=[stride] * 2)
+    def average_pool(self, x, kernel, stride, pad=0):
+        return self.node("AveragePool", [x], self.channels[x], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+    def flatten(self, x, features):
+        return self.node("Flatten", [x], features)
+
+    def dense(self, x, features):
+        scores = self.filters((features, self.channels[x]), self.channels[x], 1.0)
+        return self.node("Gemm", [x, scores, self.weight(np.zeros(features))], features, transB=1)
 
     def classify(self, x, classes=1000):
-        flat = self.node("Flatten", [self.node("GlobalAveragePool", [x], self.channels[x])], self.channels[x])
-        scores = self.filters((classes, self.channels[x]), self.channels[x], 1.0)
-        return self.node("Gemm", [flat, scores, self.weight(np.zeros(classes))], classes, transB=1)
+        return self.dense(self.flatten(self.node("GlobalAveragePool", [x], self.channels[x]), self.channels[x]), classes)
 
     def model(self, result):
         helper = self.onnx.helper
         graph = helper.make_graph(
             self.nodes, "network",
-            [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, [1, 3, self.size, self.size])],
+            [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, [1, self.channels["x"], self.size, self.size])],
             [helper.make_empty_tensor_value_info(result)], self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         model = self.onnx.shape_inference.infer_shapes(model, strict_mode=True)  # also the type of the result
@@ -160,25 +169,88 @@ def vgg16(net):
     return net.classify(x)
 
 
-# By name: what makes it, and the extent of its images in benchmarks.
+def mobilenet_v1(net):
+    x = net.relu(net.norm(net.conv("x", 32, 3, 2)))
+    for channels, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)):
+        x = net.relu(net.norm(net.conv(x, net.channels[x], 3, stride, groups=net.channels[x])))
+        x = net.relu(net.norm(net.conv(x, channels, 1)))
+    return net.classify(x)
+
+
+def dqn(net, actions=18):
+    x = net.relu(net.conv("x", 32, 8, 4, bias=True, pad=0))
+    x = net.relu(net.conv(x, 64, 4, 2, bias=True, pad=0))
+    x = net.relu(net.conv(x, 64, 3, bias=True, pad=0))
+    extent = ((net.size - 4) // 4 - 2) // 2 - 2
+    return net.dense(net.relu(net.dense(net.flatten(x, 64 * extent**2), 512)), actions)
+
+
+def dcgan(net):
+    x = net.relu(net.norm(net.conv_transposed("x", 512, 4, 1, bias=False)))
+    for channels in (256, 128, 64):
+        x = net.relu(net.norm(net.conv_transposed(x, channels, 4, 2, 1, bias=False)))
+    return net.node("Tanh", [net.conv_transposed(x, 3, 4, 2, 1, bias=False)], 3)
+
+
+def inception_v3(net):
+    def conv(x, channels, kernel, stride=1, pad=None):
+        return net.relu(net.norm(net.conv(x, channels, kernel, stride, pad=pad)))
+
+    def chain(x, *layers):
+        for channels, kernel in layers:
+            x = conv(x, channels, kernel)
+        return x
+
+    def pooled(x, channels):
+        return conv(net.average_pool(x, 3, 1, 1), channels, 1)
+
+    def narrow(x, *layers):
+        """Halves the image: max pooling beside chains whose last convolution has stride 2."""
+        ends = [conv(chain(x, *before), last, 3, 2, 0) for *before, last in layers]
+        return net.concat(*ends, net.max_pool(x, 3, 2))
+
+    x = conv(conv(conv("x", 32, 3, 2, 0), 32, 3, 1, 0), 64, 3)
+    x = net.max_pool(conv(conv(net.max_pool(x, 3, 2), 80, 1), 192, 3, 1, 0), 3, 2)
+    for channels in (32, 64, 64):
+        x = net.concat(conv(x, 64, 1), chain(x, (48, 1), (64, 5)), chain(x, (64, 1), (96, 3), (96, 3)), pooled(x, channels))
+    x = narrow(x, (384,), ((64, 1), (96, 3), 96))
+    for width in (128, 160, 160, 192):
+        x = net.concat(conv(x, 192, 1), chain(x, (width, 1), (width, (1, 7)), (192, (7, 1))),
+                       chain(x, (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))), pooled(x, 192))
+    x = narrow(x, ((192, 1), 320), ((192, 1), (192, (1, 7)), (192, (7, 1)), 192))
+    for _ in range(2):
+        middle, deep = conv(x, 384, 1), chain(x, (448, 1), (384, 3))
+        x = net.concat(conv(x, 320, 1), conv(middle, 384, (1, 3)), conv(middle, 384, (3, 1)), conv(deep, 384, (1, 3)),
+                       conv(deep, 384, (3, 1)), pooled(x, 192))
+    return net.classify(x)
+
+
+# By name: what makes it, the extent of its images in benchmarks, and their channels.
 NETWORKS = {
-    "resnet18": (lambda net: resnet(net, resnet_block, (2, 2, 2, 2)), 224),
-    "resnet50": (lambda net: resnet(net, resnet_bottleneck, (3, 4, 6, 3)), 224),
-    "mobilenet_v2": (mobilenet_v2, 224),
-    "densenet121": (densenet, 224),
-    "unet": (unet, 160),
-    "vgg16": (vgg16, 224),
+    "resnet18": (lambda net: resnet(net, resnet_block, (2, 2, 2, 2)), 224, 3),
+    "resnet50": (lambda net: resnet(net, resnet_bottleneck, (3, 4, 6, 3)), 224, 3),
+    "mobilenet_v1": (mobilenet_v1, 224, 3),
+    "mobilenet_v2": (mobilenet_v2, 224, 3),
+    "densenet121": (densenet, 224, 3),
+    "unet": (unet, 160, 3),
+    "vgg16": (vgg16, 224, 3),
+    "inception_v3": (inception_v3, 299, 3),
+    "dqn": (dqn, 84, 4),
+    "dcgan": (dcgan, 1, 100),
 }
 
 
 def make(name, size=None):
-    """The network `name`. `size`: of the image, a multiple of 32; the usual one if None. Needs the package onnx."""
+    """The network `name`. `size`: of the image, a multiple of 32 for most; the usual one if None. Needs the package onnx."""
     import onnx
 
-    build, usual = NETWORKS[name]
-    net = Network(onnx, size or usual)
+    build, usual, channels = NETWORKS[name]
+    net = Network(onnx, size or usual, channels)
     return net.model(build(net))
 
 
-def image(size):
-    return np.random.default_rng(7).normal(size=(1, 3, size, size)).astype(np.float32)
+def image(name, size=None):
+    """An input of the network `name`."""
+    _, usual, channels = NETWORKS[name]
+    size = size or usual
+    return np.random.default_rng(7).normal(size=(1, channels, size, size)).astype(np.float32)
