@@ -99,7 +99,7 @@ TEST(ReadElements, RefusesWhatDoesNotFit) {
       {Message().Number(1, uint64_t{1} << 62).Number(1, 16).Number(2, 1).Text(8, "w"),
        "tensor `w` of shape (4611686018427387904, 16) has 0 elements"},
       {Message().Number(1, 1).Number(2, 8), "strings, which Relay has not"},
-      {Message().Number(1, 1).Number(2, 17), "dtype float8e4m3fn, which Relay has not"},
+      {Message().Number(1, 1).Number(2, 19), "dtype float8e5m2, which Relay has not"},
       {Message().Number(1, 1).Number(2, 9).Text(9, "\x02"), "a tensor of bools has an element that is neither 0 nor 1"},
   };
   for (const auto& [tensor, message] : cases) EXPECT_EQ(std::string(Elements(tensor).status().message()), message);
