@@ -181,7 +181,8 @@ class AgainstRuntime(relayvm.TestCase):
         node = helper.make_node("DynamicQuantizeLSTM",
                                 ["x", "w", "r", "", "", "", "", "", "w_scale", "zero", "r_scale", "zero"], ["y"],
                                 domain="com.microsoft", hidden_size=6)
-        weights = {"w": random.integers(-127, 128, (1, 8, 24), np.int8), "r": random.integers(-127, 128, (1, 6, 24), np.int8),
+        # 7 bits: on CPUs without VNNI, ONNX Runtime adds pairs of products in 16 bits, which saturate from 8-bit weights.
+        weights = {"w": random.integers(-63, 64, (1, 8, 24), np.int8), "r": random.integers(-63, 64, (1, 6, 24), np.int8),
                    "w_scale": np.array([0.005], np.float32), "r_scale": np.array([0.004], np.float32),
                    "zero": np.array([0], np.int8)}
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", 8])]
