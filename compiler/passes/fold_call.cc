@@ -1,10 +1,13 @@
 #include "compiler/passes/fold_call.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/literal.h"
 #include "compiler/ops/evaluate_op.h"
 
 namespace rvm::passes {
@@ -49,6 +52,21 @@ std::optional<Value> ConstantValue(const Expr* expr) {
   return Value::Tuple(std::move(fields));
 }
 
+// The elements of a constant under the shape of `type`: they are shared, so no size is too large. Null if `type` leaves
+// the shape open.
+Expr* Reshaped(const ir::Builder& at, const Expr* arg, const ir::Type* type) {
+  const auto* constant = DynCast<ir::Constant>(arg);
+  const auto* tensor = DynCast<ir::TensorType>(type);
+  if (constant == nullptr || tensor == nullptr || !tensor->shape.is_dims()) return nullptr;
+  const Literal& literal = constant->literal;
+  std::optional<Shape> shape = StaticShape(tensor->shape.dims);
+  if (!shape || NumElements(*shape) != literal.num_elements()) return nullptr;
+  auto owner = std::make_shared<const Literal>(literal);
+  const std::byte* elements = owner->data();
+  return at.Constant(
+      Literal(literal.dtype(), *std::move(shape), Buffer::Borrow(elements, literal.bytes(), std::move(owner))));
+}
+
 Expr* FromValue(const ir::Builder& at, const Value& value) {
   if (value.kind() == ValueKind::kTensor) return at.Constant(value.tensor());
   std::vector<Expr*> fields;
@@ -60,6 +78,9 @@ Expr* FromValue(const ir::Builder& at, const Value& value) {
 
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                const std::vector<const Expr*>& args, const ir::Type* type) {
+  if (op.is_reshape) {
+    if (Expr* reshaped = Reshaped(at, args[0], type)) return reshaped;
+  }
   std::optional<int64_t> result_bytes = StaticBytes(type);
   if (!result_bytes || *result_bytes > kMaxResultBytes) return nullptr;
   std::vector<Value> values;
