@@ -34,6 +34,9 @@ class ThreadPool {
     int64_t range = 0;
   };
   static void* Main(void* self);
+  // Waits, without the lock, until `is_done` or until sleeping would have cost less.
+  template <typename F>  // F: bool()
+  static void Spin(const F& is_done);
   void Loop();
   void RunRanges(const Job& job);
 
@@ -41,9 +44,9 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable has_job_, is_done_;
   Job job_;
-  bool is_open_ = false;  // workers may still join the job
-  uint64_t number_ = 0;   // of the job
-  int active_ = 0;        // workers on the job
+  bool is_open_ = false;              // workers may still join the job
+  std::atomic<uint64_t> number_ = 0;  // of the job; the last one, which has no body, ends the workers
+  std::atomic<int> active_ = 0;       // workers on the job
   bool stop_ = false;
   std::atomic<int64_t> next_ = 0;  // where the next range begins
 };

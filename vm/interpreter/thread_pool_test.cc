@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace rvm::vm {
@@ -34,6 +38,34 @@ TEST(ThreadPoolTest, ManyShortJobsDoNotMix) {
     pool.For(8, 1, body, sums);
     for (int64_t i = 0; i < 8; ++i) ASSERT_EQ(sums[i], i);
   }
+}
+
+// Some jobs and the end of some pools meet workers that spin, others workers that sleep.
+TEST(ThreadPoolTest, WorkersSpinAndThenSleep) {
+  for (int round = 0; round < 20; ++round) {
+    ThreadPool pool(3);
+    for (int pause = 0; pause < 2 + round % 2; ++pause) {
+      int seen[9] = {};
+      auto body = [](int64_t begin, int64_t end, void* closure) {
+        for (int64_t i = begin; i < end; ++i) ++static_cast<int*>(closure)[i];
+      };
+      for (int job = 0; job < 3; ++job) pool.For(9, 1, body, seen);
+      for (int count : seen) ASSERT_EQ(count, 3);
+      if (pause < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
+TEST(ThreadPoolTest, ThreadsRunAtOnce) {
+  ThreadPool pool(2);
+  std::atomic<int> arrived = 0;
+  auto meet = [](int64_t, int64_t, void* closure) {
+    auto& count = *static_cast<std::atomic<int>*>(closure);
+    ++count;
+    while (count < 2) std::this_thread::yield();
+  };
+  pool.For(2, 1, meet, &arrived);
+  EXPECT_EQ(arrived, 2);
 }
 
 }  // namespace
