@@ -123,7 +123,7 @@ class Faults(OnFakeDriver):
         for call, says in (("alloc:0", "out of memory"), ("copy_in:1", "cuMemcpyHtoDAsync"),
                            ("copy_in:2", "cuMemcpyHtoDAsync"), ("copy_out:1", "cuMemcpyDtoHAsync"),
                            ("launch:1", "cuLaunchKernel"), ("launch:3", "cuLaunchKernel"), ("stream:1", "cuStreamCreate"),
-                           ("wait:1", "cuStreamSynchronize"), ("run:1", "is lost"), ("run:4", "is lost"),
+                           ("wait:1", "cuStreamQuery"), ("finish:1", "cuStreamSynchronize"), ("run:1", "is lost"), ("run:4", "is lost"),
                            ("load:1", "does not accept the code")):
             with self.subTest(call):
                 done = self.outcome(FAKE_CUDA_FAIL=call)

@@ -1,6 +1,7 @@
 """Kernels on an OpenCL device give what they give on the host: operators, programs, examples; missing devices."""
 
 import concurrent.futures
+import json
 import os
 import re
 import tempfile
@@ -291,6 +292,45 @@ class OnGrid:
         self.assertEqual((copied_in, copied_out), (2, 1))
         e = np.exp(np.tanh(x @ w.T) @ w.T)
         np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True) @ w.T, rtol=1e-4, atol=1e-5)
+
+    def test_a_profile_has_times_of_the_device(self):
+        """Work of the device belongs to kernels and functions, the wait to the one that needs the result."""
+        source = self.write("waits.relay", """#[version = "0.0.5"]
+def @layer(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32], %n: int32) -> Tensor[(?, 8), float32] {
+  if (%n == 0) { %x } else { @layer(tanh(nn.dense(%x, %w)), %w, %n - 1) }
+}
+def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) { sort(@layer(%x, %w, 5), axis=1) }
+""")
+        model = self.compile(source, "waits.rvm")
+        for name, shape in ("x", (5, 8)), ("w", (8, 8)):
+            np.save(self.path(f"{name}.npy"), np.ones(shape, "float32"))
+        text = relayvm.must(relayvm.COMPILER, "profile", model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), "--repeat", "2",
+                            "--json", self.path("p.json"), "--trace", self.path("t.json"))
+        with open(self.path("p.json"), encoding="utf-8") as file:
+            profile = json.load(file)
+        device, = profile["devices"]
+        self.assertEqual(device["device"], f"{self.KIND}:0")
+        # Weights that are arguments are copied for each run. The host sorts.
+        self.assertEqual((device["copies_in"]["count"], device["copies_in"]["bytes"]), (2, 4 * (5 * 8 + 8 * 8)))
+        self.assertEqual((device["copies_out"]["count"], device["copies_out"]["bytes"]), (1, 4 * 5 * 8))
+        self.assertEqual(device["waits"]["count"], 1)
+        self.assertGreater(device["launches"]["ns"], 0)
+        kernels = {kernel["device"]: kernel for kernel in profile["kernels"]}
+        self.assertEqual(kernels[f"{self.KIND}:0"]["devices"]["launches"], device["launches"])
+        self.assertEqual(kernels[""]["devices"]["waits"]["count"], 1)
+        functions = {function["name"]: function["devices"] for function in profile["functions"]}
+        self.assertEqual(functions["layer"]["launches"], device["launches"])
+        self.assertEqual((functions["layer"]["waits"]["count"], functions["main"]["waits"]["count"]), (0, 1))
+        self.assertGreater(profile["split_ns"]["launches"], 0)
+        self.assertRegex(text, rf"on device {self.KIND}:0, while the host went on or waited")
+        self.assertRegex(text, r"waits for devices")
+        with open(self.path("t.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        self.assertEqual([e["args"]["name"] for e in events if e["ph"] == "M"], ["host", f"{self.KIND}:0"])
+        on_device = [e for e in events if e["ph"] == "X" and e["tid"] == 2]
+        self.assertEqual(len(on_device), device["launches"]["count"] + 3)
+        waits = [e for e in events if e.get("cat") == "wait"]
+        self.assertEqual([e["name"] for e in waits], [f"wait for {self.KIND}:0"])
 
     def test_an_annotated_program_uses_both(self):
         """The embedding stays on the host: its table is not copied."""

@@ -45,7 +45,11 @@ class Folder {
           kernel.ns += event.length_ns;
           break;
         }
-        case vm::TraceEvent::Kind::kPhase: break;
+        case vm::TraceEvent::Kind::kPhase:
+        case vm::TraceEvent::Kind::kWait:
+        case vm::TraceEvent::Kind::kLaunch:
+        case vm::TraceEvent::Kind::kCopyIn:
+        case vm::TraceEvent::Kind::kCopyOut: break;
       }
     }
     while (!open_.empty()) Leave(last_ns);

@@ -2,6 +2,8 @@
 #include "vm/device/device.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,8 +26,10 @@
 #include "serialization/assembler.h"
 #include "serialization/verifier.h"
 #include "vm/device_program.h"
+#include "vm/interpreter/device_lane.h"
 #include "vm/limit.h"
 #include "vm/machine.h"
+#include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
 namespace {
@@ -36,6 +41,8 @@ struct Calls {
   int count = 0;
   int fails_at = 0;  // from 1; 0: none
   int blocks = 0;    // that exist
+  size_t most_queued = 0;
+  std::atomic<bool> stands_still = false;
   absl::Status Next(absl::StatusCode code = absl::StatusCode::kInternal) {
     return ++count == fails_at ? absl::Status(code, "device test:0 is lost") : absl::OkStatus();
   }
@@ -66,11 +73,12 @@ struct TestStream : device::Stream {
   explicit TestStream(Calls& of) : calls(of) {}
   absl::Status CopyIn(const device::Block& to, std::span<const std::byte> from) override {
     absl::Status status = calls.Next();
-    queue.push_back([&to, bytes = std::vector<std::byte>(from.begin(), from.end())] {
-      auto& memory = static_cast<const TestBlock&>(to).memory;
-      ASSERT_LE(bytes.size(), memory.size());
-      std::copy(bytes.begin(), bytes.end(), memory.begin());
-    });
+    queue.push_back({[&to, from] {
+                       auto& memory = static_cast<const TestBlock&>(to).memory;
+                       ASSERT_LE(from.size(), memory.size());
+                       std::copy(from.begin(), from.end(), memory.begin());
+                     },
+                     10});
     return status;
   }
   absl::Status CopyOut(std::span<std::byte> to, const device::Block& from) override {
@@ -78,24 +86,39 @@ struct TestStream : device::Stream {
     if (!status.ok()) return status;
     Run();
     std::memcpy(to.data(), static_cast<const TestBlock&>(from).memory.data(), to.size());
+    times.push_back({clock, clock + 10});
+    clock += 10;
     return absl::OkStatus();
   }
   absl::Status Launch(const device::Code& code, uint32_t function, std::span<const Argument> args,
                       int64_t items) override {
-    queue.push_back([run = static_cast<const TestCode&>(code).functions[function],
-                     list = std::vector<Argument>(args.begin(), args.end()), items] { run(list, items); });
+    queue.push_back({[run = static_cast<const TestCode&>(code).functions[function],
+                      list = std::vector<Argument>(args.begin(), args.end()), items] { run(list, items); },
+                     100});
     return calls.Next();
   }
-  absl::Status Wait() override {
+  // Until the device stands still.
+  absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds) override {
+    if (absl::Status status = calls.Next(); !status.ok()) return status;
+    if (calls.stands_still) return false;
     Run();
-    return calls.Next();
+    return true;
   }
+  absl::StatusOr<std::vector<device::WorkTime>> TakeTimes() override { return std::exchange(times, {}); }
+  // A copy takes 10 ns, a function 100 ns.
   void Run() {
-    for (auto& step : queue) step();
+    calls.most_queued = std::max(calls.most_queued, queue.size());
+    for (auto& [step, ns] : queue) {
+      step();
+      times.push_back({clock, clock + ns});
+      clock += ns;
+    }
     queue.clear();
   }
   Calls& calls;
-  std::vector<std::function<void()>> queue;
+  std::vector<std::pair<std::function<void()>, double>> queue;
+  double clock = 0;
+  std::vector<device::WorkTime> times;
 };
 
 struct TestDevice : device::Device {
@@ -114,7 +137,7 @@ struct TestDevice : device::Device {
     }
     return code;
   }
-  absl::StatusOr<std::unique_ptr<device::Stream>> NewStream() override {
+  absl::StatusOr<std::unique_ptr<device::Stream>> NewStream(bool) override {
     if (absl::Status status = calls.Next(); !status.ok()) return status;
     return std::make_unique<TestStream>(calls);
   }
@@ -168,6 +191,7 @@ entry "weights" = F3 ("x")
 entry "element" = F4 ("x")
 entry "view" = F5 ("x")
 entry "pair" = F6 ("x")
+entry "loop" = F7 ("x", "n")
 function F0 "chain" params 1 result Tensor[(?), float32] {
   r0: Tensor[(?), float32]
 code
@@ -226,6 +250,15 @@ code
   call_kernel_dynamic [r1], N0, [r0]
   make_cell r2, C0, [r0, r1]
   return r2
+}
+function F7 "loop" params 2 result Tensor[(?), float32] {
+  r0: Tensor[(?), float32]  r1: int32
+code
+L0:
+  call_kernel_dynamic [r0], N0, [r0!]
+  add_imm_i32 r1, r1, -1
+  branch_ne_imm r1, 0, L0
+  return r0
 }
 cell C0 = tuple (Tensor[(?), float32], Tensor[(?), float32]) (Tensor[(?), float32], Tensor[(?), float32])
 device "test" "+fp64" required {
@@ -381,6 +414,91 @@ TEST_F(DeviceTest, ErrorsNameTheKernelAndTheLineOfTheProgram) {
   std::string message = Run("chain", {Floats({1, 2})});
   EXPECT_NE(message.find("kernel `inc`: "), std::string::npos) << message;
   EXPECT_NE(message.find("test.relay:7:3"), std::string::npos) << message;
+}
+
+Value Int32(int32_t number) {
+  return Value::Tensor(Literal::FromBytes(kInt32, {}, std::as_bytes(std::span<const int32_t>(&number, 1))));
+}
+
+TEST_F(DeviceTest, TheQueueIsBounded) {
+  Start();
+  EXPECT_EQ(Run("loop", {Floats({1}), Int32(10'000)}), "[10001f]");
+  EXPECT_EQ(calls_.most_queued, DeviceLane::kMaxQueued);
+  EXPECT_LE(calls_.blocks, 4);
+}
+
+TEST_F(DeviceTest, ARunThatWaitsForTheDeviceCanBeStopped) {
+  for (const char* entry : {"chain", "loop"}) {  // that wait for the result, and for room in the queue
+    Start({.time_limit_ms = 30});
+    std::vector<Value> args = {Floats({1})};
+    if (entry == std::string("loop")) args.push_back(Int32(1000));
+    calls_.stands_still = true;
+    EXPECT_EQ(machine_->Invoke(entry, args).status().code(), absl::StatusCode::kDeadlineExceeded) << entry;
+    calls_.stands_still = false;
+    EXPECT_EQ(Run("chain", {Floats({5})}), "[8f]") << "after the work that was left";
+
+    Start();
+    calls_.stands_still = true;
+    std::atomic<bool> is_done = false;
+    std::thread canceller([&] {
+      while (!is_done) {
+        machine_->Cancel();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    EXPECT_EQ(machine_->Invoke(entry, args).status().code(), absl::StatusCode::kCancelled) << entry;
+    is_done = true;
+    canceller.join();
+    EXPECT_EQ(machine_->stats().live_objects, 0);
+    machine_->Trim();
+    EXPECT_EQ(calls_.blocks, 0);
+    calls_.stands_still = false;
+    EXPECT_EQ(Run("chain", {Floats({5})}), "[8f]");
+  }
+}
+
+// Copies of 10 ns, functions of 100 ns.
+TEST_F(DeviceTest, AProfileHasTheTimesOfTheDevice) {
+  Profiler profiler(100);
+  Start({.profiler = &profiler});
+  EXPECT_EQ(Run("mixed", {Floats({1, 2})}), "[3f, 4f]");
+  Value offset = Int32(-5);
+  EXPECT_EQ(Run("sum", {Floats({1, 2, 3}), offset}), "13");
+  Profile profile = profiler.Snapshot();
+  ASSERT_EQ(profile.devices.size(), 1u);
+  EXPECT_EQ(profile.devices[0].device, "test:0");
+  const Profile::DeviceUse& all = profile.devices[0].use;
+  EXPECT_EQ(all.launches.count, 5);
+  EXPECT_EQ(all.launches.ns, 500);
+  EXPECT_EQ(all.copies_in.count, 3);
+  EXPECT_EQ(all.bytes_in, 8 + 8 + 12);
+  EXPECT_EQ(all.copies_out.ns, 30);
+  EXPECT_EQ(all.bytes_out, 8 + 8 + 4);
+  EXPECT_EQ(all.waits.count, 3);
+  ASSERT_EQ(profile.kernels.size(), 3u);
+  const Profile::KernelRow &inc = profile.kernels[0], &negative = profile.kernels[1], &twice = profile.kernels[2];
+  EXPECT_EQ(inc.device, "test:0");
+  EXPECT_EQ(inc.use.launches.ns, 300);
+  EXPECT_EQ(inc.use.copies_in.count, 3);
+  ASSERT_EQ(inc.shapes.size(), 2u);
+  EXPECT_EQ(inc.shapes[0].device_ns, 200);
+  EXPECT_EQ(inc.shapes[1].device_ns, 100);
+  EXPECT_EQ(negative.device, "") << "it runs on the host, and waits for its argument";
+  EXPECT_EQ(negative.use.copies_out.count, 1);
+  EXPECT_EQ(negative.use.waits.count, 1);
+  EXPECT_EQ(twice.use.launches.count, 2);
+  EXPECT_EQ(twice.use.copies_out.count, 1);
+  ASSERT_EQ(profile.functions.size(), 2u);
+  EXPECT_EQ(profile.functions[0].device.launches.count, 2) << "`mixed`; the copy of its result is of no function";
+  EXPECT_EQ(profile.functions[0].device.copies_out.count, 1);
+  EXPECT_EQ(profile.functions[1].device.launches.count, 3);
+  int64_t on_device = 0;
+  for (const TraceEvent& event : profiler.Trace()) {
+    bool is_there = event.kind == TraceEvent::Kind::kLaunch || event.kind == TraceEvent::Kind::kCopyIn ||
+                    event.kind == TraceEvent::Kind::kCopyOut;
+    on_device += is_there ? 1 : 0;
+  }
+  EXPECT_EQ(on_device, 5 + 3 + 3);
 }
 
 // With code for kernel 1 on a second device.

@@ -101,6 +101,8 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
 
 void Machine::Impl::CleanUp(bool succeeded) {
   Heap& heap = interpreter.heap();
+  // Times are those of whole runs.
+  if (profiler != nullptr && interpreter.device() != nullptr) interpreter.device()->EndWork();
   if (succeeded && heap.live_objects() != 0) heap.CollectCycles();
   if (!succeeded || heap.live_objects() != 0) interpreter.Reset();
 }

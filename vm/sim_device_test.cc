@@ -262,10 +262,10 @@ TEST_F(SimDeviceTest, MutatedCodeStaysWithinItsTensors) {
     auto code = device_->Load({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, functions);
     if (!code.ok()) continue;
     std::unique_ptr<device::Block> a = *device_->Allocate(8), b = *device_->Allocate(12), c = *device_->Allocate(24);
-    std::unique_ptr<device::Stream> stream = *device_->NewStream();
+    std::unique_ptr<device::Stream> stream = *device_->NewStream(false);
     Argument args[] = {Argument::Of(a.get()), Argument::Of(b.get()), Argument::Of(c.get()), Argument::Of(nullptr),
                        Argument::Of(uint64_t{2})};
-    if (stream->Launch(**code, 0, args, 1).ok() && stream->Wait().ok()) ++accepted;
+    if (stream->Launch(**code, 0, args, 1).ok() && stream->WaitFor(device::Stream::kForever).ok()) ++accepted;
   }
   EXPECT_GT(accepted, 50);
 }

@@ -5,16 +5,18 @@
 // stderr what it is. Environment variables:
 //
 //   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
-//   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream, wait, or
-//   run,
-//                          a launch that faults when it runs; CALL:0 is every call
+//   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream,
+//                          wait (cuStreamQuery), finish (cuStreamSynchronize), or run, a launch that faults when it
+//                          runs; CALL:0 is every call
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,6 +43,10 @@ struct Work {
 struct FakeStream {
   std::deque<Work> queue;
 };
+struct FakeEvent {
+  bool is_done = false;
+  std::chrono::steady_clock::time_point time;
+};
 struct FakeModule;
 struct FakeFunction {
   FakeModule* module;
@@ -57,6 +63,7 @@ struct State {
   FakeContext context;
   ptx::Memory memory;
   std::set<FakeStream*> streams;
+  std::set<FakeEvent*> events;
   std::set<FakeModule*> modules;
   std::mt19937 random{
       static_cast<uint32_t>(std::getenv("FAKE_CUDA_SEED") ? std::atoi(std::getenv("FAKE_CUDA_SEED")) : 1)};
@@ -100,15 +107,22 @@ FakeStream* Known(const char* where, Stream stream) {
   return fake;
 }
 
-// Runs work of all streams in a random order until that of one (null: of all) is done.
-Result Drain(FakeStream* until) {
+FakeEvent* Known(const char* where, Event event) {
+  auto* fake = reinterpret_cast<FakeEvent*>(event);
+  if (state().events.count(fake) == 0) Misuse(where, "no such event");
+  return fake;
+}
+
+// Runs work of all streams in a random order until that of one (null: of all) is done, or so many pieces of it.
+Result Drain(FakeStream* until, int pieces = std::numeric_limits<int>::max()) {
   State& s = state();
-  for (;;) {
+  for (;; --pieces) {
     std::vector<FakeStream*> ready;
     for (FakeStream* stream : s.streams) {
       if (!stream->queue.empty()) ready.push_back(stream);
     }
     if (ready.empty() || (until != nullptr && until->queue.empty())) return 0;
+    if (pieces == 0) return kNotReady;
     FakeStream* next = ready[s.random() % ready.size()];
     Work work = std::move(next->queue.front());
     next->queue.pop_front();
@@ -189,11 +203,11 @@ FAKE cuDevicePrimaryCtxRelease_v2(DeviceId) {
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.context.references == 0) Misuse(__func__, "it was not retained");
   if (--s.context.references > 0) return 0;
-  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.modules.empty();
+  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.events.empty() && s.modules.empty();
   if (!is_clean && !s.context.is_lost) {
     Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " +
-                         std::to_string(s.streams.size()) + " streams, " + std::to_string(s.modules.size()) +
-                         " modules");
+                         std::to_string(s.streams.size()) + " streams, " + std::to_string(s.events.size()) +
+                         " events, " + std::to_string(s.modules.size()) + " modules");
   }
   s.context.is_lost = false;
   return 0;
@@ -270,8 +284,48 @@ FAKE cuStreamCreate(Stream* stream, uint32_t flags) {
 }
 FAKE cuStreamSynchronize(Stream stream) {
   FAKE_ENTER();
-  if (Fails("wait")) return kInvalidHandle;
+  if (Fails("finish")) return kInvalidHandle;
   return Drain(Known(__func__, stream));
+}
+FAKE cuStreamQuery(Stream stream) {
+  FAKE_ENTER();
+  if (Fails("wait")) return kInvalidHandle;
+  return Drain(Known(__func__, stream), 3);
+}
+FAKE cuEventCreate(Event* event, uint32_t flags) {
+  FAKE_ENTER();
+  if (flags != 0) Misuse(__func__, "expected no flags, so that times are kept");
+  auto* fake = new FakeEvent;
+  s.events.insert(fake);
+  *event = reinterpret_cast<Event>(fake);
+  return 0;
+}
+FAKE cuEventRecord(Event event, Stream stream) {
+  FAKE_ENTER();
+  FakeEvent* fake = Known(__func__, event);
+  fake->is_done = false;
+  Known(__func__, stream)
+      ->queue.push_back({[fake] {
+                           fake->is_done = true;
+                           fake->time = std::chrono::steady_clock::now();
+                           return std::string();
+                         },
+                         {}});
+  return 0;
+}
+FAKE cuEventElapsedTime(float* ms, Event from, Event to) {
+  FAKE_ENTER();
+  FakeEvent *begin = Known(__func__, from), *end = Known(__func__, to);
+  if (!begin->is_done || !end->is_done) return kNotReady;
+  *ms = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return 0;
+}
+FAKE cuEventDestroy_v2(Event event) {
+  FAKE_ENTER();
+  FakeEvent* fake = Known(__func__, event);
+  s.events.erase(fake);
+  delete fake;
+  return 0;
 }
 FAKE cuStreamDestroy_v2(Stream stream) {
   FAKE_ENTER();

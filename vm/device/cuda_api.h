@@ -18,6 +18,7 @@ using Context = struct ContextTag*;
 using Stream = struct StreamTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using Event = struct EventTag*;
 
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
@@ -28,6 +29,7 @@ inline constexpr Result kInvalidPtx = 218;
 inline constexpr Result kUnsupportedPtxVersion = 222;
 inline constexpr Result kInvalidHandle = 400;
 inline constexpr Result kNotFound = 500;
+inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchOutOfResources = 701;
 inline constexpr Result kLaunchFailed = 719;
@@ -64,6 +66,11 @@ inline constexpr int32_t kErrorLogBufferBytes = 6;
   RVM_CUDA(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, Address, size_t, Stream))                \
   RVM_CUDA(StreamCreate, "cuStreamCreate", (Stream*, uint32_t))                                      \
   RVM_CUDA(StreamSynchronize, "cuStreamSynchronize", (Stream))                                       \
+  RVM_CUDA(StreamQuery, "cuStreamQuery", (Stream))                                                   \
+  RVM_CUDA(EventCreate, "cuEventCreate", (Event*, uint32_t))                                         \
+  RVM_CUDA(EventRecord, "cuEventRecord", (Event, Stream))                                            \
+  RVM_CUDA(EventElapsedTime, "cuEventElapsedTime", (float*, Event, Event))                           \
+  RVM_CUDA(EventDestroy, "cuEventDestroy_v2", (Event))                                               \
   RVM_CUDA(StreamDestroy, "cuStreamDestroy_v2", (Stream))                                            \
   RVM_CUDA(ModuleLoadData, "cuModuleLoadDataEx", (Module*, const void*, uint32_t, int32_t*, void**)) \
   RVM_CUDA(ModuleUnload, "cuModuleUnload", (Module))                                                 \

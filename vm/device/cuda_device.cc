@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/device/cuda_api.h"
+#include "vm/device/poll.h"
 
 namespace rvm::device {
 namespace {
@@ -23,8 +25,6 @@ using cuda::Result;
 
 constexpr int64_t kThreads = 128;          // of a block
 constexpr int64_t kMaxItems = 1 << 22;     // of a launch; functions stride over the rest
-constexpr size_t kMaxStaged = 64 << 20;    // bytes, of all copies under way
-constexpr int kMaxQueued = 256;            // launches; a wait then bounds how late a run ends that must stop
 constexpr int32_t kDriverVersion = 10010;  // the first one with PTX 6.4
 // Compute capabilities that code may name, as features.
 constexpr int32_t kCapabilities[] = {75, 80, 86, 87, 89, 90, 100, 103, 120};
@@ -108,35 +108,31 @@ class CudaCode : public Code {
 
 class CudaStream : public Stream {
  public:
-  CudaStream(std::shared_ptr<const Core> core, cuda::Stream stream) : core_(std::move(core)), stream_(stream) {}
+  CudaStream(std::shared_ptr<const Core> core, cuda::Stream stream, bool keeps_times)
+      : core_(std::move(core)), stream_(stream), keeps_times_(keeps_times) {}
   ~CudaStream() override {
     Entered entered(*core_);
     core_->cu->StreamSynchronize(stream_);
+    for (cuda::Event event : events_) core_->cu->EventDestroy(event);
     core_->cu->StreamDestroy(stream_);
   }
 
   absl::Status CopyIn(const Block& to, std::span<const std::byte> from) override {
-    if (from.empty()) return absl::OkStatus();
-    if (staged_bytes_ + from.size() > kMaxStaged) RVM_RETURN_IF_ERROR(Wait());
     Entered entered(*core_);
-    const std::byte* source = from.data();
-    bool waits = from.size() > kMaxStaged;
-    if (!waits) {
-      staged_bytes_ += from.size();
-      source = staged_.emplace_back(from.begin(), from.end()).data();
-    }
+    RVM_RETURN_IF_ERROR(RecordEvent());
     RVM_RETURN_IF_ERROR(
-        core_->Check(core_->cu->MemcpyHtoDAsync(AddressOf(to), source, from.size(), stream_), "MemcpyHtoDAsync"));
-    return waits ? Wait() : absl::OkStatus();
+        core_->Check(core_->cu->MemcpyHtoDAsync(AddressOf(to), from.data(), from.size(), stream_), "MemcpyHtoDAsync"));
+    return RecordEvent();
   }
 
   absl::Status CopyOut(std::span<std::byte> to, const Block& from) override {
-    if (to.empty()) return Wait();
     Entered entered(*core_);
+    RVM_RETURN_IF_ERROR(RecordEvent());
     absl::Status queued =
         core_->Check(core_->cu->MemcpyDtoHAsync(to.data(), AddressOf(from), to.size(), stream_), "MemcpyDtoHAsync");
+    if (queued.ok()) queued = RecordEvent();
     // Even after an error: nothing may write to `to` when the call has returned.
-    absl::Status done = Wait();
+    absl::Status done = WaitFor(kForever).status();
     return queued.ok() ? done : queued;
   }
 
@@ -150,30 +146,74 @@ class CudaStream : public Stream {
     for (uint64_t& value : values_) pointers_.push_back(&value);
     auto blocks = static_cast<uint32_t>((std::min(items, kMaxItems) + kThreads - 1) / kThreads);
     Entered entered(*core_);
+    RVM_RETURN_IF_ERROR(RecordEvent());
     RVM_RETURN_IF_ERROR(core_->Check(
         core_->cu->LaunchKernel(static_cast<const CudaCode&>(code).functions[function], blocks, 1, 1,
                                 static_cast<uint32_t>(kThreads), 1, 1, 0, stream_, pointers_.data(), nullptr),
         "LaunchKernel"));
-    return ++queued_ < kMaxQueued ? absl::OkStatus() : Wait();
+    return RecordEvent();
   }
 
-  absl::Status Wait() override {
+  absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) override {
     Entered entered(*core_);
-    RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamSynchronize(stream_), "StreamSynchronize"));
-    staged_.clear();
-    staged_bytes_ = 0;
-    queued_ = 0;
-    return absl::OkStatus();
+    if (time == kForever) {
+      RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamSynchronize(stream_), "StreamSynchronize"));
+      return true;
+    }
+    return PollFor(time, [this]() -> absl::StatusOr<bool> {
+      Result result = core_->cu->StreamQuery(stream_);
+      if (result == cuda::kNotReady) return false;
+      RVM_RETURN_IF_ERROR(core_->Check(result, "StreamQuery"));
+      return true;
+    });
+  }
+
+  absl::StatusOr<std::vector<WorkTime>> TakeTimes() override {
+    Entered entered(*core_);
+    std::vector<WorkTime> times;
+    for (size_t i = 1; i + 1 < num_recorded_; i += 2) {
+      RVM_ASSIGN_OR_RETURN(double begin_ns, SinceFirst(events_[i]));
+      RVM_ASSIGN_OR_RETURN(double end_ns, SinceFirst(events_[i + 1]));
+      times.push_back({first_ns_ + begin_ns, first_ns_ + end_ns});
+    }
+    // Times between events are floats of milliseconds: precise only if they are short.
+    if (!times.empty()) {
+      first_ns_ = times.back().end_ns;
+      std::swap(events_[0], events_[num_recorded_ - 1]);
+      num_recorded_ = 1;
+    }
+    return times;
   }
 
  private:
+  // Before and after each piece of work, if times are kept. Event 0 is the end of earlier work, or the very first.
+  absl::Status RecordEvent() {
+    if (!keeps_times_) return absl::OkStatus();
+    if (num_recorded_ == 0) RVM_RETURN_IF_ERROR(RecordNext());
+    return RecordNext();
+  }
+  absl::Status RecordNext() {
+    if (num_recorded_ == events_.size()) {
+      cuda::Event event = nullptr;
+      RVM_RETURN_IF_ERROR(core_->Check(core_->cu->EventCreate(&event, 0), "EventCreate"));
+      events_.push_back(event);
+    }
+    return core_->Check(core_->cu->EventRecord(events_[num_recorded_++], stream_), "EventRecord");
+  }
+  absl::StatusOr<double> SinceFirst(cuda::Event event) {
+    float ms = 0;
+    RVM_RETURN_IF_ERROR(core_->Check(core_->cu->EventElapsedTime(&ms, events_[0], event), "EventElapsedTime"));
+    return double{ms} * 1e6;
+  }
+
   std::shared_ptr<const Core> core_;
   cuda::Stream stream_;
+  bool keeps_times_;
   std::vector<uint64_t> values_;  // arguments of a launch
   std::vector<void*> pointers_;
-  std::vector<std::vector<std::byte>> staged_;  // sources of copies under way
-  size_t staged_bytes_ = 0;
-  int queued_ = 0;
+  std::vector<cuda::Event> events_;
+  size_t num_recorded_ = 0;
+  double first_ns_ = 0;  // when event 0 was
 };
 
 class CudaDevice : public Device {
@@ -218,12 +258,12 @@ class CudaDevice : public Device {
     return loaded;
   }
 
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) override {
     RVM_RETURN_IF_ERROR(Open());
     Entered entered(*core_);
     cuda::Stream stream = nullptr;
     RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamCreate(&stream, cuda::kNonBlocking), "StreamCreate"));
-    return std::make_unique<CudaStream>(core_, stream);
+    return std::make_unique<CudaStream>(core_, stream, keeps_times);
   }
 
  private:

@@ -6,6 +6,7 @@
 #ifndef RVM_VM_DEVICE_DEVICE_H_
 #define RVM_VM_DEVICE_DEVICE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,19 +51,31 @@ struct Argument {
   uint64_t number;
 };
 
+// When the device did a piece of work: nanoseconds on a clock of the stream.
+struct WorkTime {
+  double begin_ns = 0;
+  double end_ns = 0;
+};
+
 // Work, done in the order in which it was queued. One thread at a time. An error may belong to work that was queued
-// before; after an error, a stream is only good to be destroyed.
+// before; after an error, a stream is only good to be destroyed. The caller bounds how much is queued.
 class Stream {
  public:
+  static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+
   virtual ~Stream() = default;  // waits for its work
-  // Queues a copy; `from` may change when the call returns.
+  // Queues a copy; `from`, which is not empty, stays unchanged until the copy is done.
   virtual absl::Status CopyIn(const Block& to, std::span<const std::byte> from) = 0;
-  // Waits for all work queued so far, and copies.
+  // Waits for all work queued so far, and copies. `to` is not empty.
   virtual absl::Status CopyOut(std::span<std::byte> to, const Block& from) = 0;
   // Queues function number `function` of the code, with about so many work items; the function divides its work among
   // those there are. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
-  virtual absl::Status Wait() = 0;
+  // Waits until all work is done, but not much longer than `time`; gives whether it is done.
+  virtual absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) = 0;
+  // Of a stream that keeps times: those of the copies and launches that were queued since the last call, in order.
+  // REQUIRES: all work is done.
+  virtual absl::StatusOr<std::vector<WorkTime>> TakeTimes() = 0;
 };
 
 // Any thread. Outlives what it made.
@@ -76,7 +89,8 @@ class Device {
   // caller decides whether to trust it. kInvalidArgument for code that the device's compiler refuses.
   virtual absl::StatusOr<std::unique_ptr<Code>> Load(std::span<const uint8_t> code,
                                                      std::span<const std::string> functions) = 0;
-  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+  // `keeps_times`: for TakeTimes; each piece of work then costs somewhat more.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) = 0;
 };
 
 // What a machine of the VM did with a device since it was made.

@@ -36,6 +36,11 @@ inline constexpr uint32_t kDeviceVersion = 0x102f;
 inline constexpr uint32_t kDeviceDoubleConfig = 0x1032;
 inline constexpr uint32_t kProgramBuildLog = 0x1183;
 inline constexpr uint64_t kReadWrite = 1;
+inline constexpr uint64_t kQueueProfiling = 2;
+inline constexpr uint32_t kEventStatus = 0x11d3;
+inline constexpr int32_t kComplete = 0;  // a negative status is an error
+inline constexpr uint32_t kEventStart = 0x1282;
+inline constexpr uint32_t kEventEnd = 0x1283;
 
 // RVM_OPENCL(name, result, parameters): clName of the API.
 #define RVM_OPENCL_FUNCTIONS(RVM_OPENCL)                                                                             \
@@ -61,6 +66,10 @@ inline constexpr uint64_t kReadWrite = 1;
              (Queue, Memory, uint32_t, size_t, size_t, void*, uint32_t, const Event*, Event*))                       \
   RVM_OPENCL(EnqueueNDRangeKernel, Error,                                                                            \
              (Queue, Kernel, uint32_t, const size_t*, const size_t*, const size_t*, uint32_t, const Event*, Event*)) \
+  RVM_OPENCL(EnqueueMarkerWithWaitList, Error, (Queue, uint32_t, const Event*, Event*))                              \
+  RVM_OPENCL(GetEventInfo, Error, (Event, uint32_t, size_t, void*, size_t*))                                         \
+  RVM_OPENCL(GetEventProfilingInfo, Error, (Event, uint32_t, size_t, void*, size_t*))                                \
+  RVM_OPENCL(ReleaseEvent, Error, (Event))                                                                           \
   RVM_OPENCL(Flush, Error, (Queue))                                                                                  \
   RVM_OPENCL(Finish, Error, (Queue))
 

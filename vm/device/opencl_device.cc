@@ -1,6 +1,7 @@
 #include "vm/device/opencl_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/device/opencl_api.h"
+#include "vm/device/poll.h"
 
 namespace rvm::device {
 namespace {
@@ -21,11 +23,8 @@ namespace {
 using opencl::Api;
 using opencl::Error;
 
-constexpr int64_t kGroup = 64;           // work items
-constexpr int64_t kMaxItems = 1 << 22;   // of a launch; functions stride over the rest
-constexpr size_t kStaged = 1 << 20;      // bytes; bigger copies wait
-constexpr size_t kMaxStaged = 64 << 20;  // of all copies under way
-constexpr int kMaxQueued = 256;          // launches; a wait then bounds how late a run ends that must stop
+constexpr int64_t kGroup = 64;          // work items
+constexpr int64_t kMaxItems = 1 << 22;  // of a launch; functions stride over the rest
 
 absl::Status StatusOf(Error error, const DeviceInfo& info, const char* what) {
   if (error == 0) return absl::OkStatus();
@@ -78,9 +77,12 @@ class OpenClCode : public Code {
 
 class OpenClStream : public Stream {
  public:
-  OpenClStream(std::shared_ptr<const Core> core, opencl::Queue queue) : core_(std::move(core)), queue_(queue) {}
+  OpenClStream(std::shared_ptr<const Core> core, opencl::Queue queue, bool keeps_times)
+      : core_(std::move(core)), queue_(queue), keeps_times_(keeps_times) {}
   ~OpenClStream() override {
     core_->cl->Finish(queue_);
+    DropMarker();
+    for (opencl::Event event : events_) core_->cl->ReleaseEvent(event);
     for (auto& [code, kernels] : kernels_) {
       for (opencl::Kernel kernel : kernels) {
         if (kernel != nullptr) core_->cl->ReleaseKernel(kernel);
@@ -90,26 +92,15 @@ class OpenClStream : public Stream {
   }
 
   absl::Status CopyIn(const Block& to, std::span<const std::byte> from) override {
-    if (from.empty()) return absl::OkStatus();
-    bool waits = from.size() > kStaged;
-    if (!waits && staged_bytes_ + from.size() > kMaxStaged) RVM_RETURN_IF_ERROR(Wait());
-    const std::byte* source = from.data();
-    if (!waits) {
-      staged_bytes_ += from.size();
-      source = staged_.emplace_back(from.begin(), from.end()).data();
-    }
-    return core_->Check(
-        core_->cl->EnqueueWriteBuffer(queue_, MemoryOf(to), waits ? 1 : 0, 0, from.size(), source, 0, nullptr, nullptr),
+    return Queued(
+        core_->cl->EnqueueWriteBuffer(queue_, MemoryOf(to), 0, 0, from.size(), from.data(), 0, nullptr, NewEvent()),
         "EnqueueWriteBuffer");
   }
 
   absl::Status CopyOut(std::span<std::byte> to, const Block& from) override {
-    if (to.empty()) return Wait();
-    RVM_RETURN_IF_ERROR(core_->Check(
-        core_->cl->EnqueueReadBuffer(queue_, MemoryOf(from), 1, 0, to.size(), to.data(), 0, nullptr, nullptr),
-        "EnqueueReadBuffer"));
-    Settled();
-    return absl::OkStatus();
+    return Queued(
+        core_->cl->EnqueueReadBuffer(queue_, MemoryOf(from), 1, 0, to.size(), to.data(), 0, nullptr, NewEvent()),
+        "EnqueueReadBuffer");
   }
 
   absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) override {
@@ -124,23 +115,59 @@ class OpenClStream : public Stream {
     }
     size_t group = kGroup;
     auto global = static_cast<size_t>((std::min(items, kMaxItems) + kGroup - 1) / kGroup * kGroup);
-    RVM_RETURN_IF_ERROR(
-        core_->Check(core_->cl->EnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &global, &group, 0, nullptr, nullptr),
-                     "EnqueueNDRangeKernel"));
-    return ++queued_ < kMaxQueued ? absl::OkStatus() : Wait();
+    return Queued(core_->cl->EnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &global, &group, 0, nullptr, NewEvent()),
+                  "EnqueueNDRangeKernel");
   }
 
-  absl::Status Wait() override {
-    RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Finish(queue_), "Finish"));
-    Settled();
-    return absl::OkStatus();
+  absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) override {
+    if (time == kForever) {
+      RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Finish(queue_), "Finish"));
+      return true;
+    }
+    if (marker_ == nullptr) {
+      RVM_RETURN_IF_ERROR(core_->Check(core_->cl->EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker_),
+                                       "EnqueueMarkerWithWaitList"));
+      RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Flush(queue_), "Flush"));
+    }
+    return PollFor(time, [this]() -> absl::StatusOr<bool> {
+      int32_t status = 0;
+      RVM_RETURN_IF_ERROR(core_->Check(
+          core_->cl->GetEventInfo(marker_, opencl::kEventStatus, sizeof(status), &status, nullptr), "GetEventInfo"));
+      if (status < 0) return core_->Check(status, "WaitForEvents");
+      return status == opencl::kComplete;
+    });
+  }
+
+  absl::StatusOr<std::vector<WorkTime>> TakeTimes() override {
+    std::vector<WorkTime> times;
+    for (opencl::Event event : events_) {
+      uint64_t begin = 0, end = 0;
+      RVM_RETURN_IF_ERROR(
+          core_->Check(core_->cl->GetEventProfilingInfo(event, opencl::kEventStart, sizeof(begin), &begin, nullptr),
+                       "GetEventProfilingInfo"));
+      RVM_RETURN_IF_ERROR(
+          core_->Check(core_->cl->GetEventProfilingInfo(event, opencl::kEventEnd, sizeof(end), &end, nullptr),
+                       "GetEventProfilingInfo"));
+      times.push_back({static_cast<double>(begin), static_cast<double>(end)});
+    }
+    for (opencl::Event event : events_) core_->cl->ReleaseEvent(event);
+    events_.clear();
+    return times;
   }
 
  private:
-  void Settled() {
-    staged_.clear();
-    staged_bytes_ = 0;
-    queued_ = 0;
+  // Where the event of the next command goes; null if times are not kept.
+  opencl::Event* NewEvent() { return keeps_times_ ? &new_event_ : nullptr; }
+  // After a command was queued, with an event from NewEvent.
+  absl::Status Queued(Error error, const char* what) {
+    RVM_RETURN_IF_ERROR(core_->Check(error, what));
+    if (keeps_times_) events_.push_back(new_event_);
+    DropMarker();
+    return absl::OkStatus();
+  }
+  void DropMarker() {
+    if (marker_ != nullptr) core_->cl->ReleaseEvent(marker_);
+    marker_ = nullptr;
   }
 
   // A kernel object holds arguments, so each stream has its own.
@@ -160,10 +187,11 @@ class OpenClStream : public Stream {
 
   std::shared_ptr<const Core> core_;
   opencl::Queue queue_;
+  bool keeps_times_;
   std::vector<std::pair<const Code*, std::vector<opencl::Kernel>>> kernels_;
-  std::vector<std::vector<std::byte>> staged_;  // sources of copies under way
-  size_t staged_bytes_ = 0;
-  int queued_ = 0;
+  opencl::Event marker_ = nullptr;  // behind all that is queued; null: there is none yet
+  opencl::Event new_event_ = nullptr;
+  std::vector<opencl::Event> events_;  // of the commands whose times were not taken
 };
 
 class OpenClDevice : public Device {
@@ -199,12 +227,13 @@ class OpenClDevice : public Device {
     return loaded;
   }
 
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) override {
     RVM_RETURN_IF_ERROR(Open());
     Error error = 0;
-    opencl::Queue queue = core_->cl->CreateCommandQueue(core_->context, core_->device, 0, &error);
+    opencl::Queue queue =
+        core_->cl->CreateCommandQueue(core_->context, core_->device, keeps_times ? opencl::kQueueProfiling : 0, &error);
     RVM_RETURN_IF_ERROR(core_->Check(error, "CreateCommandQueue"));
-    return std::make_unique<OpenClStream>(core_, queue);
+    return std::make_unique<OpenClStream>(core_, queue, keeps_times);
   }
 
  private:

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <new>
 #include <span>
@@ -19,8 +21,6 @@
 
 namespace rvm::device {
 namespace {
-
-constexpr size_t kMaxQueued = 256;  // commands
 
 // What a device and all that it made share.
 struct Core {
@@ -64,30 +64,38 @@ struct SimCode : Code {
 
 // A copy to the accelerator, or a product.
 struct Command {
-  std::vector<std::byte> staged;
+  std::span<const std::byte> from;
   std::shared_ptr<Memory> to;
   std::shared_ptr<Memory> a, b;  // null for a copy
   BoundTileProduct product;
 };
 
+double Now() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Work runs on the thread of the host while it waits.
 class SimStream : public Stream {
  public:
-  explicit SimStream(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-  ~SimStream() override { RunAll().IgnoreError(); }
+  SimStream(std::shared_ptr<Core> core, bool keeps_times) : core_(std::move(core)), keeps_times_(keeps_times) {}
+  ~SimStream() override { RunFor(kForever).IgnoreError(); }
 
   absl::Status CopyIn(const Block& to, std::span<const std::byte> from) override {
     RVM_RETURN_IF_ERROR(core_->Check(SimCall::kCopyIn));
     if (static_cast<int64_t>(from.size()) > MemoryOf(to)->size)
       return core_->Invalid("a copy is bigger than its block");
-    return Queue({{from.begin(), from.end()}, MemoryOf(to), nullptr, nullptr, {}});
+    queue_.push_back({from, MemoryOf(to), nullptr, nullptr, {}});
+    return absl::OkStatus();
   }
 
   absl::Status CopyOut(std::span<std::byte> to, const Block& from) override {
     RVM_RETURN_IF_ERROR(core_->Check(SimCall::kCopyOut));
-    RVM_RETURN_IF_ERROR(RunAll());
+    RVM_RETURN_IF_ERROR(RunFor(kForever));
     if (static_cast<int64_t>(to.size()) > MemoryOf(from)->size)
       return core_->Invalid("a copy is bigger than its block");
+    double began = Now();
     std::copy_n(MemoryOf(from)->data.get(), to.size(), to.begin());
+    NoteTime(began);
     return absl::OkStatus();
   }
 
@@ -118,35 +126,45 @@ class SimStream : public Stream {
     if (command.to == command.a || command.to == command.b) {
       return core_->Invalid(absl::StrCat("`", product.name, "` overwrites a factor"));
     }
-    return Queue(std::move(command));
+    queue_.push_back(std::move(command));
+    return absl::OkStatus();
   }
 
-  absl::Status Wait() override {
+  absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) override {
     RVM_RETURN_IF_ERROR(core_->Check(SimCall::kWait));
-    return RunAll();
+    RVM_RETURN_IF_ERROR(RunFor(time));
+    return queue_.empty();
   }
+
+  absl::StatusOr<std::vector<WorkTime>> TakeTimes() override { return std::exchange(times_, {}); }
 
  private:
-  absl::Status Queue(Command command) {
-    queue_.push_back(std::move(command));
-    return queue_.size() < kMaxQueued ? absl::OkStatus() : RunAll();
-  }
-
-  absl::Status RunAll() {
-    std::vector<Command> queue = std::exchange(queue_, {});
-    for (Command& command : queue) {
+  absl::Status RunFor(std::chrono::nanoseconds time) {
+    auto began = std::chrono::steady_clock::now();
+    while (!queue_.empty()) {
+      Command command = std::move(queue_.front());
+      queue_.pop_front();
       RVM_RETURN_IF_ERROR(core_->Check(SimCall::kRun));
+      double command_began = Now();
       if (command.a == nullptr) {
-        std::copy(command.staged.begin(), command.staged.end(), command.to->data.get());
+        std::copy(command.from.begin(), command.from.end(), command.to->data.get());
       } else {
         RunTileProduct(command.product, command.a->data.get(), command.b->data.get(), command.to->data.get());
       }
+      NoteTime(command_began);
+      if (std::chrono::steady_clock::now() - began >= time) break;
     }
     return absl::OkStatus();
   }
 
+  void NoteTime(double began) {
+    if (keeps_times_) times_.push_back({began, Now()});
+  }
+
   std::shared_ptr<Core> core_;
-  std::vector<Command> queue_;
+  bool keeps_times_;
+  std::deque<Command> queue_;
+  std::vector<WorkTime> times_;
 };
 
 class SimDevice : public Device {
@@ -185,9 +203,9 @@ class SimDevice : public Device {
     return loaded;
   }
 
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) override {
     RVM_RETURN_IF_ERROR(core_->Check(SimCall::kNewStream));
-    return std::make_unique<SimStream>(core_);
+    return std::make_unique<SimStream>(core_, keeps_times);
   }
 
  private:

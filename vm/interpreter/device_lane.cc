@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "vm/limit.h"
 #include "vm/memory/heap.h"
@@ -23,18 +25,21 @@ int64_t BlockBytes(int64_t bytes) {
   return static_cast<int64_t>(steps << shift);
 }
 
+constexpr std::chrono::milliseconds kSlice(10);    // between two looks at whether the run must stop
+constexpr int64_t kStaged = int64_t{1} << 20;      // bytes; bigger copies wait
+constexpr int64_t kMaxStaged = int64_t{64} << 20;  // of all copies that are queued
+
 }  // namespace
 
-DeviceLane::DeviceLane(const LoadedCode& part, int64_t limit_bytes)
-    : part_(part), limit_bytes_(limit_bytes), use_{.device = part.device->info().id} {}
-DeviceLane::~DeviceLane() = default;
-
-absl::StatusOr<device::Stream*> DeviceLane::stream() {
-  if (stream_ == nullptr) {
-    RVM_ASSIGN_OR_RETURN(stream_, part_.device->NewStream());
-  }
-  return stream_.get();
-}
+DeviceLane::DeviceLane(const LoadedCode& part, size_t number, int64_t limit_bytes, const RunControl& control,
+                       Profiler* profiler)
+    : part_(part),
+      number_(number),
+      limit_bytes_(limit_bytes),
+      control_(control),
+      profiler_(profiler),
+      use_{.device = part.device->info().id} {}
+DeviceLane::~DeviceLane() { DropStream(); }
 
 absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t bytes) {
   auto out_of_memory = [&](absl::string_view why) {
@@ -75,29 +80,117 @@ void DeviceLane::DropFreeBlocks() {
   free_.clear();
 }
 
+void DeviceLane::Trim() {
+  DropStream();
+  DropFreeBlocks();
+}
+
+absl::StatusOr<device::Stream*> DeviceLane::Room() {
+  if (num_queued_ >= kMaxQueued) RVM_RETURN_IF_ERROR(Wait());
+  if (stream_ == nullptr) {
+    RVM_ASSIGN_OR_RETURN(stream_, part_.device->NewStream(/*keeps_times=*/profiler_ != nullptr));
+  }
+  return stream_.get();
+}
+
+void DeviceLane::NoteQueued(DeviceWork::Kind kind, int64_t bytes) {
+  ++num_queued_;
+  if (profiler_ != nullptr) watched_.push_back(profiler_->WorkOfNow(kind, bytes));
+}
+
 absl::Status DeviceLane::Write(const device::Block& block, std::span<const std::byte> from) {
-  RVM_ASSIGN_OR_RETURN(device::Stream * queue, stream());
+  auto bytes = static_cast<int64_t>(from.size());
   ++use_.copies_in;
-  return Noted(queue->CopyIn(block, from));
+  if (bytes == 0) return absl::OkStatus();
+  RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
+  auto copy = [&] {
+    RVM_RETURN_IF_ERROR(Noted(queue->CopyIn(block, from)));
+    NoteQueued(DeviceWork::kCopyIn, bytes);
+    return absl::OkStatus();
+  };
+  if (bytes > kStaged) {
+    return Wait([&] {
+      RVM_RETURN_IF_ERROR(copy());
+      // Even if the run must stop: the device reads the memory until the copy is done.
+      return Noted(queue->WaitFor(device::Stream::kForever)).status();
+    });
+  }
+  if (staged_bytes_ + bytes > kMaxStaged) RVM_RETURN_IF_ERROR(Wait());
+  staged_bytes_ += bytes;
+  from = staged_.emplace_back(from.begin(), from.end());
+  return copy();
 }
 
 absl::Status DeviceLane::Read(const device::Block& block, std::span<std::byte> to) {
-  RVM_ASSIGN_OR_RETURN(device::Stream * queue, stream());
   ++use_.copies_out;
-  return Noted(queue->CopyOut(to, block));
+  if (to.empty()) return absl::OkStatus();
+  RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
+  return Wait([&] {
+    RVM_RETURN_IF_ERROR(Noted(queue->CopyOut(to, block)));
+    NoteQueued(DeviceWork::kCopyOut, static_cast<int64_t>(to.size()));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status DeviceLane::Launch(uint32_t function, std::span<const device::Argument> args, int64_t items) {
-  RVM_ASSIGN_OR_RETURN(device::Stream * queue, stream());
+  RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
   ++use_.launches;
-  return Noted(queue->Launch(*part_.code, function, args, items));
+  RVM_RETURN_IF_ERROR(Noted(queue->Launch(*part_.code, function, args, items)));
+  NoteQueued(DeviceWork::kLaunch, 0);
+  return absl::OkStatus();
+}
+
+template <typename F>
+absl::Status DeviceLane::Wait(F step) {
+  if (profiler_ != nullptr) profiler_->BeginWait();
+  absl::Status status = AwaitWork();
+  if (status.ok()) status = step();
+  if (status.ok()) {
+    num_queued_ = 0;
+    staged_.clear();
+    staged_bytes_ = 0;
+  }
+  if (profiler_ == nullptr) return status;
+  Profiler::Ticks ended = Profiler::Now();
+  std::vector<device::WorkTime> times;
+  if (status.ok() && !watched_.empty()) {
+    absl::StatusOr<std::vector<device::WorkTime>> taken = stream_->TakeTimes();
+    status = Noted(taken.status());
+    if (taken.ok()) times = *std::move(taken);
+  }
+  for (const device::WorkTime& time : times) {
+    RVM_CHECK(!watched_.empty(), "a stream has more times than work");
+    profiler_->CountWork(number_, watched_.front(), time.begin_ns, time.end_ns, times.back().end_ns);
+    watched_.pop_front();
+  }
+  profiler_->EndWait(number_, ended);
+  return status;
+}
+
+// The error of a run that must stop leaves the work to the stream.
+absl::Status DeviceLane::AwaitWork() {
+  while (num_queued_ > 0) {
+    RVM_ASSIGN_OR_RETURN(bool is_done, Noted(stream_->WaitFor(kSlice)));
+    if (is_done) break;
+    RVM_RETURN_IF_ERROR(control_.Poll());
+  }
+  return absl::OkStatus();
 }
 
 bool DeviceLane::EndWork() {
-  bool succeeded = !has_failed_ && (stream_ == nullptr || stream_->Wait().ok());
+  if (!has_failed_) Wait().IgnoreError();
+  if (!has_failed_) return true;
+  DropStream();
+  return false;
+}
+
+void DeviceLane::DropStream() {
   stream_.reset();
   has_failed_ = false;
-  return succeeded;
+  num_queued_ = 0;
+  staged_.clear();
+  staged_bytes_ = 0;
+  watched_.clear();
 }
 
 }  // namespace rvm::vm

@@ -17,8 +17,12 @@ Tensor* RootOf(Tensor* tensor) {
 
 }  // namespace
 
-DeviceTensors::DeviceTensors(const DeviceProgram& program, Heap& heap, int64_t limit_bytes) : heap_(heap) {
-  for (const LoadedCode& part : program.parts) lanes_.push_back(std::make_unique<DeviceLane>(part, limit_bytes));
+DeviceTensors::DeviceTensors(const DeviceProgram& program, Heap& heap, int64_t limit_bytes, const RunControl& control,
+                             Profiler* profiler)
+    : heap_(heap) {
+  for (const LoadedCode& part : program.parts) {
+    lanes_.push_back(std::make_unique<DeviceLane>(part, lanes_.size(), limit_bytes, control, profiler));
+  }
 }
 DeviceTensors::~DeviceTensors() = default;
 
@@ -89,13 +93,17 @@ void DeviceTensors::Release(Tensor* tensor) {
   entries_.erase(entry->place);
 }
 
-void DeviceTensors::Reset() {
-  // Copies of constants may still be queued.
+void DeviceTensors::EndWork() {
   bool succeeded = true;
   for (std::unique_ptr<DeviceLane>& lane : lanes_) succeeded &= lane->EndWork();
+  if (!succeeded) DropConstants();
+}
+
+void DeviceTensors::Reset() {
+  // Copies of constants may still be queued.
+  EndWork();
   for (Entry& entry : entries_) GiveBlocks(entry);
   entries_.clear();
-  if (!succeeded) DropConstants();
 }
 
 void DeviceTensors::DropConstants() {
@@ -108,7 +116,7 @@ void DeviceTensors::DropConstants() {
 
 void DeviceTensors::Trim() {
   DropConstants();
-  for (std::unique_ptr<DeviceLane>& lane : lanes_) lane->DropFreeBlocks();
+  for (std::unique_ptr<DeviceLane>& lane : lanes_) lane->Trim();
 }
 
 }  // namespace rvm::vm

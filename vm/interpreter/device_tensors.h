@@ -23,8 +23,10 @@ namespace rvm::vm {
 
 class DeviceTensors : public DeviceMemoryOwner {
  public:
-  // `limit_bytes`: of the memory of each device. All outlive this; `heap` need not be constructed yet.
-  DeviceTensors(const DeviceProgram& program, Heap& heap, int64_t limit_bytes);
+  // `limit_bytes`: of the memory of each device. All outlive this; `heap` and `control` need not be constructed yet.
+  // `profiler` may be null.
+  DeviceTensors(const DeviceProgram& program, Heap& heap, int64_t limit_bytes, const RunControl& control,
+                Profiler* profiler);
   ~DeviceTensors() override;
 
   // The devices, as DeviceProgram has them.
@@ -40,6 +42,8 @@ class DeviceTensors : public DeviceMemoryOwner {
 
   // The heap frees the tensor: its device memory is free, and it has the storage of its part on the host again.
   void Release(Tensor* tensor) override;
+  // Waits for all work that is queued, unless the run must stop.
+  void EndWork();
   // The heap was reset: all tensors are gone, except constants. Work under way ends.
   void Reset();
   // After Reset: gives all memory back to the devices.

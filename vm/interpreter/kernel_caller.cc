@@ -43,7 +43,9 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
     context_.parallel_for = RunInPool;
   }
   context_.runtime = this;
-  if (link.device != nullptr) device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes);
+  if (link.device != nullptr) {
+    device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes, control, profiler);
+  }
   MakeConstants(executable.constants);
 }
 

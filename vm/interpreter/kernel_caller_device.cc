@@ -115,13 +115,13 @@ absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {
   for (size_t i = 0; i < call.kernel->results.size(); ++i) RVM_RETURN_IF_ERROR(MakeDeviceResult(call, i, r));
   if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
   absl::Status status = LaunchAll(call);
+  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
   DeviceLane& lane = device_->lane(call.kernel->device->part);
   for (auto& [index, block] : device_scalars_) {
     auto bytes = static_cast<size_t>(call.kernel->results[index].dtype.bytes());
     if (status.ok()) status = lane.Read(*block, {reinterpret_cast<std::byte*>(&scalars_[index]), bytes});
     lane.GiveBlock(std::move(block), sizeof(Slot));
   }
-  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
   RVM_RETURN_IF_ERROR(status);
   return control_.Poll();
 }

@@ -42,6 +42,20 @@ struct Profile {
     int64_t count = 0;
     int64_t bytes = 0;
   };
+  // What a device did, by its own clock, and how long the host waited for it. Both go on at the same time.
+  struct DeviceUse {
+    Sum launches;
+    Sum copies_in;  // to the device
+    Sum copies_out;
+    int64_t bytes_in = 0;
+    int64_t bytes_out = 0;
+    Sum waits;
+    double work_ns() const { return launches.ns + copies_in.ns + copies_out.ns; }
+  };
+  struct DeviceRow {
+    std::string device;  // its id
+    DeviceUse use;
+  };
   struct OpcodeRow {
     Opcode opcode;
     int64_t count = 0;
@@ -51,24 +65,28 @@ struct Profile {
     FunctionId function;
     int64_t calls = 0;
     int64_t instructions = 0;
-    double self_ns = 0;       // of its instructions, without kernels
-    double kernel_ns = 0;     // of the kernels it calls
-    double inclusive_ns = 0;  // of its outermost activations
+    double self_ns = 0;       // of its instructions, without kernels and waits
+    double kernel_ns = 0;     // of the kernels it calls: on a device, of queueing them
+    double inclusive_ns = 0;  // of its outermost activations, waits included
+    DeviceUse device;         // work that its instructions queued, and their waits
   };
   struct ShapeRow {
     std::string shapes;  // "(5, 300) float32 -> (5) float32"
     int64_t calls = 0;
     double ns = 0;
+    double device_ns = 0;
   };
   struct KernelRow {
     KernelId kernel;
+    std::string device;  // where it runs; "" on the host
     int64_t calls = 0;
-    double ns = 0;
+    double ns = 0;  // on the host: on a device, of queueing it
     double least_ns = 0;
     double most_ns = 0;
     int64_t bytes = 0;             // of arguments and results, of all calls
     std::vector<ShapeRow> shapes;  // in the order in which they were seen
     int64_t other_shapes = 0;      // calls with shapes beyond the first kMaxShapes
+    DeviceUse use;                 // of devices, copies of its arguments and results included
   };
   struct CellRow {
     LayoutId layout;
@@ -89,16 +107,20 @@ struct Profile {
   std::vector<FunctionRow> functions;
   std::vector<KernelRow> kernels;
   std::vector<CellRow> cells;
+  std::vector<DeviceRow> devices;  // all that the program uses
 };
 
 // An event on the machine's time line.
 struct TraceEvent {
-  enum class Kind : uint8_t { kEnter, kLeave, kKernel, kPhase };
+  // kWait: the host waits for a device; those after it happen on a device, some time before the host notices.
+  enum class Kind : uint8_t { kEnter, kLeave, kKernel, kPhase, kWait, kLaunch, kCopyIn, kCopyOut };
   Kind kind;
-  uint32_t id;       // of a function or kernel; the ProfilePhase
-  uint32_t shape;    // kKernel: index in KernelRow::shapes, or beyond them
-  double begin_ns;   // since the profiler was made
-  double length_ns;  // kKernel, kPhase
+  uint32_t id;          // of a function, kernel or device; the ProfilePhase
+  uint32_t shape;       // kKernel, kLaunch: index in KernelRow::shapes, or beyond them
+  double begin_ns;      // since the profiler was made
+  double length_ns;     // not of kEnter and kLeave
+  uint32_t device = 0;  // kLaunch, kCopyIn, kCopyOut: index in Profile::devices
+  int64_t bytes = 0;    // kCopyIn, kCopyOut
 };
 
 }  // namespace rvm::vm

@@ -32,14 +32,17 @@ struct Part {
 
 // Disjoint parts that add up to the total time.
 std::vector<Part> Split(const Profile& profile) {
-  double kernels = 0, calls = 0, memory = 0, other = 0;
-  for (const Profile::KernelRow& row : profile.kernels) kernels += row.ns;
+  double kernels = 0, launches = 0, waits = 0, calls = 0, memory = 0, other = 0;
+  for (const Profile::KernelRow& row : profile.kernels) (row.device.empty() ? kernels : launches) += row.ns;
+  for (const Profile::DeviceRow& row : profile.devices) waits += row.use.waits.ns;
   for (const Profile::OpcodeRow& row : profile.opcodes) {
     Purpose purpose = PurposeOf(row.opcode);
     (purpose == Purpose::kKernelCall ? calls : purpose == Purpose::kMemory ? memory : other) += row.ns;
   }
   auto phase = [&](ProfilePhase p) { return profile.phases[static_cast<size_t>(p)].ns; };
   return {{"kernels", "kernels", kernels},
+          {"waits", "waits for devices", waits},
+          {"launches", "kernels queued for devices", launches},
           {"kernel_calls", "calls of kernels: arguments, shapes, memory of results", calls},
           {"memory", "cells made, values given up", memory},
           {"instructions", "other instructions", other},
@@ -55,10 +58,10 @@ double Total(const std::vector<Part>& parts) {
   return total;
 }
 
-// Percentage of an unprofiled run that is spent outside of kernels.
+// Percentage of an unprofiled run in which the host neither runs a kernel nor waits for a device.
 double ShareBesideKernels(const ProfileReport& report, const std::vector<Part>& parts) {
   double ns = std::isnan(report.plain_ns) ? report.watched_ns : report.plain_ns;
-  return std::max(0.0, 100 * (1 - parts[0].ns / ns));
+  return std::max(0.0, 100 * (1 - (parts[0].ns + parts[1].ns) / ns));
 }
 
 std::string CellName(const Executable& executable, LayoutId id) {
@@ -98,6 +101,7 @@ class Tables {
 
   std::string Text() {
     Head();
+    Devices();
     Kernels();
     Functions();
     Opcodes();
@@ -116,11 +120,55 @@ class Tables {
       absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms with nobody watching, %.3f ms watched (fastest of %d)\n",
                             report_.entry, report_.path, report_.plain_ns * 1e-6, report_.watched_ns * 1e-6,
                             report_.runs);
-      absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels\n", ShareBesideKernels(report_, parts_));
+      absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels%s\n", ShareBesideKernels(report_, parts_),
+                            profile_.devices.empty() ? "" : " and the waits for devices");
     }
     absl::StrAppendFormat(&text_, "\n%12s %7s  where the time goes\n", "ms", "share");
     for (const Part& part : parts_) {
+      bool is_of_device = part.name == "waits" || part.name == "launches";
+      if (is_of_device && profile_.devices.empty()) continue;
       absl::StrAppendFormat(&text_, "%12.3f %6.1f%%  %s\n", part.ns * 1e-6, Share(part.ns), std::string(part.text));
+    }
+  }
+
+  static double Mean(const Profile::Sum& sum) {
+    return sum.count == 0 ? 0 : sum.ns / static_cast<double>(sum.count) * 1e-3;
+  }
+
+  void DeviceLine(const Profile::Sum& sum, int64_t bytes, std::string_view what) {
+    absl::StrAppendFormat(&text_, "%12.3f %10d %10.3f %12.3f  %s\n", sum.ns * 1e-6, sum.count, Mean(sum),
+                          static_cast<double>(bytes) * 1e-6, std::string(what));
+  }
+
+  // What devices did while the host went on, by their own clocks.
+  void Devices() {
+    for (const Profile::DeviceRow& row : profile_.devices) {
+      const Profile::DeviceUse& use = row.use;
+      absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s  on device %s, while the host went on or waited\n", "ms",
+                            "count", "us mean", "MB", row.device);
+      DeviceLine(use.launches, 0, "kernels");
+      DeviceLine(use.copies_in, use.bytes_in, "tensors copied to it");
+      DeviceLine(use.copies_out, use.bytes_out, "tensors copied from it");
+      DeviceLine(use.waits, 0, "the host waited");
+    }
+    if (profile_.devices.empty()) return;
+    std::vector<Profile::KernelRow> rows = profile_.kernels;
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+      return a.use.work_ns() + a.use.waits.ns > b.use.work_ns() + b.use.waits.ns;
+    });
+    absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s %12s  kernel and what it made devices do\n", "ms kernels",
+                          "launches", "us mean", "ms copies", "ms waits");
+    for (const Profile::KernelRow& row : rows) {
+      if (row.device.empty() && row.use.work_ns() + row.use.waits.ns == 0) continue;
+      absl::StrAppendFormat(
+          &text_, "%12.3f %10d %10.3f %12.3f %12.3f  %s on %s\n", row.use.launches.ns * 1e-6, row.use.launches.count,
+          Mean(row.use.launches), (row.use.copies_in.ns + row.use.copies_out.ns) * 1e-6, row.use.waits.ns * 1e-6,
+          report_.executable.kernels[row.kernel.value].name, row.device.empty() ? "the host" : row.device);
+      if (row.device.empty()) continue;
+      for (const Profile::ShapeRow& shape : row.shapes) {
+        absl::StrAppendFormat(&text_, "%12.3f %10d calls %41s%s\n", shape.device_ns * 1e-6, shape.calls, "",
+                              shape.shapes);
+      }
     }
   }
 
@@ -129,10 +177,11 @@ class Tables {
     absl::StrAppendFormat(&text_, "\n%12s %7s %10s %10s %10s %10s %12s  kernel\n", "ms", "share", "calls", "us mean",
                           "least", "most", "MB");
     for (const Profile::KernelRow& row : ByTime(profile_.kernels)) {
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %10.3f %10.3f %12.3f  %s\n", row.ns * 1e-6,
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %10.3f %10.3f %12.3f  %s%s\n", row.ns * 1e-6,
                             Share(row.ns), row.calls, row.ns / static_cast<double>(row.calls) * 1e-3,
                             row.least_ns * 1e-3, row.most_ns * 1e-3, static_cast<double>(row.bytes) * 1e-6,
-                            report_.executable.kernels[row.kernel.value].name);
+                            report_.executable.kernels[row.kernel.value].name,
+                            row.device.empty() ? "" : absl::StrCat(": queued for ", row.device));
       for (const Profile::ShapeRow& shape : row.shapes) {
         absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %36s%s\n", shape.ns * 1e-6, Share(shape.ns),
                               shape.calls, shape.ns / static_cast<double>(shape.calls) * 1e-3, "", shape.shapes);
@@ -142,14 +191,19 @@ class Tables {
   }
 
   void Functions() {
-    absl::StrAppendFormat(&text_, "\n%12s %7s %12s %12s %10s %14s  function\n", "ms itself", "share", "ms kernels",
-                          "ms with all", "calls", "instructions");
+    bool has_devices = !profile_.devices.empty();
+    absl::StrAppendFormat(&text_, "\n%12s %7s %12s %s%12s %10s %14s  function\n", "ms itself", "share", "ms kernels",
+                          has_devices ? "  ms devices     ms waits " : "", "ms with all", "calls", "instructions");
     std::vector<Profile::FunctionRow> rows = profile_.functions;
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const auto& a, const auto& b) { return a.self_ns + a.kernel_ns > b.self_ns + b.kernel_ns; });
+    auto time = [](const Profile::FunctionRow& row) { return row.self_ns + row.kernel_ns + row.device.waits.ns; };
+    std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return time(a) > time(b); });
     for (const Profile::FunctionRow& row : rows) {
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %12.3f %12.3f %10d %14d  @%s\n", row.self_ns * 1e-6,
-                            Share(row.self_ns), row.kernel_ns * 1e-6, row.inclusive_ns * 1e-6, row.calls,
+      std::string devices;
+      if (has_devices) {
+        devices = absl::StrFormat("%12.3f %12.3f ", row.device.work_ns() * 1e-6, row.device.waits.ns * 1e-6);
+      }
+      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %12.3f %s%12.3f %10d %14d  @%s\n", row.self_ns * 1e-6,
+                            Share(row.self_ns), row.kernel_ns * 1e-6, devices, row.inclusive_ns * 1e-6, row.calls,
                             row.instructions, report_.executable.functions[row.function.value].name);
     }
   }
@@ -192,15 +246,35 @@ void AmountFields(JsonWriter& json, const Profile::Amount& amount) {
   json.Field("count", amount.count).Field("bytes", amount.bytes);
 }
 
+void UseFields(JsonWriter& json, const Profile::DeviceUse& use) {
+  auto sum = [&](std::string_view name, const Profile::Sum& of) {
+    json.Key(name).BeginObject().Field("count", of.count).Field("ns", of.ns);
+  };
+  sum("launches", use.launches);
+  json.EndObject();
+  sum("copies_in", use.copies_in);
+  json.Field("bytes", use.bytes_in).EndObject();
+  sum("copies_out", use.copies_out);
+  json.Field("bytes", use.bytes_out).EndObject();
+  sum("waits", use.waits);
+  json.EndObject();
+}
+
 void KernelsJson(const ProfileReport& report, JsonWriter& json) {
   json.Key("kernels").BeginArray();
   for (const Profile::KernelRow& row : report.profile.kernels) {
     const KernelDesc& desc = report.executable.kernels[row.kernel.value];
     json.BeginObject().Field("name", desc.name).Field("symbol", desc.symbol).Field("calls", row.calls);
     json.Field("ns", row.ns).Field("least_ns", row.least_ns).Field("most_ns", row.most_ns).Field("bytes", row.bytes);
+    if (!report.profile.devices.empty()) {
+      json.Field("device", row.device).Key("devices").BeginObject();
+      UseFields(json, row.use);
+      json.EndObject();
+    }
     json.Key("shapes").BeginArray();
     for (const Profile::ShapeRow& shape : row.shapes) {
-      json.BeginObject().Field("shapes", shape.shapes).Field("calls", shape.calls).Field("ns", shape.ns).EndObject();
+      json.BeginObject().Field("shapes", shape.shapes).Field("calls", shape.calls).Field("ns", shape.ns);
+      json.Field("device_ns", shape.device_ns).EndObject();
     }
     json.EndArray().Field("calls_with_other_shapes", row.other_shapes).EndObject();
   }
@@ -242,12 +316,25 @@ std::string ProfileJson(const ProfileReport& report) {
   json.Key("split_ns").BeginObject();
   for (const Part& part : parts) json.Field(part.name, part.ns);
   json.EndObject();
+  json.Key("devices").BeginArray();
+  for (const Profile::DeviceRow& row : profile.devices) {
+    json.BeginObject().Field("device", row.device);
+    UseFields(json, row.use);
+    json.EndObject();
+  }
+  json.EndArray();
   KernelsJson(report, json);
   json.Key("functions").BeginArray();
   for (const Profile::FunctionRow& row : profile.functions) {
     json.BeginObject().Field("name", report.executable.functions[row.function.value].name).Field("calls", row.calls);
     json.Field("instructions", row.instructions).Field("self_ns", row.self_ns).Field("kernel_ns", row.kernel_ns);
-    json.Field("inclusive_ns", row.inclusive_ns).EndObject();
+    json.Field("inclusive_ns", row.inclusive_ns);
+    if (!profile.devices.empty()) {
+      json.Key("devices").BeginObject();
+      UseFields(json, row.device);
+      json.EndObject();
+    }
+    json.EndObject();
   }
   json.EndArray().Key("opcodes").BeginArray();
   for (const Profile::OpcodeRow& row : profile.opcodes) {
@@ -260,33 +347,75 @@ std::string ProfileJson(const ProfileReport& report) {
   return std::move(json).Take();
 }
 
-std::string ChromeTrace(const Executable& executable, const Profile& profile, const std::vector<TraceEvent>& events) {
+namespace {
+
+// The host's line of the time line, and that of a device.
+constexpr int64_t kHostLine = 1;
+int64_t DeviceLine(uint32_t device) { return 2 + int64_t{device}; }
+
+void LineName(JsonWriter& json, int64_t line, std::string_view name) {
+  json.BeginObject().Field("ph", "M").Field("name", "thread_name").Field("pid", int64_t{1}).Field("tid", line);
+  json.Key("args").BeginObject().Field("name", name).EndObject().EndObject();
+}
+
+void ShapesOf(JsonWriter& json, const Profile& profile, const TraceEvent& event) {
+  for (const Profile::KernelRow& row : profile.kernels) {
+    if (row.kernel.value != event.id || event.shape >= row.shapes.size()) continue;
+    json.Key("args").BeginObject().Field("shapes", row.shapes[event.shape].shapes).EndObject();
+  }
+}
+
+void EventFields(JsonWriter& json, const Executable& executable, const Profile& profile, const TraceEvent& event) {
   constexpr std::string_view kPhases[kProfilePhases] = {"arguments in", "run", "results out", "clean up"};
+  auto begin = [&](std::string_view ph, std::string_view category, std::string_view name) {
+    json.Field("ph", ph).Field("cat", category).Field("name", name);
+  };
+  auto copy = [&](std::string_view name) {
+    begin("X", "copy", name);
+    json.Key("args").BeginObject().Field("bytes", event.bytes).EndObject();
+  };
+  switch (event.kind) {
+    case TraceEvent::Kind::kEnter: return begin("B", "function", "@" + executable.functions[event.id].name);
+    case TraceEvent::Kind::kLeave: json.Field("ph", "E"); return;
+    case TraceEvent::Kind::kKernel:
+    case TraceEvent::Kind::kLaunch:
+      begin("X", "kernel", executable.kernels[event.id].name);
+      return ShapesOf(json, profile, event);
+    case TraceEvent::Kind::kPhase: return begin("X", "machine", kPhases[event.id]);
+    case TraceEvent::Kind::kWait: return begin("X", "wait", "wait for " + profile.devices[event.id].device);
+    case TraceEvent::Kind::kCopyIn: return copy("copy to the device");
+    case TraceEvent::Kind::kCopyOut: return copy("copy to the host");
+  }
+}
+
+int64_t LineOf(const TraceEvent& event) {
+  switch (event.kind) {
+    case TraceEvent::Kind::kEnter:
+    case TraceEvent::Kind::kLeave:
+    case TraceEvent::Kind::kKernel:
+    case TraceEvent::Kind::kPhase:
+    case TraceEvent::Kind::kWait: return kHostLine;
+    case TraceEvent::Kind::kLaunch:
+    case TraceEvent::Kind::kCopyIn:
+    case TraceEvent::Kind::kCopyOut: break;
+  }
+  return DeviceLine(event.device);
+}
+
+}  // namespace
+
+std::string ChromeTrace(const Executable& executable, const Profile& profile, const std::vector<TraceEvent>& events) {
   JsonWriter json;
   json.BeginObject().Field("displayTimeUnit", "ns").Key("traceEvents").BeginArray();
+  if (!profile.devices.empty()) LineName(json, kHostLine, "host");
+  for (uint32_t i = 0; i < profile.devices.size(); ++i) LineName(json, DeviceLine(i), profile.devices[i].device);
   for (const TraceEvent& event : events) {
-    bool has_length = false;
     json.BeginObject();
-    switch (event.kind) {
-      case TraceEvent::Kind::kEnter:
-        json.Field("ph", "B").Field("cat", "function").Field("name", "@" + executable.functions[event.id].name);
-        break;
-      case TraceEvent::Kind::kLeave: json.Field("ph", "E"); break;
-      case TraceEvent::Kind::kKernel:
-        has_length = true;
-        json.Field("ph", "X").Field("cat", "kernel").Field("name", executable.kernels[event.id].name);
-        for (const Profile::KernelRow& row : profile.kernels) {
-          if (row.kernel.value != event.id || event.shape >= row.shapes.size()) continue;
-          json.Key("args").BeginObject().Field("shapes", row.shapes[event.shape].shapes).EndObject();
-        }
-        break;
-      case TraceEvent::Kind::kPhase:
-        has_length = true;
-        json.Field("ph", "X").Field("cat", "machine").Field("name", kPhases[event.id]);
-    }
+    EventFields(json, executable, profile, event);
     json.Field("ts", event.begin_ns * 1e-3);
+    bool has_length = event.kind != TraceEvent::Kind::kEnter && event.kind != TraceEvent::Kind::kLeave;
     if (has_length) json.Field("dur", event.length_ns * 1e-3);
-    json.Field("pid", int64_t{1}).Field("tid", int64_t{1}).EndObject();
+    json.Field("pid", int64_t{1}).Field("tid", LineOf(event)).EndObject();
   }
   json.EndArray().EndObject();
   return std::move(json).Take();

@@ -55,7 +55,7 @@ uint32_t KernelOf(const Instruction& instruction) {
   for (const Operand& operand : instruction.operands()) {
     if (operand.kind() == OperandKind::kKernel) return operand.u32();
   }
-  return 0;
+  return DeviceWork::kNone;
 }
 
 uint32_t LayoutOf(const Instruction& instruction) {
@@ -105,6 +105,7 @@ const LinkInfo& Profiler::Attach(const Executable& executable, const LinkInfo& l
     // A kernel with a recipe has no function.
     if (kernel.function != nullptr) watched.function = std::exchange(kernel.function, kernel_probe);
   }
+  if (link.device != nullptr) devices_.resize(link.device->parts.size());
   return *link_;
 }
 
@@ -155,9 +156,11 @@ void Profiler::EndPhase(ProfilePhase phase) {
   if (phase == ProfilePhase::kRun) {
     Close(now);
     now_.reset();
+    kernel_now_ = DeviceWork::kNone;
     LeaveAll(now);
   } else {
-    phase_ticks_[IndexOf(phase)] += WithoutAbsence(static_cast<double>(whole) - clock_cost_);
+    phase_ticks_[IndexOf(phase)] +=
+        WithoutAbsence(static_cast<double>(whole) - clock_cost_ - std::exchange(elsewhere_, 0));
     Record({TraceEvent::Kind::kPhase, static_cast<uint32_t>(phase), 0, began_, whole});
   }
   ++phase_counts_[IndexOf(phase)];
@@ -194,7 +197,7 @@ uint16_t Profiler::Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now)
 }
 
 void Profiler::Close(Ticks now) {
-  double own = WithoutAbsence(static_cast<double>(now - began_) - clock_cost_ - std::exchange(in_kernel_, 0));
+  double own = WithoutAbsence(static_cast<double>(now - began_) - clock_cost_ - std::exchange(elsewhere_, 0));
   machine_ += own;
   if (!now_.has_value()) {
     phase_ticks_[IndexOf(ProfilePhase::kRun)] += own;
@@ -281,6 +284,8 @@ RvmKernel Profiler::BeginKernel(const int64_t* dims) {
   objects_made_ = heap_->live_objects() - objects_before_;
   bytes_made_ = heap_->live_bytes() - bytes_before_;
   shape_now_ = ShapeOf(kernels_[kernel_now_], link_->kernels[kernel_now_], dims);
+  is_in_kernel_ = true;
+  waits_in_kernel_ = 0;
   kernel_began_ = Now();
   return kernels_[kernel_now_].function;
 }
@@ -288,7 +293,8 @@ RvmKernel Profiler::BeginKernel(const int64_t* dims) {
 void Profiler::EndKernel(bool is_alone) {
   Ticks ended = Now();
   Kernel& kernel = kernels_[kernel_now_];
-  double ticks = std::max(0.0, static_cast<double>(ended - kernel_began_) - clock_cost_);
+  is_in_kernel_ = false;
+  double ticks = std::max(0.0, static_cast<double>(ended - kernel_began_) - clock_cost_ - waits_in_kernel_);
   // A thread that shares the work waits for the others; that is the kernel's time, too.
   if (is_alone) ticks = WithoutAbsence(ticks);
   ++kernel.calls;
@@ -299,7 +305,66 @@ void Profiler::EndKernel(bool is_alone) {
   functions_[function_now_].kernels += ticks;
   machine_ += ticks;
   Record({TraceEvent::Kind::kKernel, kernel_now_, shape_now_, kernel_began_, ended - kernel_began_});
-  in_kernel_ += static_cast<double>(Now() - kernel_came_) + clock_cost_;
+  elsewhere_ += static_cast<double>(Now() - kernel_came_) + clock_cost_;
+}
+
+// ---- devices
+
+void Profiler::BeginWait() { wait_began_ = Now(); }
+
+void Profiler::EndWait(size_t device, Ticks ended) {
+  // The thread sleeps while it waits; that is no absence.
+  double ticks = std::max(0.0, static_cast<double>(ended - wait_began_) - clock_cost_);
+  auto count = [ticks](Use& use) {
+    ++use.waits;
+    use.wait_ticks += ticks;
+  };
+  count(devices_[device].use);
+  if (now_.has_value()) count(functions_[function_now_].use);
+  if (kernel_now_ != DeviceWork::kNone) count(kernels_[kernel_now_].use);
+  machine_ += ticks;
+  Record({TraceEvent::Kind::kWait, static_cast<uint32_t>(device), 0, wait_began_, ended - wait_began_});
+  NoteClocks();
+  double whole = static_cast<double>(Now() - wait_began_) + clock_cost_;
+  (is_in_kernel_ ? waits_in_kernel_ : elsewhere_) += whole;
+}
+
+DeviceWork Profiler::WorkOfNow(DeviceWork::Kind kind, int64_t bytes) const {
+  return {kind, bytes, now_.has_value() ? function_now_ : DeviceWork::kNone, kernel_now_, shape_now_};
+}
+
+void Profiler::CountWork(size_t device, const DeviceWork& work, double begin_ns, double end_ns, double latest_ns) {
+  double ns = end_ns - begin_ns;
+  auto count = [&](Use& use) {
+    ++use.counts[work.kind];
+    use.ns[work.kind] += ns;
+    use.bytes[work.kind] += work.bytes;
+  };
+  Device& row = devices_[device];
+  count(row.use);
+  if (work.function != DeviceWork::kNone) count(functions_[work.function].use);
+  if (work.kernel != DeviceWork::kNone) {
+    Kernel& kernel = kernels_[work.kernel];
+    count(kernel.use);
+    bool is_kept = work.kind == DeviceWork::kLaunch && work.shape < kernel.shapes.size();
+    if (is_kept) kernel.shapes[work.shape].device_ns += ns;
+  }
+  // The host notices late and never early: the least difference of the clocks is nearest to the true one.
+  row.clock_offset = std::min(row.clock_offset, static_cast<double>(SteadyNanoseconds() - made_at_ns_) - latest_ns);
+  if (max_events_ == 0 || !HasRoomForEvent()) return;
+  constexpr TraceEvent::Kind kKinds[] = {TraceEvent::Kind::kLaunch, TraceEvent::Kind::kCopyIn,
+                                         TraceEvent::Kind::kCopyOut};
+  device_events_.push_back({kKinds[work.kind], work.kernel, work.shape, begin_ns + row.clock_offset, ns,
+                            static_cast<uint32_t>(device), work.bytes});
+}
+
+Profile::DeviceUse Profiler::UseOf(const Use& use, double ns_per_tick) const {
+  return {.launches = {use.counts[DeviceWork::kLaunch], use.ns[DeviceWork::kLaunch]},
+          .copies_in = {use.counts[DeviceWork::kCopyIn], use.ns[DeviceWork::kCopyIn]},
+          .copies_out = {use.counts[DeviceWork::kCopyOut], use.ns[DeviceWork::kCopyOut]},
+          .bytes_in = use.bytes[DeviceWork::kCopyIn],
+          .bytes_out = use.bytes[DeviceWork::kCopyOut],
+          .waits = {use.waits, use.wait_ticks * ns_per_tick}};
 }
 
 // Counts a call with these shapes. Gives their index in `shapes`, or its size if there are too many to keep.
@@ -332,12 +397,16 @@ uint32_t Profiler::ShapeOf(Kernel& kernel, const KernelInfo& info, const int64_t
 
 // ---- results
 
+const std::string& Profiler::DeviceName(size_t device) const { return link_->device->parts[device].device->info().id; }
+
+bool Profiler::HasRoomForEvent() {
+  if (events_.size() + device_events_.size() < max_events_) return true;
+  ++dropped_events_;
+  return false;
+}
+
 bool Profiler::Record(const Event& event) {
-  if (max_events_ == 0) return false;
-  if (events_.size() >= max_events_) {
-    ++dropped_events_;
-    return false;
-  }
+  if (max_events_ == 0 || !HasRoomForEvent()) return false;
   events_.push_back(event);
   return true;
 }
@@ -360,13 +429,26 @@ Profile Profiler::Snapshot() const {
   for (uint32_t i = 0; i < functions_.size(); ++i) {
     const Function& f = functions_[i];
     if (f.calls == 0) continue;
-    profile.functions.push_back({FunctionId(i), f.calls, f.instructions, ns(f.self), ns(f.kernels), ns(f.inclusive)});
+    profile.functions.push_back(
+        {FunctionId(i), f.calls, f.instructions, ns(f.self), ns(f.kernels), ns(f.inclusive), UseOf(f.use, scale)});
   }
   for (uint32_t i = 0; i < kernels_.size(); ++i) {
     const Kernel& k = kernels_[i];
     if (k.calls == 0) continue;
-    Profile::KernelRow row = {KernelId(i), k.calls, ns(k.ticks), ns(k.least), ns(k.most), k.bytes, {}, k.other_shapes};
-    for (const ShapeSeen& shape : k.shapes) row.shapes.push_back({shape.text, shape.calls, ns(shape.ticks)});
+    const DeviceKernel* on_device = link_->kernels[i].device;
+    Profile::KernelRow row = {.kernel = KernelId(i),
+                              .device = on_device == nullptr ? "" : DeviceName(on_device->part),
+                              .calls = k.calls,
+                              .ns = ns(k.ticks),
+                              .least_ns = ns(k.least),
+                              .most_ns = ns(k.most),
+                              .bytes = k.bytes,
+                              .shapes = {},
+                              .other_shapes = k.other_shapes,
+                              .use = UseOf(k.use, scale)};
+    for (const ShapeSeen& shape : k.shapes) {
+      row.shapes.push_back({shape.text, shape.calls, ns(shape.ticks), shape.device_ns});
+    }
     profile.kernels.push_back(std::move(row));
   }
   for (uint32_t i = 0; i < cells_.size(); ++i) {
@@ -375,10 +457,14 @@ Profile Profiler::Snapshot() const {
     // Layout 0 of the heap is the tensor.
     profile.cells.push_back({LayoutId(i), {cell.made, cell.made * link_->layouts[i + 1].bytes}, cell.reused});
   }
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    profile.devices.push_back({DeviceName(i), UseOf(devices_[i].use, scale)});
+  }
   return profile;
 }
 
 void Profiler::Clear() {
+  for (Device& d : devices_) d.use = Use{};
   for (Function& f : functions_) f = Function{};
   for (Kernel& k : kernels_) {
     RvmKernel function = k.function;
@@ -394,6 +480,7 @@ void Profiler::Clear() {
   imported_ = copied_ = moved_ = {};
   memory_ = {};
   events_.clear();
+  device_events_.clear();
   dropped_events_ = 0;
 }
 
@@ -404,6 +491,7 @@ std::vector<TraceEvent> Profiler::Trace() const {
     trace.push_back({event.kind, event.id, event.shape, static_cast<double>(event.begin - made_at_) * scale,
                      static_cast<double>(event.length) * scale});
   }
+  trace.insert(trace.end(), device_events_.begin(), device_events_.end());
   return trace;
 }
 

@@ -31,6 +31,17 @@ namespace rvm::vm {
 // No opcode has this code.
 inline constexpr uint16_t kProbeCode = 0xff;
 
+// A piece of work that was queued for a device, and on whose behalf.
+struct DeviceWork {
+  enum Kind : uint8_t { kLaunch, kCopyIn, kCopyOut };
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  Kind kind;
+  int64_t bytes;      // of a copy
+  uint32_t function;  // kNone: arguments or results of the run
+  uint32_t kernel;    // called then, or kNone
+  uint32_t shape;     // of its call: index in KernelRow::shapes, or beyond them
+};
+
 class Profiler {
  public:
   // Keeps the first `max_trace_events` events for trace().
@@ -75,8 +86,24 @@ class Profiler {
   // null if it has a recipe. `is_alone`: no other thread shares its work.
   RvmKernel BeginKernel(const int64_t* dims);
   void EndKernel(bool is_alone);
+  // Around a wait of the host for a device, which ended at `ended`: what follows until EndWait is the profiler's time.
+  void BeginWait();
+  void EndWait(size_t device, Ticks ended);
+  // What the current instruction queues.
+  DeviceWork WorkOfNow(DeviceWork::Kind kind, int64_t bytes) const;
+  // The device did it. `latest_ns`: the end of the work that the host has just waited for. Times are of a clock of the
+  // device's.
+  void CountWork(size_t device, const DeviceWork& work, double begin_ns, double end_ns, double latest_ns);
 
  private:
+  // Times on devices, in nanoseconds; of waits, in ticks.
+  struct Use {
+    std::array<int64_t, 3> counts = {};  // by DeviceWork::Kind
+    std::array<double, 3> ns = {};
+    std::array<int64_t, 3> bytes = {};
+    int64_t waits = 0;
+    double wait_ticks = 0;
+  };
   // Sums of times are in ticks, too; each time is less by what looking at the clock costs, be it below zero.
   struct Function {
     int64_t calls = 0;
@@ -86,12 +113,14 @@ class Profiler {
     double inclusive = 0;
     int64_t active = 0;  // activations now
     double entered = 0;  // on the machine's own clock, when it was the first
+    Use use;
   };
   struct ShapeSeen {
     std::string text;
     int64_t bytes = 0;
     int64_t calls = 0;
     double ticks = 0;
+    double device_ns = 0;
   };
   struct Kernel {
     RvmKernel function = nullptr;
@@ -103,6 +132,11 @@ class Profiler {
     int64_t other_shapes = 0;
     std::vector<ShapeSeen> shapes;
     absl::flat_hash_map<std::vector<int64_t>, uint32_t> shape_of_symbols;
+    Use use;
+  };
+  struct Device {
+    Use use;
+    double clock_offset = std::numeric_limits<double>::infinity();  // from its clock to that of the trace
   };
   struct OpcodeSum {
     int64_t count = 0;
@@ -135,6 +169,9 @@ class Profiler {
   void FollowFlow(uint32_t function, Ticks now);
   uint32_t ShapeOf(Kernel& kernel, const KernelInfo& info, const int64_t* dims);
   bool Record(const Event& event);
+  bool HasRoomForEvent();
+  const std::string& DeviceName(size_t device) const;
+  Profile::DeviceUse UseOf(const Use& use, double ns_per_tick) const;
 
   const Executable* executable_ = nullptr;
   const Heap* heap_ = nullptr;
@@ -143,17 +180,22 @@ class Profiler {
   std::vector<Function> functions_;
   std::vector<Kernel> kernels_;
   std::vector<Cell> cells_;
+  std::vector<Device> devices_;
   std::array<OpcodeSum, 256> opcodes_ = {};
 
   std::optional<Instruction> now_;  // the instruction that runs
   uint32_t function_now_ = 0;
-  uint32_t kernel_now_ = 0;
+  uint32_t kernel_now_ = DeviceWork::kNone;
   bool retries_ = false;
   Ticks began_ = 0;
   uint32_t shape_now_ = 0;  // of the kernel
   Ticks kernel_came_ = 0;
   Ticks kernel_began_ = 0;
-  double in_kernel_ = 0;     // of the instruction that runs: its kernel and what the profiler did there
+  bool is_in_kernel_ = false;
+  double waits_in_kernel_ = 0;  // with what the profiler did there
+  Ticks wait_began_ = 0;
+  // Of the instruction or phase that runs: its kernel, its waits, and what the profiler did there.
+  double elsewhere_ = 0;
   int64_t wall_before_ = 0;  // nanoseconds of the clock and of the processor when they were last compared
   int64_t processor_before_ = 0;
   double away_ = 0;
@@ -173,6 +215,7 @@ class Profiler {
 
   size_t max_events_;
   std::vector<Event> events_;
+  std::vector<TraceEvent> device_events_;
   int64_t open_events_ = 0;   // functions entered and not left
   int64_t open_dropped_ = 0;  // the innermost of them, of which the trace has no beginning
   int64_t dropped_events_ = 0;
