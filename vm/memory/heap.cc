@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "vm/limit.h"
@@ -18,6 +20,7 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMinChunkBytes = 64 << 10;
 constexpr size_t kMaxChunkBytes = 4 << 20;
 constexpr int64_t kMaxCachedBytes = 256 << 20;
+constexpr int64_t kMaxReturnedBytes = 64 << 20;
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -80,14 +83,59 @@ struct Heap::LargeBlock {
   }
 };
 
+// Detached blocks whose owners died and that the heap has not taken yet. Any thread.
+class Heap::ReturnedBlocks {
+ public:
+  ~ReturnedBlocks() { FreeAll(first_); }
+
+  void Put(LargeBlock* block) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (is_open_ && bytes_ + static_cast<int64_t>(block->bytes) <= kMaxReturnedBytes) {
+        bytes_ += static_cast<int64_t>(block->bytes);
+        block->next = std::exchange(first_, block);
+        return;
+      }
+    }
+    std::free(block);
+  }
+
+  // All blocks, linked by `next`.
+  LargeBlock* TakeAll() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bytes_ = 0;
+    return std::exchange(first_, nullptr);
+  }
+
+  // Later blocks go to the system.
+  void Close() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_open_ = false;
+  }
+
+  static void FreeAll(LargeBlock* block) {
+    while (block != nullptr) std::free(std::exchange(block, block->next));
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_open_ = true;
+  LargeBlock* first_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 Heap::Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t limit_bytes, int64_t fail_at)
     : layouts_(layouts),
       stop_(stop),
       limit_bytes_(std::min(limit_bytes, kUncountable / 2)),  // sums of sizes do not overflow
       fail_at_(fail_at),
+      returned_(std::make_shared<ReturnedBlocks>()),
       cycles_(*this, layouts, stop) {}
 
-Heap::~Heap() { ReleaseLists(); }
+Heap::~Heap() {
+  returned_->Close();
+  ReleaseLists();
+}
 
 Tensor* Heap::NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims) {
   size_t header = RoundUp(sizeof(Tensor) + (static_dims ? 0 : dims.size() * 8), kAlignment);
@@ -199,7 +247,7 @@ std::shared_ptr<const void> Heap::Detach(Tensor* tensor) {
   if (block->next != nullptr) block->next->prev = block->prev;
   if (large_ == block) large_ = block->next;
   reserved_bytes_ -= static_cast<int64_t>(block->bytes);
-  return std::shared_ptr<const void>(block, [](const void* b) { std::free(const_cast<void*>(b)); });
+  return std::shared_ptr<const void>(block, [block, returned = returned_](const void*) { returned->Put(block); });
 }
 
 void* Heap::NewBlock(size_t bytes) {
@@ -251,6 +299,7 @@ void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
 
 void* Heap::NewLarge(size_t bytes) {
   LargeClass large_class = LargeClassOf(RoundUp(bytes, kAlignment) + kAlignment);
+  if (cache_[large_class.index] == nullptr) CacheReturned();
   LargeBlock* block = cache_[large_class.index];
   if (block != nullptr) {
     cache_[large_class.index] = block->next;
@@ -284,23 +333,36 @@ void Heap::FreeLarge(void* memory) {
     std::free(block);
     return;
   }
+  Cache(block);
+}
+
+void Heap::Cache(LargeBlock* block) {
+  auto bytes = static_cast<int64_t>(block->bytes);
   if (cached_bytes_ + bytes > kMaxCachedBytes) Trim();
   cached_bytes_ += bytes;
   // The size of a class is a multiple of the alignment, so it is in its own class.
-  LargeBlock*& head = cache_[LargeClassOf(block->bytes).index];
-  block->next = head;
-  head = block;
+  block->next = std::exchange(cache_[LargeClassOf(block->bytes).index], block);
+}
+
+// Counted from here on; what the limit has no room for goes to the system.
+void Heap::CacheReturned() {
+  LargeBlock* block = returned_->TakeAll();
+  while (block != nullptr) {
+    LargeBlock* next = block->next;
+    if (reserved_bytes_ + static_cast<int64_t>(block->bytes) > limit_bytes_) {
+      std::free(block);
+    } else {
+      reserved_bytes_ += static_cast<int64_t>(block->bytes);
+      Cache(block);
+    }
+    block = next;
+  }
 }
 
 void Heap::Trim() {
   trims_ += cached_bytes_ > 0;
-  for (LargeBlock*& head : cache_) {
-    while (head != nullptr) {
-      LargeBlock* next = head->next;
-      std::free(head);
-      head = next;
-    }
-  }
+  for (LargeBlock*& head : cache_) ReturnedBlocks::FreeAll(std::exchange(head, nullptr));
+  ReturnedBlocks::FreeAll(returned_->TakeAll());
   reserved_bytes_ -= cached_bytes_;
   cached_bytes_ = 0;
 }
@@ -322,11 +384,7 @@ absl::Status Heap::OutOfMemory() const {
 
 void Heap::ReleaseLists() {
   Trim();
-  while (large_ != nullptr) {
-    LargeBlock* next = large_->next;
-    std::free(large_);
-    large_ = next;
-  }
+  ReturnedBlocks::FreeAll(std::exchange(large_, nullptr));
   while (chunks_ != nullptr) {
     Chunk* next = chunks_->next;
     std::free(chunks_);

@@ -138,7 +138,9 @@ class Heap {
   bool CollectCycles() { return cycles_.Collect(); }
 
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
-  // dies, the tensor itself until it is dropped. Null if the tensor has no block of its own.
+  // dies, on any thread, the tensor itself until it is dropped. Null if the tensor has no block of its own.
+  // The heap, if it is still there, takes the block back for its next tensors: memory that is new from the system costs
+  // its first touch, which is most of the time of an operator that writes a large result.
   std::shared_ptr<const void> Detach(Tensor* tensor);
 
   // Memory other than objects (arena chunks, workspaces), counted against the limit; null at the limit.
@@ -211,6 +213,7 @@ class Heap {
   };
   struct Chunk;
   struct LargeBlock;
+  class ReturnedBlocks;
   static constexpr size_t kMaxCellBytes = 512;    // of the pool in steps of 8 bytes
   static constexpr size_t kMaxBlockBytes = 4096;  // of the pool in steps of 64 bytes
   static constexpr size_t kLargeClasses = 512;
@@ -252,6 +255,8 @@ class Heap {
   void* TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes);
   void* NewLarge(size_t bytes);
   void FreeLarge(void* memory);
+  void Cache(LargeBlock* block);
+  void CacheReturned();
   bool Reserve(size_t bytes);
   void ReleaseLists();
 
@@ -273,6 +278,7 @@ class Heap {
   Chunk* chunks_ = nullptr;
   LargeBlock* large_ = nullptr;
   std::array<LargeBlock*, kLargeClasses> cache_ = {};
+  std::shared_ptr<ReturnedBlocks> returned_;  // shared with the owners of detached blocks
   DeviceMemoryOwner* device_memory_ = nullptr;
   CycleCollector cycles_;
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,38 @@ TEST(HeapTest, BigTensorsAreTheirOwn) {
   EXPECT_EQ(heap.live_bytes(), 0);
   heap.Reset();
   EXPECT_EQ(elements[bytes - 1], static_cast<std::byte>(tensors.size()));
+}
+
+// What leaves the heap comes back for its next tensors, counted against the limit from then on.
+TEST(HeapTest, DetachedBlocksComeBack) {
+  std::vector<HeapLayout> layouts;
+  StopSignal stop;
+  constexpr int64_t kBytes = 3 << 20;
+  const std::vector<int64_t> dims = {kBytes / 4};
+  auto heap = std::make_unique<Heap>(layouts, stop, 4 << 20, 0);
+  auto detached = [&] {
+    Tensor* tensor = heap->NewTensor(kFloat32, dims, kBytes, /*static_dims=*/false);
+    std::shared_ptr<const void> owner = heap->Detach(tensor);
+    heap->Drop(AsSlot(&tensor->object));
+    return std::pair(owner, static_cast<const void*>(tensor));
+  };
+  auto [first, place] = detached();
+  EXPECT_EQ(heap->reserved_bytes(), 0);
+  std::thread([&] { first = nullptr; }).join();
+  auto [second, same_place] = detached();
+  EXPECT_EQ(same_place, place);
+  EXPECT_EQ(heap->reserved_bytes(), 0);
+  // Of two that come back the limit has room for one.
+  auto [third, other_place] = detached();
+  EXPECT_NE(other_place, place);
+  second = third = nullptr;
+  auto [fourth, any_place] = detached();
+  EXPECT_LE(heap->reserved_bytes(), 4 << 20);
+  heap->Trim();
+  EXPECT_EQ(heap->reserved_bytes(), 0);
+  // An owner may outlive the heap.
+  heap = nullptr;
+  EXPECT_EQ(std::memcmp(any_place, any_place, 1), 0);
 }
 
 TEST(SystemMemoryTest, IsAlignedAndAllThere) {
