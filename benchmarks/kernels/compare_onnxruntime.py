@@ -119,6 +119,15 @@ def product(m, n, k, batch=None, dtype=numpy.float32, constant=False, transpose_
 
 
 def cases():
+    yield convolution("1x1 16-96 112", 16, 96, 112, 1)
+    yield convolution("1x1 96-576 14", 96, 576, 14, 1)
+    yield convolution("1x1 576-96 14", 576, 96, 14, 1)
+    yield convolution("1x1 320-1280 7", 320, 1280, 7, 1)
+    yield convolution("1x1 32-64 112", 32, 64, 112, 1)
+    yield convolution("1x1 128-128 56", 128, 128, 56, 1)
+    yield convolution("1x1 512-512 14", 512, 512, 14, 1)
+    yield convolution("depthwise 3x3 192 28", 192, 192, 28, 3, pad=1, groups=192)
+    yield convolution("depthwise 3x3 stride 2 96 112", 96, 96, 112, 3, stride=2, pad=1, groups=96)
     yield convolution("3x3 64-64 56", 64, 64, 56, 3, pad=1)
     yield convolution("3x3 128-128 28", 128, 128, 28, 3, pad=1)
     yield convolution("3x3 512-512 7", 512, 512, 7, 3, pad=1)

@@ -73,7 +73,7 @@ TEST(ScheduleTest, ProductsByOperand) {
             "loops 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
   // One row: no copy of the matrix pays.
   EXPECT_EQ(Text(Product(1, 96, 80, false), {}, kWide),
-            "tiles 96: product [1x3 vectors of 16 in place, depth 80, 4 strands, unrolled 4]");
+            "tiles 96: product [1x6 vectors of 16 in place, depth 80, 2 strands, unrolled 4]");
   EXPECT_EQ(Text(Product(1, 96, 80, true), {}, kWide), "reduce 96: product");
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
   EXPECT_EQ(Text(Product(m, n, k, false), {}, kWide),
@@ -81,8 +81,16 @@ TEST(ScheduleTest, ProductsByOperand) {
 }
 
 TEST(ScheduleTest, RowsThatShareCacheSetsAreFew) {
+  EXPECT_EQ(Text(Product(64, 512, 1024, false), {}, kWide),
+            "tiles 64x512: product [6x4 vectors of 16 in place, depth 1024, unrolled 2]");
+}
+
+TEST(ScheduleTest, ManyRowsPayForACopyIntoPanels) {
   EXPECT_EQ(Text(Product(512, 512, 1024, false), {}, kWide),
-            "tiles 512x512: product [6x4 vectors of 16 in place, depth 1024, unrolled 2]");
+            "loops 8x1024x64: panels; tiles 512x512: product [6x4 vectors of 16 from panels, depth 1024, unrolled 2]");
+  // Few products: the copy is a large part of them.
+  EXPECT_EQ(Text(Product(512, 512, 32, false), {}, kWide),
+            "tiles 512x512: product [6x4 vectors of 16 in place, depth 32, unrolled 2]");
 }
 
 struct ConvolutionShape {

@@ -27,6 +27,9 @@ constexpr int64_t kRowsPerCacheSet = 8;
 constexpr int64_t kMostColumnStride = 4;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
+// With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
+// then stored as they are, not transposed, and both factors are read side by side.
+constexpr int64_t kLeastRowsForCopies = 96;
 // Sums of fewer products cost less than it takes to transpose them and to store them in many short pieces.
 constexpr int64_t kShallowDepth = 64;
 
@@ -130,7 +133,15 @@ class TilePlanner {
     }
     tile.transposed_store = tile.row && *tile.row > tile.column;
     ChooseSize(tile);
-    if (StoresWholeRows(tile) && IsShallow()) rank = 4;
+    if (StoresWholeRows(tile)) {
+      if (IsShallow()) {
+        rank = 4;
+      } else if (nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies) {
+        tile.access = Tile::Access::kPanels;
+        ChooseSize(tile);
+        rank = 4;
+      }
+    }
     return rank;
   }
 
@@ -254,6 +265,9 @@ class TilePlanner {
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
     // Columns that lie apart take a mask for each vector of neighbours.
     int64_t most_vectors = std::max<int64_t>((target_.vector_registers >= 32 ? 4 : 2) / tile.column_stride, 1);
+    // One row of a product reads the other factor once, which is fast in long pieces.
+    bool is_one_row = rows == Dim(1) && tile.access == Tile::Access::kInPlace && tile.column_stride == 1;
+    if (is_one_row) most_vectors = target_.vector_registers / 2;
     int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostTileRows;
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     double least = 0;

@@ -58,6 +58,7 @@ class TileEmitter {
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
+  void EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitRows(const Panel& panel);
@@ -340,9 +341,6 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     finish_(b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, buffer_, place)));
     e_.CloseScope();
   };
-  LoopHints inner{.independent = s_.independent};
-  bool tail = t_.transposed_store || !whole;
-  if (tail && s_.target.has_masks) inner.fold_tail = t_.lanes;
   auto loop = [&](Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
     auto turn = [&](Value* i, const Values&) -> Values {
       body(i);
@@ -350,13 +348,38 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     };
     EmitLoop(b_, I64(0), end, 1, {}, turn, hints);
   };
-  if (t_.transposed_store) {
-    loop(width, {}, [&](Value* c) { loop(height, inner, [&](Value* r) { at(r, c); }); });
-  } else if (!t_.row) {
-    loop(width, inner, [&](Value* c) { at(I64(0), c); });
-  } else {
-    loop(height, {}, [&](Value* r) { loop(width, inner, [&](Value* c) { at(r, c); }); });
-  }
+  // `inner`: the hints of the loop over elements that are stored side by side.
+  auto all = [&](Value* rows, Value* columns, LoopHints inner) {
+    inner.independent = s_.independent;
+    if (t_.transposed_store) {
+      loop(columns, {}, [&](Value* c) { loop(rows, inner, [&](Value* r) { at(r, c); }); });
+    } else if (!t_.row) {
+      loop(columns, inner, [&](Value* c) { at(I64(0), c); });
+    } else {
+      loop(rows, {}, [&](Value* r) { loop(columns, inner, [&](Value* c) { at(r, c); }); });
+    }
+  };
+  if (whole && !t_.transposed_store) return all(height, width, {});
+  // Masked stores are slow on many CPUs: only tiles at the end have them.
+  Value* is_whole =
+      t_.transposed_store ? b_.CreateICmpEQ(height, I64(t_.rows)) : b_.CreateICmpEQ(width, I64(t_.panel()));
+  EmitIf(
+      is_whole, [&] { t_.transposed_store ? all(I64(t_.rows), width, {}) : all(height, I64(t_.panel()), {}); },
+      [&] { all(height, width, {.fold_tail = s_.target.has_masks ? t_.lanes : 0}); });
+}
+
+void TileEmitter::EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise) {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
+  llvm::BasicBlock *is_true = block("whole"), *is_false = block("partial"), *done = block("stored");
+  b_.CreateCondBr(condition, is_true, is_false);
+  b_.SetInsertPoint(is_true);
+  then();
+  b_.CreateBr(done);
+  b_.SetInsertPoint(is_false);
+  otherwise();
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
 }
 
 void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
