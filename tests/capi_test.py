@@ -83,6 +83,17 @@ class CInterface(relayvm.TestCase):
         program = self.build(os.path.join(EMBED, "spell.c"), "-std=c11")
         self.assertEqual(relayvm.must(program, self.g2p, "hello"), "HH EH1 L OW0\n")
         self.assertEqual(relayvm.run(program, "/nowhere.rvm", "hello").returncode, 1)
+        self.assertEqual(relayvm.run(program, self.g2p, "Hello-9").returncode, 0)
+
+    def test_programs_are_short(self):
+        for name, most in (("spell.c", 40), ("spell.py", 15)):
+            with open(os.path.join(EMBED, name), encoding="utf-8") as file:
+                self.assertLessEqual(len(file.readlines()), most, name)
+
+    def test_python_example(self):
+        environment = {**os.environ, "RELAYVM_LIBRARY": LIBRARY, "PYTHONPATH": os.path.join(relayvm.ROOT, "python/runtime")}
+        done = relayvm.must(sys.executable, os.path.join(EMBED, "spell.py"), self.g2p, "hello", "world", env=environment)
+        self.assertEqual(done, "HH EH1 L OW0\nW ER1 L D\n")
 
     def test_cpp_example(self):
         for options in (["-std=c++17"], ["-std=c++20", "-fno-exceptions", "-fno-rtti"]):

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import contextlib
+import copy
 import doctest
 import hashlib
 import importlib
@@ -97,6 +98,28 @@ class Python(tools.TestCase):
                 vm.load(source)
             with self.assertRaises(error):
                 vm.verify(source)
+
+    def test_wrong_types(self):
+        vm, text = self.vm, "def @main() { 1 }"
+        for call, part in [(lambda: vm.compile(5), "saw int"), (lambda: vm.compile(None), "saw NoneType"),
+                           (lambda: vm.compile(text, entries="main"), "entries is a list"),
+                           (lambda: vm.load(b"", trusted_keys="mine.pub"), "trusted_keys is a list"),
+                           (lambda: vm.load(5), "int"), (lambda: vm.import_onnx(None), "NoneType"),
+                           (lambda: self.program.session(fuel="much"), "str"), (lambda: self.program.session(full=1), "full")]:
+            with self.assertRaisesRegex(TypeError, part):
+                call()
+        with self.assertRaises(vm.InvalidArgument) as caught:
+            self.program["count"](1.5)
+        self.assertEqual(str(caught.exception), "argument 1 (`%n`) of `count`: saw float 1.5; expected int32")
+
+    def test_what_owns_memory_of_the_machine_is_not_copied(self):
+        session = self.program.session(profile=True)
+        for value in (session, self.program["pair"]([1])[0]._handle):
+            for copy_of in (pickle.dumps, copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
+                    copy_of(value)
+        self.assertEqual(copy.deepcopy(self.program)["total"]([1, 2]), 3)
+        self.assertEqual(pickle.loads(pickle.dumps(self.program["total"]))([1, 2]), 3)
 
     def test_errors_of_programs(self):
         with self.assertRaises(self.vm.ProgramFailed) as caught:

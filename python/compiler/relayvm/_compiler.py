@@ -119,7 +119,14 @@ def _tensors(values):
     return (_Tensor * len(made))(*made), kept
 
 
-def _strings(values):
+def _bytes(text):
+    """Also of text that cannot be UTF-8, which the compiler refuses, with the place."""
+    return text.encode(errors="surrogatepass")
+
+
+def _strings(values, what):
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{what} is a list; saw {values!r}")
     return (c_char_p * len(values))(*(os.fsencode(value) for value in values))
 
 
@@ -160,7 +167,7 @@ class Module:
 
 
 def _check(module, error=None):
-    text = module.text.encode()
+    text = _bytes(module.text)
     return _Result(_lib.rvm_check(module.name.encode(), text, len(text)), error)
 
 
@@ -254,18 +261,20 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
         elif path.endswith(".pt2"):
             program = import_torch(path)
         else:
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:  # the compiler says where it is not UTF-8
                 program = Module(file.read(), name=path)
     elif isinstance(program, str):
         program = Module(program)
+    elif not isinstance(program, Module):
+        raise TypeError(f"saw {type(program).__name__}; expected the text of a program, a path, or a Module")
     weights, files = dict(program.params), []
     if isinstance(params, (str, os.PathLike)):
         files = [params]
     else:
         weights.update(params or {})
     tensors, _kept = _tensors(weights)
-    names, paths = _strings(entries or []), _strings(files)
-    text = program.text.encode()
+    names, paths = _strings(entries or [], "entries"), _strings(files, "params")
+    text = _bytes(program.text)
     with _reporting(progress) as report:
         options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
                                   len(tensors), paths, len(paths), report)

@@ -55,6 +55,8 @@ class Executable:
         is_bytes = isinstance(source, (bytes, bytearray, memoryview))
         self._source = bytes(source) if is_bytes else os.fspath(source)
         self._allow_native = not is_bytes if allow_native is None else bool(allow_native)
+        if isinstance(trusted_keys, (str, bytes, os.PathLike)):
+            raise TypeError("trusted_keys is a list of keys; saw one key")
         self._trusted_keys = tuple(_key(key, _PUBLIC, 32, "public key") for key in trusted_keys)
         keys = ctypes.create_string_buffer(b"".join(self._trusted_keys))
         options = LoadOptions(ctypes.sizeof(LoadOptions), self._allow_native, ctypes.addressof(keys),
@@ -252,6 +254,9 @@ class Session:
     def __del__(self, free=lib.rvm_machine_free):
         if getattr(self, "_pointer", None):
             free(self._pointer)
+
+    def __reduce__(self):
+        raise TypeError("a session cannot be copied or pickled; its executable can, and makes others")
 
     def _arguments(self, entry, args, kwargs):
         executable = self._executable

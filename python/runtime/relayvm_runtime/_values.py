@@ -30,6 +30,9 @@ class Handle:
     def __del__(self, release=lib.rvm_value_release):
         release(self.pointer)
 
+    def __reduce__(self):
+        raise TypeError("a value of the machine cannot be copied or pickled")
+
 
 class Adt:
     """A constructor applied to fields, such as `Cons(1, Nil)`.
@@ -342,6 +345,8 @@ class Importer:
                     if array.size and (array.dtype.kind, wanted.kind) in (("f", "i"), ("f", "u"), ("f", "b")):
                         self._mismatch(value, type_)
                     array = numpy.asarray(value, dtype=wanted)
+            except InvalidArgument:
+                raise
             except (ValueError, TypeError, OverflowError) as error:
                 raise InvalidArgument(f"saw {_describe(value)}; expected {type_['text']}: {error}", "invalid-argument") from error
         else:
