@@ -1,9 +1,11 @@
 #include "base/json_writer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 
 namespace rvm {
 
@@ -37,8 +39,15 @@ JsonWriter& JsonWriter::Close(char bracket) {
 void JsonWriter::Quote(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   text_ += '"';
-  for (char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
     auto byte = static_cast<unsigned char>(c);
+    size_t size = Utf8CharacterSize(text.substr(i));
+    if (size != 1) {
+      text_ += size == 0 ? "\\ufffd" : text.substr(i, size);
+      i += std::max<size_t>(size, 1) - 1;
+      continue;
+    }
     if (byte < 0x20) {
       absl::StrAppend(&text_, "\\u00", std::string(1, kHex[byte >> 4]), std::string(1, kHex[byte & 15]));
       continue;

@@ -112,6 +112,10 @@ class Python(tools.TestCase):
             self.program["count"](1.5)
         self.assertEqual(str(caught.exception), "argument 1 (`%n`) of `count`: saw float 1.5; expected int32")
 
+    def test_entries_given_twice(self):
+        program = self.vm.compile("def @main() { 1 }", entries=["main", "main"], target="portable")
+        self.assertEqual(list(program.entries), ["main"])
+
     def test_what_owns_memory_of_the_machine_is_not_copied(self):
         session = self.program.session(profile=True)
         for value in (session, self.program["pair"]([1])[0]._handle):
@@ -120,6 +124,52 @@ class Python(tools.TestCase):
                     copy_of(value)
         self.assertEqual(copy.deepcopy(self.program)["total"]([1, 2]), 3)
         self.assertEqual(pickle.loads(pickle.dumps(self.program["total"]))([1, 2]), 3)
+
+    def test_text_that_is_no_utf8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.relay")
+            with open(path, "wb") as file:
+                file.write(b"def @main() { \xff }")
+            for source, shown, column in ((path, "\\xff", 15), ("def @main() { \0 }", "\\x00", 15)):
+                with self.assertRaises(self.vm.CompileError) as caught:
+                    self.vm.compile(source)
+                error = caught.exception.diagnostics[0]
+                self.assertEqual((error.kind, error.column), ("bad-character", column))
+                self.assertIn(f"unexpected character `{shown}`", str(caught.exception))
+
+    def test_names_of_models_that_are_no_utf8(self):
+        import onnx
+        from onnx import helper
+        value = helper.make_tensor_value_info
+        nodes = [helper.make_node("Add", ["xQQ", "y"], ["zQQ"], name="addQQ"), helper.make_node("OpQQ", ["zQQ"], ["w"], domain="own")]
+
+        def model(*used):
+            graph = helper.make_graph(used, "gQQ", [value(name, onnx.TensorProto.FLOAT, ["nQQ"]) for name in ("xQQ", "y")],
+                                      [value(used[-1].output[0], onnx.TensorProto.FLOAT, None)])
+            return helper.make_model(graph).SerializeToString().replace(b"QQ", b"\xff\0")
+
+        self.assertIn("Add node `add\\xff\\x00`", self.vm.import_onnx(model(nodes[0])).text.replace("\\\\", "\\"))
+        with self.assertRaisesRegex(self.vm.ImportFailed, r"own\.Op\\xff\\x00: this operator"):
+            self.vm.import_onnx(model(*nodes))
+        self.assertEqual([use.supported for use in self.vm.coverage(model(*nodes))], [True, False])
+
+    def test_what_is_given_of_inputs(self):
+        import onnx
+        from onnx import helper
+        f32, i64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph([helper.make_node("ReduceSum", ["x", "axes"], ["y"])], "g",
+                                  [value("x", f32, ["n", 4]), value("axes", i64, [1])], [value("y", f32, None)])
+        model = helper.make_model(graph)
+        for axes in (0, [0], numpy.array([0], "int32")):
+            module = self.vm.import_onnx(model, freeze={"axes": axes}, inputs={"x": (None, "k")})
+            self.assertEqual(self.vm.compile(module, target="portable")(numpy.ones((3, 2), "float32")).tolist(), [[3, 3]])
+        for given, part in [({"freeze": {"axes": [0.5]}}, "saw float64; expected int64"),
+                            ({"freeze": {"axes": [[0]]}}, r"saw the shape \(1, 1\); expected the shape \(1\)"),
+                            ({"inputs": {"x": (-1, 4)}}, "saw the extent `-1`"), ({"inputs": {"x": (1.5, 4)}}, "saw the extent `1.5`"),
+                            ({"inputs": {"z": (1, 4)}}, "no input `z`"), ({"inputs": {"x": (1,)}}, "rank")]:
+            with self.assertRaisesRegex(self.vm.ImportFailed, part):
+                self.vm.import_onnx(model, **{"freeze": {"axes": [0]}, **given})
 
     def test_errors_of_programs(self):
         with self.assertRaises(self.vm.ProgramFailed) as caught:

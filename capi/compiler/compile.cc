@@ -22,6 +22,7 @@
 #include "base/json_writer.h"
 #include "base/literal.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
@@ -107,6 +108,7 @@ void Describe(rvm_compilation& result, const diagnostics::Diagnostics* diagnosti
   // Otherwise the status only counts the errors.
   if (!status.ok() && (diagnostics == nullptr || diagnostics->ok())) write("error", std::string(status.message()));
   json.EndArray();
+  result.message = ReadableText(result.message);
   result.diagnostics = std::move(json).Take();
 }
 

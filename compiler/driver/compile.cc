@@ -58,7 +58,11 @@ absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module,
     }
   }
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  return wanted;
+  std::vector<std::string> entries;  // each once
+  for (const std::string& entry : wanted) {
+    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
+  }
+  return entries;
 }
 
 void NameKernels(Executable& executable) {

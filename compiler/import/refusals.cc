@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/utf8.h"
 
 namespace rvm::importing {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr size_t kShownNodes = 3;
 
 }  // namespace
+
+absl::Status Readable(const absl::Status& status) {
+  return absl::Status(status.code(), ReadableText(std::string(status.message())));
+}
 
 void Refusals::Add(std::string_view op, std::string node, const absl::Status& status) {
   Refusal& refusal = refusals_[{std::string(op), std::string(status.message())}];

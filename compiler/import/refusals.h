@@ -14,6 +14,9 @@
 
 namespace rvm::importing {
 
+// The status with a message that any terminal shows: names of a model may have any bytes.
+absl::Status Readable(const absl::Status& status);
+
 class Refusals {
  public:
   // `status` is not ok.

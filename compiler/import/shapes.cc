@@ -2,11 +2,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 namespace rvm::importing {
 namespace {
 
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
+
+// The product of `dims` as one of numbers and of dims that are no products.
+Dims Factors(const Dims& dims) {
+  Dims factors, rest(dims.rbegin(), dims.rend());
+  while (!rest.empty()) {
+    Dim dim = rest.back();
+    rest.pop_back();
+    if (dim.kind() == DimKind::kMul) {
+      rest.push_back(dim.rhs());
+      rest.push_back(dim.lhs());
+    } else {
+      factors.push_back(dim);
+    }
+  }
+  return factors;
+}
 
 }  // namespace
 
@@ -22,16 +39,18 @@ Dim Product(std::span<const Dim> dims) {
   return product;
 }
 
-Dim InferExtent(Dims from, const Dims& to, size_t inferred) {
-  Dims others;
+Dim InferExtent(const Dims& shape, const Dims& to, size_t inferred) {
+  Dims from = Factors(shape), others;
   for (size_t i = 0; i < to.size(); ++i) {
     if (i == inferred) continue;
-    auto equal =
-        std::find_if(from.begin(), from.end(), [&](const Dim& dim) { return !dim.is_const() && Same(dim, to[i]); });
-    if (equal != from.end()) {
-      from.erase(equal);
-    } else {
-      others.push_back(to[i]);
+    for (const Dim& factor : Factors({to[i]})) {
+      auto equal =
+          std::find_if(from.begin(), from.end(), [&](const Dim& dim) { return !dim.is_const() && Same(dim, factor); });
+      if (equal != from.end()) {
+        from.erase(equal);
+      } else {
+        others.push_back(factor);
+      }
     }
   }
   // Numbers divide numbers first.
@@ -44,6 +63,11 @@ Dim InferExtent(Dims from, const Dims& to, size_t inferred) {
     if (!dim.is_const() || __builtin_mul_overflow(denominator, dim.constant(), &denominator)) divisor = divisor * dim;
   }
   if (denominator == 0) return 0;
+  if (numerator > 0 && denominator > 0) {
+    int64_t common = std::gcd(numerator, denominator);
+    numerator /= common;
+    denominator /= common;
+  }
   if (divisor == Dim(1) && numerator % denominator == 0) return rest * Dim(numerator / denominator);
   return FloorDiv(rest * Dim(numerator), divisor * Dim(denominator));
 }

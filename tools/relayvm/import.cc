@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -41,21 +42,18 @@ absl::StatusOr<Literal> FrozenValue(const std::string& text) {
   if (text == "true" || text == "false") return Literal::ScalarInt(kBool, text == "true");
   std::vector<std::string> parts = absl::StrSplit(text, ',');
   std::vector<int64_t> integers;
-  std::vector<float> floats;
+  std::vector<double> floats;
   bool are_integers = true;
   for (const std::string& part : parts) {
-    char* end = nullptr;
-    integers.push_back(strtoll(part.c_str(), &end, 10));
-    are_integers = are_integers && *end == '\0';
-    floats.push_back(strtof(part.c_str(), &end));
-    if (part.empty() || *end != '\0') {
+    are_integers = absl::SimpleAtoi(part, &integers.emplace_back()) && are_integers;
+    if (!absl::SimpleAtod(part, &floats.emplace_back())) {
       return absl::InvalidArgumentError(absl::StrCat("`", part, "` is no number; expected numbers, or @FILE.npy"));
     }
   }
   Shape shape;
   if (parts.size() > 1) shape.push_back(static_cast<int64_t>(parts.size()));
   if (are_integers) return Literal::FromValues<int64_t>(kInt64, shape, integers);
-  return Literal::FromValues<float>(kFloat32, shape, floats);
+  return Literal::FromValues<double>(kFloat64, shape, floats);
 }
 
 }  // namespace

@@ -48,6 +48,47 @@ TEST(Import, ComputesShapesWhileImporting) {
   EXPECT_EQ(text.find("shape_of"), std::string::npos) << text;
 }
 
+// (batch * time, 16) made of (batch, time, 16), and back: products of extents are divided by their factors.
+TEST(Import, DividesProductsOfExtents) {
+  Message graph = MakeGraph(
+      {MakeNode("Shape", {"x"}, {"s"}), MakeNode("Gather", {"s", "zero"}, {"n"}),
+       MakeNode("Gather", {"s", "one"}, {"t"}), MakeNode("Mul", {"n", "t"}, {"nt"}),
+       MakeNode("Concat", {"nt", "rest"}, {"flat"}, {IntAttribute("axis", 0)}),
+       MakeNode("Reshape", {"x", "flat"}, {"y"}), MakeNode("MatMul", {"y", "w"}, {"z"}),
+       MakeNode("Concat", {"n", "rest", "four"}, {"deep"}, {IntAttribute("axis", 0)}),
+       MakeNode("Reshape", {"z", "deep"}, {"r"})},
+      {ValueOf("x", 1, {"n", "t", "16"}), ValueOf("w", 1, {"16", "8"})}, {ValueOf("r", 1, {})},
+      {Int64Tensor("zero", {0}), Int64Tensor("one", {1}), Int64Tensor("rest", {-1}), Int64Tensor("four", {4})});
+  std::string text = TextOf(graph);
+  EXPECT_NE(text.find("reshape(%x, newshape=[-1, 16])"), std::string::npos) << text;
+  EXPECT_EQ(text.find("floor_divide"), std::string::npos) << text;
+}
+
+TEST(Import, FitsGivenValuesToTheirInputs) {
+  Message graph = MakeGraph({MakeNode("Mul", {"x", "factor"}, {"y"})},
+                            {ValueOf("x", 1, {"n"}), ValueOf("factor", 1, {"1"})}, {ValueOf("y", 1, {})});
+  ImportOptions options;
+  auto give = [&](Literal value) {
+    options.frozen["factor"] = std::move(value);
+    return TextOf(graph, options);
+  };
+  EXPECT_NE(give(Literal::ScalarInt(kInt64, 3)).find("Constant([3f], (1), float32)"), std::string::npos)
+      << TextOf(graph, options);
+  EXPECT_EQ(give(Literal::ScalarInt(kBool, 1)), "the value given to input `factor`: saw bool; expected float32");
+  EXPECT_EQ(give(Literal::Full(kFloat32, {2}, 1)),
+            "the value given to input `factor`: saw the shape (2); expected the shape (1)");
+}
+
+TEST(Import, RefusesShapesOfWrongExtents) {
+  Message graph = MakeGraph({MakeNode("Relu", {"x"}, {"y"})}, {ValueOf("x", 1, {"n"})}, {ValueOf("y", 1, {})});
+  for (std::string extent : {"", "-3", "1.5", "99999999999999999999", "a b"}) {
+    ImportOptions options;
+    options.shapes["x"] = {extent};
+    EXPECT_EQ(TextOf(graph, options),
+              "the shape given to input `x`: saw the extent `" + extent + "`; expected a number, a name or `?`");
+  }
+}
+
 TEST(Import, FreezesInputsAndFixesShapes) {
   Message graph = MakeGraph({MakeNode("Reshape", {"x", "to"}, {"y"})},
                             {ValueOf("x", 1, {"n", "m"}), ValueOf("to", 7, {"1"})}, {ValueOf("y", 1, {})});
@@ -66,6 +107,27 @@ TEST(Import, ListsAllThatIsNotSupportedAtOnce) {
   EXPECT_EQ(TextOf(graph),
             "Frobnicate: this operator is not supported (the node of `a`, the node of `b`)\n"
             "StringSplit: this operator is not supported (the node of `c`)");
+}
+
+// Also what is behind an operator or an input that is not supported, and inside of it.
+TEST(Import, ListsWhatIsBehindWhatIsNotSupported) {
+  Message branch = MakeGraph({MakeNode("Twiddle", {"a"}, {"t"})}, {}, {ValueOf("t", 1, {})});
+  Message graph =
+      MakeGraph({MakeNode("Frobnicate", {"x"}, {"a"}), MakeNode("Cast", {"a"}, {"b"}, {IntAttribute("to", 8)}),
+                 MakeNode("If", {"a"}, {"c"}, {GraphAttribute("then_branch", branch)})},
+                {ValueOf("x", 1, {"3"}), ValueOf("s", 8, {"n"}), ValueOf("q", 23, {"n"})}, {ValueOf("c", 1, {})});
+  EXPECT_EQ(TextOf(graph),
+            "Cast: strings, which Relay has not (the node of `b`)\n"
+            "Frobnicate: this operator is not supported (the node of `a`)\n"
+            "Twiddle: this operator is not supported (the node of `t`)\n"
+            "an input: `q` is of dtype float4e2m1, which Relay has not (`q`)\n"
+            "an input: `s` is of strings, which Relay has not (`s`)");
+}
+
+TEST(Import, NamesAreShownReadably) {
+  Message graph =
+      MakeGraph({MakeNode("Fro\xff", {"x"}, {"\x1b[2Ja"})}, {ValueOf("x", 1, {"3"})}, {ValueOf("\x1b[2Ja", 1, {})});
+  EXPECT_EQ(TextOf(graph), "Fro\\xff: this operator is not supported (the node of `\\x1b[2Ja`)");
 }
 
 TEST(Import, NamesTheNodeOfAMistake) {

@@ -11,6 +11,8 @@
 #include "base/edit_distance.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
+#include "compiler/import/given_inputs.h"
 
 namespace rvm::onnx {
 namespace {
@@ -51,6 +53,8 @@ std::string NodeLabel(const Node& node) {
   return "a node without a name";
 }
 
+absl::Status UnknownOperator() { return absl::UnimplementedError("this operator is not supported"); }
+
 std::string OperatorLabel(const Node& node) {
   return node.domain.empty() ? std::string(node.op_type) : absl::StrCat(Abseil(node.domain), ".", Abseil(node.op_type));
 }
@@ -88,6 +92,7 @@ Dim Importer::DimOf(const Dimension& dimension, std::string_view input, size_t a
 // An extent that `--shape` fixes on one input is fixed on all that have its name.
 absl::Status Importer::ReadShapes() {
   for (const auto& [name, shape] : options_.shapes) {
+    RVM_RETURN_IF_ERROR(importing::CheckGivenExtents(name, shape));
     auto named = [&, wanted = std::string_view(name)](const ValueInfo& input) { return input.name == wanted; };
     auto input = std::find_if(model_.graph->inputs.begin(), model_.graph->inputs.end(), named);
     if (input == model_.graph->inputs.end()) {
@@ -100,8 +105,8 @@ absl::Status Importer::ReadShapes() {
     }
     const std::vector<Dimension>& dims = input->type.shape;
     if (input->type.has_shape && dims.size() != shape.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ", dims.size(),
-                                                     "; the shape given to it has ", shape.size(), " extents"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input `", name, "` has rank ", dims.size(), "; the shape given to it has rank ", shape.size()));
     }
     for (size_t i = 0; i < dims.size(); ++i) {
       bool is_number = !shape[i].empty() && shape[i].find_first_not_of("0123456789") == std::string::npos;
@@ -145,16 +150,40 @@ absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
   return result;
 }
 
+absl::Status Importer::Freeze(const ValueInfo& input, const Literal& value) {
+  std::optional<DataType> dtype = ToDataType(input.type.data_type);
+  bool is_tensor = input.type.form == TypeForm::kTensor && input.type.wrappers.empty();
+  if (!dtype || !is_tensor || !input.type.has_shape) {
+    constants_[input.name] = emit_.Constant(value, std::string(input.name));
+    return absl::OkStatus();
+  }
+  Dims dims;
+  for (size_t i = 0; i < input.type.shape.size(); ++i) dims.push_back(DimOf(input.type.shape[i], input.name, i));
+  RVM_ASSIGN_OR_RETURN(Literal fitting, importing::FitGivenValue(input.name, value, *dtype, dims));
+  constants_[input.name] = emit_.Constant(std::move(fitting), std::string(input.name));
+  return absl::OkStatus();
+}
+
 absl::Status Importer::ReadInputs() {
   RVM_RETURN_IF_ERROR(ReadShapes());
   absl::flat_hash_map<std::string_view, bool> given;
   for (const Tensor& tensor : model_.graph->initializers) given[tensor.name] = true;
   for (const SparseTensor& tensor : model_.graph->sparse_initializers) given[tensor.values.name] = true;
   for (const ValueInfo& input : model_.graph->inputs) {
-    if (given.contains(input.name) || options_.frozen.contains(input.name)) continue;
-    RVM_ASSIGN_OR_RETURN(const ir::Type* type, TypeOf(input));
+    auto frozen = options_.frozen.find(input.name);
+    if (frozen != options_.frozen.end()) {
+      RVM_RETURN_IF_ERROR(Freeze(input, frozen->second));
+      continue;
+    }
+    if (given.contains(input.name)) continue;
+    absl::StatusOr<const ir::Type*> type = TypeOf(input);
+    if (!type.ok()) {
+      Refuse(Node{.name = input.name, .op_type = "an input"}, type.status());
+      constants_[input.name] = emit_.Placeholder();
+      continue;
+    }
     params_.push_back({emit_.UniqueName(input.name), nullptr});
-    param_types_.push_back(type);
+    param_types_.push_back(*type);
     param_inputs_.push_back(&input);
   }
   params_.push_back({emit_.UniqueName("seed"), nullptr});
@@ -200,13 +229,17 @@ const Function* Importer::FindFunction(const Node& node) const {
   return nullptr;
 }
 
+const OperatorRow* Importer::FindOperator(const Node& node, const Scope& scope) const {
+  const OperatorDomain* domain = FindDomain(node.domain);
+  return domain == nullptr ? nullptr : FindRow(*domain, node.op_type, OpsetOf(node.domain, scope, model_));
+}
+
 Operands Importer::Convert(const Node& node, Scope& scope) {
   if (const Function* function = FindFunction(node)) return CallFunction(*function, node, scope);
-  const OperatorDomain* domain = FindDomain(node.domain);
-  int64_t opset = OpsetOf(node.domain, scope, model_);
-  const OperatorRow* row = domain == nullptr ? nullptr : FindRow(*domain, node.op_type, opset);
+  const OperatorRow* row = FindOperator(node, scope);
   if (row == nullptr) {
-    emit_.Fail(absl::UnimplementedError("this operator is not supported"));
+    emit_.Fail(UnknownOperator());
+    Survey(node, scope);
     return {};
   }
   for (std::string_view input : node.inputs) {
@@ -217,10 +250,27 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
           absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(input), "` is defined nowhere before it")));
       return {};
     }
-    if (operand->is_placeholder) return {};
+    if (!operand->is_placeholder) continue;
+    Survey(node, scope);
+    return {};
   }
-  NodeContext context(*this, node, scope, *row, opset);
+  NodeContext context(*this, node, scope, *row, OpsetOf(node.domain, scope, model_));
   return row->convert(context);
+}
+
+void Importer::Survey(const Node& node, const Scope& scope) {
+  for (const Attribute& attribute : node.attributes) {
+    if (attribute.name == "to" || attribute.name == "dtype") {
+      int32_t number = static_cast<int32_t>(attribute.Int());
+      if (number != 0 && !ToDataType(number)) Refuse(node, absl::UnimplementedError(UnsupportedDataType(number)));
+    }
+    if (attribute.graph == nullptr) continue;
+    for (const Node& inner : attribute.graph->nodes) {
+      bool is_known = FindFunction(inner) != nullptr || FindOperator(inner, scope) != nullptr;
+      if (!is_known) Refuse(inner, UnknownOperator());
+      WithStack([&] { Survey(inner, scope); });
+    }
+  }
 }
 
 std::string Importer::Origin(const Node& node, const Scope& scope) const {
@@ -235,7 +285,7 @@ std::string Importer::Origin(const Node& node, const Scope& scope) const {
     }
   }
   absl::StrAppend(&origin, " of ", options_.name);
-  return origin;
+  return ReadableText(origin);
 }
 
 ir::Span Importer::SetOrigin(ir::Span origin) {
@@ -340,7 +390,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   ImportedModel result;
   Scope scope;
   AddInitializers(*model_.graph, scope);
-  for (const auto& [name, literal] : options_.frozen) scope.values[name] = emit_.Constant(literal, name);
+  for (const auto& [name, operand] : constants_) scope.values[name] = operand;
   builder_.Define("main", params_, nullptr, [&](builder::Values values) {
     for (size_t i = 0; i < values.size(); ++i) {
       Operand operand = emit_.Bound(values[i], param_types_[i]);
@@ -386,6 +436,7 @@ absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options) 
   Importer importer(model, options);
   absl::StatusOr<ImportedModel> result = importer.Import();
   importer.ReportCoverage();
+  if (!result.ok()) return importing::Readable(result.status());
   return result;
 }
 

@@ -127,6 +127,8 @@ class Importer {
   absl::Status ReadShapes();
   absl::StatusOr<const ir::Type*> TypeOf(const ValueInfo& value);
   Dim DimOf(const Dimension& dimension, std::string_view input, size_t axis);
+  // Makes the value of `input` a constant of its type.
+  absl::Status Freeze(const ValueInfo& input, const Literal& value);
   void AddInitializers(const Graph& graph, Scope& scope);
   void ImportNodes(std::span<const Node> nodes, Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
@@ -138,6 +140,10 @@ class Importer {
   Operands CallFunction(const Function& function, const Node& node, Scope& scope);
   Operands Body(const Graph& graph, const Operands& inputs, const Scope& outer);
   const Function* FindFunction(const Node& node) const;
+  // Null if there is none.
+  const OperatorRow* FindOperator(const Node& node, const Scope& scope) const;
+  // What can be said to be unsupported of a node that is not converted, as an input of it is not.
+  void Survey(const Node& node, const Scope& scope);
   void Refuse(const Node& node, const absl::Status& status);
   Operand Output(const ValueInfo& output, const Scope& scope);
 
@@ -148,6 +154,7 @@ class Importer {
   std::vector<builder::Param> params_;
   std::vector<const ir::Type*> param_types_;
   std::vector<const ValueInfo*> param_inputs_;
+  absl::flat_hash_map<std::string_view, Operand> constants_;  // inputs that are no parameters
   absl::flat_hash_map<std::string, Dim> dims_;
   Refusals refusals_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once

@@ -14,6 +14,7 @@
 #include "base/edit_distance.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "compiler/import/mapped_file.h"
 #include "compiler/import/torch/expression.h"
 
@@ -138,7 +139,7 @@ std::string Importer::Origin(const Node& node) const {
   if (!node.name.empty()) absl::StrAppend(&origin, " `", node.name, "`");
   if (!node.module.empty()) absl::StrAppend(&origin, " of module `", node.module, "`");
   absl::StrAppend(&origin, " of ", options_.name);
-  return origin;
+  return ReadableText(origin);
 }
 
 ir::Span Importer::SetOrigin(std::string text) {
@@ -432,6 +433,7 @@ absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const Imp
   Importer importer(archive, options);
   absl::StatusOr<ImportedModel> result = importer.Import();
   importer.ReportCoverage();
+  if (!result.ok()) return importing::Readable(result.status());
   return result;
 }
 

@@ -132,6 +132,8 @@ class Importer {
   std::optional<Dim> DimOfExpression(std::string_view text);
   Dim DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis);
   absl::Status ReadShapes();
+  // Makes the value of an input a constant of its type.
+  absl::Status Freeze(const std::string& name, const Literal& value, Scope& scope);
   absl::Status AddParam(const InputSpec& input);
   absl::Status ReadInputs(Scope& scope);
   void FindMutations();

@@ -13,6 +13,7 @@
 #include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "compiler/import/given_inputs.h"
 #include "compiler/import/torch/expression.h"
 #include "compiler/import/torch/importer.h"
 
@@ -65,11 +66,12 @@ absl::Status Importer::ReadShapes() {
   for (const auto& [name, literal] : options_.frozen) RVM_RETURN_IF_ERROR(check(name, "to freeze"));
   for (const auto& [name, shape] : options_.shapes) {
     RVM_RETURN_IF_ERROR(check(name, "to give a shape"));
+    RVM_RETURN_IF_ERROR(importing::CheckGivenExtents(name, shape));
     const TensorMeta* meta = meta_of(name);
     if (meta == nullptr || meta->sizes.size() != shape.size()) {
       return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ",
                                                      meta == nullptr ? 0 : meta->sizes.size(),
-                                                     "; the shape given to it has ", shape.size(), " extents"));
+                                                     "; the shape given to it has rank ", shape.size()));
     }
     for (size_t i = 0; i < shape.size(); ++i) {
       std::string_view symbol = PlainSymbol(meta->sizes[i].expression);
@@ -126,6 +128,19 @@ absl::Status Importer::AddParam(const InputSpec& input) {
   return absl::OkStatus();
 }
 
+absl::Status Importer::Freeze(const std::string& name, const Literal& value, Scope& scope) {
+  auto found = program_.graph->tensors.find(name);
+  std::optional<DataType> dtype = kInt64;  // of a symbol, which has no tensor
+  Dims dims;
+  if (found != program_.graph->tensors.end()) {
+    dtype = ToDataType(found->second.scalar_type);
+    for (size_t i = 0; i < found->second.sizes.size(); ++i) dims.push_back(DimOf(found->second.sizes[i], name, i));
+  }
+  RVM_ASSIGN_OR_RETURN(Literal fitting, importing::FitGivenValue(name, value, dtype.value_or(value.dtype()), dims));
+  scope.values[name] = emit_.Constant(std::move(fitting), name);
+  return absl::OkStatus();
+}
+
 void Importer::FindMutations() {
   for (const OutputSpec& output : program_.outputs) {
     for (const InputSpec& input : program_.inputs) {
@@ -154,7 +169,7 @@ absl::Status Importer::ReadInputs(Scope& scope) {
         if (frozen == options_.frozen.end()) {
           RVM_RETURN_IF_ERROR(AddParam(input));
         } else {
-          scope.values[name] = emit_.Constant(frozen->second, name);
+          RVM_RETURN_IF_ERROR(Freeze(name, frozen->second, scope));
         }
         break;
       }

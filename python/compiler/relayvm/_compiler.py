@@ -120,8 +120,8 @@ def _tensors(values):
 
 
 def _bytes(text):
-    """Also of text that cannot be UTF-8, which the compiler refuses, with the place."""
-    return text.encode(errors="surrogatepass")
+    """Also of a file that is not UTF-8: the compiler says where."""
+    return text.encode(errors="surrogateescape")
 
 
 def _strings(values, what):
@@ -261,7 +261,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
         elif path.endswith(".pt2"):
             program = import_torch(path)
         else:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:  # the compiler says where it is not UTF-8
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 program = Module(file.read(), name=path)
     elif isinstance(program, str):
         program = Module(program)
