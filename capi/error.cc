@@ -79,7 +79,8 @@ rvm_error* ErrorOf(const absl::Status& status, rvm_code invalid) {
   size_t frames = message.find(kFrame);
   // What the program did wrong has a backtrace; what the caller did wrong has none.
   if (frames != std::string::npos && invalid == RVM_INVALID_ARGUMENT) invalid = RVM_PROGRAM_FAILED;
-  rvm_error* error = NewError(CodeOf(status.code(), invalid), message.substr(0, frames));
+  rvm_code code = vm::IsDeviceFailure(status) ? RVM_DEVICE_FAILED : CodeOf(status.code(), invalid);
+  rvm_error* error = NewError(code, message.substr(0, frames));
   if (frames != std::string::npos) error->backtrace = message.substr(frames + 1) + "\n";
   if (std::optional<vm::Limit> limit = vm::ReachedLimit(status)) error->limit = LimitName(*limit);
   return error;
@@ -111,6 +112,7 @@ const char* rvm_code_name(rvm_code code) {
     case RVM_DEADLINE_EXCEEDED: return "deadline-exceeded";
     case RVM_CANCELLED: return "cancelled";
     case RVM_INTERNAL: return "internal";
+    case RVM_DEVICE_FAILED: return "device-failed";
   }
   return "unknown";  // a number that is no code
 }

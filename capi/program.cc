@@ -34,6 +34,8 @@ rvm_error* ReadOptions(const rvm_load_options* given, vm::LoadOptions& result) {
   absl::Status status = ReadStruct(given, "rvm_load_options", options);
   if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
   if (options.key_count > 0 && options.trusted_keys == nullptr) return NullArgument("trusted_keys", "array of keys");
+  if (options.device != nullptr) result.device = options.device;
+  result.host_fallback = options.host_fallback != 0;
   result.allow_native = options.allow_native != 0;
   result.trusted_keys.resize(options.key_count);
   if (options.key_count > 0) {

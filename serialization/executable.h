@@ -145,7 +145,8 @@ struct CodeObject {
 };
 
 // The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
-// that has such a device runs them there.
+// that has such a device runs them there. Codes of one target are for different devices, in their order. A kernel may
+// have several codes: it runs on the first for which there is a device.
 struct DeviceCode {
   // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
   struct Kernel {
@@ -224,7 +225,7 @@ struct Executable {
   std::vector<KernelDesc> kernels;
   std::vector<KernelRecipe> recipes;     // kPortable: one for each kernel
   std::vector<CodeObject> code_objects;  // kNative: one for each target
-  std::vector<DeviceCode> device_codes;  // kNative: one for each kind of device; then no function plans tensors
+  std::vector<DeviceCode> device_codes;  // kNative: for each kind of device; then no function plans tensors
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
   std::vector<std::string> files;                             // names of the sources

@@ -592,7 +592,7 @@ INSTANTIATE_TEST_SUITE_P(
         DeviceCase{"device \"a\" \"\" { N2 workspace 0 launches () } x\"\"", "kernel 2 out of range"},
         DeviceCase{"device \"a\" \"\" { N1 workspace 0 launches () N0 workspace 0 launches () } x\"\"",
                    "kernels are not in the order of their ids"},
-        DeviceCase{"device \"a\" \"\" { } x\"\" device \"a\" \"\" { } x\"\"", "a second one for this target"},
+        DeviceCase{"device \"a\" \"\" { } x\"\" device \"a\" \"\" { } x\"\"", ""},
         DeviceCase{"class portable recipe N0 { } recipe N1 { } device \"a\" \"\" { } x\"\"",
                    "the executable is portable; code for devices is not"},
         DeviceCase{"device \"a\" \"\" { } x\"\" function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code "

@@ -319,11 +319,9 @@ class TableVerifier {
 
   // Tensors on devices have no place in an arena, so with device code no function has one.
   absl::Status CheckDeviceCodes() {
-    absl::flat_hash_set<std::string> targets;
     for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
       const DeviceCode& code = executable_.device_codes[i];
       auto error = [&](std::string_view what) { return Error("device code", i, code.target, what); };
-      if (!targets.insert(code.target).second) return error("a second one for this target");
       for (size_t k = 0; k < code.kernels.size(); ++k) {
         if (k > 0 && code.kernels[k].kernel.value <= code.kernels[k - 1].kernel.value)
           return error("kernels are not in the order of their ids");

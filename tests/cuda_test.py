@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 import unittest.mock
 
@@ -35,6 +36,14 @@ class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),
                          r"(?m)^cuda:0 +interpreter of PTX: runs ptx-6\.4 with \+sm_75, 1\.0 GiB of memory")
+
+    def test_one_file_for_either_gpu(self):
+        """CUDA comes first."""
+        model = self.compile(self.write("chain.relay", device_test.CHAIN), "gpu.rvm", device="gpu")
+        np.save(self.path("ones.npy"), np.ones((8, 8), "float32"))
+        for flags in [], ["--device", "gpu"], ["--device", "gpu:0"], ["--device", "cuda"]:
+            done = relayvm.run(relayvm.RUNTIME, model, *flags, *["@" + self.path("ones.npy")] * 2, "--stats")
+            self.assertRegex(done.stderr, r"^device cuda:0: \d+ launches.*\ncells")
 
     def test_a_scan_of_one_element(self):
         """It reads no other, but is a scan all the same."""
@@ -136,6 +145,54 @@ class Faults(OnFakeDriver):
         """After the pool has given back what it kept."""
         done = self.outcome(FAKE_CUDA_FAIL="alloc:2")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def python(self, *lines, **environment):
+        """What a program says that uses the Python package on this driver."""
+        for name, target in ("RELAYVM_LIBRARY", "//capi:librelayvm.so.1"), ("RELAYVM_COMPILER_LIBRARY", "//capi/compiler:librelayvm_compiler.so.1"):
+            environment[name] = relayvm.built(target)
+        environment["PYTHONPATH"] = ":".join(os.path.join(relayvm.ROOT, "python", folder) for folder in ("runtime", "compiler"))
+        head = ["import numpy, pickle, relayvm", "x = numpy.ones((5, 8), 'float32')",
+                f"text = {device_test.CHAIN!r}"]
+        return relayvm.must(sys.executable, "-c", "\n".join([*head, *lines]), env={**os.environ, **environment})
+
+    def test_python_chooses_devices(self):
+        """By kind and number; results are those of the host; a device that is not here is an error or the host's work."""
+        said = self.python(
+            "program = relayvm.compile(text, entries=['main'], device='cuda')",
+            "host = relayvm.load(program.tobytes(), allow_native=True, device='host')",
+            "for name in 'cuda', 'cuda:0', 'gpu', 'gpu:0', None:",
+            "    loaded = relayvm.load(program.tobytes(), allow_native=True, device=name)",
+            "    session = loaded.session(profile=True)",
+            "    numpy.testing.assert_allclose(session(x, x[:1].repeat(8, 0)), host(x, x[:1].repeat(8, 0)), 1e-5)",
+            "    print(name, [d['device'] for d in session.profile.data()['devices']])",
+            "print(host.session(profile=True).profile.data()['devices'])",
+            "try: relayvm.load(program.tobytes(), allow_native=True, device='cuda:7')",
+            "except relayvm.UnsupportedFile as error: print(error.message.splitlines()[0])",
+            "away = relayvm.load(program.tobytes(), allow_native=True, device='cuda:7', host_fallback=True)",
+            "print(away.session(profile=True).profile.data()['devices'])",
+            "print(pickle.loads(pickle.dumps(host)).session(profile=True).profile.data()['devices'])",
+            "try: relayvm.compile(text, device='tpu')",
+            "except relayvm.CompileError as error: print(error.message)")
+        self.assertEqual(said.splitlines()[:8],
+                         [f"{name} ['cuda:0']" for name in ("cuda", "cuda:0", "gpu", "gpu:0", None)]
+                         + ["[]", "no device `cuda:7`; this machine has " + said.splitlines()[6].partition("has ")[2], "[]"])
+        self.assertIn("`cuda:0`", said.splitlines()[6])
+        self.assertEqual(said.splitlines()[8], "[]")
+        self.assertIn("saw the device `tpu`", said)
+
+    def test_python_tells_failures_of_the_device(self):
+        """The fault of a kernel shows when the result is read; a launch that fails at its line of the program."""
+        for call, backtrace in ("run:2", "  in `main` at "), ("launch:2", "  in `main` at <text>:5:"):
+            said = self.python(
+                "program = relayvm.compile(text, entries=['main', 'count'], device='cuda')",
+                "try: program(x, x[:1].repeat(8, 0))",
+                "except relayvm.DeviceFailed as error: print(error.code, error.message, error.backtrace, sep='\\n')",
+                "print(program['count'](3))", FAKE_CUDA_FAIL=call)
+            with self.subTest(call):
+                self.assertEqual(said.splitlines()[0], "device-failed")
+                self.assertIn("device cuda:0", said)
+                self.assertIn(backtrace, said)
+                self.assertEqual(said.splitlines()[-1], "3")
 
     def test_without_a_driver(self):
         with unittest.mock.patch.dict(os.environ):

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -16,6 +17,7 @@ import operators_test
 import programs_test
 import relayvm
 
+OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
 # The loader of OpenCL drivers finds none.
 NO_DRIVERS = {"OCL_ICD_VENDORS": "/nowhere"}
 CHAIN = """#[version = "0.0.5"]
@@ -58,6 +60,31 @@ class Device(relayvm.TestCase):
     def compile(self, source, name, *extra, device="opencl", **options):
         return relayvm.compile_file(source, self.path(name), extra=["--device", device, *extra], **options)
 
+    def check_operators(self, form, part, step=2):
+        """One case of every operator, beginning with number `part`, in steps: that many are left out."""
+        by_operator = {}
+        for case in operator_cases.all_cases():
+            if operators_test.keeps_meaning(case, form):
+                by_operator.setdefault(case.op, []).append(case)
+        chosen = [group[part % len(group)] for group in list(by_operator.values())[part::step]]
+        if os.environ.get("RELAYVM_ALL_ON_DEVICE"):
+            chosen = [case for group in by_operator.values() for case in group]
+        wrong, on_device, kernels = [], 0, 0
+        for start in range(0, len(chosen), 40):
+            batch = list(enumerate(chosen[start:start + 40], start))
+            source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
+            entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
+            model = self.path("operators.rvm")
+            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", self.KIND, "--verbose", *entries).stderr
+            found = re.search(re.escape(self.TARGET) + r": (\d+) of (\d+) kernels", said)
+            on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                for (i, case), problem in zip(batch, pool.map(lambda item: operators_test.run_case(self.folder, model, *item), batch)):
+                    if problem:
+                        wrong.append(f"{operators_test.signature(i, case, form).strip()}\n    {problem}")
+        self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(chosen)} cases differ:\n" + "\n".join(wrong[:40]))
+        print(f"        {len(chosen)} operator cases on {self.KIND}, {form} shapes; {on_device} of {kernels} kernels on the device")
+        self.assertGreater(on_device, 0.8 * kernels)
 
     def check_random_programs(self, kind, count):
         """All operators that the device accepts are there, or a part of them; results are the reference evaluator's."""
@@ -85,9 +112,20 @@ class WithoutDevice(Device):
         self.assertIn("opencl: ", message)
         self.assertIn("--device host", message)
 
+    def test_missing_gpu(self):
+        """Code for either kind is there; the message says why neither device is."""
+        source = self.write("chain.relay", CHAIN)
+        model = self.compile(source, "gpu.rvm", "--entry", "sorted", device="gpu")
+        message = self.fails(relayvm.RUNTIME, model, "--entry", "sorted", "[3, 2, 1, 0, 7, 6, 5, 4]")
+        self.assertIn("needs a device for ptx-6.4 with +sm_75 or opencl-c-1.2, and this machine has none", message)
+        self.assertIn("opencl: ", message)
+        self.assertIn("cuda: ", message)
+        out = relayvm.must(relayvm.RUNTIME, model, "--entry", "sorted", "--host-fallback", "[0, 0, 0, 0, 0, 0, 0, 0]", env={**os.environ, **NO_DRIVERS})
+        self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
+
     def test_fallback_to_the_host(self):
         source = self.write("chain.relay", CHAIN)
-        for flags, run_flags in (["--host-fallback"], []), ([], ["--device", "host"]):
+        for flags, run_flags in (["--host-fallback"], []), ([], ["--device", "host"]), ([], ["--host-fallback"]):
             with self.subTest(flags=flags, run_flags=run_flags):
                 model = self.compile(source, "fallback.rvm", *flags, "--entry", "sorted")
                 out = relayvm.must(relayvm.RUNTIME, model, "--entry", "sorted", *run_flags, "[0, 0, 0, 0, 0, 0, 0, 0]",
@@ -97,7 +135,7 @@ class WithoutDevice(Device):
     def test_wrong_options(self):
         source = self.write("chain.relay", CHAIN)
         out = self.path("wrong.rvm")
-        for flags, says in ((["--device", "gpu"], "saw the device `gpu`; kernels can be compiled for `host`, `cuda`, `opencl`, `sim`"),
+        for flags, says in ((["--device", "tpu"], "saw the device `tpu`; kernels can be compiled for `host`, `cuda`, `opencl`, `gpu`, `sim`"),
                             (["--device", "opencl:nn.denze"], "no operator is named `nn.denze`"),
                             (["--device", "opencl", "--target", "portable"], "a portable executable has no code for devices"),
                             (["--host-fallback"], "`--device` names it")):
@@ -359,32 +397,6 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
             out = relayvm.must(relayvm.COMPILER, "run", source, "--device", device, "--entry", "sorted", "[0, 0, 0, 0, 0, 0, 0, 0]")
             self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
 
-    def check_operators(self, form, part):
-        """One case of every second operator."""
-        by_operator = {}
-        for case in operator_cases.all_cases():
-            if operators_test.keeps_meaning(case, form):
-                by_operator.setdefault(case.op, []).append(case)
-        chosen = [group[part % len(group)] for group in list(by_operator.values())[part::2]]
-        if os.environ.get("RELAYVM_ALL_ON_DEVICE"):
-            chosen = [case for group in by_operator.values() for case in group]
-        wrong, on_device, kernels = [], 0, 0
-        for start in range(0, len(chosen), 40):
-            batch = list(enumerate(chosen[start:start + 40], start))
-            source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
-            entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
-            model = self.path("operators.rvm")
-            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", self.KIND, "--verbose", *entries).stderr
-            found = re.search(re.escape(self.TARGET) + r": (\d+) of (\d+) kernels", said)
-            on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
-            with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                for (i, case), problem in zip(batch, pool.map(lambda item: operators_test.run_case(self.folder, model, *item), batch)):
-                    if problem:
-                        wrong.append(f"{operators_test.signature(i, case, form).strip()}\n    {problem}")
-        self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(chosen)} cases differ:\n" + "\n".join(wrong[:40]))
-        print(f"        {len(chosen)} operator cases on {self.KIND}, {form} shapes; {on_device} of {kernels} kernels on the device")
-        self.assertGreater(on_device, 0.8 * kernels)
-
     def test_operators_erased(self):
         self.check_operators("erased", 1)
 
@@ -485,8 +497,94 @@ def @main(%x: Tensor[(?, 40), int8], %w: Tensor[(20, 40), int8], %b: Tensor[(20)
 class OpenCl(WithAccelerator, OnGrid, Device):
     KIND, TARGET = "opencl", "opencl-c-1.2"
 
+    TWO = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %a = on_device(tanh(nn.dense(%x, %w)), virtual_device="gpu:0");
+  let %b = on_device(nn.softmax(nn.dense(%a, %w)), virtual_device="gpu:1");
+  nn.dense(%b, %w)
+}
+"""
+
+    def test_two_devices(self):
+        """Each runs what the program places there, whether it is compiled for OpenCL or for any GPU."""
+        source = self.write("two_devices.relay", self.TWO)
+        random = np.random.default_rng(8)
+        arrays = {"x": random.standard_normal((5, 8)).astype("float32"), "w": random.standard_normal((8, 8)).astype("float32")}
+        for name, array in arrays.items():
+            np.save(self.path(f"{name}.npy"), array)
+        arguments = ["@" + self.path(f"{name}.npy") for name in "xw"]
+        e = np.exp(np.tanh(arrays["x"] @ arrays["w"].T) @ arrays["w"].T)
+        right = e / e.sum(-1, keepdims=True) @ arrays["w"].T
+        two = {**os.environ, "POCL_DEVICES": "pthread pthread"}
+        for kind in "opencl", "gpu":
+            model = self.compile(source, "two_devices.rvm", device=kind)
+            done = relayvm.run(relayvm.RUNTIME, model, "--device", "opencl", *arguments, "--out", self.path("y.npy"), "--stats", env=two)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_allclose(np.load(self.path("y.npy")), right, rtol=1e-4, atol=1e-5)
+            uses = {device: tuple(map(int, counts)) for device, *counts in re.findall(
+                r"device (opencl:\d): (\d+) launches, (\d+) .* and (\d+) from it", done.stderr)}
+            self.assertEqual(sorted(uses), ["opencl:0", "opencl:1"])
+            self.assertGreaterEqual(min(launches for launches, _, _ in uses.values()), 1)
+            # The first sends its tensor to the second, and gets one back.
+            self.assertEqual((uses["opencl:1"][1:], uses["opencl:0"][1:]), ((1, 1), (3, 2)))
+            chosen = relayvm.run(relayvm.RUNTIME, model, "--device", "opencl:1", *arguments, env=two)
+            self.assertEqual(chosen.returncode, 1)
+            self.assertIn("expected a number 1, too", chosen.stderr)
+
+    def test_one_file_for_either_gpu(self):
+        source = self.write("chain.relay", CHAIN)
+        model = self.path("gpu.rvm")
+        said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", "gpu", "--verbose").stderr
+        self.assertRegex(said, r"opencl-c-1\.2: \d+ of \d+ kernels")
+        self.assertRegex(said, r"ptx-6\.4: \d+ of \d+ kernels")
+        self.assertRegex(said, r"device\.gpu: \d+ of \d+ operators")
+        np.save(self.path("ones.npy"), np.ones((8, 8), "float32"))
+        for flags in ["--device", "opencl"], ["--device", "opencl:0"]:
+            done = relayvm.run(relayvm.RUNTIME, model, *flags, *["@" + self.path("ones.npy")] * 2, "--stats")
+            self.assertIn("device opencl:0: ", done.stderr)
+
     def test_random_programs_with_an_accelerator(self):
         self.check_random_programs("sim,opencl", 20)
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
+@unittest.skipUnless(os.path.exists(OCLGRIND), "oclgrind, Debian's package, is not installed")
+class Oclgrind(Device):
+    """No kernel leaves its tensors, races, or diverges at a barrier: oclgrind interprets them, and looks."""
+
+    KIND, TARGET = "opencl", "opencl-c-1.2"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        drivers = cls.path("drivers")
+        os.mkdir(drivers)
+        with open(os.path.join(drivers, "oclgrind.icd"), "w", encoding="utf-8") as file:
+            file.write(OCLGRIND + "\n")
+        cls.enterClassContext(unittest.mock.patch.dict(os.environ, {"OCL_ICD_VENDORS": drivers + "/", "OCLGRIND_DATA_RACES": "1",
+                                                                    "OCLGRIND_CHECK_API": "1"}))
+        plain = relayvm.run
+
+        def checked(*args, **options):
+            done = plain(*args, **options)
+            if "Oclgrind" in done.stderr or "\tEntity:" in done.stderr:
+                raise AssertionError(f"{' '.join(map(str, args))}\n{done.stderr[-3000:]}")
+            return done
+        cls.enterClassContext(unittest.mock.patch.object(relayvm, "run", checked))
+
+    def test_it_is_the_device(self):
+        self.assertEqual([line.split(":")[1:2] for line in opencl_devices()], [["0   Oclgrind Simulator"]])
+
+    def test_some_operators(self):
+        self.check_operators("erased", 3, 25)
+
+    @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
+    def test_operators_erased(self):
+        self.check_operators("erased", 0, 1)
+
+    @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
+    def test_operators_static(self):
+        self.check_operators("static", 0, 1)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import ast
 import asyncio
 import contextlib
 import copy
+import ctypes
 import doctest
 import hashlib
 import importlib
@@ -52,6 +53,17 @@ class Python(tools.TestCase):
     @classmethod
     def tearDownClass(cls):
         sys.modules["relayvm"] = cls.own
+
+    def test_options_of_an_older_caller(self):
+        """Fields that its struct lacks have their defaults."""
+        library = self.vm._compiler._lib.__class__(os.environ["RELAYVM_LIBRARY"])
+        runtime = sys.modules["relayvm_runtime._library"]
+        options = runtime.LoadOptions(runtime.LoadOptions.device.offset, 1, None, 0, b"no such device", 0)
+        data, out = self.program.tobytes(), ctypes.c_void_p()
+        load = runtime.declare(library, {"rvm_program_load": runtime._FUNCTIONS["rvm_program_load"]}).rvm_program_load
+        self.assertIsNone(load(data, len(data), ctypes.byref(options), ctypes.byref(out)))
+        options.struct_size = ctypes.sizeof(options)
+        self.assertIsNotNone(load(data, len(data), ctypes.byref(options), ctypes.byref(out)))
 
     def test_values(self):
         program = self.program

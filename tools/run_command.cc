@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/npy.h"
@@ -36,8 +36,8 @@ constexpr OptionSpec kRunOptions[] = {
     {"--threads", "N", "threads for big kernels (1); the result does not depend on it"},
     {"--device", "NAME",
      "where kernels with code for a device run: one that `relayvm devices` lists (opencl:0), a kind of them (opencl), "
-     "or "
-     "host"},
+     "gpu (cuda or opencl), or host; several between commas"},
+    {"--host-fallback", "", "run on the host what needs a device that is not there"},
     {"--allow-native", "", "run machine code of the executable; this is the default"},
     {"--no-allow-native", "", "refuse executables with machine code: they could do anything you may do"},
     {"--key", "FILE.pub", "refuse machine code unless this key signed it; may be repeated: one of them"},
@@ -78,51 +78,6 @@ std::string StatsText(const vm::MachineStats& stats) {
                       stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
 }
 
-// The devices that a list of rules for compilation names, `host:take,opencl:nn.*`, and names of devices as they are.
-std::vector<std::string> DeviceNamesOf(const std::string& text) {
-  std::vector<std::string> names;
-  for (const std::string& rule : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    size_t colon = std::min(rule.find(':'), rule.size());
-    bool is_number = colon + 1 < rule.size() && rule.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-    std::string name = is_number ? rule : rule.substr(0, colon);
-    if (name != "host") names.push_back(name);
-  }
-  return names;
-}
-
-// `name` is that of the device, or of its kind.
-bool HasName(const device::Device& device, const std::string& name) {
-  const std::string& id = device.info().id;
-  return id == name || id.substr(0, id.find(':')) == name;
-}
-
-// The devices that `text` stands for.
-absl::Status ChooseDevices(const std::string& text, vm::LoadOptions& load) {
-  if (text.empty()) return absl::OkStatus();
-  std::vector<std::string> names = DeviceNamesOf(text);
-  load.use_devices = !names.empty();
-  if (!load.use_devices) return absl::OkStatus();
-  device::DeviceList list = device::FindDevices();
-  std::string ids;
-  for (const std::shared_ptr<device::Device>& device : list.devices) {
-    absl::StrAppend(&ids, ids.empty() ? "" : ", ", "`", device->info().id, "`");
-  }
-  for (const std::string& name : names) {
-    bool is_there = std::any_of(list.devices.begin(), list.devices.end(),
-                                [&](const std::shared_ptr<device::Device>& device) { return HasName(*device, name); });
-    if (is_there) continue;
-    std::string missing;
-    for (const std::string& line : list.missing) absl::StrAppend(&missing, "\n  ", line);
-    return absl::FailedPreconditionError(
-        absl::StrCat("no device `", name, "`; this machine has ", ids.empty() ? "none" : ids, missing));
-  }
-  std::erase_if(list.devices, [&](const std::shared_ptr<device::Device>& device) {
-    return std::none_of(names.begin(), names.end(), [&](const std::string& name) { return HasName(*device, name); });
-  });
-  load.devices = std::move(list);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status WriteNpy(const Value& value, const std::string& path) {
@@ -160,7 +115,8 @@ absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
     return absl::InvalidArgumentError("`--allow-native` excludes `--no-allow-native` and `--key`");
   }
   run.load.allow_native = !refuses;
-  RVM_RETURN_IF_ERROR(ChooseDevices(options.Value("--device"), run.load));
+  run.load.device = absl::StrJoin(options.Values("--device"), ",");
+  run.load.host_fallback = options.Has("--host-fallback");
   return run;
 }
 

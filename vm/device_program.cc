@@ -1,13 +1,17 @@
 #include "vm/device_program.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "vm/limit.h"
 
 namespace rvm::vm {
 namespace {
@@ -50,43 +54,97 @@ absl::Status Load(const Executable& executable, const DeviceCode& code, std::sha
     }
     if (program.kernels[number] == nullptr) program.kernels[number] = std::move(linked);
   }
-  RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Code> loaded, device->Load(code.bytes, functions));
-  program.parts.push_back({std::move(device), std::move(loaded)});
+  absl::StatusOr<std::unique_ptr<device::Code>> loaded = device->Load(code.bytes, functions);
+  bool is_refused = absl::IsInvalidArgument(loaded.status());
+  if (!loaded.ok()) return is_refused ? loaded.status() : DeviceFailure(loaded.status());
+  program.parts.push_back({std::move(device), *std::move(loaded)});
   return absl::OkStatus();
 }
 
-// The first device that the code fits; null if there is none, and then `reasons` says why, one line for each.
-std::shared_ptr<device::Device> FindDevice(const DeviceCode& code, const device::DeviceList& devices,
+// Device `number`, from 0, of those that the code fits; null if there are fewer, and then `reasons` says why, one line
+// for each.
+std::shared_ptr<device::Device> FindDevice(const DeviceCode& code, size_t number, const device::DeviceList& devices,
                                            std::string& reasons) {
+  size_t found = 0;
   for (const std::shared_ptr<device::Device>& device : devices.devices) {
     const device::DeviceInfo& info = device->info();
     if (info.target != code.target) continue;
     std::string missing = MissingFeatures(code, info);
-    if (missing.empty()) return device;
-    absl::StrAppend(&reasons, "\n  ", info.id, " (", info.name, ") lacks ", missing);
+    if (!missing.empty()) {
+      absl::StrAppend(&reasons, "\n  ", info.id, " (", info.name, ") lacks ", missing);
+    } else if (found++ == number) {
+      return device;
+    } else {
+      absl::StrAppend(&reasons, "\n  ", info.id, " (", info.name, ") is number ", found - 1, "; expected a number ",
+                      number, ", too");
+    }
   }
   for (const std::string& reason : devices.missing) absl::StrAppend(&reasons, "\n  ", reason);
   return nullptr;
 }
 
+std::string TargetText(const DeviceCode& code) {
+  return absl::StrCat(code.target, code.features.empty() ? "" : " with ", code.features);
+}
+
+// Required code, for which no device was found.
+struct MissingDevice {
+  const DeviceCode* code;
+  std::string reasons;
+};
+
+bool HasKernel(const DeviceCode& code, KernelId kernel) {
+  return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const auto& k) { return k.kernel == kernel; });
+}
+
+// The first kernel of the code that has no device; nullopt if all have one.
+std::optional<KernelId> FirstUnplaced(const DeviceCode& code, const DeviceProgram& program) {
+  for (const DeviceCode::Kernel& kernel : code.kernels) {
+    if (program.kernels[kernel.kernel.value] == nullptr) return kernel.kernel;
+  }
+  return std::nullopt;
+}
+
+// OK if every kernel that must run on a device has one.
+absl::Status CheckMissing(const std::vector<MissingDevice>& missing, const DeviceProgram& program) {
+  for (const MissingDevice& first : missing) {
+    std::optional<KernelId> kernel = FirstUnplaced(*first.code, program);
+    if (!kernel) continue;
+    std::string targets, reasons;
+    for (const MissingDevice& other : missing) {
+      if (!HasKernel(*other.code, *kernel)) continue;
+      absl::StrAppend(&targets, targets.empty() ? "" : " or ", TargetText(*other.code));
+      reasons = reasons.size() < other.reasons.size() ? other.reasons : reasons;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the executable needs a device for ", targets, ", and this machine has none:", reasons,
+                     "\nrun it on the host (`--device host` or `--host-fallback`; in Python `device=\"host\"` or "
+                     "`host_fallback=True`)"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
-                                                                       const device::DeviceList& devices) {
+                                                                       const device::DeviceList& devices,
+                                                                       bool host_fallback) {
   auto program = std::make_unique<DeviceProgram>();
   program->kernels.resize(executable.kernels.size());
+  absl::flat_hash_map<std::string, size_t> numbers;  // of the next code, by target
+  std::vector<MissingDevice> missing;
   for (const DeviceCode& code : executable.device_codes) {
+    size_t number = numbers[code.target]++;
+    if (!FirstUnplaced(code, *program)) continue;
     std::string reasons;
-    std::shared_ptr<device::Device> device = FindDevice(code, devices, reasons);
+    std::shared_ptr<device::Device> device = FindDevice(code, number, devices, reasons);
     if (device != nullptr) {
       RVM_RETURN_IF_ERROR(Load(executable, code, std::move(device), *program));
-    } else if (code.is_required) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the executable needs a device for ", code.target, code.features.empty() ? "" : " with ",
-                       code.features, ", and this machine has none:", reasons,
-                       "\nrun it on the host (`--device host`), or compile it with `--host-fallback`"));
+    } else if (code.is_required && !host_fallback) {
+      missing.push_back({&code, std::move(reasons)});
     }
   }
+  RVM_RETURN_IF_ERROR(CheckMissing(missing, *program));
   if (program->parts.empty()) return nullptr;
   return program;
 }

@@ -32,11 +32,13 @@ struct DeviceProgram {
   std::vector<std::unique_ptr<const DeviceKernel>> kernels;  // by kernel; null: it runs on the host
 };
 
-// Loads each code of the executable on the first of the devices that it fits. A kernel with several codes runs the
-// first of them. Code that no device fits is left out, and its kernels run on the host; kFailedPrecondition if it is
-// required: the message says what is missing. Null if all kernels run on the host.
+// Loads each code of the executable on the first of the devices that it fits, the second code of a target on the second
+// one, and so on. A kernel with several codes runs the first that has a device; code that no kernel runs is left out.
+// Kernels that no device fits run on the host; kFailedPrecondition if their code is required and there is no
+// `host_fallback`: the message says what is missing. Null if all kernels run on the host.
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
-                                                                       const device::DeviceList& devices);
+                                                                       const device::DeviceList& devices,
+                                                                       bool host_fallback = false);
 
 }  // namespace rvm::vm
 

@@ -572,7 +572,8 @@ TEST_F(DeviceTest, MissingDevicesAreNamed) {
   absl::Status status = LoadDeviceProgram(**executable_, devices_).status();
   EXPECT_EQ(status.message(),
             "the executable needs a device for test with +fp64, and this machine has none:\n  test: no driver\n"
-            "run it on the host (`--device host`), or compile it with `--host-fallback`");
+            "run it on the host (`--device host` or `--host-fallback`; in Python `device=\"host\"` or "
+            "`host_fallback=True`)");
   device_->information.features = "";
   devices_ = {{device_}, {}};
   status = LoadDeviceProgram(**executable_, devices_).status();

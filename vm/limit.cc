@@ -8,6 +8,7 @@ namespace rvm::vm {
 namespace {
 
 constexpr absl::string_view kPayload = "relayvm.limit";
+constexpr absl::string_view kDevicePayload = "relayvm.device";
 
 absl::Cord PayloadOf(Limit limit) {
   std::string text = std::to_string(static_cast<int>(limit));
@@ -32,6 +33,13 @@ std::optional<Limit> ReachedLimit(const absl::Status& status) {
   }
   return std::nullopt;
 }
+
+absl::Status DeviceFailure(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kDevicePayload, absl::Cord());
+  return status;
+}
+
+bool IsDeviceFailure(const absl::Status& status) { return status.GetPayload(kDevicePayload).has_value(); }
 
 absl::Status WithMessage(const absl::Status& status, std::string_view message) {
   absl::Status result(status.code(), absl::string_view(message.data(), message.size()));

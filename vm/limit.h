@@ -1,4 +1,4 @@
-// The limits of a machine, as the errors of runs that reach them.
+// What ends a run beside the program itself: the limits of the machine, and devices. Such errors carry it.
 #ifndef RVM_VM_LIMIT_H_
 #define RVM_VM_LIMIT_H_
 
@@ -18,6 +18,10 @@ enum class Limit : uint8_t { kMemory, kStack, kFuel, kTime };
 absl::Status LimitReached(Limit limit, std::string_view message);
 // The limit that LimitReached put into `status`; nullopt for all other errors.
 std::optional<Limit> ReachedLimit(const absl::Status& status);
+// Marks an error as one of a device that failed or is lost.
+absl::Status DeviceFailure(absl::Status status);
+bool IsDeviceFailure(const absl::Status& status);
+
 // The same error with another message.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 

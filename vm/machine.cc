@@ -94,6 +94,7 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
     Heap& heap = interpreter.heap();
     absl::StatusOr<Value> value =
         ExportValue(executable, program->link_info(), heap, result, type, poll, interpreter.device(), profiler);
+    if (!value.ok() && IsDeviceFailure(value.status())) value = interpreter.InEntry(entry.function, value.status());
     if (value.ok() && IsPointerType(executable, type)) heap.Drop(result);
     return value;
   });

@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "kernels/runtime/cpu_features.h"
 #include "serialization/decoder.h"
+#include "vm/device/choose_devices.h"
 #include "vm/device_program.h"
 #include "vm/link_info.h"
 #include "vm/machine.h"
@@ -116,8 +117,14 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
     }
   }
   std::shared_ptr<const DeviceProgram> device;
-  if (options.use_devices && !exe.device_codes.empty()) {
-    RVM_ASSIGN_OR_RETURN(device, LoadDeviceProgram(exe, options.devices ? *options.devices : device::FindDevices()));
+  if (options.device != "host" && !(exe.device_codes.empty() && options.device.empty())) {
+    device::DeviceList devices = device::FindDevices();
+    if (!options.device.empty()) {
+      absl::StatusOr<device::DeviceList> chosen = device::ChooseDevices(options.device, devices);
+      if (!chosen.ok() && !options.host_fallback) return chosen.status();
+      devices = chosen.ok() ? *std::move(chosen) : device::DeviceList{};
+    }
+    RVM_ASSIGN_OR_RETURN(device, LoadDeviceProgram(exe, devices, options.host_fallback));
   }
   return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library), std::move(device));
 }

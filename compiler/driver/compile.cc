@@ -235,6 +235,10 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                               const CompileOptions& options) {
   RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
   bool uses_devices = !devices.kinds().empty();
+  if (options.host_fallback && !uses_devices) {
+    return absl::InvalidArgumentError(
+        "`--host-fallback` is for executables with code for a device: `--device` names it");
+  }
   if (uses_devices && options.target == "portable") {
     return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
   }

@@ -4,17 +4,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/lowering/opencl_source.h"
 #include "compiler/lowering/tile_product.h"
+#include "compiler/ops/virtual_device.h"
 #include "kernels/codegen/ptx_compiler.h"
 #include "kernels/schedule/schedule.h"
 
@@ -119,32 +122,74 @@ std::unique_ptr<CodeMaker> MakerFor(const lowering::DeviceKind& kind, bytecode::
   return std::make_unique<TileMaker>(program);
 }
 
-}  // namespace
+// The code for one kind of device, as it grows.
+struct GrowingCode {
+  DeviceCode code;
+  std::unique_ptr<CodeMaker> maker;
+};
 
-absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, bytecode::EmittedProgram& program) {
+std::vector<GrowingCode> BeginCodes(const lowering::DeviceKind& kind, bool is_required,
+                                    bytecode::EmittedProgram& program) {
+  std::vector<const lowering::DeviceKind*> kinds;
+  for (std::string_view member : kind.members) kinds.push_back(lowering::FindDeviceKind(member));
+  if (kinds.empty()) kinds.push_back(&kind);
+  std::vector<GrowingCode> codes;
+  for (const lowering::DeviceKind* one : kinds) {
+    codes.push_back({{.target = std::string(one->target), .is_required = is_required}, MakerFor(*one, program)});
+  }
+  return codes;
+}
+
+// Adds the code of a kernel to each of them. kUnimplemented, with the reason, if it must run on the host.
+absl::Status AddKernel(uint32_t number, std::vector<GrowingCode>& codes) {
+  std::vector<DeviceCode::Kernel> kernels;
+  for (GrowingCode& growing : codes) {
+    RVM_ASSIGN_OR_RETURN(DeviceCode::Kernel kernel, growing.maker->Add(number));
+    kernels.push_back(std::move(kernel));
+  }
+  for (size_t i = 0; i < codes.size(); ++i) codes[i].code.kernels.push_back(std::move(kernels[i]));
+  return absl::OkStatus();
+}
+
+// The code of the kernels on one device.
+absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, const std::string& place, bool is_required,
+                            bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
-  DeviceCode code{.target = std::string(kind.target), .is_required = is_required};
-  std::unique_ptr<CodeMaker> maker = MakerFor(kind, program);
+  std::vector<GrowingCode> codes = BeginCodes(kind, is_required, program);
   int64_t placed = 0, all = 0;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const bytecode::EmittedProgram::Origin& origin = program.origins[i];
     all += origin.num_operators;
-    if (origin.device != kind.name) continue;
-    absl::StatusOr<DeviceCode::Kernel> kernel = maker->Add(static_cast<uint32_t>(i));
-    if (absl::IsUnimplemented(kernel.status())) {
-      executable.metadata.emplace_back(absl::StrCat("device.", Abseil(kind.name), ".", executable.kernels[i].symbol),
-                                       absl::StrCat("on the host: ", kernel.status().message()));
+    if (origin.device != place) continue;
+    absl::Status status = AddKernel(static_cast<uint32_t>(i), codes);
+    if (absl::IsUnimplemented(status)) {
+      executable.metadata.emplace_back(absl::StrCat("device.", place, ".", executable.kernels[i].symbol),
+                                       absl::StrCat("on the host: ", status.message()));
       continue;
     }
-    RVM_RETURN_IF_ERROR(kernel.status());
-    code.kernels.push_back(*std::move(kernel));
+    RVM_RETURN_IF_ERROR(status);
     placed += origin.num_operators;
   }
-  executable.metadata.emplace_back(absl::StrCat("device.", Abseil(kind.name)),
-                                   absl::StrCat(placed, " of ", all, " operators"));
-  if (code.kernels.empty()) return absl::OkStatus();
-  RVM_RETURN_IF_ERROR(maker->Finish(code));
-  executable.device_codes.push_back(std::move(code));
+  executable.metadata.emplace_back(absl::StrCat("device.", place), absl::StrCat(placed, " of ", all, " operators"));
+  for (GrowingCode& growing : codes) {
+    if (growing.code.kernels.empty()) continue;
+    RVM_RETURN_IF_ERROR(growing.maker->Finish(growing.code));
+    executable.device_codes.push_back(std::move(growing.code));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, bytecode::EmittedProgram& program) {
+  absl::btree_map<size_t, std::string> places = {{0, lowering::PlaceName(kind, 0)}};  // by number
+  for (const bytecode::EmittedProgram::Origin& origin : program.origins) {
+    if (lowering::KindOfPlace(origin.device) != &kind) continue;
+    places.try_emplace(ops::NumberOfVirtualDevice(origin.device), origin.device);
+  }
+  for (const auto& [number, place] : places) {
+    RVM_RETURN_IF_ERROR(AddCodeOfPlace(kind, place, is_required, program));
+  }
   return absl::OkStatus();
 }
 

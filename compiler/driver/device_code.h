@@ -8,9 +8,9 @@
 
 namespace rvm::driver {
 
-// Adds the code for `kind` of the program's kernels that are placed there. A kernel without code for it runs on the
-// host; the metadata `device.NAME.KERNEL` says why. `device.NAME` counts the operators that run there. REQUIRES: no
-// kernel reads a constant in a packed layout.
+// Adds the code of the program's kernels that are placed on devices of `kind`: for each of them that is used, and each
+// member of the kind. A kernel without code runs on the host; the metadata `device.PLACE.KERNEL` says why.
+// `device.PLACE` counts the operators that run there. REQUIRES: no kernel reads a constant in a packed layout.
 absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, bytecode::EmittedProgram& program);
 
 }  // namespace rvm::driver

@@ -6,9 +6,12 @@
 namespace rvm::lowering {
 namespace {
 
+constexpr std::string_view kGpus[] = {"cuda", "opencl"};
+
 constexpr DeviceKind kKinds[] = {
     {.name = "cuda", .target = kPtxTarget},
     {.name = "opencl", .target = kOpenClTarget},
+    {.name = "gpu", .target = "", .members = kGpus},
     {.name = "sim", .target = kTileTarget, .accepts = IsTileProduct, .fuses = false},
 };
 
@@ -22,6 +25,13 @@ const DeviceKind* FindDeviceKind(std::string_view name) {
   }
   return nullptr;
 }
+
+std::string PlaceName(const DeviceKind& kind, size_t number) {
+  std::string name(kind.name);
+  return number == 0 ? name : name + ":" + std::to_string(number);
+}
+
+const DeviceKind* KindOfPlace(std::string_view place) { return FindDeviceKind(place.substr(0, place.find(':'))); }
 
 std::string_view DeviceOf(const ir::Attrs& attrs) {
   const ir::AttrValue* device = attrs.Find(kDeviceAttr);

@@ -47,14 +47,15 @@ typedef enum {
   RVM_INVALID_ARGUMENT,    /* of a function of this header, or of an entry: other dtype, shape, number, constructor */
   RVM_INVALID_FILE,        /* damaged, or no executable */
   RVM_UNSUPPORTED_VERSION, /* the file needs a newer library */
-  RVM_UNSUPPORTED_TARGET,  /* machine code for other CPUs than this */
+  RVM_UNSUPPORTED_TARGET,  /* machine code for other CPUs than this, or a device that is not here */
   RVM_UNTRUSTED_CODE,      /* machine code that is neither allowed nor signed by a trusted key */
   RVM_IO,                  /* the file cannot be read */
   RVM_PROGRAM_FAILED,      /* the program itself: no clause fits, an index or extent is out of range */
   RVM_RESOURCE_EXHAUSTED,  /* a limit of memory, stack or fuel; rvm_error_limit says which */
   RVM_DEADLINE_EXCEEDED,   /* time_limit_ms */
   RVM_CANCELLED,           /* rvm_machine_cancel */
-  RVM_INTERNAL             /* a fault of RelayVM: please report it */
+  RVM_INTERNAL,            /* a fault of RelayVM: please report it */
+  RVM_DEVICE_FAILED        /* a GPU or other device failed or is lost; the machine may be used again */
 } rvm_code;
 
 RVM_API rvm_code rvm_error_code(const rvm_error* error);       /* of NULL: RVM_OK */
@@ -77,7 +78,11 @@ typedef struct {
   uint32_t allow_native;             /* not 0: run machine code of the file, with all rights of this process */
   const uint8_t (*trusted_keys)[32]; /* Ed25519 keys; machine code signed by one of them runs as well */
   size_t key_count;
-} rvm_load_options; /* NULL: portable files only, which are safe whoever made them */
+  /* Where kernels with code for a device run: a kind of devices ("opencl", "cuda", "gpu" for both), one of them
+   * ("opencl:1"), several between commas, or "host". NULL: all that are here; the first that fits each code is used. */
+  const char* device;
+  uint32_t host_fallback; /* not 0: without their device they run on the host; else that is RVM_UNSUPPORTED_TARGET */
+} rvm_load_options;       /* NULL: portable files only, which are safe whoever made them */
 
 /* Maps the file, which must not be changed in place as long as the program or a result lives. */
 RVM_API rvm_error* rvm_program_load_file(const char* path, const rvm_load_options* options, rvm_program** out);

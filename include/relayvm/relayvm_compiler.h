@@ -43,7 +43,10 @@ typedef struct {
    * never. */
   void (*progress)(void* context, const char* stage, size_t done, size_t total);
   void* progress_context;
-} rvm_compile_options; /* NULL: level 2, this CPU, no weights */
+  /* What runs on devices: "gpu", "opencl:nn.*,host", as `relayvm compile --device` takes it. NULL: nothing. */
+  const char* device;
+  uint32_t host_fallback; /* not 0: where there is no such device the executable runs on the host */
+} rvm_compile_options;    /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */
 RVM_API rvm_compilation* rvm_compile(const char* name, const char* text, size_t size,

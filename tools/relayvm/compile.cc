@@ -154,10 +154,6 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
   compile.opt_level = level[0] - '0';
   compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
-  if (compile.host_fallback && (compile.devices.empty() || compile.devices == std::vector<std::string>{"host"})) {
-    return absl::InvalidArgumentError(
-        "`--host-fallback` is for executables with code for a device: `--device` names it");
-  }
   return compile;
 }
 

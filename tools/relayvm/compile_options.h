@@ -24,7 +24,7 @@ inline constexpr OptionSpec kTargetOption = {
 
 inline constexpr OptionSpec kCompileDeviceOption = {
     "--device", "KIND[:OPERATORS],...",
-    "run operators on a kind of device, cuda, opencl or sim: all, or those "
+    "run operators on a kind of device, cuda, opencl, gpu (either of them) or sim: all, or those "
     "that a pattern names (opencl:nn.*); the first rule "
     "that fits decides, `host` is one too; may be repeated"};
 inline constexpr OptionSpec kHostFallbackOption = {

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t byt
   if (absl::IsResourceExhausted(block.status())) {
     return absl::ResourceExhaustedError(out_of_memory(block.status().message()));
   }
-  RVM_RETURN_IF_ERROR(block.status());
+  if (!block.ok()) return DeviceFailure(block.status());
   use_.reserved_bytes += size;
   use_.peak_bytes = std::max(use_.peak_bytes, use_.reserved_bytes);
   return block;
@@ -88,7 +88,10 @@ void DeviceLane::Trim() {
 absl::StatusOr<device::Stream*> DeviceLane::Room() {
   if (num_queued_ >= kMaxQueued) RVM_RETURN_IF_ERROR(Wait());
   if (stream_ == nullptr) {
-    RVM_ASSIGN_OR_RETURN(stream_, part_.device->NewStream(/*keeps_times=*/profiler_ != nullptr));
+    absl::StatusOr<std::unique_ptr<device::Stream>> made =
+        part_.device->NewStream(/*keeps_times=*/profiler_ != nullptr);
+    if (!made.ok()) return DeviceFailure(made.status());
+    stream_ = *std::move(made);
   }
   return stream_.get();
 }

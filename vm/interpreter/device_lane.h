@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "vm/device_program.h"
 #include "vm/interpreter/run_control.h"
+#include "vm/limit.h"
 #include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
@@ -63,11 +65,16 @@ class DeviceLane {
   absl::Status Wait(F step);
   absl::Status AwaitWork();
   void DropStream();
-  // Notes an error of the stream.
+  // Notes an error of the stream, and marks it as one of the device.
+  absl::Status Noted(absl::Status status) {
+    if (status.ok()) return status;
+    has_failed_ = true;
+    return DeviceFailure(std::move(status));
+  }
   template <typename T>
-  T Noted(T status) {
-    has_failed_ |= !status.ok();
-    return status;
+  absl::StatusOr<T> Noted(absl::StatusOr<T> result) {
+    if (!result.ok()) return Noted(result.status());
+    return result;
   }
 
   const LoadedCode& part_;

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "absl/strings/str_cat.h"
+#include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
 #include "vm/interpreter/exec_control.h"
@@ -11,6 +13,7 @@
 #include "vm/interpreter/exec_scalar.h"
 #include "vm/interpreter/exec_tensor.h"
 #include "vm/interpreter/execution.h"
+#include "vm/limit.h"
 
 namespace rvm::vm {
 namespace {
@@ -39,6 +42,12 @@ Interpreter::~Interpreter() = default;
 
 absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot> args) {
   return execution_->Run(function, args);
+}
+
+absl::Status Interpreter::InEntry(FunctionId entry, const absl::Status& error) const {
+  Backtrace backtrace(execution_->executable);
+  backtrace.AddEntry(entry, 0);
+  return WithMessage(error, absl::StrCat(error.message(), backtrace.ToString()));
 }
 
 void Interpreter::Reset() {

@@ -38,6 +38,8 @@ class Interpreter {
   // Runs `function` on arguments whose counts it takes over. An error has a backtrace, and leaves objects behind: the
   // caller resets.
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
+  // The error with the entry as its backtrace: that of a result whose device failed.
+  absl::Status InEntry(FunctionId entry, const absl::Status& error) const;
   // Frees everything on the heap.
   void Reset();
   // Also gives all memory back to the system. REQUIRES: no run is under way.

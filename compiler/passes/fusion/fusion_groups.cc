@@ -333,7 +333,7 @@ std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& gro
 bool FusionPlan::MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const {
   std::optional<std::string_view> a = DeviceOfGroup(producer), b = DeviceOfGroup(consumer);
   if (a && b && *a != *b) return false;
-  const lowering::DeviceKind* kind = lowering::FindDeviceKind(a.value_or(b.value_or("")));
+  const lowering::DeviceKind* kind = lowering::KindOfPlace(a.value_or(b.value_or("")));
   return kind == nullptr || kind->fuses;
 }
 

@@ -67,24 +67,26 @@ absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> text
   return result;
 }
 
-const lowering::DeviceKind* DeviceRules::PlaceOf(const ir::Call& call) const {
+std::string DeviceRules::PlaceOf(const ir::Call& call) const {
   for (const Rule& rule : rules_) {
     if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
-    if (rule.kind == nullptr) return nullptr;
-    if (Accepts(*rule.kind, call)) return rule.kind;
+    if (rule.kind == nullptr) return "";
+    if (Accepts(*rule.kind, call)) return lowering::PlaceName(*rule.kind, 0);
   }
-  return nullptr;
+  return "";
 }
 
-const lowering::DeviceKind* DeviceRules::PlaceOf(const ir::Call& call, const ops::VirtualDevice& device) const {
-  if (device.is_host) return nullptr;
+std::string DeviceRules::PlaceOf(const ir::Call& call, std::string_view virtual_device) const {
+  const ops::VirtualDevice& device = *ops::FindVirtualDevice(virtual_device);
+  if (device.is_host) return "";
+  size_t number = ops::NumberOfVirtualDevice(virtual_device);
   for (const lowering::DeviceKind* kind : kinds_) {
-    if (kind->name == device.name) return Accepts(*kind, call) ? kind : nullptr;
+    if (kind->name == device.name) return Accepts(*kind, call) ? lowering::PlaceName(*kind, number) : "";
   }
   for (const lowering::DeviceKind* kind : kinds_) {
-    if (Accepts(*kind, call)) return kind;
+    if (Accepts(*kind, call)) return lowering::PlaceName(*kind, number);
   }
-  return nullptr;
+  return "";
 }
 
 }  // namespace rvm::passes

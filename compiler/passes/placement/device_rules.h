@@ -24,11 +24,11 @@ class DeviceRules {
 
   // The devices that the program uses beside the host, as they are named first.
   std::span<const lowering::DeviceKind* const> kinds() const { return kinds_; }
-  // Where a typed call of an operator runs; null: on the host.
-  const lowering::DeviceKind* PlaceOf(const ir::Call& call) const;
-  // Likewise of a call that the program marks for `device`: the kind of this name, or, if the program is compiled for
-  // none of this name, the first that accepts the call.
-  const lowering::DeviceKind* PlaceOf(const ir::Call& call, const ops::VirtualDevice& device) const;
+  // Where a typed call of an operator runs (lowering::PlaceName); "": on the host.
+  std::string PlaceOf(const ir::Call& call) const;
+  // Likewise of a call that the program marks for the virtual device of this name: the kind of this name, or, if the
+  // program is compiled for none of this name, the first that accepts the call; and the device with its number.
+  std::string PlaceOf(const ir::Call& call, std::string_view virtual_device) const;
 
  private:
   struct Rule {

@@ -35,12 +35,13 @@ const ir::Call* AsMark(const ir::Expr* expr) {
   return is_mark ? ir::Cast<ir::Call>(expr) : nullptr;
 }
 
-// Where a mark places the operator that gives its argument; null: nowhere.
-const ops::VirtualDevice* DeviceOfMark(const ir::Call& mark) {
+// The virtual device where a mark places the operator that gives its argument; nullopt: nowhere.
+std::optional<std::string> DeviceOfMark(const ir::Call& mark) {
   bool is_copy = ir::OpCallee(&mark)->name == "device_copy";
-  if (!is_copy && !mark.attrs.GetBool("constrain_body")) return nullptr;
+  if (!is_copy && !mark.attrs.GetBool("constrain_body")) return std::nullopt;
   const char* attr = is_copy ? "src_virtual_device" : "virtual_device";
-  return mark.attrs.IsNone(attr) ? nullptr : ops::FindVirtualDevice(mark.attrs.GetString(attr));
+  if (mark.attrs.IsNone(attr)) return std::nullopt;
+  return std::string(mark.attrs.GetString(attr));
 }
 
 // Which operator calls of a function are marked.
@@ -55,20 +56,20 @@ class Marks {
     });
     has_any_ = !marks.empty();
     for (const ir::Call* mark : marks) {
-      if (const ops::VirtualDevice* device = DeviceOfMark(*mark)) Place(mark->args[0], *device);
+      if (std::optional<std::string> device = DeviceOfMark(*mark)) Place(mark->args[0], *device);
     }
   }
 
   bool has_any() const { return has_any_; }
   // Null if no mark places the call.
-  const ops::VirtualDevice* Find(const ir::Call& call) const {
+  const std::string* Find(const ir::Call& call) const {
     auto found = places_.find(&call);
-    return found == places_.end() ? nullptr : found->second;
+    return found == places_.end() ? nullptr : &found->second;
   }
 
  private:
   // Views and tuples have no place; what they are made of has.
-  void Place(const ir::Expr* value, const ops::VirtualDevice& device) {
+  void Place(const ir::Expr* value, const std::string& device) {
     std::vector<const ir::Expr*> pending = {value};
     while (!pending.empty()) {
       const ir::Expr* expr = pending.back();
@@ -84,14 +85,14 @@ class Marks {
         if (bytecode::NeedsNoKernel(*call)) {
           pending.push_back(call->args[0]);
         } else {
-          places_.try_emplace(call, &device);
+          places_.try_emplace(call, device);
         }
       }
     }
   }
 
   absl::flat_hash_map<const ir::Var*, const ir::Expr*> values_;
-  absl::flat_hash_map<const ir::Call*, const ops::VirtualDevice*> places_;
+  absl::flat_hash_map<const ir::Call*, std::string> places_;
   bool has_any_ = false;
 };
 
@@ -121,10 +122,10 @@ class Placer : public Rewriter {
     if (const ir::Call* mark = AsMark(expr)) return Rewrite(mark->args[0]);
     if (ir::OpCallee(expr) == nullptr) return RewriteChildren(expr);
     const auto& call = *ir::Cast<ir::Call>(expr);
-    const lowering::DeviceKind* kind = PlaceOf(call);
-    if (kind == nullptr) return RewriteChildren(expr);
+    std::string place = PlaceOf(call);
+    if (place.empty()) return RewriteChildren(expr);
     ir::Attrs attrs = call.attrs;
-    attrs.Set(lowering::kDeviceAttr, std::string(kind->name));
+    attrs.Set(lowering::kDeviceAttr, std::move(place));
     return At(call.span).Call(call.callee, RewriteAll(call.args), std::move(attrs), call.type);
   }
 
@@ -134,9 +135,9 @@ class Placer : public Rewriter {
     return found == renamed_.end() ? var : found->second;
   }
 
-  const lowering::DeviceKind* PlaceOf(const ir::Call& call) const {
-    if (rules_ == nullptr || rules_->kinds().empty() || bytecode::NeedsNoKernel(call)) return nullptr;
-    const ops::VirtualDevice* marked = marks_.Find(call);
+  std::string PlaceOf(const ir::Call& call) const {
+    if (rules_ == nullptr || rules_->kinds().empty() || bytecode::NeedsNoKernel(call)) return "";
+    const std::string* marked = marks_.Find(call);
     return marked == nullptr ? rules_->PlaceOf(call) : rules_->PlaceOf(call, *marked);
   }
 

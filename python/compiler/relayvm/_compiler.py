@@ -31,7 +31,7 @@ class _CompileOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("opt_level", c_int32), ("target", c_char_p), ("entries", POINTER(c_char_p)),
                 ("entry_count", c_size_t), ("weights", POINTER(_Tensor)), ("weight_count", c_size_t),
                 ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t), ("progress", _PROGRESS),
-                ("progress_context", c_void_p)]
+                ("progress_context", c_void_p), ("device", c_char_p), ("host_fallback", c_uint32)]
 
 
 class _ImportOptions(ctypes.Structure):
@@ -233,14 +233,16 @@ def _reporting(progress):
         raise errors[0]
 
 
-def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None):
+def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None, device=None,
+            host_fallback=False):
     """Compiles a program to an Executable.
 
     program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
     a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
     "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls. progress: called
     with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
-    compilation of more than a second shows a bar.
+    compilation of more than a second shows a bar. device: what runs on devices, as `relayvm compile --device` takes it:
+    "gpu", "opencl:nn.*"; by default nothing. host_fallback: where there is no such device the executable runs on the host.
 
     >>> double = compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x * 2f }")
     >>> double([1, 2, 3])
@@ -277,12 +279,13 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     text = _bytes(program.text)
     with _reporting(progress) as report:
         options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
-                                  len(tensors), paths, len(paths), report)
+                                  len(tensors), paths, len(paths), report, None,
+                                  None if device is None else device.encode(), host_fallback)
         pointer = _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options))
     result = _Result(pointer, CompileError)
     size = c_size_t()
     data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
-    return Executable._load(ctypes.string_at(data, size.value), True, ())
+    return Executable._load(ctypes.string_at(data, size.value), True, (), device, host_fallback)
 
 
 def import_onnx(model, *, inputs=None, freeze=None):

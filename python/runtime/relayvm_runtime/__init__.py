@@ -13,12 +13,12 @@ import os
 import threading
 
 from . import _html
-from ._errors import (Cancelled, DeadlineExceeded, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
+from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, MachineOptions, MachineStats, lib, take_string
 from ._values import Adt, Closure, Handle, Importer, Ref, adt, from_handle
 
-__all__ = ["Adt", "Cancelled", "Closure", "DeadlineExceeded", "Error", "Executable", "FileError", "Function",
+__all__ = ["Adt", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
            "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "Session", "Stats",
            "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
 _version = lib.rvm_version()
@@ -33,14 +33,18 @@ def verify(source):
         check(lib.rvm_verify_file(os.fsencode(source)))
 
 
-def load(source, *, allow_native=None, trusted_keys=()):
+def load(source, *, allow_native=None, trusted_keys=(), device=None, host_fallback=False):
     """Loads an executable: a path, or bytes.
 
     Machine code runs with all rights of this process. `allow_native` allows it: by default for a path, and not for
     bytes. A file that one of `trusted_keys` signed runs in any case, and so does a portable one; a key is 32 bytes, or
     the path of the .pub file that `relayvm keygen` made.
+
+    device: where kernels with code for a device run: "gpu", "opencl", "cuda", one of them ("opencl:1"), several between
+    commas, or "host"; by default the first that fits. host_fallback: without such a device they run on the host, and
+    otherwise that is an error.
     """
-    return Executable._load(source, allow_native, trusted_keys)
+    return Executable._load(source, allow_native, trusted_keys, device, host_fallback)
 
 
 class Executable:
@@ -50,7 +54,7 @@ class Executable:
         raise TypeError("load and compile make executables")
 
     @classmethod
-    def _load(cls, source, allow_native, trusted_keys):
+    def _load(cls, source, allow_native, trusted_keys, device=None, host_fallback=False):
         self = cls.__new__(cls)
         is_bytes = isinstance(source, (bytes, bytearray, memoryview))
         self._source = bytes(source) if is_bytes else os.fspath(source)
@@ -60,7 +64,8 @@ class Executable:
         self._trusted_keys = tuple(_key(key, _PUBLIC, 32, "public key") for key in trusted_keys)
         keys = ctypes.create_string_buffer(b"".join(self._trusted_keys))
         options = LoadOptions(ctypes.sizeof(LoadOptions), self._allow_native, ctypes.addressof(keys),
-                              len(self._trusted_keys))
+                              len(self._trusted_keys), None if device is None else device.encode(), host_fallback)
+        self._device, self._host_fallback = device, bool(host_fallback)
         self._pointer, out = None, ctypes.c_void_p()
         if is_bytes:
             check(lib.rvm_program_load(self._source, len(self._source), ctypes.byref(options), ctypes.byref(out)))
@@ -132,7 +137,7 @@ class Executable:
         os.replace(temporary, path)
 
     def __reduce__(self):
-        return (_unpickle, (self.tobytes(), self._allow_native, self._trusted_keys))
+        return (_unpickle, (self.tobytes(), self._allow_native, self._trusted_keys, self._device, self._host_fallback))
 
     def __repr__(self):
         return "\n".join(f"@{name}: {text}" for name, text in self.entries.items())
@@ -172,8 +177,8 @@ def _signed(data, key):
         lib.rvm_string_free(out)
 
 
-def _unpickle(source, allow_native, trusted_keys):
-    return Executable._load(source, allow_native, trusted_keys)
+def _unpickle(source, *options):
+    return Executable._load(source, *options)
 
 
 class Function:

@@ -27,7 +27,7 @@ class InvalidFile(Error):
 
 
 class UnsupportedFile(Error):
-    """The file needs a newer RelayVM, or another CPU."""
+    """The file needs a newer RelayVM, another CPU, or a device that is not here."""
 
 
 class UntrustedCode(Error):
@@ -60,11 +60,15 @@ class Cancelled(Error):
     """The run was cancelled."""
 
 
+class DeviceFailed(Error):
+    """A GPU or other device failed, or is lost. The next run begins anew."""
+
+
 _BY_CODE = {
     "invalid-argument": InvalidArgument, "invalid-file": InvalidFile, "unsupported-version": UnsupportedFile,
     "unsupported-target": UnsupportedFile, "untrusted-code": UntrustedCode, "io": FileError,
     "program-failed": ProgramFailed, "resource-exhausted": ResourceExhausted, "deadline-exceeded": DeadlineExceeded,
-    "cancelled": Cancelled,
+    "cancelled": Cancelled, "device-failed": DeviceFailed,
 }
 
 

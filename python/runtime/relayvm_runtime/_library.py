@@ -11,7 +11,7 @@ class DType(ctypes.Structure):
 
 class LoadOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("allow_native", c_uint32), ("trusted_keys", c_void_p),
-                ("key_count", c_size_t)]
+                ("key_count", c_size_t), ("device", c_char_p), ("host_fallback", c_uint32)]
 
 
 class MachineOptions(ctypes.Structure):
