@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -136,7 +137,8 @@ constexpr OpDef kOps[] = {{.name = "nn.contrib_conv2d_NCHWc",
                            .attrs = kAttrs,
                            .type_relation = Relation,
                            .fusion = FusionClass::kContraction,
-                           .compute = ComputeBlocked}};
+                           .compute = ComputeBlocked,
+                           .gradient = BlockedConvolutionGradient}};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/resample.h"
 #include "compiler/ops/te_expressions.h"
@@ -103,8 +104,9 @@ std::vector<Tensor> ComputeCrop(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("image.crop_and_resize", "boxes cut from images, all of one size", kCropInputs, kCropAttrs, CropRelation,
-       FusionClass::kInjective, ComputeCrop),
+    WithGradient(Op("image.crop_and_resize", "boxes cut from images, all of one size", kCropInputs, kCropAttrs,
+                    CropRelation, FusionClass::kInjective, ComputeCrop),
+                 CropAndResizeGradient),
 };
 
 }  // namespace

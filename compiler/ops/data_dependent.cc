@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -335,13 +336,15 @@ constexpr OpDef Counted(OpDef op, std::string_view count_op, std::string_view fi
 }
 
 constexpr OpDef kOps[] = {
-    Counted(Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation<false>,
-               FusionClass::kInjective, ComputeArange),
-            "arange_count", "arange_fill"),
+    WithGradient(Counted(Op("arange", "start, start + step, ... below stop", kRange, kRangeAttrs, ArangeRelation<false>,
+                            FusionClass::kInjective, ComputeArange),
+                         "arange_count", "arange_fill"),
+                 ArangeGradient),
     Op("arange_count", "the number of elements of `arange`", kRange, kRangeAttrs, CountRelation, FusionClass::kOpaque,
        ComputeArangeCount),
-    Op("arange_fill", "`arange` with the given number of elements", kRangeAndCount, kRangeAttrs, ArangeRelation<true>,
-       FusionClass::kInjective, ComputeArange),
+    WithGradient(Op("arange_fill", "`arange` with the given number of elements", kRangeAndCount, kRangeAttrs,
+                    ArangeRelation<true>, FusionClass::kInjective, ComputeArange),
+                 ArangeGradient),
     Counted(Op("argwhere", "the indices of the elements that are not 0, a row each", kData, {}, ArgwhereRelation<false>,
                FusionClass::kOpaque, nullptr),
             "argwhere_count", "argwhere_fill"),
@@ -349,15 +352,18 @@ constexpr OpDef kOps[] = {
        ComputeArgwhereCount),
     Op("argwhere_fill", "`argwhere` with the given number of rows", kDataAndCount, {}, ArgwhereRelation<true>,
        FusionClass::kOpaque, ComputeArgwhere),
-    Counted(Op("unique",
-               "a tuple: the distinct elements, the index of the first occurrence of each, for each element its index "
-               "among the distinct ones, how many of these there are",
-               kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr, kUniqueExamples),
-            "unique_count", "unique_fill"),
+    WithGradient(
+        Counted(Op("unique",
+                   "a tuple: the distinct elements, the index of the first occurrence of each, for each element its "
+                   "index among the distinct ones, how many of these there are",
+                   kData, kUniqueAttrs, UniqueRelation<false>, FusionClass::kOpaque, nullptr, kUniqueExamples),
+                "unique_count", "unique_fill"),
+        UniqueGradient),
     Op("unique_count", "the number of distinct elements", kData, kUniqueAttrs, UniqueCountRelation,
        FusionClass::kOpaque, ComputeUniqueCount),
-    Op("unique_fill", "`unique` with the given number of distinct elements", kDataAndCount, kUniqueAttrs,
-       UniqueRelation<true>, FusionClass::kOpaque, ComputeUnique),
+    WithGradient(Op("unique_fill", "`unique` with the given number of distinct elements", kDataAndCount, kUniqueAttrs,
+                    UniqueRelation<true>, FusionClass::kOpaque, ComputeUnique),
+                 UniqueGradient),
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "compiler/ops/gradient_terms.h"
 
 #include <cstddef>
+#include <numeric>
+#include <utility>
 
 namespace rvm::ops {
 
@@ -53,6 +55,65 @@ Term Numbered(Term x) {
 }
 
 Term Wide(Term indices) { return Cast(indices, ir::DTypeTerm::Of(kInt64)); }
+
+Term WideFloat(Term x) {
+  DataType dtype = x.type().dtype.dtype;
+  return dtype == kFloat64 ? x : Cast(x, ir::DTypeTerm::Of(kFloat32));
+}
+
+Term Extent(Term x, int64_t axis) {
+  Pullback& code = x.code();
+  const Dim& extent = x.type().shape.dims[static_cast<size_t>(axis)];
+  if (extent.is_const()) return code.Int(extent.constant());
+  return Picked(code.Call("shape_of", {x}, ir::Attrs{{"dtype", "int64"}}), axis, 0);
+}
+
+Term Places(Term x, int64_t axis) {
+  Pullback& code = x.code();
+  const Dim& extent = x.type().shape.dims[static_cast<size_t>(axis)];
+  if (extent.is_const()) return Counted(code, extent.constant());
+  return Numbered(SumBut(code.Call("zeros_like", {x}), axis)) - 1;
+}
+
+Term Counted(Pullback& p, int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return p.Ints(numbers);
+}
+
+Term ExtentsOfTuples(Pullback& p) {
+  int64_t length = p.type(1).shape.dims[0].constant();
+  std::vector<Term> extents;
+  for (int64_t axis = 0; axis < length; ++axis) extents.push_back(Extent(p.x(0), axis));
+  std::vector<int64_t> shape(static_cast<size_t>(p.rank(1)), 1);
+  shape[0] = length;
+  return Reshaped(Stacked(extents, 0), shape);
+}
+
+Term Reshaped(Term x, const std::vector<int64_t>& newshape) {
+  return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList(newshape)}});
+}
+
+Term Transposed(Term x, const std::vector<int64_t>& axes) {
+  return x.code().Call("transpose", {x}, ir::Attrs{{"axes", ir::IntList(axes)}});
+}
+
+Term Expanded(Term x, int64_t axis, int64_t count) {
+  if (count == 0) return x;
+  return x.code().Call("expand_dims", {x}, ir::Attrs{{"axis", axis}, {"num_newaxis", count}});
+}
+
+Term Picked(Term x, int64_t index, int64_t axis) {
+  ir::Attrs one{
+      {"begin", ir::IntList({{index}})}, {"end", ir::IntList({{index + 1}})}, {"axes", ir::IntList({{axis}})}};
+  Term picked = x.code().Call("strided_slice", {x}, one);
+  return x.code().Call("squeeze", {picked}, ir::Attrs{{"axis", ir::IntList({{axis}})}});
+}
+
+Term Stacked(std::vector<Term> parts, int64_t axis) {
+  Pullback& code = parts[0].code();
+  return code.CallOnTuple("stack", std::move(parts), ir::Attrs{{"axis", axis}});
+}
 
 Term Clamped(Term indices, Term least, Term extents) {
   Pullback& code = indices.code();

@@ -40,6 +40,25 @@ Term InLayout(Term x, const std::string& from, const std::string& to);
 Term Numbered(Term x);
 // As int64.
 Term Wide(Term indices);
+// As float32 if it is narrower: coordinates and weights are computed so.
+Term WideFloat(Term x);
+
+// The extent of `x` along `axis`, a scalar of int64; 0, 1, ... for each of its elements along it, a vector.
+Term Extent(Term x, int64_t axis);
+Term Places(Term x, int64_t axis);
+// 0, 1, ..., `count` - 1, a vector of int64.
+Term Counted(Pullback& p, int64_t count);
+
+// The extents that index tuples (m, places...), argument 1, are for in argument 0, as they broadcast with them.
+Term ExtentsOfTuples(Pullback& p);
+
+Term Reshaped(Term x, const std::vector<int64_t>& newshape);
+Term Transposed(Term x, const std::vector<int64_t>& axes);
+// With `count` axes of one element before `axis`.
+Term Expanded(Term x, int64_t axis, int64_t count = 1);
+// The elements `index` along `axis`, which is dropped.
+Term Picked(Term x, int64_t index, int64_t axis);
+Term Stacked(std::vector<Term> parts, int64_t axis);
 // `indices` from `least` to one less than `extents`.
 Term Clamped(Term indices, Term least, Term extents);
 Term Where(Term condition, Term x, Term y);

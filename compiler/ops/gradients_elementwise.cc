@@ -160,6 +160,11 @@ void NormalGradient(Pullback& p) {
   p.Give(1, p.Call("sum", {p.d(1)}));
   p.Give(2, p.Call("sum", {p.d(1) * (p.y(1) - p.x(1)) / p.x(2)}));
 }
+// start + i * step; where it stops only counts.
+void ArangeGradient(Pullback& p) {
+  p.Give(0, p.Call("sum", {p.d()}));
+  p.Give(2, p.Call("sum", {p.d() * Cast(Places(p.d(), 0), p.d().type().dtype)}));
+}
 void FullGradient(Pullback& p) { p.Give(0, p.Call("sum", {p.d()})); }
 void FullLikeGradient(Pullback& p) { p.Give(1, p.Call("sum", {p.d()})); }
 

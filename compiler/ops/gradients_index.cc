@@ -1,4 +1,4 @@
-// Gradients of operators that read and write at indices, and of those that only move elements.
+// Gradients of operators that read at indices or sort, and of those that only move elements.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -50,34 +50,12 @@ void MatrixSetDiagGradient(Pullback& p) {
   GiveByNumbers(p, 1, [&](Term numbers) { return p.Call("matrix_set_diag", {nothing, numbers}, p.attrs()); });
 }
 
-// ---- reads and writes at indices: repeated ones add up
+// ---- reads at indices: repeated ones add up
 
 namespace {
-// The extents of `count` axes of argument 0 from `first` on, a vector of int64.
-Term Extents(Pullback& p, int64_t first, int64_t count) {
-  std::vector<int64_t> known;
-  for (int64_t i = first; i < first + count; ++i) {
-    const Dim& extent = p.type(0).shape.dims[static_cast<size_t>(i)];
-    if (extent.is_const()) known.push_back(extent.constant());
-  }
-  if (static_cast<int64_t>(known.size()) == count) return p.Ints(known);
-  Term shape = p.Call("shape_of", {p.x(0)}, ir::Attrs{{"dtype", "int64"}});
-  return p.Call("strided_slice", {shape},
-                ir::Attrs{{"begin", ir::IntList({{first}})}, {"end", ir::IntList({{first + count}})}});
-}
-
-// The extents that (m, places...) indices are for, as they broadcast with them.
-Term ExtentsOfTuples(Pullback& p) {
-  int64_t length = p.type(1).shape.dims[0].constant();
-  std::vector<int64_t> shape(static_cast<size_t>(p.rank(1)), 1);
-  shape[0] = length;
-  return p.Call("reshape", {Extents(p, 0, length)}, ir::Attrs{{"newshape", ir::IntList(shape)}});
-}
-
 // The indices of a `take` along the axis, or in the flattened tensor, as its mode reads them.
 Term IndicesOfTake(Pullback& p, bool is_flat) {
-  Term extent = is_flat ? p.Call("ndarray_size", {p.x(0)}, ir::Attrs{{"dtype", "int64"}})
-                        : p.Call("squeeze", {Extents(p, AxisOf(p), 1)});
+  Term extent = is_flat ? p.Call("ndarray_size", {p.x(0)}, ir::Attrs{{"dtype", "int64"}}) : Extent(p.x(0), AxisOf(p));
   if (p.attrs().GetString("mode") == "wrap") return p.Call("floor_mod", {Wide(p.x(1)), extent});
   return Clamped(p.x(1), Zero(extent), extent);
 }
@@ -114,7 +92,7 @@ void TakeGradient(Pullback& p) {
   p.Give(0, axis == 0 ? sum : p.Call("transpose", {sum}, ir::Attrs{{"axes", ir::IntList(back)}}));
 }
 void GatherGradient(Pullback& p) {
-  Term extent = Extents(p, AxisOf(p), 1);
+  Term extent = Extent(p.x(), AxisOf(p));
   ir::Attrs attrs{{"axis", p.attrs().GetInt("axis")}, {"reduction", "add"}};
   Term indices = Clamped(p.x(1), -extent, extent);
   p.Give(0, p.Call("scatter_elements", {p.Call("zeros_like", {p.x()}), indices, p.d()}, attrs));
@@ -126,67 +104,6 @@ void GatherNdGradient(Pullback& p) {
   p.Give(0, p.Call("scatter_nd", {p.Call("zeros_like", {p.x()}), indices, p.d()}, ir::Attrs{{"mode", "add"}}));
 }
 
-namespace {
-// Whether indices are of a place; `extents` broadcasts with them.
-Term IsInRange(Pullback& p, Term extents) {
-  Term indices = Wide(p.x(1));
-  return p.Call("logical_and", {p.Call("less", {indices, extents}), p.Call("greater_equal", {indices, -extents})});
-}
-
-// The adjoints of updates that are written, in a place that has several the last one; zero for the others. `read` reads
-// from where updates are written.
-Term OfWritten(Pullback& p, std::string_view scatter, const std::function<Term(Term)>& read) {
-  // Each update writes its number.
-  Term none = Wide(p.Call("zeros_like", {p.x(0)}));
-  Term numbers = Numbered(p.x(2));
-  Term written = read(p.Call(scatter, {none, p.x(1), numbers}, p.attrs()));
-  return Where(p.Call("equal", {written, numbers}), read(p.d()), Zero(p.d()));
-}
-}  // namespace
-void ScatterElementsGradient(Pullback& p) {
-  std::string reduction = p.attrs().GetString("reduction");
-  if (reduction != "add" && reduction != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
-  const Dims &data = p.type(0).shape.dims, &indices = p.type(1).shape.dims;
-  int64_t axis = AxisOf(p);
-  // Beside the axis indices may be shorter than data.
-  std::vector<int64_t> shorter;
-  for (size_t i = 0; i < data.size(); ++i) {
-    if (static_cast<int64_t>(i) == axis || CompareDims(data[i], indices[i]) == DimEquality::kEqual) continue;
-    if (data[i].is_const() && indices[i].is_const() && indices[i].constant() > data[i].constant()) {
-      return p.Refuse("there is no rule for indices that are longer than data beside the axis");
-    }
-    shorter.push_back(static_cast<int64_t>(i));
-  }
-  auto read = [&](Term from) {
-    if (!shorter.empty()) {
-      from = p.Call("slice_like", {from, p.x(1)}, ir::Attrs{{"axes", ir::IntList(shorter)}});
-    }
-    return p.Call("gather", {from, p.x(1)}, ir::Attrs{{"axis", axis}});
-  };
-  if (reduction == "update") {
-    p.Give(0, p.Call("scatter_elements", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_elements", read));
-  }
-  p.Give(0, p.d());
-  p.Give(2, Where(IsInRange(p, Extents(p, axis, 1)), read(p.d()), Zero(p.d())));
-}
-void ScatterNdGradient(Pullback& p) {
-  std::string mode = p.attrs().GetString("mode");
-  if (mode != "add" && mode != "update") return p.Refuse("there is a rule for \"add\" and \"update\" only");
-  auto read = [&](Term from) { return p.Call("gather_nd", {from, p.x(1)}); };
-  if (mode == "update") {
-    p.Give(0, p.Call("scatter_nd", {p.d(), p.x(1), p.Call("zeros_like", {p.x(2)})}, p.attrs()));
-    return p.Give(2, OfWritten(p, "scatter_nd", read));
-  }
-  p.Give(0, p.d());
-  Term is_place = p.Call("all", {IsInRange(p, ExtentsOfTuples(p))}, ir::Attrs{{"axis", ir::IntList({{0}})}});
-  // The axes of places come first in updates.
-  int64_t rest = p.rank(2) - is_place.rank();
-  if (rest > 0) {
-    is_place = p.Call("expand_dims", {is_place}, ir::Attrs{{"axis", is_place.rank()}, {"num_newaxis", rest}});
-  }
-  p.Give(2, Where(is_place, read(p.d()), Zero(p.d())));
-}
 // One-hot vectors; `dyn.one_hot` has their extent as an argument.
 void OneHotGradient(Pullback& p) {
   std::vector<Term> args = {p.x(0), p.Scalar(1, p.x(1)), p.Scalar(0, p.x(1))};

@@ -5,13 +5,16 @@
 // multiplications for each of its lines.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/gradient_samples.h"
 #include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/pullback.h"
+#include "compiler/ops/resample.h"
 #include "compiler/ops/window.h"
 
 namespace rvm::ops {
@@ -85,6 +88,95 @@ void UpsamplingGradient(Pullback& p) {
     Term images = p.Call("expand_dims", {units}, ir::Attrs{{"axis", 2}, {"num_newaxis", ones}});
     Term made = p.Call(ones == 1 ? "nn.upsampling" : "nn.upsampling3d", {images}, one);
     return p.Call("squeeze", {made}, ir::Attrs{{"axis", ones == 1 ? ir::IntList({{2}}) : ir::IntList({{2, 3}})}});
+  });
+}
+
+namespace {
+
+// A vector of `count`, a scalar, and 1 along axis s of two.
+Term SizeAlong(Term count, size_t s) {
+  Term one = count.code().Int(1);
+  return s == 0 ? Stacked({count, one}, 0) : Stacked({one, count}, 0);
+}
+// Channels (1, n, n) as those of images whose other axis of space has one element, and back.
+Term AsColumns(Term units, size_t s) { return Expanded(units, s == 0 ? 3 : 2); }
+Term FromColumns(Term made, size_t s) {
+  return made.code().Call("squeeze", {made}, ir::Attrs{{"axis", ir::IntList({{s == 0 ? 3 : 2}})}});
+}
+
+// `dyn.image.resize2d` of a part of the image, which depends on the bounds `roi`, too: a product with what each place
+// reads along each axis.
+void GiveResizedPart(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  const std::string& letters = attrs.GetString("layout");
+  bool is_cubic = MethodOf(attrs.GetString("method")) == Method::kCubic;
+  Layout layout(letters);
+  Term d = InLayout(p.d(), letters, "NCHW");
+  p.GiveThrough([&](const std::vector<Term>& x) {
+    Term made = InLayout(WideFloat(x[0]), letters, "NCHW");
+    Term roi = Cast(x[2], ir::DTypeTerm::Of(kFloat64));
+    std::optional<Term> inside;
+    for (int64_t s = 0; s < 2; ++s) {
+      auto axis = static_cast<int64_t>(layout.spatial[static_cast<size_t>(s)]);
+      Term begin = Picked(roi, axis, 0), end = Picked(roi, axis + 4, 0);
+      Term extent = Extent(made, 2 + s), last = Cast(extent - 1, roi.type().dtype);
+      Term count = Cast(Extent(d, 2 + s), roi.type().dtype), step = Cast(Places(d, 2 + s), roi.type().dtype);
+      Term is_one = p.Call("equal", {count, p.Scalar(1, count)});
+      Term steps = Where(is_one, p.Scalar(1, count), count - 1);
+      Term at = Where(is_one, (begin + end) * 0.5 * last, begin * last + step * ((end - begin) * last / steps));
+      Term here = p.Call("logical_and", {p.Call("greater_equal", {at, Zero(at)}), p.Call("less_equal", {at, last})});
+      Term along = s == 0 ? Expanded(here, 1) : here;
+      inside = inside ? p.Call("logical_and", {*inside, along}) : along;
+      Taps taps = is_cubic ? CubicTaps(at, attrs.GetDouble("cubic_alpha")) : LinearTaps(at);
+      if (is_cubic && attrs.GetInt("cubic_exclude") != 0) {
+        Term kept = *InsideOnly(taps, extent).weights;
+        taps.weights = kept / SumOver(kept, {0});
+      }
+      Term places = Expanded(Clamped(taps.places, p.Int(0), extent), 2);
+      Term is_read = Cast(p.Call("equal", {places, Places(made, 2 + s)}), made.type().dtype);
+      Term weights = Expanded(Cast(*taps.weights, made.type().dtype), 2);
+      Term matrix = p.Call("sum", {weights * is_read}, ir::Attrs{{"axis", ir::IntList({{0}})}});
+      made = AlongAxis(matrix, made, 2 + s);
+    }
+    Term outside = p.Scalar(attrs.GetDouble("extrapolation_value"), made);
+    return Cast(InLayout(Where(*inside, made, outside), "NCHW", letters), d.type().dtype);
+  });
+}
+
+}  // namespace
+
+void DynResizeGradient(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  bool is_part = attrs.GetString("coordinate_transformation_mode") == "tf_crop_and_resize";
+  if (is_part && MethodOf(attrs.GetString("method")) != Method::kNearest) return GiveResizedPart(p);
+  Layout layout(attrs.GetString("layout"));
+  ir::Attrs columns = attrs;
+  columns.Set("layout", "NCHW");
+  columns.Set("out_dtype", "");
+  columns.Set("extrapolation_value", 0.0);
+  Term roi = p.x(2);
+  if (is_part) {
+    std::vector<int64_t> order;
+    for (int64_t first : {0, 4}) {
+      for (char letter : std::string("NCHW")) order.push_back(first + static_cast<int64_t>(layout.axis(letter)));
+    }
+    roi = p.Call("take", {roi, p.Ints(order)});
+  }
+  GiveByMatrices(p, [&](Term units, size_t s) {
+    Term size = SizeAlong(Picked(Wide(p.x(1)), static_cast<int64_t>(s), 0), s);
+    return FromColumns(p.Call(p.op(), {AsColumns(units, s), size, roi}, columns), s);
+  });
+}
+
+// The scales decide only how many elements there are.
+void DynUpsamplingGradient(Pullback& p) {
+  Layout layout(p.attrs().GetString("layout"));
+  ir::Attrs columns = p.attrs();
+  columns.Set("layout", "NCHW");
+  GiveByMatrices(p, [&](Term units, size_t s) {
+    Term size = SizeAlong(Extent(p.d(), static_cast<int64_t>(layout.spatial[s])), s);
+    Term one = p.Scalar(1, p.x(1));
+    return FromColumns(p.Call("dyn.nn.upsampling_fill", {AsColumns(units, s), one, one, size}, columns), s);
   });
 }
 

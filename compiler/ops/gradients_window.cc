@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/gradient_samples.h"
 #include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/pullback.h"
 #include "compiler/ops/window.h"
@@ -16,10 +17,6 @@ namespace rvm::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-Term Reshape(Term x, const Ints& shape) {
-  return x.code().Call("reshape", {x}, ir::Attrs{{"newshape", ir::IntList(shape)}});
-}
 
 // ---- convolution
 
@@ -42,31 +39,25 @@ class Convolution {
     if (windows_.size() == 1) windows_.insert(windows_.begin(), Window{});
   }
 
-  // Whether ByData exists; else the rule is refused.
-  bool KnowsGaps(Pullback& p, Term x) const {
-    for (size_t i = 0; i < windows_.size(); ++i) {
-      if (windows_[i].stride == 1 || x.type().shape.dims[2 + i].is_const()) continue;
-      p.Refuse("strides need known extents of the image");
-      return false;
-    }
-    return true;
-  }
   Term Of(Term x, Term w) const {
     return x.code().Call(windows_.size() == 2 ? "nn.conv2d" : "nn.conv3d", {x, w}, Attrs());
   }
-  // The adjoint of x. REQUIRES: KnowsGaps(x).
+  // The adjoint of x. Of what a stride leaves over at the end, an extent that is not known takes the most and is cut.
   Term ByData(Term d, Term w, Term x) const {
-    Ints rest;
+    Ints rest, longer;
     for (size_t i = 0; i < windows_.size(); ++i) {
       const Window& window = windows_[i];
+      const Dim& extent = x.type().shape.dims[2 + i];
       int64_t padding = window.pad_before + window.pad_after;
-      bool is_exact = window.stride == 1;
-      int64_t room = is_exact ? 0 : x.type().shape.dims[2 + i].constant() + padding - window.span();
-      rest.push_back(room % window.stride);
+      if (window.stride > 1 && !extent.is_const()) longer.push_back(static_cast<int64_t>(2 + i));
+      bool is_known = window.stride > 1 && extent.is_const();
+      rest.push_back(is_known ? (extent.constant() + padding - window.span()) % window.stride : window.stride - 1);
     }
     ir::Attrs attrs = Attrs();
     attrs.Set("output_padding", ir::IntList(rest));
-    return d.code().Call(windows_.size() == 2 ? "nn.conv2d_transpose" : "nn.conv3d_transpose", {d, w}, attrs);
+    Pullback& p = d.code();
+    Term made = p.Call(windows_.size() == 2 ? "nn.conv2d_transpose" : "nn.conv3d_transpose", {d, w}, attrs);
+    return longer.empty() ? made : p.Call("slice_like", {made, x}, ir::Attrs{{"axes", ir::IntList(longer)}});
   }
   // The adjoint of w.
   Term ByFilters(Term d, Term x) const {
@@ -91,7 +82,7 @@ class Convolution {
 
  private:
   // NCDHW to (N * D)CHW.
-  static Term AsBatch(Term x) { return Reshape(InLayout(x, "NCDHW", "NDCHW"), {-3, -2}); }
+  static Term AsBatch(Term x) { return Reshaped(InLayout(x, "NCDHW", "NDCHW"), {-3, -2}); }
   Term ByPlanes(Term d, Term x) const {
     std::vector<Window> two(windows_.end() - 2, windows_.end());
     ir::Attrs attrs = AttrsOf(two);
@@ -151,15 +142,27 @@ void ConvolutionGradient(Pullback& p) {
   Term given = ToImages(p.x(1), kernel, filters), w = given;
   // Filters (C, M, ...) of C groups of one channel: those of an ordinary convolution are (C * M, 1, ...).
   bool are_by_channel = CompareDims(w.type().shape.dims[0], d.type().shape.dims[1]) == DimEquality::kDifferent;
-  if (are_by_channel) w = p.Call("expand_dims", {Reshape(w, {-3, -2})}, ir::Attrs{{"axis", 1}});
+  if (are_by_channel) w = p.Call("expand_dims", {Reshaped(w, {-3, -2})}, ir::Attrs{{"axis", 1}});
   std::optional<Ints> taps = TapsOf(p, w, axes);
   if (!taps) return;
   Convolution convolution(attrs, *taps);
-  if (!convolution.KnowsGaps(p, x)) return;
   p.Give(0, FromImages(convolution.ByData(d, w, x), images, data));
   Term share = convolution.ByFilters(d, x);
   if (are_by_channel) share = p.Call("reshape_like", {share, given});
   p.Give(1, FromImages(share, filters, kernel));
+}
+// `nn.conv2d` with blocks of channels. A result without a layout has the blocks of the filters.
+void BlockedConvolutionGradient(Pullback& p) {
+  const ir::Attrs& attrs = p.attrs();
+  const std::string &data = attrs.GetString("data_layout"), &kernel = attrs.GetString("kernel_layout");
+  std::string block = kernel.substr(kernel.find('i') + 1), out = attrs.GetString("out_layout");
+  if (out.empty()) out = "NCHW" + block.substr(0, block.size() - 1) + "c";
+  ir::Attrs plain{{"groups", attrs.GetInt("groups")}};
+  for (const char* name : {"strides", "padding", "dilation"}) plain.Set(name, *attrs.Find(name));
+  p.GiveThrough([&](const std::vector<Term>& x) {
+    Term y = p.Call("nn.conv2d", {InLayout(x[0], data, "NCHW"), InLayout(x[1], kernel, "OIHW")}, plain);
+    return Cast(InLayout(y, "NCHW", out), p.d().type().dtype);
+  });
 }
 void ConvolutionTransposeGradient(Pullback& p) {
   const ir::Attrs& attrs = p.attrs();
@@ -182,7 +185,6 @@ void Conv2dBackwardWeightGradient(Pullback& p) {
   Term y = InLayout(p.x(0), data, "NCHW"), x = InLayout(p.x(1), data, "NCHW");
   Term w = Cast(InLayout(p.d(), kernel, "OIHW"), p.type(0).dtype);
   Convolution convolution(attrs, attrs.GetInts("kernel_size"));
-  if (!convolution.KnowsGaps(p, x)) return;
   p.Give(0, InLayout(convolution.Of(x, w), "NCHW", data));
   p.Give(1, InLayout(convolution.ByData(y, w, x), "NCHW", data));
 }
@@ -218,10 +220,10 @@ void GivePooling(Pullback& p, const std::string& op, bool is_mean, const ir::Att
   ir::Attrs over_planes = PoolingAttrs(attrs, windows[1], windows[2], is_mean);
   ir::Attrs over_depth = PoolingAttrs(attrs, windows[0], Window{}, is_mean);
   // (N * C)DHW, and (N * C)1D(H * W).
-  Term planes = Reshape(x, {-3, -2});
+  Term planes = Reshaped(x, {-3, -2});
   Term pooled = p.Call(op, {planes}, over_planes);
   auto columns = [&](Term from, const Ints& shape) {
-    return p.Call("expand_dims", {Reshape(from, shape)}, ir::Attrs{{"axis", 1}});
+    return p.Call("expand_dims", {Reshaped(from, shape)}, ir::Attrs{{"axis", 1}});
   };
   Term by_depth = p.Call(gradient, {columns(d, {-3, 0, -3}), columns(pooled, {0, 0, -3})}, over_depth);
   Term share = p.Call(gradient, {p.Call("reshape_like", {by_depth, pooled}), planes}, over_planes);
@@ -233,12 +235,17 @@ void GivePooling(Pullback& p, const std::string& op, bool is_mean, const ir::Att
 // Bins of one extent are windows.
 void AdaptiveMaxPoolGradient(Pullback& p) {
   Layout layout(p.attrs().GetString("layout"));
-  Ints windows;
-  for (size_t axis : layout.spatial) {
-    const Dim &extent = p.type(0).shape.dims[axis], &bins = p.d().type().shape.dims[axis];
-    if (!extent.is_const() || !bins.is_const() || extent.constant() % bins.constant() != 0)
-      return p.Refuse("there is a rule for known extents that are multiples of the numbers of bins");
-    windows.push_back(extent.constant() / bins.constant());
+  Ints windows, bins = PerAxis(p.attrs().GetInts("output_size"), layout.spatial.size());
+  if (bins.empty()) return p.Give(0, p.d());
+  for (size_t s = 0; s < bins.size(); ++s) {
+    const Dim& extent = p.type(0).shape.dims[layout.spatial[s]];
+    if (extent.is_const() && extent.constant() % bins[s] == 0) windows.push_back(extent.constant() / bins[s]);
+  }
+  if (windows.size() < bins.size()) {
+    std::string images = ImageLayout(bins.size());
+    return p.GiveThrough([&](const std::vector<Term>& x) {
+      return InLayout(GreatestOfBins(InLayout(x[0], layout.letters, images), bins), images, layout.letters);
+    });
   }
   ir::Attrs pooling{{"pool_size", ir::IntList(windows)},
                     {"strides", ir::IntList(windows)},
@@ -251,15 +258,38 @@ void AdaptiveMaxPoolGradient(Pullback& p) {
 void MaxPoolGradient(Pullback& p) { GivePooling(p, "nn.max_pool2d", false, p.attrs()); }
 void AvgPoolGradient(Pullback& p) { GivePooling(p, "nn.avg_pool2d", true, p.attrs()); }
 void AvgPool2dGradGradient(Pullback& p) { p.Give(0, p.Call("nn.avg_pool2d", {p.d()}, p.attrs())); }
+namespace {
+// The rule for many taps: axis by axis each window reads where it found its first greatest element. An axis of n
+// elements and m windows takes n * m comparisons for each of its lines.
+void ReadAtGreatest(Pullback& p, const std::vector<Window>& windows, const Ints& axes) {
+  Term x = p.x(1), read = p.d();
+  for (size_t i : {1, 0}) {
+    const Window& window = windows[i];
+    int64_t axis = axes[i];
+    Term begin = Places(p.x(0), axis) * static_cast<double>(window.stride) - static_cast<double>(window.pad_before);
+    Term from_begin = Places(x, axis) - Expanded(begin, 1);
+    auto is = [&](std::string_view compare, Term a, int64_t b) { return p.Call(compare, {a, p.Int(b)}); };
+    Term inside = p.Call("logical_and", {is("greater_equal", from_begin, 0), is("less", from_begin, window.span())});
+    Term is_tap = is("equal", p.Call("floor_mod", {from_begin, p.Int(window.dilation)}), 0);
+    Term ranges = p.Call("logical_and", {inside, is_tap});
+    Term places = FirstGreatest(x, axis, ranges);
+    ir::Attrs along{{"axis", axis}};
+    x = p.Call("gather", {x, places}, along);
+    // A window in the padding reads nothing.
+    Term has_any = p.Call("any", {ranges}, ir::Attrs{{"axis", ir::IntList({{1}})}});
+    read = p.Call("gather", {read, places}, along);
+    read = Where(Expanded(has_any, 1, x.rank() - 1 - axis), read, Zero(read));
+  }
+  p.Give(0, read);
+}
+}  // namespace
 // Each window reads its element of d where it found the first of its greatest elements.
 void MaxPool2dGradGradient(Pullback& p) {
   const std::string& layout = p.attrs().GetString("layout");
   std::vector<Window> windows = *MakeWindows(p.attrs(), PerAxis(p.attrs().GetInts("pool_size"), 2), nullptr);
-  constexpr int64_t kMostTaps = 400;
-  if (windows[0].extent * windows[1].extent > kMostTaps) {
-    return p.Refuse("there is a rule for windows of up to 400 elements");
-  }
   const Ints axes = {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
+  constexpr int64_t kMostTaps = 100;
+  if (windows[0].extent * windows[1].extent > kMostTaps) return ReadAtGreatest(p, windows, axes);
   // Windows may end behind the padding: `ceil_mode`.
   ir::AttrValue::List widths(4, ir::IntList({{0, 0}}));
   for (size_t i = 0; i < 2; ++i) {

@@ -162,8 +162,9 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("image.resize3d", "images of another depth, height and width", kInputs, kResize3dAttrs,
                     ResizeRelation<5>, FusionClass::kInjective, ComputeResize),
                  ResizeGradient),
-    Op("dyn.image.resize2d", "images of another height and width", kDynamicInputs, kResize2dAttrs,
-       DynamicResizeRelation, FusionClass::kInjective, ComputeDynamicResize),
+    WithGradient(Op("dyn.image.resize2d", "images of another height and width", kDynamicInputs, kResize2dAttrs,
+                    DynamicResizeRelation, FusionClass::kInjective, ComputeDynamicResize),
+                 DynResizeGradient),
 };
 
 }  // namespace

@@ -117,6 +117,10 @@ std::vector<Tensor> ComputeLayoutTransform(const ComputeContext& context) {
     for (const LayoutAxis& axis : from) {
       int64_t old_block = BlockOf(from, axis.letter), new_block = BlockOf(to, axis.letter);
       Expr index = i[PlaceOf(to, axis.letter, false)];
+      if (axis.block == 1) {  // `to` may have none
+        at.push_back(te::Index(0));
+        continue;
+      }
       if (old_block == new_block) {
         at.push_back(axis.block > 0 ? i[PlaceOf(to, axis.letter, true)] : index);
         continue;

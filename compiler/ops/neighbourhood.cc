@@ -237,10 +237,13 @@ std::vector<Tensor> ComputeSliding(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("image.dilation2d", "the greatest sum of a window and the weights", kDilationInputs, kDilationAttrs,
-       DilationRelation, FusionClass::kReduction, ComputeDilation, kDilationExamples),
-    Op("nn.correlation", "the correlation of patches of two images, for each displacement", kCorrelationInputs,
-       kCorrelationAttrs, CorrelationRelation, FusionClass::kOpaque, ComputeCorrelation, kCorrelationExamples),
+    WithGradient(Op("image.dilation2d", "the greatest sum of a window and the weights", kDilationInputs, kDilationAttrs,
+                    DilationRelation, FusionClass::kReduction, ComputeDilation, kDilationExamples),
+                 Dilation2dGradient),
+    WithGradient(
+        Op("nn.correlation", "the correlation of patches of two images, for each displacement", kCorrelationInputs,
+           kCorrelationAttrs, CorrelationRelation, FusionClass::kOpaque, ComputeCorrelation, kCorrelationExamples),
+        CorrelationGradient),
     WithGradient(Op("sliding_window", "the windows of data, along new axes", kSlidingInputs, kSlidingAttrs,
                     SlidingRelation, FusionClass::kInjective, ComputeSliding, kSlidingExamples),
                  MoveGradient),

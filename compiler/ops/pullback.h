@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +77,9 @@ class Pullback {
   // operand's; one of another dtype is cast.
   void Give(size_t arg, Term share) { Give(arg, 0, share); }
   void Give(size_t arg, size_t field, Term share);
+  // Gives the shares that the rules of other operators give for `write`, which makes the result of the call, a tensor,
+  // of its arguments. No argument is a tuple. What `write` makes has the dtype of the result.
+  void GiveThrough(const std::function<Term(const std::vector<Term>& x)>& write);
   // Null: none.
   ir::Var* share(size_t arg, size_t field) const { return shares_[arg][field]; }
 
@@ -85,14 +89,16 @@ class Pullback {
   Term CallOnTuple(std::string_view op, std::vector<Term> fields, ir::Attrs attrs = {});
   // ... of one that gives a tuple.
   std::vector<Term> CallForTuple(std::string_view op, std::vector<Term> args, ir::Attrs attrs = {});
-  // A scalar of the dtype of `like`; a vector of int64.
+  // A scalar of the dtype of `like`; a scalar and a vector of int64.
   Term Scalar(double value, Term like);
+  Term Int(int64_t value);
   Term Ints(const std::vector<int64_t>& values);
   // Says that the rule does not cover these attributes or types, and why. Nothing is given.
   void Refuse(std::string why) { refusal_ = std::move(why); }
   const std::string& refusal() const { return refusal_; }
 
  private:
+  class Through;
   std::vector<ir::Expr*> Uses(const std::vector<Term>& terms);
   ir::Var* Bind(ir::Expr* value);
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/sampling.h"
 #include "compiler/ops/te_expressions.h"
@@ -236,10 +237,12 @@ std::vector<Tensor> ComputePool(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("vision.roi_align", "regions of images, each bin the mean or maximum of samples between elements", kInputs,
-       kAlignAttrs, RegionRelation<true>, FusionClass::kOpaque, ComputeAlign, kAlignExamples),
-    Op("vision.roi_pool", "regions of images, each bin the greatest element", kInputs, kPoolAttrs,
-       RegionRelation<false>, FusionClass::kOpaque, ComputePool, kPoolExamples),
+    WithGradient(Op("vision.roi_align", "regions of images, each bin the mean or maximum of samples between elements",
+                    kInputs, kAlignAttrs, RegionRelation<true>, FusionClass::kOpaque, ComputeAlign, kAlignExamples),
+                 RoiAlignGradient),
+    WithGradient(Op("vision.roi_pool", "regions of images, each bin the greatest element", kInputs, kPoolAttrs,
+                    RegionRelation<false>, FusionClass::kOpaque, ComputePool, kPoolExamples),
+                 RoiPoolGradient),
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/window.h"
@@ -340,13 +341,18 @@ std::vector<Tensor> ComputeDeformable(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("image.affine_grid", "the places at which affine maps read an image, as `image.grid_sample` takes them",
-       kAffineInputs, kAffineAttrs, AffineRelation, FusionClass::kInjective, ComputeAffine, kAffineExamples),
-    Op("image.grid_sample", "images read at the places of a grid", kGridInputs, kGridAttrs, GridRelation,
-       FusionClass::kOpaque, ComputeGrid, kGridExamples),
-    Op("nn.deformable_conv2d", "convolution whose taps are moved by offsets; data is 0 outside (Dai et al. 2017)",
-       kDeformableInputs, kDeformableAttrs, DeformableRelation, FusionClass::kOpaque, ComputeDeformable,
-       kDeformableExamples),
+    WithGradient(
+        Op("image.affine_grid", "the places at which affine maps read an image, as `image.grid_sample` takes them",
+           kAffineInputs, kAffineAttrs, AffineRelation, FusionClass::kInjective, ComputeAffine, kAffineExamples),
+        AffineGridGradient),
+    WithGradient(Op("image.grid_sample", "images read at the places of a grid", kGridInputs, kGridAttrs, GridRelation,
+                    FusionClass::kOpaque, ComputeGrid, kGridExamples),
+                 GridSampleGradient),
+    WithGradient(
+        Op("nn.deformable_conv2d", "convolution whose taps are moved by offsets; data is 0 outside (Dai et al. 2017)",
+           kDeformableInputs, kDeformableAttrs, DeformableRelation, FusionClass::kOpaque, ComputeDeformable,
+           kDeformableExamples),
+        DeformableConv2dGradient),
 };
 
 }  // namespace

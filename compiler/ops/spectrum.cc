@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -147,10 +148,13 @@ std::vector<Tensor> ComputeStft(const ComputeContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    Op("dft", "a tuple of the real and the imaginary parts of the discrete Fourier transform", kDftInputs, kDftAttrs,
-       DftRelation, FusionClass::kOpaque, ComputeDft, kDftExamples),
-    Op("stft", "Fourier transforms of frames of a signal (batch, frequencies, frames, real and imaginary part)",
-       kStftInputs, kStftAttrs, StftRelation, FusionClass::kOpaque, ComputeStft, kStftExamples),
+    WithGradient(Op("dft", "a tuple of the real and the imaginary parts of the discrete Fourier transform", kDftInputs,
+                    kDftAttrs, DftRelation, FusionClass::kOpaque, ComputeDft, kDftExamples),
+                 DftGradient),
+    WithGradient(
+        Op("stft", "Fourier transforms of frames of a signal (batch, frequencies, frames, real and imaginary part)",
+           kStftInputs, kStftAttrs, StftRelation, FusionClass::kOpaque, ComputeStft, kStftExamples),
+        StftGradient),
 };
 
 }  // namespace

@@ -214,12 +214,15 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("nn.upsampling3d", "volumes larger by a factor", kInputs, kUpsampling3dAttrs, Upsampling3dRelation,
                     FusionClass::kInjective, ComputeUpsampling3d, kUpsampling3dExamples),
                  UpsamplingGradient),
-    Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
-             DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
+    WithGradient(Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
+                          DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
+                 DynUpsamplingGradient),
     Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
        kDynamicUpsamplingAttrs, UpsampledSizeRelation, FusionClass::kOpaque, ComputeUpsampledSize),
-    Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
-       DynamicUpsamplingRelation<true>, FusionClass::kInjective, ComputeUpsampling),
+    WithGradient(
+        Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
+           DynamicUpsamplingRelation<true>, FusionClass::kInjective, ComputeUpsampling),
+        DynUpsamplingGradient),
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/boxes.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
@@ -280,7 +281,8 @@ constexpr OpDef kOps[] = {
      .attrs = kCountAttrs,
      .type_relation = ValidCountsRelation,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeValidCounts},
+     .compute = ComputeValidCounts,
+     .gradient = ValidCountsGradient},
     {.name = "vision.non_max_suppression",
      .summary = "non-maximum suppression: the boxes, by descending score, that overlap no better box that is kept; -1 "
                 "for the others",
@@ -288,7 +290,8 @@ constexpr OpDef kOps[] = {
      .attrs = kSuppressAttrs,
      .type_relation = SuppressRelation,
      .fusion = FusionClass::kOpaque,
-     .compute = ComputeSuppress},
+     .compute = ComputeSuppress,
+     .gradient = NonMaxSuppressionGradient},
 };
 
 }  // namespace

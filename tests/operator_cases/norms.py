@@ -88,7 +88,8 @@ def _gradients(case, dtype, tolerance):
              (", strides=[2, 1], padding=[1, 1]", (2, 3), (2, 1), (1, 1, 1, 1), (1, 1), False),
              (", strides=[2, 3], padding=[0, 1, 1, 0], dilation=[2, 1]", (2, 2), (2, 3), (0, 1, 1, 0), (2, 1), False)]
     ceil = (", strides=[2, 2], ceil_mode=True", (3, 3), (2, 2), (0, 0, 0, 0), (1, 1), True)
-    for attrs, size, stride, pad, dilation, ceiled in forms + [ceil]:
+    large = (", strides=[2, 1], padding=[10, 5], dilation=[2, 1]", (11, 10), (2, 1), (10, 5, 10, 5), (2, 1), False)
+    for attrs, size, stride, pad, dilation, ceiled in forms + [ceil, large]:
         rows, columns = _windows(images, size, stride, pad, dilation, ceiled)
         grad = random((2, 4, len(rows), len(columns)), dtype, "pooled", attrs)
         for op in ("nn.max_pool2d_grad", "nn.avg_pool2d_grad"):
