@@ -298,6 +298,10 @@ std::string Generator::CallWith(const Signature& signature, Bindings bindings, i
       args.push_back(dice_.Of(signature.first_args));
     } else {
       TypeRef type = Substitute(param, bindings);
+      if (args.size() < signature.own_params.size() && Same(type, param) && dice_.Chance(75)) {
+        args.push_back(signature.own_params[args.size()]);
+        continue;
+      }
       std::string arg = Expr(type, depth - 1);
       // In the place of a parameter nothing says at what type a polymorphic function is meant.
       bool is_open = type->form == TypeForm::kFunction && param->form != TypeForm::kFunction;

@@ -101,14 +101,36 @@ std::string Generator::Body(const Signature& signature, int depth) {
   return Expr(signature.result, depth);
 }
 
+// Of the function whose body begins: nothing but its parameters was added to the scope.
+std::vector<std::string> Generator::ParamNames(const Signature& signature) const {
+  std::vector<std::string> names;
+  for (size_t i = scope_.size() - signature.params.size(); i < scope_.size(); ++i) names.push_back(scope_[i].name);
+  return names;
+}
+
 // The first parameter counts down to 0.
-std::string Generator::CountedBody(const Signature& signature, const std::vector<Signature>& recursive) {
-  std::string counter = scope_[scope_.size() - signature.params.size()].name;
+std::string Generator::CountedBody(Signature& signature, const std::vector<Signature>& recursive) {
+  const size_t first = scope_.size() - signature.params.size();
+  std::string counter = scope_[first].name;
   std::string end = Body(signature, 2);
   recursive_ = recursive;
-  for (Signature& callee : recursive_) callee.first_args = {absl::StrCat(counter, " - 1")};
-  std::string step = Body(signature, 4);
+  for (Signature& callee : recursive_) {
+    callee.first_args = {absl::StrCat(counter, " - 1")};
+    if (callee.name == signature.name) callee.own_params = ParamNames(signature);
+  }
+  const size_t scope = scope_.size();
+  Invariant invariant = dice_.Chance(70) ? MakeInvariant(signature) : Invariant();
+  std::string step;
+  if (invariant.variable.type != nullptr) {
+    signature.has_invariant = true;
+    scope_.push_back(invariant.variable);
+    budget_ = 40;
+    if (dice_.Chance(60)) step = CallRecursive(signature.result, 4);
+  }
+  if (step.empty()) step = Body(signature, 4);
+  scope_.resize(scope);
   recursive_.clear();
+  if (invariant.variable.type != nullptr) step = WithInvariant(invariant, step, end, signature.result);
   return absl::StrCat("if (", counter, " <= 0) { ", end, " } else { ", step, " }");
 }
 
@@ -116,9 +138,11 @@ std::string Generator::CountedBody(const Signature& signature, const std::vector
 std::string Generator::StructuralBody(const Signature& signature) {
   Variable first = scope_[scope_.size() - signature.params.size()];
   std::string text = absl::StrCat("match (", first.name, ") {");
+  const std::vector<std::string> own_params = ParamNames(signature);
   for (const Adt::Constructor& constructor : first.type->adt->constructors) {
     size_t scope = scope_.size();
     Signature self = signature;
+    self.own_params = own_params;
     std::vector<std::string> fields;
     for (const TypeRef& type : FieldTypes(first.type, constructor)) {
       fields.push_back(NewName("m"));
@@ -142,6 +166,7 @@ void Generator::MakeFunction() {
   int form = keeps_type ? 9 : dice_.Pick(10);
   // Those that count may call themselves at larger types.
   if (grows_ && !signature.type_params.empty()) form = 0;
+  if (form < 3 && signature.type_params.empty() && dice_.Chance(60)) signature.params.push_back(RandomTensor());
   if (form < 3) signature.params.insert(signature.params.begin(), Scalar(kInt32));
   if (form >= 3 && form < 6) {
     TypeRef recursive = RandomAdtType(1);
@@ -166,7 +191,7 @@ void Generator::MakeMutualPair() {
     } while (!pair[i].type_params.empty() || HasNamedDims(pair[i].params));
     pair[i].params.insert(pair[i].params.begin(), Scalar(kInt32));
   }
-  for (const Signature& signature : pair) {
+  for (Signature& signature : pair) {
     std::string text = Header(signature);
     definitions_.push_back(absl::StrCat(text, CountedBody(signature, {pair[0], pair[1]}), "\n}"));
     scope_.clear();
@@ -187,8 +212,11 @@ Program Generator::MakeProgram() {
   for (int i = 0; i < entries; ++i) {
     Signature signature = RandomSignature(i == 0 ? "@main" : absl::StrCat("@entry", i), true);
     TypeRef work = for_device() ? AddDeviceWork(signature) : nullptr;
+    TypeRef result = signature.result;
+    GraphWork graph = flavor_ == Flavor::kAny && i == 0 ? AddGraphWork(signature) : GraphWork();
     std::string text = Header(signature);
-    std::string body = work != nullptr ? DeviceBody(signature, work, 5) : Body(signature, 5);
+    std::string body =
+        work != nullptr ? DeviceBody(signature, work, 5) : WithGraphWork(graph, Body({.result = result}, 5));
     definitions_.push_back(absl::StrCat(text, body, "\n}"));
     scope_.clear();
     for (int call = 0; call < 2; ++call) {

@@ -81,6 +81,8 @@ std::string Generator::Operator(const TypeRef& type, int depth) {
 std::string Generator::PlainOperator(const TypeRef& type, int depth) {
   if (dice_.Chance(5)) return CallGeneric(type, depth);
   if (!IsStaticTensor(type)) return dice_.Chance(60) ? Elementwise(type, depth) : OpenOperator(type, depth);
+  bool may_be_layer = smooth_ && type->dtype.is_float() && type->dims.size() >= 2 && type->dims.size() <= 3;
+  if (may_be_layer && dice_.Chance(35)) return Layers(type, depth);
   int choice = dice_.Pick(100);
   if (IsScalar(type)) {
     if (choice < 72) return Elementwise(type, depth);

@@ -112,7 +112,7 @@ Generator::Typed Generator::Convolution(const Typed& data) {
 }
 
 // A layer of a quantised network, or two.
-Generator::Typed Generator::Layers(Typed data) {
+Generator::Typed Generator::ByteLayers(Typed data) {
   for (bool is_last = dice_.Chance(65);; is_last = true) {
     size_t rank = data.type->dims.size();
     int form = dice_.Pick(3);
@@ -173,7 +173,7 @@ std::string Generator::ByteProduct(const TypeRef& type) {
     } while (!IsStaticTensor(data.type));
     data.text = Bytes(data.type->dtype, data.type->dims);
   }
-  return Fitted(Layers(std::move(data)), type);
+  return Fitted(ByteLayers(std::move(data)), type);
 }
 
 // Parameters that a device can work on, and a result to compute from them, whose type is returned.

@@ -58,10 +58,23 @@ class Generator {
     // Texts of which the first argument is one; empty: anything of its type. This is how
     // recursion ends: each text is less than the caller's own first argument.
     std::vector<std::string> first_args;
+    // Of a function that calls itself, there: its parameters, which calls may pass on as they are.
+    std::vector<std::string> own_params = {};
+    bool has_invariant = false;
   };
   struct Typed {
     std::string text;
     TypeRef type;
+  };
+  // A value that is the same in each turn of a recursion. No variable: none.
+  struct Invariant {
+    Variable variable;
+    std::string text;
+  };
+  // What an entry computes beside its result: a call of a function with an invariant, and layers. No type: none.
+  struct GraphWork {
+    Signature loop;
+    TypeRef layers;
   };
   // A pattern while it is split: a constructor or a tuple with fields, or a leaf.
   struct Pattern {
@@ -90,7 +103,8 @@ class Generator {
   Signature RandomSignature(const std::string& name, bool is_entry);
   std::string Header(const Signature& signature);
   std::string Body(const Signature& signature, int depth);
-  std::string CountedBody(const Signature& signature, const std::vector<Signature>& recursive);
+  std::vector<std::string> ParamNames(const Signature& signature) const;
+  std::string CountedBody(Signature& signature, const std::vector<Signature>& recursive);
   std::string StructuralBody(const Signature& signature);
   std::string OpenHelper(const TypeRef& type);
   Program MakeProgram();
@@ -152,12 +166,22 @@ class Generator {
   Typed DenseProduct(const Typed& data);
   Typed BatchProduct(const Typed& data);
   Typed Convolution(const Typed& data);
-  Typed Layers(Typed data);
+  Typed ByteLayers(Typed data);
   std::string Fitted(Typed from, const TypeRef& type);
   std::string ByteProduct(const TypeRef& type);
   TypeRef AddDeviceWork(Signature& signature);
   std::string DeviceBody(const Signature& signature, const TypeRef& work, int depth);
   std::string Marked(const std::string& text);
+
+  // ---- generate_graph.cc
+  std::string Scaled(const std::string& text, const TypeRef& type);
+  std::string Layer(const std::string& data, const TypeRef& from, const TypeRef& type);
+  std::string Layers(const TypeRef& type, int depth);
+  Invariant MakeInvariant(const Signature& signature);
+  GraphWork AddGraphWork(Signature& signature);
+  std::string WithGraphWork(const GraphWork& work, std::string body);
+  std::string WithInvariant(const Invariant& invariant, const std::string& step, const std::string& end,
+                            const TypeRef& result);
 
   // ---- generate_polymorphic.cc
   TypeRef RandomPolymorphic();
