@@ -201,7 +201,7 @@ Passing AlongChannels(std::string_view op) {
 
 bool Passes(const ir::Call& call, const Scale& scale) {
   const ops::OpDef& op = *ir::OpCallee(&call);
-  if (!IsFloat(TensorOf(&call)) || TensorOf(call.args[0]) == nullptr) return false;
+  if (call.args.size() != 1 || !IsFloat(TensorOf(&call)) || TensorOf(call.args[0]) == nullptr) return false;
   if (op.is_reshape || op.name == "transpose") return !scale.axis;
   const Passing passing = AlongChannels(op.name);
   if (passing == Passing::kNone || (passing == Passing::kPositive && !scale.is_positive())) return false;

@@ -85,6 +85,9 @@ def @main(%x: Tensor[(1, 2), float32]) {
   nn.dense(%x * 2f + 1f, Constant([[1f, 2f], [3f, 4f]], (2, 2), float32))
 }
 )"},
+    {"AnOperandOfNoProduct", R"(
+def @main() { zeros(shape=[200, 200], dtype="float32") * 2f }
+)"},
     {"LargeWeightsThatAreShared", R"(
 def @main(%x: Tensor[(1, 100), float32]) {
   let %w = ones(shape=[100, 100], dtype="float32");
