@@ -40,6 +40,7 @@ EXTENTS = {"dyn.nn.upsampling": "bc"}
 
 # Operands whose extents an operator needs.
 KNOWN = {"gather_nd": "b", "scatter_nd": "b", "nn.deformable_conv2d": "c", "image.dilation2d": "b", "nn.contrib_conv2d_NCHWc": "b",
+         "strided_set": "cde",
          **{f"nn.conv{axes}d{transposed}": "b" for axes in (1, 2, 3) for transposed in ("", "_transpose")}}
 
 
