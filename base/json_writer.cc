@@ -37,7 +37,6 @@ JsonWriter& JsonWriter::Close(char bracket) {
 }
 
 void JsonWriter::Quote(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
   text_ += '"';
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -49,7 +48,7 @@ void JsonWriter::Quote(std::string_view text) {
       continue;
     }
     if (byte < 0x20) {
-      absl::StrAppend(&text_, "\\u00", std::string(1, kHex[byte >> 4]), std::string(1, kHex[byte & 15]));
+      absl::StrAppend(&text_, "\\u00", absl::Hex(byte, absl::kZeroPad2));
       continue;
     }
     if (c == '"' || c == '\\') text_ += '\\';

@@ -21,14 +21,13 @@ size_t Utf8CharacterSize(std::string_view text) {
 }
 
 std::string ReadableText(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
   std::string readable;
   for (size_t i = 0; i < text.size();) {
     size_t size = Utf8CharacterSize(text.substr(i));
     auto byte = static_cast<uint8_t>(text[i]);
     bool is_control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
     if (size == 0 || is_control) {
-      readable.append({'\\', 'x', kHex[byte >> 4], kHex[byte & 15]});
+      absl::StrAppend(&readable, "\\x", absl::Hex(byte, absl::kZeroPad2));
       ++i;
       continue;
     }

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Runs tests/*_test.py, one line per test, and counts.
 
-  run_python_tests.py [--summary FILE] [NAME...]     NAME: layering, g2p, ... or part of a test's name
+  run_python_tests.py [--summary FILE] [--jobs N] [NAME...]     NAME: layering, g2p, ... or part of a test's name
+
+Each class of tests has a process of its own, so that none sees what another left behind, and one that crashes is one
+that failed; N of them run at once.
 """
 
 import argparse
 import importlib
+import multiprocessing
+import multiprocessing.connection
 import os
 import sys
 import time
@@ -61,34 +66,74 @@ class Result(unittest.TestResult):
             self.passed += 1
         else:
             self.names[self.verdict].append(name)
-        print(f"{self.verdict:7} {name} ({time.monotonic() - self.began:.2f} s)", flush=True)
-        for line in self.detail.rstrip().splitlines():
-            print(f"        {line}", flush=True)
+        lines = [f"{self.verdict:7} {name} ({time.monotonic() - self.began:.2f} s)"]
+        lines += [f"        {line}" for line in self.detail.rstrip().splitlines()]
+        # In one piece: other processes print, too.
+        sys.stdout.write("".join(line + "\n" for line in lines))
+        sys.stdout.flush()
+
+
+def run(suite, sink):
+    result = Result()
+    suite.run(result)
+    sink.send((result.passed, result.names))
+
+
+def run_all(suites, jobs):
+    """Runs each suite in a process of its own; gives (suite, what it sent or None, exit code) as they end."""
+    context = multiprocessing.get_context("fork")
+    waiting, running = list(suites), {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            suite = waiting.pop(0)
+            source, sink = context.Pipe(duplex=False)
+            process = context.Process(target=run, args=(suite, sink))
+            process.start()
+            sink.close()
+            running[source] = suite, process
+        for source in multiprocessing.connection.wait(list(running)):
+            suite, process = running.pop(source)
+            try:
+                sent = source.recv()
+            except EOFError:  # it died
+                sent = None
+            process.join()
+            yield suite, sent, process.exitcode
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--summary", help="write `PASSED FAILED` here")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="so many processes at once")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     sys.path.insert(0, HERE)
-    result = Result()
+    suites = []
     for file in sorted(os.listdir(HERE)):
         if not file.endswith("_test.py"):
             continue
-        suite = unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(file[:-3]))
-        chosen = unittest.TestSuite(
-            test for group in suite for test in group
-            if not options.names or any(name in test.id() for name in options.names))
-        if chosen.countTestCases():
-            chosen.run(result)
-    failed = len(result.names["FAILED"])
-    for name in result.names["SKIPPED"] + result.names["FAILED"]:
-        print(f"{'FAILED ' if name in result.names['FAILED'] else 'SKIPPED'} {name}")
-    print(f"python tests: {result.passed} passed, {failed} failed", flush=True)
+        module = importlib.import_module(file[:-3])
+        for group in unittest.defaultTestLoader.loadTestsFromModule(module):
+            chosen = [test for test in group if not options.names or any(name in test.id() for name in options.names)]
+            if chosen:
+                suites.append(unittest.TestSuite(chosen))
+    passed, names = 0, {"FAILED": [], "SKIPPED": []}
+    for suite, sent, code in run_all(suites, options.jobs):
+        if sent is None:
+            test = next(iter(suite))
+            sent = 0, {"FAILED": [f"{type(test).__module__}.{type(test).__qualname__}"], "SKIPPED": []}
+            print(f"FAILED  {sent[1]['FAILED'][0]}: its process ended with {code} before its last test", flush=True)
+        passed += sent[0]
+        for verdict, tests in sent[1].items():
+            names[verdict] += tests
+    for verdict in ("SKIPPED", "FAILED"):
+        for name in sorted(names[verdict]):
+            print(f"{verdict:7} {name}")
+    failed = len(names["FAILED"])
+    print(f"python tests: {passed} passed, {failed} failed", flush=True)
     if options.summary:
         with open(options.summary, "w", encoding="utf-8") as file:
-            file.write(f"{result.passed} {failed}\n")
+            file.write(f"{passed} {failed}\n")
     return 1 if failed else 0
 
 

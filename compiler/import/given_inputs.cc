@@ -31,16 +31,13 @@ absl::StatusOr<Literal> FitGivenValue(std::string_view input, const Literal& val
     return absl::InvalidArgumentError(
         absl::StrCat("the value given to input `", Abseil(input), "`: saw ", saw, "; expected ", expected));
   };
-  Shape shape;
-  bool fits = value.rank() == static_cast<int64_t>(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) {
-    shape.push_back(value.rank() == 0 ? 1 : fits ? value.shape()[i] : 0);
-    bool is_other = dims[i].is_const() && dims[i].constant() != shape.back();
-    if (fits && is_other) fits = false;
-    if (value.rank() == 0 && is_other) return fail("a number", absl::StrCat("the shape ", DimsToString(dims)));
-  }
-  if (!fits && value.rank() != 0) {
-    return fail(absl::StrCat("the shape ", ShapeToString(value.shape())),
+  // A number fits every shape of one element.
+  bool is_scalar = value.rank() == 0;
+  Shape shape = is_scalar ? Shape(dims.size(), 1) : value.shape();
+  bool fits = shape.size() == dims.size();
+  for (size_t i = 0; fits && i < dims.size(); ++i) fits = !dims[i].is_const() || dims[i].constant() == shape[i];
+  if (!fits) {
+    return fail(is_scalar ? "a number" : absl::StrCat("the shape ", ShapeToString(value.shape())),
                 absl::StrCat("the shape ", DimsToString(dims)));
   }
   bool keeps_integers = dtype.is_float() || (dtype.is_integral() && value.dtype().is_integral());

@@ -132,16 +132,11 @@ class TilePlanner {
       (te::DependsOn(vector, nest_.axes[i].id) ? tile.outer : tile.inner).push_back(i);
     }
     tile.transposed_store = tile.row && *tile.row > tile.column;
-    ChooseSize(tile);
     if (StoresWholeRows(tile)) {
-      if (IsShallow()) {
-        rank = 4;
-      } else if (nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies) {
-        tile.access = Tile::Access::kPanels;
-        ChooseSize(tile);
-        rank = 4;
-      }
+      bool has_many_rows = nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies;
+      if (IsShallow() || (has_many_rows && CopyToPanels(tile))) rank = 4;
     }
+    ChooseSize(tile);
     return rank;
   }
 

@@ -89,11 +89,9 @@ void* ThreadPool::Main(void* self) {
 
 void ThreadPool::Loop() {
   uint64_t last = 0;
-  std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    lock.unlock();
     Spin([&] { return number_ != last; });
-    lock.lock();
+    std::unique_lock<std::mutex> lock(mutex_);
     has_job_.wait(lock, [&] { return stop_ || (is_open_ && number_ != last); });
     if (stop_) return;
     last = number_;

@@ -20,7 +20,8 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMinChunkBytes = 64 << 10;
 constexpr size_t kMaxChunkBytes = 4 << 20;
 constexpr int64_t kMaxCachedBytes = 256 << 20;
-constexpr int64_t kMaxReturnedBytes = 64 << 20;
+constexpr int64_t kMaxCachedBlock = kMaxCachedBytes / 4;
+constexpr int64_t kMaxReturnedBytes = kMaxCachedBlock;
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -81,12 +82,16 @@ struct Heap::LargeBlock {
   static LargeBlock* Of(void* memory) {
     return reinterpret_cast<LargeBlock*>(static_cast<std::byte*>(memory) - kAlignment);
   }
+  // `block` and all that follow it.
+  static void FreeAll(LargeBlock* block) {
+    while (block != nullptr) std::free(std::exchange(block, block->next));
+  }
 };
 
 // Detached blocks whose owners died and that the heap has not taken yet. Any thread.
 class Heap::ReturnedBlocks {
  public:
-  ~ReturnedBlocks() { FreeAll(first_); }
+  ~ReturnedBlocks() { LargeBlock::FreeAll(first_); }
 
   void Put(LargeBlock* block) {
     {
@@ -111,10 +116,6 @@ class Heap::ReturnedBlocks {
   void Close() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_open_ = false;
-  }
-
-  static void FreeAll(LargeBlock* block) {
-    while (block != nullptr) std::free(std::exchange(block, block->next));
   }
 
  private:
@@ -243,9 +244,7 @@ std::shared_ptr<const void> Heap::Detach(Tensor* tensor) {
   live_bytes_ -= tensor->block_bytes;
   tensor->storage = TensorStorage::kDetached;
   LargeBlock* block = LargeBlock::Of(tensor);
-  if (block->prev != nullptr) block->prev->next = block->next;
-  if (block->next != nullptr) block->next->prev = block->prev;
-  if (large_ == block) large_ = block->next;
+  Unlink(block);
   reserved_bytes_ -= static_cast<int64_t>(block->bytes);
   return std::shared_ptr<const void>(block, [block, returned = returned_](const void*) { returned->Put(block); });
 }
@@ -322,13 +321,17 @@ void* Heap::NewLarge(size_t bytes) {
   return block->memory();
 }
 
-void Heap::FreeLarge(void* memory) {
-  LargeBlock* block = LargeBlock::Of(memory);
+void Heap::Unlink(LargeBlock* block) {
   if (block->prev != nullptr) block->prev->next = block->next;
   if (block->next != nullptr) block->next->prev = block->prev;
   if (large_ == block) large_ = block->next;
+}
+
+void Heap::FreeLarge(void* memory) {
+  LargeBlock* block = LargeBlock::Of(memory);
+  Unlink(block);
   auto bytes = static_cast<int64_t>(block->bytes);
-  if (bytes > kMaxCachedBytes / 4) {
+  if (bytes > kMaxCachedBlock) {
     reserved_bytes_ -= bytes;
     std::free(block);
     return;
@@ -361,8 +364,8 @@ void Heap::CacheReturned() {
 
 void Heap::Trim() {
   trims_ += cached_bytes_ > 0;
-  for (LargeBlock*& head : cache_) ReturnedBlocks::FreeAll(std::exchange(head, nullptr));
-  ReturnedBlocks::FreeAll(returned_->TakeAll());
+  for (LargeBlock*& head : cache_) LargeBlock::FreeAll(std::exchange(head, nullptr));
+  LargeBlock::FreeAll(returned_->TakeAll());
   reserved_bytes_ -= cached_bytes_;
   cached_bytes_ = 0;
 }
@@ -384,7 +387,7 @@ absl::Status Heap::OutOfMemory() const {
 
 void Heap::ReleaseLists() {
   Trim();
-  ReturnedBlocks::FreeAll(std::exchange(large_, nullptr));
+  LargeBlock::FreeAll(std::exchange(large_, nullptr));
   while (chunks_ != nullptr) {
     Chunk* next = chunks_->next;
     std::free(chunks_);

@@ -254,6 +254,7 @@ class Heap {
   void* NewLargeCounted(size_t bytes);
   void* TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes);
   void* NewLarge(size_t bytes);
+  void Unlink(LargeBlock* block);
   void FreeLarge(void* memory);
   void Cache(LargeBlock* block);
   void CacheReturned();

@@ -348,24 +348,24 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     };
     EmitLoop(b_, I64(0), end, 1, {}, turn, hints);
   };
-  // `inner`: the hints of the loop over elements that are stored side by side.
-  auto all = [&](Value* rows, Value* columns, LoopHints inner) {
-    inner.independent = s_.independent;
+  // `length`: of the inner loop, over elements that are stored side by side.
+  auto all = [&](Value* length, int64_t fold_tail) {
+    LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail};
     if (t_.transposed_store) {
-      loop(columns, {}, [&](Value* c) { loop(rows, inner, [&](Value* r) { at(r, c); }); });
+      loop(width, {}, [&](Value* c) { loop(length, inner, [&](Value* r) { at(r, c); }); });
     } else if (!t_.row) {
-      loop(columns, inner, [&](Value* c) { at(I64(0), c); });
+      loop(length, inner, [&](Value* c) { at(I64(0), c); });
     } else {
-      loop(rows, {}, [&](Value* r) { loop(columns, inner, [&](Value* c) { at(r, c); }); });
+      loop(height, {}, [&](Value* r) { loop(length, inner, [&](Value* c) { at(r, c); }); });
     }
   };
-  if (whole && !t_.transposed_store) return all(height, width, {});
+  if (whole && !t_.transposed_store) return all(width, 0);
   // Masked stores are slow on many CPUs: only tiles at the end have them.
-  Value* is_whole =
-      t_.transposed_store ? b_.CreateICmpEQ(height, I64(t_.rows)) : b_.CreateICmpEQ(width, I64(t_.panel()));
+  Value* length = t_.transposed_store ? height : width;
+  Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
   EmitIf(
-      is_whole, [&] { t_.transposed_store ? all(I64(t_.rows), width, {}) : all(height, I64(t_.panel()), {}); },
-      [&] { all(height, width, {.fold_tail = s_.target.has_masks ? t_.lanes : 0}); });
+      b_.CreateICmpEQ(length, full), [&] { all(full, 0); },
+      [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
 }
 
 void TileEmitter::EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise) {
