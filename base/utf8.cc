@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 namespace rvm {
 
 size_t Utf8CharacterSize(std::string_view text) {

@@ -364,8 +364,7 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   Value* length = t_.transposed_store ? height : width;
   Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
   EmitIf(
-      b_.CreateICmpEQ(length, full), [&] { all(full, 0); },
-      [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
+      b_.CreateICmpEQ(length, full), [&] { all(full, 0); }, [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
 }
 
 void TileEmitter::EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise) {
