@@ -167,6 +167,14 @@ def models(folder):
     return table([row for benchmark in (g2p, tree_lstm, char_rnn, lstm) for row in benchmark(folder)])
 
 
+def kernels(folder):
+    try:
+        from kernels import compare_onnxruntime
+    except ImportError:
+        return "onnx and onnxruntime are not installed: kernels are not measured\n"
+    return compare_onnxruntime.table(folder, relayvm.COMPILER, relayvm.built("//benchmarks/kernels:fma_peak"))
+
+
 def share(folder):
     return vm_share.table(folder, load)
 
@@ -177,7 +185,7 @@ def memory(folder):
 
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
-          "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table,
+          "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table,
           "vision": vision.table}
 
 

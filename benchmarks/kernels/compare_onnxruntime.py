@@ -1,19 +1,23 @@
-"""Times single operators beside ONNX Runtime: outputs are compared first, then runs of both alternate, one thread.
+"""Times convolutions and products beside ONNX Runtime: outputs are compared first, then runs of both alternate.
 
-    bazel build //tools/relayvm //benchmarks/kernels:fma_peak
-    python benchmarks/kernels/compare_onnxruntime.py --relayvm BINARY [--before BINARY] [--only WORD] [--seconds S]
-        [--fma-peak bazel-bin/benchmarks/kernels/fma_peak]
+`./run bench kernels` makes the table of all, on one thread and on two; RELAYVM_KERNELS is a regular expression that
+chooses operators. Times are microseconds of the fastest run of each side, a ratio is the peer's time divided by ours.
+The share of the FMA peak is the time that the multiplications would take at the peak of this minute on one core, divided
+by ours on one thread; above 100% where an algorithm does fewer multiplications.
 
-Prints a Markdown table: microseconds of the fastest run of each, and the peer's time divided by ours. With --fma-peak
-also the time that the multiplications would take at the FMA peak of this minute, as a share of ours; above 100% where an
-algorithm does fewer multiplications.
+Run as a program it compares two versions of RelayVM, on one thread:
+
+    python benchmarks/kernels/compare_onnxruntime.py --relayvm BINARY --before BINARY [--only REGEX] [--seconds S]
 """
 
 import argparse
 import json
 import math
 import os
+import re
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -57,7 +61,7 @@ class Case:
         integers = self.op.endswith("Integer")
         return TensorProto.INT32 if integers else helper.np_dtype_to_tensor_dtype(self.inputs[0].dtype)
 
-    def session(self):
+    def session(self, threads):
         names = [f"x{i}" for i in range(len(self.inputs))]
         node = helper.make_node(self.op, names + [f"w{i}" for i in range(len(self.weights))], ["y"], **self.attributes)
         graph = helper.make_graph(
@@ -67,7 +71,7 @@ class Case:
             [onnx.numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(self.weights)])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
@@ -200,10 +204,11 @@ class Ours:
         subprocess.run([self.binary, "run", self.file, "--out", out] + self.inputs, check=True)
         return numpy.load(out)
 
-    def time(self, seconds):
+    def time(self, seconds, threads=1):
+        """Microseconds of the fastest run."""
         report = os.path.join(self.folder, "bench.json")
-        subprocess.run([self.binary, "bench", self.file, "--seconds", str(max(1, round(seconds))), "--json", report] + self.inputs,
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.binary, "bench", self.file, "--seconds", str(seconds), "--threads", str(threads),
+                        "--json", report] + self.inputs, check=True, stdout=subprocess.DEVNULL)
         with open(report, encoding="utf-8") as file:
             return json.load(file)["latency"]["least_ns"] / 1e3
 
@@ -217,45 +222,77 @@ def time_session(session, feed, seconds):
     return best * 1e6
 
 
+class Peer:
+    def __init__(self, case, threads=1):
+        self.session = case.session(threads)
+        self.feed = {f"x{i}": x for i, x in enumerate(case.inputs)}
+
+    def result(self):
+        return self.session.run(None, self.feed)[0]
+
+    def time(self, seconds):
+        return time_session(self.session, self.feed, seconds)
+
+
+def check(case, peer, ours):
+    expected, got = peer.result(), ours.result()
+    numpy.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-3, atol=1e-3, err_msg=case.name)
+
+
+def alternate(*sides, rounds=3):
+    """The least of what each side's function gives."""
+    return [min(times) for times in zip(*([side() for side in sides] for _ in range(rounds)))]
+
+
+def table(folder, binary, fma_peak, seconds=0.3):
+    """Markdown, the slowest beside its peer first. `binary`: relayvm; `fma_peak`: what measures the peak."""
+    rows = []
+    for case in cases():
+        if not re.search(os.environ.get("RELAYVM_KERNELS", ""), case.name):
+            continue
+        case.write_relay(folder)
+        ours = Ours(binary, folder, case, "now")
+        try:
+            peers = {threads: Peer(case, threads) for threads in (1, 2)}
+        except Exception as error:  # a dtype that the peer has no kernel for
+            rows.append((float("inf"), f"| {case.name} | {ours.time(seconds):.1f} | none: {str(error).split(':')[2].strip()} | | | | | |"))
+            continue
+        check(case, peers[1], ours)
+        (one, one_peer), (two, two_peer) = (
+            alternate(lambda: ours.time(seconds, threads), lambda: peers[threads].time(seconds)) for threads in (1, 2))
+        peak = float(subprocess.run([fma_peak], check=True, capture_output=True, text=True).stdout)
+        share = f"{case.multiplications / peak * 1e6 / one:.0%}" if case.result_type() == TensorProto.FLOAT else ""
+        rows.append((one_peer / one, f"| {case.name} | {one:.1f} | {one_peer:.1f} | {one_peer / one:.2f} | {share} | "
+                                     f"{two:.1f} | {two_peer:.1f} | {two_peer / two:.2f} |"))
+        print(rows[-1][1], file=sys.stderr, flush=True)
+    ratios = [row[0] for row in rows if row[0] != float("inf")]
+    text = (f"Convolutions and products beside ONNX Runtime {onnxruntime.__version__}, microseconds on one thread and on two; "
+            "the share is of the FMA peak, on one thread.\n\n"
+            "| Operator | RelayVM, 1 | peer, 1 | ratio | share | RelayVM, 2 | peer, 2 | ratio |\n"
+            "|---|---:|---:|---:|---:|---:|---:|---:|\n")
+    text += "".join(row[1] + "\n" for row in sorted(rows, key=lambda row: row[0]))
+    if ratios:
+        text += f"\n{len(ratios)} rows; median ratio on one thread {statistics.median(ratios):.2f}, least {min(ratios):.2f}.\n"
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--relayvm", required=True)
-    parser.add_argument("--before", help="another binary, to compare versions")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--before", required=True, help="another binary")
+    parser.add_argument("--only", default="", help="a regular expression")
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--fma-peak", help="the program that measures the FMA peak, float32 multiplications a second")
     options = parser.parse_args()
-    print("| Operator | before, us | now, us | ONNX Runtime, us | ratio before | ratio now | of the FMA peak |\n"
-          "|---|---|---|---|---|---|---|")
+    print("| Operator | before, us | now, us | before / now |\n|---|---:|---:|---:|")
     for case in cases():
-        if options.only not in case.name:
+        if not re.search(options.only, case.name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             case.write_relay(folder)
-            ours = Ours(options.relayvm, folder, case, "now")
-            before = Ours(options.before, folder, case, "before") if options.before else None
-            try:
-                session = case.session()
-            except Exception as error:  # a dtype that the peer has no kernel for
-                print(f"| {case.name} | | {ours.time(options.seconds):.1f} | none: {str(error).split(':')[2].strip()} | | | |")
-                continue
-            feed = {f"x{i}": x for i, x in enumerate(case.inputs)}
-            expected, got = session.run(None, feed)[0], ours.result()
-            numpy.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-3, atol=1e-3)
-            times = {"before": float("inf"), "now": float("inf"), "peer": float("inf")}
-            for _ in range(3):
-                times["now"] = min(times["now"], ours.time(options.seconds))
-                times["peer"] = min(times["peer"], time_session(session, feed, options.seconds))
-                if before is not None:
-                    times["before"] = min(times["before"], before.time(options.seconds))
-            peer, now, then = times["peer"], times["now"], times["before"]
-            share = ""
-            if options.fma_peak and case.multiplications:
-                peak = float(subprocess.run([options.fma_peak], check=True, capture_output=True, text=True).stdout)
-                share = f"{case.multiplications / peak * 1e6 / now:.0%}"
-            old = f"{then:.1f}" if before is not None else ""
-            old_ratio = f"{peer / then:.2f}" if before is not None else ""
-            print(f"| {case.name} | {old} | {now:.1f} | {peer:.1f} | {old_ratio} | {peer / now:.2f} | {share} |", flush=True)
+            now, before = Ours(options.relayvm, folder, case, "now"), Ours(options.before, folder, case, "before")
+            numpy.testing.assert_allclose(now.result(), before.result(), rtol=1e-3, atol=1e-3, err_msg=case.name)
+            new, old = alternate(lambda: now.time(options.seconds), lambda: before.time(options.seconds))
+            print(f"| {case.name} | {old:.1f} | {new:.1f} | {old / new:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
