@@ -194,6 +194,18 @@ TEST(TileTest, Convolutions) {
   }
 }
 
+TEST(TileTest, DepthwiseConvolutionsPadChannelByChannel) {
+  for (const char* target : Targets()) {
+    for (const Shape2d& s : {Shape2d{20, 20, 20, 9, 21, 3, 1, 1, 1}, {17, 17, 17, 11, 40, 5, 2, 1, 2}}) {
+      ScheduledKernel kernel =
+          CheckKernel(Convolution(s, false, 1, s.height, s.width),
+                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(kernel.schedule.groups.size(), 1u) << Describe(kernel.schedule);
+    }
+  }
+}
+
 TEST(TileTest, ConvolutionsOfIntegers) {
   for (const char* target : Targets()) {
     for (DataType dtype : {kUInt8, kInt16, kInt32}) {

@@ -44,8 +44,9 @@ bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t 
   for (size_t n = nest; n < schedule.nests.size(); ++n) {
     const LoopNest& reader = schedule.nests[n];
     for (size_t t = 0; t < reader.tensors.size(); ++t) {
-      // A tile reads its factors for many positions before it stores any.
-      bool before_store = n == nest && t <= position && !(reader.tile && t == 0);
+      // A tile reads its factors for many positions before it stores any; of tiles that overlap, one reads where
+      // another has stored.
+      bool before_store = n == nest && t <= position && !(reader.tile && (t == 0 || reader.tile->overlaps));
       for (const ExprNode* node : Postorder({reader.tensors[t].value})) {
         if (node->kind != ExprKind::kRead || node->tensor.get() != input.get()) continue;
         if (!before_store || node->operands[0].get() != reader.store_offset.get()) return false;

@@ -107,6 +107,26 @@ TEST(BuffersTest, OutputsMayReplaceInputsReadAtTheSamePosition) {
   EXPECT_EQ(schedule.reuses[0].input, 0);
 }
 
+// sum over k of a[m, k] * b[k, n] + c[m, n]: tiles that overlap add to columns that they have stored already.
+TEST(BuffersTest, OutputsOfTilesThatOverlapReplaceNothing) {
+  constexpr Target kTarget{.has_vectors = true, .vector_bits = 256, .vector_registers = 16};
+  for (int64_t columns : {16, 20}) {
+    Dims dims = {6, columns};
+    Tensor a = Input(0, "a", kFloat32, {6, 8}), b = Input(1, "b", kFloat32, {8, columns});
+    Tensor c = Input(2, "c", kFloat32, dims);
+    Dim depth[] = {8};
+    Tensor product = ComputeTensor("product", kFloat32, dims, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, depth, [&](Indices r) { return a({i[0], r[0]}) * b({r[0], i[1]}); });
+    });
+    Tensor sum = ComputeTensor("sum", kFloat32, dims, [&](Indices i) { return product(i) + c(i); });
+    absl::StatusOr<Schedule> schedule = MakeSchedule({"f", {a, b, c}, {sum}}, {}, kTarget);
+    ASSERT_TRUE(schedule.ok());
+    bool overlaps = Describe(*schedule).find("overlapping") != std::string::npos;
+    EXPECT_EQ(overlaps, columns == 20) << Describe(*schedule);
+    EXPECT_EQ(schedule->reuses.size(), overlaps ? 0u : 1u);
+  }
+}
+
 TEST(BuffersTest, ConstantsAreNotReplaced) {
   Tensor a = Input(0, "a", kFloat32, {kN});
   absl::StatusOr<Schedule> schedule = MakeSchedule({"f", {a}, {Map("exp", a, UnaryOp::kExp)}}, {true}, kVectors);

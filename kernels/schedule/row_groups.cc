@@ -22,6 +22,8 @@ constexpr int64_t kBlockBytes = 16384;  // of a tensor, a block of rows: a few o
 constexpr int64_t kStackBytes =
     65536;  // of all tensors that only the group needs: a host's thread may have little more
 
+constexpr int64_t kLeastTiledRows = 16;
+
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
 std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
   Dim rows = 1;
@@ -39,6 +41,11 @@ bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
   if (nest.axes.empty() || first->self) return false;
   if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
+  // A tile's rows are copied, padded, as long as there are enough of them to share among threads.
+  if (nest.form == NestForm::kTiles) {
+    bool many = nest.axes[0].extent.is_const() && nest.axes[0].extent.constant() >= kLeastTiledRows;
+    return many && nest.tile->access == Tile::Access::kInPlace && !nest.tile->outer.empty() && nest.tile->outer[0] == 0;
+  }
   // The others run blocks of their first axis that are no rows.
   return nest.form == NestForm::kPositions || (nest.form == NestForm::kColumns && nest.axes.size() > 1);
 }

@@ -28,7 +28,7 @@ std::string Describe(const LoopNest& nest) {
   const Tile& tile = *nest.tile;
   std::string text = absl::StrCat(" [", tile.rows, "x", tile.vectors, " vectors of ", tile.lanes);
   if (tile.access == Tile::Access::kInPlace) {
-    absl::StrAppend(&text, " in place", tile.masked ? ", masked" : "");
+    absl::StrAppend(&text, " in place", tile.masked ? ", masked" : tile.overlaps ? ", overlapping" : "");
     if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
   } else {
     absl::StrAppend(&text, tile.packed ? " packed" : " from panels");

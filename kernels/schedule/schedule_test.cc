@@ -68,7 +68,7 @@ TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
             "tiles 64x96: product [8x3 vectors of 16 in place, depth 80, unrolled 2]");
   EXPECT_EQ(Text(Product(64, 90, 80, false), {}, kWide),
-            "tiles 64x90: product [8x3 vectors of 16 in place, masked, depth 80, unrolled 2]");
+            "tiles 64x90: product [8x3 vectors of 16 in place, overlapping, depth 80, unrolled 2]");
   EXPECT_EQ(Text(Product(64, 96, 80, true), {}, kWide),
             "loops 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
   // One row: no copy of the matrix pays.
@@ -137,14 +137,17 @@ TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {
   };
   EXPECT_EQ(text(80, 28), "tiles 32x28x28: conv [14x2 vectors of 16 packed, inner 28, depth 80, stored transposed]");
   EXPECT_EQ(text(80, 7), "tiles 32x49: conv [13x2 vectors of 16 packed, depth 80, stored transposed]");
-  EXPECT_EQ(text(16, 14), "tiles 32x196: conv [11x2 vectors of 16 in place, masked, depth 16, unrolled 2]");
+  EXPECT_EQ(text(16, 14), "tiles 32x196: conv [11x2 vectors of 16 in place, overlapping, depth 16, unrolled 2]");
 }
 
 TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .stride = 2}), {false, true}, kWide),
-            "loops 32x29x29: padded [in 4 ranges]; tiles 32x14x14: conv [14x1 vectors of 16 in place, masked, columns "
-            "2 apart, outer "
-            "32, depth 3x3, unrolled 3]");
+            "rows by 4 {loops 32x29x29: padded [in 4 ranges]; tiles 32x14x14: conv [14x1 vectors of 16 in place, "
+            "masked, columns 2 apart, outer 32, depth 3x3, unrolled 3]}");
+  // Few channels are not enough to share among threads.
+  EXPECT_EQ(Text(Convolution({.channels = 8, .filters = 8, .groups = 8, .size = 28}), {false, true}, kMiddle),
+            "loops 8x30x30: padded [in 9 ranges]; tiles 8x28x28: conv [14x1 vectors of 8 in place, overlapping, outer "
+            "8, depth 3x3, unrolled 3]");
 }
 
 // Sums of x[c, q - j] * w[c, f, j * 2 + p] at position q * 2 + p: a transposed convolution by phases.

@@ -28,7 +28,10 @@ struct Tile {
   std::optional<PackedLayout> packed;  // kPanels: the layout of a constant input
   te::Tensor panels;                   // kPanels: the tensor that holds them
   bool masked = false;                 // kInPlace: the last vectors may reach beyond the columns
-  int64_t column_stride = 1;           // kInPlace: between neighbouring columns, in elements; above 1: masked
+  // kInPlace: the last panel ends with the last column, so that no load and no store needs a mask. Columns that the
+  // panel before has, too, are computed and stored twice, with equal results.
+  bool overlaps = false;
+  int64_t column_stride = 1;  // kInPlace: between neighbouring columns, in elements
 
   // Axes, by their number in the nest.
   size_t column = 0;          // vectorised

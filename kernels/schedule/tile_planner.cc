@@ -25,6 +25,8 @@ constexpr int64_t kCacheSetBytes = 4096;
 constexpr int64_t kRowsPerCacheSet = 8;
 // Columns further apart are not read as vectors in place: most of what is loaded would be dropped.
 constexpr int64_t kMostColumnStride = 4;
+// What masks of the last vectors cost, in times of a tile without: few CPUs store with masks as fast as without.
+constexpr double kCostOfMasks = 1.1;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
 // With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
@@ -220,8 +222,8 @@ class TilePlanner {
       const IndexVar& axis = nest_.axes[column];
       int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
       if (stride < 1 || stride > kMostColumnStride || !FillsVectors(axis.extent, tile)) continue;
-      bool whole = axis.extent.is_const() && axis.extent.constant() % tile.lanes == 0;
-      if ((!whole || stride > 1) && !target_.has_masks) continue;
+      bool fits = axis.extent.is_const() && axis.extent.constant() >= tile.lanes;
+      if (!fits && !target_.has_masks) continue;
       tile.column = column;
       tile.column_stride = stride;
       tile.access = Tile::Access::kInPlace;
@@ -264,6 +266,13 @@ class TilePlanner {
     bool is_one_row = rows == Dim(1) && tile.access == Tile::Access::kInPlace && tile.column_stride == 1;
     if (is_one_row) most_vectors = target_.vector_registers / 2;
     int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostTileRows;
+    bool in_place = tile.access == Tile::Access::kInPlace;
+    auto fits = [&](int64_t vectors) { return columns.is_const() && columns.constant() >= vectors * tile.lanes; };
+    if (in_place && !target_.has_masks) {
+      while (!fits(most_vectors)) --most_vectors;
+    }
+    // Vectors of the row's own are loaded for each row.
+    bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     double least = 0;
     for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
@@ -272,7 +281,9 @@ class TilePlanner {
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
       double per_row = 1.0 / static_cast<double>(height), per_vector = 1.0 / static_cast<double>(vectors);
       // A multiplication and its share of the loads; a transposition takes the same time for few rows as for many.
-      double cost = 1 + 0.5 * (per_row + per_vector) + (tile.transposed_store ? 2 * per_row : 0);
+      double loads = by_row ? 1 + per_row * per_vector : per_row + per_vector;
+      double cost = 1 + 0.5 * loads + (tile.transposed_store ? 2 * per_row : 0);
+      if (in_place && !fits(vectors)) cost *= kCostOfMasks;
       cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
       if (least != 0 && cost >= least) continue;
       least = cost;
@@ -282,8 +293,8 @@ class TilePlanner {
     const Dim& depth = reduce_.axes.back().extent;
     tile.inner_depth = depth.is_const() ? (depth.constant() + tile.group - 1) / tile.group : 0;
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
-    bool whole = columns.is_const() && columns.constant() % tile.panel() == 0;
-    tile.masked = tile.access == Tile::Access::kInPlace && (!whole || tile.column_stride > 1);
+    tile.masked = in_place && !fits(tile.vectors);
+    tile.overlaps = in_place && !tile.masked && columns.constant() % tile.panel() != 0;
   }
 
   const Schedule& schedule_;

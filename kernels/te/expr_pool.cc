@@ -111,7 +111,15 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       if (!split) return Expr();
       return divide ? a->operands[0]->operands[0] : a->operands[1];
     }
-    case BinaryOp::kSubtract:
+    case BinaryOp::kSubtract: {
+      // As indices have it that are shifted into a padded tensor: x - 1 - -1.
+      if (!IsConst(b)) return Expr();
+      if (b->int_value == 0) return a;
+      int64_t shift = 0;
+      bool combines = IsBinary(a, BinaryOp::kSubtract) && IsConst(a->operands[1]) &&
+                      !__builtin_add_overflow(a->operands[1]->int_value, b->int_value, &shift);
+      return combines ? Binary(BinaryOp::kSubtract, a->operands[0], Intern(*Index(shift))) : Expr();
+    }
     case BinaryOp::kDivide:
     case BinaryOp::kTruncDivide:
     case BinaryOp::kTruncMod:

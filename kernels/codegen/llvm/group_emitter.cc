@@ -114,7 +114,7 @@ void GroupEmitter::CallNests(Value* begin, Value* end) {
 
 EmittedNest GroupEmitter::Run(const std::string& name) {
   for (size_t n = group_.first; n < group_.first + group_.count; ++n) {
-    nests_.push_back(EmitNest(module_, schedule_, schedule_.nests[n], absl::StrCat(name, ".", n)));
+    nests_.push_back(EmitNest(module_, schedule_, schedule_.nests[n], absl::StrCat(name, ".", n), NestUnits::kOfRows));
     result_.work = n == group_.first ? nests_.back().work : result_.work + nests_.back().work;
   }
   result_.count = nests_[0].count;

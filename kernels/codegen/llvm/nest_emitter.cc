@@ -41,7 +41,7 @@ class NestEmitter {
   NestEmitter(llvm::Module& module, const Schedule& schedule, const LoopNest& nest)
       : module_(module), schedule_(schedule), nest_(nest), b_(module.getContext()), e_(b_, schedule.target) {}
 
-  EmittedNest Run(const std::string& name);
+  EmittedNest Run(const std::string& name, NestUnits units);
   EmittedNest RunOnGrid(const std::string& name);
 
  private:
@@ -380,7 +380,7 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   });
 }
 
-EmittedNest NestEmitter::Run(const std::string& name) {
+EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
   result_.work = Work();
@@ -388,7 +388,7 @@ EmittedNest NestEmitter::Run(const std::string& name) {
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
   switch (nest_.form) {
     case NestForm::kTiles: {
-      TileSite site{b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_};
+      TileSite site{b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_, units == NestUnits::kOfRows};
       result_.count = EmitTiles(site, [&](Value* sum) {
         Finish(nest_.tensors[0], sum);
         FinishRest();
@@ -440,7 +440,7 @@ EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
 EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name,
                      NestUnits units) {
   NestEmitter emitter(module, schedule, nest);
-  return units == NestUnits::kOfGrid ? emitter.RunOnGrid(name) : emitter.Run(name);
+  return units == NestUnits::kOfGrid ? emitter.RunOnGrid(name) : emitter.Run(name, units);
 }
 
 }  // namespace rvm::codegen

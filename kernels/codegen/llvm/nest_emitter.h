@@ -13,7 +13,8 @@
 
 namespace rvm::codegen {
 
-enum class NestUnits { kOfOutermostAxis, kOfGrid };
+// kOfRows: positions of the outermost axis, of tiles too, whose units are else smaller.
+enum class NestUnits { kOfOutermostAxis, kOfRows, kOfGrid };
 
 struct EmittedNest {
   llvm::Function* function = nullptr;

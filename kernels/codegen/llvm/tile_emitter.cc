@@ -50,6 +50,8 @@ class TileEmitter {
   Value* Linear(const std::vector<size_t>& axes);
   Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
+  Value* LoadVector(Value* address);
+  Value* LoadMasked(Value* address, Value* mask);
   Value* EmitGroup(Value* k, int64_t positions);
   Value* EmitBroadcast(Value* k, int64_t positions);
   Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
@@ -102,6 +104,9 @@ Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
 
 TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
   Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}};
+  if (t_.overlaps) {
+    panel.column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, panel.column, I64(columns_.constant() - t_.panel()));
+  }
   if (t_.access == Tile::Access::kPanels) {
     Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
     Dim depth = t_.panel() * t_.group * Steps();
@@ -109,7 +114,6 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
     panel.base =
         b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
   } else if (t_.masked) {
-    // A vector of columns that lie apart is one of several vectors of neighbours.
     int64_t elements = t_.lanes * t_.column_stride;
     llvm::SmallVector<llvm::Constant*, 16> lanes;
     for (int64_t i = 0; i < elements; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
@@ -145,20 +149,51 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
     e_.CloseScope();
   }
   Values loaded;
-  llvm::Align align(factor_->getScalarSizeInBits() / 8);
-  int64_t elements = t_.lanes * t_.column_stride * t_.group;
-  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(elements));
-  llvm::SmallVector<int, 16> columns;
-  for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(factor_, first, I64(v * elements));
-    Value* all = panel.masks.empty() ? static_cast<Value*>(b_.CreateAlignedLoad(wide, address, align))
-                                     : b_.CreateMaskedLoad(wide, address, align, panel.masks[static_cast<size_t>(v)],
-                                                           llvm::Constant::getNullValue(wide));
-    if (t_.column_stride > 1) all = b_.CreateShuffleVector(all, columns);
-    loaded.push_back(element_->isIntegerTy() ? Widen(t_.vector.dtype(), all) : all);
+    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.group));
+    Value* vector =
+        panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
+    loaded.push_back(element_->isIntegerTy() ? Widen(t_.vector.dtype(), vector) : vector);
   }
   return loaded;
+}
+
+// Reads nothing behind the last column.
+Value* TileEmitter::LoadVector(Value* address) {
+  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+  int64_t stride = t_.column_stride;
+  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.group));
+  Value* vector = b_.CreateAlignedLoad(type, address, align);
+  if (stride == 1) return vector;
+  llvm::SmallVector<int, 16> lanes;
+  for (int64_t i = 0; i < t_.lanes; ++i) {
+    lanes.push_back(i * stride < t_.lanes ? static_cast<int>(i * stride) : llvm::PoisonMaskElem);
+  }
+  vector = b_.CreateShuffleVector(vector, lanes);
+  for (int64_t part = 1; part < stride; ++part) {
+    // The last part ends with the last column.
+    int64_t begin = part * t_.lanes - (part + 1 == stride ? stride - 1 : 0);
+    Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(factor_, address, I64(begin)), align);
+    for (int64_t i = 0; i < t_.lanes; ++i) {
+      int64_t at = i * stride;
+      lanes[static_cast<size_t>(i)] = static_cast<int>(at < part * t_.lanes         ? i
+                                                       : at < (part + 1) * t_.lanes ? t_.lanes + at - begin
+                                                                                    : 0);
+    }
+    vector = b_.CreateShuffleVector(vector, next, lanes);
+  }
+  return vector;
+}
+
+// A vector of columns that lie apart is one of several vectors of neighbours.
+Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
+  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.group));
+  Value* all = b_.CreateMaskedLoad(wide, address, align, mask, llvm::Constant::getNullValue(wide));
+  if (t_.column_stride == 1) return all;
+  llvm::SmallVector<int, 16> columns;
+  for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
+  return b_.CreateShuffleVector(all, columns);
 }
 
 // Integers as they are multiplied: in pairs as int16, else as they are summed.
@@ -327,7 +362,7 @@ void TileEmitter::StoreSums(int64_t height, const Values& sums) {
 
 void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   Value* width = I64(t_.panel());
-  bool whole = columns_.is_const() && columns_.constant() % t_.panel() == 0;
+  bool whole = t_.overlaps || (columns_.is_const() && columns_.constant() % t_.panel() == 0);
   if (!whole) {
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, width);
@@ -461,8 +496,14 @@ Dim TileEmitter::Run() {
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
   }
+  Value *begin = s_.begin, *end = s_.end;
+  if (s_.by_rows) {
+    Value* row = b_.CreateSDiv(e_.EmitExtent(units), e_.EmitExtent(s_.nest.axes[0].extent));
+    begin = b_.CreateNSWMul(begin, row);
+    end = b_.CreateNSWMul(end, row);
+  }
   int64_t cost = CostOfTurns(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
-  EmitStoppableLoop(b_, {s_.begin, s_.end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
+  EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
     e_.OpenScope();
     EmitUnit(unit);
     e_.CloseScope();

@@ -19,6 +19,7 @@ struct TileSite {
   llvm::Value* end;
   llvm::Value* cancel;
   llvm::MDNode* independent;  // as for EmitLoop: of the accesses at different positions
+  bool by_rows = false;       // units are positions of the first axis, which is the outermost loop around the tile
 };
 
 // Returns the number of units of work. `finish` emits the epilogue at one position, whose axes are bound, given the
