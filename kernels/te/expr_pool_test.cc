@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 namespace rvm::te {
 namespace {
 
@@ -33,6 +36,14 @@ TEST_F(ExprPoolTest, QuotientsAndRemaindersOfSplitIndicesFold) {
   EXPECT_EQ(Make(BinaryOp::kFloorMod, j, Constant(4))->kind, ExprKind::kBinary);
   Expr quotient = Make(BinaryOp::kFloorDivide, j, Constant(4)), rest = Make(BinaryOp::kFloorMod, j, Constant(4));
   EXPECT_EQ(Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, quotient, Constant(4)), rest).get(), j.get());
+}
+
+TEST_F(ExprPoolTest, DifferencesOfConstantsCombine) {
+  Expr shifted = Make(BinaryOp::kSubtract, j, Constant(1));
+  EXPECT_EQ(Make(BinaryOp::kSubtract, shifted, Constant(-1)).get(), j.get());
+  EXPECT_EQ(Make(BinaryOp::kSubtract, shifted, Constant(2)).get(), Make(BinaryOp::kSubtract, j, Constant(3)).get());
+  Expr least = Make(BinaryOp::kSubtract, j, Constant(std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(Make(BinaryOp::kSubtract, least, Constant(-1))->operands[0].get(), least.get());  // no overflow
 }
 
 TEST_F(ExprPoolTest, OffsetsAreRowMajor) {
