@@ -1,6 +1,7 @@
 // What is inlined, what has a nest, and where the tensors between nests lie.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

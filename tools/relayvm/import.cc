@@ -145,9 +145,7 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &sources));
   if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
   RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module, &sources)));
-  auto count = [](size_t number, const char* what) {
-    return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
-  };
+  auto count = [](size_t number, const char* what) { return absl::StrCat(number, " ", what, number == 1 ? "" : "s"); };
   std::cerr << output << ": " << count(model.inputs.size(), "input") << ", " << count(model.outputs.size(), "output")
             << ", " << count(model.weights.size(), "weight")
             << (model.weights.empty() ? "" : absl::StrCat(" in ", params)) << '\n';
