@@ -95,7 +95,7 @@ TEST(HeapTest, DetachedBlocksComeBack) {
   auto detached = [&] {
     Tensor* tensor = heap->NewTensor(kFloat32, dims, kBytes, /*static_dims=*/false);
     std::shared_ptr<const void> owner = heap->Detach(tensor);
-    std::byte* elements = tensor->data;
+    auto* elements = static_cast<std::byte*>(tensor->data);
     heap->Drop(AsSlot(&tensor->object));
     return std::pair(owner, elements);
   };
