@@ -234,8 +234,9 @@ class Peer:
         return time_session(self.session, self.feed, seconds)
 
 
-def check(case, peer, ours):
-    expected, got = peer.result(), ours.result()
+def check(case, side, other):
+    """That both sides give the same result."""
+    expected, got = side.result(), other.result()
     numpy.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-3, atol=1e-3, err_msg=case.name)
 
 
@@ -290,7 +291,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             case.write_relay(folder)
             now, before = Ours(options.relayvm, folder, case, "now"), Ours(options.before, folder, case, "before")
-            numpy.testing.assert_allclose(now.result(), before.result(), rtol=1e-3, atol=1e-3, err_msg=case.name)
+            check(case, before, now)
             new, old = alternate(lambda: now.time(options.seconds), lambda: before.time(options.seconds))
             print(f"| {case.name} | {old:.1f} | {new:.1f} | {old / new:.2f} |", flush=True)
 

@@ -41,7 +41,8 @@ bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
   if (nest.axes.empty() || first->self) return false;
   if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
-  // A tile's rows are copied, padded, as long as there are enough of them to share among threads.
+  // Tiles whose outermost loop is the first axis, as of a depthwise convolution, run behind the nest that pads their
+  // image. A group is divided among threads by rows, so there must be enough of them.
   if (nest.form == NestForm::kTiles) {
     bool many = nest.axes[0].extent.is_const() && nest.axes[0].extent.constant() >= kLeastTiledRows;
     return many && nest.tile->access == Tile::Access::kInPlace && !nest.tile->outer.empty() && nest.tile->outer[0] == 0;

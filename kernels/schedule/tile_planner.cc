@@ -271,7 +271,7 @@ class TilePlanner {
     if (in_place && !target_.has_masks) {
       while (!fits(most_vectors)) --most_vectors;
     }
-    // Vectors of the row's own are loaded for each row.
+    // The vectors depend on the row: each row loads its own.
     bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     double least = 0;

@@ -13,7 +13,7 @@
 
 namespace rvm::codegen {
 
-// kOfRows: positions of the outermost axis, of tiles too, whose units are else smaller.
+// kOfRows: positions of the outermost axis, also of a nest of tiles, whose units are otherwise panels of columns.
 enum class NestUnits { kOfOutermostAxis, kOfRows, kOfGrid };
 
 struct EmittedNest {
