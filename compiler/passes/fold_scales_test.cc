@@ -1,6 +1,3 @@
-#include <string>
-#include <string_view>
-
 #include "compiler/passes/pass_test_support.h"
 #include "gtest/gtest.h"
 
@@ -8,11 +5,7 @@ namespace rvm::passes {
 namespace {
 
 // Programs that stay as they are.
-struct Kept {
-  std::string_view name;
-  const char* source;
-};
-constexpr Kept kKept[] = {
+constexpr KeptProgram kKept[] = {
     {"ANegativeScaleAfterRelu", R"(
 def @main(%x: Tensor[(1, 2), float32]) {
   nn.relu(nn.dense(%x, Constant([[1f, 2f], [3f, 4f]], (2, 2), float32))) * Constant([1f, -2f], (2), float32)
@@ -96,15 +89,11 @@ def @main(%x: Tensor[(1, 100), float32]) {
 )"},
 };
 
-class FoldNoScale : public testing::TestWithParam<Kept> {};
+using FoldNoScale = KeptTest;
 
-TEST_P(FoldNoScale, Prints) {
-  const char* source = GetParam().source;
-  EXPECT_EQ(After("fold_scales", source, 2), After("hoist_loop_invariants", source, 2));
-}
+TEST_P(FoldNoScale, Prints) { Check("fold_scales", "hoist_loop_invariants"); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, FoldNoScale, testing::ValuesIn(kKept),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, FoldNoScale, testing::ValuesIn(kKept), NameOfCase);
 
 constexpr PassCase kCases[] = {
     {"BackwardThroughBiasAndRelu", "fold_scales", 2,

@@ -1,6 +1,3 @@
-#include <string>
-#include <string_view>
-
 #include "compiler/passes/pass_test_support.h"
 #include "gtest/gtest.h"
 
@@ -8,11 +5,7 @@ namespace rvm::passes {
 namespace {
 
 // Programs in which nothing is passed on.
-struct Kept {
-  std::string_view name;
-  const char* source;
-};
-constexpr Kept kKept[] = {
+constexpr KeptProgram kKept[] = {
     {"NoRecursion", R"(
 def @main(%x: Tensor[(2, 2), float32], %w: Tensor[(2, 2), float32]) { nn.dense(%x, tanh(%w)) }
 )"},
@@ -74,15 +67,11 @@ def @main(%n: int32, %w: Tensor[(2), float32]) { @f(%n, %w) }
 )"},
 };
 
-class HoistNothing : public testing::TestWithParam<Kept> {};
+using HoistNothing = KeptTest;
 
-TEST_P(HoistNothing, Prints) {
-  const char* source = GetParam().source;
-  EXPECT_EQ(After("hoist_loop_invariants", source, 2), After("eliminate_common_subexpressions", source, 2));
-}
+TEST_P(HoistNothing, Prints) { Check("hoist_loop_invariants", "eliminate_common_subexpressions"); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, HoistNothing, testing::ValuesIn(kKept),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Programs, HoistNothing, testing::ValuesIn(kKept), NameOfCase);
 
 constexpr PassCase kCases[] = {
     {"BeginsAgain", "hoist_loop_invariants", 2,

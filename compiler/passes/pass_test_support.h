@@ -61,7 +61,22 @@ class PassTest : public testing::TestWithParam<PassCase> {
   }
 };
 
-inline std::string NameOfCase(const testing::TestParamInfo<PassCase>& info) { return std::string(info.param.name); }
+// A program that a pass leaves as it is.
+struct KeptProgram {
+  std::string_view name;  // of the case
+  const char* source;
+};
+
+class KeptTest : public testing::TestWithParam<KeptProgram> {
+ protected:
+  // At level 2. `before`: the pass before.
+  static void Check(std::string_view pass, std::string_view before) {
+    const char* source = GetParam().source;
+    EXPECT_EQ(After(pass, source, 2), After(before, source, 2));
+  }
+};
+
+inline constexpr auto NameOfCase = [](const auto& info) { return std::string(info.param.name); };
 
 }  // namespace rvm::passes
 

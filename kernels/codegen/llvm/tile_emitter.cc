@@ -163,22 +163,17 @@ Value* TileEmitter::LoadVector(Value* address) {
   llvm::Align align(factor_->getScalarSizeInBits() / 8);
   int64_t stride = t_.column_stride;
   auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.group));
-  Value* vector = b_.CreateAlignedLoad(type, address, align);
-  if (stride == 1) return vector;
-  llvm::SmallVector<int, 16> lanes;
-  for (int64_t i = 0; i < t_.lanes; ++i) {
-    lanes.push_back(i * stride < t_.lanes ? static_cast<int>(i * stride) : llvm::PoisonMaskElem);
-  }
-  vector = b_.CreateShuffleVector(vector, lanes);
-  for (int64_t part = 1; part < stride; ++part) {
+  if (stride == 1) return b_.CreateAlignedLoad(type, address, align);
+  Value* vector = llvm::PoisonValue::get(type);
+  for (int64_t part = 0; part < stride; ++part) {
     // The last part ends with the last column.
     int64_t begin = part * t_.lanes - (part + 1 == stride ? stride - 1 : 0);
     Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(factor_, address, I64(begin)), align);
+    llvm::SmallVector<int, 16> lanes;
     for (int64_t i = 0; i < t_.lanes; ++i) {
       int64_t at = i * stride;
-      lanes[static_cast<size_t>(i)] = static_cast<int>(at < part * t_.lanes         ? i
-                                                       : at < (part + 1) * t_.lanes ? t_.lanes + at - begin
-                                                                                    : 0);
+      bool is_here = at / t_.lanes == part;
+      lanes.push_back(static_cast<int>(is_here ? t_.lanes + at - begin : i));
     }
     vector = b_.CreateShuffleVector(vector, next, lanes);
   }
