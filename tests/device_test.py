@@ -60,6 +60,30 @@ class Device(relayvm.TestCase):
     def compile(self, source, name, *extra, device="opencl", **options):
         return relayvm.compile_file(source, self.path(name), extra=["--device", device, *extra], **options)
 
+    def check_forecast(self, model, arguments, dims="", entry="main", exact=True):
+        """What is foreseen for each device is what it takes, or no less if data decides. Gives what each needs."""
+        shown = relayvm.run(relayvm.COMPILER, "inspect", model, "--memory", *(["--dims", dims] if dims else []))
+        part = shown.stdout.partition(f"\n  @{entry}\n    cells")[2].partition("\n  @")[0]
+        if not exact and (shown.returncode or "no bound" in part):
+            return None
+        foreseen = {device: tuple(map(int, numbers)) for device, *numbers in re.findall(
+            r"(?m)^    device (\S+)  (\d+) bytes at a time; (\d+) with", part)}
+        done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments, "--stats")
+        taken = {device: int(peak) for device, peak in re.findall(r"(?m)^device (\S+): .* at most (\d+) bytes$", done.stderr)}
+        self.assertEqual(set(foreseen), set(taken), part + done.stderr)
+        for device, peak in taken.items():
+            (self.assertEqual if exact else self.assertGreaterEqual)(foreseen[device][1], peak, device)
+        return {device: needed for device, (needed, _) in foreseen.items()}
+
+    def check_limit(self, model, arguments, device, needed):
+        """A call succeeds within what it needs, and says what is missing otherwise."""
+        done = relayvm.run(relayvm.RUNTIME, model, *arguments, "--memory-limit", needed)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = relayvm.run(relayvm.RUNTIME, model, *arguments, "--memory-limit", needed - 1)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"out of memory on device {device}: \d+ bytes were asked for, \d+ bytes are in use; the memory "
+                                      rf"limit is {needed - 1} bytes \(--memory-limit sets another\)")
+
     def check_operators(self, form, part, step=2):
         """One case of every operator, beginning with number `part`, in steps: that many are left out."""
         by_operator = {}
@@ -225,6 +249,7 @@ class Simulated(Device):
             self.assertEqual(value.shape, (batch, 10))
             logits += value.tolist()
         self.assertGreater(len(set(map(tuple, logits))), 2, "the network does not look at its input")
+        self.check_forecast(model, self.save([np.zeros((2, 3, 32, 32), "int8")]), "x.0=2")
         there, everywhere = self.multiply_adds(source, {name: array.shape for name, array in weights.items()})
         share = there / everywhere
         print(f"        ResNet-8: {placed} of {all_operators} operators on the accelerator, with {share:.1%} of "
@@ -271,6 +296,33 @@ class Simulated(Device):
         for i, values in enumerate(arrays):
             with self.subTest(self.PRODUCTS[i][0]):
                 self.check(model, f"case{i}", values, launches=1)
+
+    def test_the_forecast_is_what_is_taken(self):
+        source = self.write("foreseen.relay", """#[version = "0.0.5"]
+def @main(%x: Tensor[(?, 400), int8], %w: Tensor[(300, 400), int8], %v: Tensor[(20, 300), int8]) {
+  let %sums = qnn.dense(%x, %w, 3, 0, 1f, 1f);
+  let %bytes = cast(right_shift(%sums, 9), dtype="int8");
+  (qnn.dense(%bytes, %v, 1, 0, 1f, 1f, out_dtype="int32"), %sums)
+}
+""")
+        for level in ("-O0", "-O2"):
+            model = self.compile(source, "foreseen.rvm", level, device="sim")
+            arguments = self.save([np.ones(shape, "int8") for shape in ((2000, 400), (300, 400), (20, 300))])
+            needed = self.check_forecast(model, arguments, "x.0=2000")
+            # Factors of a byte, sums of 4 bytes.
+            self.assertGreaterEqual(needed["sim:0"], 2000 * 400 + 300 * 400 + 4 * 2000 * 300)
+        done = relayvm.run(relayvm.RUNTIME, model, *arguments, "--memory-limit", needed["sim:0"] // 2)
+        self.assertRegex(done.stderr, r"out of memory on device sim:0: .*--memory-limit sets another")
+
+    def test_a_list_of_tensors_has_no_bound(self):
+        model = self.compile(self.write("list.relay", """#[version = "0.0.5"]
+type List[A] { Cons(A, List[A]), Nil }
+def @main(%l: List[Tensor[(4, 4), int8]]) {
+  match (%l) { Nil => zeros(shape=[4, 4], dtype="int32"), Cons(%x, %rest) => nn.dense(%x, %x, out_dtype="int32") }
+}
+"""), "list.rvm", device="sim")
+        self.assertIn("no bound: in `main`: data decides which tensors are copied to a device",
+                      relayvm.must(relayvm.COMPILER, "inspect", model, "--memory"))
 
     def test_random_programs(self):
         self.check_random_programs("sim", 200)
@@ -391,6 +443,51 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
         e = np.exp(np.tanh(table[words]) @ w.T)
         np.testing.assert_allclose(np.load(self.path("y.npy")), e / e.sum(-1, keepdims=True), rtol=1e-4, atol=1e-5)
 
+    FORESEEN = """#[version = "0.0.5"]
+def @chain(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %a = tanh(nn.dense(%x, %w));
+  let %b = nn.softmax(nn.dense(%a, %w));
+  nn.dense(%b, %w)
+}
+def @loop(%i: int32, %x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) -> Tensor[(?, 8), float32] {
+  if (%i == 0) { %x } else { @loop(%i - 1, nn.dense(tanh(%x), %w), %w) }
+}
+def @mixed(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %a = exp(%x);
+  let %largest = max(%a);
+  let %rows = sort(nn.dense(%a, %w) + %largest, axis=1);
+  if (%largest > 2f) { (%rows, nn.softmax(%rows)) } else { (%a, reshape(%rows, newshape=[-1, 8])) }
+}
+"""
+
+    def test_the_forecast_is_what_is_taken(self):
+        entries = ("chain", "loop", "mixed")
+        source = self.write("foreseen.relay", self.FORESEEN)
+        for level in ("-O0", "-O2"):
+            model = self.compile(source, "foreseen.rvm", level, *(flag for entry in entries for flag in ("--entry", entry)))
+            for rows in (0, 7, 3000):
+                np.save(self.path("x.npy"), np.ones((rows, 8), "float32"))
+                np.save(self.path("w.npy"), np.ones((8, 8), "float32"))
+                for entry in entries:
+                    arguments = [*(["4"] if entry == "loop" else []), "@" + self.path("x.npy"), "@" + self.path("w.npy")]
+                    with self.subTest(f"{level} {entry} of {rows} rows"):
+                        self.check_forecast(model, arguments, f"x.0={rows}", entry)
+
+    def test_a_limit_of_what_is_needed(self):
+        model = self.compile(self.write("chain.relay", CHAIN), "chain.rvm", "--entry", "main")
+        np.save(self.path("x.npy"), np.ones((20_000, 8), "float32"))
+        np.save(self.path("w.npy"), np.ones((8, 8), "float32"))
+        arguments = ["@" + self.path("x.npy"), "@" + self.path("w.npy"), "--out", self.path("y.npy")]
+        needed = self.check_forecast(model, arguments, "x.0=20000")
+        self.assertEqual(list(needed), [f"{self.KIND}:0"])
+        self.check_limit(model, arguments, f"{self.KIND}:0", needed[f"{self.KIND}:0"])
+        report = self.path("chain.html")
+        relayvm.must(relayvm.COMPILER, "report", model, "--dims", "x.0=20000", "-o", report)
+        with open(report, encoding="utf-8") as file:
+            self.assertIn(f"device {self.KIND}:0  {needed[f'{self.KIND}:0']} bytes at a time", file.read())
+        on_host = relayvm.must(relayvm.COMPILER, "inspect", model, "--memory", "--dims", "x.0=20000", "--device", "host")
+        self.assertNotIn("device opencl:0", on_host)
+
     def test_run_compiles_for_the_device(self):
         source = self.write("chain.relay", CHAIN)
         for device in (self.KIND, f"{self.KIND}:0", "host"):
@@ -408,7 +505,7 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
 
     def test_programs(self):
         """One call of every second program."""
-        names = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay"))
+        names, bounded = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay")), 0
         for name in names[::2]:
             source = os.path.join(programs_test.PROGRAMS, name)
             kind, entry, arguments, expected = next(programs_test.cases(source))
@@ -416,6 +513,10 @@ def @main(%words: Tensor[(?), int32], %table: Tensor[(100, 6), float32], %w: Ten
             with self.subTest(f"{name}: {entry}({', '.join(arguments)})"):
                 done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments)
                 programs_test.Programs.check(self, kind, expected, done)
+                if done.returncode == 0:
+                    bounded += self.check_forecast(model, arguments, "", entry, exact=False) is not None
+        print(f"        the memory of {bounded} of {len(names[::2])} programs on {self.KIND} has a bound")
+        self.assertGreater(bounded, 0)
 
     def example(self, name, calls, check):
         source = os.path.join(relayvm.ROOT, "examples", name, f"{name}.relay")
@@ -487,6 +588,7 @@ def @main(%x: Tensor[(?, 40), int8], %w: Tensor[(20, 40), int8], %b: Tensor[(20)
             self.assertEqual((uses.group(2), uses.group(3)), ("3", "3"))
         on_host = relayvm.must(relayvm.RUNTIME, model, "--device", "host", *arguments)
         self.assertEqual(relayvm.parse_value(on_host)[1], host[1])
+        self.assertEqual(set(self.check_forecast(model, arguments, "x.0=7")), {"sim:0", f"{self.KIND}:0"})
         missing = relayvm.run(relayvm.RUNTIME, model, "--device", "sim", *arguments)
         self.assertEqual(missing.returncode, 1)
         self.assertIn(f"needs a device for {self.TARGET}", missing.stderr)

@@ -28,6 +28,8 @@
 #include "compiler/reference/evaluator.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
+#include "vm/forecast/memory_forecast.h"
+#include "vm/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::random_programs {
@@ -128,6 +130,24 @@ bool IsMovedError(const Program& program, const EntryCall& call, const absl::Sta
 
 using Results = std::vector<absl::StatusOr<Value>>;
 
+// What a device took for the first call of a machine beyond what was foreseen; "" if there is nothing.
+std::string UnforeseenMemory(const vm::Program& linked, const EntryCall& call, const vm::MachineStats& stats) {
+  auto extent = [&](size_t param, size_t axis) -> std::optional<int64_t> {
+    if (call.args[param].kind() != ValueKind::kTensor) return std::nullopt;
+    return call.args[param].tensor().shape()[axis];
+  };
+  absl::StatusOr<vm::MemoryForecast> forecast = vm::ForecastMemory(
+      linked.verified(), *linked.executable().FindEntry(call.entry), extent, linked.link_info().device);
+  if (!forecast.ok() || !forecast->unbounded.empty()) return "";
+  for (size_t i = 0; i < stats.devices.size(); ++i) {
+    int64_t foreseen = forecast->devices[i].reserved_bytes;
+    if (stats.devices[i].peak_bytes <= foreseen) continue;
+    return absl::StrCat(stats.devices[i].device, " took ", stats.devices[i].peak_bytes, " bytes; foreseen were ",
+                        foreseen, "; in ", CallText(call));
+  }
+  return "";
+}
+
 std::vector<std::string> EntriesOf(const Program& program) {
   std::vector<std::string> entries;
   for (const EntryCall& call : program.calls) {
@@ -164,6 +184,9 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
     if (!verdict.failure.empty()) {
       if (expected[i].ok() || !IsMovedError(program, call, expected[i], seen, options)) return verdict;
       continue;
+    }
+    if (std::string more = i == 0 ? UnforeseenMemory(**linked, call, (*machine)->stats()) : ""; !more.empty()) {
+      return {absl::StrCat(name, " memory"), more};
     }
     if ((*machine)->stats().live_objects != 0) {
       return {absl::StrCat(name, " leak"),

@@ -11,12 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "serialization/decoder.h"
 #include "serialization/disassembler.h"
 #include "serialization/verifier.h"
 #include "tools/relayvm/executable_text.h"
 #include "tools/relayvm/file_sizes.h"
+#include "tools/relayvm/foreseen_devices.h"
 #include "tools/relayvm/memory_text.h"
 #include "tools/relayvm/program_graph.h"
 #include "tools/relayvm/verb.h"
@@ -32,6 +34,7 @@ constexpr OptionSpec kOptions[] = {
     {"--full", "", "print everything as assembly that reads back (implies --code)"},
     {"--memory", "", "foresee the memory that the entries take when they run"},
     {"--dims", "NAME=EXTENT,...", "extents that types leave open, for --memory: n=128 or, by axis, x.0=128"},
+    {"--device", "NAME", "for --memory: the devices that are there (all that the file has code for): opencl, host"},
     {"--graph", "FILE", "draw the program as a graph into FILE.svg, with Graphviz, or write its FILE.dot"},
     {"--entry", "NAME", "for --graph: only what this entry calls"},
     {"--check", "", "also compare the checksum of the constants"},
@@ -63,7 +66,9 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--constants")) std::cout << ConstantsText(executable);
   if (options.Has("--sizes")) std::cout << FileSizesText(file.bytes, executable);
   if (options.Has("--memory")) {
-    RVM_ASSIGN_OR_RETURN(std::string memory, MemoryText(**verified, options.Values("--dims")));
+    RVM_ASSIGN_OR_RETURN(std::unique_ptr<const vm::DeviceProgram> devices,
+                         ForeseeDevices(executable, absl::StrJoin(options.Values("--device"), ",")));
+    RVM_ASSIGN_OR_RETURN(std::string memory, MemoryText(**verified, options.Values("--dims"), devices.get()));
     std::cout << memory;
   }
   return absl::OkStatus();

@@ -59,21 +59,27 @@ std::optional<int64_t> Extent(const Executable& executable, const Entry& entry, 
 
 }  // namespace
 
-absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims) {
+absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims,
+                                       const vm::DeviceProgram* device) {
   RVM_ASSIGN_OR_RETURN(Extents extents, ParseExtents(dims));
   int64_t constants = 0;
   for (const Literal& constant : executable->constants) constants += constant.bytes();
   std::string text = absl::StrCat("memory\n  constants            ", constants, " bytes, of the file\n");
   for (const Entry& entry : executable->entries) {
-    RVM_ASSIGN_OR_RETURN(vm::MemoryForecast forecast,
-                         vm::ForecastMemory(executable, entry, [&](size_t param, size_t axis) {
-                           return Extent(*executable, entry, extents, param, axis);
-                         }));
+    auto extent = [&](size_t param, size_t axis) { return Extent(*executable, entry, extents, param, axis); };
+    RVM_ASSIGN_OR_RETURN(vm::MemoryForecast forecast, vm::ForecastMemory(executable, entry, extent, device));
     const char* at_least = forecast.unbounded.empty() ? "" : "at least ";
     absl::StrAppend(&text, "  @", entry.name, "\n    cells and tensors  ", at_least, forecast.peak_bytes,
                     " bytes at a time, of which the result ", forecast.result_bytes, "\n    arena              ",
                     at_least, forecast.arena_bytes, " bytes\n    workspace          ", at_least,
                     forecast.workspace_bytes, " bytes\n");
+    if (device != nullptr) {
+      absl::StrAppend(&text, "    copies from devices  ", at_least, forecast.copied_bytes, " bytes\n");
+    }
+    for (const vm::DeviceForecast& on : forecast.devices) {
+      absl::StrAppend(&text, "    device ", on.device, "  ", at_least, on.peak_bytes, " bytes at a time; ", at_least,
+                      on.reserved_bytes, " with what it keeps for later tensors\n");
+    }
     if (!forecast.unbounded.empty()) absl::StrAppend(&text, "    no bound: in ", forecast.unbounded, "\n");
   }
   text += "  arena of one activation\n";

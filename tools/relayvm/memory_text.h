@@ -7,11 +7,14 @@
 
 #include "absl/status/statusor.h"
 #include "serialization/verifier.h"
+#include "vm/device_program.h"
 
 namespace rvm::tools {
 
-// The memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3".
-absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims);
+// The memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3". `device`: which
+// kernels run on a device; null: none.
+absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims,
+                                       const vm::DeviceProgram* device);
 
 }  // namespace rvm::tools
 

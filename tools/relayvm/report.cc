@@ -26,6 +26,7 @@
 #include "tools/relayvm/program_graph.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
+#include "vm/link_info.h"
 #include "vm/profiler/profile_report.h"
 
 namespace rvm::tools {
@@ -148,7 +149,7 @@ absl::Status AddGraph(Page& page, const ProgramToRun& loaded) {
 // With the memory forecast, or why there is none.
 void AddMemory(Page& page, const ProgramToRun& loaded, const std::vector<std::string>& dims) {
   page.Heading("Memory");
-  absl::StatusOr<std::string> memory = MemoryText(loaded.program->verified(), dims);
+  absl::StatusOr<std::string> memory = MemoryText(loaded.program->verified(), dims, loaded.program->link_info().device);
   if (memory.ok()) {
     page.Preformatted(*memory);
   } else {

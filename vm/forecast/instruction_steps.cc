@@ -90,13 +90,7 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
       reg(i[0].u16()) =
           type(i[0].u16()).dtype.is_float() ? Shadow() : Shadow{Kind::kInt, static_cast<int64_t>(i[1].value())};
       return true;
-    case Opcode::kLoadConst: {
-      ShadowObject tensor;
-      tensor.count = ShadowObject::kForever;
-      tensor.shape = survey_->executable.constants[i[1].u32()].shape();
-      reg(i[0].u16()) = Make(std::move(tensor));
-      return true;
-    }
+    case Opcode::kLoadConst: reg(i[0].u16()) = Constant(i[1].u32()); return true;
     case Opcode::kLoadTag: reg(i[0].u16()) = {Kind::kTag, i[1].u16()}; return true;
     case Opcode::kJump: frame().pc = i[0].u32(); return true;
     case Opcode::kSwitch:
@@ -138,7 +132,12 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     }
     case Opcode::kRefWrite: {
       Shadow value = reg(i[1].u16());
-      if (ShadowObject* object = Object(reg(i[0].u16()))) Drop(std::exchange(object->fields[0], value));
+      if (ShadowObject* object = Object(reg(i[0].u16()))) {
+        Drop(std::exchange(object->fields[0], value));
+      } else if (!lanes_.empty()) {
+        // What is read from there later may be on a device.
+        return Unbounded("data decides which tensors a reference holds");
+      }
       return true;
     }
     case Opcode::kUnpack: Unpack(i[0], reg(i[1].u16())); return true;
@@ -173,7 +172,7 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     case Opcode::kBranchNeInt:
     case Opcode::kBranchLtInt:
     case Opcode::kBranchLeInt: return Branch(i, others);
-    case Opcode::kGetElement:
+    case Opcode::kGetElement: return FetchToHost(reg(i[1].u16())) && DoScalar(i);
     case Opcode::kWrapInt:
     case Opcode::kCast:
 #define RVM_OP(...)
@@ -281,7 +280,12 @@ bool Path::CallClosure(const Instruction& i) {
 
 bool Path::Return(std::vector<Shadow> results) {
   if (frames_.size() == 1) {
-    survey_->forecast.result_bytes = std::max(survey_->forecast.result_bytes, ReachableBytes(results[0]));
+    int64_t bytes = 0;
+    for (ShadowObject* object : Reachable(results[0])) {
+      bytes += object->bytes;
+      if (!FetchToHost(*object)) return false;
+    }
+    survey_->forecast.result_bytes = std::max(survey_->forecast.result_bytes, bytes);
     return false;
   }
   std::vector<uint16_t> dsts = std::move(frame().results);
@@ -319,7 +323,8 @@ bool Path::View(const Instruction& i) {
     reg(i[0].u16()) = source;
     return true;
   }
-  Shadow view = NewArgument(shape);
+  Shadow view = NewArgument(shape, 0);
+  Object(view)->is_view = true;
   Object(view)->owner = source;
   reg(i[0].u16()) = view;
   return true;
@@ -353,15 +358,19 @@ bool Path::CallKernel(const Instruction& i) {
     if (!shadow.is(Kind::kInt)) return Unbounded("data decides the shape of a tensor");
     symbols[value.symbol] = shadow.value;
   }
-  int64_t workspace = kernel.workspace.Evaluate(symbols).value_or(0);
-  survey_->forecast.workspace_bytes = std::max(survey_->forecast.workspace_bytes, workspace);
+  if (!lanes_.empty() && !FetchArgs(kernel, args)) return false;
+  if (kernel.device == nullptr) {
+    int64_t workspace = kernel.workspace.Evaluate(symbols).value_or(0);
+    survey_->forecast.workspace_bytes = std::max(survey_->forecast.workspace_bytes, workspace);
+  }
   return MakeResults(i, kernel, symbols, args);
 }
 
 bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span<const int64_t> symbols,
                        const Operand& args) {
   bool planned = i.opcode() == Opcode::kCallKernelPlanned;
-  bool is_dynamic = i.opcode() == Opcode::kCallKernelDynamic;
+  // The header of a device's tensor has its dims.
+  bool is_dynamic = i.opcode() == Opcode::kCallKernelDynamic || kernel.device != nullptr;
   std::vector<Shadow> moved(args.count);
   for (uint32_t a = 0; a < args.count; ++a) {
     if ((args.u16(a) & (kConstantArg | kMovedArg)) == kMovedArg) moved[a] = reg(args.u16(a) & ~kMovedArg);
@@ -372,11 +381,12 @@ bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span
     dst = {};
     if (result.scalar) continue;
     bool in_arena = planned && i[1].u32(r) != kNoOffset;
-    for (uint32_t param : result.may_take) {
-      ShadowObject* object = Object(moved[param]);
-      if (in_arena || object == nullptr || object->count != 1 || !object->takeable) continue;
-      dst = std::exchange(moved[param], Shadow());
-      break;
+    bool may_take = !in_arena && kernel.device == nullptr;
+    for (size_t t = 0; t < result.may_take.size() && may_take && !dst.is(Kind::kObject); ++t) {
+      Shadow& arg = moved[result.may_take[t]];
+      ShadowObject* object = Object(arg);
+      if (object == nullptr || object->count != 1 || !object->takeable || !object->lanes.empty()) continue;
+      dst = std::exchange(arg, Shadow());
     }
     if (dst.is(Kind::kObject)) continue;
     ShadowObject tensor;
@@ -389,12 +399,19 @@ bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span
       tensor.count = ShadowObject::kForever;
     } else {
       int64_t dims = is_dynamic ? static_cast<int64_t>(tensor.shape.size() * sizeof(int64_t)) : 0;
-      tensor.bytes = RoundUp64(static_cast<int64_t>(sizeof(Tensor)) + dims) + RoundUp64(bytes);
-      tensor.takeable = true;
+      tensor.bytes = RoundUp64(static_cast<int64_t>(sizeof(Tensor)) + dims);
       tensor.may_reshape = is_dynamic;
+      tensor.element_bytes = bytes;
+      if (kernel.device != nullptr) {
+        if (!MakeDeviceResult(kernel, tensor)) return false;
+      } else {
+        tensor.bytes += RoundUp64(bytes);
+        tensor.takeable = true;
+      }
     }
     dst = Make(std::move(tensor));
   }
+  if (kernel.device != nullptr && !TakeForLaunch(kernel, symbols)) return false;
   for (Shadow shadow : moved) Drop(shadow);
   return true;
 }

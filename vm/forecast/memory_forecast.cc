@@ -52,7 +52,7 @@ class Arguments {
         }
         shape.push_back(*extent);
       }
-      return path_.NewArgument(shape);
+      return path_.NewArgument(shape, forecast::ElementBytes(shape, type.dtype));
     }
     std::vector<Shadow> fields;
     for (TypeId field : type.fields) {
@@ -74,7 +74,7 @@ std::string FollowAll(Path first) {
   size_t waiting = first.size();  // of `paths`
   std::vector<Path> paths;
   paths.push_back(std::move(first));
-  absl::flat_hash_map<std::string, std::set<int64_t>> seen;  // amounts held, by place
+  absl::flat_hash_map<std::string, std::set<std::vector<int64_t>>> seen;  // amounts held, by place
   for (int64_t steps = 0; !paths.empty();) {
     Path path = std::move(paths.back());
     paths.pop_back();
@@ -86,8 +86,8 @@ std::string FollowAll(Path first) {
       if (!path.unbounded().empty()) return path.unbounded();
       if (!goes_on) break;
       if (!path.just_forked()) continue;
-      std::set<int64_t>& amounts = seen[path.Place()];
-      if (!amounts.insert(path.live_bytes()).second) break;
+      std::set<std::vector<int64_t>>& amounts = seen[path.Place()];
+      if (!amounts.insert(path.Amounts()).second) break;
       if (amounts.size() > kMaxAmounts) return path.GrowsHere();
       for (Path& other : others) {
         waiting += other.size();
@@ -103,10 +103,13 @@ std::string FollowAll(Path first) {
 }  // namespace
 
 absl::StatusOr<MemoryForecast> ForecastMemory(const VerifiedExecutable& executable, const Entry& entry,
-                                              const Arguments::Extent& extent) {
+                                              const Arguments::Extent& extent, const DeviceProgram* device) {
   std::vector<RvmKernel> no_code((*executable).kernels.size());
-  RVM_ASSIGN_OR_RETURN(std::unique_ptr<const LinkInfo> link, MakeLinkInfo(*executable, no_code));
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<const LinkInfo> link, MakeLinkInfo(*executable, no_code, device));
   forecast::Survey survey{*executable, *link, {}};
+  if (device != nullptr) {
+    for (const LoadedCode& part : device->parts) survey.forecast.devices.push_back({part.device->info().id, 0, 0});
+  }
   Path path(survey);
   Arguments arguments(*executable, *link, entry, extent, path);
   std::vector<Shadow> args;

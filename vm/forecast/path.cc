@@ -30,11 +30,12 @@ Shadow Path::Make(ShadowObject object) {
   return {Shadow::Kind::kObject, static_cast<int64_t>(objects_.size()) - 1};
 }
 
-Shadow Path::NewArgument(std::span<const int64_t> shape) {
+Shadow Path::NewArgument(std::span<const int64_t> shape, int64_t element_bytes) {
   ShadowObject tensor;
   tensor.bytes = static_cast<int64_t>(sizeof(Tensor) + shape.size() * sizeof(int64_t));
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.may_reshape = true;
+  tensor.element_bytes = element_bytes;
   return Make(std::move(tensor));
 }
 
@@ -61,6 +62,7 @@ void Path::Drop(Shadow shadow) {
     dropped.insert(dropped.end(), object->fields.begin(), object->fields.end());
     dropped.push_back(object->owner);
     live_bytes_ -= object->bytes;
+    ReleaseElements(*object);
     *object = {};
     free_.push_back(next.value);
   }
@@ -72,8 +74,8 @@ std::optional<Shape> Path::ShapeOf(Shadow shadow, const TypeDesc& type) {
   return known ? std::optional(Shape(type.dims.begin(), type.dims.end())) : std::nullopt;
 }
 
-int64_t Path::ReachableBytes(Shadow shadow) {
-  int64_t bytes = 0;
+std::vector<ShadowObject*> Path::Reachable(Shadow shadow) {
+  std::vector<ShadowObject*> reached;
   std::set<int64_t> seen;
   std::vector<Shadow> left = {shadow};
   while (!left.empty()) {
@@ -81,11 +83,24 @@ int64_t Path::ReachableBytes(Shadow shadow) {
     left.pop_back();
     ShadowObject* object = Object(next);
     if (object == nullptr || !seen.insert(next.value).second) continue;
-    bytes += object->bytes;
+    reached.push_back(object);
     left.push_back(object->owner);
     left.insert(left.end(), object->fields.begin(), object->fields.end());
   }
-  return bytes;
+  return reached;
+}
+
+Shadow Path::Constant(uint32_t index) {
+  auto [place, is_new] = constants_.try_emplace(index);
+  if (is_new) {
+    const Literal& literal = survey_->executable.constants[index];
+    ShadowObject tensor;
+    tensor.count = ShadowObject::kForever;
+    tensor.shape = literal.shape();
+    tensor.element_bytes = literal.bytes();
+    place->second = Make(std::move(tensor));
+  }
+  return place->second;
 }
 
 void Path::Enter(FunctionId function, std::vector<Shadow> args) {
@@ -107,6 +122,32 @@ std::string Path::Place() const {
   std::string place;
   for (const ShadowFrame& frame : frames_) absl::StrAppend(&place, frame.function.value, ":", frame.pc, " ");
   return place;
+}
+
+std::vector<int64_t> Path::Amounts() const {
+  std::vector<int64_t> amounts = {live_bytes_};
+  if (lanes_.empty()) return amounts;
+  amounts.push_back(copied_bytes_);
+  for (const ShadowLane& lane : lanes_) {
+    amounts.insert(amounts.end(), {lane.used_bytes, static_cast<int64_t>(lane.free.size())});
+    for (auto [size, count] : lane.free) amounts.insert(amounts.end(), {size, count});
+  }
+  // And which tensors are on a device.
+  auto add = [&](Shadow shadow) {
+    if (!shadow.is(Shadow::Kind::kObject)) return;
+    const ShadowObject& object = objects_[static_cast<size_t>(shadow.value)];
+    int64_t places = object.on_host;
+    for (bool there : object.lanes) places = 2 * places + there;
+    amounts.push_back(places);
+  };
+  for (const ShadowFrame& frame : frames_) {
+    for (Shadow shadow : frame.registers) add(shadow);
+  }
+  for (auto [index, shadow] : constants_) {
+    amounts.push_back(index);
+    add(shadow);
+  }
+  return amounts;
 }
 
 bool Path::Step(std::vector<Path>& others) {

@@ -2,13 +2,16 @@
 #ifndef RVM_VM_FORECAST_PATH_H_
 #define RVM_VM_FORECAST_PATH_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/data_type.h"
 #include "base/dim.h"
 #include "serialization/isa/isa.h"
 #include "vm/forecast/memory_forecast.h"
@@ -37,9 +40,22 @@ struct ShadowObject {
   uint16_t layout = 0;    // as in link_info.h; 0: a tensor
   bool takeable = false;  // a tensor with elements of its own
   bool may_reshape = false;
+  bool is_view = false;
   Shape shape;
   Shadow owner;  // of the elements of a view
   std::vector<Shadow> fields;
+  // Of a tensor with elements of its own, in a program that uses devices.
+  int64_t element_bytes = 0;
+  std::vector<bool> lanes;   // those with a copy; empty: none has had one
+  bool on_host = true;       // the host has the elements
+  int64_t copied_bytes = 0;  // of the host's copy of what a device made
+};
+
+// Memory of a device, as DeviceLane takes it.
+struct ShadowLane {
+  int64_t used_bytes = 0;
+  int64_t reserved_bytes = 0;       // and those of blocks that are free
+  std::map<int64_t, int64_t> free;  // how many blocks of each size
 };
 
 struct ShadowFrame {
@@ -50,6 +66,9 @@ struct ShadowFrame {
   std::vector<Shadow> registers;
 };
 
+// Bytes of the elements; INT64_MAX if they are too many.
+int64_t ElementBytes(std::span<const int64_t> shape, DataType dtype);
+
 // Facts of all paths, and what they are about.
 struct Survey {
   const Executable& executable;
@@ -59,24 +78,24 @@ struct Survey {
 
 class Path {
  public:
-  explicit Path(Survey& survey) : survey_(&survey) {}
+  explicit Path(Survey& survey) : survey_(&survey), lanes_(survey.forecast.devices.size()) {}
 
   // Registers and objects, all that a copy copies; calls beyond this are not followed.
   static constexpr size_t kMaxSize = 1'000'000;
-  size_t size() const { return num_registers_ + objects_.size(); }
+  size_t size() const { return num_registers_ + objects_.size() + constants_.size(); }
 
   // Of the entry: its arguments.
   void Enter(FunctionId function, std::vector<Shadow> args);
-  Shadow NewArgument(std::span<const int64_t> shape);
+  Shadow NewArgument(std::span<const int64_t> shape, int64_t element_bytes);
   Shadow NewCell(uint16_t layout, std::vector<Shadow> fields);
 
   // Does one instruction. Where data decides what follows, `this` goes one way and `others` get the rest.
   // False at the end of the path, also when no more can be said: see unbounded.
   bool Step(std::vector<Path>& others);
 
-  // Where the path is, and how much it holds: a way through the same place with the same is the same.
+  // Where the path is, and how much it holds there: a way through the same place with the same is the same.
   std::string Place() const;
-  int64_t live_bytes() const { return live_bytes_; }
+  std::vector<int64_t> Amounts() const;
   const std::string& unbounded() const { return unbounded_; }
   // What to say where the path came by again and again, each time with more.
   std::string GrowsHere() { return absl::StrCat("`", function().name, "`: data decides how much is kept"); }
@@ -99,7 +118,24 @@ class Path {
   void Grow(int64_t bytes);
   // The shape of what `r` holds, by its type if need be; nullopt if only data says it.
   std::optional<Shape> ShapeOf(Shadow shadow, const TypeDesc& type);
-  int64_t ReachableBytes(Shadow shadow);
+  // What can be reached from `shadow`, it included.
+  std::vector<ShadowObject*> Reachable(Shadow shadow);
+  Shadow Constant(uint32_t index);
+
+  // ---- devices, as DeviceTensors has them (device_memory.cc); false if the path ends
+  // The tensor that has the elements; null if it is data.
+  ShadowObject* RootOf(Shadow tensor);
+  bool TakeBlock(size_t lane, int64_t bytes);
+  void GiveBlock(size_t lane, int64_t bytes);
+  bool FetchToHost(ShadowObject& tensor);
+  bool FetchToHost(Shadow tensor);
+  bool Fetch(Shadow tensor, size_t lane);
+  // The arguments of a kernel, where it runs.
+  bool FetchArgs(const KernelInfo& kernel, const Operand& args);
+  // What a kernel takes beside its tensors while it is launched.
+  bool TakeForLaunch(const KernelInfo& kernel, std::span<const int64_t> symbols);
+  bool MakeDeviceResult(const KernelInfo& kernel, ShadowObject& tensor);
+  void ReleaseElements(const ShadowObject& tensor);
 
   // ---- instructions (instruction_steps.cc)
   bool Do(const Instruction& i, std::vector<Path>& others);
@@ -124,6 +160,9 @@ class Path {
   size_t num_registers_ = 0;  // of all frames
   std::vector<ShadowObject> objects_;
   std::vector<int64_t> free_;  // indices in objects_
+  std::map<uint32_t, Shadow> constants_;
+  std::vector<ShadowLane> lanes_;  // of the devices; none in a program that uses none
+  int64_t copied_bytes_ = 0;
   int64_t live_bytes_ = 0;
   int64_t arena_bytes_ = 0;
   bool just_forked_ = false;

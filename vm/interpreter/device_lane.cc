@@ -1,7 +1,6 @@
 #include "vm/interpreter/device_lane.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -11,19 +10,14 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "vm/device/block_bytes.h"
 #include "vm/limit.h"
 #include "vm/memory/heap.h"
 
 namespace rvm::vm {
 namespace {
 
-// Eight sizes per power of two, so a block is at most an eighth too large.
-int64_t BlockBytes(int64_t bytes) {
-  auto wanted = static_cast<uint64_t>(std::max<int64_t>(bytes, 256));
-  int shift = std::bit_width(wanted - 1) - 4;
-  uint64_t steps = (wanted + (uint64_t{1} << shift) - 1) >> shift;
-  return static_cast<int64_t>(steps << shift);
-}
+using device::BlockBytes;
 
 constexpr std::chrono::milliseconds kSlice(10);    // between two looks at whether the run must stop
 constexpr int64_t kStaged = int64_t{1} << 20;      // bytes; bigger copies wait
