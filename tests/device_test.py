@@ -1,6 +1,7 @@
 """Kernels on an OpenCL device give what they give on the host: operators, programs, examples; missing devices."""
 
 import concurrent.futures
+import hashlib
 import json
 import os
 import re
@@ -47,6 +48,7 @@ class Device(relayvm.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         os.environ.setdefault("POCL_CACHE_DIR", cls.path("cache"))
+        os.environ.setdefault("XDG_CACHE_HOME", cls.path("cache"))
 
     @classmethod
     def path(cls, name):
@@ -69,7 +71,7 @@ class Device(relayvm.TestCase):
         foreseen = {device: tuple(map(int, numbers)) for device, *numbers in re.findall(
             r"(?m)^    device (\S+)  (\d+) bytes at a time; (\d+) with", part)}
         done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments, "--stats")
-        taken = {device: int(peak) for device, peak in re.findall(r"(?m)^device (\S+): .* at most (\d+) bytes$", done.stderr)}
+        taken = {device: int(peak) for device, peak in re.findall(r"(?m)^device (\S+): .* at most (\d+) bytes(?:;.*)?$", done.stderr)}
         self.assertEqual(set(foreseen), set(taken), part + done.stderr)
         for device, peak in taken.items():
             (self.assertEqual if exact else self.assertGreaterEqual)(foreseen[device][1], peak, device)
@@ -644,6 +646,41 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         for flags in ["--device", "opencl"], ["--device", "opencl:0"]:
             done = relayvm.run(relayvm.RUNTIME, model, *flags, *["@" + self.path("ones.npy")] * 2, "--stats")
             self.assertIn("device opencl:0: ", done.stderr)
+
+    def test_code_is_compiled_once(self):
+        """Its binary serves until it is damaged; without a place for it, there is none."""
+        model = self.compile(self.write("chain.relay", CHAIN), "chain.rvm", "--entry", "sorted")
+        home = self.path("home")
+        folder = os.path.join(home, "relayvm/opencl")
+
+        def origin(**environment):
+            done = relayvm.run(relayvm.RUNTIME, model, "--entry", "sorted", "[0, 0, 0, 0, 0, 0, 0, 0]", "--stats",
+                               env={**os.environ, "XDG_CACHE_HOME": home, **environment})
+            self.assertEqual((done.returncode, done.stdout.strip()), (0, "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]"), done.stderr)
+            return re.search(r"bytes; code (.*)", done.stderr).group(1)
+
+        self.assertEqual(origin(RELAYVM_DEVICE_CACHE="off"), "compiled")
+        self.assertFalse(os.path.exists(home))
+        self.assertEqual([origin(), origin(), origin()], ["compiled", "from the cache", "from the cache"])
+        self.assertEqual(origin(RELAYVM_DEVICE_CACHE="off"), "compiled")
+        name, = os.listdir(folder)
+        path = os.path.join(folder, name)
+        with open(path, "rb") as file:
+            whole = file.read()
+        # The driver refuses this one.
+        key, wrong = bytes.fromhex(name.removesuffix(".bin")), b"no binary" * 20
+        digest = hashlib.blake2b(b"".join(len(part).to_bytes(8, "little") + part for part in (key, wrong)), digest_size=32,
+                                 key=b"relayvm device binary 1").digest()
+        for damaged in whole[:-1], whole[:40], b"", whole[:999] + bytes([whole[999] ^ 4]) + whole[1000:], digest + wrong:
+            with open(path, "wb") as file:
+                file.write(damaged)
+            self.assertEqual([origin(), origin()], ["compiled", "from the cache"], len(damaged))
+        for nowhere in {"XDG_CACHE_HOME": "/dev/null/none"}, {"XDG_CACHE_HOME": "", "HOME": "/proc/none"}, {"XDG_CACHE_HOME": "", "HOME": ""}:
+            self.assertEqual(origin(**nowhere), "compiled")
+        os.remove(path)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            self.assertLessEqual({job.result() for job in [pool.submit(origin) for _ in range(8)]}, {"compiled", "from the cache"})
+        self.assertEqual((os.listdir(folder), origin()), ([name], "from the cache"))
 
     def test_random_programs_with_an_accelerator(self):
         self.check_random_programs("sim,opencl", 20)

@@ -71,7 +71,8 @@ std::string StatsText(const vm::MachineStats& stats) {
   std::string devices;
   for (const device::DeviceUse& use : stats.devices) {
     absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches, ", use.copies_in,
-                    " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes, " bytes\n");
+                    " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes, " bytes",
+                    use.code.empty() ? "" : "; code ", use.code, "\n");
   }
   return absl::StrCat(devices, "cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
                       " bytes at a time; from the system: ", stats.reserved_bytes, " bytes, of which ",

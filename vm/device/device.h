@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,8 @@ class Block {
 class Code {
  public:
   virtual ~Code() = default;
+  // How the device came by it: "compiled", "from the cache", "shared" with other code; "" if it does not say.
+  virtual std::string_view origin() const { return ""; }
 };
 
 // An argument of a function: memory (which may be no block at all, for memory that the function does not use), or a
@@ -96,6 +99,7 @@ class Device {
 // What a machine of the VM did with a device since it was made.
 struct DeviceUse {
   std::string device;          // its id
+  std::string code;            // the origin of its code
   int64_t launches = 0;        // of functions; a kernel has one or more
   int64_t copies_in = 0;       // of tensors, from the host
   int64_t copies_out = 0;      // to the host, which waited for each

@@ -34,6 +34,12 @@ inline constexpr uint32_t kDeviceCompilerAvailable = 0x1028;
 inline constexpr uint32_t kDeviceName = 0x102b;
 inline constexpr uint32_t kDeviceVersion = 0x102f;
 inline constexpr uint32_t kDeviceDoubleConfig = 0x1032;
+inline constexpr uint32_t kDriverVersion = 0x102d;
+inline constexpr uint32_t kDevicePlatform = 0x1031;
+inline constexpr uint32_t kPlatformVersion = 0x0901;
+inline constexpr uint32_t kPlatformName = 0x0902;
+inline constexpr uint32_t kProgramBinarySizes = 0x1165;
+inline constexpr uint32_t kProgramBinaries = 0x1166;
 inline constexpr uint32_t kProgramBuildLog = 0x1183;
 inline constexpr uint64_t kReadWrite = 1;
 inline constexpr uint64_t kQueueProfiling = 2;
@@ -45,6 +51,7 @@ inline constexpr uint32_t kEventEnd = 0x1283;
 // RVM_OPENCL(name, result, parameters): clName of the API.
 #define RVM_OPENCL_FUNCTIONS(RVM_OPENCL)                                                                             \
   RVM_OPENCL(GetPlatformIDs, Error, (uint32_t, Platform*, uint32_t*))                                                \
+  RVM_OPENCL(GetPlatformInfo, Error, (Platform, uint32_t, size_t, void*, size_t*))                                   \
   RVM_OPENCL(GetDeviceIDs, Error, (Platform, uint64_t, uint32_t, DeviceId*, uint32_t*))                              \
   RVM_OPENCL(GetDeviceInfo, Error, (DeviceId, uint32_t, size_t, void*, size_t*))                                     \
   RVM_OPENCL(CreateContext, Context, (const intptr_t*, uint32_t, const DeviceId*, void*, void*, Error*))             \
@@ -54,6 +61,9 @@ inline constexpr uint32_t kEventEnd = 0x1283;
   RVM_OPENCL(CreateBuffer, Memory, (Context, uint64_t, size_t, void*, Error*))                                       \
   RVM_OPENCL(ReleaseMemObject, Error, (Memory))                                                                      \
   RVM_OPENCL(CreateProgramWithSource, Program, (Context, uint32_t, const char**, const size_t*, Error*))             \
+  RVM_OPENCL(CreateProgramWithBinary, Program,                                                                       \
+             (Context, uint32_t, const DeviceId*, const size_t*, const uint8_t**, Error*, Error*))                   \
+  RVM_OPENCL(GetProgramInfo, Error, (Program, uint32_t, size_t, void*, size_t*))                                     \
   RVM_OPENCL(BuildProgram, Error, (Program, uint32_t, const DeviceId*, const char*, void*, void*))                   \
   RVM_OPENCL(GetProgramBuildInfo, Error, (Program, DeviceId, uint32_t, size_t, void*, size_t*))                      \
   RVM_OPENCL(ReleaseProgram, Error, (Program))                                                                       \

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,38 +15,19 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/device/opencl_api.h"
+#include "vm/device/opencl_core.h"
+#include "vm/device/opencl_program.h"
 #include "vm/device/poll.h"
 
 namespace rvm::device {
 namespace {
 
 using opencl::Api;
+using opencl::Core;
 using opencl::Error;
 
 constexpr int64_t kGroup = 64;          // work items
 constexpr int64_t kMaxItems = 1 << 22;  // of a launch; functions stride over the rest
-
-absl::Status StatusOf(Error error, const DeviceInfo& info, const char* what) {
-  if (error == 0) return absl::OkStatus();
-  bool is_full =
-      error == opencl::kAllocationFailure || error == opencl::kOutOfResources || error == opencl::kOutOfHostMemory;
-  return absl::Status(is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
-                      absl::StrCat("device ", info.id, " (", info.name, "): cl", what,
-                                   is_full ? ": out of memory or resources" : "", ": OpenCL error ", error));
-}
-
-// What a device and all that it made share.
-struct Core {
-  const Api* cl;
-  opencl::DeviceId device;
-  DeviceInfo info;
-  opencl::Context context = nullptr;
-
-  ~Core() {
-    if (context != nullptr) cl->ReleaseContext(context);
-  }
-  absl::Status Check(Error error, const char* what) const { return StatusOf(error, info, what); }
-};
 
 class OpenClBlock : public Block {
  public:
@@ -63,15 +44,14 @@ opencl::Memory MemoryOf(const Block& block) { return static_cast<const OpenClBlo
 
 class OpenClCode : public Code {
  public:
-  OpenClCode(std::shared_ptr<const Core> core, opencl::Program program, std::span<const std::string> functions)
-      : core_(std::move(core)), program_(program), functions_(functions.begin(), functions.end()) {}
-  ~OpenClCode() override { core_->cl->ReleaseProgram(program_); }
-  opencl::Program program() const { return program_; }
+  OpenClCode(opencl::ProgramOf program, std::span<const std::string> functions)
+      : program_(std::move(program)), functions_(functions.begin(), functions.end()) {}
+  std::string_view origin() const override { return program_.origin; }
+  opencl::Program program() const { return program_.program->program(); }
   const std::vector<std::string>& functions() const { return functions_; }
 
  private:
-  std::shared_ptr<const Core> core_;
-  opencl::Program program_;
+  opencl::ProgramOf program_;
   std::vector<std::string> functions_;
 };
 
@@ -201,7 +181,7 @@ class OpenClDevice : public Device {
   const DeviceInfo& info() const override { return core_->info; }
 
   absl::StatusOr<std::unique_ptr<Block>> Allocate(int64_t bytes) override {
-    RVM_RETURN_IF_ERROR(Open());
+    RVM_RETURN_IF_ERROR(core_->Open());
     Error error = 0;
     opencl::Memory memory =
         core_->cl->CreateBuffer(core_->context, opencl::kReadWrite, static_cast<size_t>(bytes), nullptr, &error);
@@ -211,24 +191,14 @@ class OpenClDevice : public Device {
 
   absl::StatusOr<std::unique_ptr<Code>> Load(std::span<const uint8_t> code,
                                              std::span<const std::string> functions) override {
-    RVM_RETURN_IF_ERROR(Open());
-    const char* text = reinterpret_cast<const char*>(code.data());
-    size_t length = code.size();
-    Error error = 0;
-    opencl::Program program = core_->cl->CreateProgramWithSource(core_->context, 1, &text, &length, &error);
-    RVM_RETURN_IF_ERROR(core_->Check(error, "CreateProgramWithSource"));
-    auto loaded = std::make_unique<OpenClCode>(core_, program, functions);
-    error = core_->cl->BuildProgram(program, 1, &core_->device, "-cl-std=CL1.2", nullptr, nullptr);
-    if (error == opencl::kBuildProgramFailure) {
-      return absl::InvalidArgumentError(absl::StrCat("device ", info().id, " (", info().name,
-                                                     ") does not accept the code for it:\n", BuildLog(program)));
-    }
-    RVM_RETURN_IF_ERROR(core_->Check(error, "BuildProgram"));
-    return loaded;
+    RVM_RETURN_IF_ERROR(core_->Open());
+    std::string_view text(reinterpret_cast<const char*>(code.data()), code.size());
+    RVM_ASSIGN_OR_RETURN(opencl::ProgramOf program, opencl::BuildProgram(core_, text));
+    return std::make_unique<OpenClCode>(std::move(program), functions);
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) override {
-    RVM_RETURN_IF_ERROR(Open());
+    RVM_RETURN_IF_ERROR(core_->Open());
     Error error = 0;
     opencl::Queue queue =
         core_->cl->CreateCommandQueue(core_->context, core_->device, keeps_times ? opencl::kQueueProfiling : 0, &error);
@@ -237,57 +207,24 @@ class OpenClDevice : public Device {
   }
 
  private:
-  // A context is made when the device is first used.
-  absl::Status Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (core_->context != nullptr) return absl::OkStatus();
-    Error error = 0;
-    core_->context = core_->cl->CreateContext(nullptr, 1, &core_->device, nullptr, nullptr, &error);
-    return core_->Check(error, "CreateContext");
-  }
-
-  std::string BuildLog(opencl::Program program) const {
-    constexpr size_t kShown = 4000;
-    size_t size = 0;
-    core_->cl->GetProgramBuildInfo(program, core_->device, opencl::kProgramBuildLog, 0, nullptr, &size);
-    std::string log(size, '\0');
-    core_->cl->GetProgramBuildInfo(program, core_->device, opencl::kProgramBuildLog, size, log.data(), nullptr);
-    return log.substr(0, std::min(log.find('\0'), kShown));
-  }
-
   std::shared_ptr<Core> core_;
-  std::mutex mutex_;
 };
-
-template <typename T>
-std::optional<T> Number(const Api& cl, opencl::DeviceId device, uint32_t what) {
-  T number = 0;
-  if (cl.GetDeviceInfo(device, what, sizeof(number), &number, nullptr) != 0) return std::nullopt;
-  return number;
-}
-
-std::string Text(const Api& cl, opencl::DeviceId device, uint32_t what) {
-  size_t size = 0;
-  if (cl.GetDeviceInfo(device, what, 0, nullptr, &size) != 0) return "";
-  std::string text(size, '\0');
-  cl.GetDeviceInfo(device, what, size, text.data(), nullptr);
-  return text.substr(0, text.find('\0'));
-}
 
 // "OpenCL 1.1 ..." and older lack functions that are used.
 bool IsUsable(const Api& cl, opencl::DeviceId device) {
-  return Number<uint32_t>(cl, device, opencl::kDeviceAvailable).value_or(0) != 0 &&
-         Number<uint32_t>(cl, device, opencl::kDeviceCompilerAvailable).value_or(0) != 0 &&
-         Text(cl, device, opencl::kDeviceVersion) >= "OpenCL 1.2";
+  return opencl::DeviceNumber<uint32_t>(cl, device, opencl::kDeviceAvailable).value_or(0) != 0 &&
+         opencl::DeviceNumber<uint32_t>(cl, device, opencl::kDeviceCompilerAvailable).value_or(0) != 0 &&
+         opencl::DeviceText(cl, device, opencl::kDeviceVersion) >= "OpenCL 1.2";
 }
 
 DeviceInfo InfoOf(const Api& cl, opencl::DeviceId device, size_t number) {
   DeviceInfo info;
   info.id = absl::StrCat("opencl:", number);
-  info.name = Text(cl, device, opencl::kDeviceName);
+  info.name = opencl::DeviceText(cl, device, opencl::kDeviceName);
   info.target = "opencl-c-1.2";
-  if (Number<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) info.features = "+fp64";
-  info.memory_bytes = static_cast<int64_t>(Number<uint64_t>(cl, device, opencl::kDeviceMemoryBytes).value_or(0));
+  if (opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) info.features = "+fp64";
+  info.memory_bytes =
+      static_cast<int64_t>(opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceMemoryBytes).value_or(0));
   return info;
 }
 
@@ -307,8 +244,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenClDevices() {
     if (num_devices > 0) cl->GetDeviceIDs(platform, opencl::kAllDevices, num_devices, ids.data(), nullptr);
     for (opencl::DeviceId id : ids) {
       if (!IsUsable(*cl, id)) continue;
-      auto core = std::make_shared<Core>(Core{cl, id, InfoOf(*cl, id, devices.size())});
-      devices.push_back(std::make_shared<OpenClDevice>(std::move(core)));
+      devices.push_back(std::make_shared<OpenClDevice>(opencl::CoreOf(*cl, id, InfoOf(*cl, id, devices.size()))));
     }
   }
   if (devices.empty()) {

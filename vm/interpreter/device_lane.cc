@@ -32,7 +32,7 @@ DeviceLane::DeviceLane(const LoadedCode& part, size_t number, int64_t limit_byte
       limit_bytes_(limit_bytes),
       control_(control),
       profiler_(profiler),
-      use_{.device = part.device->info().id} {}
+      use_{.device = part.device->info().id, .code = std::string(part.code->origin())} {}
 DeviceLane::~DeviceLane() { DropStream(); }
 
 absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t bytes) {
