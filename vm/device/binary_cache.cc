@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
