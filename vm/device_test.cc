@@ -389,6 +389,7 @@ TEST_F(DeviceTest, EachFailingCallIsAnErrorAndLeavesTheMachineUsable) {
     for (int at = 1; at <= 100; ++at) {
       machine_->Trim();
       EXPECT_EQ(calls_.blocks, 0);
+      EXPECT_EQ(machine_->stats().devices[0].reserved_bytes, 0) << entry << " after call " << at - 1 << " failed";
       calls_.count = 0;
       calls_.fails_at = at;
       absl::StatusOr<Value> result = machine_->Invoke(entry, std::vector<Value>{Floats({1, 2, 3})});

@@ -250,6 +250,22 @@ TEST_F(SimDeviceTest, MalformedCodeIsRefused) {
   EXPECT_TRUE(absl::StrContains(Load(*device_, "product k0_0 loops").message(), "saw its end"));
 }
 
+TEST_F(SimDeviceTest, LoopsWithoutEndAreRefused) {
+  Connect();
+  std::string text = kProduct;
+  text.replace(text.find("a4 3 4"), 6, "a4 2000000000 2000000000");
+  std::vector<std::string> functions = {"k0_0"};
+  auto code = device_->Load({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, functions);
+  ASSERT_TRUE(code.ok()) << code.status();
+  std::unique_ptr<device::Block> a = *device_->Allocate(4), b = *device_->Allocate(12), c = *device_->Allocate(12);
+  std::unique_ptr<device::Stream> stream = *device_->NewStream(false);
+  Argument args[] = {Argument::Of(a.get()), Argument::Of(b.get()), Argument::Of(c.get()), Argument::Of(nullptr),
+                     Argument::Of(uint64_t{1})};
+  absl::Status status = stream->Launch(**code, 0, args, 1);
+  EXPECT_TRUE(absl::StrContains(status.message(), "`k0_0` has 15625000000000000 tiles; expected at most 68719476736"))
+      << status;
+}
+
 // Whatever the code is: an error, or a product that stays within its tensors.
 TEST_F(SimDeviceTest, MutatedCodeStaysWithinItsTensors) {
   Connect();

@@ -18,7 +18,7 @@ namespace {
 
 class Replay : public testing::Test {
  public:
-  explicit Replay(std::string path) : path_(std::move(path)) {}
+  Replay(std::string path, unsigned mutations) : path_(std::move(path)), mutations_(mutations) {}
 
   void TestBody() override {
     std::ifstream file(path_, std::ios::binary);
@@ -26,7 +26,7 @@ class Replay : public testing::Test {
     std::vector<uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
     EXPECT_EQ(LLVMFuzzerTestOneInput(bytes.data(), bytes.size()), 0) << "the target takes nothing like it";
     if (LLVMFuzzerCustomMutator == nullptr) return;
-    for (unsigned seed = 1; seed <= 20; ++seed) {
+    for (unsigned seed = 1; seed <= mutations_; ++seed) {
       std::vector<uint8_t> mutated = bytes;
       mutated.resize(bytes.size() + 4096);
       mutated.resize(LLVMFuzzerCustomMutator(mutated.data(), bytes.size(), mutated.size(), seed));
@@ -36,16 +36,22 @@ class Replay : public testing::Test {
 
  private:
   std::string path_;
+  unsigned mutations_;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  unsigned mutations = 20;
   for (int i = 1; i < argc; ++i) {
     std::string path = argv[i];
+    if (path.starts_with("--mutations=")) {
+      mutations = static_cast<unsigned>(std::stoul(path.substr(path.find('=') + 1)));
+      continue;
+    }
     testing::RegisterTest("Corpus", path.substr(path.rfind('/') + 1).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [path]() -> testing::Test* { return new Replay(path); });
+                          [path, mutations]() -> testing::Test* { return new Replay(path, mutations); });
   }
   return argc > 1 ? RUN_ALL_TESTS() : 1;
 }

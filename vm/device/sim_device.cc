@@ -111,6 +111,10 @@ class SimStream : public Stream {
     absl::StatusOr<BoundTileProduct> bound = BindTileProduct(product, numbers);
     if (!bound.ok()) return core_->Invalid(bound.status().message());
     command.product = *std::move(bound);
+    if (NumTiles(command.product) > core_->options.most_tiles) {
+      return core_->Invalid(absl::StrCat("`", product.name, "` has ", NumTiles(command.product),
+                                         " tiles; expected at most ", core_->options.most_tiles));
+    }
     std::shared_ptr<Memory>* places[] = {&command.a, &command.b, &command.to};
     for (size_t t = 0; t < 3; ++t) {
       size_t argument = product.tensors[t].argument;

@@ -38,6 +38,8 @@ struct SimOptions {
   int64_t memory_bytes = int64_t{1} << 30;
   // Asked before each call, on its thread; an error is what the call gives. For tests. May be empty.
   std::function<absl::Status(SimCall)> fault;
+  // Positions of the loops of a launch, in tiles; one with more is refused, as nothing stops it.
+  int64_t most_tiles = int64_t{1} << 36;
 };
 
 // "sim:0".

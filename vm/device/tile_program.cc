@@ -303,6 +303,18 @@ int64_t BytesOfTensor(const BoundTileProduct& bound, size_t t) {
   return bytes;
 }
 
+int64_t NumTiles(const BoundTileProduct& bound) {
+  const TileProduct& product = *bound.product;
+  int64_t tiles = 1;
+  for (size_t loop = 0; loop < bound.loops.size(); ++loop) {
+    bool is_tiled = loop == product.rows || loop == product.columns || loop == product.depth;
+    int64_t steps = is_tiled ? (bound.loops[loop] + kTile - 1) / kTile : bound.loops[loop];
+    // The loops outside of one that has no steps run, too.
+    if (__builtin_mul_overflow(tiles, std::max<int64_t>(steps, 1), &tiles)) return std::numeric_limits<int64_t>::max();
+  }
+  return tiles;
+}
+
 void RunTileProduct(const BoundTileProduct& bound, const std::byte* a, const std::byte* b, std::byte* result) {
   TileRun(bound, a, b, result).Run();
 }

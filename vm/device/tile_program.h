@@ -61,6 +61,9 @@ absl::StatusOr<BoundTileProduct> BindTileProduct(const TileProduct& product, std
 // Bytes of tensor `t`, at most 2^31 of them.
 int64_t BytesOfTensor(const BoundTileProduct& bound, size_t t);
 
+// Positions of the loops; INT64_MAX if there are more.
+int64_t NumTiles(const BoundTileProduct& bound);
+
 // REQUIRES: the memory of each tensor has that many bytes.
 void RunTileProduct(const BoundTileProduct& bound, const std::byte* a, const std::byte* b, std::byte* result);
 

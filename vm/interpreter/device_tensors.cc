@@ -54,8 +54,12 @@ absl::StatusOr<const device::Block*> DeviceTensors::Fetch(Tensor* tensor, size_t
   int64_t bytes = tensor->dtype.bytes();
   for (uint16_t axis = 0; axis < tensor->rank; ++axis) bytes *= tensor->dims[axis];
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<device::Block> block, lanes_[lane]->TakeBlock(bytes));
-  RVM_RETURN_IF_ERROR(
-      lanes_[lane]->Write(*block, {static_cast<const std::byte*>(tensor->data), static_cast<size_t>(bytes)}));
+  absl::Status status =
+      lanes_[lane]->Write(*block, {static_cast<const std::byte*>(tensor->data), static_cast<size_t>(bytes)});
+  if (!status.ok()) {
+    lanes_[lane]->GiveBlock(std::move(block), bytes);
+    return status;
+  }
   if (entry == nullptr) entry = NewEntry(tensor, bytes);
   entry->blocks[lane] = std::move(block);
   return entry->blocks[lane].get();

@@ -113,6 +113,7 @@ class KernelCaller {
   absl::Status BindDeviceArgs(const Call& call, const Slot* r);
   absl::Status MakeDeviceResult(const Call& call, size_t index, Slot* r);
   absl::Status LaunchAll(const Call& call);
+  absl::Status LaunchWith(const Call& call, const device::Block* workspace);
   // Of a kernel that runs on the host, all arguments; of any, those with symbols that are values.
   bool FetchArgs(const Call& call, const Slot* r);
   bool FetchValues(const Call& call, const Slot* r);

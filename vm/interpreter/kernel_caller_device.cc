@@ -95,7 +95,15 @@ absl::Status KernelCaller::LaunchAll(const Call& call) {
   if (bytes != 0) {
     RVM_ASSIGN_OR_RETURN(workspace, lane.TakeBlock(bytes < 0 ? Heap::kUncountable : bytes));
   }
-  device_args_.push_back(device::Argument::Of(workspace.get()));
+  absl::Status status = LaunchWith(call, workspace.get());
+  if (workspace != nullptr) lane.GiveBlock(std::move(workspace), bytes);
+  return status;
+}
+
+absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* workspace) {
+  const DeviceKernel& kernel = *call.kernel->device;
+  DeviceLane& lane = device_->lane(kernel.part);
+  device_args_.push_back(device::Argument::Of(workspace));
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) {
     device_args_.push_back(device::Argument::Of(static_cast<uint64_t>(symbols_[s])));
   }
@@ -104,7 +112,6 @@ absl::Status KernelCaller::LaunchAll(const Call& call) {
     int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
     if (items > 0) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
   }
-  if (workspace != nullptr) lane.GiveBlock(std::move(workspace), bytes);
   return absl::OkStatus();
 }
 
@@ -112,10 +119,13 @@ absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {
   RVM_RETURN_IF_ERROR(BindDeviceArgs(call, r));
   NoteMoved(call.args, call.num_args, r);
   device_scalars_.clear();
-  for (size_t i = 0; i < call.kernel->results.size(); ++i) RVM_RETURN_IF_ERROR(MakeDeviceResult(call, i, r));
-  if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
-  absl::Status status = LaunchAll(call);
-  if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
+  absl::Status status;
+  for (size_t i = 0; i < call.kernel->results.size() && status.ok(); ++i) status = MakeDeviceResult(call, i, r);
+  if (status.ok()) {
+    if (profiler_ != nullptr) profiler_->BeginKernel(symbols_.data());
+    status = LaunchAll(call);
+    if (profiler_ != nullptr) profiler_->EndKernel(/*is_alone=*/true);
+  }
   DeviceLane& lane = device_->lane(call.kernel->device->part);
   for (auto& [index, block] : device_scalars_) {
     auto bytes = static_cast<size_t>(call.kernel->results[index].dtype.bytes());
