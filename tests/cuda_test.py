@@ -118,6 +118,138 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
                     np.testing.assert_array_equal(other, outcomes[1])
 
 
+# (operator with its attributes, dtype and shape of both factors, multiply-adds); `?` stands for an unknown extent.
+PRODUCTS = [
+    ("nn.dense({}, {})", ("float32", "33 17"), ("float32", "35 17"), 33 * 35 * 17),
+    ("nn.dense({}, {})", ("float32", "?70 40"), ("float32", "64 40"), 70 * 64 * 40),
+    ("nn.dense({}, {})", ("float32", "?41 ?19"), ("float32", "?37 ?19"), 41 * 37 * 19),
+    ("nn.dense({}, {})", ("float32", "?40 ?0"), ("float32", "33 ?0"), 0),
+    ("tanh(nn.dense({}, {}))", ("float32", "64 8"), ("float32", "64 8"), 64 * 64 * 8),
+    ("nn.dense({}, {})", ("float16", "40 36"), ("float16", "64 36"), 40 * 64 * 36),
+    ("nn.dense({}, {})", ("bfloat16", "32 32"), ("bfloat16", "48 32"), 32 * 48 * 32),
+    ("nn.dense({}, {})", ("float64", "40 12"), ("float64", "33 12"), 40 * 33 * 12),
+    ("nn.dense({}, {}, out_dtype=\"int32\")", ("int8", "33 20"), ("int8", "64 20"), 33 * 64 * 20),
+    ("nn.dense({}, {}, out_dtype=\"int32\")", ("uint8", "64 21"), ("int8", "35 21"), 64 * 35 * 21),
+    ("qnn.dense({}, {}, 3, -5, 1f, 1f)", ("int8", "34 40"), ("int8", "40 40"), 34 * 40 * 40),
+    ("nn.matmul({}, {}, transpose_a=True)", ("float32", "24 33"), ("float32", "24 65"), 24 * 33 * 65),
+    ("nn.matmul(nn.relu({}), {} + 1f)", ("float32", "64 64"), ("float32", "64 64"), 64 * 64 * 64),
+    ("nn.batch_matmul({}, {}, transpose_b=True)", ("float32", "3 33 18"), ("float32", "3 34 18"), 3 * 33 * 34 * 18),
+    ("nn.batch_matmul({}, {}, transpose_a=True, transpose_b=False)", ("float32", "?2 20 ?48"), ("float32", "?2 20 36"), 2 * 20 * 48 * 36),
+    ("nn.batch_matmul({}, {}, transpose_b=False)", ("float32", "1 32 20"), ("float32", "4 20 64"), 4 * 32 * 20 * 64),
+    ("nn.conv1d({}, {}, padding=[2, 1], dilation=[2])", ("float32", "2 5 19"), ("float32", "32 5 3"), 2 * 18 * 32 * 15),
+    ("nn.conv2d({}, {}, padding=[1, 1])", ("float32", "1 5 9 11"), ("float32", "33 5 3 3"), 99 * 33 * 45),
+    ("nn.conv2d({}, {}, padding=[1, 0, 2, 3], strides=[2, 3])", ("float32", "?2 3 13 20"), ("float32", "34 3 3 4"), 2 * 7 * 7 * 34 * 36),
+    ("nn.conv2d({}, {}, padding=[2, 2], dilation=[2, 2])", ("float32", "1 4 ?9 ?10"), ("float32", "32 4 3 3"), 90 * 32 * 36),
+    ("nn.conv2d({}, {}, data_layout=\"NHWC\", kernel_layout=\"HWIO\", padding=[1, 1], out_dtype=\"int32\")",
+     ("uint8", "1 6 6 20"), ("int8", "3 3 20 35"), 36 * 180 * 35),
+    ("nn.conv2d({}, {}, groups=2, padding=[1, 1])", ("float32", "2 6 6 7"), ("float32", "64 3 3 3"), 2 * 42 * 64 * 27),
+    ("nn.conv2d({}, {})", ("float32", "1 20 8 8"), ("float32", "36 20 1 1"), 64 * 36 * 20),
+    ("nn.conv3d({}, {}, padding=[1, 1, 0])", ("float32", "1 3 4 5 6"), ("float32", "32 3 2 3 2"), 5 * 5 * 5 * 32 * 36),
+    ("nn.conv2d_transpose({}, {}, strides=[2, 2], padding=[1, 1])", ("float32", "1 8 6 6"), ("float32", "8 32 4 4"), 144 * 32 * 32),
+]
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
+class Tiles(OnFakeDriver):
+    """Products and convolutions in tiles of shared memory."""
+
+    @staticmethod
+    def source(products):
+        text, arrays, random = "#[version = \"0.0.5\"]\n", [], np.random.default_rng(2)
+        for i, (call, *factors, _) in enumerate(products):
+            params, values = [], []
+            for name, (dtype, shape) in zip("ab", factors):
+                dims = ", ".join("?" if extent.startswith("?") else extent for extent in shape.split())
+                extents = [int(extent.lstrip("?")) for extent in shape.split()]
+                params.append(f"%{name}: Tensor[({dims}), {dtype}]")
+                if "int" in dtype:
+                    values.append(random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, extents).astype(dtype))
+                else:
+                    values.append(random.standard_normal(extents).astype("float32" if dtype == "bfloat16" else dtype))
+            result = call.format("%a", "%b")
+            if "bfloat16" in str(factors):  # numpy has none
+                params = [param.replace("bfloat16", "float32") for param in params]
+                result = call.format('cast(%a, dtype="bfloat16")', 'cast(%b, dtype="bfloat16")')
+                result = f'cast({result}, dtype="float32")'
+            text += f"def @case{i}({', '.join(params)}) {{ {result} }}\n"
+            arrays.append(values)
+        return text, arrays
+
+    def outcome(self, model, entry, arrays, *flags, seed=1):
+        """The result, and the elements that each launch loaded."""
+        for name, array in zip("ab", arrays):
+            np.save(self.path(f"{name}.npy"), array)
+        done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *flags, "--out", self.path("out.npy"),
+                           *[f"@{self.path(name + '.npy')}" for name in "ab"],
+                           env={**os.environ, "FAKE_CUDA_SEED": str(seed), "FAKE_CUDA_COUNT": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return np.load(self.path("out.npy")), list(map(int, re.findall(r"`: (\d+) elements loaded", done.stderr)))
+
+    def build(self, products):
+        text, arrays = self.source(products)
+        entries = [flag for i in range(len(products)) for flag in ("--entry", f"case{i}")]
+        return self.compile(self.write("products.relay", text), "products.rvm", *entries, device="cuda"), arrays
+
+    def test_products(self):
+        """What the host gives, whatever the order of threads; each element is loaded once for several products."""
+        model, arrays = self.build(PRODUCTS)
+        for i, (call, *factors, products) in enumerate(PRODUCTS):
+            with self.subTest(call, factors=factors):
+                right, _ = self.outcome(model, f"case{i}", arrays[i], "--device", "host")
+                value, loaded = self.outcome(model, f"case{i}", arrays[i])
+                tolerance = 1e-2 if "float16" in str(factors) else 1e-4
+                np.testing.assert_allclose(value, right, rtol=tolerance, atol=tolerance)
+                for seed in 2, 3:
+                    np.testing.assert_array_equal(self.outcome(model, f"case{i}", arrays[i], seed=seed)[0], value)
+                self.assertLessEqual(sum(loaded), 0.5 * products, "it is not computed in tiles")
+
+    def test_few_rows(self):
+        """Where extents are unknown, few rows or columns are left to warps."""
+        products = [("nn.dense({}, {})", ("float32", shape), ("float32", "?64 40"), 0) for shape in ("?1 40", "?15 40", "?16 40")]
+        products += [("nn.matmul({}, {})", ("float32", "?64 ?40"), ("float32", f"?40 ?{columns}"), 0) for columns in (3, 16)]
+        model, arrays = self.build(products)
+        for i, (a, b) in enumerate(arrays):
+            right, _ = self.outcome(model, f"case{i}", (a, b), "--device", "host")
+            value, loaded = self.outcome(model, f"case{i}", (a, b))
+            rows, columns = right.shape
+            with self.subTest(rows=rows, columns=columns):
+                np.testing.assert_allclose(value, right, rtol=1e-4, atol=1e-4)
+                in_tiles = min(rows, columns) >= 16
+                self.assertEqual(sum(loaded) == 2 * 40 * right.size, not in_tiles)
+
+    def test_planted_faults(self):
+        """What goes wrong among the threads of a tile, or at an edge, shows in any order of threads."""
+        products = [("nn.dense({}, {})", ("float32", "40 72"), ("float32", "64 72"), 0)]
+        model, arrays = self.build(products)
+        value, _ = self.outcome(model, "case0", arrays[0])
+        one_block = "1:%nctaid.x=1"  # each block computes all tiles from its own on
+        with unittest.mock.patch.dict(os.environ, {"FAKE_CUDA_PLANT": one_block}):
+            np.testing.assert_array_equal(self.outcome(model, "case0", arrays[0])[0], value)
+        plants = [(f"{one_block}|{i}:bar.sync=//", "shared memory that") for i in range(1, 5)]
+        for plant, says in [*plants, ("1:min.u64=max.u64", "a load from byte")]:
+            for seed in range(3):
+                with self.subTest(plant, seed=seed):
+                    with self.assertRaisesRegex(AssertionError, says), \
+                            unittest.mock.patch.dict(os.environ, {"FAKE_CUDA_PLANT": plant}):
+                        self.outcome(model, "case0", arrays[0], seed=seed)
+
+    def test_loads(self):
+        """At most so many elements are loaded from global memory for each multiply-add."""
+        products = [
+            ("nn.dense({}, {})", ("float32", "256 256"), ("float32", "256 256"), 1 / 16),
+            ("nn.dense({}, {})", ("float32", "?192 64"), ("float32", "1024 64"), 1 / 32),
+            ("nn.matmul({}, {})", ("float32", "1024 16"), ("float32", "16 1024"), 1 / 40),
+            ("nn.conv2d({}, {}, padding=[1, 1])", ("float32", "1 8 32 32"), ("float32", "64 8 3 3"), 1 / 15),  # and the padded copy
+        ]
+        model, arrays = self.build(products)
+        for i, (call, (_, a), (_, b), most) in enumerate(products):
+            _, loaded = self.outcome(model, f"case{i}", arrays[i])
+            extents = [int(extent.lstrip("?")) for extent in f"{a} {b}".split()]
+            count = 32 * 32 * 64 * 72 if "conv" in call else np.prod(extents) // (extents[1])
+            with self.subTest(call, a=a, b=b):
+                self.assertLessEqual(sum(loaded) / count, most)
+
+
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Faults(OnFakeDriver):
     def outcome(self, **environment):
@@ -224,7 +356,17 @@ class Ptxas(device_test.Device):
         entries = [flag for i in range(len(cases)) for flag in ("--entry", f"case{i}")]
         self.assemble(self.compile(source, "operators.rvm", *entries, device="cuda", verify=False), targets=["sm_75"])
 
+    def test_tiles(self):
+        """And that of products in tiles, whose sums all have registers."""
+        text, _ = Tiles.source(PRODUCTS)
+        entries = [flag for i in range(len(PRODUCTS)) for flag in ("--entry", f"case{i}")]
+        said = self.assemble(self.compile(self.write("tiles.relay", text), "tiles.rvm", *entries, device="cuda", verify=False))
+        spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
+        self.assertGreaterEqual(len(spills), 3 * len(PRODUCTS))
+        self.assertEqual(set(spills), {("0", "0")})
+
     def assemble(self, model, targets=("sm_75", "sm_80", "sm_90")):
+        """What ptxas says of each function, for all targets."""
         with open(model, "rb") as file:
             data = file.read()
         begin = data.find(b"//\n// Generated by LLVM NVPTX Back-End")
@@ -233,10 +375,13 @@ class Ptxas(device_test.Device):
         text = text[:text.rindex(b"}") + 1] + b"\n"
         with open(self.path("code.ptx"), "wb") as file:
             file.write(text)
+        said = ""
         for target in targets:
-            done = subprocess.run([PTXAS, f"-arch={target}", self.path("code.ptx"), "-o", "/dev/null"],
+            done = subprocess.run([PTXAS, "-v", f"-arch={target}", self.path("code.ptx"), "-o", "/dev/null"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            said += done.stderr
+        return said
 
 
 if __name__ == "__main__":

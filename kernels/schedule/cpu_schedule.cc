@@ -9,6 +9,7 @@
 
 #include "kernels/schedule/axis_ranges.h"
 #include "kernels/schedule/merge_axes.h"
+#include "kernels/schedule/split_axes.h"
 #include "kernels/schedule/tile_planner.h"
 #include "kernels/schedule/transposition.h"
 #include "kernels/schedule/unrolled_axes.h"
@@ -16,8 +17,6 @@
 namespace rvm::schedule {
 namespace {
 
-using te::BinaryOp;
-using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
@@ -41,29 +40,6 @@ bool ReducesByColumns(const LoopNest& nest) {
   }
   bool short_inner = inner.extent.is_const() && inner.extent.constant() < kShortReduction;
   return by_column < by_inner || (short_inner && by_column == 0);
-}
-
-// Splits an axis that the nest divides by a constant, as grouped convolutions divide channels, transposed ones and
-// reshapes positions, into the quotient's axis and the remainder's.
-void SplitDividedAxes(te::ExprPool& pool, LoopNest& nest) {
-  for (size_t i = 0; i < nest.axes.size(); ++i) {
-    IndexVar axis = nest.axes[i];
-    int64_t divisor = 0;
-    for (const ExprNode* node : te::Postorder(Values(nest))) {
-      bool divides = node->kind == ExprKind::kBinary && node->binary == BinaryOp::kFloorDivide &&
-                     node->operands[0]->kind == ExprKind::kIndex && node->operands[0]->index.id == axis.id &&
-                     node->operands[1]->kind == ExprKind::kIntConst;
-      if (divides) divisor = node->operands[1]->int_value;
-    }
-    if (divisor <= 1 || FloorMod(axis.extent, divisor) != Dim(0) || axis.extent == Dim(divisor)) continue;
-    IndexVar quotient = pool.Fresh(FloorDiv(axis.extent, divisor), "g");
-    IndexVar remainder = pool.Fresh(divisor, "i");
-    Expr scaled = pool.Binary(BinaryOp::kMultiply, pool.Variable(quotient), pool.Extent(divisor));
-    Substitute(pool, nest, axis, pool.Binary(BinaryOp::kAdd, scaled, pool.Variable(remainder)));
-    nest.axes[i] = quotient;
-    nest.axes.insert(nest.axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, remainder);
-    ++i;
-  }
 }
 
 // Plans the tile of a nest, and merges its last two axes where that gives better tiles: those of rows shorter than a

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "kernels/schedule/block_tile_planner.h"
+#include "kernels/schedule/split_axes.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -21,13 +24,21 @@ constexpr int64_t kManyReductions = 1024;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
 
+Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
+
 Dim Product(const std::vector<IndexVar>& axes) {
   Dim product = 1;
   for (const IndexVar& axis : axes) product = product * axis.extent;
   return product;
 }
 
-Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
+Dim BlockTiles(const LoopNest& nest) {
+  const BlockTile& tile = *nest.block_tile;
+  Dim blocks = 1;
+  for (size_t axis : tile.outer) blocks = blocks * nest.axes[axis].extent;
+  for (const Staging* side : {&tile.rows, &tile.columns}) blocks = blocks * CeilDiv(Lines(nest, *side), side->lines);
+  return blocks;
+}
 
 bool IsAtLeast(const Dim& extent, int64_t least) { return !extent.is_const() || extent.constant() >= least; }
 bool IsKnownAtLeast(const Dim& extent, int64_t least) { return extent.is_const() && extent.constant() >= least; }
@@ -63,14 +74,28 @@ std::optional<Team> PlanTeam(const LoopNest& nest) {
 void PlanForGpu(Schedule& schedule) {
   for (LoopNest& nest : schedule.nests) {
     if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) continue;
-    if (std::optional<Team> team = PlanTeam(nest)) {
+    if (nest.reduction() == nullptr) continue;
+    LoopNest divided = nest;
+    SplitDividedAxes(*schedule.pool, divided);
+    if (std::optional<BlockTile> tile = PlanBlockTile(divided)) {
+      nest = std::move(divided);
+      nest.form = NestForm::kBlockTiles;
+      nest.block_tile = *std::move(tile);
+      if (!IsWorthTiles(nest).is_const()) nest.team = PlanTeam(nest);
+    } else if (std::optional<Team> team = PlanTeam(nest)) {
       nest.form = NestForm::kTeams;
       nest.team = *team;
     }
   }
 }
 
-Dim Blocks(const LoopNest& nest) { return CeilDiv(Product(nest.axes), nest.team->positions()); }
+Dim Blocks(const LoopNest& nest) {
+  Dim teams = nest.team ? CeilDiv(Product(nest.axes), nest.team->positions()) : Dim(0);
+  if (!nest.block_tile) return teams;
+  if (!nest.team) return BlockTiles(nest);
+  Dim by_tiles = IsWorthTiles(nest);
+  return by_tiles * BlockTiles(nest) + (1 - by_tiles) * teams;
+}
 
 Dim GridThreads(const LoopNest& nest) {
   return nest.form == NestForm::kPositions ? Product(nest.axes) : Blocks(nest) * Dim(kBlockThreads);

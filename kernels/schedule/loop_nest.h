@@ -30,6 +30,7 @@ enum class NestForm : uint8_t {
   kTransposed,  // square blocks, computed along another axis than they are stored along
   kTiles,       // a sum of products in register tiles; see `tile`
   kTeams,       // on a GPU: a reduction by several threads for each position; see `team`
+  kBlockTiles,  // on a GPU: a sum of products in tiles of blocks of threads; see `block_tile`
 };
 
 // Positions [begin, end) of an axis, where comparisons have known values.
@@ -54,6 +55,7 @@ struct LoopNest {
   std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
   std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
   std::optional<Team> team;                    // kTeams: likewise
+  std::optional<BlockTile> block_tile;         // kBlockTiles: likewise
 
   // The reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {

@@ -45,6 +45,19 @@ std::string Describe(const LoopNest& nest) {
   return text + "]";
 }
 
+std::string Describe(const Staging& side) {
+  return absl::StrCat(side.vector > 1 ? absl::StrCat("vectors of ", side.vector, " ") : "",
+                      side.along_depth ? "along the depth" : "along lines",
+                      side.pad > 0 ? absl::StrCat(" + ", side.pad) : "", side.is_whole ? "" : ", edges");
+}
+
+std::string Describe(const LoopNest& nest, const BlockTile& tile) {
+  return absl::StrCat(" [", tile.rows.lines, "x", tile.columns.lines, " by ", tile.thread_rows, "x",
+                      tile.thread_columns, ", depth ", tile.depth, tile.is_whole_depth ? "" : " with zeros", "; rows ",
+                      Describe(tile.rows), "; columns ", Describe(tile.columns),
+                      tile.outer.empty() ? "" : absl::StrCat("; outer ", AxisNames(nest, tile.outer)), "]");
+}
+
 std::string KindOf(const LoopNest& nest) {
   if (nest.tensors[0].tensor->self) return "scan";
   if (nest.tensors[0].tensor->is_ordered) return "order";
@@ -54,6 +67,7 @@ std::string KindOf(const LoopNest& nest) {
     case NestForm::kTransposed: return "transposed";
     case NestForm::kTiles: return "tiles";
     case NestForm::kTeams: return "teams";
+    case NestForm::kBlockTiles: return "block tiles";
   }
 }
 
@@ -69,8 +83,10 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
     size_t loops = 1;
     for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
     if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
+    if (nest.block_tile) *out += Describe(nest, *nest.block_tile);
     if (nest.team) {
-      absl::StrAppend(out, " [", nest.team->strands, nest.team->are_neighbours ? " neighbours" : " warps", " each]");
+      absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->strands,
+                      nest.team->are_neighbours ? " neighbours" : " warps", " each]");
     }
     if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
   });

@@ -21,6 +21,7 @@ using Indices = std::span<const Expr>;
 constexpr Target kWide{.has_vectors = true, .vector_bits = 512, .vector_registers = 32, .has_masks = true};
 constexpr Target kMiddle{.has_vectors = true, .vector_bits = 256, .vector_registers = 16, .has_masks = true};
 constexpr Target kNarrow{.has_vectors = true};
+constexpr Target kGpu{.has_blocks = true};
 
 std::string Text(const te::Computation& computation, std::vector<bool> constants, const Target& target) {
   absl::StatusOr<Schedule> schedule = MakeSchedule(computation, std::move(constants), target);
@@ -182,6 +183,53 @@ TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {
   // Filter 5, channel 2, tap (1, 2); then a column of padding.
   EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 5), 5 * 144 + 2 * 9 + 5 + 1);
   EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 24), 0);
+}
+
+TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {
+  auto text = [](const Dim& m, const Dim& n, const Dim& k, bool transposed) {
+    return Text(Product(m, n, k, transposed), {}, kGpu);
+  };
+  EXPECT_EQ(text(1024, 1024, 512, true),
+            "block tiles 1024x1024: product [128x64 by 8x8, depth 8; rows vectors of 4 along the depth + 4; columns "
+            "vectors of 4 along the depth + 4]");
+  EXPECT_EQ(text(256, 256, 256, false),
+            "block tiles 256x256: product [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; columns "
+            "vectors of 4 along lines]");
+  // Of odd extents nothing is aligned but the last step of the depth, which is filled with zeros.
+  EXPECT_EQ(text(1023, 513, 63, false),
+            "block tiles 1023x513: product [64x64 by 8x4, depth 16 with zeros; rows along the depth + 4, edges; "
+            "columns along lines + 16, edges]");
+  EXPECT_EQ(text(16, 16384, 64, true),
+            "block tiles 16x16384: product [16x128 by 4x4, depth 16; rows vectors of 2 along the depth + 4; columns "
+            "vectors of 4 along the depth + 4]");
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
+  // Which rows and columns there are decides when it runs.
+  EXPECT_EQ(text(m, 512, 64, true),
+            "block tiles mx512: product [64x32 by 4x4, depth 16; rows vectors of 4 along the depth + 4, edges; columns "
+            "vectors of 4 along the depth + 4] or [32 neighbours each]");
+  EXPECT_EQ(text(m, n, k, false),
+            "block tiles mxn: product [64x32 by 4x4, depth 16 with zeros; rows along the depth + 4, edges; columns "
+            "along lines + 16, edges] or [32 neighbours each]");
+}
+
+TEST(ScheduleTest, GpuProductsTooSmallForTiles) {
+  EXPECT_EQ(Text(Product(8, 4096, 512, true), {}, kGpu), "teams 8x4096: product [32 neighbours each]");
+  EXPECT_EQ(Text(Product(16, 32, 512, true), {}, kGpu), "teams 16x32: product [32 neighbours each]");
+  EXPECT_EQ(Text(Product(64, 64, 7, true), {}, kGpu), "reduce 64x64: product");
+}
+
+TEST(ScheduleTest, GpuConvolutionsInTilesOfBlocks) {
+  EXPECT_EQ(Text(Convolution({}), {}, kGpu),
+            "block tiles 32x14x14: conv [32x32 by 4x2, depth 32 with zeros; rows vectors of 4 along the depth + 4; "
+            "columns along lines + 16, edges]");
+  EXPECT_EQ(Text(Convolution({.channels = 64, .filters = 64, .groups = 2, .size = 28, .stride = 2}), {}, kGpu),
+            "block tiles 2x32x14x14: conv [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; columns "
+            "along lines + 16, edges; outer 2]");
+  EXPECT_EQ(Text(Convolution({.channels = 64, .filters = 64, .size = 28, .window = 1, .pad = 0}), {}, kGpu),
+            "block tiles 64x28x28: conv [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; columns "
+            "vectors of 4 along lines, edges]");
+  // A weight is used for many positions, but an element of the image for few.
+  EXPECT_EQ(Text(Convolution({.channels = 32, .filters = 32, .groups = 32}), {}, kGpu), "reduce 32x14x14: conv");
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 //                          wait (cuStreamQuery), finish (cuStreamSynchronize), or run, a launch that faults when it
 //                          runs; CALL:0 is every call
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
+//   FAKE_CUDA_PLANT=N:TEXT=WITH|...  code that is loaded has WITH for the Nth TEXT: faults that must show
+//   FAKE_CUDA_COUNT=1      stderr says of each launch what its threads did together
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -100,6 +103,22 @@ bool Fails(const char* kind) {
   if (current.empty()) Misuse(__func__, "this thread has no current context"); \
   if (s.context.references == 0) Misuse(__func__, "the context was released"); \
   if (s.context.is_lost) return kIllegalAddress
+
+// The code with the faults that the environment asks for.
+std::string Planted(std::string text) {
+  std::string plants = std::getenv("FAKE_CUDA_PLANT") ? std::getenv("FAKE_CUDA_PLANT") : "";
+  while (!plants.empty()) {
+    size_t end = std::min(plants.find('|'), plants.size()), colon = plants.find(':'), equals = plants.find('=');
+    if (colon > equals || equals > end) Misuse(__func__, "expected N:TEXT=WITH: " + plants);
+    std::string old = plants.substr(colon + 1, equals - colon - 1);
+    size_t at = text.find(old);
+    for (int left = std::atoi(plants.c_str()); left > 1 && at != std::string::npos; --left) at = text.find(old, at + 1);
+    if (at == std::string::npos) Misuse(__func__, "the code has no such text: " + plants);
+    text.replace(at, old.size(), plants.substr(equals + 1, end - equals - 1));
+    plants.erase(0, end + 1);
+  }
+  return text;
+}
 
 FakeStream* Known(const char* where, Stream stream) {
   auto* fake = reinterpret_cast<FakeStream*>(stream);
@@ -339,7 +358,7 @@ FAKE cuModuleLoadDataEx(Module* module, const void* image, uint32_t count, int32
   FAKE_ENTER();
   auto made = std::make_unique<FakeModule>();
   std::string problem =
-      Fails("load") ? "an error that was asked for" : ptx::Parse(static_cast<const char*>(image), made->code);
+      Fails("load") ? "an error that was asked for" : ptx::Parse(Planted(static_cast<const char*>(image)), made->code);
   if (!problem.empty()) {
     char* log = nullptr;
     size_t bytes = 0;
@@ -390,11 +409,18 @@ FAKE cuLaunchKernel(Function function, uint32_t grid_x, uint32_t grid_y, uint32_
   }
   uint32_t seed = static_cast<uint32_t>(s.random());
   Known(__func__, stream)
-      ->queue.push_back({[=] {
-                           if (faults) return std::string("a fault that was asked for");
-                           return ptx::Run(*fake->entry, {grid_x, block_x}, values, seed, state().memory);
-                         },
-                         uses});
+      ->queue.push_back(
+          {[=] {
+             if (faults) return std::string("a fault that was asked for");
+             ptx::Counts counts;
+             std::string fault = ptx::Run(*fake->entry, {grid_x, block_x}, values, seed, state().memory, &counts);
+             if (std::getenv("FAKE_CUDA_COUNT") != nullptr) {
+               Say("launch", "`" + fake->entry->name + "`: " + std::to_string(counts.loaded) + " elements loaded, " +
+                                 std::to_string(counts.instructions) + " instructions");
+             }
+             return fault;
+           },
+           uses});
   return 0;
 }
 

@@ -116,13 +116,19 @@ std::string Parse(const std::string& text, Module& module);
 struct Grid {
   uint32_t blocks = 1, threads = 1;
 };
+// What all threads did together.
+struct Counts {
+  uint64_t instructions = 0;
+  uint64_t loaded = 0;  // elements, from global memory
+};
 // Runs all threads, block by block, in an order that depends on `seed`, as the threads of a block do: each runs until
 // it waits for others. "": done; else the fault. Faults are also, whatever the order:
 // - two threads access a byte of shared memory, one of them to write, without a barrier between them;
 // - a byte of shared memory is read that the block did not write;
 // - threads of a block wait at different barriers, or end while others wait; likewise lanes of a warp that exchange
 //   values.
-std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory);
+std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory,
+                Counts* counts = nullptr);
 
 }  // namespace ptx
 

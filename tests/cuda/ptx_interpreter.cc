@@ -219,13 +219,14 @@ class Thread {
     std::copy(std::begin(special), std::end(special), special_);
     std::fill(registers_.begin(), registers_.end(), 0xcdcdcdcdcdcdcdcd);
     problem_.clear();
-    at_ = steps_ = 0;
+    at_ = 0;
+    counts_ = {};
   }
 
   // Runs until it waits or ends.
   State Run() {
     constexpr uint64_t kMaxSteps = 500'000'000;
-    for (; steps_ < kMaxSteps; ++steps_) {
+    for (; counts_.instructions < kMaxSteps; ++counts_.instructions) {
       const Instruction& now = entry_.code[at_++];
       if (now.guard >= 0 && (registers_[static_cast<size_t>(now.guard)] == 1) == now.is_guard_negated) continue;
       if (now.op == Op::kReturn) return State::kEnded;
@@ -244,6 +245,7 @@ class Thread {
   }
 
   const std::string& problem() const { return problem_; }
+  const Counts& counts() const { return counts_; }
   // Where it waits.
   const Instruction& waits_at() const { return entry_.code[at_ - 1]; }
   uint32_t offered() const { return static_cast<uint32_t>(Value(waits_at().from[0])); }
@@ -298,6 +300,7 @@ class Thread {
         problem_ = what + std::string("an address that is no multiple of ") + std::to_string(bytes * lanes);
         return false;
       }
+      if (now.op == Op::kLoad && !now.is_shared) counts_.loaded += lanes;
       place = now.is_shared ? shared_.At(address, bytes * lanes, special_[0], now.op == Op::kStore, problem_)
                             : memory_.At(address, bytes * lanes, problem_);
       if (place == nullptr) {
@@ -493,7 +496,7 @@ class Thread {
   std::vector<uint64_t> registers_;
   uint32_t special_[4] = {};
   size_t at_ = 0;  // the next instruction
-  uint64_t steps_ = 0;
+  Counts counts_;
   std::string problem_;
 };
 
@@ -521,7 +524,7 @@ class Block {
         states_[i] = threads_[i].Run();
         if (states_[i] == State::kFault) return threads_[i].problem() + " (thread " + std::to_string(i) + ")";
       }
-      if (!runs) return "";
+      if (!runs) break;
       bool is_exchanged = false;
       for (uint32_t first = 0; first < grid_.threads; first += kWarp) {
         if (std::string fault = ExchangeInWarp(first, is_ready, is_exchanged); !fault.empty()) return fault;
@@ -529,7 +532,13 @@ class Block {
       if (is_exchanged) continue;
       if (std::string fault = PassBarrier(is_ready); !fault.empty()) return fault;
     }
+    for (const Thread& thread : threads_) {
+      counts_.instructions += thread.counts().instructions;
+      counts_.loaded += thread.counts().loaded;
+    }
+    return "";
   }
+  const Counts& counts() const { return counts_; }  // of all blocks that ran
 
  private:
   using State = Thread::State;
@@ -580,11 +589,13 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<State> states_;
   std::vector<uint32_t> order_;
+  Counts counts_;
 };
 
 }  // namespace
 
-std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory) {
+std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory,
+                Counts* counts) {
   if (entry.threads != 0 && entry.threads != grid.threads)
     return "`" + entry.name + "` runs in blocks of " + std::to_string(entry.threads) + " threads";
   Block threads(entry, grid, params, seed, memory);
@@ -595,6 +606,7 @@ std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& para
     std::string fault = threads.Run(block);
     if (!fault.empty()) return "`" + entry.name + "`, " + fault + " (block " + std::to_string(block) + ")";
   }
+  if (counts != nullptr) *counts = threads.counts();
   return "";
 }
 

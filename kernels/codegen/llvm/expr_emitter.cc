@@ -43,6 +43,18 @@ Value* ExprEmitter::Load(DataType dtype, Value* pointer, Value* offset) {
   return dtype.is_small_float() ? FromBits(dtype, raw) : raw;
 }
 
+std::vector<Value*> ExprEmitter::LoadVector(DataType dtype, Value* pointer, Value* offset, int64_t count) {
+  auto* type = llvm::FixedVectorType::get(MemoryType(dtype), static_cast<unsigned>(count));
+  Value* raw = b_.CreateAlignedLoad(type, Address(dtype, pointer, offset),
+                                    llvm::Align(static_cast<uint64_t>(count * dtype.bytes())));
+  std::vector<Value*> values;
+  for (int64_t i = 0; i < count; ++i) {
+    Value* element = b_.CreateExtractElement(raw, static_cast<uint64_t>(i));
+    values.push_back(dtype.is_small_float() ? FromBits(dtype, element) : element);
+  }
+  return values;
+}
+
 // The value of a small float, from its bits, and its bits, from a value.
 Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
   if (dtype == kBFloat16) return EmitBFloatToFloat(b_, bits);

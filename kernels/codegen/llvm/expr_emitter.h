@@ -41,6 +41,8 @@ class ExprEmitter {
   llvm::Type* RegisterType(DataType dtype);
   llvm::Type* MemoryType(DataType dtype);
   llvm::Value* Load(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
+  // `count` elements that follow each other, aligned to their size together.
+  std::vector<llvm::Value*> LoadVector(DataType dtype, llvm::Value* pointer, llvm::Value* offset, int64_t count);
   void Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
   llvm::Value* Address(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   // Rounds to the precision of `dtype`.

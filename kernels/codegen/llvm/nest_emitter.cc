@@ -8,11 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/codegen/llvm/block_tile_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/reduce_emitter.h"
 #include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/codegen/llvm/tile_emitter.h"
 #include "kernels/codegen/llvm/transpose_emitter.h"
+#include "kernels/schedule/block_tile_planner.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -407,7 +409,8 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       break;
     }
     case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); }); break;
-    case NestForm::kTeams: RVM_UNREACHABLE("a nest for a GPU");
+    case NestForm::kTeams:
+    case NestForm::kBlockTiles: RVM_UNREACHABLE("a nest for a GPU");
   }
   b_.CreateRetVoid();
   if (group_ != nullptr) MarkAccesses();
@@ -427,7 +430,18 @@ EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
     FinishRest();
   };
   EmitLoop(b_, begin_, end_, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-    nest_.form == NestForm::kTeams ? EmitTeam({module_, b_, e_, nest_, at}, finish) : EmitFlatPosition(at);
+    BlockSite site{module_, b_, e_, nest_, at};
+    if (nest_.block_tile && nest_.team) {
+      Value* by_tiles = b_.CreateICmpNE(e_.EmitExtent(IsWorthTiles(nest_)), b_.getInt64(0));
+      EmitIf(b_, by_tiles, [&] { EmitBlockTile(site, finish); });
+      EmitIf(b_, b_.CreateNot(by_tiles), [&] { EmitTeam(site, finish); });
+    } else if (nest_.block_tile) {
+      EmitBlockTile(site, finish);
+    } else if (nest_.form == NestForm::kTeams) {
+      EmitTeam(site, finish);
+    } else {
+      EmitFlatPosition(at);
+    }
     return {};
   });
   if (result_.of_blocks) result_.function->setConvergent();

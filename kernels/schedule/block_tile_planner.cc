@@ -1,0 +1,266 @@
+#include "kernels/schedule/block_tile_planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace rvm::schedule {
+namespace {
+
+using te::BinaryOp;
+using te::Expr;
+using te::ExprKind;
+using te::ExprNode;
+using te::IndexVar;
+using te::ReduceOp;
+
+// Products of fewer rows or columns, or positions, or of less depth, use no element often enough.
+constexpr int64_t kLeastLines = 16;
+constexpr int64_t kLeastPositions = 1024;
+constexpr int64_t kLeastDepth = 8;
+// What an unknown extent counts as when sizes are compared.
+constexpr int64_t kUnknownExtent = 512;
+// So many blocks keep a GPU busy.
+constexpr int64_t kFullBlocks = 128;
+// Elements that each thread copies in a step, or more: their loads are underway while the step before is summed up.
+constexpr int64_t kLeastCopies = 12;
+// Of shared memory that a block has on every GPU (48 KiB), what its tiles may take.
+constexpr int64_t kSharedBytes = 40 << 10;
+constexpr int64_t kSectorElements = 8;  // a load from global memory takes 32 bytes or more
+constexpr int64_t kMostVectorBytes = 16;
+constexpr int64_t kBanks = 32;
+
+struct Size {
+  int64_t thread_rows, thread_columns, row_threads, column_threads;
+  int64_t rows() const { return thread_rows * row_threads; }
+  int64_t columns() const { return thread_columns * column_threads; }
+};
+// A warp is 4 x 8 threads, so that its loads from shared memory are short.
+constexpr Size kSizes[] = {{8, 8, 16, 8}, {8, 8, 8, 16}, {8, 4, 8, 16}, {4, 4, 16, 8}, {4, 4, 8, 16},
+                           {4, 2, 8, 16}, {4, 4, 4, 32}, {2, 4, 8, 16}, {4, 2, 16, 8}};
+
+int64_t CountOf(const Dim& extent) { return extent.AsConst().value_or(kUnknownExtent); }
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+bool IsKnownBelow(const Dim& extent, int64_t bound) { return extent.is_const() && extent.constant() < bound; }
+
+Dim Product(std::span<const IndexVar> axes) {
+  Dim product = 1;
+  for (const IndexVar& axis : axes) product = product * axis.extent;
+  return product;
+}
+
+// The value of an index expression where all variables are 0; nullopt if it is not known.
+std::optional<int64_t> ValueAtZero(const Expr& e) {
+  if (e->kind == ExprKind::kIntConst) return e->int_value;
+  if (e->kind == ExprKind::kIndex) return 0;
+  if (e->kind != ExprKind::kBinary) return std::nullopt;
+  std::optional<int64_t> a = ValueAtZero(e->operands[0]), b = ValueAtZero(e->operands[1]);
+  if (e->binary == BinaryOp::kMultiply && (a == 0 || b == 0)) return 0;
+  if (!a || !b) return std::nullopt;
+  if (e->binary == BinaryOp::kAdd) return *a + *b;
+  if (e->binary == BinaryOp::kSubtract) return *a - *b;
+  return e->binary == BinaryOp::kMultiply ? std::optional(*a * *b) : std::nullopt;
+}
+
+// Elements that follow each other in memory as the number of a position of the axes grows, from each multiple of that
+// number on. Of an unknown length: as many as count as unknown.
+struct LineRun {
+  int64_t length = 1;
+  bool is_known = true;
+  size_t axes = 0;  // the last so many of them
+};
+
+LineRun RunOf(const Expr& offset, std::span<const IndexVar> axes) {
+  LineRun run;
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (te::Stride(offset, axes[i].id) != run.length || !run.is_known) break;
+    ++run.axes;
+    run.is_known = axes[i].extent.is_const();
+    run.length = run.is_known ? run.length * axes[i].extent.constant() : std::max(run.length, kUnknownExtent);
+  }
+  return run;
+}
+
+// The read that the factor is a function of; null if it has others, or depends on the position otherwise.
+const ExprNode* OnlyRead(const Expr& factor) {
+  const ExprNode* read = nullptr;
+  std::vector<const ExprNode*> path = {factor.get()};
+  while (!path.empty()) {
+    const ExprNode* node = path.back();
+    path.pop_back();
+    if (node->kind == ExprKind::kIndex || node->kind == ExprKind::kSelect) return nullptr;
+    if (node->kind == ExprKind::kRead) {
+      if (read != nullptr && read != node) return nullptr;
+      read = node;
+      continue;
+    }
+    for (const Expr& operand : node->operands) path.push_back(operand.get());
+  }
+  return read;
+}
+
+class BlockTilePlanner {
+ public:
+  explicit BlockTilePlanner(const LoopNest& nest) : nest_(nest), reduce_(*nest.reduction()) {}
+
+  std::optional<BlockTile> Run() {
+    const Expr& product = reduce_.operands[0];
+    bool fits = reduce_.reduce == ReduceOp::kSum && product->kind == ExprKind::kBinary &&
+                product->binary == BinaryOp::kMultiply && !reduce_.axes.empty();
+    const DataType dtype = product.dtype();
+    if (!fits || (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32)) return std::nullopt;
+    bytes_ = dtype.bytes();
+    BlockTile tile;
+    tile.rows.factor = product->operands[0];
+    tile.columns.factor = product->operands[1];
+    DivideAxes(tile);
+    Dim rows = Lines(nest_, tile.rows), columns = Lines(nest_, tile.columns), depth = Product(reduce_.axes);
+    bool is_small = IsKnownBelow(rows, kLeastLines) || IsKnownBelow(columns, kLeastLines) ||
+                    IsKnownBelow(rows * columns, kLeastPositions) || IsKnownBelow(depth, kLeastDepth);
+    if (tile.rows.axes.empty() || tile.columns.axes.empty() || is_small) return std::nullopt;
+    ChooseSize(rows, columns, depth, tile);
+    PlanCopies(tile.depth, tile.rows);
+    PlanCopies(tile.depth, tile.columns);
+    return tile;
+  }
+
+ private:
+  // Rows and columns are the axes of one factor; the last axis that is of either is a column.
+  void DivideAxes(BlockTile& tile) const {
+    for (size_t i = 0; i < nest_.axes.size(); ++i) {
+      bool by_rows = te::DependsOn(tile.rows.factor, nest_.axes[i].id),
+           by_columns = te::DependsOn(tile.columns.factor, nest_.axes[i].id);
+      (by_rows == by_columns ? tile.outer : by_rows ? tile.rows.axes : tile.columns.axes).push_back(i);
+    }
+    auto last = [](const Staging& side) { return side.axes.empty() ? 0 : side.axes.back() + 1; };
+    if (last(tile.rows) > last(tile.columns)) std::swap(tile.rows, tile.columns);
+  }
+
+  // The time, up to a factor, that a full GPU takes, or a part of it that has work.
+  double Cost(const Size& size, int64_t rows, int64_t columns, int64_t outer) const {
+    auto positions = static_cast<double>(RoundUp(rows, size.rows()) * RoundUp(columns, size.columns()) * outer);
+    auto per_product = [](int64_t lines, int64_t others) {
+      return 1.0 / static_cast<double>(lines) + 1.0 / static_cast<double>(others);
+    };
+    // From shared memory, and from global memory.
+    double loads = per_product(size.thread_rows, size.thread_columns) + 4 * per_product(size.rows(), size.columns());
+    double blocks = positions / static_cast<double>(size.rows() * size.columns());
+    return positions * (1 + loads) * std::max(1.0, kFullBlocks / std::max(blocks, 1.0));
+  }
+
+  void ChooseSize(const Dim& rows, const Dim& columns, const Dim& depth, BlockTile& tile) const {
+    int64_t outer = 1;
+    for (size_t axis : tile.outer) outer *= nest_.axes[axis].extent.AsConst().value_or(1);
+    double least = std::numeric_limits<double>::infinity();
+    const Size* best = nullptr;
+    for (const Size& size : kSizes) {
+      // Sums of 8 bytes take two registers each.
+      if (size.thread_rows * size.thread_columns * bytes_ > 256) continue;
+      double cost = Cost(size, CountOf(rows), CountOf(columns), outer);
+      if (cost < least) best = &size, least = cost;
+    }
+    tile.thread_rows = best->thread_rows;
+    tile.thread_columns = best->thread_columns;
+    tile.rows.lines = best->rows();
+    tile.columns.lines = best->columns();
+    tile.rows.is_whole = rows.is_const() && rows.constant() % tile.rows.lines == 0;
+    tile.columns.is_whole = columns.is_const() && columns.constant() % tile.columns.lines == 0;
+    int64_t lines = tile.rows.lines + tile.columns.lines;
+    auto has_room = [&](int64_t steps) { return 2 * steps * (lines + kBanks) * bytes_ <= kSharedBytes; };
+    while (lines * tile.depth < kLeastCopies * kBlockThreads && has_room(2 * tile.depth)) tile.depth *= 2;
+    tile.is_whole_depth = depth.is_const() && depth.constant() % tile.depth == 0;
+    tile.is_one_step = depth.is_const() && depth.constant() <= tile.depth;
+  }
+
+  // Whether loads of `vector` elements along the run are aligned, as all tensors are.
+  bool IsAligned(const Expr& offset, const LineRun& run, std::span<const IndexVar> along, int64_t vector) const {
+    if (!run.is_known || run.length % vector != 0) return false;
+    std::optional<int64_t> first = ValueAtZero(offset);
+    if (!first || *first % vector != 0) return false;
+    std::span<const IndexVar> in_run = along.last(run.axes);
+    auto is_multiple = [&](const IndexVar& axis) {
+      bool runs = std::any_of(in_run.begin(), in_run.end(), [&](const IndexVar& one) { return one.id == axis.id; });
+      std::optional<int64_t> stride = te::Stride(offset, axis.id);
+      return runs || (stride && *stride % vector == 0);
+    };
+    return std::all_of(nest_.axes.begin(), nest_.axes.end(), is_multiple) &&
+           std::all_of(reduce_.axes.begin(), reduce_.axes.end(), is_multiple);
+  }
+
+  void PlanCopies(int64_t depth, Staging& side) const {
+    std::vector<IndexVar> lines;
+    for (size_t axis : side.axes) lines.push_back(nest_.axes[axis]);
+    const ExprNode* read = OnlyRead(side.factor);
+    const ExprNode* guide = read;
+    for (const ExprNode* node : te::Postorder({side.factor})) {
+      if (guide == nullptr && node->kind == ExprKind::kRead) guide = node;
+    }
+    LineRun run;
+    if (guide != nullptr) {
+      LineRun by_depth = RunOf(guide->operands[0], reduce_.axes), by_line = RunOf(guide->operands[0], lines);
+      // The few taps of a window do not pay: their neighbours are copied for other lines.
+      side.along_depth = by_depth.length > by_line.length && by_depth.length >= kSectorElements;
+      run = side.along_depth ? by_depth : by_line;
+    }
+    std::span<const IndexVar> along = side.along_depth ? std::span(reduce_.axes) : std::span<const IndexVar>(lines);
+    int64_t vector =
+        read == nullptr ? 1 : std::min<int64_t>(4, kMostVectorBytes / std::max<int64_t>(read->dtype.bytes(), 4));
+    while (vector > 1 && !(IsAligned(read->operands[0], run, along, vector) && HasWork(depth, vector, side)))
+      vector /= 2;
+    side.vector = vector;
+    if (vector > 1) side.read = read;
+    DivideThreads(depth, side);
+  }
+
+  // The loads along the depth, and along the lines.
+  static int64_t DepthLoads(int64_t depth, int64_t vector, const Staging& side) {
+    return side.along_depth ? depth / vector : depth;
+  }
+  static int64_t LineLoads(int64_t vector, const Staging& side) {
+    return side.along_depth ? side.lines : side.lines / vector;
+  }
+  static bool HasWork(int64_t depth, int64_t vector, const Staging& side) {
+    return DepthLoads(depth, vector, side) * LineLoads(vector, side) >= kBlockThreads;
+  }
+
+  // Banks: threads that store at once have 8 depths of 4 lines, 2 depths of 16 lines, or neighbouring lines.
+  static void DivideThreads(int64_t depth, Staging& side) {
+    int64_t loads = LineLoads(side.vector, side);
+    if (side.along_depth) {
+      side.depth_threads = std::min(DepthLoads(depth, side.vector, side), kSectorElements / side.vector);
+      side.line_threads = std::min(loads, kBlockThreads / side.depth_threads);
+      side.pad = 4;
+    } else {
+      // One position of the depth for several lines: decoding it takes some steps.
+      side.line_threads = std::min(loads, side.vector > 1 ? kBlockThreads : int64_t{16});
+      side.pad = side.vector > 1 ? 0 : ((16 - side.lines) % kBanks + kBanks) % kBanks;
+    }
+  }
+
+  const LoopNest& nest_;
+  const ExprNode& reduce_;
+  int64_t bytes_ = 4;  // of a sum
+};
+
+}  // namespace
+
+std::optional<BlockTile> PlanBlockTile(const LoopNest& nest) {
+  return nest.reduction() == nullptr ? std::nullopt : BlockTilePlanner(nest).Run();
+}
+
+Dim IsWorthTiles(const LoopNest& nest) {
+  Dim rows = Lines(nest, nest.block_tile->rows), columns = Lines(nest, nest.block_tile->columns);
+  auto has = [](const Dim& count, int64_t least) { return Min(FloorDiv(count, least), 1); };
+  return has(rows, kLeastLines) * has(columns, kLeastLines) * has(rows * columns, kLeastPositions);
+}
+
+Dim Lines(const LoopNest& nest, const Staging& side) {
+  Dim lines = 1;
+  for (size_t axis : side.axes) lines = lines * nest.axes[axis].extent;
+  return lines;
+}
+
+}  // namespace rvm::schedule
