@@ -214,6 +214,14 @@ Tensor PaddedImage(const Tensor& data, const std::vector<Window>& windows, const
       }));
 }
 
+// Whether the points of a tile are stored side by side, not as planes of all tiles. A tile has an element in each
+// plane: they compete for few sets of the caches where planes are of a multiple of a large power of two. What is too
+// large for the caches is read faster plane by plane, one address after the other.
+bool PointsLieTogether(const Dim& tiles, const Dim& channels) {
+  constexpr int64_t kMostElements = 1 << 15;  // of a plane
+  return tiles.is_const() && channels.is_const() && tiles.constant() * channels.constant() <= kMostElements;
+}
+
 std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {
   const Tensor &data = context.input(0), &weight = context.input(1);
   const Dims& out = context.output().dims;
@@ -226,27 +234,33 @@ std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {
                              rows * tile + (kWinogradTaps - 1), columns * tile + (kWinogradTaps - 1));
   Dims tiles = {batch, rows, columns};
   Dim count = batch * rows * columns;
-  Tensor input = te::Stored(
-      te::ComputeTensor("input_tiles", dtype, {points, points, count, channels}, [&](std::span<const Expr> o) {
-        std::vector<Expr> at = Unflatten(o[2], tiles);
-        return TransformedElement(
-            transforms.input, transforms.input_groups, o[0], o[1], [&](int64_t row, int64_t column) {
-              return image(
-                  {at[0], at[1] * te::Index(tile) + te::Index(row), at[2] * te::Index(tile) + te::Index(column), o[3]});
-            });
-      }));
-  Tensor product = ReduceOver(te::ReduceOp::kSum, dtype, {points, points, count, out[1]}, {channels},
+  bool by_tile = PointsLieTogether(count, channels);
+  size_t number = by_tile ? 0 : 2, point = by_tile ? 1 : 0;  // the axes of the tiles, and of their points
+  auto extents = [&](const Dim& last) {
+    return by_tile ? Dims{count, points, points, last} : Dims{points, points, count, last};
+  };
+  Tensor input = te::Stored(te::ComputeTensor("input_tiles", dtype, extents(channels), [&](std::span<const Expr> o) {
+    std::vector<Expr> at = Unflatten(o[number], tiles);
+    return TransformedElement(
+        transforms.input, transforms.input_groups, o[point], o[point + 1], [&](int64_t row, int64_t column) {
+          return image(
+              {at[0], at[1] * te::Index(tile) + te::Index(row), at[2] * te::Index(tile) + te::Index(column), o[3]});
+        });
+  }));
+  Tensor product = ReduceOver(te::ReduceOp::kSum, dtype, extents(out[1]), {channels},
                               [&](std::span<const Expr> o, std::span<const Expr> r) {
-                                return input({o[0], o[1], o[2], r[0]}) * weight({o[0], o[1], o[3], r[0]});
+                                return input({o[0], o[1], o[2], r[0]}) * weight({o[point], o[point + 1], o[3], r[0]});
                               });
   Tensor result = te::Stored(te::ComputeTensor(
       "output_tiles", dtype, {batch, rows * tile, columns * tile, out[1]}, [&](std::span<const Expr> o) {
         auto part = [&](BinaryOp op, size_t axis) { return te::Binary(op, o[axis], te::Index(tile)); };
         Expr row = o[0] * te::DimValue(rows) + part(BinaryOp::kFloorDivide, 1);
         Expr at = row * te::DimValue(columns) + part(BinaryOp::kFloorDivide, 2);
-        return TransformedElement(
-            transforms.output, transforms.output_groups, part(BinaryOp::kFloorMod, 1), part(BinaryOp::kFloorMod, 2),
-            [&](int64_t i, int64_t j) { return product({te::Index(i), te::Index(j), at, o[3]}); });
+        return TransformedElement(transforms.output, transforms.output_groups, part(BinaryOp::kFloorMod, 1),
+                                  part(BinaryOp::kFloorMod, 2), [&](int64_t i, int64_t j) {
+                                    Expr y = te::Index(i), x = te::Index(j);
+                                    return by_tile ? product({at, y, x, o[3]}) : product({y, x, at, o[3]});
+                                  });
       }));
   return {te::ComputeTensor("conv2d", dtype, out,
                             [&](std::span<const Expr> o) { return result({o[0], o[2], o[3], o[1]}); })};

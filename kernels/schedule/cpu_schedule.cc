@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/schedule/axis_ranges.h"
+#include "kernels/schedule/factor_copies.h"
 #include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/split_axes.h"
 #include "kernels/schedule/tile_planner.h"
@@ -83,6 +84,7 @@ void PlanForCpu(Schedule& schedule) {
         if (nest.tile->access == Tile::Access::kPanels && !nest.tile->packed) {
           nests.push_back(MakePanels(schedule, nest));
         }
+        WidenBroadcast(schedule, nests, nest);
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;

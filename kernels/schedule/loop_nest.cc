@@ -58,6 +58,16 @@ std::vector<Expr> Values(const LoopNest& nest) {
   return values;
 }
 
+int64_t CountReaders(const std::vector<LoopNest>& nests, const te::Tensor& tensor) {
+  int64_t readers = 0;
+  for (const LoopNest& nest : nests) {
+    for (const ExprNode* node : Postorder(Values(nest))) {
+      readers += node->kind == ExprKind::kRead && node->tensor.get() == tensor.get();
+    }
+  }
+  return readers;
+}
+
 std::vector<Expr> Roots(const LoopNest& nest) {
   std::vector<Expr> roots = Values(nest);
   for (const Replica& replica : nest.replicas) roots.push_back(replica.store_offset);

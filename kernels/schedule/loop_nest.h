@@ -66,6 +66,8 @@ struct LoopNest {
 
 // The values that the nest computes.
 std::vector<te::Expr> Values(const LoopNest& nest);
+// How many different reads of a tensor they have.
+int64_t CountReaders(const std::vector<LoopNest>& nests, const te::Tensor& tensor);
 // Those and the offsets to which they are stored.
 std::vector<te::Expr> Roots(const LoopNest& nest);
 // The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.

@@ -15,7 +15,7 @@ int64_t Tile::Strands(int64_t height) const {
 
 int64_t Tile::Unroll(int64_t height) const {
   int64_t sums = height * vectors, strands = Strands(height);
-  if (sums > kMostSumsToUnroll) return strands;
+  if (slides || sums > kMostSumsToUnroll) return strands;
   // A lower tile runs once for each panel: small code counts more there.
   int64_t steps = std::max(strands, height < rows ? 1 : sums >= 16 ? int64_t{2} : int64_t{4});
   return inner_depth == 0 ? steps : std::min(steps, inner_depth);

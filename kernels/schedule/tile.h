@@ -28,8 +28,8 @@ struct Tile {
   std::optional<PackedLayout> packed;  // kPanels: the layout of a constant input
   te::Tensor panels;                   // kPanels: the tensor that holds them
   bool masked = false;                 // kInPlace: the last vectors may reach beyond the columns
-  // kInPlace: the last panel ends with the last column, so that no load and no store needs a mask. Columns that the
-  // panel before has, too, are computed and stored twice, with equal results.
+  // The last panel ends with the last column, so that no load and no store needs a mask. Columns that the panel before
+  // has, too, are computed and stored twice, with equal results.
   bool overlaps = false;
   int64_t column_stride = 1;  // kInPlace: between neighbouring columns, in elements
 
@@ -44,6 +44,9 @@ struct Tile {
   int64_t vectors = 1;
   int64_t rows = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs
+  // Rows read at one step what other rows read at a later one, as windows that slide along an image do. Unrolled steps
+  // would load it once, and keep it in registers that the sums need.
+  bool slides = false;
   // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
   // are widened to 16, and their products are added up in pairs in lanes of int32. Else 1.
   int64_t group = 1;

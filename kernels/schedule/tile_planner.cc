@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,14 @@ constexpr int64_t kRowsPerCacheSet = 8;
 constexpr int64_t kMostColumnStride = 4;
 // What masks of the last vectors cost, in times of a tile without: few CPUs store with masks as fast as without.
 constexpr double kCostOfMasks = 1.1;
+// The cycles that it takes to transpose the sums of a vector's columns, and the share of those for loads that
+// multiplications do not hide.
+constexpr double kTransposition = 27;
+constexpr double kUnhiddenLoads = 0.25;
+// A panel of so many bytes stays in the first-level cache while the rows of the other factor pass by; what a load costs
+// otherwise, beside one from that cache.
+constexpr double kPanelInCache = 24 * 1024;
+constexpr double kLoadBeyondCache = 2.5;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
 // With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
@@ -44,16 +53,6 @@ bool HasBranches(const Expr& e) {
     }
   }
   return false;
-}
-
-int64_t CountReaders(const Schedule& schedule, const te::Tensor& tensor) {
-  int64_t readers = 0;
-  for (const LoopNest& nest : schedule.nests) {
-    for (const ExprNode* node : te::Postorder(Values(nest))) {
-      readers += node->kind == ExprKind::kRead && node->tensor.get() == tensor.get();
-    }
-  }
-  return readers;
 }
 
 // Whether the axes visit each element of a tensor exactly once.
@@ -142,11 +141,13 @@ class TilePlanner {
     return rank;
   }
 
-  bool IsShallow() const {
+  Dim Depth() const {
     Dim depth = 1;
     for (const IndexVar& axis : reduce_.axes) depth = depth * axis.extent;
-    return depth.is_const() && depth.constant() <= kShallowDepth;
+    return depth;
   }
+
+  bool IsShallow() const { return Depth().is_const() && Depth().constant() <= kShallowDepth; }
 
   // Whether the columns are read in place, are those that are stored side by side, and leave few lanes idle.
   bool StoresWholeRows(const Tile& tile) const {
@@ -167,7 +168,7 @@ class TilePlanner {
     auto input = static_cast<size_t>(tensor->input_index);
     if (input >= schedule_.constant_inputs.size() || !schedule_.constant_inputs[input]) return false;
     std::optional<Shape> shape = StaticShape(tensor.dims());
-    if (!shape || CountReaders(schedule_, tensor) != 1) return false;
+    if (!shape || CountReaders(schedule_.nests, tensor) != 1) return false;
     PackedLayout layout;
     std::vector<StridedAxis> axes;
     auto strided = [&](const IndexVar& axis) -> std::optional<StridedAxis> {
@@ -257,11 +258,26 @@ class TilePlanner {
     return false;
   }
 
+  // See Tile::slides.
+  bool Slides(const Tile& tile) const {
+    // With one vector there are registers left, and loads take as long as multiplications.
+    if (!tile.row || tile.vectors == 1 || tile.group > 1) return false;
+    for (const ExprNode* node : te::Postorder({tile.broadcast})) {
+      if (node->kind != ExprKind::kRead) continue;
+      int64_t by_row = te::Stride(node->operands[0], nest_.axes[*tile.row].id).value_or(0);
+      int64_t by_step = te::Stride(node->operands[0], reduce_.axes.back().id).value_or(0);
+      if (by_row <= 0 || by_step <= 0) continue;
+      int64_t distance = std::lcm(by_row, by_step);
+      if (distance < by_row * tile.rows && distance < by_step * tile.Unroll(tile.rows)) return true;
+    }
+    return false;
+  }
+
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
     // Columns that lie apart take a mask for each vector of neighbours.
-    int64_t most_vectors = std::max<int64_t>((target_.vector_registers >= 32 ? 4 : 2) / tile.column_stride, 1);
+    int64_t most_vectors = std::max<int64_t>((target_.vector_registers >= 32 ? 4 : 3) / tile.column_stride, 1);
     // One row of a product reads the other factor once, which is fast in long pieces.
     bool is_one_row = rows == Dim(1) && tile.access == Tile::Access::kInPlace && tile.column_stride == 1;
     if (is_one_row) most_vectors = target_.vector_registers / 2;
@@ -274,15 +290,24 @@ class TilePlanner {
     // The vectors depend on the row: each row loads its own.
     bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
+    const auto depth = static_cast<double>(std::max<int64_t>(Depth().AsConst().value_or(kShallowDepth), 1));
     double least = 0;
     for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
       int64_t height = std::clamp<int64_t>((target_.vector_registers - vectors - 1) / vectors, 1, most_rows);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
-      double per_row = 1.0 / static_cast<double>(height), per_vector = 1.0 / static_cast<double>(vectors);
-      // A multiplication and its share of the loads; a transposition takes the same time for few rows as for many.
-      double loads = by_row ? 1 + per_row * per_vector : per_row + per_vector;
-      double cost = 1 + 0.5 * loads + (tile.transposed_store ? 2 * per_row : 0);
+      double per_vector = 1.0 / static_cast<double>(vectors), per_row = 1.0 / static_cast<double>(height);
+      if (rows.is_const() && rows.constant() > 0) {
+        int64_t tiles = (rows.constant() + height - 1) / height;
+        per_row = static_cast<double>(tiles) / static_cast<double>(rows.constant());
+      }
+      // Cycles for each multiplication: two of them, or two loads, in one. A transposition takes the same time for few
+      // rows as for many.
+      bool in_cache = depth * static_cast<double>(vectors * tile.lanes * reduce_.dtype.bytes()) <= kPanelInCache;
+      double per_load = in_cache || in_place ? 1 : kLoadBeyondCache;
+      double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
+      double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
+      if (tile.transposed_store) cost += kTransposition / depth * per_row;
       if (in_place && !fits(vectors)) cost *= kCostOfMasks;
       cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
       if (least != 0 && cost >= least) continue;
@@ -290,11 +315,12 @@ class TilePlanner {
       tile.vectors = vectors;
       tile.rows = height;
     }
-    const Dim& depth = reduce_.axes.back().extent;
-    tile.inner_depth = depth.is_const() ? (depth.constant() + tile.group - 1) / tile.group : 0;
+    const Dim& innermost = reduce_.axes.back().extent;
+    tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.group - 1) / tile.group : 0;
+    tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
     tile.masked = in_place && !fits(tile.vectors);
-    tile.overlaps = in_place && !tile.masked && columns.constant() % tile.panel() != 0;
+    tile.overlaps = !tile.packed && fits(tile.vectors) && columns.constant() % tile.panel() != 0;
   }
 
   const Schedule& schedule_;
@@ -313,54 +339,6 @@ Expr NarrowFactor(const Expr& factor) {
 
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest) {
   return TilePlanner(schedule, nest).Run();
-}
-
-LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
-  te::ExprPool& pool = *schedule.pool;
-  Tile& tile = *nest.tile;
-  LoopNest copy;
-  Dims dims;
-  te::Rewrite rewrite;
-  std::vector<Expr> position;
-  auto add = [&](const Dim& extent) {
-    dims.push_back(extent);
-    if (extent == Dim(1)) {
-      position.push_back(pool.Intern(*te::Index(0)));
-    } else {
-      copy.axes.push_back(pool.Fresh(extent, "p"));
-      position.push_back(pool.Variable(copy.axes.back()));
-    }
-    return position.back();
-  };
-  for (size_t axis : tile.outer) rewrite.variables[nest.axes[axis].id] = add(nest.axes[axis].extent);
-  const IndexVar& columns = nest.axes[tile.column];
-  Expr panel = add(FloorDiv(columns.extent + (tile.panel() - 1), tile.panel()));
-  for (const IndexVar& axis : nest.reduction()->axes) {
-    bool innermost = axis.id == nest.reduction()->axes.back().id;
-    rewrite.variables[axis.id] = add(innermost ? FloorDiv(axis.extent + (tile.group - 1), tile.group) : axis.extent);
-  }
-  Expr lane = add(tile.panel());
-  if (tile.group > 1) {
-    // What stands beyond the depth is multiplied by zeros.
-    const IndexVar& innermost = nest.reduction()->axes.back();
-    Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.group));
-    Expr depth = pool.Binary(BinaryOp::kAdd, first, add(tile.group));
-    bool groups_fit = innermost.extent.constant() % tile.group == 0;
-    if (!groups_fit) depth = pool.Binary(BinaryOp::kMinimum, depth, pool.Extent(innermost.extent - 1));
-    rewrite.variables[innermost.id] = depth;
-  }
-  Expr column = pool.Binary(BinaryOp::kAdd, pool.Binary(BinaryOp::kMultiply, panel, pool.Extent(tile.panel())), lane);
-  // Lanes beyond the columns repeat the last one; what they sum up is dropped.
-  bool whole = columns.extent.is_const() && columns.extent.constant() % tile.panel() == 0;
-  if (!whole) column = pool.Binary(BinaryOp::kMinimum, column, pool.Extent(columns.extent - 1));
-  rewrite.variables[columns.id] = column;
-  te::TensorNode node{.kind = te::TensorKind::kCompute, .dtype = tile.vector.dtype(), .dims = dims, .name = "panels"};
-  tile.panels = te::Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
-  schedule.tensors.push_back(tile.panels);
-  copy.store_offset = pool.Offset(dims, position);
-  copy.tensors = {{tile.panels, pool.Copy(tile.vector, rewrite), true}};
-  CollapseAxes(pool, copy);
-  return copy;
 }
 
 }  // namespace rvm::schedule

@@ -19,10 +19,6 @@ te::Expr NarrowFactor(const te::Expr& factor);
 // profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);
 
-// The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
-// REQUIRES: the tile reads panels that are not a constant input.
-LoopNest MakePanels(Schedule& schedule, LoopNest& nest);
-
 }  // namespace rvm::schedule
 
 #endif  // RVM_KERNELS_SCHEDULE_TILE_PLANNER_H_

@@ -380,7 +380,9 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   };
   // `length`: of the inner loop, over elements that are stored side by side.
   auto all = [&](Value* length, int64_t fold_tail) {
-    LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail};
+    // Unrolled before it is vectorised, it would store element by element.
+    bool is_panel = !t_.transposed_store && te::Stride(s_.nest.store_offset, s_.nest.axes[t_.column].id) == int64_t{1};
+    LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail, .keep_rolled = is_panel};
     if (t_.transposed_store) {
       loop(width, {}, [&](Value* c) { loop(length, inner, [&](Value* r) { at(r, c); }); });
     } else if (!t_.row) {

@@ -1,0 +1,22 @@
+// Copies of the factors of a register tile, in the form in which it reads them.
+#ifndef RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_
+#define RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_
+
+#include <vector>
+
+#include "kernels/schedule/schedule.h"
+
+namespace rvm::schedule {
+
+// The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
+// REQUIRES: the tile reads panels that are not a constant input.
+LoopNest MakePanels(Schedule& schedule, LoopNest& nest);
+
+// Pairs of bytes that many vectors are multiplied by are read from int16, in which a pair is one load. `planned`: the
+// nests that run before `nest`; one of them stores the factor so if nothing else reads it, otherwise one that copies it
+// is added.
+void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest& nest);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_
