@@ -28,11 +28,12 @@ std::string Describe(const LoopNest& nest) {
   const Tile& tile = *nest.tile;
   std::string text = absl::StrCat(" [", tile.rows, "x", tile.vectors, " vectors of ", tile.lanes);
   if (tile.access == Tile::Access::kInPlace) {
-    absl::StrAppend(&text, " in place", tile.masked ? ", masked" : tile.overlaps ? ", overlapping" : "");
-    if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
+    text += " in place";
   } else {
-    absl::StrAppend(&text, tile.packed ? " packed" : " from panels");
+    text += tile.packed ? " packed" : " from panels";
   }
+  if (tile.masked || tile.overlaps) text += tile.masked ? ", masked" : ", overlapping";
+  if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
   if (!tile.outer.empty()) absl::StrAppend(&text, ", outer ", AxisNames(nest, tile.outer));
   if (!tile.inner.empty()) absl::StrAppend(&text, ", inner ", AxisNames(nest, tile.inner));
   absl::StrAppend(&text, ", depth ", absl::StrJoin(nest.reduction()->axes, "x", [](std::string* out, const auto& axis) {

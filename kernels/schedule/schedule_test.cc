@@ -81,6 +81,13 @@ TEST(ScheduleTest, ProductsByOperand) {
             "tiles mxn: product [6x4 vectors of 16 in place, masked, depth k, unrolled 2]");
 }
 
+// The last panel ends with the last column.
+TEST(ScheduleTest, PanelsOverlap) {
+  EXPECT_EQ(Text(Product(64, 90, 80, true), {}, kWide),
+            "loops 2x80x48: panels; tiles 64x90: product [8x3 vectors of 16 from panels, overlapping, depth 80, "
+            "unrolled 2]");
+}
+
 TEST(ScheduleTest, RowsThatShareCacheSetsAreFew) {
   EXPECT_EQ(Text(Product(64, 512, 1024, false), {}, kWide),
             "tiles 64x512: product [6x4 vectors of 16 in place, depth 1024, unrolled 2]");
@@ -130,6 +137,39 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
             "loops 16x15x15: padded [in 4 ranges]; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, "
             "depth 8x3x3, "
             "2 strands, unrolled 3, stored transposed]");
+}
+
+// Sums of few rows take more vectors; windows that slide along the rows of a tile are not unrolled.
+TEST(ScheduleTest, TilesFitRegistersRowsAndWindows) {
+  auto text = [](const ConvolutionShape& shape) { return Text(Convolution(shape), {false, true}, kMiddle); };
+  EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 28}),
+            "loops 64x30x30: padded [in 9 ranges]; tiles 48x28x28: conv [6x2 vectors of 8 packed, inner 28, depth "
+            "64x3x3, stored transposed]");
+  EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 4}),
+            "loops 64x6x6: padded [in 9 ranges]; tiles 48x4x4: conv [4x3 vectors of 8 packed, inner 4, depth 64x3x3, "
+            "stored transposed]");
+  // Every other row reads what none of the others does.
+  EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 28, .window = 2, .stride = 2, .pad = 0}),
+            "tiles 48x14x14: conv [5x2 vectors of 8 packed, inner 14, depth 64x2x2, unrolled 2, stored transposed]");
+}
+
+// int32 sums of products of bytes. A pair of the broadcast factor is one load of a copy in int16, if several vectors
+// are multiplied by it.
+TEST(ScheduleTest, PairsOfBytesAreWidenedOnce) {
+  Target target = kMiddle;
+  target.has_pair_products = true;
+  auto text = [&](int64_t columns) {
+    Tensor a = Input(0, "a", kUInt8, {24, 64}), b = Input(1, "b", kInt8, {columns, 64});
+    Dim extents[] = {64};
+    Tensor c = ComputeTensor("product", kInt32, {24, columns}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+        return te::Cast(kInt32, a({i[0], r[0]})) * te::Cast(kInt32, b({i[1], r[0]}));
+      });
+    });
+    return Text({"product", {a, b}, {c}}, {false, true}, target);
+  };
+  EXPECT_EQ(text(16), "tiles 24x16: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
+  EXPECT_EQ(text(32), "loops 1536: a; tiles 24x32: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
 }
 
 TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {
