@@ -43,8 +43,8 @@ bool ReducesByColumns(const LoopNest& nest) {
   return by_column < by_inner || (short_inner && by_column == 0);
 }
 
-// Plans the tile of a nest, and merges its last two axes where that gives better tiles: those of rows shorter than a
-// tile is high, such as of a 1x1 convolution of 7x7 images, and those whose columns can then be read in place.
+// Plans the tile of a nest, and merges its last two axes where that gives better tiles: those of rows that tiles do not
+// fill, such as of a 1x1 convolution of 7x7 images, and those whose columns can then be read in place.
 void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
   nest.tile = PlanTile(schedule, nest);
   if (!nest.tile || nest.axes.size() < 2) return;
@@ -56,7 +56,8 @@ void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
   if (!merged->tile) return;
   bool reads_rows = merged->tile->row == merged->axes.size() - 1,
        in_place = merged->tile->column == merged->axes.size() - 1;
-  if ((reads_rows && inner.constant() < kMostTileRows) || in_place) nest = *std::move(merged);
+  bool fills_tiles = inner.constant() >= kMostTileRows && inner.constant() % nest.tile->rows == 0;
+  if ((reads_rows && !fills_tiles) || in_place) nest = *std::move(merged);
 }
 
 // The sort writes its scratch before it reads it: of each row only the keys and their positions are computed.

@@ -8,8 +8,14 @@
 
 namespace rvm::schedule {
 
+// Fewer elements side by side leave most of a block empty; the vectoriser interleaves them.
+constexpr int64_t kLeastColumns = 4;
+
 std::optional<size_t> TransposedAxis(const LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
+  if (!nest.axes.empty() && nest.axes.back().extent.AsConst().value_or(kLeastColumns) < kLeastColumns) {
+    return std::nullopt;
+  }
   bool moves = nest.tensors.size() == 1 && nest.axes.size() > 1 && nest.reduction() == nullptr && !tensor->self &&
                !tensor->is_ordered && te::Stride(nest.store_offset, nest.axes.back().id) == 1;
   if (!moves) return std::nullopt;
