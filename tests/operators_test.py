@@ -91,7 +91,9 @@ def runs_here(folder, *targets):
     return done.returncode == 0
 
 
-class Operators(unittest.TestCase):
+class Cases(unittest.TestCase):
+    """What the classes below share; a class is a process of its own, and they take minutes each."""
+
     def check(self, form, *flags, part=slice(None), runs=True):
         cases = [case for case in operator_cases.all_cases() if keeps_meaning(case, form)][part]
         wrong = []
@@ -111,15 +113,23 @@ class Operators(unittest.TestCase):
         self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(cases)} cases differ:\n" + "\n".join(wrong[:40]))
         print(f"        {len(cases)} operator cases, {form} shapes {' '.join(flags)}")
 
-    def test_static_shapes(self):
+
+class StaticShapes(Cases):
+    def test_operators(self):
         self.check("static")
 
-    def test_erased_shapes(self):
+
+class ErasedShapes(Cases):
+    def test_operators(self):
         self.check("erased")
 
-    def test_named_shapes(self):
+
+class NamedShapes(Cases):
+    def test_operators(self):
         self.check("named", "-O3")
 
+
+class Targets(Cases):
     def test_portable(self):
         self.check("erased", "--target", "portable")
 
@@ -139,7 +149,9 @@ class Operators(unittest.TestCase):
             shown = relayvm.must(relayvm.COMPILER, "inspect", os.path.join(folder, "probe.rvm"))
             self.assertEqual([line.split()[1] for line in shown.splitlines() if line.startswith("  target ")], list(targets))
 
-    def test_examples_at_each_level(self):
+
+class Examples(unittest.TestCase):
+    def test_each_level(self):
         """The higher levels are compared as cases."""
         examples = operator_cases.examples.all_examples()
         with tempfile.TemporaryDirectory() as folder:
