@@ -42,11 +42,11 @@ te::Computation Product(const Dim& m, const Dim& n, const Dim& k, bool transpose
 TEST(ScheduleTest, ProductsByTarget) {
   te::Computation constant = Product(64, 768, 512, true);
   EXPECT_EQ(Text(constant, {false, true}, kWide),
-            "tiles 64x768: product [6x4 vectors of 16 packed, depth 512, unrolled 2]");
+            "tiles 64x768: product [8x3 vectors of 16 packed, depth 512, unrolled 2]");
   EXPECT_EQ(Text(constant, {false, true}, kMiddle),
             "tiles 64x768: product [6x2 vectors of 8 packed, depth 512, unrolled 4]");
   EXPECT_EQ(Text(constant, {false, true}, kNarrow),
-            "tiles 64x768: product [6x2 vectors of 4 packed, depth 512, unrolled 4]");
+            "tiles 64x768: product [4x3 vectors of 4 packed, depth 512, unrolled 4]");
   EXPECT_EQ(Text(constant, {false, true}, Target{}), "reduce 64x768: product");
 }
 
@@ -134,9 +134,8 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
             "16x3x3, stored "
             "transposed]");
   EXPECT_EQ(Text(Convolution({.groups = 2, .stride = 2}), {false, true}, kMiddle),
-            "loops 16x15x15: padded [in 4 ranges]; tiles 2x16x7x7: conv [7x1 vectors of 8 packed, outer 2, inner 7, "
-            "depth 8x3x3, "
-            "2 strands, unrolled 3, stored transposed]");
+            "loops 16x15x15: padded [in 4 ranges]; tiles 2x16x7x7: conv [4x2 vectors of 8 packed, outer 2, inner 7, "
+            "depth 8x3x3, stored transposed]");
 }
 
 // Sums of few rows take more vectors; windows that slide along the rows of a tile are not unrolled.
@@ -150,7 +149,7 @@ TEST(ScheduleTest, TilesFitRegistersRowsAndWindows) {
             "stored transposed]");
   // Every other row reads what none of the others does.
   EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 28, .window = 2, .stride = 2, .pad = 0}),
-            "tiles 48x14x14: conv [5x2 vectors of 8 packed, inner 14, depth 64x2x2, unrolled 2, stored transposed]");
+            "tiles 48x14x14: conv [4x3 vectors of 8 packed, inner 14, depth 64x2x2, unrolled 2, stored transposed]");
 }
 
 // int32 sums of products of bytes. A pair of the broadcast factor is one load of a copy in int16, if several vectors
