@@ -36,12 +36,17 @@ std::shared_ptr<Core> CoreOf(const Api& cl, DeviceId device, DeviceInfo info) {
   return core;
 }
 
-std::string DeviceText(const Api& cl, DeviceId device, uint32_t what) {
+std::string TextOf(const std::function<Error(size_t room, char* text, size_t* size)>& query) {
   size_t size = 0;
-  if (cl.GetDeviceInfo(device, what, 0, nullptr, &size) != 0) return "";
+  if (query(0, nullptr, &size) != 0) return "";
   std::string text(size, '\0');
-  cl.GetDeviceInfo(device, what, size, text.data(), nullptr);
+  query(size, text.data(), nullptr);
   return text.substr(0, text.find('\0'));
+}
+
+std::string DeviceText(const Api& cl, DeviceId device, uint32_t what) {
+  return TextOf(
+      [&](size_t room, char* text, size_t* size) { return cl.GetDeviceInfo(device, what, room, text, size); });
 }
 
 }  // namespace rvm::device::opencl

@@ -2,7 +2,9 @@
 #ifndef RVM_VM_DEVICE_OPENCL_CORE_H_
 #define RVM_VM_DEVICE_OPENCL_CORE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,11 +43,13 @@ struct Core {
 // The one core of the device in this process.
 std::shared_ptr<Core> CoreOf(const Api& cl, DeviceId device, DeviceInfo info);
 
+// The text that a function of the driver gives in two calls: the first one asks for the size. "" if it fails.
+std::string TextOf(const std::function<Error(size_t room, char* text, size_t* size)>& query);
 // Facts about a device; "" and nullopt if the driver does not say.
 std::string DeviceText(const Api& cl, DeviceId device, uint32_t what);
 template <typename T>
 std::optional<T> DeviceNumber(const Api& cl, DeviceId device, uint32_t what) {
-  T number = 0;
+  T number{};
   if (cl.GetDeviceInfo(device, what, sizeof(number), &number, nullptr) != 0) return std::nullopt;
   return number;
 }

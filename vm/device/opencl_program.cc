@@ -22,13 +22,11 @@ namespace {
 constexpr char kOptions[] = "-cl-std=CL1.2";
 
 std::string PlatformText(const Core& core, uint32_t what) {
-  Platform platform = nullptr;
-  size_t size = 0;
-  if (core.cl->GetDeviceInfo(core.device, kDevicePlatform, sizeof(Platform), &platform, nullptr) != 0) return "";
-  if (core.cl->GetPlatformInfo(platform, what, 0, nullptr, &size) != 0) return "";
-  std::string text(size, '\0');
-  core.cl->GetPlatformInfo(platform, what, size, text.data(), nullptr);
-  return text;
+  std::optional<Platform> platform = DeviceNumber<Platform>(*core.cl, core.device, kDevicePlatform);
+  if (!platform) return "";
+  return TextOf([&](size_t room, char* text, size_t* size) {
+    return core.cl->GetPlatformInfo(*platform, what, room, text, size);
+  });
 }
 
 BinaryCache::Key KeyOf(const Core& core, std::string_view text) {
@@ -42,11 +40,10 @@ BinaryCache::Key KeyOf(const Core& core, std::string_view text) {
 
 std::string BuildLog(const Core& core, Program program) {
   constexpr size_t kShown = 4000;
-  size_t size = 0;
-  core.cl->GetProgramBuildInfo(program, core.device, kProgramBuildLog, 0, nullptr, &size);
-  std::string log(size, '\0');
-  core.cl->GetProgramBuildInfo(program, core.device, kProgramBuildLog, size, log.data(), nullptr);
-  return log.substr(0, std::min(log.find('\0'), kShown));
+  return TextOf([&](size_t room, char* text, size_t* size) {
+           return core.cl->GetProgramBuildInfo(program, core.device, kProgramBuildLog, room, text, size);
+         })
+      .substr(0, kShown);
 }
 
 // Null if the driver does not accept the binary.
