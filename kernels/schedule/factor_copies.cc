@@ -17,11 +17,12 @@ using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
 
-// With fewer vectors that an element is multiplied by, copying it does not pay.
+// Copying an element pays if so many vectors are multiplied by it.
 constexpr int64_t kLeastUses = 2;
 
 te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name) {
-  te::TensorNode node{.kind = te::TensorKind::kCompute, .dtype = dtype, .dims = std::move(dims), .name = name};
+  te::TensorNode node{
+      .kind = te::TensorKind::kCompute, .dtype = dtype, .dims = std::move(dims), .name = std::move(name)};
   schedule.tensors.emplace_back(std::make_shared<const te::TensorNode>(std::move(node)));
   return schedule.tensors.back();
 }
@@ -39,7 +40,7 @@ bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   return !uses.is_const() || !elements.is_const() || uses.constant() >= elements.constant() * kLeastUses;
 }
 
-// The nest that computes `tensor` if nothing but one read needs it.
+// The nest that computes `tensor`, if one read is all that needs the tensor; else null.
 LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, const te::Tensor& tensor) {
   for (const te::Tensor& output : schedule.outputs) {
     if (output.get() == tensor.get()) return nullptr;
@@ -144,7 +145,7 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
     bool widens = node->kind == ExprKind::kCast && node->operands[0].get() == narrow.get();
     if (widens) rewrite.done.emplace(node, pool.Intern(*te::Cast(node->dtype, tile.broadcast)));
   }
-  for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
+  Apply(pool, nest, std::move(rewrite));
 }
 
 }  // namespace rvm::schedule

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -28,12 +27,12 @@ constexpr int64_t kRowsPerCacheSet = 8;
 constexpr int64_t kMostColumnStride = 4;
 // What masks of the last vectors cost, in times of a tile without: few CPUs store with masks as fast as without.
 constexpr double kCostOfMasks = 1.1;
-// The cycles that it takes to transpose the sums of a vector's columns, and the share of those for loads that
-// multiplications do not hide.
+// Cycles to transpose the sums of one vector of columns.
 constexpr double kTransposition = 27;
+// The share of the cycles of loads that multiplications do not hide.
 constexpr double kUnhiddenLoads = 0.25;
-// A panel of so many bytes stays in the first-level cache while the rows of the other factor pass by; what a load costs
-// otherwise, beside one from that cache.
+// A panel of so many bytes stays in the first-level cache from one tile to the next. A load of a larger one costs
+// kLoadBeyondCache times as much.
 constexpr double kPanelInCache = 24 * 1024;
 constexpr double kLoadBeyondCache = 2.5;
 // Fewer rows do not pay for a copy of the other factor into panels.

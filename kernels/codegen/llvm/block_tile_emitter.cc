@@ -65,7 +65,8 @@ class BlockTileEmitter {
   Value* Shared(Value* offset) { return b_.CreateInBoundsGEP(type_, shared_, offset); }
   std::vector<Value*> Decode(const std::vector<IndexVar>& axes, Value* number);
   void BindAll(const std::vector<IndexVar>& axes, const std::vector<Value*>& values);
-  std::vector<Value*> Choose(Value* condition, llvm::function_ref<std::vector<Value*>()> then);
+  std::vector<Value*> Choose(Value* condition, llvm::function_ref<std::vector<Value*>()> then,
+                             const std::vector<Value*>& otherwise = {});
   void FindBlock();
   void FindThread(Value* thread);
   void PlaceCopies(Side& side, Value* thread);
@@ -120,8 +121,9 @@ void BlockTileEmitter::BindAll(const std::vector<IndexVar>& axes, const std::vec
   for (size_t i = 0; i < axes.size(); ++i) e_.Bind(axes[i], values[i]);
 }
 
-// The values where the condition holds, else zeros.
-std::vector<Value*> BlockTileEmitter::Choose(Value* condition, llvm::function_ref<std::vector<Value*>()> then) {
+// The values where the condition holds, else those of `otherwise`, or zeros if it is empty.
+std::vector<Value*> BlockTileEmitter::Choose(Value* condition, llvm::function_ref<std::vector<Value*>()> then,
+                                             const std::vector<Value*>& otherwise) {
   llvm::BasicBlock* before = b_.GetInsertBlock();
   std::vector<Value*> values;
   llvm::BasicBlock* inside = nullptr;
@@ -129,11 +131,12 @@ std::vector<Value*> BlockTileEmitter::Choose(Value* condition, llvm::function_re
     values = then();
     inside = b_.GetInsertBlock();
   });
-  for (Value*& value : values) {
-    llvm::PHINode* phi = b_.CreatePHI(value->getType(), 2);
-    phi->addIncoming(llvm::Constant::getNullValue(value->getType()), before);
-    phi->addIncoming(value, inside);
-    value = phi;
+  for (size_t i = 0; i < values.size(); ++i) {
+    llvm::Type* type = values[i]->getType();
+    llvm::PHINode* phi = b_.CreatePHI(type, 2);
+    phi->addIncoming(otherwise.empty() ? llvm::Constant::getNullValue(type) : otherwise[i], before);
+    phi->addIncoming(values[i], inside);
+    values[i] = phi;
   }
   return values;
 }
@@ -229,20 +232,7 @@ std::vector<Value*> BlockTileEmitter::Load(Value* first) {
   if (tile_.is_whole_depth) return Choose(b_.CreateICmpULT(first, depth_), [&] { return load(false); });
   Value* is_whole = b_.CreateICmpULE(Plus(first, tile_.depth), depth_);
   std::vector<Value*> whole = Choose(is_whole, [&] { return load(false); });
-  llvm::BasicBlock* before = b_.GetInsertBlock();
-  llvm::BasicBlock* inside = nullptr;
-  std::vector<Value*> part;
-  EmitIf(b_, b_.CreateNot(is_whole), [&] {
-    part = load(true);
-    inside = b_.GetInsertBlock();
-  });
-  for (size_t i = 0; i < part.size(); ++i) {
-    llvm::PHINode* phi = b_.CreatePHI(type_, 2);
-    phi->addIncoming(whole[i], before);
-    phi->addIncoming(part[i], inside);
-    part[i] = phi;
-  }
-  return part;
+  return Choose(b_.CreateNot(is_whole), [&] { return load(true); }, whole);
 }
 
 // Neighbouring elements of shared memory; the first one is a multiple of their number.
