@@ -143,10 +143,10 @@ Solve ConvolutionRelation(TypeContext& context) {
   for (size_t s = 0; s < conv->windows.size(); ++s) {
     const Window& window = conv->windows[s];
     const Dim& extent = data[conv->data.spatial[s]];
-    out[conv->out.spatial[s]] =
-        transposed
-            ? Max((extent - 1) * window.stride + (window.span() + extra[s] - window.pad_before - window.pad_after), 0)
-            : WindowCount(extent, window);
+    out[conv->out.spatial[s]] = transposed ? Max(extent * window.stride + (window.span() - window.stride + extra[s] -
+                                                                           window.pad_before - window.pad_after),
+                                                 0)
+                                           : WindowCount(extent, window);
   }
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args[0]->dtype.dtype));
 }

@@ -18,6 +18,7 @@ bool IsBinary(const Expr& e, BinaryOp op) { return e->kind == ExprKind::kBinary 
 Expr Bool(bool value) { return IntConst(kBool, value); }
 
 constexpr int kNestedBounds = 8;
+constexpr int kNestedTerms = 8;
 
 // An upper bound of index arithmetic whose terms are all non-negative, looking `depth` operators deep; nullopt if none
 // is known.
@@ -76,6 +77,21 @@ Expr ExprPool::Offset(const Dims& dims, const std::vector<Expr>& indices) {
   return offset;
 }
 
+// Splits the terms of a sum, looking `depth` additions deep, into those that `divisor` divides and the others.
+ExprPool::Division ExprPool::Divide(const Expr& e, int64_t divisor, int depth) {
+  if (IsConst(e) && e->int_value % divisor == 0) return {Intern(*Index(e->int_value / divisor)), Expr()};
+  bool is_multiple =
+      IsBinary(e, BinaryOp::kMultiply) && IsConst(e->operands[1]) && e->operands[1]->int_value % divisor == 0;
+  if (is_multiple) {
+    int64_t factor = e->operands[1]->int_value / divisor;
+    return {factor == 1 ? e->operands[0] : Binary(BinaryOp::kMultiply, e->operands[0], Intern(*Index(factor))), Expr()};
+  }
+  if (!IsBinary(e, BinaryOp::kAdd) || depth == 0) return {Expr(), e};
+  Division a = Divide(e->operands[0], divisor, depth - 1), b = Divide(e->operands[1], divisor, depth - 1);
+  auto sum = [&](const Expr& x, const Expr& y) { return !x ? y : !y ? x : Binary(BinaryOp::kAdd, x, y); };
+  return {sum(a.quotient, b.quotient), sum(a.rest, b.rest)};
+}
+
 // A simpler expression, or null if there is none.
 Expr ExprPool::Simplify(const ExprNode& node) {
   if (node.kind == ExprKind::kSelect && IsConst(node.operands[0])) {
@@ -106,6 +122,18 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       bool divide = node.binary == BinaryOp::kFloorDivide;
       if (IsConst(b) && b->int_value == 1) return divide ? a : Intern(*Index(0));
       if (IsBelow(a, b)) return divide ? Intern(*Index(0)) : a;
+      bool divides_again = divide && IsConst(b) && b->int_value > 0 && IsBinary(a, BinaryOp::kFloorDivide) &&
+                           IsConst(a->operands[1]) && a->operands[1]->int_value > 0;
+      int64_t both = 0;
+      if (divides_again && !__builtin_mul_overflow(a->operands[1]->int_value, b->int_value, &both)) {
+        return Binary(BinaryOp::kFloorDivide, a->operands[0], Intern(*Index(both)));
+      }
+      if (IsConst(b) && b->int_value > 0 && IsBinary(a, BinaryOp::kAdd)) {
+        Division parts = Divide(a, b->int_value, kNestedTerms);
+        Expr zero = Intern(*Index(0));
+        if (!parts.quotient || (parts.rest && !IsBelow(parts.rest, b))) return Expr();
+        return divide ? parts.quotient : parts.rest ? parts.rest : zero;
+      }
       if (!IsBinary(a, BinaryOp::kAdd) || !IsBinary(a->operands[0], BinaryOp::kMultiply)) return Expr();
       bool split = a->operands[0]->operands[1].get() == b.get() && IsBelow(a->operands[1], b);
       if (!split) return Expr();

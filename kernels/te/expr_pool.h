@@ -44,6 +44,10 @@ class ExprPool {
  private:
   Expr CopyOnThisStack(const Expr& e, Rewrite& rewrite);
   Expr Simplify(const ExprNode& node);
+  struct Division {
+    Expr quotient, rest;  // null: zero
+  };
+  Division Divide(const Expr& e, int64_t divisor, int depth);
   int64_t DimNumber(const Dim& dim);
   bool IsExtent(const Expr& e, const Dim& dim);
 

@@ -38,6 +38,26 @@ TEST_F(ExprPoolTest, QuotientsAndRemaindersOfSplitIndicesFold) {
   EXPECT_EQ(Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, quotient, Constant(4)), rest).get(), j.get());
 }
 
+TEST_F(ExprPoolTest, DivisionsTakeMultiplesOutOfSums) {
+  Expr even =
+      Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(12)), Make(BinaryOp::kMultiply, j, Constant(2)));
+  Expr half = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(6)), j);
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, even, Constant(2)).get(), half.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, even, Constant(2)).get(), Constant(0).get());
+  Expr odd = Make(BinaryOp::kAdd, even, Constant(1));
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, odd, Constant(2)).get(), half.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, odd, Constant(2)).get(), Constant(1).get());
+  // The rest reaches 3: not below 2.
+  Expr wide = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, j, Constant(2)), i);
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, wide, Constant(2))->kind, ExprKind::kBinary);
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, wide, Constant(2))->binary, BinaryOp::kFloorMod);
+  Expr twice = Make(BinaryOp::kFloorDivide, Make(BinaryOp::kFloorDivide, wide, Constant(3)), Constant(5));
+  EXPECT_EQ(twice.get(), Make(BinaryOp::kFloorDivide, wide, Constant(15)).get());
+  Expr large = Constant(std::numeric_limits<int64_t>::max());
+  Expr kept = Make(BinaryOp::kFloorDivide, Make(BinaryOp::kFloorDivide, wide, large), Constant(2));
+  EXPECT_EQ(kept->operands[0]->operands[1].get(), large.get());  // no overflow
+}
+
 TEST_F(ExprPoolTest, DifferencesOfConstantsCombine) {
   Expr shifted = Make(BinaryOp::kSubtract, j, Constant(1));
   EXPECT_EQ(Make(BinaryOp::kSubtract, shifted, Constant(-1)).get(), j.get());
