@@ -178,6 +178,15 @@ TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {
   EXPECT_EQ(text(80, 28), "tiles 32x28x28: conv [14x2 vectors of 16 packed, inner 28, depth 80, stored transposed]");
   EXPECT_EQ(text(80, 7), "tiles 32x49: conv [13x2 vectors of 16 packed, depth 80, stored transposed]");
   EXPECT_EQ(text(16, 14), "tiles 32x196: conv [11x2 vectors of 16 in place, overlapping, depth 16, unrolled 2]");
+  // Rows of a large image are stored in long pieces.
+  EXPECT_EQ(Text(Convolution({.channels = 16, .size = 112, .window = 1, .pad = 0}), {false, true}, kMiddle),
+            "tiles 32x12544: conv [4x3 vectors of 8 in place, overlapping, 10 panels at once, depth 16, unrolled 4]");
+}
+
+TEST(ScheduleTest, ShallowConvolutionsReadColumnsApart) {
+  EXPECT_EQ(Text(Convolution({.channels = 3, .size = 225, .stride = 2}), {false, true}, kMiddle),
+            "loops 3x227x227: padded [in 9 ranges]; tiles 32x113x113: conv [11x1 vectors of 8 in place, overlapping, "
+            "columns 2 apart, 9 panels at once, outer 113, depth 3x3x3, unrolled 3]");
 }
 
 TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {

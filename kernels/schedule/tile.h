@@ -43,6 +43,9 @@ struct Tile {
   int64_t lanes = 1;
   int64_t vectors = 1;
   int64_t rows = 1;
+  // Panels of a unit of work, which are computed side by side for one tile of rows after the other: few columns of many
+  // rows would be stored in short pieces that lie far apart.
+  int64_t panels_at_once = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs
   // Rows read at one step what other rows read at a later one, as windows that slide along an image do. Unrolled steps
   // would load it once, and keep it in registers that the sums need.

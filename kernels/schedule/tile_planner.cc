@@ -35,6 +35,11 @@ constexpr double kUnhiddenLoads = 0.25;
 // kLoadBeyondCache times as much.
 constexpr double kPanelInCache = 24 * 1024;
 constexpr double kLoadBeyondCache = 2.5;
+// Panels that are read again for each tile of rows, all together.
+constexpr int64_t kPanelsInCache = 16 * 1024;
+constexpr int64_t kMostPanelsAtOnce = 16;
+// Threads share blocks of panels.
+constexpr int64_t kLeastUnits = 16;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kLeastRowsForPanels = 4;
 // With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
@@ -133,7 +138,7 @@ class TilePlanner {
     }
     tile.transposed_store = tile.row && *tile.row > tile.column;
     if (StoresWholeRows(tile)) {
-      bool has_many_rows = nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies;
+      bool has_many_rows = tile.column_stride == 1 && nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies;
       if (IsShallow() || (has_many_rows && CopyToPanels(tile))) rank = 4;
     }
     ChooseSize(tile);
@@ -151,8 +156,7 @@ class TilePlanner {
   // Whether the columns are read in place, are those that are stored side by side, and leave few lanes idle.
   bool StoresWholeRows(const Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
-    if (tile.access != Tile::Access::kInPlace || tile.column_stride > 1 || tile.column + 1 != nest_.axes.size())
-      return false;
+    if (tile.access != Tile::Access::kInPlace || tile.column + 1 != nest_.axes.size()) return false;
     if (!columns.is_const() || !tile.row || !te::DependsOn(tile.broadcast, nest_.axes[*tile.row].id)) return false;
     const Dim& rows = nest_.axes[*tile.row].extent;
     int64_t vectors = (columns.constant() + tile.lanes - 1) / tile.lanes;
@@ -272,6 +276,21 @@ class TilePlanner {
     return false;
   }
 
+  // See Tile::panels_at_once. The panels of all rows are read again for each tile of rows, from the first-level cache.
+  int64_t PanelsAtOnce(const Tile& tile, bool by_row) const {
+    const Dim &columns = nest_.axes[tile.column].extent, depth = Depth();
+    bool is_stored_by_rows = !tile.transposed_store && te::Stride(nest_.store_offset, nest_.axes[tile.column].id) == 1;
+    if (!tile.row || by_row || !is_stored_by_rows || !columns.is_const() || !depth.is_const()) return 1;
+    int64_t panel_bytes =
+        std::max<int64_t>(depth.constant() * tile.panel() * tile.column_stride * reduce_.dtype.bytes(), 1);
+    int64_t panels = (columns.constant() + tile.panel() - 1) / tile.panel(), most = kMostPanelsAtOnce;
+    Dim units = panels;
+    for (size_t axis : tile.outer) units = units * nest_.axes[axis].extent;
+    for (size_t axis : tile.inner) units = units * nest_.axes[axis].extent;
+    if (units.is_const()) most = std::min(most, units.constant() / kLeastUnits);
+    return std::clamp<int64_t>(std::min(kPanelsInCache / panel_bytes, panels), 1, std::max<int64_t>(most, 1));
+  }
+
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
@@ -320,6 +339,7 @@ class TilePlanner {
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
     tile.masked = in_place && !fits(tile.vectors);
     tile.overlaps = !tile.packed && fits(tile.vectors) && columns.constant() % tile.panel() != 0;
+    tile.panels_at_once = PanelsAtOnce(tile, by_row);
   }
 
   const Schedule& schedule_;

@@ -63,12 +63,15 @@ class TileEmitter {
   void EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
-  void EmitRows(const Panel& panel);
+  void EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block);
+  void EmitRows(Value* block);
   void EmitUnit(Value* unit);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
   // Of the innermost depth axis; the last one may be of fewer positions.
   Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
+  // Of panels.
+  Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
 
   llvm::IRBuilder<>& b_;
@@ -431,8 +434,23 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
   EmitEpilogue(row, height, panel);
 }
 
-void TileEmitter::EmitRows(const Panel& panel) {
+// The tiles of some rows in a block of panels.
+void TileEmitter::EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block) {
+  if (t_.panels_at_once == 1) return EmitTile(row, height, heights, BeginPanel(block));
+  Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
+  Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
+                                        e_.EmitExtent(panels_));
+  int64_t cost = CostOfSums(static_cast<size_t>(-1));
+  EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {},
+                    [&](Value* panel, const Values&) -> Values {
+                      EmitTile(row, height, heights, BeginPanel(panel));
+                      return {};
+                    });
+}
+
+void TileEmitter::EmitRows(Value* block) {
   if (!t_.row) {
+    Panel panel = BeginPanel(block);
     EmitSums(I64(0), 1, panel);
     return EmitEpilogue(I64(0), I64(1), panel);
   }
@@ -450,7 +468,7 @@ void TileEmitter::EmitRows(const Panel& panel) {
       Value* row = b_.CreateNSWAdd(b_.CreateNSWMul(tile, I64(low)), before);
       Value* height = I64(low);
       if (higher > 0) height = b_.CreateSelect(b_.CreateICmpSLT(tile, I64(higher)), I64(low + 1), height);
-      EmitTile(row, height, heights, panel);
+      EmitTiles(row, height, heights, block);
       return {};
     });
     return;
@@ -460,7 +478,7 @@ void TileEmitter::EmitRows(const Panel& panel) {
   LoopRange range{I64(0), rows, rows_, t_.rows};
   EmitStoppableLoop(b_, range, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
     Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(t_.rows));
-    EmitTile(row, height, heights, panel);
+    EmitTiles(row, height, heights, block);
     return {};
   });
 }
@@ -475,13 +493,13 @@ Value* TileEmitter::TakeAxis(const IndexVar& axis, Value* rest) {
 void TileEmitter::EmitUnit(Value* unit) {
   Value* rest = unit;
   for (size_t i = t_.inner.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.inner[i]], rest);
-  Value* panel = rest;
+  Value* block = rest;
   if (!t_.outer.empty()) {
-    panel = b_.CreateURem(rest, e_.EmitExtent(panels_));
-    rest = b_.CreateUDiv(rest, e_.EmitExtent(panels_));
+    block = b_.CreateURem(rest, e_.EmitExtent(Blocks()));
+    rest = b_.CreateUDiv(rest, e_.EmitExtent(Blocks()));
   }
   for (size_t i = t_.outer.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.outer[i]], rest);
-  EmitRows(BeginPanel(panel));
+  EmitRows(block);
 }
 
 Dim TileEmitter::Run() {
@@ -489,7 +507,7 @@ Dim TileEmitter::Run() {
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
   buffer_ = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
   buffer_->setAlignment(llvm::Align(64));
-  Dim units = panels_;
+  Dim units = Blocks();
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
   }
