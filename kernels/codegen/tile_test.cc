@@ -194,6 +194,35 @@ TEST(TileTest, Convolutions) {
   }
 }
 
+// Deep sums for many columns, of an image whose lines of memory they would read over and over.
+TEST(TileTest, DeepConvolutionsCopyRows) {
+  for (const char* target : Targets()) {
+    for (const Shape2d& s :
+         {Shape2d{256, 512, 1, 3, 5, 1, 1, 1, 0}, {256, 512, 1, 3, 13, 1, 2, 1, 0}, {32, 512, 1, 3, 5, 3, 1, 1, 1}}) {
+      ScheduledKernel kernel =
+          CheckKernel(Convolution(s, false, 1, s.height, s.width),
+                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
+      if (HasFatalFailure()) return;
+      const schedule::LoopNest& last = kernel.schedule.nests.back();
+      EXPECT_TRUE(last.tile && last.tile->row_panels) << target << Describe(kernel.schedule);
+    }
+  }
+}
+
+// Pieces of several panels, whose last one is shorter; columns that lie apart.
+TEST(TileTest, SeveralPanelsAtOnce) {
+  for (const char* target : Targets()) {
+    for (const Shape2d& s : {Shape2d{5, 20, 1, 41, 47, 1, 1, 1, 0}, {3, 20, 1, 33, 77, 3, 2, 1, 1}}) {
+      ScheduledKernel kernel =
+          CheckKernel(Convolution(s, false, 2, s.height, s.width),
+                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
+      if (HasFatalFailure()) return;
+      const schedule::LoopNest& last = kernel.schedule.nests.back();
+      EXPECT_TRUE(last.tile && last.tile->panels_at_once > 1) << target << Describe(kernel.schedule);
+    }
+  }
+}
+
 TEST(TileTest, DepthwiseConvolutionsPadChannelByChannel) {
   for (const char* target : Targets()) {
     for (const Shape2d& s : {Shape2d{20, 20, 20, 9, 21, 3, 1, 1, 1}, {17, 17, 17, 11, 40, 5, 2, 1, 2}}) {

@@ -86,6 +86,7 @@ void PlanForCpu(Schedule& schedule) {
           nests.push_back(MakePanels(schedule, nest));
         }
         WidenBroadcast(schedule, nests, nest);
+        if (std::optional<LoopNest> copy = MakeRowPanels(schedule, nest)) nests.push_back(*std::move(copy));
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;

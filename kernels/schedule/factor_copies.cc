@@ -19,6 +19,10 @@ using te::IndexVar;
 
 // Copying an element pays if so many vectors are multiplied by it.
 constexpr int64_t kLeastUses = 2;
+// Panels of rows pay for sums of so many products, with so many vectors of columns.
+constexpr int64_t kLeastDepth = 256;
+constexpr int64_t kLeastVectors = 32;
+constexpr int64_t kLineBytes = 64;
 
 te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name) {
   te::TensorNode node{
@@ -51,6 +55,29 @@ LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, c
     if (writes && !nest.tile && nest.replicas.empty()) return &nest;
   }
   return nullptr;
+}
+
+// Whether each step, or each but the innermost, reads another line of memory.
+bool ReadsManyLines(const LoopNest& nest) {
+  const std::vector<IndexVar>& depth = nest.reduction()->axes;
+  for (const ExprNode* node : te::Postorder({nest.tile->broadcast})) {
+    if (node->kind != ExprKind::kRead) continue;
+    int64_t stride = te::Stride(node->operands[0], depth[0].id).value_or(0);
+    if (stride * node->dtype.bytes() < kLineBytes) return false;
+  }
+  return true;
+}
+
+bool PaysToCopyRows(const LoopNest& nest) {
+  const Tile& tile = *nest.tile;
+  if (!tile.row || tile.group > 1 || tile.column_stride > 1) return false;
+  const Dim &rows = nest.axes[*tile.row].extent, &columns = nest.axes[tile.column].extent;
+  bool known = rows.is_const() && rows.constant() > 0 && columns.is_const();
+  if (!known || !te::DependsOn(tile.broadcast, nest.axes[*tile.row].id)) return false;
+  Dim depth = 1;
+  for (const IndexVar& axis : nest.reduction()->axes) depth = depth * axis.extent;
+  return depth.is_const() && depth.constant() >= kLeastDepth && columns.constant() >= kLeastVectors * tile.lanes &&
+         ReadsManyLines(nest);
 }
 
 LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {
@@ -117,6 +144,54 @@ LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   tile.panels = NewTensor(schedule, tile.vector.dtype(), dims, "panels");
   copy.store_offset = pool.Offset(dims, position);
   copy.tensors = {{tile.panels, pool.Copy(tile.vector, rewrite), true}};
+  CollapseAxes(pool, copy);
+  return copy;
+}
+
+std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest) {
+  if (!PaysToCopyRows(nest)) return std::nullopt;
+  te::ExprPool& pool = *schedule.pool;
+  Tile& tile = *nest.tile;
+  const IndexVar& rows = nest.axes[*tile.row];
+  const auto [tiles, low, higher] = tile.HeightsOf(rows.extent.constant());
+  LoopNest copy;
+  Dims dims;
+  te::Rewrite rewrite;
+  std::vector<Expr> written, read;  // positions in the copy, of this nest and of the tile
+  auto add = [&](const IndexVar& axis) {
+    dims.push_back(axis.extent);
+    read.push_back(pool.Variable(axis));
+    if (axis.extent == Dim(1)) {
+      written.push_back(pool.Intern(*te::Index(0)));
+    } else {
+      copy.axes.push_back(pool.Fresh(axis.extent, "r"));
+      written.push_back(pool.Variable(copy.axes.back()));
+    }
+    rewrite.variables[axis.id] = written.back();
+  };
+  for (size_t i = 0; i < nest.axes.size(); ++i) {
+    if (i != *tile.row && te::DependsOn(tile.broadcast, nest.axes[i].id)) add(nest.axes[i]);
+  }
+  tile.row_panels = {pool.Fresh(tiles, "t"), pool.Fresh(low + (higher > 0), "r")};
+  add(tile.row_panels->tile);
+  Expr first = pool.Binary(BinaryOp::kMultiply, written.back(), pool.Extent(low));
+  if (higher > 0) {
+    first = pool.Binary(BinaryOp::kAdd, first, pool.Binary(BinaryOp::kMinimum, written.back(), pool.Extent(higher)));
+  }
+  for (const IndexVar& axis : nest.reduction()->axes) add(axis);
+  add(tile.row_panels->row);
+  Expr row = pool.Binary(BinaryOp::kAdd, first, written.back());
+  // A lower tile has the first row of the next one at its end, or the last row twice.
+  if (higher > 0) row = pool.Binary(BinaryOp::kMinimum, row, pool.Extent(rows.extent - 1));
+  rewrite.variables[rows.id] = row;
+  te::Tensor panels = NewTensor(schedule, tile.broadcast.dtype(), dims, "row_panels");
+  copy.store_offset = pool.Offset(dims, written);
+  copy.tensors = {{panels, pool.Copy(tile.broadcast, rewrite), true}};
+  ExprNode factor{.kind = ExprKind::kRead, .dtype = panels.dtype()};
+  factor.tensor = panels;
+  factor.operands = {pool.Offset(dims, read)};
+  factor.int_value = te::kReadIsSafe;
+  tile.broadcast = pool.Intern(std::move(factor));
   CollapseAxes(pool, copy);
   return copy;
 }

@@ -2,6 +2,7 @@
 #ifndef RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_
 #define RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_
 
+#include <optional>
 #include <vector>
 
 #include "kernels/schedule/schedule.h"
@@ -11,6 +12,11 @@ namespace rvm::schedule {
 // The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
 // REQUIRES: the tile reads panels that are not a constant input.
 LoopNest MakePanels(Schedule& schedule, LoopNest& nest);
+
+// The nest that copies the broadcast factor of `nest` into panels of rows in workspace, where that pays; sets
+// tile->row_panels and the factor. It pays where each step of a deep tile would read other lines of memory, and many
+// columns are multiplied by what is copied.
+std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest);
 
 // Pairs of bytes that many vectors are multiplied by are read from int16, in which a pair is one load. `planned`: the
 // nests that run before `nest`; one of them stores the factor so if nothing else reads it, otherwise one that copies it

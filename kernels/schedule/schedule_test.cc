@@ -183,6 +183,14 @@ TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {
             "tiles 32x12544: conv [4x3 vectors of 8 in place, overlapping, 10 panels at once, depth 16, unrolled 4]");
 }
 
+TEST(ScheduleTest, DeepConvolutionsReadRowsFromPanels) {
+  EXPECT_EQ(
+      Text(Convolution({.channels = 320, .filters = 256, .size = 7, .window = 1, .pad = 0}), {false, true}, kMiddle),
+      "loops 9x320x6: row_panels; tiles 256x49: conv [6x2 vectors of 8 packed, rows from panels, depth 320, unrolled "
+      "4, "
+      "stored transposed]");
+}
+
 TEST(ScheduleTest, ShallowConvolutionsReadColumnsApart) {
   EXPECT_EQ(Text(Convolution({.channels = 3, .size = 225, .stride = 2}), {false, true}, kMiddle),
             "loops 3x227x227: padded [in 9 ranges]; tiles 32x113x113: conv [11x1 vectors of 8 in place, overlapping, "

@@ -7,6 +7,11 @@ namespace rvm::schedule {
 // With more sums than this, a second step would need registers that the sums occupy.
 constexpr int64_t kMostSumsToUnroll = 24;
 
+Tile::Heights Tile::HeightsOf(int64_t count) const {
+  int64_t tiles = (count + rows - 1) / rows;
+  return tiles == 0 ? Heights{0, 0, 0} : Heights{tiles, count / tiles, count % tiles};
+}
+
 int64_t Tile::Strands(int64_t height) const {
   int64_t sums = height * vectors;
   int64_t strands = sums >= 8 ? 1 : sums >= 4 ? 2 : 4;

@@ -40,6 +40,13 @@ struct Tile {
   // factor alone. All of them together are the units of work that threads share.
   std::vector<size_t> outer, inner;
 
+  // The broadcast factor is read from a copy by tiles, in which the rows of a tile are side by side: it is then a read
+  // at these variables in place of the row axis.
+  struct RowPanels {
+    te::IndexVar tile, row;
+  };
+  std::optional<RowPanels> row_panels;
+
   int64_t lanes = 1;
   int64_t vectors = 1;
   int64_t rows = 1;
@@ -58,6 +65,11 @@ struct Tile {
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
+  // How `count` rows are divided: into tiles of nearly equal heights, the first `higher` of them with one row more.
+  struct Heights {
+    int64_t tiles, low, higher;
+  };
+  Heights HeightsOf(int64_t count) const;
   // Independent sums of an element in a tile of this height, which hide the latency of an addition.
   int64_t Strands(int64_t height) const;
   // The unroll factor of the loop over the innermost depth axis.

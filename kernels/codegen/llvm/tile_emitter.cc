@@ -253,6 +253,7 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
   for (int64_t r = 0; r < height; ++r) {
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    if (t_.row_panels) e_.Bind(t_.row_panels->row, I64(r));
     if (by_row) vectors = LoadVectors(panel);
     Value* factor = EmitBroadcast(k, positions);
     e_.CloseScope();
@@ -457,10 +458,8 @@ void TileEmitter::EmitRows(Value* block) {
   int64_t cost = CostOfSums(static_cast<size_t>(-1));
   std::vector<int64_t> heights;
   if (rows_.is_const()) {
-    // Tiles of nearly equal heights: the first `higher` have one row more.
-    int64_t rows = rows_.constant(), tiles = (rows + t_.rows - 1) / t_.rows;
+    const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
     if (tiles == 0) return;
-    int64_t low = rows / tiles, higher = rows % tiles;
     heights.push_back(low);
     if (higher > 0) heights.push_back(low + 1);
     EmitStoppableLoop(b_, {I64(0), I64(tiles), tiles}, s_.cancel, cost, {}, [&](Value* tile, const Values&) -> Values {
@@ -468,6 +467,7 @@ void TileEmitter::EmitRows(Value* block) {
       Value* row = b_.CreateNSWAdd(b_.CreateNSWMul(tile, I64(low)), before);
       Value* height = I64(low);
       if (higher > 0) height = b_.CreateSelect(b_.CreateICmpSLT(tile, I64(higher)), I64(low + 1), height);
+      if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
       EmitTiles(row, height, heights, block);
       return {};
     });
