@@ -198,7 +198,7 @@ TEST(TileTest, Convolutions) {
 TEST(TileTest, DeepConvolutionsCopyRows) {
   for (const char* target : Targets()) {
     for (const Shape2d& s :
-         {Shape2d{256, 512, 1, 3, 5, 1, 1, 1, 0}, {256, 512, 1, 3, 13, 1, 2, 1, 0}, {32, 512, 1, 3, 5, 3, 1, 1, 1}}) {
+         {Shape2d{256, 512, 1, 3, 7, 1, 1, 1, 0}, {256, 512, 1, 3, 13, 1, 2, 1, 0}, {32, 512, 1, 3, 5, 3, 1, 1, 1}}) {
       ScheduledKernel kernel =
           CheckKernel(Convolution(s, false, 1, s.height, s.width),
                       {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
