@@ -19,9 +19,12 @@ using te::IndexVar;
 
 // Copying an element pays if so many vectors are multiplied by it.
 constexpr int64_t kLeastUses = 2;
-// Panels of rows pay for sums of so many products, with so many vectors of columns.
-constexpr int64_t kLeastDepth = 256;
-constexpr int64_t kLeastVectors = 32;
+// Panels of rows pay for sums of so many products, with so many vectors of columns; less of both if they hold what is
+// converted, which takes a few instructions.
+constexpr int64_t kLeastDepth = 128;
+constexpr int64_t kLeastVectors = 16;
+constexpr int64_t kLeastDepthConverted = 16;
+constexpr int64_t kLeastVectorsConverted = 4;
 constexpr int64_t kLineBytes = 64;
 
 te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name) {
@@ -70,14 +73,18 @@ bool ReadsManyLines(const LoopNest& nest) {
 
 bool PaysToCopyRows(const LoopNest& nest) {
   const Tile& tile = *nest.tile;
-  if (!tile.row || tile.group > 1 || tile.column_stride > 1) return false;
+  if (!tile.row || tile.group > 1) return false;
   const Dim &rows = nest.axes[*tile.row].extent, &columns = nest.axes[tile.column].extent;
   bool known = rows.is_const() && rows.constant() > 0 && columns.is_const();
   if (!known || !te::DependsOn(tile.broadcast, nest.axes[*tile.row].id)) return false;
   Dim depth = 1;
   for (const IndexVar& axis : nest.reduction()->axes) depth = depth * axis.extent;
-  return depth.is_const() && depth.constant() >= kLeastDepth && columns.constant() >= kLeastVectors * tile.lanes &&
-         ReadsManyLines(nest);
+  if (!depth.is_const()) return false;
+  int64_t vectors = columns.constant() / tile.lanes;
+  const ExprNode& factor = *tile.broadcast;
+  bool is_converted = factor.kind == ExprKind::kCast && factor.operands[0].dtype().is_small_float();
+  if (is_converted) return depth.constant() >= kLeastDepthConverted && vectors >= kLeastVectorsConverted;
+  return depth.constant() >= kLeastDepth && vectors >= kLeastVectors && ReadsManyLines(nest);
 }
 
 LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {

@@ -14,8 +14,8 @@ namespace rvm::schedule {
 LoopNest MakePanels(Schedule& schedule, LoopNest& nest);
 
 // The nest that copies the broadcast factor of `nest` into panels of rows in workspace, where that pays; sets
-// tile->row_panels and the factor. It pays where each step of a deep tile would read other lines of memory, and many
-// columns are multiplied by what is copied.
+// tile->row_panels and the factor. It pays where many columns are multiplied by what is copied, and where either each
+// step of a deep tile would read other lines of memory, or the factor is converted from float16 or bfloat16.
 std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest);
 
 // Pairs of bytes that many vectors are multiplied by are read from int16, in which a pair is one load. `planned`: the

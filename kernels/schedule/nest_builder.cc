@@ -96,6 +96,19 @@ bool RepeatsAlong(const std::vector<Expr>& indices, const IndexVar& loop) {
   return !(quotient && remainder);
 }
 
+// Whether `read` in the body of `consumer` is at the position that is computed.
+bool IsSamePosition(const ExprNode& read, const Tensor& consumer) {
+  const Dims& dims = read.tensor.dims();
+  if (dims.size() != consumer.rank()) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Expr& index = read.operands[i];
+    bool same_variable = index->kind == ExprKind::kIndex && index->index.id == consumer->axes[i].id;
+    bool both_one = dims[i] == Dim(1) && consumer.dims()[i] == Dim(1);
+    if (!both_one && !(same_variable && CompareDims(dims[i], consumer.dims()[i]) == DimEquality::kEqual)) return false;
+  }
+  return true;
+}
+
 constexpr int64_t kCheapCost = 16;        // repeated rather than stored
 constexpr int64_t kMaxInlineCost = 2000;  // code of one expression
 
@@ -109,6 +122,7 @@ class NestBuilder {
 
  private:
   struct Facts {
+    int64_t readers = 0;      // tensors
     std::set<int64_t> sites;  // where its value is needed, up to identical positions
     bool replicated = false;  // some site needs each value many times
     bool in_reduce = false;
@@ -122,6 +136,7 @@ class NestBuilder {
   void CollectTensors();
   void AddCosts();
   void VisitReads(const Tensor& consumer);
+  bool FinishesReduction(const Tensor& tensor) const;
   void Decide();
   void PlaceAll();
   std::optional<NestTensor> Fits(const Tensor& tensor, LoopNest& nest);
@@ -204,10 +219,12 @@ void NestBuilder::AddCosts() {
   for (const Tensor& tensor : schedule_.tensors) {
     Facts& facts = facts_[tensor.get()];
     std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
+    std::set<const TensorNode*> read;
     int64_t cost = 0;
     for (const ExprNode* node : Postorder({tensor->body})) {
       cost += Cost(*node);
       if (node->kind != ExprKind::kRead) continue;
+      if (node->tensor->kind == TensorKind::kCompute) read.insert(node->tensor.get());
       std::vector<const ExprNode*> at;
       for (const Expr& index : node->operands) at.push_back(index.get());
       if (node->tensor->kind == TensorKind::kCompute && !HasOwnNest(node->tensor) &&
@@ -215,6 +232,7 @@ void NestBuilder::AddCosts() {
         cost += facts_.at(node->tensor.get()).cost;
       }
     }
+    for (const TensorNode* node : read) ++facts_.at(node).readers;
     facts.cost = std::min<int64_t>(cost, 1'000'000);
   }
 }
@@ -230,14 +248,7 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
   for (const ExprNode* node : Postorder({body})) {
     if (node->kind != ExprKind::kRead || node->tensor->kind != TensorKind::kCompute) continue;
     Facts& facts = facts_.at(node->tensor.get());
-    const Dims& dims = node->tensor.dims();
-    bool identical = !reduces && dims.size() == consumer.rank();
-    for (size_t i = 0; identical && i < dims.size(); ++i) {
-      const Expr& index = node->operands[i];
-      bool same_variable = index->kind == ExprKind::kIndex && index->index.id == consumer->axes[i].id;
-      bool both_one = dims[i] == Dim(1) && consumer.dims()[i] == Dim(1);
-      identical = both_one || (same_variable && CompareDims(dims[i], consumer.dims()[i]) == DimEquality::kEqual);
-    }
+    bool identical = !reduces && IsSamePosition(*node, consumer);
     facts.in_reduce |= reduces || from.in_reduce;
     facts.replicated |= from.replicated && !from.materialised;
     if (identical) {
@@ -260,6 +271,18 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
   }
 }
 
+// Whether the tensor, as bias and activation are, is computed from a sum at the same position that nothing else needs.
+bool NestBuilder::FinishesReduction(const Tensor& tensor) const {
+  for (const ExprNode* node : Postorder({tensor->body})) {
+    bool follows = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
+                   facts_.at(node->tensor.get()).readers == 1 && IsSamePosition(*node, tensor);
+    if (!follows) continue;
+    if (IsReduce(node->tensor)) return true;
+    if (!StaysAlone(node->tensor) && WithStack([&] { return FinishesReduction(node->tensor); })) return true;
+  }
+  return false;
+}
+
 void NestBuilder::Decide() {
   absl::flat_hash_set<const TensorNode*> outputs;
   for (const Tensor& output : schedule_.outputs) outputs.insert(output.get());
@@ -269,8 +292,10 @@ void NestBuilder::Decide() {
     Facts& facts = facts_.at(tensor.get());
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
+    // Read elsewhere than at its position, it would be computed where it is read: behind the sum there is time for it.
+    bool is_moved = facts.cost > 0 && facts.sites.size() == 1 && *facts.sites.begin() >= 0;
     facts.materialised = outputs.contains(tensor.get()) || HasOwnNest(tensor) || tensor->is_stored ||
-                         (repeated && !cheap) || facts.cost > kMaxInlineCost;
+                         (repeated && !cheap) || facts.cost > kMaxInlineCost || (is_moved && FinishesReduction(tensor));
     facts.nest = number++;
     VisitReads(tensor);
   }
