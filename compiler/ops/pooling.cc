@@ -112,6 +112,28 @@ Expr WindowAt(const std::vector<Window>& windows, const Layout& layout, const Te
   return inside;
 }
 
+// How many taps of the window at each place of the spatial axes are inside the data, at least 1.
+Tensor CountInside(const std::vector<Window>& windows, const Layout& layout, const Dims& data, const Dims& out,
+                   DataType dtype) {
+  Dims places;
+  for (size_t axis : layout.spatial) places.push_back(out[axis]);
+  return te::ComputeTensor("count", dtype, places, [&](std::span<const Expr> o) {
+    Expr product = te::Index(1);
+    for (size_t s = 0; s < windows.size(); ++s) {
+      const Window& window = windows[s];
+      Expr begin = o[s] * te::Index(window.stride) - te::Index(window.pad_before),
+           distance = te::Index(window.dilation);
+      Expr before = te::Binary(BinaryOp::kMaximum, te::Index(0) - begin, te::Index(0));
+      Expr first = te::Binary(BinaryOp::kFloorDivide, before + te::Index(window.dilation - 1), distance);
+      Expr reach = te::DimValue(data[layout.spatial[s]] - 1) - begin;
+      Expr end = te::Binary(BinaryOp::kMinimum, te::Binary(BinaryOp::kFloorDivide, reach, distance) + te::Index(1),
+                            te::Index(window.extent));
+      product = product * te::Binary(BinaryOp::kMaximum, end - first, te::Index(0));
+    }
+    return te::Cast(dtype, te::Binary(BinaryOp::kMaximum, product, te::Index(1)));
+  });
+}
+
 template <bool average>
 std::vector<Tensor> ComputePool(const ComputeContext& context) {
   const Tensor& data = context.input(0);
@@ -137,16 +159,12 @@ std::vector<Tensor> ComputePool(const ComputeContext& context) {
                           [&](std::span<const Expr> o) { return te::Binary(BinaryOp::kDivide, folded(o), count); }),
         out.dtype)};
   }
-  Tensor count =
-      ReduceOver(ReduceOp::kSum, wide, out.dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
-        std::vector<Expr> at;
-        return te::Select(WindowAt(windows, layout, data, o, r, at), te::Const(wide, 1), te::Const(wide, 0));
-      });
+  Tensor count = CountInside(windows, layout, data.dims(), out.dims, wide);
   return {CastTensor(te::ComputeTensor("mean", wide, out.dims,
                                        [&](std::span<const Expr> o) {
-                                         return te::Binary(
-                                             BinaryOp::kDivide, folded(o),
-                                             te::Binary(BinaryOp::kMaximum, count(o), te::Const(wide, 1)));
+                                         std::vector<Expr> at;
+                                         for (size_t axis : layout.spatial) at.push_back(o[axis]);
+                                         return te::Binary(BinaryOp::kDivide, folded(o), count(at));
                                        }),
                      out.dtype)};
 }

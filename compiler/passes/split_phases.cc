@@ -9,11 +9,13 @@
 // where this wastes nothing, because it stores results where they belong
 // (docs/decisions/0039-phases-are-convolutions.md).
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
