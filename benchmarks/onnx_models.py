@@ -1,0 +1,71 @@
+"""An ONNX model on both sides: compiled by RelayVM, and in ONNX Runtime."""
+
+import os
+import re
+import time
+
+import numpy as np
+
+import relayvm
+
+
+def thread_counts():
+    """RELAYVM_THREADS: the numbers of threads, `1 2` unless given."""
+    return [int(threads) for threads in os.environ.get("RELAYVM_THREADS", "1 2").split()]
+
+
+def session_of(path, threads):
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def least_of(function, runs):
+    times = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+class Model:
+    """A model of one result in `folder`, saved and compiled. `flags`: more flags of the compiler."""
+
+    def __init__(self, folder, name, graph, *flags):
+        import onnx  # pylint: disable=import-outside-toplevel
+
+        self.name, self.prefix = name, f"{folder}/{name}"
+        self.path, self.executable = f"{self.prefix}.onnx", f"{self.prefix}.rvm"
+        onnx.save(graph, self.path)
+        began = time.perf_counter()
+        relayvm.must(relayvm.COMPILER, "compile", self.path, "-o", self.executable, *flags)
+        self.compile_seconds = time.perf_counter() - began
+
+    def run(self, feed, threads, repeat):
+        """The result, and the seconds of the fastest of `repeat` runs."""
+        arguments = []
+        for name, array in feed.items():
+            np.save(f"{self.prefix}.{name}.npy", array)
+            arguments.append(f"@{self.prefix}.{name}.npy")
+        out = f"{self.prefix}.out.npy"
+        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads, "--repeat", repeat, "--out", out, *arguments)
+        if done.returncode != 0:
+            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
+        return np.load(out), float(re.search(r"least ([0-9.]+) ms", done.stderr).group(1)) / 1e3
+
+    def measure(self, session, feed, threads, rounds, runs, tolerance):
+        """Seconds of ours and of the session, the runs of both alternating, and the largest difference, of the largest output."""
+        expected = session.run(None, feed)[0]
+        result = self.run(feed, threads, 2)[0]
+        error = np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max()
+        if not error <= tolerance:
+            raise AssertionError(f"{self.name}: the outputs differ by {error:.2g} of the largest; expected {tolerance} or less")
+        ours = theirs = float("inf")
+        for _ in range(rounds):
+            ours = min(ours, self.run(feed, threads, runs)[1])
+            theirs = min(theirs, least_of(lambda: session.run(None, feed), runs))
+        return ours, theirs, error
