@@ -20,8 +20,8 @@ def profile(model, *args, entry="main", repeat=200):
         return json.load(file)
 
 
-def tree_lstm(folder, reference):
-    """The example at 300 inputs and 150 units, on one random tree."""
+def write_tree_lstm(folder):
+    """The example at 300 inputs and 150 units: paths of its source and of random weights."""
     with open(os.path.join(relayvm.ROOT, "examples/tree_lstm/tree_lstm.relay"), encoding="utf-8") as file:
         text = file.read()
     weights = re.compile(r"free_var %(\w+): Tensor\[\((.*)\), float32\]")
@@ -35,7 +35,13 @@ def tree_lstm(folder, reference):
     random = np.random.default_rng(1)
     np.savez(f"{folder}/tree300.npz",
              **{name: random.uniform(-0.3, 0.3, shape).astype(np.float32) for name, shape in shapes.items()})
-    model = relayvm.compile_file(source, f"{folder}/tree300.rvm", 3, [f"{folder}/tree300.npz"])
+    return source, f"{folder}/tree300.npz"
+
+
+def tree_lstm(folder, reference):
+    """On one random tree."""
+    source, weights = write_tree_lstm(folder)
+    model = relayvm.compile_file(source, f"{folder}/tree300.rvm", 3, [weights])
     return profile(model, reference.tree_text(reference.make_tree(NODES, np.random.default_rng(1)))), NODES
 
 
