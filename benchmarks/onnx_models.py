@@ -45,8 +45,8 @@ class Model:
         relayvm.must(relayvm.COMPILER, "compile", self.path, "-o", self.executable, *flags)
         self.compile_seconds = time.perf_counter() - began
 
-    def run(self, feed, threads, repeat):
-        """The result, and the seconds of the fastest of `repeat` runs."""
+    def run(self, feed, threads, repeat=1):
+        """The result, and the seconds of the fastest run, of two or more."""
         arguments = []
         for name, array in feed.items():
             np.save(f"{self.prefix}.{name}.npy", array)
@@ -55,17 +55,24 @@ class Model:
         done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads, "--repeat", repeat, "--out", out, *arguments)
         if done.returncode != 0:
             raise relayvm.ToolError(f"{self.name}: {done.stderr}")
-        return np.load(out), float(re.search(r"least ([0-9.]+) ms", done.stderr).group(1)) / 1e3
+        found = re.search(r"least ([0-9.]+) ms", done.stderr)
+        return np.load(out), float(found.group(1)) / 1e3 if found else float("nan")
 
-    def measure(self, session, feed, threads, rounds, runs, tolerance):
-        """Seconds of ours and of the session, the runs of both alternating, and the largest difference, of the largest output."""
+    def check(self, session, feed, threads, tolerance):
+        """The largest difference between the results of both sides, of the largest element."""
         expected = session.run(None, feed)[0]
-        result = self.run(feed, threads, 2)[0]
-        error = np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max()
+        result = self.run(feed, threads)[0]
+        if result.shape != expected.shape:
+            raise AssertionError(f"{self.name}: the result has the shape {result.shape}; expected {expected.shape}")
+        error = np.abs(result - expected).max() / np.abs(expected).max()
         if not error <= tolerance:
-            raise AssertionError(f"{self.name}: the outputs differ by {error:.2g} of the largest; expected {tolerance} or less")
+            raise AssertionError(f"{self.name}: the results differ by {error:.2g} of the largest; expected {tolerance} or less")
+        return error
+
+    def alternate(self, session, feed, threads, rounds, runs):
+        """Seconds of the fastest run of ours and of the session, in rounds of so many runs of each."""
         ours = theirs = float("inf")
         for _ in range(rounds):
             ours = min(ours, self.run(feed, threads, runs)[1])
             theirs = min(theirs, least_of(lambda: session.run(None, feed), runs))
-        return ours, theirs, error
+        return ours, theirs

@@ -17,15 +17,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
+import compile_models  # noqa: E402
 import load_time  # noqa: E402
 import peak_memory  # noqa: E402
 import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
+from bert import compare as bert  # noqa: E402
 from gpu import pack  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
 from operators import compare as operators  # noqa: E402
+from recurrent import compare as recurrent  # noqa: E402
 from vision import compare as vision  # noqa: E402
 
 
@@ -186,7 +189,7 @@ def memory(folder):
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
           "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table,
-          "vision": vision.table}
+          "vision": vision.table, "recurrent": recurrent.table, "bert": bert.table, "compile": compile_models.table}
 
 
 def gpu():
