@@ -89,8 +89,13 @@ double Least(const char* block, size_t part, int threads) {
 
 int main(int argc, char** argv) {
   long bytes = argc > 1 ? std::atol(argv[1]) : 0, threads = argc > 2 ? std::atol(argv[2]) : 1;
-  if (argc > 3 || bytes <= 0 || threads < 1 || threads > 64) {
-    std::fprintf(stderr, "usage: read_bandwidth BYTES [THREADS]: a number of bytes, and 1 to 64 threads (1)\n");
+  // A thread that waits for one that has no processor would be timed instead.
+  long processors = std::thread::hardware_concurrency();
+  if (argc > 3 || bytes <= 0 || threads < 1 || threads > processors) {
+    std::fprintf(stderr,
+                 "usage: read_bandwidth BYTES [THREADS]: 1 byte or more, and 1 (the default) to %ld threads, one for "
+                 "each processor\n",
+                 processors);
     return 2;
   }
   size_t part = (static_cast<size_t>(bytes) / threads + kStep - 1) / kStep * kStep;
