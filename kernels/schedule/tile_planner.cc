@@ -322,7 +322,7 @@ class TilePlanner {
       // Cycles for each multiplication: two of them, or two loads, in one. A transposition takes the same time for few
       // rows as for many.
       bool in_cache = depth * static_cast<double>(vectors * tile.lanes * reduce_.dtype.bytes()) <= kPanelInCache;
-      double per_load = in_cache || in_place ? 1 : kLoadBeyondCache;
+      double per_load = in_cache || in_place || rows == Dim(1) ? 1 : kLoadBeyondCache;
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
       if (tile.transposed_store) cost += kTransposition / depth * per_row;

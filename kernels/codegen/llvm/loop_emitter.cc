@@ -124,4 +124,19 @@ std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& ran
                   });
 }
 
+void EmitIfElse(llvm::IRBuilder<>& b, Value* condition, llvm::function_ref<void()> then,
+                llvm::function_ref<void()> otherwise) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, function); };
+  llvm::BasicBlock *is_true = block("then"), *is_false = block("else"), *done = block("done");
+  b.CreateCondBr(condition, is_true, is_false);
+  b.SetInsertPoint(is_true);
+  then();
+  b.CreateBr(done);
+  b.SetInsertPoint(is_false);
+  otherwise();
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+}
+
 }  // namespace rvm::codegen

@@ -44,6 +44,10 @@ std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRang
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
                                             const LoopHints& hints = {});
 
+// Emits both bodies, of which one runs.
+void EmitIfElse(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::function_ref<void()> then,
+                llvm::function_ref<void()> otherwise);
+
 }  // namespace rvm::codegen
 
 #endif  // RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_

@@ -37,6 +37,8 @@ namespace {
 
 // Of a column reduction: how many rows are folded while the accumulators are in registers.
 constexpr int64_t kRowsAtOnce = 8;
+// Each doubles the code of the innermost loop.
+constexpr size_t kMostChoices = 2;
 
 class NestEmitter {
  public:
@@ -59,6 +61,7 @@ class NestEmitter {
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                 std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
+  std::vector<Expr> ChoicesAround(size_t axis) const;
   void EmitPosition();
   void EmitFlatPosition(Value* position);
   void EmitColumns(Value* begin, Value* end);
@@ -239,21 +242,60 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   }
 }
 
+// Conditions that choose between reads, one of which may be out of bounds, and are the same in all turns of the
+// innermost loop.
+std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
+  std::vector<Expr> choices;
+  for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
+    if (node->kind != ExprKind::kSelect || choices.size() == kMostChoices) continue;
+    const Expr& condition = node->operands[0];
+    bool is_same = true, is_needed = false;
+    for (const ExprNode* part : te::Postorder({condition})) {
+      is_same = is_same && part->kind != ExprKind::kRead &&
+                !(part->kind == ExprKind::kIndex && part->index.id == nest_.axes[axis].id);
+    }
+    for (const ExprNode* part : te::Postorder({node->operands[1], node->operands[2]})) {
+      is_needed = is_needed || (part->kind == ExprKind::kRead && part->int_value != te::kReadIsSafe);
+    }
+    bool is_new = std::none_of(choices.begin(), choices.end(),
+                               [&](const Expr& choice) { return choice.get() == condition.get(); });
+    if (is_same && is_needed && is_new) choices.push_back(condition);
+  }
+  return choices;
+}
+
 // A loop in which comparisons have known values.
 void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                            std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body) {
   // Around EmitColumns positions share its accumulators.
-  llvm::MDNode* independent = count == nest_.axes.size() ? group_ : nullptr;
-  EmitStoppableLoop(b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
-                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-                      e_.OpenScope();
-                      e_.Bind(nest_.axes[axis], at);
-                      for (const auto& [comparison, truth] : known) e_.BindValue(comparison, b_.getInt1(truth));
-                      EmitAxes(axis + 1, count, body);
-                      e_.CloseScope();
-                      return {};
-                    },
-                    {.independent = independent});
+  bool has_positions = count == nest_.axes.size();
+  llvm::MDNode* independent = has_positions ? group_ : nullptr;
+  auto loop = [&] {
+    EmitStoppableLoop(b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
+                      [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+                        e_.OpenScope();
+                        e_.Bind(nest_.axes[axis], at);
+                        for (const auto& [comparison, truth] : known) e_.BindValue(comparison, b_.getInt1(truth));
+                        EmitAxes(axis + 1, count, body);
+                        e_.CloseScope();
+                        return {};
+                      },
+                      {.independent = independent});
+  };
+  std::vector<Expr> choices;
+  if (has_positions && axis + 1 == count && nest_.reduction() == nullptr) choices = ChoicesAround(axis);
+  // A loop for each combination of their values: one with branches would not be vectorised.
+  auto choose = [&](auto& self, size_t next) -> void {
+    if (next == choices.size()) return loop();
+    auto with = [&](bool truth) {
+      e_.OpenScope();
+      e_.BindValue(choices[next].get(), b_.getInt1(truth));
+      self(self, next + 1);
+      e_.CloseScope();
+    };
+    EmitIfElse(b_, e_.Emit(choices[next]), [&] { with(true); }, [&] { with(false); });
+  };
+  choose(choose, 0);
 }
 
 void NestEmitter::Finish(const NestTensor& t, Value* value) {

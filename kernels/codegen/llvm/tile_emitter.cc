@@ -60,7 +60,6 @@ class TileEmitter {
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
-  void EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block);
@@ -399,22 +398,9 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   // Masked stores are slow on many CPUs: only tiles at the end have them.
   Value* length = t_.transposed_store ? height : width;
   Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
-  EmitIf(
-      b_.CreateICmpEQ(length, full), [&] { all(full, 0); }, [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
-}
-
-void TileEmitter::EmitIf(Value* condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise) {
-  llvm::Function* function = b_.GetInsertBlock()->getParent();
-  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
-  llvm::BasicBlock *is_true = block("whole"), *is_false = block("partial"), *done = block("stored");
-  b_.CreateCondBr(condition, is_true, is_false);
-  b_.SetInsertPoint(is_true);
-  then();
-  b_.CreateBr(done);
-  b_.SetInsertPoint(is_false);
-  otherwise();
-  b_.CreateBr(done);
-  b_.SetInsertPoint(done);
+  EmitIfElse(
+      b_, b_.CreateICmpEQ(length, full), [&] { all(full, 0); },
+      [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
 }
 
 void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
