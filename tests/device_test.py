@@ -143,7 +143,7 @@ class WithoutDevice(Device):
         source = self.write("chain.relay", CHAIN)
         model = self.compile(source, "gpu.rvm", "--entry", "sorted", device="gpu")
         message = self.fails(relayvm.RUNTIME, model, "--entry", "sorted", "[3, 2, 1, 0, 7, 6, 5, 4]")
-        self.assertIn("needs a device for ptx-6.4 with +sm_75 or opencl-c-1.2, and this machine has none", message)
+        self.assertIn("needs a device for ptx with +sm_75 or opencl-c-1.2, and this machine has none", message)
         self.assertIn("opencl: ", message)
         self.assertIn("cuda: ", message)
         out = relayvm.must(relayvm.RUNTIME, model, "--entry", "sorted", "--host-fallback", "[0, 0, 0, 0, 0, 0, 0, 0]", env={**os.environ, **NO_DRIVERS})
@@ -640,7 +640,7 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         model = self.path("gpu.rvm")
         said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", "gpu", "--verbose").stderr
         self.assertRegex(said, r"opencl-c-1\.2: \d+ of \d+ kernels")
-        self.assertRegex(said, r"ptx-6\.4: \d+ of \d+ kernels")
+        self.assertRegex(said, r"ptx: \d+ of \d+ kernels")
         self.assertRegex(said, r"device\.gpu: \d+ of \d+ operators")
         np.save(self.path("ones.npy"), np.ones((8, 8), "float32"))
         for flags in ["--device", "opencl"], ["--device", "opencl:0"]:

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -126,15 +125,24 @@ absl::Status CheckMissing(const std::vector<MissingDevice>& missing, const Devic
 
 }  // namespace
 
+size_t DeviceNumbers::Of(const DeviceCode& code) {
+  std::vector<KernelId> kernels;
+  for (const DeviceCode::Kernel& kernel : code.kernels) kernels.push_back(kernel.kernel);
+  std::vector<std::vector<KernelId>>& known = kernels_[code.target];
+  auto same = std::find(known.begin(), known.end(), kernels);
+  if (same == known.end()) same = known.insert(same, std::move(kernels));
+  return static_cast<size_t>(same - known.begin());
+}
+
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
                                                                        const device::DeviceList& devices,
                                                                        bool host_fallback) {
   auto program = std::make_unique<DeviceProgram>();
   program->kernels.resize(executable.kernels.size());
-  absl::flat_hash_map<std::string, size_t> numbers;  // of the next code, by target
+  DeviceNumbers numbers;
   std::vector<MissingDevice> missing;
   for (const DeviceCode& code : executable.device_codes) {
-    size_t number = numbers[code.target]++;
+    size_t number = numbers.Of(code);
     if (!FirstUnplaced(code, *program)) continue;
     std::string reasons;
     std::shared_ptr<device::Device> device = FindDevice(code, number, devices, reasons);

@@ -103,14 +103,38 @@ absl::Status MakeRecipes(bytecode::EmittedProgram& program) {
   return absl::OkStatus();
 }
 
-// The CPUs that `text` names, between commas; none for `portable`.
-absl::StatusOr<std::vector<codegen::HostTarget>> ParseTargets(const std::string& text) {
-  std::vector<codegen::HostTarget> targets;
-  if (text == "portable") return targets;
+struct Targets {
+  std::vector<codegen::HostTarget> hosts;  // none: portable
+  std::vector<codegen::PtxTarget> ptx;     // the latest first
+};
+
+absl::Status AddPtxTarget(const std::string& text, const codegen::PtxTarget& target, Targets& targets) {
+  for (const codegen::PtxTarget& other : targets.ptx) {
+    if (other.capability == target.capability) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`--target ", text, "` names `sm_", target.capability, "` twice; expected it once"));
+    }
+  }
+  targets.ptx.push_back(target);
+  std::sort(targets.ptx.begin(), targets.ptx.end(),
+            [](const auto& a, const auto& b) { return a.capability > b.capability; });
+  return absl::OkStatus();
+}
+
+// The CPUs and NVIDIA's GPUs that `text` names, between commas. Without a CPU it is the one of this machine.
+absl::StatusOr<Targets> ParseTargets(const std::string& text) {
+  Targets result;
+  std::vector<codegen::HostTarget>& targets = result.hosts;
+  if (text == "portable") return result;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
     if (name == "portable") {
       return absl::InvalidArgumentError(absl::StrCat(
           "`--target ", text, "` mixes `portable` with CPUs; expected `portable` alone: it runs on any machine"));
+    }
+    RVM_ASSIGN_OR_RETURN(std::optional<codegen::PtxTarget> ptx, codegen::ParsePtxTarget(name));
+    if (ptx) {
+      RVM_RETURN_IF_ERROR(AddPtxTarget(text, *ptx, result));
+      continue;
     }
     RVM_ASSIGN_OR_RETURN(codegen::HostTarget target, codegen::ParseHostTarget(name));
     for (const codegen::HostTarget& other : targets) {
@@ -121,7 +145,11 @@ absl::StatusOr<std::vector<codegen::HostTarget>> ParseTargets(const std::string&
     }
     targets.push_back(std::move(target));
   }
-  return targets;
+  if (targets.empty()) {
+    RVM_ASSIGN_OR_RETURN(codegen::HostTarget host, codegen::ParseHostTarget("host"));
+    targets.push_back(std::move(host));
+  }
+  return result;
 }
 
 // Machine code for the kernels of `program`, for each target; their descriptors get what it decides.
@@ -152,20 +180,19 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
   return absl::OkStatus();
 }
 
-// `targets`: none for a portable executable. `devices`: the kinds that kernels are placed on.
-absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program,
-                                       const std::vector<codegen::HostTarget>& targets,
+// `devices`: the kinds that kernels are placed on.
+absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const Targets& targets,
                                        std::span<const lowering::DeviceKind* const> devices,
                                        const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
   // Without kernels there is no machine code either.
-  bool is_portable = targets.empty() || program.kernels.empty();
+  bool is_portable = targets.hosts.empty() || program.kernels.empty();
   for (const lowering::DeviceKind* device : devices) {
-    if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(*device, !options.host_fallback, program));
+    if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(*device, targets.ptx, !options.host_fallback, program));
   }
-  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets, options, result));
+  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets.hosts, options, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
@@ -266,14 +293,22 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  RVM_ASSIGN_OR_RETURN(std::vector<codegen::HostTarget> targets, ParseTargets(options.target));
+  RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(options.target));
+  bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const lowering::DeviceKind* kind) {
+    return kind->target == lowering::kPtxTarget || !kind->members.empty();
+  });
+  if (!targets.ptx.empty() && !uses_ptx) {
+    return absl::InvalidArgumentError(absl::StrCat("`--target ", options.target, "`: `sm_", targets.ptx[0].capability,
+                                                   "` is for kernels on NVIDIA's GPUs; expected `--device cuda`, too"));
+  }
+  if (targets.ptx.empty()) targets.ptx = codegen::DefaultPtxTargets();
   // Tensors on a device have no place in an arena, and it reads constants as they are.
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
-  for (const codegen::HostTarget& target : targets) {
+  for (const codegen::HostTarget& target : targets.hosts) {
     emit.reuse_inputs = options.opt_level > 0;
     schedule::Target facts = codegen::ScheduleTarget(target);
-    emit.target = &target == &targets[0] ? facts : schedule::Common(emit.target, facts);
+    emit.target = &target == &targets.hosts[0] ? facts : schedule::Common(emit.target, facts);
   }
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,8 @@ class CodeMaker {
   virtual absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) = 0;
   // The code of all kernels that were added, and the features that it needs.
   virtual absl::Status Finish(DeviceCode& code) = 0;
+  // Whether some kernel does more than code of the same target for earlier devices can.
+  virtual bool IsNeeded() const { return true; }
 
  protected:
   bytecode::EmittedProgram& program_;
@@ -72,27 +75,34 @@ class OpenClMaker : public CodeMaker {
 
 class PtxMaker : public CodeMaker {
  public:
-  using CodeMaker::CodeMaker;
+  PtxMaker(bytecode::EmittedProgram& program, const codegen::PtxTarget& target)
+      : CodeMaker(program), target_(target), compiler_(target) {}
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
-    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
-                         PlainSchedule(program_.kernels[number], codegen::PtxCompiler::Target()));
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], target_.ScheduleTarget()));
     // The recipe has the numbers of arguments and threads; the code is made from the schedule.
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
     RVM_RETURN_IF_ERROR(lowering::GridLaunches(program_.executable.kernels[number], portable.recipe).status());
     RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));
+    for (const schedule::LoopNest& nest : plain.nests) {
+      is_needed_ |= nest.block_tile && nest.block_tile->mma && nest.block_tile->mma->capability == target_.capability;
+    }
     return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(portable.grid_threads)};
   }
 
   absl::Status Finish(DeviceCode& code) override {
-    code.features = codegen::PtxCompiler::kFeatures;
+    code.features = target_.Features();
     RVM_ASSIGN_OR_RETURN(std::string text, compiler_.Finish());
     code.bytes.assign(text.begin(), text.end());
     return absl::OkStatus();
   }
 
+  bool IsNeeded() const override { return is_needed_; }
+
  private:
+  codegen::PtxTarget target_;
   codegen::PtxCompiler compiler_;
+  bool is_needed_ = false;
 };
 
 class TileMaker : public CodeMaker {
@@ -115,11 +125,20 @@ class TileMaker : public CodeMaker {
   std::string text_;
 };
 
-std::unique_ptr<CodeMaker> MakerFor(const lowering::DeviceKind& kind, bytecode::EmittedProgram& program) {
-  if (kind.target == lowering::kOpenClTarget) return std::make_unique<OpenClMaker>(program);
-  if (kind.target == lowering::kPtxTarget) return std::make_unique<PtxMaker>(program);
-  RVM_CHECK(kind.target == lowering::kTileTarget, "a kind of device that no code can be made for");
-  return std::make_unique<TileMaker>(program);
+// One for each code of the kind, in the order in which a device is looked for.
+std::vector<std::unique_ptr<CodeMaker>> MakersFor(const lowering::DeviceKind& kind,
+                                                  std::span<const codegen::PtxTarget> ptx,
+                                                  bytecode::EmittedProgram& program) {
+  std::vector<std::unique_ptr<CodeMaker>> makers;
+  if (kind.target == lowering::kPtxTarget) {
+    for (const codegen::PtxTarget& target : ptx) makers.push_back(std::make_unique<PtxMaker>(program, target));
+  } else if (kind.target == lowering::kOpenClTarget) {
+    makers.push_back(std::make_unique<OpenClMaker>(program));
+  } else {
+    RVM_CHECK(kind.target == lowering::kTileTarget, "a kind of device that no code can be made for");
+    makers.push_back(std::make_unique<TileMaker>(program));
+  }
+  return makers;
 }
 
 // The code for one kind of device, as it grows.
@@ -128,14 +147,16 @@ struct GrowingCode {
   std::unique_ptr<CodeMaker> maker;
 };
 
-std::vector<GrowingCode> BeginCodes(const lowering::DeviceKind& kind, bool is_required,
-                                    bytecode::EmittedProgram& program) {
+std::vector<GrowingCode> BeginCodes(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
+                                    bool is_required, bytecode::EmittedProgram& program) {
   std::vector<const lowering::DeviceKind*> kinds;
   for (std::string_view member : kind.members) kinds.push_back(lowering::FindDeviceKind(member));
   if (kinds.empty()) kinds.push_back(&kind);
   std::vector<GrowingCode> codes;
   for (const lowering::DeviceKind* one : kinds) {
-    codes.push_back({{.target = std::string(one->target), .is_required = is_required}, MakerFor(*one, program)});
+    for (std::unique_ptr<CodeMaker>& maker : MakersFor(*one, ptx, program)) {
+      codes.push_back({{.target = std::string(one->target), .is_required = is_required}, std::move(maker)});
+    }
   }
   return codes;
 }
@@ -152,10 +173,10 @@ absl::Status AddKernel(uint32_t number, std::vector<GrowingCode>& codes) {
 }
 
 // The code of the kernels on one device.
-absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, const std::string& place, bool is_required,
-                            bytecode::EmittedProgram& program) {
+absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
+                            const std::string& place, bool is_required, bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
-  std::vector<GrowingCode> codes = BeginCodes(kind, is_required, program);
+  std::vector<GrowingCode> codes = BeginCodes(kind, ptx, is_required, program);
   int64_t placed = 0, all = 0;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const bytecode::EmittedProgram::Origin& origin = program.origins[i];
@@ -171,8 +192,10 @@ absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, const std::string&
     placed += origin.num_operators;
   }
   executable.metadata.emplace_back(absl::StrCat("device.", place), absl::StrCat(placed, " of ", all, " operators"));
-  for (GrowingCode& growing : codes) {
-    if (growing.code.kernels.empty()) continue;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    GrowingCode& growing = codes[i];
+    bool has_earlier = i + 1 < codes.size() && codes[i + 1].code.target == growing.code.target;
+    if (growing.code.kernels.empty() || (has_earlier && !growing.maker->IsNeeded())) continue;
     RVM_RETURN_IF_ERROR(growing.maker->Finish(growing.code));
     executable.device_codes.push_back(std::move(growing.code));
   }
@@ -181,14 +204,15 @@ absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, const std::string&
 
 }  // namespace
 
-absl::Status AddDeviceCode(const lowering::DeviceKind& kind, bool is_required, bytecode::EmittedProgram& program) {
+absl::Status AddDeviceCode(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx, bool is_required,
+                           bytecode::EmittedProgram& program) {
   absl::btree_map<size_t, std::string> places = {{0, lowering::PlaceName(kind, 0)}};  // by number
   for (const bytecode::EmittedProgram::Origin& origin : program.origins) {
     if (lowering::KindOfPlace(origin.device) != &kind) continue;
     places.try_emplace(ops::NumberOfVirtualDevice(origin.device), origin.device);
   }
   for (const auto& [number, place] : places) {
-    RVM_RETURN_IF_ERROR(AddCodeOfPlace(kind, place, is_required, program));
+    RVM_RETURN_IF_ERROR(AddCodeOfPlace(kind, ptx, place, is_required, program));
   }
   return absl::OkStatus();
 }

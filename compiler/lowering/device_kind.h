@@ -11,8 +11,8 @@
 
 namespace rvm::lowering {
 
-// Text of PTX ISA 6.4; the features of its code name the compute capability that it needs: "+sm_75".
-inline constexpr char kPtxTarget[] = "ptx-6.4";
+// Text of PTX; the features of its code name the compute capability that it needs: "+sm_75".
+inline constexpr char kPtxTarget[] = "ptx";
 
 struct DeviceKind {
   std::string_view name;    // "opencl"

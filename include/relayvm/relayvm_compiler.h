@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
   uint32_t struct_size;
   int32_t opt_level;               /* 0 to 3 */
-  const char* target;              /* "host", "portable", "x86-64-v3", ...; NULL: "host" */
+  const char* target;              /* "host", "portable", "x86-64-v3", "host,sm_80", ...; NULL: "host" */
   const char* const* entries;      /* functions callable from outside */
   size_t entry_count;              /* 0: main, and functions that nothing calls */
   const rvm_named_tensor* weights; /* for free variables and parameters of @main with their names */

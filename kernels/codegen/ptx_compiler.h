@@ -3,8 +3,12 @@
 #ifndef RVM_KERNELS_CODEGEN_PTX_COMPILER_H_
 #define RVM_KERNELS_CODEGEN_PTX_COMPILER_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,7 +16,23 @@
 
 namespace rvm::codegen {
 
-// PTX 6.4 for compute capability 7.5 and later. Each nest of a kernel becomes one function (`.entry`), whose threads
+// NVIDIA's GPUs of a compute capability and later.
+struct PtxTarget {
+  int64_t capability = 75;  // 75 or 80: text of PTX 6.5 or 7.0
+  bool has_tf32 = false;    // products of float32 may be rounded to TF32, which takes 80
+
+  // What a device must have to run the code: "+sm_75".
+  std::string Features() const;
+  // What schedules are made for.
+  schedule::Target ScheduleTarget() const;
+};
+
+// `sm_75`, `sm_80` or `sm_80+tf32`. nullopt for text that does not begin with `sm_`; kInvalidArgument for others.
+absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text);
+// Those for which code is made if none is named; the latest first.
+std::vector<PtxTarget> DefaultPtxTargets();
+
+// PTX for a target. Each nest of a kernel becomes one function (`.entry`), whose threads
 // are the positions of the nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
 // nest says. Threads and blocks stride over the grid, so that any number of blocks may be launched, of a
 // one-dimensional grid.
@@ -24,21 +44,16 @@ namespace rvm::codegen {
 // products and sums contracted to fused ones.
 class PtxCompiler {
  public:
-  PtxCompiler();
+  explicit PtxCompiler(const PtxTarget& target);
   ~PtxCompiler();
   PtxCompiler(const PtxCompiler&) = delete;
 
-  // Adds functions "<name>_0", "<name>_1", ... for the nests of a schedule that was made for Target(). Returns
+  // Adds functions "<name>_0", "<name>_1", ... for the nests of a schedule that was made for the target. Returns
   // kUnimplemented, with the reason, for kernels that have no such code; nothing is added then.
   // REQUIRES: no nest sorts, or computes an element from those before.
   absl::Status Add(const std::string& name, const schedule::Schedule& schedule);
   // The text of all functions. Deterministic. Once, as the last call.
   absl::StatusOr<std::string> Finish();
-
-  // What a device must have to run the code.
-  static constexpr char kFeatures[] = "+sm_75";
-  // What schedules are made for.
-  static schedule::Target Target() { return {.has_blocks = true, .has_half_conversions = true}; }
 
  private:
   struct Impl;

@@ -41,6 +41,11 @@ struct Size {
 // A warp is 4 x 8 threads, so that its loads from shared memory are short.
 constexpr Size kSizes[] = {{8, 8, 16, 8}, {8, 8, 8, 16}, {8, 4, 8, 16}, {4, 4, 16, 8}, {4, 4, 8, 16},
                            {4, 2, 8, 16}, {4, 4, 4, 32}, {2, 4, 8, 16}, {4, 2, 16, 8}};
+// With tensor cores a warp is 8 x 4 threads, each of which has pairs of rows and of columns.
+constexpr Size kMmaSizes[] = {{8, 8, 16, 8}, {4, 16, 16, 8}, {4, 8, 16, 8}, {4, 8, 32, 4}, {4, 8, 8, 16},
+                              {4, 4, 16, 8}, {2, 8, 16, 8},  {2, 8, 8, 16}, {2, 4, 16, 8}, {2, 4, 8, 16}};
+// Words of a line that are copied in a step, at least: a barrier is worth several instructions.
+constexpr int64_t kMmaWords = 16, kLeastMmaWords = 8;
 
 int64_t CountOf(const Dim& extent) { return extent.AsConst().value_or(kUnknownExtent); }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -102,9 +107,51 @@ const ExprNode* OnlyRead(const Expr& factor) {
   return read;
 }
 
+// Whether all values of the expression are values of the type.
+bool IsOf(DataType dtype, const Expr& e) {
+  std::vector<const Expr*> path = {&e};
+  while (!path.empty()) {
+    const Expr& node = *path.back();
+    path.pop_back();
+    bool is_zero = (node->kind == ExprKind::kFloatConst && node->float_value == 0) ||
+                   (node->kind == ExprKind::kIntConst && node->int_value == 0);
+    if (node->kind == ExprKind::kSelect) {
+      path.push_back(&node->operands[1]);
+      path.push_back(&node->operands[2]);
+    } else if (node->kind == ExprKind::kRead && node->tensor->kind == te::TensorKind::kCompute) {
+      path.push_back(&node->tensor->body);  // a padded copy
+    } else if (!is_zero && !(node->kind == ExprKind::kCast && node->operands[0].dtype() == dtype)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The type in which tensor cores multiply the factor without loss; nullopt if there is none.
+std::optional<DataType> NarrowType(const Expr& factor) {
+  for (DataType dtype : {kFloat16, kBFloat16, kInt8, kUInt8}) {
+    if (dtype.is_float() == factor.dtype().is_float() && IsOf(dtype, factor)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<Mma> ChooseMma(const Expr& rows, const Expr& columns, const Target& target) {
+  bool has_80 = target.tensor_cores >= 80;
+  if (target.tensor_cores < 75 || (rows.dtype() != kFloat32 && rows.dtype() != kInt32)) return std::nullopt;
+  std::optional<DataType> a = NarrowType(rows), b = NarrowType(columns);
+  if (a && b && !a->is_float()) {
+    return has_80 ? Mma{*a, *b, 16, 32, 80} : Mma{*a, *b, 8, 16, 75};
+  }
+  if (a == kFloat16 && b == kFloat16) return has_80 ? Mma{*a, *b, 16, 16, 80} : Mma{*a, *b, 16, 8, 75};
+  if (a == kBFloat16 && b == kBFloat16 && has_80) return Mma{*a, *b, 16, 16, 80};
+  if (rows.dtype() == kFloat32 && has_80 && target.rounds_to_tf32) return Mma{kFloat32, kFloat32, 16, 8, 80};
+  return std::nullopt;
+}
+
 class BlockTilePlanner {
  public:
-  explicit BlockTilePlanner(const LoopNest& nest) : nest_(nest), reduce_(*nest.reduction()) {}
+  BlockTilePlanner(const LoopNest& nest, const Target& target)
+      : nest_(nest), target_(target), reduce_(*nest.reduction()) {}
 
   std::optional<BlockTile> Run() {
     const Expr& product = reduce_.operands[0];
@@ -121,9 +168,10 @@ class BlockTilePlanner {
     bool is_small = IsKnownBelow(rows, kLeastLines) || IsKnownBelow(columns, kLeastLines) ||
                     IsKnownBelow(rows * columns, kLeastPositions) || IsKnownBelow(depth, kLeastDepth);
     if (tile.rows.axes.empty() || tile.columns.axes.empty() || is_small) return std::nullopt;
+    tile.mma = ChooseMma(tile.rows.factor, tile.columns.factor, target_);
     ChooseSize(rows, columns, depth, tile);
-    PlanCopies(tile.depth, tile.rows);
-    PlanCopies(tile.depth, tile.columns);
+    PlanCopies(tile, tile.mma ? tile.mma->row_dtype : dtype, tile.rows);
+    PlanCopies(tile, tile.mma ? tile.mma->column_dtype : dtype, tile.columns);
     return tile;
   }
 
@@ -140,13 +188,17 @@ class BlockTilePlanner {
   }
 
   // The time, up to a factor, that a full GPU takes, or a part of it that has work.
-  double Cost(const Size& size, int64_t rows, int64_t columns, int64_t outer) const {
+  static double Cost(const Size& size, bool has_mma, int64_t rows, int64_t columns, int64_t outer) {
     auto positions = static_cast<double>(RoundUp(rows, size.rows()) * RoundUp(columns, size.columns()) * outer);
     auto per_product = [](int64_t lines, int64_t others) {
       return 1.0 / static_cast<double>(lines) + 1.0 / static_cast<double>(others);
     };
-    // From shared memory, and from global memory.
-    double loads = per_product(size.thread_rows, size.thread_columns) + 4 * per_product(size.rows(), size.columns());
+    // From shared memory, and from global memory. Tensor cores multiply 16 times as fast, elements of half the size; the
+    // lanes of a warp load for all of them.
+    double loads = has_mma ? 16 * per_product(8 * size.thread_rows, 4 * size.thread_columns) +
+                                 64 * per_product(size.rows(), size.columns())
+                           : per_product(size.thread_rows, size.thread_columns) +
+                                 4 * per_product(size.rows(), size.columns());
     double blocks = positions / static_cast<double>(size.rows() * size.columns());
     return positions * (1 + loads) * std::max(1.0, kFullBlocks / std::max(blocks, 1.0));
   }
@@ -156,10 +208,10 @@ class BlockTilePlanner {
     for (size_t axis : tile.outer) outer *= nest_.axes[axis].extent.AsConst().value_or(1);
     double least = std::numeric_limits<double>::infinity();
     const Size* best = nullptr;
-    for (const Size& size : kSizes) {
+    for (const Size& size : tile.mma ? std::span<const Size>(kMmaSizes) : std::span<const Size>(kSizes)) {
       // Sums of 8 bytes take two registers each.
       if (size.thread_rows * size.thread_columns * bytes_ > 256) continue;
-      double cost = Cost(size, CountOf(rows), CountOf(columns), outer);
+      double cost = Cost(size, tile.mma.has_value(), CountOf(rows), CountOf(columns), outer);
       if (cost < least) best = &size, least = cost;
     }
     tile.thread_rows = best->thread_rows;
@@ -168,9 +220,19 @@ class BlockTilePlanner {
     tile.columns.lines = best->columns();
     tile.rows.is_whole = rows.is_const() && rows.constant() % tile.rows.lines == 0;
     tile.columns.is_whole = columns.is_const() && columns.constant() % tile.columns.lines == 0;
+    ChooseDepth(depth, tile);
+  }
+
+  void ChooseDepth(const Dim& depth, BlockTile& tile) const {
+    int64_t pack = tile.mma ? bytes_ / tile.mma->row_dtype.bytes() : 1;
     int64_t lines = tile.rows.lines + tile.columns.lines;
+    // Zeros beyond the depth are multiplied, too.
+    auto suffices = [&](int64_t words) { return tile.mma && depth.is_const() && depth.constant() <= words * pack; };
+    int64_t words = !tile.mma ? tile.depth : suffices(kLeastMmaWords) ? kLeastMmaWords : kMmaWords;
     auto has_room = [&](int64_t steps) { return 2 * steps * (lines + kBanks) * bytes_ <= kSharedBytes; };
-    while (lines * tile.depth < kLeastCopies * kBlockThreads && has_room(2 * tile.depth)) tile.depth *= 2;
+    while (lines * words < kLeastCopies * kBlockThreads && has_room(2 * words) && !suffices(words)) words *= 2;
+    for (Staging* side : {&tile.rows, &tile.columns}) side->pack = pack, side->depth_words = words;
+    tile.depth = words * pack;
     tile.is_whole_depth = depth.is_const() && depth.constant() % tile.depth == 0;
     tile.is_one_step = depth.is_const() && depth.constant() <= tile.depth;
   }
@@ -190,7 +252,7 @@ class BlockTilePlanner {
            std::all_of(reduce_.axes.begin(), reduce_.axes.end(), is_multiple);
   }
 
-  void PlanCopies(int64_t depth, Staging& side) const {
+  void PlanCopies(const BlockTile& tile, DataType dtype, Staging& side) const {
     std::vector<IndexVar> lines;
     for (size_t axis : side.axes) lines.push_back(nest_.axes[axis]);
     const ExprNode* read = OnlyRead(side.factor);
@@ -206,49 +268,67 @@ class BlockTilePlanner {
       run = side.along_depth ? by_depth : by_line;
     }
     std::span<const IndexVar> along = side.along_depth ? std::span(reduce_.axes) : std::span<const IndexVar>(lines);
-    int64_t vector =
-        read == nullptr ? 1 : std::min<int64_t>(4, kMostVectorBytes / std::max<int64_t>(read->dtype.bytes(), 4));
-    while (vector > 1 && !(IsAligned(read->operands[0], run, along, vector) && HasWork(depth, vector, side)))
-      vector /= 2;
-    side.vector = vector;
-    if (vector > 1) side.read = read;
-    DivideThreads(depth, side);
+    bool are_words = side.pack > 1 && side.along_depth && read != nullptr && read->dtype == dtype &&
+                     side.factor->kind == ExprKind::kCast && side.factor->operands[0].get() == read;
+    if (read != nullptr) {
+      side.vector = kMostVectorBytes / std::max<int64_t>(read->dtype.bytes(), are_words ? 1 : 4);
+      side.vector = are_words ? side.vector : std::min<int64_t>(4, side.vector);
+    }
+    while (side.vector > 1 && !(IsAligned(read->operands[0], run, along, side.vector) && HasWork(tile.depth, side)))
+      side.vector /= 2;
+    if (side.vector > 1) side.read = read;
+    side.is_verbatim = are_words && side.vector >= side.pack;
+    if (tile.mma) {
+      DivideThreadsOfWords(side);
+    } else {
+      DivideThreads(tile.depth, side);
+    }
   }
 
-  // The loads along the depth, and along the lines.
-  static int64_t DepthLoads(int64_t depth, int64_t vector, const Staging& side) {
-    return side.along_depth ? depth / vector : depth;
-  }
-  static int64_t LineLoads(int64_t vector, const Staging& side) {
-    return side.along_depth ? side.lines : side.lines / vector;
-  }
-  static bool HasWork(int64_t depth, int64_t vector, const Staging& side) {
-    return DepthLoads(depth, vector, side) * LineLoads(vector, side) >= kBlockThreads;
+  // The units along the depth, and along the lines.
+  static int64_t DepthUnits(int64_t depth, const Staging& side) { return depth / side.unit_depth(); }
+  static int64_t LineUnits(const Staging& side) { return side.lines / side.unit_lines(); }
+  static bool HasWork(int64_t depth, const Staging& side) {
+    return DepthUnits(depth, side) * LineUnits(side) >= kBlockThreads;
   }
 
   // Banks: threads that store at once have 8 depths of 4 lines, 2 depths of 16 lines, or neighbouring lines.
   static void DivideThreads(int64_t depth, Staging& side) {
-    int64_t loads = LineLoads(side.vector, side);
+    int64_t units = LineUnits(side);
     if (side.along_depth) {
-      side.depth_threads = std::min(DepthLoads(depth, side.vector, side), kSectorElements / side.vector);
-      side.line_threads = std::min(loads, kBlockThreads / side.depth_threads);
+      side.depth_threads = std::min(DepthUnits(depth, side), kSectorElements / side.vector);
+      side.line_threads = std::min(units, kBlockThreads / side.depth_threads);
       side.pad = 4;
     } else {
       // One position of the depth for several lines: decoding it takes some steps.
-      side.line_threads = std::min(loads, side.vector > 1 ? kBlockThreads : int64_t{16});
+      side.line_threads = std::min(units, side.vector > 1 ? kBlockThreads : int64_t{16});
       side.pad = side.vector > 1 ? 0 : ((16 - side.lines) % kBanks + kBanks) % kBanks;
     }
   }
 
+  // Banks: the lanes of a warp load words of 8 lines at 4 depths at once. Units of several words are stored as vectors.
+  static void DivideThreadsOfWords(Staging& side) {
+    side.is_by_line = side.along_depth;
+    if (side.along_depth) {
+      side.depth_threads = std::min(DepthUnits(side.depth_words * side.pack, side), kSectorElements);
+      side.line_threads = std::min(LineUnits(side), kBlockThreads / side.depth_threads);
+      side.pad = 4;  // lines are an odd multiple of 4 words apart, since the depth is one of 8 words
+    } else {
+      side.line_threads = std::min(LineUnits(side), side.vector > 1 ? kBlockThreads : kWarpThreads);
+      side.pad = 8;  // depths are an odd multiple of 8 words apart, since a tile has a multiple of 16 lines
+    }
+  }
+
   const LoopNest& nest_;
+  const Target& target_;
   const ExprNode& reduce_;
   int64_t bytes_ = 4;  // of a sum
 };
 
 }  // namespace
 
-std::optional<BlockTile> PlanBlockTile(const LoopNest& nest) {
-  return nest.reduction() == nullptr ? std::nullopt : BlockTilePlanner(nest).Run();
+std::optional<BlockTile> PlanBlockTile(const LoopNest& nest, const Target& target) {
+  return nest.reduction() == nullptr ? std::nullopt : BlockTilePlanner(nest, target).Run();
 }
 
 Dim IsWorthTiles(const LoopNest& nest) {

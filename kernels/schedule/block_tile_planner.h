@@ -6,12 +6,13 @@
 
 #include "base/dim.h"
 #include "kernels/schedule/loop_nest.h"
+#include "kernels/schedule/target.h"
 
 namespace rvm::schedule {
 
 // A product of matrices or a convolution whose factors are both used often enough to be copied to shared memory;
 // nullopt for any other nest.
-std::optional<BlockTile> PlanBlockTile(const LoopNest& nest);
+std::optional<BlockTile> PlanBlockTile(const LoopNest& nest, const Target& target);
 
 // 1 if the product has the rows and columns that make tiles worthwhile, else 0. It may depend on unknown extents.
 Dim IsWorthTiles(const LoopNest& nest);

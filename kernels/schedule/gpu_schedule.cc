@@ -77,7 +77,7 @@ void PlanForGpu(Schedule& schedule) {
     if (nest.reduction() == nullptr) continue;
     LoopNest divided = nest;
     SplitDividedAxes(*schedule.pool, divided);
-    if (std::optional<BlockTile> tile = PlanBlockTile(divided)) {
+    if (std::optional<BlockTile> tile = PlanBlockTile(divided, schedule.target)) {
       nest = std::move(divided);
       nest.form = NestForm::kBlockTiles;
       nest.block_tile = *std::move(tile);

@@ -12,6 +12,8 @@ namespace rvm::schedule {
 struct Target {
   bool has_vectors = false;  // false: nests are interpreted element by element (portable executables)
   bool has_blocks = false;   // a GPU: blocks of threads that share memory
+  int64_t tensor_cores = 0;  // those of a compute capability of NVIDIA's GPUs, 75 or 80; 0: none
+  bool rounds_to_tf32 = false;  // tensor cores multiply elements of float32, rounded to 10 bits of fraction
   int64_t vector_bits = 128;
   int64_t vector_registers = 16;
   bool has_masks = false;             // masked vector loads and stores
@@ -29,6 +31,8 @@ struct Target {
 inline Target Common(const Target& a, const Target& b) {
   return {.has_vectors = a.has_vectors && b.has_vectors,
           .has_blocks = a.has_blocks && b.has_blocks,
+          .tensor_cores = std::min(a.tensor_cores, b.tensor_cores),
+          .rounds_to_tf32 = a.rounds_to_tf32 && b.rounds_to_tf32,
           .vector_bits = std::min(a.vector_bits, b.vector_bits),
           .vector_registers = std::min(a.vector_registers, b.vector_registers),
           .has_masks = a.has_masks && b.has_masks,

@@ -9,6 +9,7 @@
 //                          wait (cuStreamQuery), finish (cuStreamSynchronize), or run, a launch that faults when it
 //                          runs; CALL:0 is every call
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
+//   FAKE_CUDA_CAPABILITY=N  their compute capability; 75
 //   FAKE_CUDA_PLANT=N:TEXT=WITH|...  code that is loaded has WITH for the Nth TEXT: faults that must show
 //   FAKE_CUDA_COUNT=1      stderr says of each launch what its threads did together
 #include <algorithm>
@@ -93,6 +94,10 @@ bool Fails(const char* kind) {
   if (wanted.substr(0, colon) != kind) return false;
   int number = std::atoi(wanted.c_str() + colon + 1);
   return number == 0 || ++state().calls[kind] == number;
+}
+
+int Capability() {
+  return std::getenv("FAKE_CUDA_CAPABILITY") ? std::atoi(std::getenv("FAKE_CUDA_CAPABILITY")) : 75;
 }
 
 // What every function with a context begins with.
@@ -202,7 +207,7 @@ FAKE cuDeviceGetName(char* name, int32_t size, DeviceId) {
 }
 FAKE cuDeviceGetAttribute(int32_t* value, int32_t attribute, DeviceId) {
   if (attribute != kComputeCapabilityMajor && attribute != kComputeCapabilityMinor) return kInvalidValue;
-  *value = attribute == kComputeCapabilityMajor ? 7 : 5;
+  *value = attribute == kComputeCapabilityMajor ? Capability() / 10 : Capability() % 10;
   return 0;
 }
 FAKE cuDeviceTotalMem_v2(size_t* bytes, DeviceId) {
@@ -359,6 +364,7 @@ FAKE cuModuleLoadDataEx(Module* module, const void* image, uint32_t count, int32
   auto made = std::make_unique<FakeModule>();
   std::string problem =
       Fails("load") ? "an error that was asked for" : ptx::Parse(Planted(static_cast<const char*>(image)), made->code);
+  if (problem.empty() && made->code.capability > Capability()) problem = "code for a later compute capability";
   if (!problem.empty()) {
     char* log = nullptr;
     size_t bytes = 0;

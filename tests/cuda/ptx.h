@@ -1,4 +1,4 @@
-// A parser and an interpreter for the part of PTX (NVIDIA, "Parallel Thread Execution ISA", version 6.4) that the
+// A parser and an interpreter for the part of PTX (NVIDIA, "Parallel Thread Execution ISA", version 7.0) that the
 // compiler emits. Strict: what it does not know is an error that names the line; memory is exact to the byte.
 #ifndef RVM_TESTS_CUDA_PTX_H_
 #define RVM_TESTS_CUDA_PTX_H_
@@ -41,11 +41,13 @@ enum class Op : uint8_t {
   kConvert,
   kDiv,
   kFma,
+  kInsert,
   kLoad,
   kLoadParam,
   kMad,
   kMax,
   kMin,
+  kMma,
   kMove,
   kMul,
   kMulHigh,
@@ -66,6 +68,7 @@ enum class Op : uint8_t {
   kSqrt,
   kStore,
   kSub,
+  kToTf32,
   kXor,
 };
 enum class Kind : uint8_t { kBits, kUnsigned, kSigned, kFloat, kPredicate };
@@ -76,6 +79,13 @@ struct Type {
 enum class Rounding : uint8_t { kNone, kNearest, kZero, kDown, kUp, kNearestInt, kZeroInt, kDownInt, kUpInt };
 enum class Compare : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };
 enum class Special : uint8_t { kThread, kThreads, kBlock, kBlocks };
+
+enum class MmaType : uint8_t { kFloat16, kBFloat16, kTf32, kSigned8, kUnsigned8 };
+// mma.sync: rows x 8 sums of products of `depth` elements.
+struct MmaShape {
+  size_t rows = 0, depth = 0;
+  MmaType a = MmaType::kFloat16, b = MmaType::kFloat16;
+};
 
 struct Operand {
   enum class From : uint8_t { kRegister, kNumber, kSpecial } from = From::kNumber;
@@ -90,8 +100,10 @@ struct Instruction {
   bool is_guard_negated = false;
   std::vector<uint32_t> to;
   std::vector<Operand> from;
+  bool keeps_nan = false;  // max, min: a NaN wins, else it loses
   int64_t offset = 0;      // of an address
   bool is_shared = false;  // the address is one of the memory that a block shares
+  MmaShape mma;            // `from`: the registers of a, b and the sums; `type`: of the sums
   std::string label;
   size_t target = 0;
   int line = 0;
@@ -107,6 +119,7 @@ struct Entry {
   std::vector<Instruction> code;
 };
 struct Module {
+  int capability = 0;  // 75 or 80: that of the device, or a later one
   std::map<std::string, Entry> entries;
 };
 
@@ -126,7 +139,9 @@ struct Counts {
 // - two threads access a byte of shared memory, one of them to write, without a barrier between them;
 // - a byte of shared memory is read that the block did not write;
 // - threads of a block wait at different barriers, or end while others wait; likewise lanes of a warp that exchange
-//   values.
+//   values or multiply matrices;
+// - a factor of an `mma` is not rounded to TF32.
+// Products of `mma` are exact, and their sums are rounded once: a GPU may give other last bits.
 std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory,
                 Counts* counts = nullptr);
 

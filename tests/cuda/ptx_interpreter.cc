@@ -209,7 +209,7 @@ class Shared {
 
 class Thread {
  public:
-  enum class State : uint8_t { kEnded, kAtBarrier, kAtExchange, kFault };
+  enum class State : uint8_t { kEnded, kAtBarrier, kInWarp, kFault };
 
   Thread(const Entry& entry, const std::vector<uint64_t>& params, Memory& memory, Shared& shared)
       : entry_(entry), params_(params), memory_(memory), shared_(shared), registers_(entry.num_registers) {}
@@ -231,7 +231,7 @@ class Thread {
       if (now.guard >= 0 && (registers_[static_cast<size_t>(now.guard)] == 1) == now.is_guard_negated) continue;
       if (now.op == Op::kReturn) return State::kEnded;
       if (now.op == Op::kBarrier) return State::kAtBarrier;
-      if (now.op == Op::kShuffle) return State::kAtExchange;
+      if (now.op == Op::kShuffle || now.op == Op::kMma) return State::kInWarp;
       if (now.op == Op::kBranch) {
         at_ = now.target;
       } else if (!Step(now)) {
@@ -248,9 +248,8 @@ class Thread {
   const Counts& counts() const { return counts_; }
   // Where it waits.
   const Instruction& waits_at() const { return entry_.code[at_ - 1]; }
-  uint32_t offered() const { return static_cast<uint32_t>(Value(waits_at().from[0])); }
-  uint32_t distance() const { return static_cast<uint32_t>(Value(waits_at().from[1])); }
-  void Take(uint32_t value) { registers_[waits_at().to[0]] = value; }
+  uint32_t Offered(size_t operand) const { return static_cast<uint32_t>(Value(waits_at().from[operand])); }
+  void Take(size_t result, uint32_t value) { registers_[waits_at().to[result]] = value; }
 
  private:
   uint64_t Value(const Operand& operand) const {
@@ -272,12 +271,13 @@ class Thread {
   }
 
   bool Step(const Instruction& now) {
-    constexpr Op kBits[] = {Op::kMove, Op::kSelect, Op::kSetPredicate, Op::kAnd, Op::kOr,      Op::kXor,
-                            Op::kNot,  Op::kShl,    Op::kShr,          Op::kClz, Op::kExtract, Op::kPopCount};
+    constexpr Op kBits[] = {Op::kMove, Op::kSelect, Op::kSetPredicate, Op::kAnd,     Op::kOr,     Op::kXor,     Op::kNot,
+                            Op::kShl,  Op::kShr,    Op::kClz,          Op::kExtract, Op::kInsert, Op::kPopCount};
     auto is_of = [&](std::span<const Op> ops) { return std::find(ops.begin(), ops.end(), now.op) != ops.end(); };
     if (is_of({{Op::kLoadParam, Op::kLoad, Op::kStore}})) return Access(now);
     if (is_of(kBits)) return BitStep(now);
     if (now.op == Op::kConvert) return Convert(now);
+    if (now.op == Op::kToTf32) return RoundToTf32(now);
     if (is_of({{Op::kMulHigh, Op::kMulWide, Op::kMadWide}})) return WideStep(now);
     if (now.type.kind == Kind::kFloat && now.type.bytes == 2) return ComputeHalf(now);
     return WithNumber(now.type, [&](auto zero) { return Compute<decltype(zero)>(now); });
@@ -351,6 +351,12 @@ class Thread {
       bool is_negative = now.type.kind == Kind::kSigned && (field >> (count - 1)) != 0;
       return put((is_negative ? field | ~kept : field) & mask);
     }
+    if (now.op == Op::kInsert) {
+      uint64_t first = Value(now.from[2]) & 0xff, count = Value(now.from[3]) & 0xff;
+      if (now.type.kind != Kind::kBits || first + count > bits || count == 0 || count >= bits) return false;
+      uint64_t field = ((uint64_t{1} << count) - 1) << first;
+      return put((y & mask & ~field) | (x << first & field));
+    }
     if (now.op == Op::kShl) return put((y & 0xffffffff) >= bits ? 0 : (x << (y & 0xffffffff)) & mask);
     if (now.op == Op::kShr) {
       // Beyond the width it shifts by the width.
@@ -410,6 +416,14 @@ class Thread {
     });
   }
 
+  // To 10 bits of fraction, ties away from zero; NaNs and infinities stay.
+  bool RoundToTf32(const Instruction& now) {
+    auto bits = static_cast<uint32_t>(Value(now.from[0]));
+    bool is_finite = (bits & 0x7f800000) != 0x7f800000;
+    registers_[now.to[0]] = (is_finite ? bits + 0x1000 : bits | (bits & 0x7fffff ? 0x400000 : 0)) & ~0x1fffu;
+    return true;
+  }
+
   // An integer, which fills a register that is wider than its type.
   template <typename From>
   bool PutExtended(const Instruction& now, From value) {
@@ -460,6 +474,8 @@ class Thread {
       if (now.op == Op::kDiv) return rounded && Put<T>(now, x / y);
       if (now.op == Op::kRcp) return rounded && Put<T>(now, T{1} / x);
       if (now.op == Op::kSqrt) return rounded && Put<T>(now, std::sqrt(x));
+      bool has_nan = std::isnan(x) || std::isnan(y);
+      if (now.keeps_nan && has_nan) return Put<T>(now, std::numeric_limits<T>::quiet_NaN());
       // A NaN loses; -0 is less than +0.
       if (now.op == Op::kMax)
         return Put<T>(now, std::isnan(x) ? y : std::isnan(y) ? x : x == y ? (std::signbit(x) ? y : x) : std::max(x, y));
@@ -525,11 +541,11 @@ class Block {
         if (states_[i] == State::kFault) return threads_[i].problem() + " (thread " + std::to_string(i) + ")";
       }
       if (!runs) break;
-      bool is_exchanged = false;
+      bool goes_on = false;
       for (uint32_t first = 0; first < grid_.threads; first += kWarp) {
-        if (std::string fault = ExchangeInWarp(first, is_ready, is_exchanged); !fault.empty()) return fault;
+        if (std::string fault = RunWarp(first, is_ready, goes_on); !fault.empty()) return fault;
       }
-      if (is_exchanged) continue;
+      if (goes_on) continue;
       if (std::string fault = PassBarrier(is_ready); !fault.empty()) return fault;
     }
     for (const Thread& thread : threads_) {
@@ -544,22 +560,91 @@ class Block {
   using State = Thread::State;
   static constexpr uint32_t kWarp = 32;
 
-  std::string ExchangeInWarp(uint32_t first, std::vector<bool>& is_ready, bool& is_exchanged) {
+  // What the lanes of a warp do together.
+  std::string RunWarp(uint32_t first, std::vector<bool>& is_ready, bool& goes_on) {
     uint32_t end = std::min(first + kWarp, grid_.threads), waiting = 0;
-    for (uint32_t i = first; i < end; ++i) waiting += states_[i] == State::kAtExchange && !is_ready[i];
-    if (waiting == 0) return "";
-    const Instruction& at = threads_[first].waits_at();
-    std::vector<uint32_t> offered;
+    const Instruction* at = nullptr;
+    bool is_together = true;
     for (uint32_t i = first; i < end; ++i) {
-      if (waiting != kWarp || &threads_[i].waits_at() != &at)
-        return "lanes of a warp exchange values without the others (warp " + std::to_string(first / kWarp) + ")";
-      offered.push_back(threads_[i].offered());
+      if (states_[i] != State::kInWarp || is_ready[i]) continue;
+      if (at == nullptr) at = &threads_[i].waits_at();
+      is_together &= at == &threads_[i].waits_at();
+      ++waiting;
+    }
+    if (waiting == 0) return "";
+    bool multiplies = at->op == Op::kMma;
+    std::string place = " (warp " + std::to_string(first / kWarp) + ")";
+    if (waiting != kWarp || !is_together) {
+      return "line " + std::to_string(at->line) + ": lanes of a warp " +
+             (multiplies ? "multiply matrices" : "exchange values") + " without the others" + place;
+    }
+    if (!multiplies) {
+      Exchange(first);
+    } else if (std::string fault = Multiply(*at, first); !fault.empty()) {
+      return "line " + std::to_string(at->line) + ": " + fault + place;
+    }
+    std::fill(is_ready.begin() + first, is_ready.begin() + first + kWarp, true);
+    goes_on = true;
+    return "";
+  }
+
+  void Exchange(uint32_t first) {
+    uint32_t offered[kWarp];
+    for (uint32_t i = 0; i < kWarp; ++i) offered[i] = threads_[first + i].Offered(0);
+    for (uint32_t i = 0; i < kWarp; ++i) {
+      threads_[first + i].Take(0, offered[(i ^ threads_[first + i].Offered(1)) % kWarp]);
+    }
+  }
+
+  // Element `number` of the words of a fragment, which begin at an operand of the lane.
+  static double Element(const Thread& lane, MmaType type, size_t operand, size_t number) {
+    size_t bytes = type == MmaType::kTf32 ? 4 : type == MmaType::kFloat16 || type == MmaType::kBFloat16 ? 2 : 1;
+    uint32_t word = lane.Offered(operand + number * bytes / 4);
+    uint32_t bits = word >> (8 * (number * bytes % 4));
+    switch (type) {
+      case MmaType::kFloat16: return static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits)));
+      case MmaType::kBFloat16: return std::bit_cast<float>(bits << 16);
+      case MmaType::kTf32: return std::bit_cast<float>(bits);
+      case MmaType::kSigned8: return static_cast<int8_t>(bits);
+      case MmaType::kUnsigned8: return static_cast<uint8_t>(bits);
+    }
+    return 0;
+  }
+
+  // The fragments are those of the sections "Matrix Fragments for mma.m8n8k16", "m16n8k8", "m16n8k16" and "m16n8k32".
+  // Of a word's 32 bits, lane i has those of the row (of a) and the column (of b) i / 4.
+  std::string Multiply(const Instruction& at, uint32_t first) {
+    const MmaShape& mma = at.mma;
+    size_t pack = mma.a == MmaType::kTf32 ? 1 : at.type.kind == Kind::kFloat ? 2 : 4;  // elements of a word
+    size_t groups = mma.depth / (4 * pack), halves = mma.rows / 8;
+    std::vector<double> a(mma.rows * mma.depth), b(mma.depth * 8);
+    for (uint32_t i = 0; i < kWarp; ++i) {
+      const Thread& lane = threads_[first + i];
+      for (size_t group = 0; group < groups; ++group) {
+        for (size_t e = 0; e < pack; ++e) {
+          size_t depth = group * 4 * pack + i % 4 * pack + e;
+          // Words of a: both rows of a group of depths, then those of the next.
+          for (size_t half = 0; half < halves; ++half) {
+            a[(i / 4 + 8 * half) * mma.depth + depth] = Element(lane, mma.a, 0, (group * halves + half) * pack + e);
+          }
+          b[depth * 8 + i / 4] = Element(lane, mma.b, groups * halves, group * pack + e);
+        }
+      }
+      for (size_t word = 0; mma.a == MmaType::kTf32 && word < groups * (halves + 1); ++word) {
+        if ((lane.Offered(word) & 0x1fff) != 0) return "a factor that is not rounded to TF32";
+      }
     }
     for (uint32_t i = 0; i < kWarp; ++i) {
-      threads_[first + i].Take(offered[(i ^ threads_[first + i].distance()) % kWarp]);
-      is_ready[first + i] = true;
+      for (size_t j = 0; j < at.to.size(); ++j) {
+        size_t row = i / 4 + 8 * (j / 2), column = i % 4 * 2 + j % 2;
+        uint32_t before = threads_[first + i].Offered(groups * (halves + 1) + j);
+        bool is_float = at.type.kind == Kind::kFloat;
+        double sum = is_float ? double{std::bit_cast<float>(before)} : static_cast<int32_t>(before);
+        for (size_t k = 0; k < mma.depth; ++k) sum += a[row * mma.depth + k] * b[k * 8 + column];
+        threads_[first + i].Take(j, is_float ? std::bit_cast<uint32_t>(static_cast<float>(sum))
+                                             : static_cast<uint32_t>(static_cast<int64_t>(sum)));
+      }
     }
-    is_exchanged = true;
     return "";
   }
 

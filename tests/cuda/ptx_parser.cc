@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/ptx.h"
@@ -58,6 +59,7 @@ struct OpName {
 };
 constexpr OpName kOps[] = {
     {"abs", Op::kAbs, 1},     {"add", Op::kAdd, 2},           {"and", Op::kAnd, 2},   {"bfe", Op::kExtract, 3},
+    {"bfi", Op::kInsert, 4},
     {"clz", Op::kClz, 1},     {"cvt", Op::kConvert, 1},       {"cvta", Op::kMove, 1}, {"div", Op::kDiv, 2},
     {"fma", Op::kFma, 3},     {"mad", Op::kMad, 3},           {"max", Op::kMax, 2},   {"min", Op::kMin, 2},
     {"mov", Op::kMove, 1},    {"mul", Op::kMul, 2},           {"neg", Op::kNeg, 1},   {"not", Op::kNot, 1},
@@ -77,7 +79,10 @@ class Parser {
       ++line_;
       std::string line = text_.substr(at, end - at);
       at = end + 1;
-      Line(Trim(line.substr(0, line.find("//"))));
+      if (!statement_.empty()) statement_ += ' ';
+      statement_ += Trim(line.substr(0, line.find("//")));
+      if (StartsWith(statement_, "mma.") && statement_.back() != ';') continue;  // it has several lines
+      Line(std::exchange(statement_, ""));
     }
     if (problem_.empty() && entry_ != nullptr) Fail("the text ends within a function");
     return problem_;
@@ -130,9 +135,17 @@ class Parser {
   }
 
   void Header(const std::string& line) {
-    if (StartsWith(line, ".version ") || line == ".address_size 64") return;
+    if (line == ".address_size 64") return;
+    if (StartsWith(line, ".version ")) {
+      version_ = line;
+      return;
+    }
     if (StartsWith(line, ".target ")) {
-      if (line != ".target sm_75") Fail("expected sm_75: " + line);
+      module_.capability = line == ".target sm_75" ? 75 : line == ".target sm_80" ? 80 : 0;
+      const char* version = module_.capability == 80 ? ".version 7.0" : ".version 6.5";
+      if (module_.capability == 0 || version_ != version) {
+        Fail("expected PTX 6.5 for sm_75 or 7.0 for sm_80: " + version_ + ", " + line);
+      }
       return;
     }
     constexpr char kEntry[] = ".visible .entry ";
@@ -253,6 +266,8 @@ class Parser {
         made.rounding = roundings.at(word);
       } else if (is_mul && word == "wide") {
         made.op = made.op == Op::kMul ? Op::kMulWide : Op::kMadWide;
+      } else if ((made.op == Op::kMax || made.op == Op::kMin) && word == "NaN" && module_.capability >= 80) {
+        made.keeps_nan = true;
       } else if (made.op == Op::kMul && word == "hi") {
         made.op = Op::kMulHigh;
       } else if (!(is_mul && word == "lo") && !(words[0] == "cvta" && (word == "to" || word == "global"))) {
@@ -286,6 +301,12 @@ class Parser {
       if (args.size() != 1 || args[0] != "0") return Fail("expected barrier 0: " + statement);
     } else if (name == "shfl.sync.bfly.b32") {
       Exchange(args, made, statement);
+    } else if (words[0] == "mma") {
+      Multiply(name, args, made, statement);
+    } else if (name == "cvt.rna.tf32.f32" && args.size() == 2 && module_.capability >= 80) {
+      made.op = Op::kToTf32;
+      made.to.push_back(Register(args[0], 4, false));
+      made.from.push_back(Source(args[1], 4));
     } else if (words[0] == "ld" || words[0] == "st") {
       Access(words, args, made, statement);
     } else if ((name == "mov.b32" || name == "mov.b64") && args.size() == 2 && args[0][0] == '{') {
@@ -298,6 +319,11 @@ class Parser {
     entry_->code.push_back(made);
   }
 
+  // What `{%r1, %r2}` lists.
+  static std::vector<std::string> Inside(const std::string& text) {
+    return Split(text.substr(1, text.size() - 2), ',');
+  }
+
   // shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, -1, among all lanes
   void Exchange(const std::vector<std::string>& args, Instruction& made, const std::string& statement) {
     bool is_whole = args.size() == 5 && args[3] == "31" && args[4] == "-1";
@@ -308,6 +334,53 @@ class Parser {
     made.type = {Kind::kBits, 4};
     made.to.push_back(Register(result, 4, false));
     made.from = {Source(args[1], 4), Source(args[2], 4)};
+  }
+
+  // mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {4 sums}, {2 words of a}, {1 word of b}, {4 sums}
+  void Multiply(const std::string& name, const std::vector<std::string>& args, Instruction& made,
+                const std::string& statement) {
+    struct Variant {
+      std::string shape, types;  // of d, a, b and c
+      MmaShape mma;
+      int capability;
+    };
+    constexpr MmaType kF16 = MmaType::kFloat16, kBf16 = MmaType::kBFloat16, kTf32 = MmaType::kTf32;
+    static const std::vector<Variant> variants = [&] {
+      std::vector<Variant> all = {{"m16n8k8", "f32.f16.f16.f32", {16, 8, kF16, kF16}, 75},
+                                  {"m16n8k16", "f32.f16.f16.f32", {16, 16, kF16, kF16}, 80},
+                                  {"m16n8k16", "f32.bf16.bf16.f32", {16, 16, kBf16, kBf16}, 80},
+                                  {"m16n8k8", "f32.tf32.tf32.f32", {16, 8, kTf32, kTf32}, 80}};
+      constexpr std::pair<const char*, MmaType> kBytes[] = {{"s8", MmaType::kSigned8}, {"u8", MmaType::kUnsigned8}};
+      for (const auto& [a_name, a] : kBytes) {
+        for (const auto& [b_name, b] : kBytes) {
+          std::string types = std::string("s32.") + a_name + "." + b_name + ".s32";
+          all.push_back({"m8n8k16", types, {8, 16, a, b}, 75});
+          all.push_back({"m16n8k32", types, {16, 32, a, b}, 80});
+        }
+      }
+      return all;
+    }();
+    auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& variant) {
+      return name == "mma.sync.aligned." + variant.shape + ".row.col." + variant.types;
+    });
+    if (found == variants.end() || args.size() != 4) return Fail("unknown instruction: " + statement);
+    if (found->capability > module_.capability) return Fail("an instruction of a later GPU: " + statement);
+    made.op = Op::kMma;
+    made.mma = found->mma;
+    made.type = {found->types[0] == 'f' ? Kind::kFloat : Kind::kSigned, 4};
+    size_t element = made.mma.a == kTf32 ? 4 : made.type.kind == Kind::kFloat ? 2 : 1;
+    size_t sums = made.mma.rows / 4, a = made.mma.rows * made.mma.depth * element / 128;
+    const size_t counts[] = {sums, a, made.mma.depth * element / 16, sums};
+    for (size_t i = 0; i < 4; ++i) {
+      std::vector<std::string> names = Inside(args[i]);
+      if (names.size() != counts[i]) {
+        return Fail("expected " + std::to_string(counts[i]) + " registers in `" + args[i] + "`: " + statement);
+      }
+      for (const std::string& one : names) {
+        if (i == 0) made.to.push_back(Register(one, 4, false));
+        if (i > 0) made.from.push_back(Source(one, 4));
+      }
+    }
   }
 
   void Access(const std::vector<std::string>& words, const std::vector<std::string>& args, Instruction& made,
@@ -357,14 +430,10 @@ class Parser {
     }
   }
 
-  static std::vector<std::string> Halves(const std::string& text) {
-    return Split(text.substr(1, text.size() - 2), ',');
-  }
-
   // mov.b32 {%rs1, %rs2}, %r1 in two instructions; or mov.b64.
   void Unpack(const std::string& name, const std::vector<std::string>& args, Instruction& made,
               const std::string& statement) {
-    std::vector<std::string> halves = Halves(args[0]);
+    std::vector<std::string> halves = Inside(args[0]);
     if (halves.size() != 2) return Fail("expected two halves: " + statement);
     uint8_t bytes = name == "mov.b32" ? 4 : 8, half = bytes / 2;
     Instruction low = made;
@@ -382,7 +451,7 @@ class Parser {
   // mov.b64 %rd1, {%r1, %r2} in three: high * 2^16, shifted by 16, and low added; or mov.b32.
   void Pack(const std::string& name, const std::vector<std::string>& args, Instruction& made,
             const std::string& statement) {
-    std::vector<std::string> halves = Halves(args[1]);
+    std::vector<std::string> halves = Inside(args[1]);
     if (halves.size() != 2) return Fail("expected two halves: " + statement);
     uint8_t bytes = name == "mov.b32" ? 4 : 8, half = bytes / 2;
     uint64_t shift = 4u * half;
@@ -421,6 +490,7 @@ class Parser {
       if (made.op == Op::kSelect && i == 3) expected = 1;
       if (made.op == Op::kMadWide && i == 3) expected = 2 * bytes;
       if ((made.op == Op::kShl || made.op == Op::kShr || made.op == Op::kExtract) && i >= 2) expected = 4;
+      if (made.op == Op::kInsert && i >= 3) expected = 4;
       made.from.push_back(Source(args[i], expected, made.op == Op::kConvert));
     }
   }
@@ -451,6 +521,7 @@ class Parser {
   const std::string& text_;
   Module& module_;
   int line_ = 0;
+  std::string statement_, version_;
   std::string problem_;
   Entry* entry_ = nullptr;
   bool in_params_ = false;

@@ -2,8 +2,10 @@
 // with one instruction changed.
 #include "tests/cuda/ptx.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,7 @@ namespace {
 
 // Each of 64 threads leaves its number in shared memory; the first one stores what thread 63 left.
 constexpr char kLast[] = R"(
-.version 6.4
+.version 6.5
 .target sm_75
 .address_size 64
 .visible .entry last(
@@ -43,7 +45,7 @@ ret;
 )";
 
 constexpr char kSum[] = R"(
-.version 6.4
+.version 6.5
 .target sm_75
 .address_size 64
 .visible .entry sum(
@@ -144,6 +146,189 @@ TEST(PtxTest, FindsLanesThatDoNotExchange) {
       With(kSum, "shfl.sync.bfly.b32 %r4", "setp.ne.u32 %p2, %r1, 3;\n@!%p2 bra $done;\nshfl.sync.bfly.b32 %r4");
   ExpectFault(text, "exchange values without the others", 32);
   ExpectFault(kSum, "exchange values without the others", 16);  // a warp that is not whole
+}
+
+// ---- mma.sync -----------------------------------------------------------------
+
+// Where the elements of the fragments lie, as the PTX ISA has it for each shape: element i of the lane with number t in
+// group g.
+struct Layout {
+  std::string shape, types;
+  size_t rows, depth;
+  MmaType a_type, b_type;
+  size_t a_count, b_count;  // elements of a lane
+  size_t (*a_row)(size_t g, size_t i);
+  size_t (*a_column)(size_t t, size_t i);
+  size_t (*b_row)(size_t t, size_t i);
+};
+
+std::vector<Layout> Layouts() {
+  std::vector<Layout> all;
+  all.push_back({"m16n8k8", "f32.f16.f16.f32", 16, 8, MmaType::kFloat16, MmaType::kFloat16, 4, 2,
+                 [](size_t g, size_t i) { return i < 2 ? g : g + 8; }, [](size_t t, size_t i) { return t * 2 + (i & 1); },
+                 [](size_t t, size_t i) { return t * 2 + i; }});
+  for (MmaType type : {MmaType::kFloat16, MmaType::kBFloat16}) {
+    all.push_back({"m16n8k16", type == MmaType::kFloat16 ? "f32.f16.f16.f32" : "f32.bf16.bf16.f32", 16, 16, type, type, 8, 4,
+                   [](size_t g, size_t i) { return i < 2 || (4 <= i && i < 6) ? g : g + 8; },
+                   [](size_t t, size_t i) { return t * 2 + (i & 1) + (i < 4 ? 0 : 8); },
+                   [](size_t t, size_t i) { return t * 2 + (i & 1) + (i < 2 ? 0 : 8); }});
+  }
+  all.push_back({"m16n8k8", "f32.tf32.tf32.f32", 16, 8, MmaType::kTf32, MmaType::kTf32, 4, 2,
+                 [](size_t g, size_t i) { return i == 0 || i == 2 ? g : g + 8; },
+                 [](size_t t, size_t i) { return i < 2 ? t : t + 4; }, [](size_t t, size_t i) { return i == 0 ? t : t + 4; }});
+  for (MmaType a : {MmaType::kSigned8, MmaType::kUnsigned8}) {
+    for (MmaType b : {MmaType::kSigned8, MmaType::kUnsigned8}) {
+      std::string types = std::string("s32.") + (a == MmaType::kSigned8 ? "s8." : "u8.") +
+                          (b == MmaType::kSigned8 ? "s8." : "u8.") + "s32";
+      all.push_back({"m8n8k16", types, 8, 16, a, b, 4, 4, [](size_t g, size_t) { return g; },
+                     [](size_t t, size_t i) { return t * 4 + i; }, [](size_t t, size_t i) { return t * 4 + i; }});
+      all.push_back({"m16n8k32", types, 16, 32, a, b, 16, 8,
+                     [](size_t g, size_t i) { return i < 4 || (8 <= i && i < 12) ? g : g + 8; },
+                     [](size_t t, size_t i) { return t * 4 + (i & 3) + (i < 8 ? 0 : 16); },
+                     [](size_t t, size_t i) { return t * 4 + (i & 3) + (i < 4 ? 0 : 16); }});
+    }
+  }
+  return all;
+}
+
+size_t Bytes(MmaType type) {
+  return type == MmaType::kTf32 ? 4 : type == MmaType::kFloat16 || type == MmaType::kBFloat16 ? 2 : 1;
+}
+
+uint32_t Encode(MmaType type, int value) {
+  switch (type) {
+    case MmaType::kFloat16: return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+    case MmaType::kBFloat16: return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+    case MmaType::kTf32: return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case MmaType::kSigned8:
+    case MmaType::kUnsigned8: return static_cast<uint8_t>(value);
+  }
+  return 0;
+}
+
+// A warp whose lanes each load the words of a, b and c, multiply, and store the result over c.
+std::string MmaText(const Layout& layout) {
+  size_t a = layout.a_count * Bytes(layout.a_type) / 4, b = layout.b_count * Bytes(layout.b_type) / 4,
+         c = layout.rows / 4, all = a + b + c;
+  bool is_later = layout.shape != "m8n8k16" && !(layout.shape == "m16n8k8" && layout.a_type == MmaType::kFloat16);
+  std::string text = is_later ? ".version 7.0\n.target sm_80\n" : ".version 6.5\n.target sm_75\n";
+  text += ".address_size 64\n.visible .entry multiply(\n.param .u64 multiply_0\n)\n{\n.reg .pred %p<2>;\n";
+  text += ".reg .b32 %t;\n.reg .b32 %w<" + std::to_string(all) + ">;\n.reg .b64 %rd<4>;\n";
+  text += "ld.param.u64 %rd1, [multiply_0];\nmov.u32 %t, %tid.x;\n";
+  text += "mul.wide.u32 %rd2, %t, " + std::to_string(4 * all) + ";\nadd.s64 %rd3, %rd1, %rd2;\n";
+  auto word = [](size_t i) { return "%w" + std::to_string(i); };
+  auto list = [&](size_t first, size_t count) {
+    std::string names;
+    for (size_t i = first; i < first + count; ++i) names += (i == first ? "" : ", ") + word(i);
+    return "{" + names + "}";
+  };
+  auto at = [](size_t i) { return "[%rd3+" + std::to_string(4 * i) + "]"; };
+  for (size_t i = 0; i < all; ++i) text += "ld.global.u32 " + word(i) + ", " + at(i) + ";\n";
+  text += "mma.sync.aligned." + layout.shape + ".row.col." + layout.types + "\n" + list(a + b, c) + ",\n" + list(0, a) +
+          ",\n" + list(a, b) + ",\n" + list(a + b, c) + ";\n";
+  for (size_t i = a + b; i < all; ++i) text += "st.global.u32 " + at(i) + ", " + word(i) + ";\n";
+  return text + "ret;\n}\n";
+}
+
+// Matrices, row by row.
+struct Factors {
+  std::vector<int> a, b, c;
+};
+
+Factors RandomFactors(const Layout& layout) {
+  std::mt19937 random(7);
+  auto fill = [&](MmaType type, size_t count) {
+    std::vector<int> values(count);
+    for (int& value : values) {
+      value = type == MmaType::kUnsigned8 ? static_cast<int>(random() % 256) : static_cast<int>(random() % 201) - 100;
+    }
+    return values;
+  };
+  return {fill(layout.a_type, layout.rows * layout.depth), fill(layout.b_type, layout.depth * 8),
+          fill(MmaType::kTf32, layout.rows * 8)};
+}
+
+size_t SumRow(size_t lane, size_t i) { return lane / 4 + (i < 2 ? 0 : 8); }
+size_t SumColumn(size_t lane, size_t i) { return lane % 4 * 2 + (i & 1); }
+
+// What each lane loads.
+std::vector<uint8_t> Lanes(const Layout& layout, const Factors& factors) {
+  std::vector<uint8_t> bytes;
+  auto put = [&](MmaType type, int value) {
+    uint32_t bits = Encode(type, value);
+    for (size_t i = 0; i < Bytes(type); ++i) bytes.push_back(static_cast<uint8_t>(bits >> (8 * i)));
+  };
+  for (size_t lane = 0; lane < 32; ++lane) {
+    size_t g = lane / 4, t = lane % 4;
+    for (size_t i = 0; i < layout.a_count; ++i) {
+      put(layout.a_type, factors.a[layout.a_row(g, i) * layout.depth + layout.a_column(t, i)]);
+    }
+    for (size_t i = 0; i < layout.b_count; ++i) put(layout.b_type, factors.b[layout.b_row(t, i) * 8 + g]);
+    for (size_t i = 0; i < layout.rows / 4; ++i) {
+      int value = factors.c[SumRow(lane, i) * 8 + SumColumn(lane, i)];
+      bool is_float = layout.types[0] == 'f';
+      uint32_t bits = is_float ? Encode(MmaType::kTf32, value) : static_cast<uint32_t>(value);
+      for (size_t j = 0; j < 4; ++j) bytes.push_back(static_cast<uint8_t>(bits >> (8 * j)));
+    }
+  }
+  return bytes;
+}
+
+// "" or what is wrong; `lanes` then has what they stored.
+std::string RunMma(const std::string& text, std::vector<uint8_t>& lanes, uint32_t threads = 32) {
+  Module module;
+  if (std::string problem = Parse(text, module); !problem.empty()) return problem;
+  Memory memory;
+  uint64_t address = memory.Allocate(lanes.size());
+  std::string problem;
+  uint8_t* data = memory.At(address, lanes.size(), problem);
+  std::memcpy(data, lanes.data(), lanes.size());
+  std::string fault = Run(module.entries.begin()->second, {1, threads}, {address}, 3, memory);
+  std::memcpy(lanes.data(), data, lanes.size());
+  return fault;
+}
+
+TEST(PtxTest, MultipliesMatrices) {
+  for (const Layout& layout : Layouts()) {
+    SCOPED_TRACE(layout.shape + " " + layout.types);
+    Factors factors = RandomFactors(layout);
+    std::vector<uint8_t> lanes = Lanes(layout, factors);
+    ASSERT_EQ(RunMma(MmaText(layout), lanes), "");
+    for (size_t lane = 0; lane < 32; ++lane) {
+      for (size_t i = 0; i < layout.rows / 4; ++i) {
+        size_t row = SumRow(lane, i), column = SumColumn(lane, i);
+        int expected = factors.c[row * 8 + column];
+        for (size_t k = 0; k < layout.depth; ++k) {
+          expected += factors.a[row * layout.depth + k] * factors.b[k * 8 + column];
+        }
+        uint32_t bits = 0;
+        std::memcpy(&bits, &lanes[(lane + 1) * lanes.size() / 32 - layout.rows + 4 * i], 4);
+        int sum = layout.types[0] == 'f' ? static_cast<int>(std::bit_cast<float>(bits)) : static_cast<int>(bits);
+        EXPECT_EQ(sum, expected) << "lane " << lane << ", sum " << i;
+      }
+    }
+  }
+}
+
+void ExpectFaultOfMma(const std::string& text, const std::string& says, uint32_t threads = 32) {
+  std::vector<uint8_t> lanes(size_t{32} * 4 * 16, 0xcd);
+  std::string fault = RunMma(text, lanes, threads);
+  EXPECT_NE(fault.find(says), std::string::npos) << fault;
+}
+
+TEST(PtxTest, FindsLanesThatDoNotMultiply) {
+  std::string text = MmaText(Layouts()[0]), without = "multiply matrices without the others";
+  ExpectFaultOfMma(text, without, 16);
+  ExpectFaultOfMma(With(With(text, "mma.sync", "setp.eq.u32 %p1, %t, 5;\n@%p1 bra $done;\nmma.sync"), "ret;", "$done:\nret;"),
+                   without);
+}
+
+TEST(PtxTest, FindsWrongMma) {
+  std::string of_80 = MmaText(Layouts()[1]), tf32 = MmaText(Layouts()[3]);
+  ExpectFaultOfMma(With(of_80, ".version 7.0\n.target sm_80", ".version 6.5\n.target sm_75"), "of a later GPU");
+  ExpectFaultOfMma(With(of_80, "m16n8k16", "m16n8k8"), "expected 2 registers");
+  ExpectFaultOfMma(With(of_80, "row.col", "row.row"), "unknown instruction");
+  ExpectFaultOfMma(tf32, "not rounded to TF32");
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ inline constexpr OptionSpec kParamsOption = {
 inline constexpr OptionSpec kLevelOption = {
     "-O", "LEVEL", "0: as written, 1: optimised, 2: and fused (the default), 3: all there is", /*attached=*/true};
 inline constexpr OptionSpec kTargetOption = {
-    "--target", "CPU[,CPU...]",
+    "--target", "CPU[,CPU...][,sm_N...]",
     "host (the default), x86-64, x86-64-v2, -v3, -v4, aarch64, a CPU's name as LLVM knows it, several of them, or "
-    "portable: no machine code"};
+    "portable: no machine code; sm_75, sm_80 or sm_80+tf32: the NVIDIA GPUs of `--device cuda`"};
 
 inline constexpr OptionSpec kCompileDeviceOption = {
     "--device", "KIND[:OPERATORS],...",

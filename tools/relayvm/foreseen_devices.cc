@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -44,9 +44,11 @@ std::string KindOfTarget(const std::string& target) {
 absl::StatusOr<std::unique_ptr<const vm::DeviceProgram>> ForeseeDevices(const Executable& executable,
                                                                         const std::string& names) {
   device::DeviceList list;
-  std::map<std::string, size_t> numbers;  // of the next device, by target
+  vm::DeviceNumbers numbers;
+  std::set<std::string> ids;
   for (const DeviceCode& code : executable.device_codes) {
-    std::string id = absl::StrCat(KindOfTarget(code.target), ":", numbers[code.target]++);
+    std::string id = absl::StrCat(KindOfTarget(code.target), ":", numbers.Of(code));
+    if (!ids.insert(id).second) continue;  // the first of several codes runs there
     list.devices.push_back(
         std::make_shared<ForeseenDevice>(device::DeviceInfo{std::move(id), "", code.target, code.features, 0}));
   }

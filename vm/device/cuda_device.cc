@@ -25,8 +25,9 @@ using cuda::Result;
 
 constexpr int64_t kThreads = 128;          // of a block
 constexpr int64_t kMaxItems = 1 << 22;     // of a launch; functions stride over the rest
-constexpr int32_t kDriverVersion = 10010;  // the first one with PTX 6.4
-// Compute capabilities that code may name, as features.
+constexpr int32_t kDriverVersion = 10020;  // the first one with PTX 6.5
+// Compute capabilities that code may name, as features. The driver of a device reads the PTX that came with it: 7.0 with
+// 8.0.
 constexpr int32_t kCapabilities[] = {75, 80, 86, 87, 89, 90, 100, 103, 120};
 
 // What a device and all that it made share.
@@ -296,7 +297,7 @@ absl::StatusOr<DeviceInfo> InfoOf(const Api& cu, cuda::DeviceId device, int32_t 
   }
   DeviceInfo info{.id = absl::StrCat("cuda:", number),
                   .name = name,
-                  .target = "ptx-6.4",
+                  .target = "ptx",
                   .features = "",
                   .memory_bytes = static_cast<int64_t>(bytes)};
   for (int32_t known : kCapabilities) {
@@ -312,7 +313,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> CudaDevices() {
   int32_t version = 0, count = 0;
   if (cu->DriverGetVersion(&version) != 0 || version < kDriverVersion) {
     return absl::UnavailableError(absl::StrCat("NVIDIA's driver is for CUDA ", version / 1000, ".", version % 1000 / 10,
-                                               "; expected 10.1 or later"));
+                                               "; expected 10.2 or later"));
   }
   Result result = cu->Init(0);
   if (result == 0) result = cu->DeviceGetCount(&count);

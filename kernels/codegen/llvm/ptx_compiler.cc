@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "kernels/codegen/llvm/expr_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
@@ -30,8 +32,12 @@ using llvm::Value;
 using schedule::Schedule;
 
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
-constexpr char kCpu[] = "sm_75";
-constexpr char kIsa[] = "+ptx64";
+
+struct Capability {
+  int64_t number;
+  const char* isa;  // LLVM's name of the oldest version of PTX that has its instructions
+};
+constexpr Capability kCapabilities[] = {{80, "+ptx70"}, {75, "+ptx65"}};
 
 // Emits the function that runs one nest.
 class EntryEmitter {
@@ -157,6 +163,13 @@ std::string MissingFunction(const llvm::Function& function) {
   return "";
 }
 
+const char* IsaOf(const PtxTarget& target) {
+  for (const Capability& capability : kCapabilities) {
+    if (capability.number == target.capability) return capability.isa;
+  }
+  RVM_UNREACHABLE("a compute capability without a version of PTX");
+}
+
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
@@ -168,12 +181,43 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 
 }  // namespace
 
+std::string PtxTarget::Features() const { return absl::StrCat("+sm_", capability); }
+
+schedule::Target PtxTarget::ScheduleTarget() const {
+  return {
+      .has_blocks = true, .tensor_cores = capability, .rounds_to_tf32 = has_tf32, .has_half_conversions = true};
+}
+
+absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text) {
+  if (!text.starts_with("sm_")) return std::nullopt;
+  for (const Capability& capability : kCapabilities) {
+    PtxTarget target{.capability = capability.number};
+    std::string name = absl::StrCat("sm_", capability.number);
+    if (text == name) return target;
+    target.has_tf32 = true;
+    if (capability.number >= 80 && text == name + "+tf32") return target;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown compute capability `", Abseil(text),
+      "`; expected `sm_75`, `sm_80` or `sm_80+tf32`, which rounds products of float32; later GPUs run such code"));
+}
+
+std::vector<PtxTarget> DefaultPtxTargets() {
+  std::vector<PtxTarget> targets;
+  for (const Capability& capability : kCapabilities) targets.push_back({.capability = capability.number});
+  return targets;
+}
+
 struct PtxCompiler::Impl {
+  PtxTarget target;
   llvm::LLVMContext context;
   llvm::Module module{"kernels", context};
 };
 
-PtxCompiler::PtxCompiler() : impl_(std::make_unique<Impl>()) { impl_->module.setTargetTriple(kTriple); }
+PtxCompiler::PtxCompiler(const PtxTarget& target) : impl_(std::make_unique<Impl>()) {
+  impl_->target = target;
+  impl_->module.setTargetTriple(kTriple);
+}
 PtxCompiler::~PtxCompiler() = default;
 
 absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
@@ -210,7 +254,8 @@ absl::StatusOr<std::string> PtxCompiler::Finish() {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(kTriple, kCpu, kIsa, options, llvm::Reloc::PIC_, std::nullopt));
+      backend->createTargetMachine(kTriple, absl::StrCat("sm_", impl_->target.capability), IsaOf(impl_->target), options,
+                                   llvm::Reloc::PIC_, std::nullopt));
   if (machine == nullptr) return absl::InternalError("LLVM has no code generator for PTX");
   module.setDataLayout(machine->createDataLayout());
   std::string problem;

@@ -239,7 +239,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
 
     program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
     a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
-    "x86-64-v3". entries: functions to call from outside; by default main and those that nothing calls. progress: called
+    "x86-64-v3"; "host,sm_80" names NVIDIA's GPUs, too. entries: functions to call from outside; by default main and those that nothing calls. progress: called
     with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
     compilation of more than a second shows a bar. device: what runs on devices, as `relayvm compile --device` takes it:
     "gpu", "opencl:nn.*"; by default nothing. host_fallback: where there is no such device the executable runs on the host.
