@@ -146,8 +146,8 @@ struct CodeObject {
 
 // The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
 // that has such a device runs them there. Codes of one target are for different devices, in their order, but for those
-// of the same kernels, which are for one device with different features. A kernel may have several codes: it runs on the
-// first for which there is a device.
+// of the same kernels, which are for one device with different features. A kernel may have several codes: it runs on
+// the first for which there is a device.
 struct DeviceCode {
   // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
   struct Kernel {

@@ -34,8 +34,8 @@ struct DeviceProgram {
   std::vector<std::unique_ptr<const DeviceKernel>> kernels;  // by kernel; null: it runs on the host
 };
 
-// Which of the devices of its target each code of an executable is for: the first code for number 0, the next one, unless
-// it has the same kernels, for number 1, and so on.
+// Which of the devices of its target each code of an executable is for: the first code for number 0, the next one,
+// unless it has the same kernels, for number 1, and so on.
 class DeviceNumbers {
  public:
   size_t Of(const DeviceCode& code);
@@ -44,9 +44,10 @@ class DeviceNumbers {
   absl::flat_hash_map<std::string, std::vector<std::vector<KernelId>>> kernels_;  // by target and number
 };
 
-// Loads each code of the executable on the device of its number (DeviceNumbers) among those that it fits. A kernel with several codes runs the first that has a device; code that no kernel runs is left out.
-// Kernels that no device fits run on the host; kFailedPrecondition if their code is required and there is no
-// `host_fallback`: the message says what is missing. Null if all kernels run on the host.
+// Loads each code of the executable on the device of its number (DeviceNumbers) among those that it fits. A kernel with
+// several codes runs the first that has a device; code that no kernel runs is left out. Kernels that no device fits run
+// on the host; kFailedPrecondition if their code is required and there is no `host_fallback`: the message says what is
+// missing. Null if all kernels run on the host.
 absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Executable& executable,
                                                                        const device::DeviceList& devices,
                                                                        bool host_fallback = false);

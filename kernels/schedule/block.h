@@ -60,9 +60,9 @@ struct Staging {
   int64_t words() const { return is_by_line ? lines * line_stride() : depth_words * depth_stride(); }
 };
 
-// An instruction of tensor cores, mma.sync: a warp adds the product of `rows` x `depth` and `depth` x 8 elements to sums
-// of 32 bits. Lane i holds words, of 4 bytes along the depth, of the rows and the column i / 4, in steps of 8, at the
-// words i % 4, in steps of 4; and the sums of the same rows at the columns i % 4 * 2 and one more.
+// An instruction of tensor cores, mma.sync: a warp adds the product of `rows` x `depth` and `depth` x 8 elements to
+// sums of 32 bits. Lane i holds words, of 4 bytes along the depth, of the rows and the column i / 4, in steps of 8, at
+// the words i % 4, in steps of 4; and the sums of the same rows at the columns i % 4 * 2 and one more.
 struct Mma {
   DataType row_dtype, column_dtype;  // of the factors; float32 is rounded to TF32
   int64_t rows = 16;                 // or 8
@@ -92,7 +92,8 @@ struct BlockTile {
   int64_t column_group(int64_t bytes) const { return mma ? 2 : Group(thread_columns, bytes); }
   int64_t row_step() const { return mma ? 8 : 1; }
   int64_t row_groups(int64_t bytes) const { return thread_rows / row_group(bytes); }
-  // Words from one row to the next, of the sums in shared memory; the 4 x 4 lanes that store pairs at once use all banks.
+  // Words from one row to the next, of the sums in shared memory; the 4 x 4 lanes that store pairs at once use all
+  // banks.
   int64_t finished_stride() const { return columns.lines + (mma ? 8 : 0); }
 
  private:

@@ -44,8 +44,10 @@ constexpr Size kSizes[] = {{8, 8, 16, 8}, {8, 8, 8, 16}, {8, 4, 8, 16}, {4, 4, 1
 // With tensor cores a warp is 8 x 4 threads, each of which has pairs of rows and of columns.
 constexpr Size kMmaSizes[] = {{8, 8, 16, 8}, {4, 16, 16, 8}, {4, 8, 16, 8}, {4, 8, 32, 4}, {4, 8, 8, 16},
                               {4, 4, 16, 8}, {2, 8, 16, 8},  {2, 8, 8, 16}, {2, 4, 16, 8}, {2, 4, 8, 16}};
-// Words of a line that are copied in a step, at least: a barrier is worth several instructions.
-constexpr int64_t kMmaWords = 16, kLeastMmaWords = 8;
+// Words of a line that are copied in a step for tensor cores.
+constexpr int64_t kLeastWords = 8, kMostWords = 32;
+// Registers that hold the copies of a thread in such a step, beside up to 64 sums: each takes others for its place.
+constexpr int64_t kMostCopies = 24;
 
 int64_t CountOf(const Dim& extent) { return extent.AsConst().value_or(kUnknownExtent); }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -169,9 +171,12 @@ class BlockTilePlanner {
                     IsKnownBelow(rows * columns, kLeastPositions) || IsKnownBelow(depth, kLeastDepth);
     if (tile.rows.axes.empty() || tile.columns.axes.empty() || is_small) return std::nullopt;
     tile.mma = ChooseMma(tile.rows.factor, tile.columns.factor, target_);
-    ChooseSize(rows, columns, depth, tile);
-    PlanCopies(tile, tile.mma ? tile.mma->row_dtype : dtype, tile.rows);
-    PlanCopies(tile, tile.mma ? tile.mma->column_dtype : dtype, tile.columns);
+    ChooseSize(rows, columns, tile);
+    if (tile.mma) {
+      PlanStepsOfWords(depth, tile);
+    } else {
+      PlanSteps(depth, tile);
+    }
     return tile;
   }
 
@@ -193,17 +198,17 @@ class BlockTilePlanner {
     auto per_product = [](int64_t lines, int64_t others) {
       return 1.0 / static_cast<double>(lines) + 1.0 / static_cast<double>(others);
     };
-    // From shared memory, and from global memory. Tensor cores multiply 16 times as fast, elements of half the size; the
-    // lanes of a warp load for all of them.
-    double loads = has_mma ? 16 * per_product(8 * size.thread_rows, 4 * size.thread_columns) +
-                                 64 * per_product(size.rows(), size.columns())
-                           : per_product(size.thread_rows, size.thread_columns) +
-                                 4 * per_product(size.rows(), size.columns());
+    // From shared memory, and from global memory. Tensor cores multiply 16 times as fast, elements of half the size;
+    // the lanes of a warp load for all of them.
+    double loads =
+        has_mma ? 16 * per_product(8 * size.thread_rows, 4 * size.thread_columns) +
+                      64 * per_product(size.rows(), size.columns())
+                : per_product(size.thread_rows, size.thread_columns) + 4 * per_product(size.rows(), size.columns());
     double blocks = positions / static_cast<double>(size.rows() * size.columns());
     return positions * (1 + loads) * std::max(1.0, kFullBlocks / std::max(blocks, 1.0));
   }
 
-  void ChooseSize(const Dim& rows, const Dim& columns, const Dim& depth, BlockTile& tile) const {
+  void ChooseSize(const Dim& rows, const Dim& columns, BlockTile& tile) const {
     int64_t outer = 1;
     for (size_t axis : tile.outer) outer *= nest_.axes[axis].extent.AsConst().value_or(1);
     double least = std::numeric_limits<double>::infinity();
@@ -220,21 +225,45 @@ class BlockTilePlanner {
     tile.columns.lines = best->columns();
     tile.rows.is_whole = rows.is_const() && rows.constant() % tile.rows.lines == 0;
     tile.columns.is_whole = columns.is_const() && columns.constant() % tile.columns.lines == 0;
-    ChooseDepth(depth, tile);
   }
 
-  void ChooseDepth(const Dim& depth, BlockTile& tile) const {
-    int64_t pack = tile.mma ? bytes_ / tile.mma->row_dtype.bytes() : 1;
-    int64_t lines = tile.rows.lines + tile.columns.lines;
-    // Zeros beyond the depth are multiplied, too.
-    auto suffices = [&](int64_t words) { return tile.mma && depth.is_const() && depth.constant() <= words * pack; };
-    int64_t words = !tile.mma ? tile.depth : suffices(kLeastMmaWords) ? kLeastMmaWords : kMmaWords;
-    auto has_room = [&](int64_t steps) { return 2 * steps * (lines + kBanks) * bytes_ <= kSharedBytes; };
-    while (lines * words < kLeastCopies * kBlockThreads && has_room(2 * words) && !suffices(words)) words *= 2;
+  bool HasRoom(int64_t words, const BlockTile& tile) const {
+    return 2 * words * (tile.rows.lines + tile.columns.lines + kBanks) * bytes_ <= kSharedBytes;
+  }
+
+  void SetStep(int64_t words, int64_t pack, const Dim& depth, BlockTile& tile) const {
     for (Staging* side : {&tile.rows, &tile.columns}) side->pack = pack, side->depth_words = words;
     tile.depth = words * pack;
     tile.is_whole_depth = depth.is_const() && depth.constant() % tile.depth == 0;
     tile.is_one_step = depth.is_const() && depth.constant() <= tile.depth;
+  }
+
+  void PlanSteps(const Dim& depth, BlockTile& tile) const {
+    int64_t lines = tile.rows.lines + tile.columns.lines, words = tile.depth;
+    while (lines * words < kLeastCopies * kBlockThreads && HasRoom(2 * words, tile)) words *= 2;
+    SetStep(words, 1, depth, tile);
+    for (Staging* side : {&tile.rows, &tile.columns}) {
+      PlanCopies(tile.depth, std::nullopt, *side);
+      DivideThreads(tile.depth, *side);
+    }
+  }
+
+  // The largest step whose copies have room. Products of zeros beyond the end of the depth cost time, too.
+  void PlanStepsOfWords(const Dim& depth, BlockTile& tile) const {
+    int64_t pack = bytes_ / tile.mma->row_dtype.bytes();
+    for (int64_t words = kMostWords;; words /= 2) {
+      SetStep(words, pack, depth, tile);
+      PlanCopies(tile.depth, tile.mma->row_dtype, tile.rows);
+      PlanCopies(tile.depth, tile.mma->column_dtype, tile.columns);
+      int64_t copies = 0;
+      for (const Staging* side : {&tile.rows, &tile.columns}) {
+        copies += side->lines * (side->is_verbatim ? words : words * pack) / kBlockThreads;
+      }
+      bool is_half_empty = depth.is_const() && depth.constant() <= tile.depth / 2;
+      if (words == kLeastWords || (HasRoom(words, tile) && copies <= kMostCopies && !is_half_empty)) break;
+    }
+    DivideThreadsOfWords(tile.rows);
+    DivideThreadsOfWords(tile.columns);
   }
 
   // Whether loads of `vector` elements along the run are aligned, as all tensors are.
@@ -252,7 +281,8 @@ class BlockTilePlanner {
            std::all_of(reduce_.axes.begin(), reduce_.axes.end(), is_multiple);
   }
 
-  void PlanCopies(const BlockTile& tile, DataType dtype, Staging& side) const {
+  // Chooses the loads of a factor. `word_dtype`: of the elements of a word, if it has several.
+  void PlanCopies(int64_t depth, std::optional<DataType> word_dtype, Staging& side) const {
     std::vector<IndexVar> lines;
     for (size_t axis : side.axes) lines.push_back(nest_.axes[axis]);
     const ExprNode* read = OnlyRead(side.factor);
@@ -268,21 +298,17 @@ class BlockTilePlanner {
       run = side.along_depth ? by_depth : by_line;
     }
     std::span<const IndexVar> along = side.along_depth ? std::span(reduce_.axes) : std::span<const IndexVar>(lines);
-    bool are_words = side.pack > 1 && side.along_depth && read != nullptr && read->dtype == dtype &&
+    bool are_words = side.pack > 1 && side.along_depth && read != nullptr && read->dtype == word_dtype &&
                      side.factor->kind == ExprKind::kCast && side.factor->operands[0].get() == read;
+    side.vector = 1;
     if (read != nullptr) {
       side.vector = kMostVectorBytes / std::max<int64_t>(read->dtype.bytes(), are_words ? 1 : 4);
       side.vector = are_words ? side.vector : std::min<int64_t>(4, side.vector);
     }
-    while (side.vector > 1 && !(IsAligned(read->operands[0], run, along, side.vector) && HasWork(tile.depth, side)))
+    while (side.vector > 1 && !(IsAligned(read->operands[0], run, along, side.vector) && HasWork(depth, side)))
       side.vector /= 2;
-    if (side.vector > 1) side.read = read;
+    side.read = side.vector > 1 ? read : nullptr;
     side.is_verbatim = are_words && side.vector >= side.pack;
-    if (tile.mma) {
-      DivideThreadsOfWords(side);
-    } else {
-      DivideThreads(tile.depth, side);
-    }
   }
 
   // The units along the depth, and along the lines.

@@ -50,21 +50,23 @@ std::string Describe(const LoopNest& nest) {
 
 std::string Describe(const Staging& side) {
   return absl::StrCat(side.vector > 1 ? absl::StrCat("vectors of ", side.vector, " ") : "",
-                      side.along_depth ? "along the depth" : "along lines",
-                      side.is_by_line ? " by line" : "", side.pad > 0 ? absl::StrCat(" + ", side.pad) : "",
-                      side.is_whole ? "" : ", edges");
+                      side.along_depth ? "along the depth" : "along lines", side.is_by_line ? " by line" : "",
+                      side.pad > 0 ? absl::StrCat(" + ", side.pad) : "", side.is_whole ? "" : ", edges");
 }
 
 std::string Describe(const Mma& mma) {
   std::string rows = mma.row_dtype.ToString(), columns = mma.column_dtype.ToString();
   return absl::StrCat(", mma ", mma.rows, "x8x", mma.depth, " of ",
-                      mma.row_dtype == kFloat32 ? "tf32" : rows == columns ? rows : absl::StrCat(rows, " and ", columns));
+                      mma.row_dtype == kFloat32 ? "tf32"
+                      : rows == columns         ? rows
+                                                : absl::StrCat(rows, " and ", columns));
 }
 
 std::string Describe(const LoopNest& nest, const BlockTile& tile) {
   return absl::StrCat(" [", tile.rows.lines, "x", tile.columns.lines, " by ", tile.thread_rows, "x",
-                      tile.thread_columns, tile.mma ? Describe(*tile.mma) : "", ", depth ", tile.depth, tile.is_whole_depth ? "" : " with zeros", "; rows ",
-                      Describe(tile.rows), "; columns ", Describe(tile.columns),
+                      tile.thread_columns, tile.mma ? Describe(*tile.mma) : "", ", depth ", tile.depth,
+                      tile.is_whole_depth ? "" : " with zeros", "; rows ", Describe(tile.rows), "; columns ",
+                      Describe(tile.columns),
                       tile.outer.empty() ? "" : absl::StrCat("; outer ", AxisNames(nest, tile.outer)), "]");
 }
 

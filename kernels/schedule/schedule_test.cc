@@ -28,13 +28,15 @@ std::string Text(const te::Computation& computation, std::vector<bool> constants
   return schedule.ok() ? Describe(*schedule) : std::string(schedule.status().message());
 }
 
-// b: [n, k] if `transposed`, else [k, n].
-te::Computation Product(const Dim& m, const Dim& n, const Dim& k, bool transposed) {
-  Tensor a = Input(0, "a", kFloat32, {m, k}), b = Input(1, "b", kFloat32, transposed ? Dims{n, k} : Dims{k, n});
+// b: [n, k] if `transposed`, else [k, n]. Elements of `dtype` are multiplied in `wide`.
+te::Computation Product(const Dim& m, const Dim& n, const Dim& k, bool transposed, DataType dtype = kFloat32,
+                        DataType wide = kFloat32) {
+  Tensor a = Input(0, "a", dtype, {m, k}), b = Input(1, "b", dtype, transposed ? Dims{n, k} : Dims{k, n});
   Dim extents[] = {k};
-  Tensor c = ComputeTensor("product", kFloat32, {m, n}, [&](Indices i) {
-    return te::Reduce(ReduceOp::kSum, extents,
-                      [&](Indices r) { return a({i[0], r[0]}) * (transposed ? b({i[1], r[0]}) : b({r[0], i[1]})); });
+  Tensor c = ComputeTensor("product", wide, {m, n}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      return te::Cast(wide, a({i[0], r[0]})) * te::Cast(wide, transposed ? b({i[1], r[0]}) : b({r[0], i[1]}));
+    });
   });
   return {"product", {a, b}, {c}};
 }
@@ -266,6 +268,38 @@ TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {
   EXPECT_EQ(text(m, n, k, false),
             "block tiles mxn: product [64x32 by 4x4, depth 16 with zeros; rows along the depth + 4, edges; columns "
             "along lines + 16, edges] or [32 neighbours each]");
+}
+
+TEST(ScheduleTest, GpuProductsByTensorCores) {
+  constexpr Target k75{.has_blocks = true, .tensor_cores = 75}, k80{.has_blocks = true, .tensor_cores = 80},
+      kTf32{.has_blocks = true, .tensor_cores = 80, .rounds_to_tf32 = true};
+  auto text = [](const Dim& m, const Dim& n, const Dim& k, bool transposed, DataType dtype, const Target& target) {
+    return Text(Product(m, n, k, transposed, dtype, dtype.is_float() ? kFloat32 : kInt32), {}, target);
+  };
+  EXPECT_EQ(text(4096, 4096, 4096, true, kFloat16, k75),
+            "block tiles 4096x4096: product [128x64 by 8x8, mma 16x8x8 of float16, depth 32; rows "
+            "vectors of 8 along the depth by line + 4; columns vectors of 8 along the depth by line + 4]");
+  EXPECT_EQ(text(4096, 4096, 4096, true, kBFloat16, k80),
+            "block tiles 4096x4096: product [128x64 by 8x8, mma 16x8x16 of bfloat16, depth 32; rows "
+            "vectors of 8 along the depth by line + 4; columns vectors of 8 along the depth by line + 4]");
+  EXPECT_EQ(text(256, 256, 256, false, kFloat16, k80),
+            "block tiles 256x256: product [32x32 by 2x4, mma 16x8x16 of float16, depth 64; rows "
+            "vectors of 8 along the depth by line + 4; columns vectors of 4 along lines + 8]");
+  EXPECT_EQ(text(1023, 513, 63, false, kFloat16, k80),
+            "block tiles 1023x513: product [64x64 by 4x8, mma 16x8x16 of float16, depth 16 with zeros; rows "
+            "along the depth by line + 4, edges; columns along lines + 8, edges]");
+  EXPECT_EQ(text(256, 256, 256, true, kInt8, k75),
+            "block tiles 256x256: product [32x32 by 2x4, mma 8x8x16 of int8, depth 128; rows "
+            "vectors of 16 along the depth by line + 4; columns vectors of 16 along the depth by line + 4]");
+  EXPECT_EQ(text(256, 256, 256, false, kUInt8, k80),
+            "block tiles 256x256: product [32x32 by 2x4, mma 16x8x32 of uint8, depth 64; rows "
+            "vectors of 16 along the depth by line + 4; columns vectors of 4 along lines + 8]");
+  EXPECT_EQ(text(256, 256, 256, true, kFloat32, kTf32),
+            "block tiles 256x256: product [32x32 by 2x4, mma 16x8x8 of tf32, depth 32; rows "
+            "vectors of 4 along the depth by line + 4; columns vectors of 4 along the depth by line + 4]");
+  // Not without such an instruction, and not unless it is asked for.
+  EXPECT_EQ(text(256, 256, 256, true, kBFloat16, k75), text(256, 256, 256, true, kBFloat16, kGpu));
+  EXPECT_EQ(text(256, 256, 256, true, kFloat32, k80), text(256, 256, 256, true, kFloat32, kGpu));
 }
 
 TEST(ScheduleTest, GpuProductsTooSmallForTiles) {

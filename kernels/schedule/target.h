@@ -10,9 +10,9 @@
 namespace rvm::schedule {
 
 struct Target {
-  bool has_vectors = false;  // false: nests are interpreted element by element (portable executables)
-  bool has_blocks = false;   // a GPU: blocks of threads that share memory
-  int64_t tensor_cores = 0;  // those of a compute capability of NVIDIA's GPUs, 75 or 80; 0: none
+  bool has_vectors = false;     // false: nests are interpreted element by element (portable executables)
+  bool has_blocks = false;      // a GPU: blocks of threads that share memory
+  int64_t tensor_cores = 0;     // those of a compute capability of NVIDIA's GPUs, 75 or 80; 0: none
   bool rounds_to_tf32 = false;  // tensor cores multiply elements of float32, rounded to 10 bits of fraction
   int64_t vector_bits = 128;
   int64_t vector_registers = 16;

@@ -96,9 +96,7 @@ bool Fails(const char* kind) {
   return number == 0 || ++state().calls[kind] == number;
 }
 
-int Capability() {
-  return std::getenv("FAKE_CUDA_CAPABILITY") ? std::atoi(std::getenv("FAKE_CUDA_CAPABILITY")) : 75;
-}
+int Capability() { return std::getenv("FAKE_CUDA_CAPABILITY") ? std::atoi(std::getenv("FAKE_CUDA_CAPABILITY")) : 75; }
 
 // What every function with a context begins with.
 #define FAKE_ENTER()                                                           \

@@ -271,8 +271,9 @@ class Thread {
   }
 
   bool Step(const Instruction& now) {
-    constexpr Op kBits[] = {Op::kMove, Op::kSelect, Op::kSetPredicate, Op::kAnd,     Op::kOr,     Op::kXor,     Op::kNot,
-                            Op::kShl,  Op::kShr,    Op::kClz,          Op::kExtract, Op::kInsert, Op::kPopCount};
+    constexpr Op kBits[] = {Op::kMove,    Op::kSelect, Op::kSetPredicate, Op::kAnd, Op::kOr,
+                            Op::kXor,     Op::kNot,    Op::kShl,          Op::kShr, Op::kClz,
+                            Op::kExtract, Op::kInsert, Op::kPopCount};
     auto is_of = [&](std::span<const Op> ops) { return std::find(ops.begin(), ops.end(), now.op) != ops.end(); };
     if (is_of({{Op::kLoadParam, Op::kLoad, Op::kStore}})) return Access(now);
     if (is_of(kBits)) return BitStep(now);

@@ -58,14 +58,13 @@ struct OpName {
   size_t operands;  // beside the result
 };
 constexpr OpName kOps[] = {
-    {"abs", Op::kAbs, 1},     {"add", Op::kAdd, 2},           {"and", Op::kAnd, 2},   {"bfe", Op::kExtract, 3},
-    {"bfi", Op::kInsert, 4},
-    {"clz", Op::kClz, 1},     {"cvt", Op::kConvert, 1},       {"cvta", Op::kMove, 1}, {"div", Op::kDiv, 2},
-    {"fma", Op::kFma, 3},     {"mad", Op::kMad, 3},           {"max", Op::kMax, 2},   {"min", Op::kMin, 2},
-    {"mov", Op::kMove, 1},    {"mul", Op::kMul, 2},           {"neg", Op::kNeg, 1},   {"not", Op::kNot, 1},
-    {"or", Op::kOr, 2},       {"popc", Op::kPopCount, 1},     {"rcp", Op::kRcp, 1},   {"rem", Op::kRem, 2},
-    {"selp", Op::kSelect, 3}, {"setp", Op::kSetPredicate, 2}, {"shl", Op::kShl, 2},   {"shr", Op::kShr, 2},
-    {"sqrt", Op::kSqrt, 1},   {"sub", Op::kSub, 2},           {"xor", Op::kXor, 2},
+    {"abs", Op::kAbs, 1},    {"add", Op::kAdd, 2},     {"and", Op::kAnd, 2},           {"bfe", Op::kExtract, 3},
+    {"bfi", Op::kInsert, 4}, {"clz", Op::kClz, 1},     {"cvt", Op::kConvert, 1},       {"cvta", Op::kMove, 1},
+    {"div", Op::kDiv, 2},    {"fma", Op::kFma, 3},     {"mad", Op::kMad, 3},           {"max", Op::kMax, 2},
+    {"min", Op::kMin, 2},    {"mov", Op::kMove, 1},    {"mul", Op::kMul, 2},           {"neg", Op::kNeg, 1},
+    {"not", Op::kNot, 1},    {"or", Op::kOr, 2},       {"popc", Op::kPopCount, 1},     {"rcp", Op::kRcp, 1},
+    {"rem", Op::kRem, 2},    {"selp", Op::kSelect, 3}, {"setp", Op::kSetPredicate, 2}, {"shl", Op::kShl, 2},
+    {"shr", Op::kShr, 2},    {"sqrt", Op::kSqrt, 1},   {"sub", Op::kSub, 2},           {"xor", Op::kXor, 2},
 };
 
 class Parser {

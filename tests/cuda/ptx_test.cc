@@ -165,17 +165,18 @@ struct Layout {
 std::vector<Layout> Layouts() {
   std::vector<Layout> all;
   all.push_back({"m16n8k8", "f32.f16.f16.f32", 16, 8, MmaType::kFloat16, MmaType::kFloat16, 4, 2,
-                 [](size_t g, size_t i) { return i < 2 ? g : g + 8; }, [](size_t t, size_t i) { return t * 2 + (i & 1); },
-                 [](size_t t, size_t i) { return t * 2 + i; }});
+                 [](size_t g, size_t i) { return i < 2 ? g : g + 8; },
+                 [](size_t t, size_t i) { return t * 2 + (i & 1); }, [](size_t t, size_t i) { return t * 2 + i; }});
   for (MmaType type : {MmaType::kFloat16, MmaType::kBFloat16}) {
-    all.push_back({"m16n8k16", type == MmaType::kFloat16 ? "f32.f16.f16.f32" : "f32.bf16.bf16.f32", 16, 16, type, type, 8, 4,
-                   [](size_t g, size_t i) { return i < 2 || (4 <= i && i < 6) ? g : g + 8; },
+    all.push_back({"m16n8k16", type == MmaType::kFloat16 ? "f32.f16.f16.f32" : "f32.bf16.bf16.f32", 16, 16, type, type,
+                   8, 4, [](size_t g, size_t i) { return i < 2 || (4 <= i && i < 6) ? g : g + 8; },
                    [](size_t t, size_t i) { return t * 2 + (i & 1) + (i < 4 ? 0 : 8); },
                    [](size_t t, size_t i) { return t * 2 + (i & 1) + (i < 2 ? 0 : 8); }});
   }
   all.push_back({"m16n8k8", "f32.tf32.tf32.f32", 16, 8, MmaType::kTf32, MmaType::kTf32, 4, 2,
                  [](size_t g, size_t i) { return i == 0 || i == 2 ? g : g + 8; },
-                 [](size_t t, size_t i) { return i < 2 ? t : t + 4; }, [](size_t t, size_t i) { return i == 0 ? t : t + 4; }});
+                 [](size_t t, size_t i) { return i < 2 ? t : t + 4; },
+                 [](size_t t, size_t i) { return i == 0 ? t : t + 4; }});
   for (MmaType a : {MmaType::kSigned8, MmaType::kUnsigned8}) {
     for (MmaType b : {MmaType::kSigned8, MmaType::kUnsigned8}) {
       std::string types = std::string("s32.") + (a == MmaType::kSigned8 ? "s8." : "u8.") +
@@ -319,8 +320,9 @@ void ExpectFaultOfMma(const std::string& text, const std::string& says, uint32_t
 TEST(PtxTest, FindsLanesThatDoNotMultiply) {
   std::string text = MmaText(Layouts()[0]), without = "multiply matrices without the others";
   ExpectFaultOfMma(text, without, 16);
-  ExpectFaultOfMma(With(With(text, "mma.sync", "setp.eq.u32 %p1, %t, 5;\n@%p1 bra $done;\nmma.sync"), "ret;", "$done:\nret;"),
-                   without);
+  ExpectFaultOfMma(
+      With(With(text, "mma.sync", "setp.eq.u32 %p1, %t, 5;\n@%p1 bra $done;\nmma.sync"), "ret;", "$done:\nret;"),
+      without);
 }
 
 TEST(PtxTest, FindsWrongMma) {

@@ -26,8 +26,8 @@ using cuda::Result;
 constexpr int64_t kThreads = 128;          // of a block
 constexpr int64_t kMaxItems = 1 << 22;     // of a launch; functions stride over the rest
 constexpr int32_t kDriverVersion = 10020;  // the first one with PTX 6.5
-// Compute capabilities that code may name, as features. The driver of a device reads the PTX that came with it: 7.0 with
-// 8.0.
+// Compute capabilities that code may name, as features. The driver of a device reads the PTX that came with it: 7.0
+// with 8.0.
 constexpr int32_t kCapabilities[] = {75, 80, 86, 87, 89, 90, 100, 103, 120};
 
 // What a device and all that it made share.

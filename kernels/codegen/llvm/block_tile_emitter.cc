@@ -10,6 +10,7 @@
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/mma_emitter.h"
 #include "kernels/codegen/llvm/staging_emitter.h"
+#include "llvm/IR/InlineAsm.h"
 
 namespace rvm::codegen {
 
@@ -49,7 +50,7 @@ class BlockTileEmitter {
   void Run(llvm::function_ref<void(Value*)> finish);
 
  private:
-  std::optional<DataType> MmaType(DataType Mma::*of) const {
+  std::optional<DataType> MmaType(DataType Mma::* of) const {
     return tile_.mma ? std::optional((*tile_.mma).*of) : std::nullopt;
   }
   void FindBlock();
@@ -61,6 +62,7 @@ class BlockTileEmitter {
   std::vector<Value*> SumUp(std::vector<Value*> sums, Value* buffer);
   std::vector<Value*> LoadFragment(StagingEmitter& side, Value* line, int64_t lines, Value* buffer, int64_t word);
   std::vector<Value*> SumUpByMma(std::vector<Value*> sums, Value* buffer);
+  Value* HiddenZero();
   std::vector<Value*> Sums();
   void Finish(const std::vector<Value*>& sums, Value* thread, llvm::function_ref<void(Value*)> finish);
 
@@ -77,7 +79,7 @@ class BlockTileEmitter {
   SharedBuffers words_, finished_;    // the memory with the factors, and later with sums
   Value* block_;
   StagingEmitter rows_, columns_;
-  Value* depth_ = nullptr;                            // of the product
+  Value* depth_ = nullptr;                                // of the product
   Value *row_place_ = nullptr, *column_place_ = nullptr;  // of the first sum of the thread, in the tile
   Value *column_line_ = nullptr, *depth_word_ = nullptr;  // mma: of the first word of the columns; of all words
 };
@@ -197,6 +199,12 @@ std::vector<Value*> BlockTileEmitter::SumUpByMma(std::vector<Value*> sums, Value
   return sums;
 }
 
+// A zero that the optimiser does not see: what depends on it stays in the loop over tiles, instead of in registers.
+Value* BlockTileEmitter::HiddenZero() {
+  auto* type = llvm::FunctionType::get(b_.getInt64Ty(), false);
+  return b_.CreateCall(llvm::InlineAsm::get(type, "mov.u64 $0, 0;", "=l", /*hasSideEffects=*/true));
+}
+
 // The sums of a thread, row by row. The loads of a step are underway while the step before, in the other buffer, is
 // summed up.
 std::vector<Value*> BlockTileEmitter::Sums() {
@@ -205,7 +213,7 @@ std::vector<Value*> BlockTileEmitter::Sums() {
   };
   std::vector<Value*> sums(static_cast<size_t>(tile_.thread_rows * tile_.thread_columns),
                            llvm::Constant::getNullValue(type_));
-  Store(Load(i_.Number(0)), i_.Number(0));
+  Store(Load(HiddenZero()), i_.Number(0));
   EmitBarrier(b_);
   if (tile_.is_one_step) {
     sums = sum_up(std::move(sums), i_.Number(0));

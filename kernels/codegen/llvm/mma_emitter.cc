@@ -43,7 +43,8 @@ llvm::Intrinsic::ID IntrinsicOf(const schedule::Mma& mma) {
 
 Value* EmitNarrow(llvm::IRBuilder<>& b, DataType dtype, Value* value) {
   if (dtype == kFloat16) return b.CreateBitCast(b.CreateFPTrunc(value, b.getHalfTy()), b.getInt16Ty());
-  if (dtype == kBFloat16) return b.CreateTrunc(b.CreateLShr(b.CreateBitCast(value, b.getInt32Ty()), 16), b.getInt16Ty());
+  if (dtype == kBFloat16)
+    return b.CreateTrunc(b.CreateLShr(b.CreateBitCast(value, b.getInt32Ty()), 16), b.getInt16Ty());
   return dtype.is_float() ? value : b.CreateTrunc(value, b.getIntNTy(dtype.bits));
 }
 

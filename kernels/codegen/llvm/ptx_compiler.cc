@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -184,8 +185,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 std::string PtxTarget::Features() const { return absl::StrCat("+sm_", capability); }
 
 schedule::Target PtxTarget::ScheduleTarget() const {
-  return {
-      .has_blocks = true, .tensor_cores = capability, .rounds_to_tf32 = has_tf32, .has_half_conversions = true};
+  return {.has_blocks = true, .tensor_cores = capability, .rounds_to_tf32 = has_tf32, .has_half_conversions = true};
 }
 
 absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text) {
@@ -254,8 +254,8 @@ absl::StatusOr<std::string> PtxCompiler::Finish() {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(kTriple, absl::StrCat("sm_", impl_->target.capability), IsaOf(impl_->target), options,
-                                   llvm::Reloc::PIC_, std::nullopt));
+      backend->createTargetMachine(kTriple, absl::StrCat("sm_", impl_->target.capability), IsaOf(impl_->target),
+                                   options, llvm::Reloc::PIC_, std::nullopt));
   if (machine == nullptr) return absl::InternalError("LLVM has no code generator for PTX");
   module.setDataLayout(machine->createDataLayout());
   std::string problem;
