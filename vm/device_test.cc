@@ -581,6 +581,35 @@ TEST_F(DeviceTest, MissingDevicesAreNamed) {
   EXPECT_NE(status.message().find("test:0 (a device of tests) lacks +fp64"), absl::string_view::npos) << status;
 }
 
+TEST(DeviceNumbersTest, CodesOfTheSameKernelsAreForOneDevice) {
+  auto code = [](const char* target, uint32_t kernel) {
+    return DeviceCode{.target = target, .kernels = {{KernelId(kernel), 0, {1}}}};
+  };
+  DeviceNumbers numbers;
+  EXPECT_EQ(numbers.Of(code("ptx", 0)), 0u);
+  EXPECT_EQ(numbers.Of(code("ptx", 0)), 0u);
+  EXPECT_EQ(numbers.Of(code("ptx", 1)), 1u);
+  EXPECT_EQ(numbers.Of(code("opencl", 1)), 0u);
+  EXPECT_EQ(numbers.Of(code("ptx", 0)), 0u);
+}
+
+TEST_F(DeviceTest, ADeviceRunsTheFirstCodeThatItsFeaturesFit) {
+  Executable executable = **executable_;
+  DeviceCode later = executable.device_codes[0];
+  later.features = "+fp64,+later";
+  executable.device_codes.insert(executable.device_codes.begin(), later);
+  for (const char* features : {"+fp64", "+fp64,+later"}) {
+    device_->information.features = features;
+    absl::StatusOr<std::unique_ptr<const DeviceProgram>> loaded = LoadDeviceProgram(executable, devices_);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    ASSERT_EQ((*loaded)->parts.size(), 1u);
+    EXPECT_EQ((*loaded)->parts[0].device, device_);
+  }
+  device_->information.features = "";
+  absl::Status status = LoadDeviceProgram(executable, devices_).status();
+  EXPECT_NE(status.message().find("test with +fp64,+later or test with +fp64, and"), absl::string_view::npos) << status;
+}
+
 TEST_F(DeviceTest, WithoutTheDeviceOptionalCodeIsIgnored) {
   Executable executable = **executable_;
   executable.device_codes[0].is_required = false;

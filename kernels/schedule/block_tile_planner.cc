@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace rvm::schedule {
 namespace {
 
@@ -112,9 +114,11 @@ const ExprNode* OnlyRead(const Expr& factor) {
 // Whether all values of the expression are values of the type.
 bool IsOf(DataType dtype, const Expr& e) {
   std::vector<const Expr*> path = {&e};
+  absl::flat_hash_set<const ExprNode*> seen;
   while (!path.empty()) {
     const Expr& node = *path.back();
     path.pop_back();
+    if (!seen.insert(node.get()).second) continue;
     bool is_zero = (node->kind == ExprKind::kFloatConst && node->float_value == 0) ||
                    (node->kind == ExprKind::kIntConst && node->int_value == 0);
     if (node->kind == ExprKind::kSelect) {
