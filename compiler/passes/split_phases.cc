@@ -7,7 +7,7 @@
 //
 // The operator itself computes all phases with windows of one size, and rows that its padding cuts off; it is left
 // where this wastes nothing, because it stores results where they belong
-// (docs/decisions/0039-phases-are-convolutions.md).
+// (docs/decisions/0040-phases-are-convolutions.md).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
