@@ -5,9 +5,8 @@
 // order, of the data that begin at q + (r + pad) / s. Neighbouring phases with equal numbers of taps and equal
 // beginnings are one convolution, with channels for each phase. Along an axis of stride 1 there is one phase.
 //
-// The operator itself computes all phases with windows of one size, and rows that its padding cuts off; it is left
-// where this wastes nothing, because it stores results where they belong
-// (docs/decisions/0040-phases-are-convolutions.md).
+// The operator itself computes all phases with windows of one size, and rows that its padding cuts off. It stays where
+// the filters are computed (docs/decisions/0040-phases-are-convolutions.md).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -82,7 +81,6 @@ std::optional<Axis> PhasesOf(const ops::Window& window, const Dim& data, const D
     phase.taps = (window.extent - tap + stride - 1) / stride;
     phase.pad_before = (phase.taps - 1) * window.dilation - begin;
     Dim pad_after = positions + begin - data;
-    if (stride == 1) pad_after = out + (phase.taps - 1) * window.dilation - phase.pad_before - data;
     if (!pad_after.is_const() || pad_after.constant() < 0 || phase.pad_before < 0) return std::nullopt;
     phase.pad_after = pad_after.constant();
     bool joins = !axis.phases.empty() && axis.phases.back().taps == phase.taps &&

@@ -87,22 +87,46 @@ bool PaysToCopyRows(const LoopNest& nest) {
   return depth.constant() >= kLeastDepth && vectors >= kLeastVectors && ReadsManyLines(nest);
 }
 
-LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {
-  te::ExprPool& pool = *schedule.pool;
-  LoopNest copy;
-  std::vector<Expr> position;
-  for (const Dim& extent : tensor.dims()) {
-    copy.axes.push_back(pool.Fresh(extent, "w"));
-    position.push_back(pool.Variable(copy.axes.back()));
+// A nest under construction that copies a factor into a tensor of another layout.
+struct Copy {
+  te::ExprPool& pool;
+  LoopNest nest = {};
+  Dims dims = {};
+  std::vector<Expr> position = {};
+
+  // Appends an axis to the nest and to the layout. Returns the position along it.
+  const Expr& Add(const Dim& extent) {
+    dims.push_back(extent);
+    if (extent == Dim(1)) {
+      position.push_back(pool.Intern(*te::Index(0)));
+    } else {
+      nest.axes.push_back(pool.Fresh(extent, "p"));
+      position.push_back(pool.Variable(nest.axes.back()));
+    }
+    return position.back();
   }
-  copy.store_offset = pool.Offset(tensor.dims(), position);
+
+  LoopNest Store(const te::Tensor& tensor, const Expr& value) {
+    nest.store_offset = pool.Offset(dims, position);
+    nest.tensors = {{tensor, value, true}};
+    CollapseAxes(pool, nest);
+    return std::move(nest);
+  }
+};
+
+Expr SafeRead(te::ExprPool& pool, const te::Tensor& tensor, const std::vector<Expr>& position) {
   ExprNode read{.kind = ExprKind::kRead, .dtype = tensor.dtype()};
   read.tensor = tensor;
-  read.operands = {copy.store_offset};
+  read.operands = {pool.Offset(tensor.dims(), position)};
   read.int_value = te::kReadIsSafe;
-  copy.tensors = {{wide, pool.Intern(*te::Cast(kInt16, pool.Intern(std::move(read)))), true}};
-  CollapseAxes(pool, copy);
-  return copy;
+  return pool.Intern(std::move(read));
+}
+
+LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {
+  Copy copy{*schedule.pool};
+  for (const Dim& extent : tensor.dims()) copy.Add(extent);
+  Expr read = SafeRead(copy.pool, tensor, copy.position);
+  return copy.Store(wide, copy.pool.Intern(*te::Cast(kInt16, read)));
 }
 
 }  // namespace
@@ -110,33 +134,22 @@ LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor
 LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   te::ExprPool& pool = *schedule.pool;
   Tile& tile = *nest.tile;
-  LoopNest copy;
-  Dims dims;
+  Copy copy{pool};
   te::Rewrite rewrite;
-  std::vector<Expr> position;
-  auto add = [&](const Dim& extent) {
-    dims.push_back(extent);
-    if (extent == Dim(1)) {
-      position.push_back(pool.Intern(*te::Index(0)));
-    } else {
-      copy.axes.push_back(pool.Fresh(extent, "p"));
-      position.push_back(pool.Variable(copy.axes.back()));
-    }
-    return position.back();
-  };
-  for (size_t axis : tile.outer) rewrite.variables[nest.axes[axis].id] = add(nest.axes[axis].extent);
+  for (size_t axis : tile.outer) rewrite.variables[nest.axes[axis].id] = copy.Add(nest.axes[axis].extent);
   const IndexVar& columns = nest.axes[tile.column];
-  Expr panel = add(FloorDiv(columns.extent + (tile.panel() - 1), tile.panel()));
+  Expr panel = copy.Add(FloorDiv(columns.extent + (tile.panel() - 1), tile.panel()));
   for (const IndexVar& axis : nest.reduction()->axes) {
     bool innermost = axis.id == nest.reduction()->axes.back().id;
-    rewrite.variables[axis.id] = add(innermost ? FloorDiv(axis.extent + (tile.group - 1), tile.group) : axis.extent);
+    rewrite.variables[axis.id] =
+        copy.Add(innermost ? FloorDiv(axis.extent + (tile.group - 1), tile.group) : axis.extent);
   }
-  Expr lane = add(tile.panel());
+  Expr lane = copy.Add(tile.panel());
   if (tile.group > 1) {
     // What stands beyond the depth is multiplied by zeros.
     const IndexVar& innermost = nest.reduction()->axes.back();
     Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.group));
-    Expr depth = pool.Binary(BinaryOp::kAdd, first, add(tile.group));
+    Expr depth = pool.Binary(BinaryOp::kAdd, first, copy.Add(tile.group));
     bool groups_fit = innermost.extent.constant() % tile.group == 0;
     if (!groups_fit) depth = pool.Binary(BinaryOp::kMinimum, depth, pool.Extent(innermost.extent - 1));
     rewrite.variables[innermost.id] = depth;
@@ -148,11 +161,8 @@ LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   bool inside = tile.overlaps || (columns.extent.is_const() && columns.extent.constant() % tile.panel() == 0);
   if (!inside) column = pool.Binary(BinaryOp::kMinimum, column, pool.Extent(columns.extent - 1));
   rewrite.variables[columns.id] = column;
-  tile.panels = NewTensor(schedule, tile.vector.dtype(), dims, "panels");
-  copy.store_offset = pool.Offset(dims, position);
-  copy.tensors = {{tile.panels, pool.Copy(tile.vector, rewrite), true}};
-  CollapseAxes(pool, copy);
-  return copy;
+  tile.panels = NewTensor(schedule, tile.vector.dtype(), copy.dims, "panels");
+  return copy.Store(tile.panels, pool.Copy(tile.vector, rewrite));
 }
 
 std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest) {
@@ -161,46 +171,31 @@ std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest) {
   Tile& tile = *nest.tile;
   const IndexVar& rows = nest.axes[*tile.row];
   const auto [tiles, low, higher] = tile.HeightsOf(rows.extent.constant());
-  LoopNest copy;
-  Dims dims;
+  Copy copy{pool};
   te::Rewrite rewrite;
-  std::vector<Expr> written, read;  // positions in the copy, of this nest and of the tile
+  std::vector<Expr> place;  // where the tile reads
   auto add = [&](const IndexVar& axis) {
-    dims.push_back(axis.extent);
-    read.push_back(pool.Variable(axis));
-    if (axis.extent == Dim(1)) {
-      written.push_back(pool.Intern(*te::Index(0)));
-    } else {
-      copy.axes.push_back(pool.Fresh(axis.extent, "r"));
-      written.push_back(pool.Variable(copy.axes.back()));
-    }
-    rewrite.variables[axis.id] = written.back();
+    place.push_back(pool.Variable(axis));
+    return rewrite.variables[axis.id] = copy.Add(axis.extent);
   };
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     if (i != *tile.row && te::DependsOn(tile.broadcast, nest.axes[i].id)) add(nest.axes[i]);
   }
   tile.row_panels = {pool.Fresh(tiles, "t"), pool.Fresh(low + (higher > 0), "r")};
-  add(tile.row_panels->tile);
-  Expr first = pool.Binary(BinaryOp::kMultiply, written.back(), pool.Extent(low));
+  Expr number = add(tile.row_panels->tile);
+  Expr first = pool.Binary(BinaryOp::kMultiply, number, pool.Extent(low));
   if (higher > 0) {
-    first = pool.Binary(BinaryOp::kAdd, first, pool.Binary(BinaryOp::kMinimum, written.back(), pool.Extent(higher)));
+    first = pool.Binary(BinaryOp::kAdd, first, pool.Binary(BinaryOp::kMinimum, number, pool.Extent(higher)));
   }
   for (const IndexVar& axis : nest.reduction()->axes) add(axis);
-  add(tile.row_panels->row);
-  Expr row = pool.Binary(BinaryOp::kAdd, first, written.back());
+  Expr row = pool.Binary(BinaryOp::kAdd, first, add(tile.row_panels->row));
   // A lower tile has the first row of the next one at its end, or the last row twice.
   if (higher > 0) row = pool.Binary(BinaryOp::kMinimum, row, pool.Extent(rows.extent - 1));
   rewrite.variables[rows.id] = row;
-  te::Tensor panels = NewTensor(schedule, tile.broadcast.dtype(), dims, "row_panels");
-  copy.store_offset = pool.Offset(dims, written);
-  copy.tensors = {{panels, pool.Copy(tile.broadcast, rewrite), true}};
-  ExprNode factor{.kind = ExprKind::kRead, .dtype = panels.dtype()};
-  factor.tensor = panels;
-  factor.operands = {pool.Offset(dims, read)};
-  factor.int_value = te::kReadIsSafe;
-  tile.broadcast = pool.Intern(std::move(factor));
-  CollapseAxes(pool, copy);
-  return copy;
+  te::Tensor panels = NewTensor(schedule, tile.broadcast.dtype(), copy.dims, "row_panels");
+  Expr value = pool.Copy(tile.broadcast, rewrite);
+  tile.broadcast = SafeRead(pool, panels, place);
+  return copy.Store(panels, value);
 }
 
 void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest& nest) {

@@ -122,7 +122,7 @@ class NestBuilder {
 
  private:
   struct Facts {
-    int64_t readers = 0;      // tensors
+    int64_t readers = 0;      // tensors that read it
     std::set<int64_t> sites;  // where its value is needed, up to identical positions
     bool replicated = false;  // some site needs each value many times
     bool in_reduce = false;
@@ -134,7 +134,7 @@ class NestBuilder {
   ExprPool& pool() { return *schedule_.pool; }
   absl::Status CheckDims() const;
   void CollectTensors();
-  void AddCosts();
+  void AddCostsAndReaders();
   void VisitReads(const Tensor& consumer);
   bool FinishesReduction(const Tensor& tensor) const;
   void Decide();
@@ -215,7 +215,7 @@ void NestBuilder::CollectTensors() {
   }
 }
 
-void NestBuilder::AddCosts() {
+void NestBuilder::AddCostsAndReaders() {
   for (const Tensor& tensor : schedule_.tensors) {
     Facts& facts = facts_[tensor.get()];
     std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
@@ -292,7 +292,7 @@ void NestBuilder::Decide() {
     Facts& facts = facts_.at(tensor.get());
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
-    // Read elsewhere than at its position, it would be computed where it is read: behind the sum there is time for it.
+    // A tensor that is read at other positions would be inlined there. Behind the sum it costs next to nothing.
     bool is_moved = facts.cost > 0 && facts.sites.size() == 1 && *facts.sites.begin() >= 0;
     facts.materialised = outputs.contains(tensor.get()) || HasOwnNest(tensor) || tensor->is_stored ||
                          (repeated && !cheap) || facts.cost > kMaxInlineCost || (is_moved && FinishesReduction(tensor));
@@ -438,7 +438,7 @@ absl::Status NestBuilder::Run() {
   for (const Computation::ValueSymbol& value : computation_.values) schedule_.values.push_back(value.symbol);
   CollectTensors();
   RVM_RETURN_IF_ERROR(CheckDims());
-  AddCosts();
+  AddCostsAndReaders();
   Decide();
   PlaceAll();
   MarkStored();

@@ -276,7 +276,7 @@ class TilePlanner {
     return false;
   }
 
-  // See Tile::panels_at_once. The panels of all rows are read again for each tile of rows, from the first-level cache.
+  // See Tile::panels_at_once. Each tile of rows reads the panels of a unit again, from the first-level cache.
   int64_t PanelsAtOnce(const Tile& tile, bool by_row) const {
     const Dim &columns = nest_.axes[tile.column].extent, depth = Depth();
     bool is_stored_by_rows = !tile.transposed_store && te::Stride(nest_.store_offset, nest_.axes[tile.column].id) == 1;

@@ -130,9 +130,9 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       }
       if (IsConst(b) && b->int_value > 0 && IsBinary(a, BinaryOp::kAdd)) {
         Division parts = Divide(a, b->int_value, kNestedTerms);
-        Expr zero = Intern(*Index(0));
         if (!parts.quotient || (parts.rest && !IsBelow(parts.rest, b))) return Expr();
-        return divide ? parts.quotient : parts.rest ? parts.rest : zero;
+        if (divide) return parts.quotient;
+        return parts.rest ? parts.rest : Intern(*Index(0));
       }
       if (!IsBinary(a, BinaryOp::kAdd) || !IsBinary(a->operands[0], BinaryOp::kMultiply)) return Expr();
       bool split = a->operands[0]->operands[1].get() == b.get() && IsBelow(a->operands[1], b);

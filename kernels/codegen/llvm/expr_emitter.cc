@@ -171,7 +171,6 @@ Value* ExprEmitter::EmitRead(const ExprNode& e) {
   return Load(e.dtype, pointer->second, offset);
 }
 
-// Whether emitting `e` where it is not needed could read out of bounds.
 bool ExprEmitter::MustBranch(const Expr& e) {
   for (const ExprNode* node : te::Postorder({e})) {
     if (node->kind == ExprKind::kRead && node->int_value != te::kReadIsSafe) return true;

@@ -48,6 +48,8 @@ class ExprEmitter {
   // Rounds to the precision of `dtype`.
   llvm::Value* Round(DataType dtype, llvm::Value* value);
   llvm::Value* EmitBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
+  // Whether emitting `e` where it is not needed could read out of bounds.
+  static bool MustBranch(const te::Expr& e);
 
  private:
   struct Scope {
@@ -74,7 +76,6 @@ class ExprEmitter {
   llvm::Value* EmitDivision(te::BinaryOp op, bool is_signed, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitIntPower(DataType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* CallImport(const char* name, std::vector<llvm::Value*> args);
-  bool MustBranch(const te::Expr& e);
 
   llvm::IRBuilder<>& b_;
   const schedule::Target& target_;

@@ -124,6 +124,36 @@ std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& ran
                   });
 }
 
+void EmitIf(llvm::IRBuilder<>& b, Value* condition, llvm::function_ref<void()> body) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  llvm::BasicBlock* inside = llvm::BasicBlock::Create(b.getContext(), "if", function);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "after", function);
+  b.CreateCondBr(condition, inside, after);
+  b.SetInsertPoint(inside);
+  body();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+std::vector<Value*> EmitChoice(llvm::IRBuilder<>& b, Value* condition, llvm::function_ref<std::vector<Value*>()> body,
+                               const std::vector<Value*>& otherwise) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  std::vector<Value*> values;
+  llvm::BasicBlock* inside = nullptr;
+  EmitIf(b, condition, [&] {
+    values = body();
+    inside = b.GetInsertBlock();
+  });
+  for (size_t i = 0; i < values.size(); ++i) {
+    llvm::Type* type = values[i]->getType();
+    llvm::PHINode* phi = b.CreatePHI(type, 2);
+    phi->addIncoming(otherwise.empty() ? llvm::Constant::getNullValue(type) : otherwise[i], before);
+    phi->addIncoming(values[i], inside);
+    values[i] = phi;
+  }
+  return values;
+}
+
 void EmitIfElse(llvm::IRBuilder<>& b, Value* condition, llvm::function_ref<void()> then,
                 llvm::function_ref<void()> otherwise) {
   llvm::Function* function = b.GetInsertBlock()->getParent();

@@ -1,4 +1,4 @@
-// Emits loops. Long ones test the kernel's cancel flag.
+// Emits loops and branches. Long loops test the kernel's cancel flag.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_
 
@@ -44,6 +44,12 @@ std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRang
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
                                             const LoopHints& hints = {});
 
+// Emits `body` to run where the condition holds.
+void EmitIf(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::function_ref<void()> body);
+// Likewise, for values: elsewhere they are those of `otherwise`, or zeros if it is empty.
+std::vector<llvm::Value*> EmitChoice(llvm::IRBuilder<>& b, llvm::Value* condition,
+                                     llvm::function_ref<std::vector<llvm::Value*>()> body,
+                                     const std::vector<llvm::Value*>& otherwise = {});
 // Emits both bodies, of which one runs.
 void EmitIfElse(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::function_ref<void()> then,
                 llvm::function_ref<void()> otherwise);

@@ -249,17 +249,15 @@ std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
   for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
     if (node->kind != ExprKind::kSelect || choices.size() == kMostChoices) continue;
     const Expr& condition = node->operands[0];
-    bool is_same = true, is_needed = false;
+    bool is_same = true;
     for (const ExprNode* part : te::Postorder({condition})) {
       is_same = is_same && part->kind != ExprKind::kRead &&
                 !(part->kind == ExprKind::kIndex && part->index.id == nest_.axes[axis].id);
     }
-    for (const ExprNode* part : te::Postorder({node->operands[1], node->operands[2]})) {
-      is_needed = is_needed || (part->kind == ExprKind::kRead && part->int_value != te::kReadIsSafe);
-    }
+    bool branches = ExprEmitter::MustBranch(node->operands[1]) || ExprEmitter::MustBranch(node->operands[2]);
     bool is_new = std::none_of(choices.begin(), choices.end(),
                                [&](const Expr& choice) { return choice.get() == condition.get(); });
-    if (is_same && is_needed && is_new) choices.push_back(condition);
+    if (is_same && branches && is_new) choices.push_back(condition);
   }
   return choices;
 }

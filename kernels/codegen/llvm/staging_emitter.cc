@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/mma_emitter.h"
 #include "kernels/schedule/block_tile_planner.h"
 #include "llvm/IR/Intrinsics.h"

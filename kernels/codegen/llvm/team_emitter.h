@@ -23,12 +23,6 @@ llvm::Value* EmitThread(llvm::IRBuilder<>& b);  // i64: its number in the block
 void EmitBarrier(llvm::IRBuilder<>& b);
 // An array in the memory that the block shares.
 llvm::Value* SharedArray(llvm::Module& module, llvm::Type* type, int64_t elements);
-// Emits `body` to run where the condition holds.
-void EmitIf(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::function_ref<void()> body);
-// Likewise, for values: elsewhere they are those of `otherwise`, or zeros if it is empty.
-std::vector<llvm::Value*> EmitChoice(llvm::IRBuilder<>& b, llvm::Value* condition,
-                                     llvm::function_ref<std::vector<llvm::Value*>()> body,
-                                     const std::vector<llvm::Value*>& otherwise = {});
 
 // `finish` emits what follows the reduction at one position, whose axes are bound, given its result.
 void EmitTeam(const BlockSite& site, llvm::function_ref<void(llvm::Value*)> finish);

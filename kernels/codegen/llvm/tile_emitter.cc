@@ -69,7 +69,7 @@ class TileEmitter {
   int64_t CostOfSums(size_t axis) const;
   // Of the innermost depth axis; the last one may be of fewer positions.
   Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
-  // Of panels.
+  // How many blocks of panels the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
 
