@@ -1,5 +1,6 @@
 """Kernels on NVIDIA's GPUs, on a driver that interprets their PTX: operators, programs, faults; ptxas, where it is."""
 
+import concurrent.futures
 import glob
 import os
 import re
@@ -13,9 +14,14 @@ import numpy as np
 
 import device_test
 import examples_test
+import g2p_test
 import operator_cases
 import operators_test
 import relayvm
+
+sys.path.insert(0, os.path.join(relayvm.ROOT, "benchmarks"))
+
+from gpu import programs  # pylint: disable=wrong-import-position
 
 FAKE = os.path.join(relayvm.ROOT, "bazel-bin/tests/cuda")
 PTXAS = shutil.which("ptxas") or next(iter(glob.glob("/usr/local/cuda*/bin/ptxas")), None)
@@ -480,6 +486,145 @@ class Faults(OnFakeDriver):
                              "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
 
 
+LOOPS = """#[version = "0.0.5"]
+def @step(%h: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32]) {
+  let %a = nn.softmax(nn.dense(%h, %w));
+  nn.softmax(tanh(nn.dense(%a + %h, %w)))
+}
+def @decode(%h: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32], %i: int32, %sum: float32) -> float32 {
+  if (%i == 0) { %sum } else {
+    let %next = @step(%h + cast(%i, dtype="float32"), %w);
+    @decode(%next, %w, %i - 1, %sum + max(%next))
+  }
+}
+def @main(%x: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32], %n: int32) { @decode(%x, %w, %n, 0f) }
+def @endless(%h: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32]) -> Tensor[(1, 8), float32] { @endless(@step(%h, %w), %w) }
+def @ends(%x: Tensor[(1, 8), float32], %w: Tensor[(8, 8), float32]) { @endless(%x, %w) }
+def @sizes(%x: Tensor[(?,), float32]) {
+  let %a = annotation.stop_fusion(%x + 1f);
+  let %b = annotation.stop_fusion(%a * 3f);
+  let %c = annotation.stop_fusion(%b - 2f);
+  let %d = annotation.stop_fusion(%c / 2f);
+  let %e = annotation.stop_fusion(concatenate((%d, %d), axis=0));
+  let %f = annotation.stop_fusion(concatenate((%e, %e), axis=0));
+  let %g = annotation.stop_fusion(concatenate((%f, %f), axis=0));
+  sum(%g)
+}
+"""
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
+class Graphs(OnFakeDriver):
+    """Launches that come again go to the driver as graphs."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        random = np.random.default_rng(8)
+        for name, shape in ("x", (1, 8)), ("w", (8, 8)), ("long", (3000,)):
+            np.save(cls.path(f"{name}.npy"), random.standard_normal(shape).astype("float32"))
+        with open(cls.path("loops.relay"), "w", encoding="utf-8") as file:
+            file.write(LOOPS)
+        entries = [flag for entry in ("main", "ends", "sizes") for flag in ("--entry", entry)]
+        cls.model = relayvm.compile_file(cls.path("loops.relay"), cls.path("loops.rvm"), extra=["--device", "cuda", *entries])
+
+    def run_model(self, model, *arguments, **environment):
+        return relayvm.run(relayvm.RUNTIME, model, *arguments, "--stats", env={**os.environ, **environment})
+
+    def decode(self, n=12, **environment):
+        return self.run_model(self.model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), str(n), **environment)
+
+    def uses(self, done):
+        """Launches, and how many of them in how many graphs."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = re.search(r"device cuda:0: (\d+) launches(?: \((\d+) in (\d+) graphs\))?, ", done.stderr)
+        return tuple(int(number or 0) for number in found.groups())
+
+    def test_a_network_that_runs_again(self):
+        """All that it launches is in graphs from the fourth run on at the latest; results are those without graphs."""
+        for kind in "LSTM", "GRU":
+            program = programs.recurrent(kind, 6, 8, 9)
+            np.savez(self.path("weights.npz"), **program.weights)
+            model = self.compile(self.write("network.relay", program.text), "network.rvm", device="cuda", params=[self.path("weights.npz")])
+            np.save(self.path("tokens.npy"), program.runs[0][1][0])
+            arguments = ["@" + self.path("tokens.npy"), program.runs[0][1][1], "--repeat"]
+            plain = self.run_model(model, *arguments, "8", RELAYVM_CUDA_GRAPHS="off")
+            launches, in_graphs, graphs = self.uses(plain)
+            self.assertEqual((launches % 8, in_graphs, graphs), (0, 0, 0))
+            for seed in range(4):
+                with self.subTest(kind, seed=seed):
+                    done = self.run_model(model, *arguments, "8", FAKE_CUDA_SEED=str(seed))
+                    self.assertEqual(done.stdout, plain.stdout)
+                    all_launches, in_graphs, graphs = self.uses(done)
+                    self.assertEqual(all_launches, launches)
+                    self.assertGreaterEqual(in_graphs, launches * 5 // 8 - 5 * 3)  # less than 4 at an end may be left
+                    self.assertLessEqual(graphs, in_graphs // 4)
+
+    def test_a_loop_with_decisions_of_the_host(self):
+        """Each turn ends with a wait, and only one of its launches differs from the turn before."""
+        right = self.decode(RELAYVM_CUDA_GRAPHS="off").stdout
+        for seed in range(4):
+            done = self.decode(FAKE_CUDA_SEED=str(seed))
+            self.assertEqual(done.stdout, right)
+            launches, in_graphs, graphs = self.uses(done)
+            self.assertGreaterEqual(in_graphs, launches // 2)
+            self.assertLessEqual(graphs, in_graphs // 4)
+
+    def test_profiles_do_without(self):
+        done = relayvm.run(relayvm.COMPILER, "profile", self.model, "@" + self.path("x.npy"), "@" + self.path("w.npy"), "12")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"on cuda:0")
+
+    def test_each_call_may_fail(self):
+        """Without graphs the program goes on; what fails for good is an error. Nothing is left either way."""
+        right = self.decode().stdout
+        for call in "graph_create:1", "graph_node:3", "graph_instantiate:1", "graph_set:1", "graph_set:3", "graph_launch:1", "graph_launch:2":
+            for error, says in ("2", None), ("719", "is lost"):
+                with self.subTest(call, error=error):
+                    done = self.decode(FAKE_CUDA_FAIL=call, FAKE_CUDA_ERROR=error)
+                    self.assertNotIn("misuse", done.stderr)
+                    if says is None:
+                        self.assertEqual(done.stdout, right)
+                        self.assertLess(self.uses(done)[2], 3)
+                    else:
+                        self.assertEqual(done.returncode, 1)
+                        self.assertRegex(done.stderr, rf"device cuda:0 \(interpreter of PTX\) {says}: cuGraph(?s:.*)in `decode`")
+        done = self.decode(FAKE_CUDA_FAIL="graph_launch:2")
+        self.assertRegex(done.stderr, r"device cuda:0 \(interpreter of PTX\): cuGraphLaunch")
+
+    def test_faults_of_kernels_in_graphs(self):
+        launches = self.uses(self.decode())[0]
+        for number in range(launches // 2, launches, 3):
+            with self.subTest(number):
+                done = self.decode(FAKE_CUDA_FAIL=f"run:{number}")
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("is lost", done.stderr)
+                self.assertNotIn("misuse", done.stderr)
+
+    def test_memory_goes_after_what_uses_it(self):
+        """Under a limit, free memory is given back while launches that use it are kept back."""
+        arguments = ["--entry", "sizes", "@" + self.path("long.npy"), "--repeat", "6"]
+        plain = self.run_model(self.model, *arguments, RELAYVM_CUDA_GRAPHS="off")
+        peak = int(re.search(r"at most (\d+) bytes(?:;.*)?\ncells", plain.stderr).group(1))
+        self.assertGreater(self.uses(self.run_model(self.model, *arguments))[1], 0)
+        smallest = None
+        for limit in range(peak, 0, -peak // 24):
+            done = self.run_model(self.model, *arguments, "--memory-limit", str(limit))
+            self.assertNotIn("misuse", done.stderr)
+            self.assertNotIn("a fault", done.stderr)
+            if done.returncode == 0:
+                self.assertEqual(done.stdout, plain.stdout)
+                smallest = limit
+        self.assertLess(smallest, peak)
+
+    def test_the_time_limit(self):
+        """It ends a run of graphs."""
+        done = self.run_model(self.model, "--entry", "ends", "@" + self.path("x.npy"), "@" + self.path("w.npy"), "--time-limit", "300")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--time-limit", done.stderr)
+        self.assertNotIn("misuse", done.stderr)
+
+
 @unittest.skipUnless(PTXAS, "ptxas, of the CUDA toolkit, is not installed")
 class Ptxas(device_test.Device):
     def test_examples(self):
@@ -517,20 +662,44 @@ class Ptxas(device_test.Device):
             self.assertGreaterEqual(len(spills), 2 * len(TENSOR_CORE_PRODUCTS))
             self.assertLessEqual(max(int(bytes) for pair in spills for bytes in pair), 16)
 
+    def assemble_network(self, source, params):
+        """As many functions as the network has, for each target; none spills more than it trades for a further block."""
+        model = self.compile(source, "network.rvm", device="cuda", params=params, verify=False)
+        functions = sum(text.count(".entry") for text in texts_of(model).values())
+        self.assertGreater(functions, 0)
+        spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", self.assemble(model))
+        self.assertEqual(len(spills), 3 * functions)
+        self.assertLessEqual(max(int(bytes) for pair in spills for bytes in pair), 16)
+
+    def test_networks(self):
+        """And that of the networks that `./run bench gpu` times, with all their kernels."""
+        for program in (programs.recurrent("LSTM", 300, 512, 2), programs.recurrent("GRU", 300, 512, 2), programs.tree_lstm(3),
+                        programs.bert(1, 256, 4, [8]), programs.resnet18(self.folder, 224)):
+            with self.subTest(program.name):
+                source = program.path or self.write("network.relay", program.text)
+                params = []
+                if program.weights:
+                    np.savez(self.path("weights.npz"), **program.weights)
+                    params = [self.path("weights.npz")]
+                self.assemble_network(source, params)
+
+    @unittest.skipUnless(os.path.exists(g2p_test.WEIGHTS), "the weights of g2p-en are not in build/g2p: ./run test fetches them")
+    def test_g2p(self):
+        self.assemble_network(os.path.join(g2p_test.EXAMPLE, "g2p.relay"), [g2p_test.WEIGHTS])
+
     def assemble(self, model, targets=(75, 80, 90)):
         """What ptxas says of each function, for all targets that can run the code."""
-        said = ""
+        jobs = []
         for capability, text in texts_of(model).items():
-            with open(self.path("code.ptx"), "w", encoding="ascii") as file:
+            path = self.path(f"code{capability}.ptx")
+            with open(path, "w", encoding="ascii") as file:
                 file.write(text)
-            for target in targets:
-                if target < capability:
-                    continue
-                done = subprocess.run([PTXAS, "-v", f"-arch=sm_{target}", self.path("code.ptx"), "-o", "/dev/null"],
-                                      capture_output=True, text=True, check=False)
-                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-                said += done.stderr
-        return said
+            jobs += [[PTXAS, "-v", f"-arch=sm_{target}", path, "-o", "/dev/null"] for target in targets if target >= capability]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(lambda job: subprocess.run(job, capture_output=True, text=True, check=False), jobs))
+        for done in outcomes:
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        return "".join(done.stderr for done in outcomes)
 
 
 if __name__ == "__main__":

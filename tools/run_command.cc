@@ -70,7 +70,9 @@ std::string TimesText(std::vector<double> milliseconds, double least_of_processo
 std::string StatsText(const vm::MachineStats& stats) {
   std::string devices;
   for (const device::DeviceUse& use : stats.devices) {
-    absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches, ", use.copies_in,
+    std::string graphs;
+    if (use.graphs.graphs > 0) graphs = absl::StrCat(" (", use.graphs.launches, " in ", use.graphs.graphs, " graphs)");
+    absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches", graphs, ", ", use.copies_in,
                     " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes, " bytes",
                     use.code.empty() ? "" : "; code ", use.code, "\n");
   }

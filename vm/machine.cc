@@ -106,6 +106,7 @@ void Machine::Impl::CleanUp(bool succeeded) {
   if (profiler != nullptr && interpreter.device() != nullptr) interpreter.device()->EndWork();
   if (succeeded && heap.live_objects() != 0) heap.CollectCycles();
   if (!succeeded || heap.live_objects() != 0) interpreter.Reset();
+  if (interpreter.device() != nullptr) interpreter.device()->EndRun();
 }
 
 absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<const Value> args) {

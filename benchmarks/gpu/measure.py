@@ -18,9 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NUMBER = re.compile(r"-?(?:inf|nan|\d+\.?\d*(?:e[-+]?\d+)?)")
 
 
-def run(model, device, arguments, *flags):
+def run(model, device, arguments, *flags, **environment):
     command = [os.path.join(HERE, "relayvm-run"), model, "--device", device, *flags, *arguments]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
 def numbers(text):
@@ -65,12 +65,12 @@ def check_operators(manifest, device):
     return count, wrong
 
 
-def least_seconds(model, device, arguments, seconds):
+def least_seconds(model, device, arguments, seconds, **environment):
     """The fastest of the runs of about so many seconds; the runtime does not count its start."""
     repeat = 3
     while True:
         began = time.perf_counter()
-        done = run(model, device, arguments, "--repeat", str(repeat))
+        done = run(model, device, arguments, "--repeat", str(repeat), **environment)
         took = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(done.stderr.strip()[-300:])
@@ -80,6 +80,15 @@ def least_seconds(model, device, arguments, seconds):
         repeat = min(1000, max(repeat * 2, int(seconds / max(least, 1e-6))))
 
 
+def launches(model, device, arguments):
+    """Of one of ten runs, and the share of them in graphs."""
+    done = run(model, device, arguments, "--repeat", "10", "--stats")
+    found = re.search(r"device \S+: (\d+) launches(?: \((\d+) in \d+ graphs\))?", done.stderr)
+    if found is None:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    return f"{int(found.group(1)) / 10:.0f}, {int(found.group(2) or 0) / int(found.group(1)):.0%}"
+
+
 def rate(unit, steps, seconds):
     if unit in ("GFLOP", "MiB"):
         return f"{steps / seconds:.4g} {unit}/s"
@@ -87,19 +96,22 @@ def rate(unit, steps, seconds):
 
 
 def table(manifest, device):
-    lines = ["| Program | | On the GPU | On this machine's CPU, one thread |", "|---|---|---:|---:|"]
+    lines = ["| Program | | On the GPU | Without graphs | Launches of a run, in graphs | On this machine's CPU, one thread |",
+             "|---|---|---:|---:|---:|---:|"]
     for program in manifest["programs"]:
         models = [f"{program['name']}.cuda.rvm"] + [f"{program['name']}.host.rvm"] * program["has_host"]
         for run_of in program["runs"]:
             why = wrong_with(models[0], device, "main", run_of, manifest["tolerance"])
             if why is not None:
-                lines.append(f"| {program['title']} | {run_of['label']} | differs: {' '.join(why.split())} | |")
+                lines.append(f"| {program['title']} | {run_of['label']} | differs: {' '.join(why.split())} | | | |")
                 continue
-            cells = []
-            for model, place in zip(models, (device, "host")):
-                seconds = least_seconds(model, place, run_of["arguments"], manifest["seconds"])
-                cells.append(rate(program["unit"], program["steps"], seconds))
-            lines.append(f"| {program['title']} | {run_of['label']} | {cells[0]} | {cells[1] if len(cells) > 1 else ''} |")
+            def cell(model, place, run_of=run_of, program=program, **environment):
+                seconds = least_seconds(model, place, run_of["arguments"], manifest["seconds"], **environment)
+                return rate(program["unit"], program["steps"], seconds)
+
+            cells = [cell(models[0], device), cell(models[0], device, RELAYVM_CUDA_GRAPHS="off"),
+                     launches(models[0], device, run_of["arguments"]), cell(models[1], "host") if len(models) > 1 else ""]
+            lines.append(f"| {program['title']} | {run_of['label']} | {' | '.join(cells)} |")
     return lines
 
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+import examples_test
 import relayvm
 
 sys.path.insert(0, os.path.join(relayvm.ROOT, "benchmarks"))
@@ -120,11 +121,7 @@ def bert(layers, hidden, heads, lengths):
 
 
 def tree_lstm(nodes):
-    folder = os.path.join(relayvm.ROOT, "examples/tree_lstm")
-    sys.path.insert(0, folder)
-    import reference  # pylint: disable=import-outside-toplevel,import-error
-
-    sys.path.remove(folder)
+    folder, reference = os.path.join(relayvm.ROOT, "examples/tree_lstm"), examples_test.load_reference("tree_lstm")
     tree = reference.tree_text(reference.make_tree(nodes, np.random.default_rng(1)))
     return Program("Tree-LSTM 64", None, f"{folder}/tree_lstm.relay", reference.make_weights(), [(f"{nodes} nodes", [tree])], "node", nodes)
 

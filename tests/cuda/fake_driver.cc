@@ -6,14 +6,17 @@
 //
 //   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
 //   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream,
-//                          wait (cuStreamQuery), finish (cuStreamSynchronize), or run, a launch that faults when it
-//                          runs; CALL:0 is every call
+//                          wait (cuStreamQuery), finish (cuStreamSynchronize), graph_create, graph_node,
+//                          graph_instantiate, graph_set, graph_launch, or run, a launch that faults when it runs;
+//                          CALL:0 is every call
+//   FAKE_CUDA_ERROR=N      the result of those of them that concern graphs; 1, an invalid value
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
 //   FAKE_CUDA_CAPABILITY=N  their compute capability; 75
 //   FAKE_CUDA_PLANT=N:TEXT=WITH|...  code that is loaded has WITH for the Nth TEXT: faults that must show
 //   FAKE_CUDA_COUNT=1      stderr says of each launch what its threads did together
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +30,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/ptx.h"
@@ -61,6 +65,26 @@ struct FakeModule {
   std::map<std::string, FakeFunction> functions;
 };
 
+// A launch as it was told, with copies of its arguments.
+struct FakeLaunch {
+  FakeFunction* function = nullptr;
+  uint32_t blocks = 0, threads = 0;
+  std::vector<uint64_t> values;
+};
+struct FakeNode {
+  FakeLaunch launch;
+  std::set<FakeNode*> after;
+};
+struct FakeGraph {
+  std::vector<std::unique_ptr<FakeNode>> nodes;
+};
+struct FakeExec {
+  FakeGraph* graph;  // it may be gone
+  std::vector<std::pair<FakeNode*, std::set<FakeNode*>>> order;
+  std::map<FakeNode*, FakeLaunch> launches;
+  int running = 0;  // launches of nodes
+};
+
 struct State {
   std::mutex mutex;
   bool is_started = false;
@@ -69,6 +93,8 @@ struct State {
   std::set<FakeStream*> streams;
   std::set<FakeEvent*> events;
   std::set<FakeModule*> modules;
+  std::set<FakeGraph*> graphs;
+  std::set<FakeExec*> execs;
   std::mt19937 random{
       static_cast<uint32_t>(std::getenv("FAKE_CUDA_SEED") ? std::atoi(std::getenv("FAKE_CUDA_SEED")) : 1)};
   std::map<std::string, int> calls;
@@ -156,6 +182,77 @@ Result Drain(FakeStream* until, int pieces = std::numeric_limits<int>::max()) {
   }
 }
 
+FakeGraph* Known(const char* where, Graph graph) {
+  auto* fake = reinterpret_cast<FakeGraph*>(graph);
+  if (state().graphs.count(fake) == 0) Misuse(where, "no such graph");
+  return fake;
+}
+
+FakeExec* Known(const char* where, GraphExec exec) {
+  auto* fake = reinterpret_cast<FakeExec*>(exec);
+  if (state().execs.count(fake) == 0) Misuse(where, "no such executable graph");
+  return fake;
+}
+
+FakeNode* NodeOf(const char* where, const FakeGraph& graph, GraphNode node) {
+  for (const auto& own : graph.nodes) {
+    if (own.get() == reinterpret_cast<FakeNode*>(node)) return own.get();
+  }
+  Misuse(where, "the graph has no such node");
+}
+
+// What the environment says that a call of graphs gives.
+Result GraphError() {
+  return std::getenv("FAKE_CUDA_ERROR") ? std::atoi(std::getenv("FAKE_CUDA_ERROR")) : kInvalidValue;
+}
+
+FakeFunction* Known(const char* where, Function function) {
+  auto* fake = reinterpret_cast<FakeFunction*>(function);
+  if (state().modules.count(fake->module) == 0) Misuse(where, "the module was unloaded");
+  return fake;
+}
+
+// Checks what all kinds of launches share.
+FakeLaunch Checked(const char* where, const KernelNodeParams& p) {
+  FakeFunction* function = Known(where, p.function);
+  if (p.grid_x == 0 || p.grid_y != 1 || p.grid_z != 1 || p.block_x == 0 || p.block_x > 1024 || p.block_y != 1 ||
+      p.block_z != 1) {
+    Misuse(where, "expected a grid of one dimension and at most 1024 threads in a block");
+  }
+  if (p.shared_bytes != 0 || p.extra != nullptr) Misuse(where, "expected no shared memory and no extra arguments");
+  if (p.params == nullptr) Misuse(where, "no arguments");
+  FakeLaunch launch = {function, p.grid_x, p.block_x, std::vector<uint64_t>(function->entry->param_bytes / 8)};
+  for (size_t i = 0; i < launch.values.size(); ++i) std::memcpy(&launch.values[i], p.params[i], 8);
+  return launch;
+}
+
+// Queues the launch; `exec`: the graph that it is of, or null.
+void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
+  State& s = state();
+  bool faults = Fails("run");
+  std::set<uint64_t> uses;
+  for (uint64_t value : launch.values) {
+    if (uint64_t block = s.memory.BlockOf(value)) uses.insert(block);
+  }
+  auto seed = static_cast<uint32_t>(s.random());
+  if (exec != nullptr) ++exec->running;
+  stream.queue.push_back({[=] {
+                            if (exec != nullptr) --exec->running;
+                            if (faults) return std::string("a fault that was asked for");
+                            const ptx::Entry& entry = *launch.function->entry;
+                            ptx::Counts counts;
+                            std::string fault = ptx::Run(entry, {launch.blocks, launch.threads}, launch.values, seed,
+                                                         state().memory, &counts);
+                            if (std::getenv("FAKE_CUDA_COUNT") != nullptr) {
+                              Say("launch", "`" + entry.name + "`: " + std::to_string(counts.loaded) +
+                                                " elements loaded, " + std::to_string(counts.instructions) +
+                                                " instructions");
+                            }
+                            return fault;
+                          },
+                          uses});
+}
+
 uint64_t BlockFor(const char* where, Address address, size_t bytes) {
   std::string problem;
   if (state().memory.At(address, bytes, problem) == nullptr) Misuse(where, problem);
@@ -225,11 +322,14 @@ FAKE cuDevicePrimaryCtxRelease_v2(DeviceId) {
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.context.references == 0) Misuse(__func__, "it was not retained");
   if (--s.context.references > 0) return 0;
-  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.events.empty() && s.modules.empty();
+  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.events.empty() && s.modules.empty() &&
+                  s.graphs.empty() && s.execs.empty();
   if (!is_clean && !s.context.is_lost) {
     Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " +
                          std::to_string(s.streams.size()) + " streams, " + std::to_string(s.events.size()) +
-                         " events, " + std::to_string(s.modules.size()) + " modules");
+                         " events, " + std::to_string(s.modules.size()) + " modules, " +
+                         std::to_string(s.graphs.size()) + " graphs, " + std::to_string(s.execs.size()) +
+                         " executable graphs");
   }
   s.context.is_lost = false;
   return 0;
@@ -398,33 +498,98 @@ FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
 FAKE cuLaunchKernel(Function function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
                     uint32_t block_y, uint32_t block_z, uint32_t shared, Stream stream, void** params, void** extra) {
   FAKE_ENTER();
-  auto* fake = reinterpret_cast<FakeFunction*>(function);
-  if (s.modules.count(fake->module) == 0) Misuse(__func__, "the module was unloaded");
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 || block_z != 1)
-    Misuse(__func__, "expected a grid of one dimension and at most 1024 threads in a block");
-  if (shared != 0 || extra != nullptr) Misuse(__func__, "expected no shared memory and no extra arguments");
+  KernelNodeParams all = {function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, params, extra};
+  FakeLaunch launch = Checked(__func__, all);
   if (Fails("launch")) return kLaunchOutOfResources;
-  bool faults = Fails("run");
-  std::vector<uint64_t> values(fake->entry->param_bytes / 8);
-  std::set<uint64_t> uses;
-  for (size_t i = 0; i < values.size(); ++i) {
-    std::memcpy(&values[i], params[i], 8);
-    if (uint64_t block = s.memory.BlockOf(values[i])) uses.insert(block);
+  Queue(*Known(__func__, stream), launch, nullptr);
+  return 0;
+}
+FAKE cuGraphCreate(Graph* graph, uint32_t flags) {
+  FAKE_ENTER();
+  if (flags != 0) Misuse(__func__, "expected no flags");
+  if (Fails("graph_create")) return GraphError();
+  auto* fake = new FakeGraph;
+  s.graphs.insert(fake);
+  *graph = reinterpret_cast<Graph>(fake);
+  return 0;
+}
+FAKE cuGraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* after, size_t count,
+                          const KernelNodeParams* params) {
+  FAKE_ENTER();
+  FakeGraph* fake = Known(__func__, graph);
+  auto made = std::make_unique<FakeNode>();
+  made->launch = Checked(__func__, *params);
+  for (size_t i = 0; i < count; ++i) {
+    if (!made->after.insert(NodeOf(__func__, *fake, after[i])).second) Misuse(__func__, "a dependency is there twice");
   }
-  uint32_t seed = static_cast<uint32_t>(s.random());
-  Known(__func__, stream)
-      ->queue.push_back(
-          {[=] {
-             if (faults) return std::string("a fault that was asked for");
-             ptx::Counts counts;
-             std::string fault = ptx::Run(*fake->entry, {grid_x, block_x}, values, seed, state().memory, &counts);
-             if (std::getenv("FAKE_CUDA_COUNT") != nullptr) {
-               Say("launch", "`" + fake->entry->name + "`: " + std::to_string(counts.loaded) + " elements loaded, " +
-                                 std::to_string(counts.instructions) + " instructions");
-             }
-             return fault;
-           },
-           uses});
+  if (Fails("graph_node")) return GraphError();
+  *node = reinterpret_cast<GraphNode>(made.get());
+  fake->nodes.push_back(std::move(made));
+  return 0;
+}
+// The first version: later ones have flags in place of what is told of an error.
+FAKE cuGraphInstantiate(GraphExec* exec, Graph graph, GraphNode* wrong, char* log, size_t log_bytes) {
+  FAKE_ENTER();
+  FakeGraph* fake = Known(__func__, graph);
+  if (wrong == nullptr || log == nullptr || log_bytes == 0) Misuse(__func__, "expected room for what is wrong");
+  std::memset(log, 'x', log_bytes);
+  if (Fails("graph_instantiate")) return GraphError();
+  auto* made = new FakeExec{fake, {}, {}, 0};
+  for (const auto& node : fake->nodes) {
+    made->order.push_back({node.get(), node->after});
+    made->launches[node.get()] = node->launch;
+  }
+  s.execs.insert(made);
+  *exec = reinterpret_cast<GraphExec>(made);
+  return 0;
+}
+FAKE cuGraphExecKernelNodeSetParams(GraphExec exec, GraphNode node, const KernelNodeParams* params) {
+  FAKE_ENTER();
+  FakeExec* fake = Known(__func__, exec);
+  if (s.graphs.count(fake->graph) == 0) Misuse(__func__, "the graph that has the node was destroyed");
+  FakeNode* of = NodeOf(__func__, *fake->graph, node);
+  if (fake->launches.count(of) == 0) Misuse(__func__, "the node was added after the graph was instantiated");
+  FakeLaunch launch = Checked(__func__, *params);
+  if (Fails("graph_set")) return GraphError();
+  fake->launches[of] = std::move(launch);
+  return 0;
+}
+// Nodes run in any order that their dependencies allow.
+FAKE cuGraphLaunch(GraphExec exec, Stream stream) {
+  FAKE_ENTER();
+  FakeExec* fake = Known(__func__, exec);
+  FakeStream* on = Known(__func__, stream);
+  for (const auto& [node, launch] : fake->launches) {
+    if (s.modules.count(launch.function->module) == 0) Misuse(__func__, "the module of a node was unloaded");
+  }
+  if (Fails("graph_launch")) return GraphError();
+  auto left = fake->order;
+  while (!left.empty()) {
+    std::vector<size_t> ready;
+    for (size_t i = 0; i < left.size(); ++i) {
+      if (left[i].second.empty()) ready.push_back(i);
+    }
+    size_t next = ready[s.random() % ready.size()];
+    FakeNode* node = left[next].first;
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
+    for (auto& [other, after] : left) after.erase(node);
+    Queue(*on, fake->launches[node], fake);
+  }
+  return 0;
+}
+FAKE cuGraphExecDestroy(GraphExec exec) {
+  FAKE_ENTER();
+  FakeExec* fake = Known(__func__, exec);
+  if (fake->running != 0) Misuse(__func__, "the graph is running: not every driver waits for its end");
+  s.execs.erase(fake);
+  delete fake;
+  return 0;
+}
+FAKE cuGraphDestroy(Graph graph) {
+  FAKE_ENTER();
+  FakeGraph* fake = Known(__func__, graph);
+  s.graphs.erase(fake);
+  delete fake;
   return 0;
 }
 

@@ -28,7 +28,7 @@ struct DeviceInfo {
   int64_t memory_bytes = 0;  // in all
 };
 
-// A piece of device memory, which the host cannot access. It may be destroyed while queued work uses it.
+// A piece of device memory, which the host cannot access. It may be destroyed while work uses it that was submitted.
 class Block {
  public:
   virtual ~Block() = default;
@@ -60,13 +60,22 @@ struct WorkTime {
   double end_ns = 0;
 };
 
+// Launches that a stream submitted together, as graphs that it had kept.
+struct GraphUse {
+  int64_t graphs = 0;
+  int64_t launches = 0;  // of them
+};
+
 // Work, done in the order in which it was queued. One thread at a time. An error may belong to work that was queued
-// before; after an error, a stream is only good to be destroyed. The caller bounds how much is queued.
+// before; after an error, a stream is only good to be destroyed. The caller bounds how much is queued. Code outlives
+// the streams that it was launched on.
+//
+// A stream may keep launches back, to submit them together: until the next copy, wait, or Submit.
 class Stream {
  public:
   static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
-  virtual ~Stream() = default;  // waits for its work
+  virtual ~Stream() = default;  // waits for what was submitted, and drops the rest
   // Queues a copy; `from`, which is not empty, stays unchanged until the copy is done.
   virtual absl::Status CopyIn(const Block& to, std::span<const std::byte> from) = 0;
   // Waits for all work queued so far, and copies. `to` is not empty.
@@ -74,11 +83,15 @@ class Stream {
   // Queues function number `function` of the code, with about so many work items; the function divides its work among
   // those there are. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
+  // Hands all work that is queued to the device. A caller that goes on to something long gives it no cause to stand
+  // idle.
+  virtual absl::Status Submit() { return absl::OkStatus(); }
   // Waits until all work is done, but not much longer than `time`; gives whether it is done.
   virtual absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) = 0;
   // Of a stream that keeps times: those of the copies and launches that were queued since the last call, in order.
   // REQUIRES: all work is done.
   virtual absl::StatusOr<std::vector<WorkTime>> TakeTimes() = 0;
+  virtual GraphUse graph_use() const { return {}; }
 };
 
 // Any thread. Outlives what it made.
@@ -101,6 +114,7 @@ struct DeviceUse {
   std::string device;          // its id
   std::string code;            // the origin of its code
   int64_t launches = 0;        // of functions; a kernel has one or more
+  GraphUse graphs;             // how many of them went to the device together
   int64_t copies_in = 0;       // of tensors, from the host
   int64_t copies_out = 0;      // to the host, which waited for each
   int64_t reserved_bytes = 0;  // taken now

@@ -23,6 +23,11 @@ constexpr std::chrono::milliseconds kSlice(10);    // between two looks at wheth
 constexpr int64_t kStaged = int64_t{1} << 20;      // bytes; bigger copies wait
 constexpr int64_t kMaxStaged = int64_t{64} << 20;  // of all copies that are queued
 
+void AddTo(device::GraphUse& sum, device::GraphUse use) {
+  sum.graphs += use.graphs;
+  sum.launches += use.launches;
+}
+
 }  // namespace
 
 DeviceLane::DeviceLane(const LoadedCode& part, size_t number, int64_t limit_bytes, const RunControl& control,
@@ -49,11 +54,11 @@ absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t byt
     found->second.pop_back();
     return block;
   }
-  if (use_.reserved_bytes + size > limit_bytes_) DropFreeBlocks();
+  if (use_.reserved_bytes + size > limit_bytes_) RVM_RETURN_IF_ERROR(DropFreeBlocks());
   if (use_.reserved_bytes + size > limit_bytes_) return LimitReached(Limit::kMemory, out_of_memory(limit));
   absl::StatusOr<std::unique_ptr<device::Block>> block = part_.device->Allocate(size);
   if (absl::IsResourceExhausted(block.status())) {
-    DropFreeBlocks();
+    RVM_RETURN_IF_ERROR(DropFreeBlocks());
     block = part_.device->Allocate(size);
   }
   if (absl::IsResourceExhausted(block.status())) {
@@ -69,14 +74,35 @@ void DeviceLane::GiveBlock(std::unique_ptr<device::Block> block, int64_t bytes) 
   free_[BlockBytes(bytes)].push_back(std::move(block));
 }
 
-void DeviceLane::DropFreeBlocks() {
+absl::Status DeviceLane::DropFreeBlocks() {
+  RVM_RETURN_IF_ERROR(Submit());  // only work that was submitted may outlive the memory that it uses
   for (auto& [size, blocks] : free_) use_.reserved_bytes -= size * static_cast<int64_t>(blocks.size());
   free_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status DeviceLane::Submit() {
+  if (stream_ == nullptr || has_failed_) return absl::OkStatus();
+  return Noted(stream_->Submit());
+}
+
+bool DeviceLane::EndRun() {
+  Submit().IgnoreError();  // noted
+  for (auto& [size, blocks] : free_) std::sort(blocks.begin(), blocks.end());
+  if (!has_failed_) return true;
+  DropStream();
+  return false;
 }
 
 void DeviceLane::Trim() {
   DropStream();
-  DropFreeBlocks();
+  DropFreeBlocks().IgnoreError();  // there is no stream
+}
+
+device::DeviceUse DeviceLane::use() const {
+  device::DeviceUse use = use_;
+  if (stream_ != nullptr) AddTo(use.graphs, stream_->graph_use());
+  return use;
 }
 
 absl::StatusOr<device::Stream*> DeviceLane::Room() {
@@ -182,6 +208,7 @@ bool DeviceLane::EndWork() {
 }
 
 void DeviceLane::DropStream() {
+  if (stream_ != nullptr) AddTo(use_.graphs, stream_->graph_use());
   stream_.reset();
   has_failed_ = false;
   num_queued_ = 0;

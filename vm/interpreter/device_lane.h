@@ -45,14 +45,19 @@ class DeviceLane {
 
   // Waits for all work, unless the run must stop. False if any of it failed: what is on the device may be wrong.
   bool EndWork();
-  // Gives memory that is not in use back to the device.
-  void DropFreeBlocks();
+  // Hands all work that is queued to the device.
+  absl::Status Submit();
+  // Submits all work, and puts the free blocks in an order, so that the same calls on the same free blocks take the
+  // same ones in the next run: a device may keep what it launches. False if work failed, as for EndWork.
+  bool EndRun();
   // Gives everything back.
   void Trim();
 
-  const device::DeviceUse& use() const { return use_; }
+  device::DeviceUse use() const;
 
  private:
+  // Gives memory that is not in use back to the device.
+  absl::Status DropFreeBlocks();
   // What Write and Launch queue on; there is room for one more piece of work.
   absl::StatusOr<device::Stream*> Room();
   // What was queued last, of `bytes` bytes.

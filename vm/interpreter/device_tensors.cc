@@ -103,6 +103,17 @@ void DeviceTensors::EndWork() {
   if (!succeeded) DropConstants();
 }
 
+absl::Status DeviceTensors::Submit() {
+  for (std::unique_ptr<DeviceLane>& lane : lanes_) RVM_RETURN_IF_ERROR(lane->Submit());
+  return absl::OkStatus();
+}
+
+void DeviceTensors::EndRun() {
+  bool succeeded = true;
+  for (std::unique_ptr<DeviceLane>& lane : lanes_) succeeded &= lane->EndRun();
+  if (!succeeded) DropConstants();
+}
+
 void DeviceTensors::Reset() {
   // Copies of constants may still be queued.
   EndWork();

@@ -42,8 +42,12 @@ class DeviceTensors : public DeviceMemoryOwner {
 
   // The heap frees the tensor: its device memory is free, and it has the storage of its part on the host again.
   void Release(Tensor* tensor) override;
+  // Hands all work that is queued to the devices.
+  absl::Status Submit();
   // Waits for all work that is queued, unless the run must stop.
   void EndWork();
+  // After a run, once its tensors are gone.
+  void EndRun();
   // The heap was reset: all tensors are gone, except constants. Work under way ends.
   void Reset();
   // After Reset: gives all memory back to the devices.

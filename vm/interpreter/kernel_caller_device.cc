@@ -23,6 +23,11 @@ bool KernelCaller::FetchToHost(Tensor* tensor) {
 }
 
 bool KernelCaller::FetchArgs(const Call& call, const Slot* r) {
+  // The devices work while the host does; kernels of scalars take no time.
+  auto is_scalar = [](const KernelInfo::TensorInfo& info) { return info.scalar; };
+  if (!std::ranges::all_of(call.kernel->params, is_scalar) || !std::ranges::all_of(call.kernel->results, is_scalar)) {
+    if (absl::Status status = device_->Submit(); !status.ok()) return Fail(std::move(status));
+  }
   for (uint32_t i = 0; i < call.num_args; ++i) {
     bool in_register = call.kernel->params[i].scalar && (call.args[i] & kConstantArg) == 0;
     if (!in_register && !FetchToHost(ArgTensor(call.args[i], r))) return false;
