@@ -2,6 +2,7 @@
 #include "vm/device/device.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -27,6 +28,7 @@
 #include "serialization/verifier.h"
 #include "vm/device_program.h"
 #include "vm/interpreter/device_lane.h"
+#include "vm/interpreter/run_control.h"
 #include "vm/limit.h"
 #include "vm/machine.h"
 #include "vm/profiler/profiler.h"
@@ -52,9 +54,13 @@ struct TestBlock : device::Block {
   TestBlock(Calls& of, int64_t bytes) : calls(of), memory(static_cast<size_t>(bytes), std::byte{0xcd}) {
     ++calls.blocks;
   }
-  ~TestBlock() override { --calls.blocks; }
+  ~TestBlock() override {
+    EXPECT_EQ(launches, 0) << "a launch that was not submitted uses the block";
+    --calls.blocks;
+  }
   Calls& calls;
   mutable std::vector<std::byte> memory;
+  mutable int launches = 0;  // that use it and were not submitted
 };
 
 template <typename T>
@@ -71,7 +77,9 @@ struct TestCode : device::Code {
 // Runs what is queued when it must, as a device does: later than it was told.
 struct TestStream : device::Stream {
   explicit TestStream(Calls& of) : calls(of) {}
+  ~TestStream() override { SubmitAll(); }
   absl::Status CopyIn(const device::Block& to, std::span<const std::byte> from) override {
+    SubmitAll();
     absl::Status status = calls.Next();
     queue.push_back({[&to, from] {
                        auto& memory = static_cast<const TestBlock&>(to).memory;
@@ -82,6 +90,7 @@ struct TestStream : device::Stream {
     return status;
   }
   absl::Status CopyOut(std::span<std::byte> to, const device::Block& from) override {
+    SubmitAll();
     absl::Status status = calls.Next();
     if (!status.ok()) return status;
     Run();
@@ -92,19 +101,33 @@ struct TestStream : device::Stream {
   }
   absl::Status Launch(const device::Code& code, uint32_t function, std::span<const Argument> args,
                       int64_t items) override {
+    for (const Argument& arg : args) {
+      if (arg.kind != Argument::Kind::kBlock || arg.block == nullptr) continue;
+      kept_back.push_back(static_cast<const TestBlock*>(arg.block));
+      ++kept_back.back()->launches;
+    }
     queue.push_back({[run = static_cast<const TestCode&>(code).functions[function],
                       list = std::vector<Argument>(args.begin(), args.end()), items] { run(list, items); },
                      100});
     return calls.Next();
   }
+  absl::Status Submit() override {
+    SubmitAll();
+    return calls.Next();
+  }
   // Until the device stands still.
   absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds) override {
+    SubmitAll();
     if (absl::Status status = calls.Next(); !status.ok()) return status;
     if (calls.stands_still) return false;
     Run();
     return true;
   }
   absl::StatusOr<std::vector<device::WorkTime>> TakeTimes() override { return std::exchange(times, {}); }
+  void SubmitAll() {
+    for (const TestBlock* block : kept_back) --block->launches;
+    kept_back.clear();
+  }
   // A copy takes 10 ns, a function 100 ns.
   void Run() {
     calls.most_queued = std::max(calls.most_queued, queue.size());
@@ -116,6 +139,7 @@ struct TestStream : device::Stream {
     queue.clear();
   }
   Calls& calls;
+  std::vector<const TestBlock*> kept_back;  // what launches use that were not submitted
   std::vector<std::pair<std::function<void()>, double>> queue;
   double clock = 0;
   std::vector<device::WorkTime> times;
@@ -608,6 +632,54 @@ TEST_F(DeviceTest, ADeviceRunsTheFirstCodeThatItsFeaturesFit) {
   device_->information.features = "";
   absl::Status status = LoadDeviceProgram(executable, devices_).status();
   EXPECT_NE(status.message().find("test with +fp64,+later or test with +fp64, and"), absl::string_view::npos) << status;
+}
+
+class DeviceLaneTest : public ::testing::Test {
+ protected:
+  DeviceLaneTest() {
+    auto code = std::make_unique<TestCode>();
+    code->functions.push_back([](std::span<const Argument>, int64_t) {});
+    part_ = {std::make_shared<TestDevice>(calls_), std::move(code)};
+  }
+
+  Calls calls_;
+  LoadedCode part_;
+  RunControl control_{-1};
+};
+
+TEST_F(DeviceLaneTest, SubmitsLaunchesBeforeTheirMemoryGoes) {
+  DeviceLane lane(part_, 0, /*limit_bytes=*/6000, control_, nullptr);
+  std::unique_ptr<device::Block> block = *lane.TakeBlock(4096);
+  EXPECT_TRUE(lane.Launch(0, std::array{Argument::Of(block.get())}, 1).ok());
+  lane.GiveBlock(std::move(block), 4096);
+  absl::StatusOr<std::unique_ptr<device::Block>> other = lane.TakeBlock(5000);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(calls_.blocks, 1);
+  lane.GiveBlock(*std::move(other), 5000);
+}
+
+TEST_F(DeviceLaneTest, EachRunTakesFreeBlocksInOneOrder) {
+  DeviceLane lane(part_, 0, /*limit_bytes=*/100'000, control_, nullptr);
+  auto take = [&] {
+    std::vector<std::unique_ptr<device::Block>> blocks;
+    for (int i = 0; i < 4; ++i) blocks.push_back(*lane.TakeBlock(i == 0 ? 1000 : 256));
+    return blocks;
+  };
+  // The order in which the blocks are given back differs from run to run.
+  auto give = [&](std::vector<std::unique_ptr<device::Block>> blocks, size_t first) {
+    std::vector<const device::Block*> order;
+    for (const auto& block : blocks) order.push_back(block.get());
+    for (size_t i = 0; i < 4; ++i) {
+      size_t next = (first + i) % 4;
+      lane.GiveBlock(std::move(blocks[next]), next == 0 ? 1000 : 256);
+    }
+    EXPECT_TRUE(lane.EndRun());
+    return order;
+  };
+  give(take(), 0);
+  std::vector<const device::Block*> order = give(take(), 2);
+  EXPECT_EQ(give(take(), 3), order);
+  EXPECT_EQ(give(take(), 0), order);
 }
 
 TEST_F(DeviceTest, WithoutTheDeviceOptionalCodeIsIgnored) {

@@ -18,10 +18,16 @@ namespace rvm::fuzz {
 namespace {
 
 // Queued work keeps it.
-using Memory = std::shared_ptr<std::vector<std::byte>>;
+struct Bytes {
+  explicit Bytes(int64_t count) : all(static_cast<size_t>(count)) {}
+  std::vector<std::byte> all;
+  int launches = 0;  // that use it and were not submitted
+};
+using Memory = std::shared_ptr<Bytes>;
 
 struct CheckedBlock : device::Block {
-  explicit CheckedBlock(int64_t bytes) : memory(std::make_shared<std::vector<std::byte>>(bytes)) {}
+  explicit CheckedBlock(int64_t bytes) : memory(std::make_shared<Bytes>(bytes)) {}
+  ~CheckedBlock() override { RVM_CHECK(memory->launches == 0, "a launch that was not submitted uses the block"); }
   Memory memory;
 };
 
@@ -31,21 +37,27 @@ struct CheckedCode : device::Code {
 
 const Memory& MemoryOf(const device::Block& block) { return static_cast<const CheckedBlock&>(block).memory; }
 
+// Keeps launches back for as long as it may.
 class CheckedStream : public device::Stream {
  public:
-  ~CheckedStream() override { CopyAll(); }
+  ~CheckedStream() override {
+    SubmitAll();
+    CopyAll();
+  }
 
   absl::Status CopyIn(const device::Block& to, std::span<const std::byte> from) override {
-    RVM_CHECK(!from.empty() && from.size() <= MemoryOf(to)->size(), "a copy does not fit its block");
+    SubmitAll();
+    RVM_CHECK(!from.empty() && from.size() <= MemoryOf(to)->all.size(), "a copy does not fit its block");
     // Its elements are read when the copy is done.
     copies_.emplace_back(MemoryOf(to), from);
     return Queued();
   }
 
   absl::Status CopyOut(std::span<std::byte> to, const device::Block& from) override {
+    SubmitAll();
     CopyAll();
-    RVM_CHECK(!to.empty() && to.size() <= MemoryOf(from)->size(), "a copy does not fit its block");
-    std::copy_n(MemoryOf(from)->begin(), to.size(), to.begin());
+    RVM_CHECK(!to.empty() && to.size() <= MemoryOf(from)->all.size(), "a copy does not fit its block");
+    std::copy_n(MemoryOf(from)->all.begin(), to.size(), to.begin());
     return absl::OkStatus();
   }
 
@@ -54,12 +66,20 @@ class CheckedStream : public device::Stream {
     RVM_CHECK(function < static_cast<const CheckedCode&>(code).num_functions, "a function is not there");
     RVM_CHECK(items > 0, "a launch has no work items");
     for (const device::Argument& arg : args) {
-      if (arg.kind == device::Argument::Kind::kBlock && arg.block != nullptr) touched_ += MemoryOf(*arg.block)->size();
+      if (arg.kind != device::Argument::Kind::kBlock || arg.block == nullptr) continue;
+      ++MemoryOf(*arg.block)->launches;
+      kept_back_.push_back(MemoryOf(*arg.block));
     }
     return Queued();
   }
 
+  absl::Status Submit() override {
+    SubmitAll();
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds) override {
+    SubmitAll();
     CopyAll();
     return true;
   }
@@ -71,15 +91,19 @@ class CheckedStream : public device::Stream {
     RVM_CHECK(++num_queued_ <= 256, "the queue has no end");
     return absl::OkStatus();
   }
+  void SubmitAll() {
+    for (const Memory& memory : kept_back_) --memory->launches;
+    kept_back_.clear();
+  }
   void CopyAll() {
-    for (auto& [to, from] : copies_) std::copy(from.begin(), from.end(), to->begin());
+    for (auto& [to, from] : copies_) std::copy(from.begin(), from.end(), to->all.begin());
     copies_.clear();
     num_queued_ = 0;
   }
 
   std::vector<std::pair<Memory, std::span<const std::byte>>> copies_;
+  std::vector<Memory> kept_back_;  // what launches use
   int num_queued_ = 0;
-  size_t touched_ = 0;  // so that arguments are read
 };
 
 class CheckedDevice : public device::Device {

@@ -40,6 +40,7 @@ constexpr int64_t kMemory = int64_t{16} << 20;
 device::DeviceList Devices() {
   device::DeviceList list;
   list.devices.push_back(MakeCheckedDevice({"cuda:0", "", "ptx", "+sm_75", kMemory}));
+  list.devices.push_back(MakeCheckedDevice({"cuda:1", "", "ptx", "+sm_75,+sm_80", kMemory}));
   for (const char* id : {"opencl:0", "opencl:1"}) {
     list.devices.push_back(MakeCheckedDevice({id, "", "opencl-c-1.2", "+fp64", kMemory}));
   }

@@ -8,8 +8,8 @@
 namespace rvm::device::cuda {
 namespace {
 
-constexpr size_t kMostKept = 64;               // stretches
-constexpr size_t kLeastLaunches = 4;           // of a graph
+constexpr size_t kMostKept = 64;              // stretches
+constexpr size_t kLeastLaunches = 4;          // of a graph
 constexpr size_t kLaunchesPerDifference = 4;  // launches of a graph for each one that may differ
 
 }  // namespace
@@ -85,10 +85,10 @@ absl::Status LaunchGraphs::Launch(Function function, uint32_t blocks, std::span<
 absl::Status LaunchGraphs::LaunchEach() {
   while (num_launched_ < stretch_.size()) {
     KernelNodeParams p = stretch_.Params(num_launched_++);
-    RVM_RETURN_IF_ERROR(core_.Check(core_.cu->LaunchKernel(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x,
-                                                           p.block_y, p.block_z, p.shared_bytes, stream_, p.params,
-                                                           p.extra),
-                                    "LaunchKernel"));
+    RVM_RETURN_IF_ERROR(
+        core_.Check(core_.cu->LaunchKernel(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
+                                           p.shared_bytes, stream_, p.params, p.extra),
+                    "LaunchKernel"));
   }
   return absl::OkStatus();
 }
@@ -97,9 +97,9 @@ std::list<LaunchGraphs::Kept>::iterator LaunchGraphs::BestMatch() {
   auto best = kept_.end();
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
     if (!kept->is_candidate || kept->stretch.size() != stretch_.size()) continue;
-    bool is_better = best == kept_.end() || (kept->exec != nullptr) > (best->exec != nullptr) ||
-                     ((kept->exec != nullptr) == (best->exec != nullptr) &&
-                      kept->different.size() < best->different.size());
+    bool is_better =
+        best == kept_.end() || (kept->exec != nullptr) > (best->exec != nullptr) ||
+        ((kept->exec != nullptr) == (best->exec != nullptr) && kept->different.size() < best->different.size());
     if (is_better) best = kept;
   }
   return best;

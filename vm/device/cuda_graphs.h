@@ -1,13 +1,14 @@
 // LaunchGraphs: submits a stretch of launches in one call of the driver, if the stream was given the same one before.
 //
-// A stretch is what a stream is told to launch between two copies, waits or other ends, or the part of it up to a bound.
-// The first time, each launch goes to the driver at once, and the stretch is remembered; when it comes again, a graph is
-// made of it; from then on its launches are kept back, one by one, for as long as they are those of some graph, and the
-// end of the stretch launches that graph. Launches that turn out to be others go to the driver one by one after all.
+// A stretch is what a stream is told to launch between two copies, waits or other ends, or the part of it up to a
+// bound. The first time, each launch goes to the driver at once, and the stretch is remembered; when it comes again, a
+// graph is made of it; from then on its launches are kept back, one by one, for as long as they are those of some
+// graph, and the end of the stretch launches that graph. Launches that turn out to be others go to the driver one by
+// one after all.
 //
-// Launches are the same if function, grid and arguments are. A graph is also used for a stretch in which up to a quarter
-// of the launches have another grid or other arguments: these nodes are set first, which costs about as much as their
-// launches would.
+// Launches are the same if function, grid and arguments are. A graph is also used for a stretch in which up to a
+// quarter of the launches have another grid or other arguments: these nodes are set first, which costs about as much as
+// their launches would.
 #ifndef RVM_VM_DEVICE_CUDA_GRAPHS_H_
 #define RVM_VM_DEVICE_CUDA_GRAPHS_H_
 
@@ -42,15 +43,17 @@ class Stretch {
     uint32_t blocks;
     size_t first, count;  // of its arguments
   };
-  std::span<const uint64_t> ValuesOf(const Launch& launch) const { return {values_.data() + launch.first, launch.count}; }
+  std::span<const uint64_t> ValuesOf(const Launch& launch) const {
+    return {values_.data() + launch.first, launch.count};
+  }
 
   std::vector<Launch> launches_;
   std::vector<uint64_t> values_;
   std::vector<void*> pointers_;  // of Params
 };
 
-// Of one stream; functions are called with the context of the device. An error of the driver that leaves the device as it
-// was ends the use of graphs, and is no error of the stream.
+// Of one stream; functions are called with the context of the device. An error of the driver that leaves the device as
+// it was ends the use of graphs, and is no error of the stream.
 class LaunchGraphs {
  public:
   LaunchGraphs(const Core& core, Stream stream) : core_(core), stream_(stream) {}
@@ -96,10 +99,10 @@ class LaunchGraphs {
   const Core& core_;
   Stream stream_;
   bool is_on_ = true;
-  Stretch stretch_;            // under way
-  size_t num_launched_ = 0;    // of its launches, from the first on, that the driver has
+  Stretch stretch_;             // under way
+  size_t num_launched_ = 0;     // of its launches, from the first on, that the driver has
   size_t bound_ = kLeastBound;  // of its launches
-  std::list<Kept> kept_;       // the one that was used last is first
+  std::list<Kept> kept_;        // the one that was used last is first
   std::vector<Kept> retired_;
   GraphUse use_;
 

@@ -1,4 +1,5 @@
-// LaunchGraphs on a driver that writes down its calls. Those of the real driver's rules are tested by tests/cuda_test.py.
+// LaunchGraphs on a driver that writes down its calls. Those of the real driver's rules are tested by
+// tests/cuda_test.py.
 #include "vm/device/cuda_graphs.h"
 
 #include <cstdint>
@@ -58,7 +59,8 @@ Api TestApi() {
     return result;
   };
   api.GraphExecKernelNodeSetParams = [](GraphExec, GraphNode node, const KernelNodeParams* params) {
-    return told->Tell(absl::StrCat("set ", reinterpret_cast<size_t>(node), "=", *static_cast<uint64_t*>(params->params[0])));
+    return told->Tell(
+        absl::StrCat("set ", reinterpret_cast<size_t>(node), "=", *static_cast<uint64_t*>(params->params[0])));
   };
   api.GraphLaunch = [](GraphExec, Stream) { return told->Tell("graph"); };
   api.GraphExecDestroy = [](GraphExec) { return --told->execs, told->Tell("drop"); };
@@ -177,7 +179,8 @@ TEST_F(LaunchGraphsTest, ReportsErrorsOfLaunchesAndLostDevices) {
   graphs_ = std::make_unique<LaunchGraphs>(core_, nullptr);
   told_.fails = "make";
   Run({{1, 0}, {2, 0}, {3, 0}, {4, 0}});
-  EXPECT_EQ(Run({{1, 0}, {2, 0}, {3, 0}, {4, 0}}), "device cuda:0 (test) is lost: cuGraphInstantiate: a test (TEST 719)");
+  EXPECT_EQ(Run({{1, 0}, {2, 0}, {3, 0}, {4, 0}}),
+            "device cuda:0 (test) is lost: cuGraphInstantiate: a test (TEST 719)");
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ class CudaStream : public device::Stream {
       values_.push_back(!is_block ? arg.number : arg.block == nullptr ? 0 : AddressOf(*arg.block));
     }
     const CudaCode::Entry& entry = static_cast<const CudaCode&>(code).entries[function];
-    // All launches of a kernel are given all of its arguments; those that one does not use would only tell it from others.
+    // All launches of a kernel are given all of its arguments; those that one does not use would only tell it from
+    // others.
     for (size_t unused : entry.unused) {
       if (unused < values_.size()) values_[unused] = 0;
     }
@@ -79,10 +80,9 @@ class CudaStream : public device::Stream {
     pointers_.clear();
     for (uint64_t& value : values_) pointers_.push_back(&value);
     RVM_RETURN_IF_ERROR(RecordEvent());
-    RVM_RETURN_IF_ERROR(core_->Check(
-        core_->cu->LaunchKernel(entry.function, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream_,
-                                                       pointers_.data(), nullptr),
-        "LaunchKernel"));
+    RVM_RETURN_IF_ERROR(core_->Check(core_->cu->LaunchKernel(entry.function, blocks, 1, 1, kBlockThreads, 1, 1, 0,
+                                                             stream_, pointers_.data(), nullptr),
+                                     "LaunchKernel"));
     return RecordEvent();
   }
 
@@ -154,7 +154,7 @@ class CudaStream : public device::Stream {
   cuda::Stream stream_;
   bool keeps_times_;
   std::unique_ptr<LaunchGraphs> graphs_;  // null: each launch goes to the driver at once
-  std::vector<uint64_t> values_;  // arguments of a launch
+  std::vector<uint64_t> values_;          // arguments of a launch
   std::vector<void*> pointers_;
   std::vector<Event> events_;
   size_t num_recorded_ = 0;
