@@ -150,6 +150,18 @@ TEST(LiteralTest, ConvertsAndWraps) {
   EXPECT_EQ(Literal::Scalar(kFloat16, 1.5).DoubleAt(0), 1.5);
 }
 
+TEST(LiteralTest, BuffersAreAlignedZeros) {
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{100}, int64_t{2} << 20, (int64_t{5} << 20) + 3}) {
+    for (int round = 0; round < 2; ++round) {
+      std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
+      EXPECT_EQ(buffer->bytes(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
+      EXPECT_EQ(std::count(buffer->data(), buffer->data() + bytes, std::byte{0}), bytes);
+      std::fill_n(buffer->data(), bytes, std::byte{1});
+    }
+  }
+}
+
 TEST(ValueTest, PrintsRelay) {
   Value one = Value::Tensor(Literal::ScalarInt(kInt32, 1));
   Value list = Value::Adt("Cons", {one, Value::Adt("Nil", {})});

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace rvm {
 namespace {
@@ -55,19 +56,44 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes) {
+absl::StatusOr<FileWriter> FileWriter::Open(const std::string& path) {
   struct stat info;
-  // What is no regular file (/dev/stdout) cannot be replaced, only written to.
   bool replace = ::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode);
   std::string target = replace ? absl::StrCat(path, ".", ::getpid(), ".part") : path;
   int file = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return Failure("write", path, errno);
-  int error = WriteAll(file, bytes);
-  if (::close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && replace && std::rename(target.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  if (replace) ::unlink(target.c_str());
-  return Failure("write", path, error);
+  return FileWriter(path, std::move(target), file);
+}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      written_to_(std::move(other.written_to_)),
+      file_(std::exchange(other.file_, -1)),
+      error_(other.error_) {}
+
+FileWriter::~FileWriter() {
+  if (file_ < 0) return;
+  ::close(file_);
+  if (written_to_ != path_) ::unlink(written_to_.c_str());
+}
+
+void FileWriter::Write(std::span<const uint8_t> bytes) {
+  if (error_ == 0) error_ = WriteAll(file_, bytes);
+}
+
+absl::Status FileWriter::Finish() && {
+  if (::close(std::exchange(file_, -1)) != 0 && error_ == 0) error_ = errno;
+  bool replace = written_to_ != path_;
+  if (error_ == 0 && replace && std::rename(written_to_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) return absl::OkStatus();
+  if (replace) ::unlink(written_to_.c_str());
+  return Failure("write", path_, error_);
+}
+
+absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes) {
+  RVM_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Open(path));
+  file.Write(bytes);
+  return std::move(file).Finish();
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view text) {

@@ -121,6 +121,17 @@ TEST(File, ReplacesAndReadsBack) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, text);
   }
+  auto write = [&](bool finishes) {
+    absl::StatusOr<FileWriter> file = FileWriter::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (uint8_t byte : {'t', 'w', 'o'}) file->Write({&byte, 1});
+    if (finishes) EXPECT_TRUE((*std::move(file)).Finish().ok());
+  };
+  write(false);
+  EXPECT_EQ(*ReadFile(path), "");
+  EXPECT_EQ(ReadFile(absl::StrCat(path, ".", ::getpid(), ".part")).status().code(), absl::StatusCode::kNotFound);
+  write(true);
+  EXPECT_EQ(*ReadFile(path), "two");
   ::unlink(path.c_str());
   EXPECT_FALSE(ReplaceFile(absl::StrCat(::testing::TempDir(), "/no/such/folder/x"), "text").ok());
 }

@@ -1,7 +1,10 @@
 #include "base/literal.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <new>
 #include <optional>
@@ -17,8 +20,26 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-bool IsBig(int64_t bytes) { return static_cast<size_t>(bytes) >= kHugePageBytes; }
-std::align_val_t AlignmentOf(int64_t bytes) { return std::align_val_t(IsBig(bytes) ? kHugePageBytes : kAlignment); }
+// Of memory that is mapped for itself: its pages come as zeros, when they are touched.
+bool IsBig(size_t bytes) { return bytes >= kHugePageBytes; }
+
+size_t Rounded(int64_t bytes) {
+  size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  return rounded == 0 ? kAlignment : rounded;
+}
+
+// Aligned to a huge page; null without memory.
+std::byte* MapZeros(size_t bytes) {
+  size_t reserved = bytes + kHugePageBytes;
+  void* mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(mapped);
+  size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  if (before > 0) munmap(begin, before);
+  begin += before;
+  AskForHugePages(begin, bytes);
+  return begin;
+}
 
 template <typename T>
 T LoadAs(const void* address) {
@@ -44,13 +65,16 @@ T SaturatingCast(double value) {
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
-  size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  if (rounded == 0) rounded = kAlignment;
-  // Without memory this is as for any other object of the host: the new_handler's.
-  void* data = ::operator new(rounded, AlignmentOf(bytes));
-  if (IsBig(bytes)) AskForHugePages(data, rounded);
-  std::memset(data, 0, rounded);
-  return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
+  size_t rounded = Rounded(bytes);
+  std::byte* data = nullptr;
+  if (IsBig(rounded)) {
+    // Without memory this is as for any other object of the host: the new_handler's.
+    while ((data = MapZeros(rounded)) == nullptr) ::operator delete(::operator new(rounded));
+  } else {
+    data = static_cast<std::byte*>(::operator new(rounded, std::align_val_t(kAlignment)));
+    std::memset(data, 0, rounded);
+  }
+  return std::shared_ptr<Buffer>(new Buffer(data, bytes, nullptr));
 }
 
 std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::shared_ptr<const void> owner) {
@@ -61,7 +85,9 @@ std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::sha
 }
 
 Buffer::~Buffer() {
-  if (owner_ == nullptr) ::operator delete(data_, AlignmentOf(bytes_));
+  if (owner_ != nullptr) return;
+  size_t rounded = Rounded(bytes_);
+  IsBig(rounded) ? static_cast<void>(munmap(data_, rounded)) : ::operator delete(data_, std::align_val_t(kAlignment));
 }
 
 Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer)

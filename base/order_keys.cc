@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kFew = 32;
 constexpr int kDigits = 8;
-constexpr int kValues = 256;  // of a digit
+constexpr int kValues = 256;                       // of a digit
+constexpr int64_t kMostNarrow = int64_t{1} << 32;  // keys, of which the index has 32 bits
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 // The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.
@@ -56,9 +57,52 @@ struct Block {
   int64_t *keys, *places, *free_keys, *free_places;
 };
 
+// The first place of each value of a digit in the order by it, where there were counts.
+void Accumulate(int64_t* counts) {
+  int64_t sum = 0;
+  for (int value = 0; value < kValues; ++value) sum += std::exchange(counts[value], sum);
+}
+
+// Sorts keys whose distances from the least key have at most 32 bits, as those of float32. Each moves as one number, of
+// its distance and its index.
+bool SortNarrow(const Block& block, int64_t n, int64_t least, const volatile int32_t* stop) {
+  constexpr int kNarrowDigits = 4;
+  int64_t begins[kNarrowDigits][kValues] = {};
+  auto *from = reinterpret_cast<uint64_t*>(block.free_keys), *to = reinterpret_cast<uint64_t*>(block.free_places);
+  auto digit_of = [](uint64_t number, int digit) { return static_cast<uint8_t>(number >> (32 + 8 * digit)); };
+  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint64_t distance = static_cast<uint64_t>(block.keys[i]) - static_cast<uint64_t>(least);
+      from[i] = distance << 32 | static_cast<uint64_t>(i);
+      for (int digit = 0; digit < kNarrowDigits; ++digit) ++begins[digit][digit_of(from[i], digit)];
+    }
+    return true;
+  });
+  for (int digit = 0; all && digit < kNarrowDigits; ++digit) {
+    int64_t* next = begins[digit];
+    if (next[digit_of(from[0], digit)] == n) continue;
+    Accumulate(next);
+    all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[next[digit_of(from[i], digit)]++] = from[i];
+      return true;
+    });
+    std::swap(from, to);
+  }
+  all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            to[i] = static_cast<uint64_t>(block.places[from[i] & 0xffffffff]);
+            block.keys[i] = static_cast<int64_t>(static_cast<uint64_t>(least) + (from[i] >> 32));
+          }
+          return true;
+        });
+  return all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+           std::copy(to + begin, to + end, block.places + begin);
+           return true;
+         });
+}
+
 // Sorts the first n keys by the digits of their distances from the least key, least significant digit first. Keys are
-// mostly close to each other (those of float32 span 32 bits), so few digits are needed. A digit that all keys share is
-// skipped.
+// mostly close to each other, so few digits are needed. A digit that all keys share is skipped.
 bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
   auto [keys, places, to_keys, to_places] = block;
   if (IsSorted(keys, n, stop)) return true;
@@ -72,6 +116,7 @@ bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
     return true;
   });
   int digits = (std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) + 7) / 8;
+  if (digits <= 4 && n < kMostNarrow) return all && SortNarrow(block, n, least, stop);
   int64_t begins[kDigits][kValues];
   for (int digit = 0; digit < digits; ++digit) std::fill_n(begins[digit], kValues, 0);
   all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
@@ -83,8 +128,7 @@ bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
   for (int digit = 0; all && digit < digits; ++digit) {
     int64_t* next = begins[digit];
     if (next[Digit(keys[0], least, digit)] == n) continue;
-    int64_t sum = 0;
-    for (int value = 0; value < kValues; ++value) sum += std::exchange(next[value], sum);
+    Accumulate(next);
     all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t to = next[Digit(keys[i], least, digit)]++;

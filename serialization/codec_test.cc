@@ -139,7 +139,11 @@ TEST(CodecTest, EmptyProgram) {
 TEST(CodecTest, ConstantsStayInTheMapping) {
   Executable program = Program("all_opcodes.rvmasm");
   std::string path = absl::StrCat(::testing::TempDir(), "/program.rvm");
-  ASSERT_TRUE(ReplaceFile(path, Encode(program)).ok());
+  std::vector<uint8_t> bytes = Encode(program);
+  absl::StatusOr<uint64_t> size = EncodeFile(program, path);
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(*size, bytes.size());
+  EXPECT_EQ(*ReadFile(path), std::string(bytes.begin(), bytes.end()));
   absl::StatusOr<Executable> mapped = DecodeFile(path);
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   EXPECT_EQ(mapped->constants, program.constants);

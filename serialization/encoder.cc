@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
+#include "base/file.h"
+#include "base/status_macros.h"
 #include "serialization/checksum.h"
 #include "serialization/file_frame.h"
 #include "serialization/format.h"
@@ -20,6 +23,9 @@ namespace {
 using format::DimCode;
 using format::Section;
 
+using Bytes = std::span<const uint8_t>;
+
+// Bytes, some of which belong to others, who leave them as they are.
 class ByteWriter {
  public:
   void U8(uint8_t v) { bytes_.push_back(v); }
@@ -30,20 +36,47 @@ class ByteWriter {
     RVM_CHECK(n <= std::numeric_limits<uint32_t>::max(), "a table of an executable has 2^32 entries or more");
     U32(static_cast<uint32_t>(n));
   }
-  void Bytes(const void* data, size_t size) {
+  void Copy(const void* data, size_t size) {
     const auto* begin = static_cast<const uint8_t*>(data);
     bytes_.insert(bytes_.end(), begin, begin + size);
   }
-  void PadTo(size_t size) { bytes_.resize(size, 0); }
-  size_t size() const { return bytes_.size(); }
-  std::span<const uint8_t> bytes() const { return bytes_; }
-  std::vector<uint8_t> Take() { return std::move(bytes_); }
+  void Borrow(Bytes data) {
+    borrowed_.push_back({bytes_.size(), data});
+    borrowed_bytes_ += data.size();
+  }
+  void PadTo(size_t size) { bytes_.resize(size - borrowed_bytes_, 0); }
+
+  size_t size() const { return bytes_.size() + borrowed_bytes_; }
+  bool is_zero() const {
+    return borrowed_.empty() && std::ranges::all_of(bytes_, [](uint8_t b) { return b == 0; });
+  }
+  uint32_t Checksum() const {
+    uint32_t crc = 0;
+    ForEachPart([&](Bytes part) { crc = ExtendCrc32c(crc, part); });
+    return crc;
+  }
+  template <typename F>  // F: void(Bytes)
+  void ForEachPart(const F& visit) const {
+    size_t done = 0;
+    for (const Borrowed& borrowed : borrowed_) {
+      visit(Bytes(bytes_).subspan(done, borrowed.at - done));
+      visit(borrowed.data);
+      done = borrowed.at;
+    }
+    visit(Bytes(bytes_).subspan(done));
+  }
 
  private:
+  struct Borrowed {
+    size_t at;  // in bytes_
+    Bytes data;
+  };
   void Little(uint64_t v, int bytes) {
     for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<uint8_t>(v >> (8 * i)));
   }
   std::vector<uint8_t> bytes_;
+  std::vector<Borrowed> borrowed_;
+  size_t borrowed_bytes_ = 0;
 };
 
 DimCode CodeOf(DimKind kind) {
@@ -68,7 +101,23 @@ class Encoder {
  public:
   explicit Encoder(const Executable& executable) : executable_(executable) {}
 
-  std::vector<uint8_t> Run() {
+  uint64_t file_size() const { return file_size_; }
+  // The bytes of the file, in order.
+  template <typename F>  // F: void(Bytes)
+  void ForEachPart(const F& visit) const {
+    size_t written = 0;
+    auto pad_and_visit = [&](const ByteWriter& piece, uint32_t alignment) {
+      static constexpr uint8_t kZeros[format::kTensorAlignment] = {};
+      size_t padding = format::AlignUp(written, alignment) - written;
+      visit(Bytes(kZeros, padding));
+      piece.ForEachPart(visit);
+      written += padding + piece.size();
+    };
+    pad_and_visit(head_, 1);
+    for (const Piece& piece : pieces_) pad_and_visit(piece.contents, format::SectionAlignment(piece.id));
+  }
+
+  void Run() {
     EncodeTypes();
     EncodeAdts();
     EncodeLayouts();
@@ -85,7 +134,7 @@ class Encoder {
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
-    return Assemble();
+    MakeHead();
   }
 
  private:
@@ -116,7 +165,7 @@ class Encoder {
     out.Count(strings_.size());
     for (const std::string& text : strings_) {
       out.Count(text.size());
-      out.Bytes(text.data(), text.size());
+      out.Copy(text.data(), text.size());
     }
   }
 
@@ -252,7 +301,7 @@ class Encoder {
       out.Count(literal.shape().size());
       for (int64_t extent : literal.shape()) out.U64(static_cast<uint64_t>(extent));
       data.PadTo(format::AlignUp(data.size(), format::kTensorAlignment));
-      data.Bytes(literal.data(), static_cast<size_t>(literal.bytes()));
+      data.Borrow({reinterpret_cast<const uint8_t*>(literal.data()), static_cast<size_t>(literal.bytes())});
     }
   }
 
@@ -344,7 +393,7 @@ class Encoder {
       out.U32(object.abi_version);
     }
     for (const CodeObject& object : executable_.code_objects) {
-      Begin(Section::kCodeObject).Bytes(object.bytes.data(), object.bytes.size());
+      Begin(Section::kCodeObject).Borrow(object.bytes);
     }
   }
 
@@ -359,22 +408,23 @@ class Encoder {
       EncodeDim(kernel.workspace);
       EncodeDims(kernel.launches);
     }
-    out.Bytes(code.bytes.data(), code.bytes.size());
+    out.Borrow(code.bytes);
   }
 
   void EncodeExtraSections() {
     for (const ExtraSection& extra : executable_.extra_sections) {
       ByteWriter& out = Begin(extra.id);
       out.U8(static_cast<uint8_t>(extra.name.size()));
-      out.Bytes(extra.name.data(), extra.name.size());
-      out.Bytes(extra.bytes.data(), extra.bytes.size());
+      out.Copy(extra.name.data(), extra.name.size());
+      out.Borrow(extra.bytes);
     }
   }
 
-  std::vector<uint8_t> Assemble() {
+  // The header and the table of sections.
+  void MakeHead() {
     std::erase_if(pieces_, [](const Piece& piece) {
       const format::SectionSpec* spec = format::FindSection(piece.id);
-      return spec != nullptr && IsLeftOut(*spec, piece.contents.bytes());
+      return spec != nullptr && IsLeftOutIfZero(*spec) && piece.contents.is_zero();
     });
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.id < b.id; });
     uint64_t end = format::kHeaderBytes + pieces_.size() * format::kSectionEntryBytes;
@@ -384,29 +434,26 @@ class Encoder {
       uint64_t offset = format::AlignUp(end, format::SectionAlignment(piece.id));
       table.U16(piece.id);
       table.U16(spec != nullptr && spec->is_needed ? format::kNeededFlag : 0);
-      table.U32(Crc32c(piece.contents.bytes()));
+      table.U32(piece.contents.Checksum());
       table.U64(offset);
       table.U64(piece.contents.size());
       end = offset + piece.contents.size();
     }
-    ByteWriter file;
-    file.Bytes(format::kMagic.data(), format::kMagic.size());
-    file.U16(format::kMajor);
-    file.U16(executable_.format_minor);
-    file.U32(static_cast<uint32_t>(executable_.executable_class));
-    file.U64(end);
-    file.Count(pieces_.size());
-    file.U32(ExtendCrc32c(Crc32c(file.bytes()), table.bytes()));
-    file.Bytes(table.bytes().data(), table.size());
-    for (Piece& piece : pieces_) {
-      file.PadTo(format::AlignUp(file.size(), format::SectionAlignment(piece.id)));
-      file.Bytes(piece.contents.bytes().data(), piece.contents.size());
-      piece.contents = ByteWriter();  // constants are large: hold them twice only for a moment
-    }
-    return file.Take();
+    head_.Copy(format::kMagic.data(), format::kMagic.size());
+    head_.U16(format::kMajor);
+    head_.U16(executable_.format_minor);
+    head_.U32(static_cast<uint32_t>(executable_.executable_class));
+    head_.U64(file_size_ = end);
+    head_.Count(pieces_.size());
+    uint32_t crc = head_.Checksum();
+    table.ForEachPart([&](Bytes part) { crc = ExtendCrc32c(crc, part); });
+    head_.U32(crc);
+    table.ForEachPart([&](Bytes part) { head_.Copy(part.data(), part.size()); });
   }
 
   const Executable& executable_;
+  ByteWriter head_;
+  uint64_t file_size_ = 0;
   std::deque<Piece> pieces_;  // whose addresses do not change
   ByteWriter* out_ = nullptr;
   absl::flat_hash_map<std::string, uint32_t> string_ids_;
@@ -415,6 +462,22 @@ class Encoder {
 
 }  // namespace
 
-std::vector<uint8_t> Encode(const Executable& executable) { return Encoder(executable).Run(); }
+std::vector<uint8_t> Encode(const Executable& executable) {
+  Encoder encoder(executable);
+  encoder.Run();
+  std::vector<uint8_t> bytes;
+  bytes.reserve(encoder.file_size());
+  encoder.ForEachPart([&](Bytes part) { bytes.insert(bytes.end(), part.begin(), part.end()); });
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> EncodeFile(const Executable& executable, const std::string& path) {
+  Encoder encoder(executable);
+  encoder.Run();
+  RVM_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Open(path));
+  encoder.ForEachPart([&](Bytes part) { file.Write(part); });
+  RVM_RETURN_IF_ERROR(std::move(file).Finish());
+  return encoder.file_size();
+}
 
 }  // namespace rvm

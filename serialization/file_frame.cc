@@ -139,7 +139,9 @@ class FrameReader {
       return FormatError(at + 16, "section table", absl::StrCat("a signature of ", entry.size, " bytes"),
                          absl::StrCat("0 or ", format::kSignatureBytes));
     }
-    if (!IsLeftOut(spec, bytes_.subspan(entry.offset, entry.size))) return absl::OkStatus();
+    std::span<const uint8_t> contents = bytes_.subspan(entry.offset, entry.size);
+    auto is_zero = [](uint8_t b) { return b == 0; };
+    if (!IsLeftOutIfZero(spec) || !std::all_of(contents.begin(), contents.end(), is_zero)) return absl::OkStatus();
     return FormatError(at, "section table", absl::StrCat("section ", Name(spec), ", which holds nothing"),
                        "no such section then");
   }
@@ -175,9 +177,8 @@ const SectionEntry* FileFrame::Find(Section section) const {
   return nullptr;
 }
 
-bool IsLeftOut(const SectionSpec& spec, std::span<const uint8_t> contents) {
-  if (spec.is_required || spec.id == Section::kCodeObject || spec.id == Section::kDeviceCode) return false;
-  return std::all_of(contents.begin(), contents.end(), [](uint8_t b) { return b == 0; });
+bool IsLeftOutIfZero(const SectionSpec& spec) {
+  return !spec.is_required && spec.id != Section::kCodeObject && spec.id != Section::kDeviceCode;
 }
 
 absl::StatusOr<FileFrame> ReadFrame(std::span<const uint8_t> bytes, bool check_constants) {

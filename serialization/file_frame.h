@@ -35,8 +35,8 @@ struct FileFrame {
 // required sections are there, and that unknown ones may be skipped.
 absl::StatusOr<FileFrame> ReadFrame(std::span<const uint8_t> bytes, bool check_constants);
 
-// Whether a file has no such section where these would be its contents: a table all of whose counts are zero.
-bool IsLeftOut(const format::SectionSpec& spec, std::span<const uint8_t> contents);
+// Whether a file has no such section where its contents would be zeros: a table all of whose counts are zero.
+bool IsLeftOutIfZero(const format::SectionSpec& spec);
 
 // OK if `bytes` from `begin` to `end` are zero.
 absl::Status CheckZeros(std::span<const uint8_t> bytes, uint64_t begin, uint64_t end, std::string_view part);

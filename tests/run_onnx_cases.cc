@@ -163,7 +163,7 @@ class Case {
         .opt_level = settings_.target == "portable" ? 1 : 2, .target = settings_.target, .entries = {"main"}};
     compile.weights.push_back({.path = "model.onnx", .tensors = std::move(imported->weights)});
     absl::StatusOr<driver::CompiledProgram> program =
-        driver::CompileModule(std::move(imported->module), diagnostics, compile);
+        driver::CompileModule(std::move(imported->module), diagnostics, std::move(compile));
     if (!program.ok()) {
       return {"uncompiled", diagnostics.ok() ? std::string(program.status().message()) : diagnostics.Render(2)};
     }

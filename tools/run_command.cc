@@ -60,11 +60,17 @@ double ProcessorMilliseconds() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
 }
 
+// To the microsecond; short times to the nanosecond.
+std::string MillisecondsText(double time) {
+  return time < 1 ? absl::StrFormat("%.6f ms", time) : absl::StrFormat("%.3f ms", time);
+}
+
 std::string TimesText(std::vector<double> milliseconds, double least_of_processor) {
   std::sort(milliseconds.begin(), milliseconds.end());
-  return absl::StrFormat("%d runs: least %.3f ms, median %.3f ms, most %.3f ms; least of the processor %.3f ms\n",
-                         milliseconds.size(), milliseconds.front(), milliseconds[milliseconds.size() / 2],
-                         milliseconds.back(), least_of_processor);
+  return absl::StrCat(milliseconds.size(), " runs: least ", MillisecondsText(milliseconds.front()), ", median ",
+                      MillisecondsText(milliseconds[milliseconds.size() / 2]), ", most ",
+                      MillisecondsText(milliseconds.back()), "; least of the processor ",
+                      MillisecondsText(least_of_processor), "\n");
 }
 
 std::string StatsText(const vm::MachineStats& stats) {

@@ -153,7 +153,7 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
 absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
                      rvm_compilation& result) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions options, ReadOptions(given));
-  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, driver::Compile(source, diagnostics, options));
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, driver::Compile(source, diagnostics, std::move(options)));
   result.bytes = Encode(**program.executable);
   result.has_bytes = true;
   return absl::OkStatus();

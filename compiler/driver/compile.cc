@@ -252,14 +252,14 @@ absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& 
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const CompileOptions& options) {
+                                        CompileOptions options) {
   ir::Module module;
   if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
-  return CompileModule(std::move(module), diagnostics, options);
+  return CompileModule(std::move(module), diagnostics, std::move(options));
 }
 
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
-                                              const CompileOptions& options) {
+                                              CompileOptions options) {
   RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
   bool uses_devices = !devices.kinds().empty();
   if (options.host_fallback && !uses_devices) {
@@ -272,6 +272,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   BoundWeights weights;
   RVM_ASSIGN_OR_RETURN(module,
                        TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
+  options.weights.clear();
   // Reports weights that are still missing.
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   CheckTensors(module, diagnostics);
@@ -313,6 +314,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
+  module = {};
   RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
   result.weights = std::move(weights);
   return result;

@@ -47,13 +47,12 @@ struct CompiledProgram {
 
 // `source`: its id in the diagnostics' source map. Errors in the program are reported to `diagnostics`, and the status
 // only counts them; other statuses have a message. The same input gives the same executable.
-absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                        const CompileOptions& options);
+absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, CompileOptions options);
 
 // Compiles an untyped module that a ProgramBuilder made. The spans of its nodes refer to the diagnostics' source map,
-// or are invalid.
+// or are invalid. Weights are released as soon as no stage reads them any more.
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
-                                              const CompileOptions& options);
+                                              CompileOptions options);
 
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,

@@ -59,6 +59,7 @@ class Packer {
       : kernels_(kernels), executable_(executable) {}
 
   absl::Status Run() {
+    CountMentions();
     for (FunctionDesc& function : executable_.functions) {
       std::vector<std::pair<uint32_t, Operand>> calls;
       ForEachInstruction(function, [&](const Instruction& instruction) {
@@ -81,7 +82,10 @@ class Packer {
       if (layout == nullptr) continue;
       uint16_t arg = args.u16(i);
       RVM_CHECK((arg & kConstantArg) != 0, "a kernel with a packed input is called with a variable");
-      uint32_t packed = Packed(arg & ~kConstantArg, *layout);
+      uint32_t constant = arg & ~kConstantArg;
+      uint32_t packed = Packed(constant, *layout);
+      // Large constants are not held in two layouts for longer than it takes.
+      if (--mentions_[constant] == 0) executable_.constants[constant] = Literal();
       if (packed >= kConstantArg) {
         return absl::ResourceExhaustedError(
             "the program has more than 32768 constants after packing them for its kernels");
@@ -93,6 +97,16 @@ class Packer {
     return absl::OkStatus();
   }
 
+  void CountMentions() {
+    mentions_.resize(executable_.constants.size());
+    for (FunctionDesc& function : executable_.functions) {
+      RenumberConstants(function, [&](uint32_t constant) {
+        ++mentions_[constant];
+        return constant;
+      });
+    }
+  }
+
   uint32_t Packed(uint32_t constant, const schedule::PackedLayout& layout) {
     auto [it, is_new] = packed_.try_emplace({constant, layout}, static_cast<uint32_t>(executable_.constants.size()));
     if (is_new) executable_.constants.push_back(schedule::Pack(layout, executable_.constants[constant]));
@@ -101,6 +115,7 @@ class Packer {
 
   std::span<const schedule::Schedule> kernels_;
   Executable& executable_;
+  std::vector<int64_t> mentions_;  // in code, of each constant that is not packed
   absl::flat_hash_map<std::pair<uint32_t, schedule::PackedLayout>, uint32_t> packed_;
 };
 

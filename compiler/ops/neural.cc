@@ -234,12 +234,16 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   });
   Tensor sum =
       ReduceAxis(te::ReduceOp::kSum, wide, data.dims(), axis, [&](std::span<const Expr> i) { return power(i); });
+  // A division for each row, not for each element.
+  Tensor unit = te::ComputeTensor("unit", wide, sum.dims(), [&](std::span<const Expr> i) {
+    return te::Binary(BinaryOp::kDivide, te::Const(wide, 1), sum(i));
+  });
   return Narrow(te::ComputeTensor("softmax", wide, data.dims(),
                                   [&](std::span<const Expr> i) {
                                     if (log)
                                       return x(i) - AtZero(top, i, axis) -
                                              te::Unary(te::UnaryOp::kLog, AtZero(sum, i, axis));
-                                    return te::Binary(BinaryOp::kDivide, power(i), AtZero(sum, i, axis));
+                                    return power(i) * AtZero(unit, i, axis);
                                   }),
                 data.dtype());
 }

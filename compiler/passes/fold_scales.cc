@@ -20,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/check.h"
 #include "base/data_type.h"
 #include "base/dim.h"
 #include "base/literal.h"
@@ -209,25 +211,44 @@ bool Passes(const ir::Call& call, const Scale& scale) {
   return !is_pool || !scale.axis || *scale.axis == static_cast<int64_t>(call.attrs.GetString("layout").find('C'));
 }
 
+// Stores the elements, each times a factor, which follow each other, or times one factor if `step` is 0. Returns
+// whether that loses no more than rounding.
+template <typename T>
+bool Multiply(std::span<const T> elements, const double* factors, size_t step, T* products) {
+  constexpr double kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
+  bool loses = false;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const double element = elements[i], factor = factors[i * step], product = element * factor;
+    const bool vanishes = factor != 0 && std::abs(element) >= kLeast && std::abs(product) < kLeast;
+    loses |= vanishes || !(std::abs(product) <= kMost);
+    products[i] = static_cast<T>(product);
+  }
+  return !loses;
+}
+
 // The constant with its elements multiplied, by the factor of their index along `axis`. nullopt if that loses more than
 // rounding.
-std::optional<Literal> Scaled(const Literal& constant, int64_t axis, const Scale& scale) {
+template <typename T>
+std::optional<Literal> ScaledAs(const Literal& constant, int64_t axis, const Scale& scale) {
+  const std::span<const T> elements = constant.values<T>();
+  const size_t extent = scale.axis ? static_cast<size_t>(constant.shape()[axis]) : 1;
+  size_t run = scale.axis ? 1 : elements.size();  // elements of one factor that follow each other
+  for (int64_t i = axis + 1; scale.axis && i < constant.rank(); ++i) run *= static_cast<size_t>(constant.shape()[i]);
+  // The last axis is multiplied by all factors at once.
+  const size_t step = scale.axis && run == 1 ? 1 : 0, count = step == 1 ? extent : run;
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(constant.bytes());
-  const int64_t size = constant.dtype().bytes();
-  const double least =
-      constant.dtype() == kFloat32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
-  const double most =
-      constant.dtype() == kFloat32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
-  int64_t inner = 1, extent = scale.axis ? constant.shape()[axis] : 1;
-  for (int64_t i = axis + 1; scale.axis && i < constant.rank(); ++i) inner *= constant.shape()[i];
-  for (int64_t i = 0; i < constant.num_elements(); ++i) {
-    const double factor = scale.at(static_cast<size_t>(i / inner % extent)), element = constant.DoubleAt(i);
-    const double value = element * factor;
-    bool is_lost = factor != 0 && std::abs(element) >= least && std::abs(value) < least;
-    if (is_lost || !(std::abs(value) <= most)) return std::nullopt;
-    StoreDouble(constant.dtype(), buffer->data() + i * size, value);
+  T* products = reinterpret_cast<T*>(buffer->data());
+  for (size_t at = 0; at < elements.size(); at += count) {
+    const double* factors = &scale.factors[step == 1 ? 0 : at / run % extent];
+    if (!Multiply(elements.subspan(at, count), factors, step, products + at)) return std::nullopt;
   }
   return Literal(constant.dtype(), constant.shape(), buffer);
+}
+
+std::optional<Literal> Scaled(const Literal& constant, int64_t axis, const Scale& scale) {
+  RVM_CHECK(constant.dtype() == kFloat32 || constant.dtype() == kFloat64, "weights that are scaled are wide");
+  return constant.dtype() == kFloat32 ? ScaledAs<float>(constant, axis, scale)
+                                      : ScaledAs<double>(constant, axis, scale);
 }
 
 // The values in `dtype`, along `axis` of tensors of rank `rank`, with ones for the axes behind it.

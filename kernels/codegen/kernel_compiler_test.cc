@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <random>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/codegen/testing.h"
@@ -107,6 +113,59 @@ TEST(KernelCompilerTest, IntegerArithmeticNeverTraps) {
   const int32_t x[] = {kLeast, kLeast, 7, -7, kLeast, 5}, y[] = {-1, 0, 0, -2, 33, -40};
   CheckKernelOn(computation,
                 {Literal::FromValues<int32_t>(kInt32, {6}, x), Literal::FromValues<int32_t>(kInt32, {6}, y)});
+}
+
+template <typename T>
+void CheckQuotients(DataType dtype, const char* target) {
+  std::mt19937_64 random(1);
+  std::vector<T> x, y;
+  for (int i = 0; i < 20'000; ++i) {
+    auto divisor = static_cast<T>(static_cast<int64_t>(random()) >> (random() % 64));
+    auto value = static_cast<T>(random());
+    // Quotients that are integers, or just are not.
+    if (i % 2 == 0 && divisor != 0 && divisor != -1) value = static_cast<T>(value / divisor * divisor + i % 3 - 1);
+    x.push_back(value), y.push_back(divisor);
+  }
+  auto count = static_cast<int64_t>(x.size());
+  Tensor a = Input(0, "a", dtype, {Dim(count)}), b = Input(1, "b", dtype, {Dim(count)});
+  Computation computation{"divide", {a, b}, {}};
+  for (BinaryOp op : {BinaryOp::kFloorDivide, BinaryOp::kFloorMod, BinaryOp::kTruncDivide, BinaryOp::kTruncMod}) {
+    computation.outputs.push_back(Zip(op, a, b));
+  }
+  CheckKernelOn(computation, {Literal::FromValues<T>(dtype, {count}, x), Literal::FromValues<T>(dtype, {count}, y)},
+                {.target = target});
+}
+
+TEST(KernelCompilerTest, QuotientsAreExact) {
+  for (const char* target : kX86Targets) {
+    if (!RunsHere(target)) continue;
+    CheckQuotients<int8_t>(kInt8, target);
+    CheckQuotients<int16_t>(kInt16, target);
+    CheckQuotients<int32_t>(kInt32, target);
+    CheckQuotients<int64_t>(kInt64, target);
+  }
+}
+
+// Any bits by any bits, and numbers near multiples, with quotients of few bits and of many.
+TEST(KernelCompilerTest, RemaindersOfFloatsAreExact) {
+  std::mt19937 random(1);
+  std::vector<float> x, y;
+  for (int i = 0; i < 40'000; ++i) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+    y.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+    float divisor = std::ldexp(static_cast<float>(random() % 0xffffff + 1), -static_cast<int>(random() % 40));
+    double multiple = divisor * std::floor(std::ldexp(1.0, static_cast<int>(random() % 40)) * 1.1);
+    y.push_back(i % 3 == 0 ? -divisor : divisor);
+    x.push_back(std::nextafter(static_cast<float>(multiple), i % 2 == 0 ? 0.0F : 1e30F));
+  }
+  auto count = static_cast<int64_t>(x.size());
+  Tensor a = Input(0, "a", kFloat32, {Dim(count)}), b = Input(1, "b", kFloat32, {Dim(count)});
+  for (const char* target : kX86Targets) {
+    if (!RunsHere(target)) continue;
+    CheckKernelOn({"remainder", {a, b}, {Zip(BinaryOp::kTruncMod, a, b)}},
+                  {Literal::FromValues<float>(kFloat32, {count}, x), Literal::FromValues<float>(kFloat32, {count}, y)},
+                  {.tolerance = 0, .target = target});
+  }
 }
 
 TEST(KernelCompilerTest, CastsBetweenAllTypes) {
@@ -528,6 +587,24 @@ TEST(KernelCompilerTest, SameRequestsGiveSameBytes) {
     return CompileKernels(host, requests, {})->object;
   };
   EXPECT_EQ(compile(), compile());
+}
+
+// Kernels that read other symbols before it, which the shared nest does not use.
+TEST(KernelCompilerTest, NestsThatAreTheSameAreOneFunction) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  HostTarget host = *ParseHostTarget("x86-64-v3");
+  auto request = [&](const char* symbol, const Dim& rows, const Dim& columns, UnaryOp op) {
+    Tensor before = Input(0, "before", kInt32, {rows}), x = Input(1, "x", kFloat32, {columns});
+    Tensor next = ComputeTensor("next", kInt32, {rows}, [&](Indices i) { return before(i) + te::Const(kInt32, 1); });
+    te::Computation computation{symbol, {before, x}, {next, Map(x, op)}};
+    return KernelRequest{symbol, *MakeSchedule(std::move(computation), {false, false}, ScheduleTarget(host))};
+  };
+  std::vector<KernelRequest> requests = {request("first", m, n, UnaryOp::kExp), request("second", m, m, UnaryOp::kExp),
+                                         request("third", n, m, UnaryOp::kTanh)};
+  std::string assembly = CompileKernels(host, requests, {.keep_ir = true})->assembly;
+  auto defines = [&](const char* label) { return assembly.find(label) != std::string::npos; };
+  EXPECT_TRUE(defines("\nfirst.0:") && defines("\nfirst.1:") && defines("\nthird.1:")) << assembly;
+  EXPECT_FALSE(defines("\nsecond.0:") || defines("\nsecond.1:") || defines("\nthird.0:")) << assembly;
 }
 
 TEST(KernelCompilerTest, DeepExpressionsCompile) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -187,6 +188,46 @@ TEST(MemoryBoundTest, RangesOfAxes) {
   CheckEverywhere({"padded", {a}, {padded}}, {.threads = true});
   ScheduledKernel kernel = *ScheduleAndCompile({"padded", {a}, {padded}}, {}, "x86-64");
   EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
+}
+
+// Rows and columns that are reflected at both edges, then clamped: in each range the place is a line.
+TEST(MemoryBoundTest, RangesOfMinimaAndSelections) {
+  Tensor a = Input(0, "a", kFloat32, {Dim(5), Dim(40)});
+  auto reflected = [](const Expr& at, int64_t extent) {
+    Expr zero = te::Index(0), last = te::Index(extent - 1);
+    Expr from_start = te::Select(te::Binary(BinaryOp::kLess, at, zero), zero - at, at);
+    Expr turned = te::Select(te::Binary(BinaryOp::kLess, last, from_start), last + last - from_start, from_start);
+    return te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, turned, last), zero);
+  };
+  Tensor padded = ComputeTensor("padded", kFloat32, {Dim(11), Dim(47)}, [&](Indices i) {
+    return a({reflected(i[0] - te::Index(3), 5), reflected(i[1] - te::Index(4), 40)});
+  });
+  CheckEverywhere({"padded", {a}, {padded}}, {.threads = true});
+  ScheduledKernel kernel = *ScheduleAndCompile({"padded", {a}, {padded}}, {}, "x86-64");
+  EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
+}
+
+// Results that are larger than the caches: rows that begin anywhere, and results in the place of an argument.
+TEST(MemoryBoundTest, LargeResultsBypassTheCaches) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  Tensor x = Input(0, "x", kFloat64, {m, n});
+  auto moved = [&](int64_t by) {
+    return ComputeTensor("moved", kFloat64, {m, n}, [&](Indices i) {
+      return x({i[0], te::Binary(BinaryOp::kMaximum, i[1] - te::Index(by), te::Index(0))}) + te::Const(kFloat64, 1);
+    });
+  };
+  for (int64_t by : {0, 3}) {
+    te::Computation computation{"moved", {x}, {moved(by)}};
+    CheckEverywhere(computation, {.symbol_values = {{3, 349531}, {1, 100}}, .threads = by == 0});
+  }
+  auto streams = [&](const te::Computation& computation) {
+    ScheduledKernel kernel = *ScheduleAndCompile(computation, {}, "x86-64-v3", {.keep_ir = true});
+    return kernel.object.assembly.find("vmovntpd") != std::string::npos;
+  };
+  EXPECT_TRUE(streams({"moved", {x}, {moved(3)}}));
+  Tensor small = Input(0, "small", kFloat64, {Dim(512), Dim(512)});
+  Tensor next = ComputeTensor("next", kFloat64, small.dims(), [&](Indices i) { return small(i) + small(i); });
+  EXPECT_FALSE(streams({"small", {small}, {next}}));
 }
 
 TEST(MemoryBoundTest, PowersOfSpecialValues) {

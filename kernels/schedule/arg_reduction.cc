@@ -79,9 +79,9 @@ Tensor Split(te::ExprPool& pool, const Tensor& tensor) {
       Expr here = At(pool, tensor, value, i, r), extreme = best(i);
       Expr holds = te::Binary(BinaryOp::kEqual, here, extreme);
       if (value->dtype.is_float()) {
-        // The extreme is a NaN if there is one.
+        // The extreme is a NaN if there is one. All elements of a row agree on that, so that there is a loop for each.
         auto is_nan = [](const Expr& e) { return te::Binary(BinaryOp::kNotEqual, e, e); };
-        holds = te::Binary(BinaryOp::kOr, holds, te::Binary(BinaryOp::kAnd, is_nan(here), is_nan(extreme)));
+        holds = te::Select(is_nan(extreme), is_nan(here), holds);
       }
       return te::Select(holds, te::Cast(index, r[0]), te::IntConst(index, none));
     });

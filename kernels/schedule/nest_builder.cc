@@ -50,7 +50,11 @@ int64_t Cost(const ExprNode& e) {
     case ExprKind::kBinary:
       if (e.binary == BinaryOp::kPower) return 40;
       return e.binary >= BinaryOp::kDivide && e.binary <= BinaryOp::kTruncMod ? 5 : 1;
-    case ExprKind::kCast:
+    case ExprKind::kCast: {
+      // Between float64 and int64 most machines convert one element at a time.
+      DataType from = e.operands[0].dtype();
+      return from.bits == 64 && e.dtype.bits == 64 && from.is_float() != e.dtype.is_float() ? 5 : 1;
+    }
     case ExprKind::kSelect: return 1;
     case ExprKind::kIntConst:
     case ExprKind::kFloatConst:

@@ -76,7 +76,7 @@ absl::Status ObservePasses(const Options& options, driver::CompileOptions& compi
   return absl::OkStatus();
 }
 
-void Describe(const driver::CompiledProgram& program, const std::string& output, size_t bytes) {
+void Describe(const driver::CompiledProgram& program, const std::string& output, uint64_t bytes) {
   const Executable& executable = **program.executable;
   std::cerr << output << ": " << bytes << " bytes, " << executable.entries.size() << " entries, "
             << executable.functions.size() << " functions, " << executable.kernels.size() << " kernels, "
@@ -103,8 +103,8 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
   if (options.Has("--verbose")) file.file.diagnostics().KeepRemarks();
-  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), compile));
-  ShowWeights(program.weights, compile.params_files);
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), std::move(compile)));
+  ShowWeights(program.weights, options.Values("--params"));
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string stem = path;
@@ -112,9 +112,8 @@ absl::Status Run(std::span<const std::string> args) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
-  std::vector<uint8_t> bytes = Encode(**program.executable);
-  RVM_RETURN_IF_ERROR(ReplaceFile(output, bytes));
-  if (options.Has("--verbose")) Describe(program, output, bytes.size());
+  RVM_ASSIGN_OR_RETURN(uint64_t bytes, EncodeFile(**program.executable, output));
+  if (options.Has("--verbose")) Describe(program, output, bytes);
   return absl::OkStatus();
 }
 

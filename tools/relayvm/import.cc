@@ -97,9 +97,9 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& 
   return ProgramFile{std::move(file), std::move(module)};
 }
 
-absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, const driver::CompileOptions& compile) {
+absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, driver::CompileOptions compile) {
   absl::StatusOr<driver::CompiledProgram> compiled =
-      driver::CompileModule(std::move(program.module), program.file.diagnostics(), compile);
+      driver::CompileModule(std::move(program.module), program.file.diagnostics(), std::move(compile));
   RVM_RETURN_IF_ERROR(program.file.Report(compiled.status()));
   return compiled;
 }
@@ -118,8 +118,8 @@ constexpr OptionSpec kOptions[] = {
 absl::Status WriteExecutable(const std::string& path, const std::string& output, const Options& options) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   RVM_ASSIGN_OR_RETURN(ProgramFile source, ReadProgram(path, options, compile));
-  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(source), compile));
-  return ReplaceFile(output, Encode(**program.executable));
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(source), std::move(compile)));
+  return EncodeFile(**program.executable, output).status();
 }
 
 absl::Status Run(std::span<const std::string> args) {

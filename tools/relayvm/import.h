@@ -34,7 +34,7 @@ struct ProgramFile {
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile);
 // Compiles it, and shows what is wrong with it.
-absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, const driver::CompileOptions& compile);
+absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, driver::CompileOptions compile);
 
 }  // namespace rvm::tools
 

@@ -30,8 +30,8 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = {run.entry};
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
-  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), compile));
-  ShowWeights(program.weights, compile.params_files);
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), std::move(compile)));
+  ShowWeights(program.weights, options.Values("--params"));
   load.allow_native = true;  // we made it
   return vm::Program::Link(program.executable, load);
 }

@@ -1,14 +1,17 @@
 #include "kernels/codegen/llvm/expr_emitter.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
+#include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/math.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -70,13 +73,14 @@ Value* ExprEmitter::ToBits(DataType dtype, Value* value) {
   return EmitFloatToBits(b_, value, *FindDataType(dtype)->format);
 }
 
-void ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* offset) {
+llvm::StoreInst* ExprEmitter::Store(DataType dtype, Value* value, Value* pointer, Value* offset) {
   if (dtype.is_bool()) {
     value = b_.CreateZExt(value, b_.getInt8Ty());
   } else if (dtype.is_small_float()) {
     value = ToBits(dtype, value);
   }
-  b_.CreateAlignedStore(value, Address(dtype, pointer, offset), llvm::Align(static_cast<uint64_t>(dtype.bytes())));
+  return b_.CreateAlignedStore(value, Address(dtype, pointer, offset),
+                               llvm::Align(static_cast<uint64_t>(dtype.bytes())));
 }
 
 Value* ExprEmitter::Round(DataType dtype, Value* value) {

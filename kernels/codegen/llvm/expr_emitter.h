@@ -43,7 +43,7 @@ class ExprEmitter {
   llvm::Value* Load(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   // `count` elements that follow each other, aligned to their size together.
   std::vector<llvm::Value*> LoadVector(DataType dtype, llvm::Value* pointer, llvm::Value* offset, int64_t count);
-  void Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
+  llvm::StoreInst* Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
   llvm::Value* Address(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   // Rounds to the precision of `dtype`.
   llvm::Value* Round(DataType dtype, llvm::Value* value);

@@ -18,23 +18,29 @@ using namespace math_steps;  // NOLINT(build/namespaces)
 
 namespace {
 
+// e^x = 2^n * (1 + p), |p| < 0.42
 struct ExpParts {
-  Value* n;  // integer
-  Value* p;  // e^x = 2^n * (1 + p), |p| < 0.42
+  Value* n;  // an integer; its upper bits are of no use
+  Value* p;
 };
 
 ExpParts SplitExp(IRBuilder<>& b, Value* x) {
   // Adding 1.5 * 2^23 rounds to an integer, which the low bits then hold.
   Value* magic = Float(x, 12582912.0);
   Value* shifted = MulAdd(b, x, Float(x, 1.44269504088896341), magic);
-  Value* n = b.CreateSub(AsInt(b, shifted), Int(x, 0x4b400000));
   Value* nf = b.CreateFSub(shifted, magic);
   Value* r = MulAdd(b, nf, Float(x, -0.693145751953125), x);
   r = MulAdd(b, nf, Float(x, -1.42860682030941723212e-6), r);
   Value* q = Polynomial(b, r,
                         {5.000000044e-01, 1.666666637e-01, 4.166636103e-02, 8.333389349e-03, 1.394061735e-03,
                          1.984587625e-04});  // (e^r - 1 - r) / r^2, |r| <= ln2 / 2
-  return {n, MulAdd(b, b.CreateFMul(r, r), q, r)};
+  return {AsInt(b, shifted), MulAdd(b, b.CreateFMul(r, r), q, r)};
+}
+
+// e^x * 2^shift, if that is a normal number.
+Value* NormalExp(IRBuilder<>& b, Value* x, int64_t shift) {
+  ExpParts e = SplitExp(b, x);
+  return b.CreateFMul(b.CreateFAdd(e.p, Float(x, 1)), PowerOfTwo(b, b.CreateAdd(e.n, Int(x, shift)), x->getType()));
 }
 
 }  // namespace
@@ -59,10 +65,13 @@ Value* EmitTanh(IRBuilder<>& b, Value* x) {
 }
 
 Value* EmitSigmoid(IRBuilder<>& b, Value* x) {
-  // e^-|x| does not overflow, and the result of a negative x may be subnormal.
-  Value* e = EmitExp(b, b.CreateFNeg(Abs(b, x)));
-  Value* above = b.CreateSelect(b.CreateFCmpOLT(x, Float(x, 0)), e, Float(x, 1));
-  return b.CreateFDiv(above, b.CreateFAdd(e, Float(x, 1)));
+  // e^-|x| does not overflow. Numerator and denominator are 2^64 times what they are: e^-|x| is then a normal number
+  // where the result of a negative x is subnormal.
+  constexpr int64_t kShift = 64;
+  Value* one = Float(x, 0x1p64);
+  Value* e = NormalExp(b, ClampBelow(b, b.CreateFNeg(Abs(b, x)), -104.0), kShift);
+  Value* above = b.CreateSelect(b.CreateFCmpOLT(x, Float(x, 0)), e, one);
+  return b.CreateFDiv(above, b.CreateFAdd(e, one));
 }
 
 Value* EmitErf(IRBuilder<>& b, Value* x) {
@@ -77,7 +86,7 @@ Value* EmitErf(IRBuilder<>& b, Value* x) {
       b, t,
       {1.781241076e-04, -1.129527360e+00, -6.333328481e-01, -1.082784842e-01, 2.510176082e-02, -4.153775864e-03,
        4.265053130e-04, -1.926272062e-05, -1.697468795e-07});  // log(erfc(t)), 0.95 <= t <= 4
-  Value* far = CopySign(b, b.CreateFSub(Float(x, 1), EmitExp(b, log)), x);
+  Value* far = CopySign(b, b.CreateFSub(Float(x, 1), NormalExp(b, log, 0)), x);
   return b.CreateSelect(b.CreateFCmpOLT(a, Float(x, 1)), near, far);
 }
 

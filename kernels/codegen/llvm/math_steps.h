@@ -54,12 +54,12 @@ inline Value* ClampBelow(IRBuilder<>& b, Value* x, double limit) {
   return b.CreateSelect(b.CreateFCmpOLT(x, Float(x, limit)), Float(x, limit), x);
 }
 
-// 2^n for an integer n in the normal range.
+// 2^n for an integer n in the normal range. Only the low 9 bits of n count.
 inline Value* PowerOfTwo(IRBuilder<>& b, Value* n, llvm::Type* type) {
   Value* biased = b.CreateAdd(n, llvm::ConstantInt::get(n->getType(), 127));
   return b.CreateBitCast(b.CreateShl(biased, 23), type);
 }
-// x * 2^n, in two steps: 2^n itself may overflow, or be subnormal.
+// x * 2^n, in two steps: 2^n itself may overflow, or be subnormal. Only the low 10 bits of n count.
 inline Value* Scale(IRBuilder<>& b, Value* x, Value* n) {
   Value* half = b.CreateAShr(n, 1);
   Value* scaled = b.CreateFMul(x, PowerOfTwo(b, half, x->getType()));

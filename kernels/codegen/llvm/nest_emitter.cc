@@ -11,6 +11,7 @@
 #include "kernels/codegen/llvm/block_tile_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/reduce_emitter.h"
+#include "kernels/codegen/llvm/streamed_stores.h"
 #include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/codegen/llvm/tile_emitter.h"
 #include "kernels/codegen/llvm/transpose_emitter.h"
@@ -39,6 +40,12 @@ namespace {
 constexpr int64_t kRowsAtOnce = 8;
 // Each doubles the code of the innermost loop.
 constexpr size_t kMostChoices = 2;
+// Of a result that is stored past the caches: less stays in them for its reader.
+constexpr int64_t kLeastStreamedBytes = int64_t{8} << 20;
+// Of its rows: each begins with elements up to the next line of the caches.
+constexpr int64_t kLeastStreamedRow = 1024;
+// Of a position, in additions: more work hides what the stores take.
+constexpr int64_t kMostStreamedCost = 32;
 
 class NestEmitter {
  public:
@@ -62,6 +69,8 @@ class NestEmitter {
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                 std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
   std::vector<Expr> ChoicesAround(size_t axis) const;
+  Value* Streams();
+  Value* AlignedFrom(Value* begin, Value* end);
   void EmitPosition();
   void EmitFlatPosition(Value* position);
   void EmitColumns(Value* begin, Value* end);
@@ -82,6 +91,8 @@ class NestEmitter {
   Value* end_ = nullptr;
   Value* cancel_ = nullptr;
   llvm::MDNode* group_ = nullptr;  // if vectors need no checks: the accesses of all positions
+  Value* streams_ = nullptr;       // whether stores bypass the caches; null: never
+  bool in_streaming_loop_ = false;
 };
 
 void NestEmitter::CollectTensors() {
@@ -141,7 +152,7 @@ void NestEmitter::MarkAccesses() {
   for (llvm::BasicBlock& block : *result_.function) {
     for (llvm::Instruction& instruction : block) {
       bool access = llvm::isa<llvm::LoadInst>(instruction) || llvm::isa<llvm::StoreInst>(instruction);
-      if (access && !instruction.isVolatile()) instruction.setMetadata(llvm::LLVMContext::MD_access_group, group_);
+      if (access && !instruction.isVolatile()) AddAccessGroup(instruction, group_);
     }
   }
 }
@@ -262,23 +273,83 @@ std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
   return choices;
 }
 
+// Whether the result is so large that its stores should bypass the caches: they then need not read what they overwrite.
+// Null if it never is, or if its elements are not stored in a way that allows it.
+Value* NestEmitter::Streams() {
+  if (!StreamsStores(module_) || nest_.form != NestForm::kPositions || !nest_.replicas.empty() || nest_.axes.empty())
+    return nullptr;
+  const NestTensor& last = nest_.tensors.back();
+  bool is_only =
+      std::none_of(nest_.tensors.begin(), nest_.tensors.end() - 1, [](const NestTensor& t) { return t.stored; });
+  if (!last.stored || !is_only || last.tensor->self || last.tensor->is_ordered) return nullptr;
+  auto buffer = schedule_.buffers.find(last.tensor.get());
+  bool is_read_here = schedule::CountReaders(schedule_.nests, last.tensor) > 0;
+  if (buffer == schedule_.buffers.end() || !buffer->second.is_output || is_read_here) return nullptr;
+  if (te::Stride(nest_.store_offset, nest_.axes.back().id) != 1 || CostOfPosition() > kMostStreamedCost) return nullptr;
+  Dim row = nest_.axes.back().extent * last.tensor.dtype().bytes(), size = last.tensor.dtype().bytes();
+  for (const IndexVar& axis : nest_.axes) size = size * axis.extent;
+  auto known_below = [](const Dim& dim, int64_t least) { return dim.is_const() && dim.constant() < least; };
+  if (known_below(row, kLeastStreamedRow) || known_below(size, kLeastStreamedBytes)) return nullptr;
+  auto is_least = [&](const Dim& dim, int64_t least) {
+    return b_.CreateICmpSGE(e_.EmitExtent(dim), b_.getInt64(static_cast<uint64_t>(least)));
+  };
+  Value* streams = b_.CreateAnd(is_least(row, kLeastStreamedRow), is_least(size, kLeastStreamedBytes));
+  // Where it replaces an input, its lines have just been read.
+  for (const schedule::Reuse& reuse : schedule_.reuses) {
+    if (&schedule_.nests[reuse.nest] != &nest_ || reuse.output != buffer->second.output) continue;
+    for (const te::Tensor& tensor : result_.tensors) {
+      if (tensor->kind != te::TensorKind::kInput || tensor->input_index != reuse.input) continue;
+      Value* is_apart = b_.CreateICmpNE(e_.pointers.at(tensor.get()), e_.pointers.at(last.tensor.get()));
+      streams = b_.CreateAnd(streams, is_apart);
+    }
+  }
+  return streams;
+}
+
+// The first position of the innermost axis from `begin` on that is stored at the beginning of a line of the caches.
+Value* NestEmitter::AlignedFrom(Value* begin, Value* end) {
+  const te::Tensor& tensor = nest_.tensors.back().tensor;
+  auto bytes = static_cast<uint64_t>(tensor.dtype().bytes());
+  e_.OpenScope();
+  e_.Bind(nest_.axes.back(), begin);
+  Value* offset = b_.CreateMul(e_.Emit(nest_.store_offset), b_.getInt64(bytes));
+  Value* address = b_.CreateAdd(b_.CreatePtrToInt(e_.pointers.at(tensor.get()), b_.getInt64Ty()), offset);
+  e_.CloseScope();
+  Value* before = b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(address), b_.getInt64(kLineBytes - 1)), b_.getInt64(bytes));
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, before), end);
+}
+
 // A loop in which comparisons have known values.
 void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                            std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body) {
   // Around EmitColumns positions share its accumulators.
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
-  auto loop = [&] {
-    EmitStoppableLoop(b_, {begin, end, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
+  auto loop_over = [&](Value* from, Value* to) {
+    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
                         e_.Bind(nest_.axes[axis], at);
-                        for (const auto& [comparison, truth] : known) e_.BindValue(comparison, b_.getInt1(truth));
+                        for (const auto& [node, truth] : known) {
+                          bool compares = node->dtype.is_bool();
+                          e_.BindValue(node, compares ? b_.getInt1(truth) : e_.Emit(node->operands[truth ? 0 : 1]));
+                        }
                         EmitAxes(axis + 1, count, body);
                         e_.CloseScope();
                         return {};
                       },
                       {.independent = independent});
+  };
+  auto loop = [&] {
+    if (streams_ == nullptr || axis + 1 < count) return loop_over(begin, end);
+    auto stream = [&] {
+      Value* aligned = AlignedFrom(begin, end);
+      loop_over(begin, aligned);
+      in_streaming_loop_ = true;
+      loop_over(aligned, end);
+      in_streaming_loop_ = false;
+    };
+    EmitIfElse(b_, streams_, stream, [&] { loop_over(begin, end); });
   };
   std::vector<Expr> choices;
   if (has_positions && axis + 1 == count && nest_.reduction() == nullptr) choices = ChoicesAround(axis);
@@ -297,7 +368,11 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
 }
 
 void NestEmitter::Finish(const NestTensor& t, Value* value) {
-  if (t.stored) e_.Store(t.tensor.dtype(), value, e_.pointers.at(t.tensor.get()), e_.Emit(nest_.store_offset));
+  if (t.stored) {
+    Value* offset = e_.Emit(nest_.store_offset);
+    llvm::StoreInst* store = e_.Store(t.tensor.dtype(), value, e_.pointers.at(t.tensor.get()), offset);
+    if (in_streaming_loop_) MarkStreamed(*store);
+  }
   e_.BindTensor(t.tensor.get(), e_.Round(t.tensor.dtype(), value));
 }
 
@@ -448,7 +523,12 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       EmitTransposed({b_, e_, schedule_.target, nest_, begin_, end_, cancel_, group_});
       break;
     }
-    case NestForm::kPositions: EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); }); break;
+    case NestForm::kPositions: {
+      streams_ = Streams();
+      EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
+      if (streams_ != nullptr) EmitIf(b_, streams_, [&] { EmitStreamFence(b_); });
+      break;
+    }
     case NestForm::kTeams:
     case NestForm::kBlockTiles: RVM_UNREACHABLE("a nest for a GPU");
   }
