@@ -589,18 +589,20 @@ TEST(KernelCompilerTest, SameRequestsGiveSameBytes) {
   EXPECT_EQ(compile(), compile());
 }
 
-// Kernels that read other symbols before it, which the shared nest does not use.
+// Kernels that have their arguments, and with them the symbols, in another order.
 TEST(KernelCompilerTest, NestsThatAreTheSameAreOneFunction) {
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
   HostTarget host = *ParseHostTarget("x86-64-v3");
-  auto request = [&](const char* symbol, const Dim& rows, const Dim& columns, UnaryOp op) {
-    Tensor before = Input(0, "before", kInt32, {rows}), x = Input(1, "x", kFloat32, {columns});
-    Tensor next = ComputeTensor("next", kInt32, {rows}, [&](Indices i) { return before(i) + te::Const(kInt32, 1); });
-    te::Computation computation{symbol, {before, x}, {next, Map(x, op)}};
+  auto request = [&](const char* symbol, bool swaps, UnaryOp op) {
+    Tensor before = Input(swaps ? 1 : 0, "before", kInt32, {m}), x = Input(swaps ? 0 : 1, "x", kFloat32, {n});
+    Tensor next = ComputeTensor("next", kInt32, {m}, [&](Indices i) { return before(i) + te::Const(kInt32, 1); });
+    std::vector<Tensor> inputs = {before, x};
+    if (swaps) std::swap(inputs[0], inputs[1]);
+    te::Computation computation{symbol, inputs, {next, Map(x, op)}};
     return KernelRequest{symbol, *MakeSchedule(std::move(computation), {false, false}, ScheduleTarget(host))};
   };
-  std::vector<KernelRequest> requests = {request("first", m, n, UnaryOp::kExp), request("second", m, m, UnaryOp::kExp),
-                                         request("third", n, m, UnaryOp::kTanh)};
+  std::vector<KernelRequest> requests = {request("first", false, UnaryOp::kExp), request("second", true, UnaryOp::kExp),
+                                         request("third", true, UnaryOp::kTanh)};
   std::string assembly = CompileKernels(host, requests, {.keep_ir = true})->assembly;
   auto defines = [&](const char* label) { return assembly.find(label) != std::string::npos; };
   EXPECT_TRUE(defines("\nfirst.0:") && defines("\nfirst.1:") && defines("\nthird.1:")) << assembly;

@@ -366,7 +366,7 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
       if (op == BinaryOp::kFloorMod) q = b_.CreateFSub(a, b_.CreateFMul(c, q));
       return b_.CreateFPTrunc(q, type);
     }
-    case BinaryOp::kTruncMod: return CallImport("fmod", {x, y});
+    case BinaryOp::kTruncMod: return EmitFloatRemainder(x, y);
     case BinaryOp::kPower:
       if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0))
         return b_.CreateFMul(x, x);
@@ -454,6 +454,33 @@ Value* ExprEmitter::EmitIntBinary(BinaryOp op, DataType dtype, Value* x, Value* 
   RVM_UNREACHABLE("no such operation");
 }
 
+// x - trunc(x / y) * y. Of float32 in double: while the quotient has few bits, it is not rounded up to an integer, and
+// its product and the difference are exact.
+Value* ExprEmitter::EmitFloatRemainder(Value* x, Value* y) {
+  if (!x->getType()->isFloatTy() || !target_.has_vectors) return CallImport("fmod", {x, y});
+  llvm::Type* wide = b_.getDoubleTy();
+  auto below = [&](Value* v, double limit) {
+    return b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), llvm::ConstantFP::get(wide, limit));
+  };
+  Value *a = b_.CreateFPExt(x, wide), *c = b_.CreateFPExt(y, wide), *quotient = b_.CreateFDiv(a, c);
+  Value* fits = b_.CreateAnd(below(quotient, 0x1p28), below(c, std::numeric_limits<double>::infinity()));
+  Value* whole = b_.CreateSIToFP(
+      b_.CreateFPToSI(b_.CreateSelect(fits, quotient, llvm::ConstantFP::get(wide, 0)), b_.getInt32Ty()), wide);
+  Value* rest = b_.CreateFPTrunc(b_.CreateFSub(a, b_.CreateFMul(whole, c)), x->getType());
+  // A remainder of 0 has the sign of x, too.
+  rest = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rest, x);
+  return EmitChoice(b_, b_.CreateNot(fits), [&] { return std::vector<Value*>{CallImport("fmod", {x, y})}; }, {rest})[0];
+}
+
+// The quotient of integers, truncated. `y` is not 0. Of narrow integers in floating point, which has vectors: their
+// quotients, unless they are integers, differ from these by more than rounding.
+Value* ExprEmitter::EmitSignedQuotient(Value* x, Value* y) {
+  unsigned bits = x->getType()->getIntegerBitWidth();
+  if (bits > 32 || llvm::isa<llvm::Constant>(y) || !target_.has_vectors) return b_.CreateSDiv(x, y);
+  llvm::Type* wide = bits <= 16 ? b_.getFloatTy() : b_.getDoubleTy();
+  return b_.CreateFPToSI(b_.CreateFDiv(b_.CreateSIToFP(x, wide), b_.CreateSIToFP(y, wide)), x->getType());
+}
+
 // By 0 gives 0; the least integer by -1 wraps.
 Value* ExprEmitter::EmitDivision(BinaryOp op, bool is_signed, Value* x, Value* y) {
   llvm::Type* type = x->getType();
@@ -468,7 +495,7 @@ Value* ExprEmitter::EmitDivision(BinaryOp op, bool is_signed, Value* x, Value* y
   }
   Value* by_minus_one = b_.CreateICmpEQ(y, llvm::ConstantInt::getSigned(type, -1));
   Value* divisor = b_.CreateSelect(b_.CreateOr(by_zero, by_minus_one), one, y);
-  Value* quotient = b_.CreateSDiv(x, divisor);
+  Value* quotient = EmitSignedQuotient(x, divisor);
   Value* remainder = b_.CreateSub(x, b_.CreateMul(quotient, divisor));
   if (op == BinaryOp::kFloorDivide || op == BinaryOp::kFloorMod) {
     Value* opposite = b_.CreateICmpSLT(b_.CreateXor(remainder, divisor), zero);

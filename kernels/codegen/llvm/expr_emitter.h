@@ -73,6 +73,8 @@ class ExprEmitter {
   llvm::Value* EmitFloatBinary(te::BinaryOp op, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitBoolBinary(te::BinaryOp op, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitIntBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitFloatRemainder(llvm::Value* x, llvm::Value* y);
+  llvm::Value* EmitSignedQuotient(llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitDivision(te::BinaryOp op, bool is_signed, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitIntPower(DataType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* CallImport(const char* name, std::vector<llvm::Value*> args);

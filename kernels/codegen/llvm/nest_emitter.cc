@@ -60,6 +60,7 @@ class NestEmitter {
   bool MayOverlap(const te::Tensor& tensor) const;
   void MarkAccesses();
   void Begin(const std::string& name);
+  void AssumeExtents();
   Dim Work() const;
   static int64_t CostOf(const std::vector<Expr>& roots);
   static int64_t CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns);
@@ -187,16 +188,23 @@ void NestEmitter::Begin(const std::string& name) {
   if (!nest_.replicas.empty()) group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", function));
   for (const Dim& symbol : schedule_.symbols) e_.symbols[symbol.id()] = function->getArg(next++);
-  // An extent is never negative, which lets index arithmetic be unsigned.
-  for (const Dim& symbol : schedule_.symbols) {
-    if (std::find(schedule_.values.begin(), schedule_.values.end(), symbol) != schedule_.values.end()) continue;
-    b_.CreateAssumption(b_.CreateICmpSGE(e_.symbols[symbol.id()], b_.getInt64(0)));
-  }
   cancel_ = function->getArg(next);
   result_.function = function;
   llvm::FastMathFlags flags;
   flags.setAllowContract(true);
   b_.setFastMathFlags(flags);
+}
+
+// An extent is never negative, which lets index arithmetic be unsigned. Nothing is said of symbols that the nest does
+// not use: nests of several kernels that differ in these only are one function.
+void NestEmitter::AssumeExtents() {
+  llvm::BasicBlock& entry = result_.function->getEntryBlock();
+  b_.SetInsertPoint(&entry, entry.begin());
+  for (const Dim& symbol : schedule_.symbols) {
+    Value* extent = e_.symbols.at(symbol.id());
+    bool is_value = std::find(schedule_.values.begin(), schedule_.values.end(), symbol) != schedule_.values.end();
+    if (!is_value && !extent->use_empty()) b_.CreateAssumption(b_.CreateICmpSGE(extent, b_.getInt64(0)));
+  }
 }
 
 // About how many additions each value takes; a read that misses the caches is as long as some tens.
@@ -533,6 +541,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
     case NestForm::kBlockTiles: RVM_UNREACHABLE("a nest for a GPU");
   }
   b_.CreateRetVoid();
+  AssumeExtents();
   if (group_ != nullptr) MarkAccesses();
   return std::move(result_);
 }
@@ -566,6 +575,7 @@ EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
   });
   if (result_.of_blocks) result_.function->setConvergent();
   b_.CreateRetVoid();
+  AssumeExtents();
   return std::move(result_);
 }
 
