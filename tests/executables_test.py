@@ -31,7 +31,7 @@ def write_executables(folder, *options):
 # Programs of which each kernel may run on a device, and the rules that place them.
 ON_DEVICES = {
     "layers": ("opencl", "cuda", "gpu", "opencl:nn.*,cuda"), "loop": ("opencl", "gpu"), "static": ("cuda", "opencl"),
-    "products": ("sim",), "quantised": ("sim:qnn.*,opencl", "cuda:tanh,sim,opencl"),
+    "halves": ("cuda", "gpu"), "products": ("sim",), "quantised": ("sim:qnn.*,opencl", "cuda:tanh,sim,opencl"),
 }
 DEVICE_PROGRAMS = {
     "layers": """def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
@@ -44,6 +44,9 @@ DEVICE_PROGRAMS = {
   if (%i < 1) { %x } else { @loop(%i - 1, reshape(nn.dense(tanh(%x), %w), newshape=[-1, 8]), %w) }
 }
 def @main(%i: int32, %x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) { @loop(%i, %x, %w) }
+""",
+    "halves": """def @main(%x: Tensor[(?, 32), float16], %w: Tensor[(48, 32), float16]) { tanh(nn.dense(%x, %w)) }
+def @again(%x: Tensor[(64, 48), float16], %w: Tensor[(32, 48), float16]) { nn.dense(%x, %w) }
 """,
     "static": """type List[A] { Cons(A, List[A]), Nil }
 def @main(%x: Tensor[(3, 4), float32], %r: Ref[Tensor[(3, 4), float32]]) {
