@@ -314,7 +314,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
-  module = {};
+  if (!uses_devices) module = {};  // code for devices is made from its functions
   RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
   result.weights = std::move(weights);
   return result;
