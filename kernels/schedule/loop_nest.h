@@ -33,8 +33,8 @@ enum class NestForm : uint8_t {
   kBlockTiles,  // on a GPU: a sum of products in tiles of blocks of threads; see `block_tile`
 };
 
-// Positions [begin, end) of an axis, where comparisons have known values; of a minimum or maximum it is known whether it
-// is its first operand.
+// Positions [begin, end) of an axis, where comparisons have known values; of a minimum or maximum it is known whether
+// it is its first operand.
 struct AxisRange {
   int64_t begin, end;
   std::vector<std::pair<const te::ExprNode*, bool>> known;

@@ -6,6 +6,8 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_STREAMED_STORES_H_
 #define RVM_KERNELS_CODEGEN_LLVM_STREAMED_STORES_H_
 
+#include <cstdint>
+
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
