@@ -64,13 +64,10 @@ std::optional<Line> LineIn(const AxisRange& range, const Expr& e, int64_t variab
 
 // Whether the comparison holds; of a minimum or maximum, whether it is its first operand.
 bool Holds(BinaryOp op, int64_t a, int64_t b) {
-  switch (op) {
-    case BinaryOp::kLess: return a < b;
-    case BinaryOp::kGreater: return a > b;
-    case BinaryOp::kLessEqual:
-    case BinaryOp::kMinimum: return a <= b;
-    default: return a >= b;
-  }
+  if (op == BinaryOp::kLess) return a < b;
+  if (op == BinaryOp::kGreater) return a > b;
+  bool is_upwards = op == BinaryOp::kLessEqual || op == BinaryOp::kMinimum;
+  return is_upwards ? a <= b : a >= b;
 }
 
 // Cuts the range where the truth of the node changes, which it does at most once. Returns the parts, which know it.
