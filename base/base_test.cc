@@ -4,11 +4,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/data_type.h"
 #include "base/dim.h"
@@ -163,6 +166,25 @@ TEST(LiteralTest, BuffersAreAlignedZeros) {
       std::fill_n(buffer->data(), bytes, std::byte{1});
     }
   }
+}
+
+// Each mapping is given back whole: a process may have only so many.
+TEST(LiteralTest, BigBuffersGiveTheirMemoryBack) {
+  auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  int64_t bytes = (int64_t{5} << 20) + 3;
+  Buffer::Allocate(bytes);
+  auto before = mappings();
+  std::vector<std::shared_ptr<Buffer>> kept;
+  for (int i = 0; i < 1000; ++i) {
+    kept.push_back(Buffer::Allocate(bytes));
+    kept.back()->data()[bytes - 1] = std::byte{1};
+    if (i % 3 != 0) kept.pop_back();
+  }
+  kept.clear();
+  EXPECT_LE(mappings(), before + 10);
 }
 
 TEST(ValueTest, PrintsRelay) {

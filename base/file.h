@@ -38,6 +38,7 @@ class FileWriter {
   int error_ = 0;
 };
 
+// The same, at once.
 absl::Status ReplaceFile(const std::string& path, std::span<const uint8_t> bytes);
 absl::Status ReplaceFile(const std::string& path, std::string_view text);
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -20,24 +21,25 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Of memory that is mapped for itself: its pages come as zeros, when they are touched.
+// Of memory that is mapped for itself, in whole huge pages: its pages come as zeros, when they are touched.
 bool IsBig(size_t bytes) { return bytes >= kHugePageBytes; }
 
-size_t Rounded(int64_t bytes) {
-  size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  return rounded == 0 ? kAlignment : rounded;
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+size_t Reserved(int64_t bytes) {
+  size_t size = RoundUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kAlignment);
+  return IsBig(size) ? RoundUp(size, kHugePageBytes) : size;
 }
 
-// Aligned to a huge page; null without memory.
+// Aligned to a huge page; null without memory. REQUIRES: a multiple of kHugePageBytes.
 std::byte* MapZeros(size_t bytes) {
-  size_t reserved = bytes + kHugePageBytes;
-  void* mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   auto* begin = static_cast<std::byte*>(mapped);
   size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
   if (before > 0) munmap(begin, before);
   begin += before;
-  AskForHugePages(begin, bytes);
+  munmap(begin + bytes, kHugePageBytes - before);
   return begin;
 }
 
@@ -65,14 +67,15 @@ T SaturatingCast(double value) {
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::Allocate(int64_t bytes) {
-  size_t rounded = Rounded(bytes);
+  size_t reserved = Reserved(bytes);
   std::byte* data = nullptr;
-  if (IsBig(rounded)) {
+  if (IsBig(reserved)) {
     // Without memory this is as for any other object of the host: the new_handler's.
-    while ((data = MapZeros(rounded)) == nullptr) ::operator delete(::operator new(rounded));
+    while ((data = MapZeros(reserved)) == nullptr) ::operator delete(::operator new(reserved));
+    AskForHugePages(data, static_cast<size_t>(bytes));
   } else {
-    data = static_cast<std::byte*>(::operator new(rounded, std::align_val_t(kAlignment)));
-    std::memset(data, 0, rounded);
+    data = static_cast<std::byte*>(::operator new(reserved, std::align_val_t(kAlignment)));
+    std::memset(data, 0, reserved);
   }
   return std::shared_ptr<Buffer>(new Buffer(data, bytes, nullptr));
 }
@@ -86,8 +89,8 @@ std::shared_ptr<Buffer> Buffer::Borrow(const void* data, int64_t bytes, std::sha
 
 Buffer::~Buffer() {
   if (owner_ != nullptr) return;
-  size_t rounded = Rounded(bytes_);
-  IsBig(rounded) ? static_cast<void>(munmap(data_, rounded)) : ::operator delete(data_, std::align_val_t(kAlignment));
+  size_t reserved = Reserved(bytes_);
+  IsBig(reserved) ? static_cast<void>(munmap(data_, reserved)) : ::operator delete(data_, std::align_val_t(kAlignment));
 }
 
 Literal::Literal(DataType dtype, Shape shape, std::shared_ptr<const Buffer> buffer)
