@@ -149,16 +149,21 @@ std::string Planted(std::string text) {
   return text;
 }
 
-FakeStream* Known(const char* where, Stream stream) {
-  auto* fake = reinterpret_cast<FakeStream*>(stream);
-  if (state().streams.count(fake) == 0) Misuse(where, "no such stream; the default stream is not for us");
+// What the handle stands for, which must be one of `all`.
+template <typename Fake, typename Handle>
+Fake* OneOf(const std::set<Fake*>& all, Handle handle, const char* where, const char* problem) {
+  auto* fake = reinterpret_cast<Fake*>(handle);
+  if (all.count(fake) == 0) Misuse(where, problem);
   return fake;
 }
 
-FakeEvent* Known(const char* where, Event event) {
-  auto* fake = reinterpret_cast<FakeEvent*>(event);
-  if (state().events.count(fake) == 0) Misuse(where, "no such event");
-  return fake;
+FakeStream* Known(const char* where, Stream stream) {
+  return OneOf(state().streams, stream, where, "no such stream; the default stream is not for us");
+}
+FakeEvent* Known(const char* where, Event event) { return OneOf(state().events, event, where, "no such event"); }
+FakeGraph* Known(const char* where, Graph graph) { return OneOf(state().graphs, graph, where, "no such graph"); }
+FakeExec* Known(const char* where, GraphExec exec) {
+  return OneOf(state().execs, exec, where, "no such executable graph");
 }
 
 // Runs work of all streams in a random order until that of one (null: of all) is done, or so many pieces of it.
@@ -180,18 +185,6 @@ Result Drain(FakeStream* until, int pieces = std::numeric_limits<int>::max()) {
     s.context.is_lost = true;
     return kIllegalAddress;
   }
-}
-
-FakeGraph* Known(const char* where, Graph graph) {
-  auto* fake = reinterpret_cast<FakeGraph*>(graph);
-  if (state().graphs.count(fake) == 0) Misuse(where, "no such graph");
-  return fake;
-}
-
-FakeExec* Known(const char* where, GraphExec exec) {
-  auto* fake = reinterpret_cast<FakeExec*>(exec);
-  if (state().execs.count(fake) == 0) Misuse(where, "no such executable graph");
-  return fake;
 }
 
 FakeNode* NodeOf(const char* where, const FakeGraph& graph, GraphNode node) {
