@@ -315,12 +315,19 @@ class Assembler {
     size_t at = bytes.size();
     bytes.resize(at + static_cast<size_t>(dtype.bytes()));
     if (!dtype.is_float()) return StoreInt(dtype, &bytes[at], Integer(INT64_MIN, UINT64_MAX));
+    StoreDouble(dtype, &bytes[at], Float());
+  }
+
+  double Float() {
     char* end = nullptr;
     double value = std::strtod(token_.text.c_str(), &end);
     bool is_number = token_.kind == Kind::kNumber || Is("inf");
-    if (!is_number || *end != '\0') return Fail("a number");
+    if (!is_number || *end != '\0') {
+      Fail("a number");
+      return 0;
+    }
     Advance();
-    StoreDouble(dtype, &bytes[at], value);
+    return value;
   }
 
   Dim DimExpr(int depth = 0) {
@@ -507,9 +514,41 @@ class Assembler {
       kernel.workspace = DimExpr();
       Expect("launches");
       kernel.launches = DimList();
+      while (Accept("product")) kernel.products.push_back(Product());
     }
     Expect("}");
     code.bytes = Bytes();
+  }
+
+  DeviceProduct::Matrix Matrix() {
+    DeviceProduct::Matrix matrix;
+    matrix.argument = Index('A');
+    matrix.dtype = DType();
+    matrix.offset = DimExpr();
+    Dims strides = DimList();
+    if (strides.size() != 3) Fail("three strides before");
+    if (!status_.ok()) return matrix;
+    matrix.batch_stride = strides[0];
+    matrix.row_stride = strides[1];
+    matrix.column_stride = strides[2];
+    return matrix;
+  }
+
+  DeviceProduct Product() {
+    DeviceProduct product;
+    product.launch = U32();
+    Dims extents = DimList();
+    if (extents.size() != 4) Fail("four extents before");
+    if (!status_.ok()) return product;
+    product.batches = extents[0];
+    product.rows = extents[1];
+    product.columns = extents[2];
+    product.depth = extents[3];
+    for (DeviceProduct::Matrix* matrix : {&product.a, &product.b, &product.d}) *matrix = Matrix();
+    while (Accept("plus")) product.addends.push_back(Matrix());
+    if (Accept("scale")) product.scale = Float();
+    product.allows_tf32 = Accept("tf32");
+    return product;
   }
 
   void ExtraSection() {

@@ -228,11 +228,11 @@ TEST(VersionTest, OtherMajorVersionsSayWhatToDo) {
   std::vector<uint8_t> bytes = Encode(Executable());
   bytes[format::kVersionOffset] = format::kMajor + 1;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.1, expected 6.x: the file is newer "
+            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.2, expected 6.x: the file is newer "
                                      "than this program; use a newer one"));
   bytes[format::kVersionOffset] = 5;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.1, expected 6.x: the file is "
+            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.2, expected 6.x: the file is "
                                        "older; compile the program again"));
 }
 
@@ -246,7 +246,7 @@ TEST(VersionTest, NewerMinorVersionLoadsAndStaysAsItIs) {
 }
 
 TEST(VersionTest, ErrorsInANewerMinorVersionMentionIt) {
-  const char* newer = "; the file is of format 6.4, newer than this program's 6.1: use a newer program";
+  const char* newer = "; the file is of format 6.5, newer than this program's 6.2: use a newer program";
   std::vector<uint8_t> bytes = Encode(Program("tiny.rvmasm"));
   bytes[OffsetOf(bytes, format::Section::kTypes) + 4] = 99;  // a kind of type
   SetMinor(bytes, format::kMinor + 3);
@@ -277,7 +277,7 @@ TEST(VersionTest, UnknownSectionsAreSkippedUnlessNeeded) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(std::string(status.message())
                 .find("saw section 77 `streams`, which is needed to run the file and which this program does not know, "
-                      "expected sections of format 6.1; the file is of format 6.4: use a newer program"),
+                      "expected sections of format 6.2; the file is of format 6.5: use a newer program"),
             std::string::npos)
       << status;
 }
@@ -333,7 +333,7 @@ TEST(MalformedTest, EachTargetHasACodeObject) {
   bytes = Encode(program);
   size_t second = EntryOf(bytes, 15) + format::kSectionEntryBytes;
   size_t offset = Load(bytes, second + 8, 8);
-  Store32(bytes, second, 17);
+  Store32(bytes, second, 77);
   bytes[offset] = 1;
   bytes[offset + 1] = 'x';
   Reseal(bytes);

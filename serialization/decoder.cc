@@ -1,9 +1,11 @@
 #include "serialization/decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -73,6 +75,7 @@ class Decoder {
       case Section::kTargets: ReadTargets(in); break;
       case Section::kCodeObject: ReadCodeObject(in); break;
       case Section::kDeviceCode: ReadDeviceCode(in); break;
+      case Section::kDeviceProducts: ReadDeviceProducts(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -440,6 +443,54 @@ class Decoder {
     }
     std::span<const uint8_t> bytes = in.Bytes(in.left());
     code.bytes.assign(bytes.begin(), bytes.end());
+  }
+
+  DeviceProduct::Matrix ReadMatrix(ByteReader& in) {
+    DeviceProduct::Matrix matrix;
+    matrix.argument = in.U32();
+    matrix.dtype = DType(in);
+    for (Dim* dim : {&matrix.offset, &matrix.batch_stride, &matrix.row_stride, &matrix.column_stride}) {
+      *dim = ReadDim(in);
+    }
+    return matrix;
+  }
+
+  DeviceProduct ReadDeviceProduct(ByteReader& in) {
+    DeviceProduct product;
+    product.launch = in.U32();
+    for (Dim* dim : {&product.batches, &product.rows, &product.columns, &product.depth}) *dim = ReadDim(in);
+    for (DeviceProduct::Matrix* matrix : {&product.a, &product.b, &product.d}) *matrix = ReadMatrix(in);
+    uint32_t addends = in.Count(26);
+    for (uint32_t i = 0; i < addends && in.ok(); ++i) product.addends.push_back(ReadMatrix(in));
+    product.scale = std::bit_cast<double>(in.U64());
+    product.allows_tf32 = in.Bool("tf32 flag");
+    return product;
+  }
+
+  void ReadDeviceProducts(ByteReader& in) {
+    std::vector<DeviceCode>& codes = executable_.device_codes;
+    uint64_t begin = in.offset();
+    const std::string expected(format::FindSection(static_cast<uint16_t>(Section::kDeviceProducts))->name);
+    std::string name = ReadExtraName(in);
+    if (in.ok() && name != expected)
+      in.Fail(begin, absl::StrCat("the name `", name, "`"), absl::StrCat("`", expected, "`"));
+    uint32_t count = in.Count(123);
+    if (in.ok() && count == 0) in.Fail(in.offset(), "no products", "no section, if it holds nothing");
+    std::tuple<uint32_t, uint32_t, uint32_t> last;
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      uint64_t at = in.offset();
+      uint32_t code = in.U32(), kernel = in.U32();
+      DeviceProduct product = ReadDeviceProduct(in);
+      bool is_there = code < codes.size() && kernel < codes[code].kernels.size();
+      std::tuple<uint32_t, uint32_t, uint32_t> place(code, kernel, product.launch);
+      if (in.ok() && (!is_there || (i > 0 && place <= last))) {
+        in.Fail(at,
+                absl::StrCat("a product of launch ", product.launch, " of kernel ", kernel, " of device code ", code),
+                "products of kernels that the codes have, in ascending order");
+      }
+      if (in.ok()) codes[code].kernels[kernel].products.push_back(std::move(product));
+      last = place;
+    }
   }
 
   void ReadExtraSection(ByteReader& in, uint16_t id) {

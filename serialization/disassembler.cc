@@ -276,9 +276,26 @@ class Disassembler {
     for (const DeviceCode::Kernel& kernel : code.kernels) {
       absl::StrAppend(&out_, "  N", kernel.kernel.value, " workspace ", DimText(kernel.workspace), " launches ",
                       DimListText(kernel.launches), "\n");
+      for (const DeviceProduct& product : kernel.products) PrintProduct(product);
     }
     out_ += "} ";
     PrintBytes(code.bytes);
+  }
+
+  std::string MatrixText(const DeviceProduct::Matrix& matrix) {
+    return absl::StrCat("A", matrix.argument, " ", matrix.dtype.ToString(), " ", DimText(matrix.offset), " ",
+                        DimListText({matrix.batch_stride, matrix.row_stride, matrix.column_stride}));
+  }
+
+  void PrintProduct(const DeviceProduct& product) {
+    absl::StrAppend(&out_, "    product ", product.launch, " ",
+                    DimListText({product.batches, product.rows, product.columns, product.depth}));
+    for (const DeviceProduct::Matrix* matrix : {&product.a, &product.b, &product.d}) {
+      absl::StrAppend(&out_, " ", MatrixText(*matrix));
+    }
+    for (const DeviceProduct::Matrix& matrix : product.addends) absl::StrAppend(&out_, " plus ", MatrixText(matrix));
+    if (product.scale != 1) absl::StrAppendFormat(&out_, " scale %.17g", product.scale);
+    absl::StrAppend(&out_, product.allows_tf32 ? " tf32" : "", "\n");
   }
 
   void PrintExtraSection(const ExtraSection& extra) {

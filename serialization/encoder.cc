@@ -1,6 +1,7 @@
 #include "serialization/encoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <limits>
 #include <span>
@@ -131,6 +132,7 @@ class Encoder {
     EncodeRecipes();
     EncodeCodeObjects();
     for (const DeviceCode& code : executable_.device_codes) EncodeDeviceCode(code);
+    EncodeDeviceProducts();
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -411,11 +413,56 @@ class Encoder {
     out.Borrow(code.bytes);
   }
 
+  void EncodeMatrix(const DeviceProduct::Matrix& matrix) {
+    out_->U32(matrix.argument);
+    out_->U16(PackDataType(matrix.dtype));
+    for (const Dim* dim : {&matrix.offset, &matrix.batch_stride, &matrix.row_stride, &matrix.column_stride}) {
+      EncodeDim(*dim);
+    }
+  }
+
+  void EncodeDeviceProduct(const DeviceProduct& product) {
+    ByteWriter& out = *out_;
+    out.U32(product.launch);
+    for (const Dim* dim : {&product.batches, &product.rows, &product.columns, &product.depth}) EncodeDim(*dim);
+    for (const DeviceProduct::Matrix* matrix : {&product.a, &product.b, &product.d}) EncodeMatrix(*matrix);
+    out.Count(product.addends.size());
+    for (const DeviceProduct::Matrix& matrix : product.addends) EncodeMatrix(matrix);
+    out.U64(std::bit_cast<uint64_t>(product.scale));
+    out.U8(product.allows_tf32 ? 1 : 0);
+  }
+
+  void EncodeDeviceProducts() {
+    size_t count = 0;
+    for (const DeviceCode& code : executable_.device_codes) {
+      for (const DeviceCode::Kernel& kernel : code.kernels) count += kernel.products.size();
+    }
+    if (count == 0) return;
+    ByteWriter& out = Begin(Section::kDeviceProducts);
+    SectionName(format::FindSection(static_cast<uint16_t>(Section::kDeviceProducts))->name);
+    out.Count(count);
+    for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
+      const std::vector<DeviceCode::Kernel>& kernels = executable_.device_codes[i].kernels;
+      for (size_t k = 0; k < kernels.size(); ++k) {
+        for (const DeviceProduct& product : kernels[k].products) {
+          out.U32(static_cast<uint32_t>(i));
+          out.U32(static_cast<uint32_t>(k));
+          EncodeDeviceProduct(product);
+        }
+      }
+    }
+  }
+
+  // For those who do not know the section.
+  void SectionName(std::string_view name) {
+    out_->U8(static_cast<uint8_t>(name.size()));
+    out_->Copy(name.data(), name.size());
+  }
+
   void EncodeExtraSections() {
     for (const ExtraSection& extra : executable_.extra_sections) {
       ByteWriter& out = Begin(extra.id);
-      out.U8(static_cast<uint8_t>(extra.name.size()));
-      out.Copy(extra.name.data(), extra.name.size());
+      SectionName(extra.name);
       out.Borrow(extra.bytes);
     }
   }

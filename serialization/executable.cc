@@ -101,6 +101,20 @@ bool IsTooLarge(DataType dtype, std::span<const int64_t> dims) {
   return false;
 }
 
+std::vector<const DeviceProduct::Matrix*> DeviceProduct::matrices() const {
+  std::vector<const Matrix*> all = {&a, &b, &d};
+  for (const Matrix& addend : addends) all.push_back(&addend);
+  return all;
+}
+
+Dims DeviceProduct::dims() const {
+  Dims all = {batches, rows, columns, depth};
+  for (const Matrix* matrix : matrices()) {
+    all.insert(all.end(), {matrix->offset, matrix->batch_stride, matrix->row_stride, matrix->column_stride});
+  }
+  return all;
+}
+
 bool KernelDesc::MayReuse(size_t result, size_t param) const {
   return std::binary_search(reuses.begin(), reuses.end(),
                             Reuse{static_cast<uint32_t>(result), static_cast<uint32_t>(param)});

@@ -144,6 +144,34 @@ struct CodeObject {
   bool operator==(const CodeObject&) const = default;
 };
 
+// A launch that multiplies matrices, which a library of the device may do in place of the function:
+//   d[n, i, j] = scale * sum over k of a[n, i, k] * b[n, k, j] + sum over x in addends of x[n, i, j]
+// Sums are float64 for float64, else float32, and then rounded to the type of d.
+struct DeviceProduct {
+  // Element [n, i, j] is n * batch_stride + i * row_stride + j * column_stride elements behind the first.
+  struct Matrix {
+    uint32_t argument = 0;  // of the function: the kernel's parameters, then its results, then the workspace
+    DataType dtype;
+    Dim offset;  // of the first element, in bytes
+    Dim batch_stride, row_stride, column_stride;
+    bool operator==(const Matrix&) const = default;
+  };
+  static constexpr size_t kMaxAddends = 2;
+
+  uint32_t launch = 0;
+  Dim batches, rows, columns, depth;
+  Matrix a, b, d;
+  std::vector<Matrix> addends;
+  double scale = 1;
+  bool allows_tf32 = false;  // elements of a and b may be rounded to TF32
+  bool operator==(const DeviceProduct&) const = default;
+
+  // a, b, d and the addends.
+  std::vector<const Matrix*> matrices() const;
+  // All of its extents, offsets and strides.
+  Dims dims() const;
+};
+
 // The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
 // that has such a device runs them there. Codes of one target are for different devices, in their order, but for those
 // of the same kernels, which are for one device with different features. A kernel may have several codes: it runs on
@@ -152,8 +180,9 @@ struct DeviceCode {
   // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
   struct Kernel {
     KernelId kernel;
-    Dim workspace;  // bytes
-    Dims launches;  // for each, its number of work items
+    Dim workspace;                             // bytes
+    Dims launches;                             // for each, its number of work items
+    std::vector<DeviceProduct> products = {};  // by ascending launch
     bool operator==(const Kernel&) const = default;
   };
   std::string target;           // "opencl-c-1.2"

@@ -73,6 +73,7 @@ absl::Status CheckKernels(const Executable& executable) {
       if (kernel.kernel.value < executable.kernels.size()) name = executable.kernels[kernel.kernel.value].name;
       RVM_RETURN_IF_ERROR(CheckDim(name, kernel.workspace));
       RVM_RETURN_IF_ERROR(CheckDims(name, kernel.launches));
+      for (const DeviceProduct& product : kernel.products) RVM_RETURN_IF_ERROR(CheckDims(name, product.dims()));
     }
   }
   return absl::OkStatus();

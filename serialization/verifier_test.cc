@@ -1,5 +1,6 @@
 #include "serialization/verifier.h"
 
+#include <deque>
 #include <string>
 
 #include "absl/status/status.h"
@@ -581,6 +582,14 @@ struct DeviceCase {
   const char* error;
 };
 
+// A product of kernel 2, which has one parameter and one result, argument 2 being its workspace.
+DeviceCase ProductCase(const char* product, const char* error) {
+  static std::deque<std::string> texts;
+  texts.push_back(absl::StrCat("kernel N2 \"m\" \"m\" (\"n\") { param float32 ($0) result float32 ($0) workspace 64 } ",
+                               "device \"a\" \"\" { N2 workspace 64 launches (1, $0) product ", product, " } x\"\""));
+  return {texts.back().c_str(), error};
+}
+
 class DeviceCodeTest : public ::testing::TestWithParam<DeviceCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Codes, DeviceCodeTest,
@@ -593,6 +602,36 @@ INSTANTIATE_TEST_SUITE_P(
         DeviceCase{"device \"a\" \"\" { N1 workspace 0 launches () N0 workspace 0 launches () } x\"\"",
                    "kernels are not in the order of their ids"},
         DeviceCase{"device \"a\" \"\" { } x\"\" device \"a\" \"\" { } x\"\"", ""},
+        ProductCase("0 (1, $0, 2, 3) A0 float32 0 (0, 3, 1) A2 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1)", ""),
+        ProductCase("0 (1, $0, 2, 3) A2 float16 0 (0, 3, 1) A2 float16 64 (0, 1, 3) A1 float32 0 (0, 2, 1)", ""),
+        ProductCase("0 (1, $0, 2, 3) A0 float32 0 (0, 3, 1) A3 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "kernel 2, product 0: argument 3 out of range"),
+        ProductCase("2 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A2 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "launches of products are not ascending ones of the kernel"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1) product 0 (1, "
+                    "1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "launches of products are not ascending ones of the kernel"),
+        ProductCase("0 (1, 1, 1, 1) A0 float64 0 (0, 3, 1) A2 float64 64 (0, 1, 3) A2 float64 0 (0, 2, 1)",
+                    "argument 0 has elements of float32, not of float64"),
+        ProductCase("0 (1, 1, 1, 1) A2 float32 0 (0, 3, 1) A2 float32 64 (0, 1, 3) A0 float32 0 (0, 2, 1)",
+                    "stores to a parameter"),
+        ProductCase("0 (1, 1, 1, 1) A2 int8 0 (0, 3, 1) A2 int8 64 (0, 1, 3) A2 int32 0 (0, 2, 1)", "multiplies int8"),
+        ProductCase("0 (1, 1, 1, 1) A2 float16 0 (0, 3, 1) A2 bfloat16 64 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "factors of float16 and bfloat16 give float32"),
+        ProductCase("0 (1, 1, 1, 1) A2 float16 0 (0, 3, 1) A2 float16 64 (0, 1, 3) A2 bfloat16 0 (0, 2, 1)",
+                    "factors of float16 and float16 give bfloat16"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1) plus A2 "
+                    "float64 0 (0, 0, 0)",
+                    "adds float64"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1) plus A0 "
+                    "float32 0 (0, 0, 0) plus A0 float32 0 (0, 0, 0) plus A0 float32 0 (0, 0, 0)",
+                    "3 addends"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1) scale inf",
+                    "a scale that is not finite"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, $1, 1) A0 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "symbol 1 out of range"),
+        ProductCase("0 ($1, 1, 1, 1) A0 float32 0 (0, 1, 1) A0 float32 64 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "symbol 1 out of range"),
         DeviceCase{"class portable recipe N0 { } recipe N1 { } device \"a\" \"\" { } x\"\"",
                    "the executable is portable; code for devices is not"},
         DeviceCase{"device \"a\" \"\" { } x\"\" function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code "

@@ -1,6 +1,7 @@
 #include "serialization/verify_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -314,6 +315,48 @@ class TableVerifier {
     const KernelDesc& desc = executable_.kernels[kernel.kernel.value];
     RVM_RETURN_IF_ERROR(VerifyDim(kernel.workspace, desc));
     for (const Dim& items : kernel.launches) RVM_RETURN_IF_ERROR(VerifyDim(items, desc));
+    for (size_t i = 0; i < kernel.products.size(); ++i) {
+      const DeviceProduct& product = kernel.products[i];
+      absl::Status status = CheckProduct(product, desc);
+      bool is_in_order =
+          product.launch < kernel.launches.size() && (i == 0 || product.launch > kernel.products[i - 1].launch);
+      if (status.ok() && !is_in_order)
+        status = absl::InvalidArgumentError("launches of products are not ascending ones of the kernel");
+      if (!status.ok())
+        return absl::InvalidArgumentError(
+            absl::StrCat("kernel ", kernel.kernel.value, ", product ", i, ": ", status.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where matrices lie in memory is checked when the product is computed.
+  absl::Status CheckProduct(const DeviceProduct& product, const KernelDesc& kernel) {
+    auto error = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+    size_t results = kernel.params.size(), workspace = results + kernel.results.size();
+    for (const DeviceProduct::Matrix* matrix : product.matrices()) {
+      size_t argument = matrix->argument;
+      if (argument > workspace) return error("argument ", argument, " out of range");
+      if (argument == workspace) continue;
+      const KernelTensor& tensor = argument < results ? kernel.params[argument] : kernel.results[argument - results];
+      if (argument < results && tensor.dims.empty()) return error("argument ", argument, " is a scalar");
+      if (tensor.dtype != matrix->dtype) {
+        return error("argument ", argument, " has elements of ", tensor.dtype.ToString(), ", not of ",
+                     matrix->dtype.ToString());
+      }
+    }
+    if (product.d.argument < results) return error("stores to a parameter");
+    DataType factors = product.a.dtype, sums = factors == kFloat64 ? kFloat64 : kFloat32;
+    if (!factors.is_float()) return error("multiplies ", factors.ToString());
+    if (product.b.dtype != factors || (product.d.dtype != factors && product.d.dtype != sums)) {
+      return error("factors of ", factors.ToString(), " and ", product.b.dtype.ToString(), " give ",
+                   product.d.dtype.ToString());
+    }
+    if (product.addends.size() > DeviceProduct::kMaxAddends) return error(product.addends.size(), " addends");
+    for (const DeviceProduct::Matrix& addend : product.addends) {
+      if (addend.dtype != product.d.dtype) return error("adds ", addend.dtype.ToString());
+    }
+    if (!std::isfinite(product.scale)) return error("a scale that is not finite");
+    for (const Dim& dim : product.dims()) RVM_RETURN_IF_ERROR(VerifyDim(dim, kernel));
     return absl::OkStatus();
   }
 

@@ -51,6 +51,13 @@ class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
             done = relayvm.run(relayvm.RUNTIME, model, *flags, *["@" + self.path("ones.npy")] * 2, "--stats")
             self.assertRegex(done.stderr, r"^device cuda:0: \d+ launches.*\ncells")
 
+    def test_a_scalar_beside_constants(self):
+        """A kernel that reads either has no memory for the scalar."""
+        text = "def @main(%n: int64) { where(Constant([True, True], (2), bool), concatenate((Constant([1i64], (1), int64), stack((%n,), axis=0)), axis=0), Constant([3i64, 3i64], (2), int64)) }\n"
+        model = self.compile(self.write("scalar.relay", text), "scalar.rvm", device="cuda")
+        self.assertEqual(relayvm.execute(model, "5").strip(), "[1i64, 5i64]")
+        self.assertNotIn(".local", "".join(texts_of(model).values()))
+
     def test_a_scan_of_one_element(self):
         """It reads no other, but is a scan all the same."""
         model = self.compile(self.write("one.relay", "def @main(%x: Tensor[(1), int32]) { cumprod(%x * 3, axis=0, exclusive=True) + %x }\n"), "one.rvm", device="cuda")
@@ -623,6 +630,251 @@ class Graphs(OnFakeDriver):
         self.assertEqual(done.returncode, 1)
         self.assertIn("--time-limit", done.stderr)
         self.assertNotIn("misuse", done.stderr)
+
+
+# Calls of @a and @b, then @c and @d if there are; the matrices; what numpy gives.
+LIBRARY_PRODUCTS = [
+    *((f"nn.matmul(%a, %b, transpose_a={left}, transpose_b={right})", {"a": (45, 37) if left else (37, 45), "b": (51, 45) if right else (45, 51)},
+       (lambda left, right: lambda a, b: (a.T if left else a) @ (b.T if right else b))(left, right))
+      for left in (False, True) for right in (False, True)),
+    *((f"nn.batch_matmul(%a, %b, transpose_a={left}, transpose_b={right})", {"a": (3, 35, 33) if left else (3, 33, 35), "b": (3, 34, 35) if right else (3, 35, 34)},
+       (lambda left, right: lambda a, b: (a.swapaxes(1, 2) if left else a) @ (b.swapaxes(1, 2) if right else b))(left, right))
+      for left in (False, True) for right in (False, True)),
+    ("nn.batch_matmul(%a, %b, transpose_b=False)", {"a": (1, 33, 35), "b": (4, 35, 34)}, lambda a, b: a @ b),
+    ("nn.batch_matmul(%a, %b, transpose_b=False)", {"a": (4, 33, 35), "b": (1, 35, 34)}, lambda a, b: a @ b),
+    ("nn.bias_add(nn.dense(%a, %b), %c)", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: a @ b.T + c),
+    ("%d + (nn.dense(%a, %b) * 0.5f + %c)", {"a": (40, 70), "b": (33, 70), "c": (33,), "d": (40, 33)}, lambda a, b, c, d: a @ b.T / 2 + c + d),
+    ("(nn.dense(%a, %b) + %c) + %d", {"a": (40, 70), "b": (33, 70), "c": (40, 33), "d": (33,)}, lambda a, b, c, d: a @ b.T + c + d),
+    ("nn.dense(%a, %b) / 8f", {"a": (5, 40, 70), "b": (33, 70)}, lambda a, b: a @ b.T / 8),
+    ("nn.conv2d(%a, %b, kernel_size=[1, 1], channels=34)", {"a": (2, 35, 6, 7), "b": (34, 35, 1, 1)}, lambda a, b: np.einsum("ncyx,oc->noyx", a, b[:, :, 0, 0])),
+    ("nn.conv2d(%a, %b, kernel_size=[1, 1], channels=34, data_layout=\"NHWC\", kernel_layout=\"HWIO\")", {"a": (2, 6, 7, 35), "b": (1, 1, 35, 34)},
+     lambda a, b: np.einsum("nyxc,co->nyxo", a, b[0, 0])),
+]
+
+# Those that keep their own functions: for what is done with the sums, the types, or what the library lacks.
+OWN_PRODUCTS = [
+    ("tanh(nn.dense(%a, %b))", "float32", {"a": (40, 70), "b": (33, 70)}, lambda a, b: np.tanh(a @ b.T)),
+    ("(nn.dense(%a, %b) + %c) * 2f", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: (a @ b.T + c) * 2),
+    ("nn.dense(%a, %b) * %c", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: (a @ b.T) * c),
+    ("nn.dense(%a, %b) + %c + %d", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,), "d": (33,)}, lambda a, b, c, d: a @ b.T + c + d),
+    ("nn.dense(%a, %b) + %c", "float32", {"a": (40, 70), "b": (33, 70), "c": (40, 1)}, lambda a, b, c: a @ b.T + c),
+    ("nn.dense(%a, %b) + %c", "float64", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: a @ b.T + c),
+    ("nn.dense(%a, %b)", "int32", {"a": (40, 70), "b": (33, 70)}, lambda a, b: a @ b.T),
+    ("cast(cast(nn.dense(%a, %b), dtype=\"float16\"), dtype=\"float32\")", "float32", {"a": (40, 70), "b": (33, 70)},
+     lambda a, b: (a @ b.T).astype("float16").astype("float32")),
+]
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
+class LibraryProducts(OnFakeDriver):
+    """Products of matrices by a library with the functions of cuBLASLt, strictly checked."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.enterClassContext(unittest.mock.patch.dict(os.environ, {"RELAYVM_CUBLASLT": "always"}))
+        cls.random = np.random.default_rng(12)
+
+    def build(self, cases, *flags):
+        """Of (call, dtype, shapes) in a file: one entry each, of known and of unknown extents."""
+        text = "#[version = \"0.0.5\"]\n"
+        for i, (call, dtype, shapes) in enumerate(cases):
+            for kind in "known", "unknown":
+                dims = {name: ["?" if kind == "unknown" and "conv" not in call else str(extent) for extent in shape] for name, shape in shapes.items()}
+                params = [f"%{name}: Tensor[({', '.join(extents)}), {dtype}]" for name, extents in dims.items()]
+                if dtype != "float32":
+                    call = re.sub(r"(\d)f\b", r"\1f" + dtype.removeprefix("float"), call)
+                text += f"def @{kind}{i}({', '.join(params)}) {{ {call} }}\n"
+        entries = [flag for i in range(len(cases)) for kind in ("known", "unknown") for flag in ("--entry", f"{kind}{i}")]
+        return self.compile(self.write("library.relay", text), "library.rvm", *entries, *flags, device="cuda", verify=False)
+
+    def arrays(self, dtype, shapes):
+        if dtype.startswith("int"):
+            return [self.random.integers(-9, 9, shape).astype(dtype) for shape in shapes.values()]
+        return [self.random.standard_normal(shape).astype(dtype) for shape in shapes.values()]
+
+    def outcome(self, model, entry, arrays, *flags, **environment):
+        names = []
+        for i, array in enumerate(arrays):
+            np.save(self.path(f"{i}.npy"), array)
+            names.append("@" + self.path(f"{i}.npy"))
+        done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *flags, "--stats", "--out", self.path("out.npy"), *names, env={**os.environ, **environment})
+        self.assertNotIn("misuse", done.stderr)
+        return done
+
+    def result(self, model, entry, arrays, *flags, **environment):
+        """It, and how many launches and products there were."""
+        done = self.outcome(model, entry, arrays, *flags, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        launches, products = re.search(r"device cuda:0: (\d+) launches(?: \(.*?\))?(?:, (\d+) products? by its library)?, ", done.stderr).groups()
+        return np.load(self.path("out.npy")), int(launches), int(products or 0)
+
+    def check(self, got, right, dtype):
+        bits = {"float64": 52, "float32": 23, "float16": 10}.get(dtype, 52)
+        np.testing.assert_allclose(got, right, rtol=0, atol=2.0 ** -bits * 8 * np.abs(right).max(initial=1))
+
+    def test_products(self):
+        """Of all transpositions, batches, biases and types; the file says so of known and unknown extents."""
+        for dtype in "float32", "float64", "float16":
+            cases = [(call, dtype, shapes) for call, shapes, _ in LIBRARY_PRODUCTS]
+            model = self.build(cases)
+            for i, (call, shapes, right) in enumerate(LIBRARY_PRODUCTS):
+                arrays = self.arrays(dtype, shapes)
+                for kind in "known", "unknown":
+                    with self.subTest(call, dtype=dtype, kind=kind):
+                        got, launches, products = self.result(model, f"{kind}{i}", arrays, FAKE_CUDA_SEED=str(i))
+                        self.check(got, right(*(array.astype("float64") for array in arrays)), dtype)
+                        if kind == "unknown" and "%c" in call:
+                            continue  # whether it is a bias is not known: it has a launch of its own, or the product has
+                        # The library has no biases of float64.
+                        self.assertEqual((launches, products), (1, 0) if dtype == "float64" and "c" in shapes and (33,) in shapes.values() else (0, 1))
+
+    def test_bfloat16(self):
+        text = """def @main(%a: Tensor[(40, 48), float32], %b: Tensor[(33, 48), float32]) {
+  cast(nn.dense(cast(%a, dtype="bfloat16"), cast(%b, dtype="bfloat16"), out_dtype="bfloat16"), dtype="float32")
+}
+"""
+        model = self.compile(self.write("b.relay", text), "b.rvm", device="host:cast,cuda", verify=False)
+        a, b = ((self.random.integers(-8, 8, shape) / 8).astype("float32") for shape in ((40, 48), (33, 48)))
+        got, _, products = self.result(model, "main", [a, b])
+        right = (a.astype("float64") @ b.T.astype("float64"))
+        self.assertEqual(products, 1)
+        np.testing.assert_allclose(got, right, rtol=2.0 ** -8, atol=1e-6)
+
+    def test_tf32_only_if_asked(self):
+        shapes = {"a": (64, 64), "b": (64, 64)}
+        arrays = self.arrays("float32", shapes)
+        right = arrays[0].astype("float64") @ arrays[1].T.astype("float64")
+        errors = []
+        for target in "sm_80", "sm_80+tf32":
+            model = self.build([("nn.dense(%a, %b)", "float32", shapes)], "--target", target)
+            got, launches, products = self.result(model, "known0", arrays, FAKE_CUDA_CAPABILITY="80")
+            self.assertEqual((launches, products), (0, 1))
+            errors.append(np.abs(got - right).max())
+        self.assertLess(errors[0], 1e-5)
+        self.assertGreater(errors[1], 1e-4)
+        self.assertLess(errors[1], 0.1)
+
+    def test_what_keeps_its_own_functions(self):
+        model = self.build([(call, dtype, shapes) for call, dtype, shapes, _ in OWN_PRODUCTS])
+        for i, (call, dtype, shapes, right) in enumerate(OWN_PRODUCTS):
+            arrays = self.arrays(dtype, shapes)
+            with self.subTest(call, dtype=dtype):
+                got, launches, products = self.result(model, f"known{i}", arrays)
+                self.assertEqual((launches, products), (1, 0))
+                np.testing.assert_allclose(got, right(*(array.astype("float64") for array in arrays)), rtol=1e-3 if "float16" in call else 0, atol=1e-4)
+
+    def test_small_products_keep_them_too(self):
+        shapes = {"a": (40, 70), "b": (33, 70)}
+        model = self.build([("nn.dense(%a, %b)", "float32", shapes)])
+        arrays = self.arrays("float32", shapes)
+        for wanted in "", "off":
+            self.assertEqual(self.result(model, "known0", arrays, RELAYVM_CUBLASLT=wanted)[1:], (1, 0))
+        large = {"a": (256, 512), "b": (512, 512)}  # 2^26 multiplications
+        arrays = self.arrays("float32", large)
+        got, launches, products = self.result(model, "unknown0", arrays, RELAYVM_CUBLASLT="")
+        self.assertEqual((launches, products), (0, 1))
+        self.check(got, arrays[0].astype("float64") @ arrays[1].T, "float32")
+
+    def test_empty_products(self):
+        model = self.build([("nn.dense(%a, %b)", "float32", {"a": (40, 70), "b": (33, 70)})])
+        for rows, columns, depth in (0, 3, 5), (3, 0, 5), (3, 4, 0), (1, 1, 1), (17, 1, 1), (1, 17, 9):
+            arrays = self.arrays("float32", {"a": (rows, depth), "b": (columns, depth)})
+            with self.subTest(rows=rows, columns=columns, depth=depth):
+                done = self.outcome(model, "unknown0", arrays)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.check(np.load(self.path("out.npy")), arrays[0].astype("float64") @ arrays[1].T, "float32")
+
+    def test_each_call_may_fail(self):
+        """Without the library the code's own functions do; what fails for good is an error. Nothing is left."""
+        shapes = {"a": (40, 70), "b": (33, 70)}
+        model = self.build([("nn.dense(%a, %b)", "float32", shapes)])
+        arrays = self.arrays("float32", shapes)
+        right = arrays[0].astype("float64") @ arrays[1].T
+        for call, error in ("product_create:1", "1"), ("product_plan:1", "15"), ("product_plan:1", "7"), ("product:1", "15"), ("product:1", "7"):
+            with self.subTest(call, error=error):
+                got, launches, products = self.result(model, "known0", arrays, "--repeat", "3", FAKE_CUDA_FAIL=call, FAKE_CUDA_ERROR=error)
+                self.check(got, right, "float32")
+                self.assertEqual((launches, products), (3, 0))  # it is not asked again
+        for call, error, says in ("product:1", "13", "cublasLtMatmul gives status 13"), ("product:2", "14", "cublasLtMatmul gives status 14"), ("run:1", "13", "is lost"):
+            with self.subTest(call, error=error):
+                done = self.outcome(model, "known0", arrays, "--repeat", "3", FAKE_CUDA_FAIL=call, FAKE_CUDA_ERROR=error)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, rf"device cuda:0 \(interpreter of PTX\).*{says}(?s:.*)in `known0`")
+
+    def test_memory(self):
+        """The library's workspace is foreseen, and not needed."""
+        shapes = {"a": (40, 70), "b": (33, 70)}
+        text = "def @main(%a: Tensor[(40, 70), float32], %b: Tensor[(33, 70), float32]) { nn.dense(%a, %b) }\n"
+        model = self.compile(self.write("one.relay", text), "one.rvm", device="cuda", verify=False)
+        arrays = self.arrays("float32", shapes)
+        for i, array in enumerate(arrays):
+            np.save(self.path(f"{i}.npy"), array)
+        needed = self.check_forecast(model, ["@" + self.path("0.npy"), "@" + self.path("1.npy")])["cuda:0"]
+        right = arrays[0].astype("float64") @ arrays[1].T
+        self.assertLess(needed, 1 << 20)
+        for limit, workspace in (1 << 20, 0), (5 << 20, 8 * 40 * 33):
+            flags = ["--memory-limit", str(limit), "--repeat", "4"]
+            got, launches, products = self.result(model, "main", arrays, *flags)
+            self.assertEqual((launches, products), (0, 4))
+            self.check(got, right, "float32")
+            said = self.outcome(model, "main", arrays, *flags, FAKE_CUDA_COUNT="1").stderr
+            self.assertEqual(set(re.findall(r"workspace (\d+)", said)), {str(workspace)})
+
+    def test_among_other_work(self):
+        """Between launches that are graphs, in profiles, and with several machines' streams in any order."""
+        text = """def @main(%a: Tensor[(40, 40), float32], %b: Tensor[(40, 40), float32], %n: int32) {
+  let %go = fn (%i: int32, %x: Tensor[(40, 40), float32]) -> Tensor[(40, 40), float32] {
+    if (%i < %n) {
+      let %y = nn.softmax(nn.dense(%x, %b) / 4f);
+      let %z = nn.softmax(%y + transpose(%y));
+      %go(%i + 1, sort(nn.dense(tanh(%z), %a), axis=0))
+    } else { %x }
+  };
+  %go(0, %a)
+}
+"""
+        model = self.compile(self.write("loop.relay", text), "loop.rvm", device="cuda", verify=False)
+        arrays = self.arrays("float32", {"a": (40, 40), "b": (40, 40)})
+        for i, array in enumerate(arrays):
+            np.save(self.path(f"{i}.npy"), array)
+        arguments = ["@" + self.path("0.npy"), "@" + self.path("1.npy"), "5"]
+        run = lambda **environment: relayvm.run(relayvm.RUNTIME, model, *arguments, "--repeat", "4", "--stats", "--out", self.path("out.npy"),
+                                                env={**os.environ, **environment})
+        self.assertEqual(run(RELAYVM_CUBLASLT="off").returncode, 0)
+        right = np.load(self.path("out.npy"))
+        for seed in range(4):
+            done = run(FAKE_CUDA_SEED=str(seed))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("misuse", done.stderr)
+            self.assertIn(", 40 products by its library, ", done.stderr)
+            np.testing.assert_allclose(np.load(self.path("out.npy")), right, atol=1e-5)
+        done = relayvm.run(relayvm.COMPILER, "profile", model, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"on cuda:0")
+
+    def test_random_programs(self):
+        self.check_random_programs("cuda", 150)
+
+    def test_a_network(self):
+        """BERT: products of a layer by the library, but for those that a tail follows which it does not compute."""
+        program = programs.bert(2, 64, 2, [24])
+        np.savez(self.path("weights.npz"), **program.weights)
+        model = self.compile(self.write("bert.relay", program.text), "bert.rvm", device="cuda", params=[self.path("weights.npz")], verify=False)
+        arguments = []
+        for i, value in enumerate(program.runs[0][1]):
+            if isinstance(value, np.ndarray):
+                np.save(self.path(f"{i}.npy"), value)
+                value = "@" + self.path(f"{i}.npy")
+            arguments.append(value)
+        results = []
+        for wanted in "off", "always":
+            done = relayvm.run(relayvm.RUNTIME, model, *arguments, "--stats", "--out", self.path("out.npy"), env={**os.environ, "RELAYVM_CUBLASLT": wanted})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            results.append((np.load(self.path("out.npy")), int((re.search(r"(\d+) products by its", done.stderr) or [0, 0])[1])))
+        np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-4)
+        self.assertEqual(results[0][1], 0)
+        self.assertGreaterEqual(results[1][1], 2 * 4)
 
 
 @unittest.skipUnless(PTXAS, "ptxas, of the CUDA toolkit, is not installed")

@@ -47,6 +47,10 @@ absl::Status Load(const Executable& executable, const DeviceCode& code, std::sha
       if (items) linked->launches.push_back(*std::move(items));
       functions.push_back(absl::StrCat("k", number, "_", i));
     }
+    for (const DeviceProduct& product : kernel.products) {
+      linked->products.resize(product.launch + 1);
+      linked->products.back() = ProductProgram::Compile(product, desc.num_symbols);
+    }
     if (!compiles) {
       return absl::InvalidArgumentError(absl::StrCat("kernel `", desc.name, "` has a launch for ", code.target,
                                                      " whose size is no expression of its symbols"));

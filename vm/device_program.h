@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,17 @@
 #include "serialization/executable.h"
 #include "vm/device/device.h"
 #include "vm/dim_program.h"
+#include "vm/product_program.h"
 
 namespace rvm::vm {
 
 struct DeviceKernel {
   size_t part = 0;                   // of DeviceProgram: the device it runs on
   std::vector<DimProgram> launches;  // work items of each
-  DimProgram workspace;              // bytes
-  uint32_t first_function = 0;       // of the code; the launches have consecutive ones
+  // By launch, up to the last one that is a product.
+  std::vector<std::optional<ProductProgram>> products;
+  DimProgram workspace;         // bytes
+  uint32_t first_function = 0;  // of the code; the launches have consecutive ones
 };
 
 // Code of one kind, on the device that runs it.

@@ -42,8 +42,8 @@ def differs(seen, path, tolerance):
     return None
 
 
-def wrong_with(model, device, entry, run_of, tolerance):
-    done = run(model, device, run_of["arguments"], "--entry", entry)
+def wrong_with(model, device, entry, run_of, tolerance, **environment):
+    done = run(model, device, run_of["arguments"], "--entry", entry, **environment)
     return done.stderr.strip()[-300:] if done.returncode else differs(done.stdout, run_of["expected"], tolerance)
 
 
@@ -81,12 +81,13 @@ def least_seconds(model, device, arguments, seconds, **environment):
 
 
 def launches(model, device, arguments):
-    """Of one of ten runs, and the share of them in graphs."""
+    """Of one of ten runs, the share of them in graphs, and what cuBLASLt did beside."""
     done = run(model, device, arguments, "--repeat", "10", "--stats")
-    found = re.search(r"device \S+: (\d+) launches(?: \((\d+) in \d+ graphs\))?", done.stderr)
+    found = re.search(r"device \S+: (\d+) launches(?: \((\d+) in \d+ graphs\))?(?:, (\d+) products)?", done.stderr)
     if found is None:
         raise RuntimeError(done.stderr.strip()[-300:])
-    return f"{int(found.group(1)) / 10:.0f}, {int(found.group(2) or 0) / int(found.group(1)):.0%}"
+    count, in_graphs, products = (int(number or 0) for number in found.groups())
+    return f"{count / 10:.0f}, {in_graphs / max(count, 1):.0%}, {products / 10:.0f}"
 
 
 def rate(unit, steps, seconds):
@@ -96,20 +97,22 @@ def rate(unit, steps, seconds):
 
 
 def table(manifest, device):
-    lines = ["| Program | | On the GPU | Without graphs | Launches of a run, in graphs | On this machine's CPU, one thread |",
-             "|---|---|---:|---:|---:|---:|"]
+    lines = ["| Program | | On the GPU | Without graphs | Without cuBLASLt | Launches of a run, in graphs, products | On this machine's CPU, one thread |",
+             "|---|---|---:|---:|---:|---:|---:|"]
     for program in manifest["programs"]:
         models = [f"{program['name']}.cuda.rvm"] + [f"{program['name']}.host.rvm"] * program["has_host"]
         for run_of in program["runs"]:
-            why = wrong_with(models[0], device, "main", run_of, manifest["tolerance"])
+            why = [wrong_with(models[0], device, "main", run_of, manifest["tolerance"], RELAYVM_CUBLASLT=wanted) for wanted in ("off", "always")]
+            why = why[0] or (why[1] and f"with cuBLASLt: {why[1]}")
             if why is not None:
-                lines.append(f"| {program['title']} | {run_of['label']} | differs: {' '.join(why.split())} | | | |")
+                lines.append(f"| {program['title']} | {run_of['label']} | differs: {' '.join(why.split())} | | | | |")
                 continue
             def cell(model, place, run_of=run_of, program=program, **environment):
                 seconds = least_seconds(model, place, run_of["arguments"], manifest["seconds"], **environment)
                 return rate(program["unit"], program["steps"], seconds)
 
             cells = [cell(models[0], device), cell(models[0], device, RELAYVM_CUDA_GRAPHS="off"),
+                     cell(models[0], device, RELAYVM_CUBLASLT="off"),
                      launches(models[0], device, run_of["arguments"]), cell(models[1], "host") if len(models) > 1 else ""]
             lines.append(f"| {program['title']} | {run_of['label']} | {' | '.join(cells)} |")
     return lines

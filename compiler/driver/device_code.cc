@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "compiler/lowering/matrix_product.h"
 #include "compiler/lowering/opencl_source.h"
 #include "compiler/lowering/tile_product.h"
 #include "compiler/ops/virtual_device.h"
@@ -87,7 +88,8 @@ class PtxMaker : public CodeMaker {
     for (const schedule::LoopNest& nest : plain.nests) {
       is_needed_ |= nest.block_tile && nest.block_tile->mma && nest.block_tile->mma->capability == target_.capability;
     }
-    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(portable.grid_threads)};
+    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(portable.grid_threads),
+                              lowering::FindProducts(plain)};
   }
 
   absl::Status Finish(DeviceCode& code) override {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/lowering/symbol_numbers.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/schedule.h"
 
@@ -30,18 +31,9 @@ using te::TensorNode;
 // What all nests of a kernel share: its symbols and its buffers.
 class KernelScope {
  public:
-  explicit KernelScope(const schedule::Schedule& schedule) : schedule_(schedule) {
-    for (size_t i = 0; i < schedule.symbols.size(); ++i) {
-      symbols_.emplace(schedule.symbols[i].id(), static_cast<int64_t>(i));
-    }
-  }
+  explicit KernelScope(const schedule::Schedule& schedule) : schedule_(schedule), symbols_(schedule) {}
 
-  Dim Numbered(const Dim& dim) const {
-    return SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
-      if (leaf.kind() != DimKind::kVar) return std::nullopt;
-      return Dim::Var(symbols_.at(leaf.id()), leaf.name());
-    });
-  }
+  Dim Numbered(const Dim& dim) const { return symbols_.Numbered(dim); }
 
   uint32_t Buffer(const Tensor& tensor) {
     RVM_CHECK(tensor->kind != te::TensorKind::kSelf, "a scan has no buffer beside its tensor's");
@@ -62,7 +54,7 @@ class KernelScope {
 
  private:
   const schedule::Schedule& schedule_;
-  absl::flat_hash_map<int64_t, int64_t> symbols_;
+  SymbolNumbers symbols_;
   absl::flat_hash_map<const TensorNode*, size_t> workspaces_;
   std::vector<RecipeWorkspace> made_;
 };

@@ -14,6 +14,8 @@
 //   FAKE_CUDA_CAPABILITY=N  their compute capability; 75
 //   FAKE_CUDA_PLANT=N:TEXT=WITH|...  code that is loaded has WITH for the Nth TEXT: faults that must show
 //   FAKE_CUDA_COUNT=1      stderr says of each launch what its threads did together
+#include "tests/cuda/fake_driver.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -98,6 +100,7 @@ struct State {
   std::mt19937 random{
       static_cast<uint32_t>(std::getenv("FAKE_CUDA_SEED") ? std::atoi(std::getenv("FAKE_CUDA_SEED")) : 1)};
   std::map<std::string, int> calls;
+  std::function<std::string()> left_of_others;  // when the context is released
 };
 State& state() {
   static State* all = new State;
@@ -317,6 +320,8 @@ FAKE cuDevicePrimaryCtxRelease_v2(DeviceId) {
   if (--s.context.references > 0) return 0;
   bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.events.empty() && s.modules.empty() &&
                   s.graphs.empty() && s.execs.empty();
+  std::string left = s.left_of_others ? s.left_of_others() : "";
+  if (!left.empty() && !s.context.is_lost) Misuse(__func__, "left: " + left);
   if (!is_clean && !s.context.is_lost) {
     Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " +
                          std::to_string(s.streams.size()) + " streams, " + std::to_string(s.events.size()) +
@@ -584,6 +589,36 @@ FAKE cuGraphDestroy(Graph graph) {
   s.graphs.erase(fake);
   delete fake;
   return 0;
+}
+
+// ---- for libraries of the tests, see fake_driver.h
+
+#define FAKE_HOOK __attribute__((visibility("default")))
+
+FAKE_HOOK Result fake_cuda_Queue(Stream stream, const std::vector<uint64_t>& addresses,
+                                 const std::function<std::string()>& run) {
+  FAKE_ENTER();
+  std::set<uint64_t> uses;
+  for (uint64_t address : addresses) {
+    uint64_t block = s.memory.BlockOf(address);
+    if (block == 0) Misuse(__func__, "memory that was not allocated");
+    uses.insert(block);
+  }
+  bool faults = Fails("run");
+  Known(__func__, stream)
+      ->queue.push_back({[=] { return faults ? std::string("a fault that was asked for") : run(); }, uses});
+  return 0;
+}
+FAKE_HOOK uint8_t* fake_cuda_Memory(uint64_t address, size_t bytes, std::string& problem) {
+  return state().memory.At(address, bytes, problem);
+}
+FAKE_HOOK bool fake_cuda_Fails(const char* kind) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return Fails(kind);
+}
+FAKE_HOOK void fake_cuda_AtRelease(const std::function<std::string()>& left) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().left_of_others = left;
 }
 
 }  // extern "C"

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace rvm::fuzz {
 namespace {
@@ -36,6 +38,19 @@ struct CheckedCode : device::Code {
 };
 
 const Memory& MemoryOf(const device::Block& block) { return static_cast<const CheckedBlock&>(block).memory; }
+
+// Whether all elements lie in the block. Extents and strides may be any that fit their types.
+bool IsWithin(const device::Matrix& matrix, int64_t batches, int64_t rows, int64_t columns) {
+  RVM_CHECK(matrix.block != nullptr && matrix.offset >= 0, "a matrix has no memory");
+  RVM_CHECK(std::min({matrix.batch_stride, matrix.row_stride, matrix.column_stride}) >= 0, "a stride is negative");
+  auto bytes = static_cast<double>(matrix.offset);
+  for (auto [stride, extent] : {std::pair(matrix.batch_stride, batches), std::pair(matrix.row_stride, rows),
+                                std::pair(matrix.column_stride, columns)}) {
+    RVM_CHECK(extent > 0, "a product has no elements");
+    bytes += static_cast<double>(stride) * static_cast<double>(extent - 1) * static_cast<double>(matrix.dtype.bytes());
+  }
+  return bytes + static_cast<double>(matrix.dtype.bytes()) <= static_cast<double>(MemoryOf(*matrix.block)->all.size());
+}
 
 // Keeps launches back for as long as it may.
 class CheckedStream : public device::Stream {
@@ -71,6 +86,24 @@ class CheckedStream : public device::Stream {
       kept_back_.push_back(MemoryOf(*arg.block));
     }
     return Queued();
+  }
+
+  bool HasProducts() override { return true; }
+
+  absl::StatusOr<bool> Multiply(const device::Product& product, const device::Block* workspace) override {
+    auto [batches, rows, columns, depth] = std::tuple(product.batches, product.rows, product.columns, product.depth);
+    bool is_within = IsWithin(product.a, batches, rows, depth);
+    is_within &= IsWithin(product.b, batches, depth, columns);
+    is_within &= IsWithin(product.d, batches, rows, columns);
+    for (const device::Matrix& addend : product.addends) is_within &= IsWithin(addend, batches, rows, columns);
+    if (!is_within) return absl::InvalidArgumentError("a matrix does not lie in its block");
+    RVM_CHECK(
+        workspace == nullptr || MemoryOf(*workspace)->all.size() >= static_cast<size_t>(device::kProductWorkspaceBytes),
+        "a workspace is too small");
+    if (product.scale < 0) return false;
+    SubmitAll();
+    RVM_RETURN_IF_ERROR(Queued());
+    return true;
   }
 
   absl::Status Submit() override {

@@ -3,6 +3,7 @@
 // accelerator is the simulated one; the GPUs run nothing. Mutations change the sections of devices, and other tables.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -87,6 +88,8 @@ void RunEntry(const std::shared_ptr<const vm::Program>& program, const Entry& en
 
 // Whether the bytes are an executable that verifies and has code for devices.
 bool RunBytes(const uint8_t* data, size_t size) {
+  static const bool has_small_products = setenv("RELAYVM_CUBLASLT", "always", 1) == 0;
+  RVM_CHECK(has_small_products, "products keep their own functions");
   absl::StatusOr<Executable> decoded = Decode({data, size}, {.check_constants = true});
   if (!decoded.ok()) return false;
   absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> verified = Verify(*std::move(decoded));
@@ -109,7 +112,9 @@ std::vector<uint8_t> MutateSection(std::span<const uint8_t> file, Dice& dice) {
   std::vector<Section> sections = Split(file);
   std::vector<Section*> of_devices;
   for (Section& section : sections) {
-    if (section.id == static_cast<uint16_t>(format::Section::kDeviceCode)) of_devices.push_back(&section);
+    for (format::Section id : {format::Section::kDeviceCode, format::Section::kDeviceProducts}) {
+      if (section.id == static_cast<uint16_t>(id)) of_devices.push_back(&section);
+    }
   }
   if (of_devices.empty()) return {file.begin(), file.end()};
   Section& section = *of_devices[dice.Pick(of_devices.size())];

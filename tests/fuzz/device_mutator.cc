@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,9 @@ class DeviceMutator {
     if (codes.empty()) return;
     DeviceCode& code = codes[dice_.Pick(codes.size())];
     size_t choice = dice_.Pick(100);
-    if (choice < 35) {
+    if (choice < 15) {
+      if (!code.kernels.empty()) ChangeProducts(code.kernels[dice_.Pick(code.kernels.size())]);
+    } else if (choice < 35) {
       ChangeKernels(code);
     } else if (choice < 65) {
       ChangeWord(code.bytes);
@@ -76,6 +79,52 @@ class DeviceMutator {
         } else {
           kernel.launches[launch] = dim;
         }
+    }
+  }
+
+  DeviceProduct::Matrix RandomMatrix(uint32_t kernel, DataType dtype) {
+    size_t arguments = 3;
+    if (kernel < executable_.kernels.size()) {
+      const KernelDesc& desc = executable_.kernels[kernel];
+      arguments = desc.params.size() + desc.results.size() + 1 + dice_.Chance(3);
+    }
+    auto small = [&] { return dice_.Chance(80) ? Dim(static_cast<int64_t>(dice_.Pick(6))) : RandomDim(kernel); };
+    return {static_cast<uint32_t>(dice_.Pick(arguments)), dtype, small(), small(), small(), small()};
+  }
+
+  void ChangeProducts(DeviceCode::Kernel& kernel) {
+    uint32_t number = kernel.kernel.value;
+    std::vector<DeviceProduct>& products = kernel.products;
+    if (products.empty() || dice_.Chance(15)) {
+      DataType dtype = dice_.Chance(80) ? kFloat32 : kFloat16;
+      DeviceProduct made = {.launch = static_cast<uint32_t>(dice_.Pick(kernel.launches.size() + dice_.Chance(5))),
+                            .batches = RandomDim(number),
+                            .rows = RandomDim(number),
+                            .columns = RandomDim(number),
+                            .depth = RandomDim(number),
+                            .a = RandomMatrix(number, dtype),
+                            .b = RandomMatrix(number, dtype),
+                            .d = RandomMatrix(number, dtype),
+                            .addends = {}};
+      if (dice_.Chance(30)) made.addends.push_back(RandomMatrix(number, dtype));
+      auto place = std::ranges::find_if(products, [&](const DeviceProduct& p) { return p.launch >= made.launch; });
+      bool is_there = place != products.end() && place->launch == made.launch;
+      if (!is_there || dice_.Chance(5)) products.insert(place, std::move(made));
+      return;
+    }
+    size_t at = dice_.Pick(products.size());
+    DeviceProduct& product = products[at];
+    DeviceProduct::Matrix* matrices[] = {&product.a, &product.b, &product.d};
+    DeviceProduct::Matrix& matrix = *matrices[dice_.Pick(3)];
+    Dim* dims[] = {&product.batches, &product.rows,        &product.columns,   &product.depth,
+                   &matrix.offset,   &matrix.batch_stride, &matrix.row_stride, &matrix.column_stride};
+    switch (dice_.Pick(8)) {
+      case 0: products.erase(products.begin() + static_cast<ptrdiff_t>(at)); break;
+      case 1: product.launch = static_cast<uint32_t>(dice_.Pick(kernel.launches.size() + 1)); break;
+      case 2: matrix = RandomMatrix(number, matrix.dtype); break;
+      case 3: matrix.dtype = dice_.Chance(50) ? kFloat16 : kInt32; break;
+      case 4: product.scale = static_cast<double>(dice_.Number()); break;
+      default: *dims[dice_.Pick(std::size(dims))] = RandomDim(number);
     }
   }
 

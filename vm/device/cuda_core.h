@@ -55,7 +55,8 @@ class Entered {
 
 class CudaBlock : public Block {
  public:
-  CudaBlock(std::shared_ptr<const Core> core, Address address) : core_(std::move(core)), address_(address) {}
+  CudaBlock(std::shared_ptr<const Core> core, Address address, int64_t bytes)
+      : core_(std::move(core)), address_(address), bytes_(bytes) {}
   // Waits for all work: some may use the memory. The VM keeps freed blocks in its pool, so that this is rare.
   ~CudaBlock() override {
     Entered entered(*core_);
@@ -63,10 +64,12 @@ class CudaBlock : public Block {
     core_->cu->MemFree(address_);
   }
   Address address() const { return address_; }
+  int64_t bytes() const { return bytes_; }
 
  private:
   std::shared_ptr<const Core> core_;
   Address address_;
+  int64_t bytes_;
 };
 
 inline Address AddressOf(const Block& block) { return static_cast<const CudaBlock&>(block).address(); }

@@ -42,7 +42,7 @@ class CudaDevice : public Device {
     Entered entered(*core_);
     cuda::Address address = 0;
     RVM_RETURN_IF_ERROR(core_->Check(core_->cu->MemAlloc(&address, static_cast<size_t>(bytes)), "MemAlloc"));
-    return std::make_unique<CudaBlock>(core_, address);
+    return std::make_unique<CudaBlock>(core_, address, bytes);
   }
 
   absl::StatusOr<std::unique_ptr<Code>> Load(std::span<const uint8_t> code,

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "vm/device/cuda_graphs.h"
+#include "vm/device/cuda_products.h"
 #include "vm/device/poll.h"
 
 namespace rvm::device::cuda {
@@ -30,13 +31,17 @@ bool UsesGraphs() {
 class CudaStream : public device::Stream {
  public:
   CudaStream(std::shared_ptr<const Core> core, cuda::Stream stream, bool keeps_times)
-      : core_(std::move(core)), stream_(stream), keeps_times_(keeps_times) {
+      : core_(std::move(core)),
+        stream_(stream),
+        keeps_times_(keeps_times),
+        products_(std::make_unique<LibraryProducts>(*core_, stream)) {
     if (!keeps_times && UsesGraphs()) graphs_ = std::make_unique<LaunchGraphs>(*core_, stream);
   }
   ~CudaStream() override {
     Entered entered(*core_);
     core_->cu->StreamSynchronize(stream_);
     graphs_.reset();
+    products_.reset();
     for (Event event : events_) core_->cu->EventDestroy(event);
     core_->cu->StreamDestroy(stream_);
   }
@@ -84,6 +89,28 @@ class CudaStream : public device::Stream {
                                                              stream_, pointers_.data(), nullptr),
                                      "LaunchKernel"));
     return RecordEvent();
+  }
+
+  bool HasProducts() override {
+    Entered entered(*core_);
+    return products_->IsThere();
+  }
+
+  absl::StatusOr<bool> Multiply(const Product& product, const Block* workspace) override {
+    Entered entered(*core_);
+    RVM_ASSIGN_OR_RETURN(LibraryProducts::Plan * plan,
+                         products_->PlanFor(product, workspace == nullptr ? 0 : kProductWorkspaceBytes));
+    if (plan == nullptr) return false;
+    RVM_RETURN_IF_ERROR(EndStretch());
+    size_t num_recorded = num_recorded_;
+    RVM_RETURN_IF_ERROR(RecordEvent());
+    RVM_ASSIGN_OR_RETURN(bool is_queued, products_->Run(*plan, product, workspace));
+    if (is_queued) {
+      RVM_RETURN_IF_ERROR(RecordEvent());
+    } else {
+      num_recorded_ = num_recorded;
+    }
+    return is_queued;
   }
 
   absl::Status Submit() override {
@@ -153,6 +180,7 @@ class CudaStream : public device::Stream {
   std::shared_ptr<const Core> core_;
   cuda::Stream stream_;
   bool keeps_times_;
+  std::unique_ptr<LibraryProducts> products_;
   std::unique_ptr<LaunchGraphs> graphs_;  // null: each launch goes to the driver at once
   std::vector<uint64_t> values_;          // arguments of a launch
   std::vector<void*> pointers_;

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "vm/device/product.h"
 
 namespace rvm::device {
 
@@ -83,6 +84,12 @@ class Stream {
   // Queues function number `function` of the code, with about so many work items; the function divides its work among
   // those there are. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
+  // Whether there is a library for products of matrices. The first call may open it.
+  virtual bool HasProducts() { return false; }
+  // Queues a product, which the library computes; false if it does not compute such products, and nothing is queued.
+  // `workspace`: kProductWorkspaceBytes, or null. kInvalidArgument if a matrix does not lie in its block.
+  // REQUIRES: HasProducts().
+  virtual absl::StatusOr<bool> Multiply(const Product& /*product*/, const Block* /*workspace*/) { return false; }
   // Hands all work that is queued to the device. A caller that goes on to something long gives it no cause to stand
   // idle.
   virtual absl::Status Submit() { return absl::OkStatus(); }
@@ -114,7 +121,8 @@ struct DeviceUse {
   std::string device;          // its id
   std::string code;            // the origin of its code
   int64_t launches = 0;        // of functions; a kernel has one or more
-  GraphUse graphs;             // how many of them went to the device together
+  int64_t products = 0;        // by the device's library, in place of launches
+  GraphUse graphs;             // how many launches went to the device together
   int64_t copies_in = 0;       // of tensors, from the host
   int64_t copies_out = 0;      // to the host, which waited for each
   int64_t reserved_bytes = 0;  // taken now

@@ -50,6 +50,15 @@ bool Path::TakeBlock(size_t lane, int64_t bytes) {
   return true;
 }
 
+void Path::KeepBlock(size_t lane, int64_t bytes) {
+  int64_t size = device::BlockBytes(bytes);
+  ShadowLane& memory = lanes_[lane];
+  if (!memory.free.try_emplace(size, 1).second) return;
+  memory.reserved_bytes += size;
+  int64_t& most = survey_->forecast.devices[lane].reserved_bytes;
+  most = std::max(most, memory.reserved_bytes);
+}
+
 void Path::GiveBlock(size_t lane, int64_t bytes) {
   int64_t size = device::BlockBytes(bytes);
   lanes_[lane].used_bytes -= size;
@@ -117,6 +126,10 @@ bool Path::TakeForLaunch(const KernelInfo& kernel, std::span<const int64_t> symb
   for (int64_t bytes : taken) {
     if (!TakeBlock(lane, bytes)) return false;
   }
+  bool multiplies = std::ranges::any_of(kernel.device->products, [&](const std::optional<ProductProgram>& product) {
+    return product && product->Multiplications(symbols) >= device::LeastMultiplications();
+  });
+  if (multiplies) KeepBlock(lane, device::kProductWorkspaceBytes);
   for (int64_t bytes : taken) GiveBlock(lane, bytes);
   return true;
 }

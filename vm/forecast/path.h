@@ -126,6 +126,8 @@ class Path {
   // The tensor that has the elements; null if it is data.
   ShadowObject* RootOf(Shadow tensor);
   bool TakeBlock(size_t lane, int64_t bytes);
+  // For work that also does without it.
+  void KeepBlock(size_t lane, int64_t bytes);
   void GiveBlock(size_t lane, int64_t bytes);
   bool FetchToHost(ShadowObject& tensor);
   bool FetchToHost(Shadow tensor);

@@ -163,6 +163,21 @@ absl::Status DeviceLane::Launch(uint32_t function, std::span<const device::Argum
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> DeviceLane::Multiply(const device::Product& product) {
+  RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
+  if (!queue->HasProducts()) return false;
+  absl::StatusOr<std::unique_ptr<device::Block>> workspace = TakeBlock(device::kProductWorkspaceBytes);
+  if (!workspace.ok() && !absl::IsResourceExhausted(workspace.status())) return workspace.status();
+  absl::StatusOr<bool> is_queued = queue->Multiply(product, workspace.ok() ? workspace->get() : nullptr);
+  if (workspace.ok()) GiveBlock(*std::move(workspace), device::kProductWorkspaceBytes);
+  RVM_RETURN_IF_ERROR(Noted(is_queued.status()));
+  if (*is_queued) {
+    ++use_.products;
+    NoteQueued(DeviceWork::kLaunch, 0);
+  }
+  return *is_queued;
+}
+
 template <typename F>
 absl::Status DeviceLane::Wait(F step) {
   if (profiler_ != nullptr) profiler_->BeginWait();

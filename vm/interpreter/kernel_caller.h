@@ -114,6 +114,8 @@ class KernelCaller {
   absl::Status MakeDeviceResult(const Call& call, size_t index, Slot* r);
   absl::Status LaunchAll(const Call& call);
   absl::Status LaunchWith(const Call& call, const device::Block* workspace);
+  // Whether the launch is a product that the device's library computes; it is queued then.
+  absl::StatusOr<bool> Multiply(const DeviceKernel& kernel, size_t launch);
   // Of a kernel that runs on the host, all arguments; of any, those with symbols that are values.
   bool FetchArgs(const Call& call, const Slot* r);
   bool FetchValues(const Call& call, const Slot* r);

@@ -115,9 +115,19 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
   for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
     // The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
     int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
-    if (items > 0) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
+    if (items <= 0) continue;
+    RVM_ASSIGN_OR_RETURN(bool is_done, Multiply(kernel, i));
+    if (!is_done) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> KernelCaller::Multiply(const DeviceKernel& kernel, size_t launch) {
+  if (launch >= kernel.products.size() || !kernel.products[launch]) return false;
+  const ProductProgram& program = *kernel.products[launch];
+  if (program.Multiplications(symbols_) < device::LeastMultiplications()) return false;
+  std::optional<device::Product> product = program.Bind(symbols_, device_args_);
+  return product ? device_->lane(kernel.part).Multiply(*product) : false;
 }
 
 absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {

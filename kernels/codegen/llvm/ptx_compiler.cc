@@ -25,6 +25,8 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/Scalar/SROA.h"
 
 namespace rvm::codegen {
 namespace {
@@ -176,7 +178,13 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
   RunPasses(module, machine, tuning, [](llvm::PassBuilder& builder) {
-    return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+    llvm::ModulePassManager passes;
+    // First, while each load has one address: of two that are merged, one might be that of a scalar, whose place would
+    // then stay memory.
+    passes.addPass(llvm::AlwaysInlinerPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
+    passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2));
+    return passes;
   });
 }
 

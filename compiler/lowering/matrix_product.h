@@ -1,0 +1,19 @@
+// Finds launches of a kernel that a library of matrix products may compute in place of its function.
+#ifndef RVM_COMPILER_LOWERING_MATRIX_PRODUCT_H_
+#define RVM_COMPILER_LOWERING_MATRIX_PRODUCT_H_
+
+#include <vector>
+
+#include "kernels/schedule/schedule.h"
+#include "serialization/executable.h"
+
+namespace rvm::lowering {
+
+// The nests of a schedule for a GPU that are products of matrices, or of batches of them, as they lie in memory, whose
+// results are at most scaled, and added to a matrix and to a row of biases. Products of float16 and bfloat16 are
+// rounded once, where the program may round after each operator.
+std::vector<DeviceProduct> FindProducts(const schedule::Schedule& schedule);
+
+}  // namespace rvm::lowering
+
+#endif  // RVM_COMPILER_LOWERING_MATRIX_PRODUCT_H_

@@ -1,0 +1,242 @@
+#include "vm/device/cuda_products.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace rvm::device::cuda {
+namespace {
+
+namespace lt = cublaslt;
+
+constexpr size_t kMostPlans = 512;
+constexpr uint64_t kMostAlignment = 256;  // bytes; the library does not look further
+
+int32_t TypeOf(DataType dtype) {
+  return dtype == kFloat64    ? lt::kReal64
+         : dtype == kFloat16  ? lt::kReal16
+         : dtype == kBFloat16 ? lt::kRealB16
+                              : lt::kReal32;
+}
+
+// Of an object of the library: destroys it.
+template <typename T>
+class Owned {
+ public:
+  Owned() = default;
+  ~Owned() {
+    if (object_ != nullptr) destroy_(object_);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  T get() const { return object_; }
+  // What a function that makes an object takes. REQUIRES: it is called once.
+  T* Made(lt::Status (*destroy)(T)) {
+    destroy_ = destroy;
+    return &object_;
+  }
+
+ private:
+  T object_ = nullptr;
+  lt::Status (*destroy_)(T) = nullptr;
+};
+
+// A matrix stored by columns.
+struct ByColumns {
+  int64_t rows, columns, stride;
+  bool is_transposed;  // what is wanted is its transpose
+};
+
+// The transpose of a matrix of `rows` x `columns`; nullopt if its elements are not contiguous along either.
+std::optional<ByColumns> Transposed(const Matrix& matrix, int64_t rows, int64_t columns) {
+  if (matrix.column_stride == 1 && matrix.row_stride >= columns)
+    return ByColumns{columns, rows, matrix.row_stride, false};
+  if (matrix.row_stride == 1 && matrix.column_stride >= rows)
+    return ByColumns{rows, columns, matrix.column_stride, true};
+  return std::nullopt;
+}
+
+Address FirstOf(const Matrix& matrix) { return AddressOf(*matrix.block) + static_cast<Address>(matrix.offset); }
+void* PointerTo(const Matrix& matrix) { return reinterpret_cast<void*>(FirstOf(matrix)); }
+uint32_t AlignmentOf(const Matrix& matrix) {
+  Address first = FirstOf(matrix);
+  return static_cast<uint32_t>(std::min(first & -first, kMostAlignment));
+}
+
+bool IsBias(const Matrix& addend) {
+  return addend.batch_stride == 0 && addend.row_stride == 0 && addend.column_stride == 1;
+}
+const Matrix* FindAddend(const Product& product, bool is_bias) {
+  for (const Matrix& addend : product.addends) {
+    if (IsBias(addend) == is_bias) return &addend;
+  }
+  return nullptr;
+}
+
+bool IsWithin(const Matrix& matrix, int64_t batches, int64_t rows, int64_t columns) {
+  int64_t last = 0, bytes = 0;
+  for (auto [stride, extent] : {std::pair(matrix.batch_stride, batches), std::pair(matrix.row_stride, rows),
+                                std::pair(matrix.column_stride, columns)}) {
+    int64_t step = 0;
+    if (__builtin_mul_overflow(stride, extent - 1, &step) || __builtin_add_overflow(last, step, &last)) return false;
+  }
+  return !__builtin_mul_overflow(last + 1, matrix.dtype.bytes(), &bytes) &&
+         !__builtin_add_overflow(bytes, matrix.offset, &bytes) &&
+         bytes <= static_cast<const CudaBlock&>(*matrix.block).bytes();
+}
+
+bool IsWithinBlocks(const Product& p) {
+  bool is_within = IsWithin(p.a, p.batches, p.rows, p.depth) && IsWithin(p.b, p.batches, p.depth, p.columns) &&
+                   IsWithin(p.d, p.batches, p.rows, p.columns);
+  for (const Matrix& addend : p.addends) is_within &= IsWithin(addend, p.batches, p.rows, p.columns);
+  return is_within;
+}
+
+}  // namespace
+
+struct LibraryProducts::Plan {
+  Owned<lt::MatmulDesc> desc;
+  Owned<lt::Layout> a, b, c, d;  // as the library has them: its a is our b
+  lt::Algorithm algorithm;
+  size_t workspace_bytes;
+  bool is_refused = false;
+};
+
+LibraryProducts::LibraryProducts(const Core& core, Stream stream) : core_(core), stream_(stream) {}
+LibraryProducts::~LibraryProducts() {
+  plans_.clear();
+  if (handle_ != nullptr) lt_->Destroy(handle_);
+}
+
+bool LibraryProducts::IsThere() {
+  if (!was_opened_) {
+    was_opened_ = true;
+    absl::StatusOr<const lt::Api*> api = lt::Load();
+    if (api.ok()) lt_ = *api;
+    if (lt_ != nullptr && lt_->Create(&handle_) != 0) handle_ = nullptr;  // for a later driver, or without memory
+  }
+  return handle_ != nullptr;
+}
+
+LibraryProducts::Key LibraryProducts::KeyOf(const Product& product, int64_t workspace_bytes) {
+  Key key = {product.batches, product.rows, product.columns, product.depth, workspace_bytes, product.allows_tf32};
+  size_t at = 6;
+  const Matrix none = {nullptr, product.d.dtype, 0, 0, 0, 0};
+  const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
+  for (const Matrix* matrix : {&product.a, &product.b, &product.d, addend == nullptr ? &none : addend}) {
+    int64_t alignment = matrix->block == nullptr ? 0 : AlignmentOf(*matrix);
+    for (int64_t part :
+         {matrix->batch_stride, matrix->row_stride, matrix->column_stride, alignment, int64_t{TypeOf(matrix->dtype)}}) {
+      key[at++] = part;
+    }
+  }
+  key[at++] = static_cast<int64_t>(product.addends.size());
+  key[at++] = bias == nullptr ? 0 : AlignmentOf(*bias);
+  return key;
+}
+
+absl::StatusOr<LibraryProducts::Plan*> LibraryProducts::PlanFor(const Product& product, int64_t workspace_bytes) {
+  if (!IsWithinBlocks(product)) {
+    return absl::InvalidArgumentError(
+        "the executable has a product of matrices that do not lie in the memory of their tensors");
+  }
+  Key key = KeyOf(product, workspace_bytes);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    if (plans_.size() == kMostPlans) plans_.clear();
+    found = plans_.emplace(key, MakePlan(product, static_cast<uint64_t>(workspace_bytes))).first;
+  }
+  Plan* plan = found->second.get();
+  return plan == nullptr || plan->is_refused ? nullptr : plan;
+}
+
+std::unique_ptr<LibraryProducts::Plan> LibraryProducts::MakePlan(const Product& product, uint64_t workspace_bytes) {
+  const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
+  const Matrix& c = addend == nullptr ? product.d : *addend;
+  std::optional<ByColumns> of_a = Transposed(product.b, product.depth, product.columns),
+                           of_b = Transposed(product.a, product.rows, product.depth),
+                           of_c = Transposed(c, product.rows, product.columns),
+                           of_d = Transposed(product.d, product.rows, product.columns);
+  size_t known_addends = (addend != nullptr ? 1 : 0) + (bias != nullptr ? 1 : 0);
+  bool fits = of_a && of_b && of_c && of_d && !of_c->is_transposed && !of_d->is_transposed &&
+              known_addends == product.addends.size();
+  if (!fits || std::max({product.batches, product.rows, product.columns, product.depth}) > INT32_MAX) return nullptr;
+
+  auto plan = std::make_unique<Plan>();
+  auto make_layout = [&](const Matrix& matrix, const ByColumns& of, Owned<lt::Layout>& made) {
+    auto batches = static_cast<int32_t>(product.batches);
+    return lt_->LayoutCreate(made.Made(lt_->LayoutDestroy), TypeOf(matrix.dtype), static_cast<uint64_t>(of.rows),
+                             static_cast<uint64_t>(of.columns), of.stride) == 0 &&
+           lt_->LayoutSetAttribute(made.get(), lt::kBatchCount, &batches, sizeof(batches)) == 0 &&
+           lt_->LayoutSetAttribute(made.get(), lt::kBatchStride, &matrix.batch_stride, sizeof(int64_t)) == 0;
+  };
+  auto set = [&](int32_t attribute, auto value) {
+    return lt_->MatmulDescSetAttribute(plan->desc.get(), attribute, &value, sizeof(value)) == 0;
+  };
+  bool is_double = product.a.dtype == kFloat64;
+  int32_t compute = is_double ? lt::kCompute64 : product.allows_tf32 ? lt::kCompute32Tf32 : lt::kCompute32;
+  bool is_described =
+      lt_->MatmulDescCreate(plan->desc.Made(lt_->MatmulDescDestroy), compute, is_double ? lt::kReal64 : lt::kReal32) ==
+          0 &&
+      (!of_a->is_transposed || set(lt::kTransposeA, lt::kTransposed)) &&
+      (!of_b->is_transposed || set(lt::kTransposeB, lt::kTransposed)) &&
+      (bias == nullptr || (set(lt::kEpilogue, lt::kAddBias) && set(lt::kBiasPointer, PointerTo(*bias)))) &&
+      make_layout(product.b, *of_a, plan->a) && make_layout(product.a, *of_b, plan->b) &&
+      make_layout(c, *of_c, plan->c) && make_layout(product.d, *of_d, plan->d);
+  if (!is_described) return nullptr;
+
+  Owned<lt::Preference> preference;
+  auto prefer = [&](int32_t attribute, auto value) {
+    return lt_->PreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)) == 0;
+  };
+  lt::Heuristic best = {};
+  int32_t count = 0;
+  // Sums keep their type and their order, so that results are the same each time.
+  bool is_found = lt_->PreferenceCreate(preference.Made(lt_->PreferenceDestroy)) == 0 &&
+                  prefer(lt::kMostWorkspace, workspace_bytes) && prefer(lt::kReductionSchemes, lt::kSumsInWorkspace) &&
+                  prefer(lt::kAlignmentA, AlignmentOf(product.b)) && prefer(lt::kAlignmentB, AlignmentOf(product.a)) &&
+                  prefer(lt::kAlignmentC, AlignmentOf(c)) && prefer(lt::kAlignmentD, AlignmentOf(product.d)) &&
+                  lt_->GetHeuristic(handle_, plan->desc.get(), plan->a.get(), plan->b.get(), plan->c.get(),
+                                    plan->d.get(), preference.get(), 1, &best, &count) == 0 &&
+                  count == 1 && best.status == 0 && best.workspace_bytes <= workspace_bytes;
+  if (!is_found) return nullptr;
+  plan->algorithm = best.algorithm;
+  plan->workspace_bytes = best.workspace_bytes;
+  return plan;
+}
+
+absl::StatusOr<bool> LibraryProducts::Run(Plan& plan, const Product& product, const Block* workspace) {
+  const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
+  const Matrix& c = addend == nullptr ? product.d : *addend;
+  double scale = product.scale, scale_of_c = addend == nullptr ? 0 : 1;
+  auto scale32 = static_cast<float>(scale), scale_of_c32 = static_cast<float>(scale_of_c);
+  bool is_double = product.a.dtype == kFloat64;
+  const void *alpha = is_double ? static_cast<void*>(&scale) : &scale32,
+             *beta = is_double ? static_cast<void*>(&scale_of_c) : &scale_of_c32;
+  void* space = workspace == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(*workspace));
+  void* biases = bias == nullptr ? nullptr : PointerTo(*bias);
+  lt::Status status = 0;
+  if (bias != nullptr) {
+    status = lt_->MatmulDescSetAttribute(plan.desc.get(), lt::kBiasPointer, &biases, sizeof(biases));
+  }
+  if (status == 0) {
+    status = lt_->Matmul(handle_, plan.desc.get(), alpha, PointerTo(product.b), plan.a.get(), PointerTo(product.a),
+                         plan.b.get(), beta, PointerTo(c), plan.c.get(), PointerTo(product.d), plan.d.get(),
+                         &plan.algorithm, space, plan.workspace_bytes, stream_);
+  }
+  if (status == 0) return true;
+  if (status == lt::kNotSupported || status == lt::kInvalidValue) {
+    plan.is_refused = true;
+    return false;
+  }
+  // The driver knows if the device is lost.
+  Result result = core_.cu->StreamQuery(stream_);
+  if (result != kNotReady) RVM_RETURN_IF_ERROR(core_.Check(result, "StreamQuery"));
+  return absl::InternalError(
+      absl::StrCat("device ", core_.info.id, " (", core_.info.name, "): cublasLtMatmul gives status ", status));
+}
+
+}  // namespace rvm::device::cuda

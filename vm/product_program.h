@@ -1,0 +1,40 @@
+// ProductProgram: a DeviceProduct, compiled for evaluation on every call.
+#ifndef RVM_VM_PRODUCT_PROGRAM_H_
+#define RVM_VM_PRODUCT_PROGRAM_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "serialization/executable.h"
+#include "vm/device/device.h"
+#include "vm/dim_program.h"
+
+namespace rvm::vm {
+
+class ProductProgram {
+ public:
+  // nullopt as for DimProgram.
+  static std::optional<ProductProgram> Compile(const DeviceProduct& product, uint32_t num_symbols);
+
+  // How often two elements are multiplied: 0 if that cannot be said.
+  int64_t Multiplications(std::span<const int64_t> symbols) const;
+  // The product with the arguments of its launch; nullopt if it has no elements, or a matrix without memory, or with an
+  // offset or stride that no tensor has. REQUIRES: the executable is verified.
+  std::optional<device::Product> Bind(std::span<const int64_t> symbols, std::span<const device::Argument> args) const;
+
+ private:
+  struct MatrixPart {
+    uint32_t argument;
+    DataType dtype;
+  };
+  std::vector<DimProgram> dims_;      // of DeviceProduct::dims()
+  std::vector<MatrixPart> matrices_;  // of DeviceProduct::matrices()
+  double scale_ = 1;
+  bool allows_tf32_ = false;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_PRODUCT_PROGRAM_H_
