@@ -144,8 +144,7 @@ class ProductFinder {
                 .a = {},
                 .b = {},
                 .d = {},
-                .addends = {},
-                .allows_tf32 = schedule_.target.rounds_to_tf32};
+                .addends = {}};
   }
 
   Dim Extent(const Axes& axes) const {
@@ -158,6 +157,7 @@ class ProductFinder {
     std::optional<Matrix> a = MatrixOf(Uncast(tile_.rows.factor), rows_, depth_),
                           b = MatrixOf(Uncast(tile_.columns.factor), depth_, columns_);
     if (!a || !b || a->dtype != b->dtype || !a->dtype.is_float()) return false;
+    product_.allows_tf32 = schedule_.target.rounds_to_tf32 && a->dtype == kFloat32;
     product_.a = *std::move(a);
     product_.b = *std::move(b);
     return true;

@@ -76,6 +76,12 @@ const Matrix* FindAddend(const Product& product, bool is_bias) {
   return nullptr;
 }
 
+// The library's c: what is added to the sums; d, which is not read, if there is nothing.
+const Matrix& MatrixC(const Product& product) {
+  const Matrix* addend = FindAddend(product, false);
+  return addend == nullptr ? product.d : *addend;
+}
+
 bool IsWithin(const Matrix& matrix, int64_t batches, int64_t rows, int64_t columns) {
   int64_t last = 0, bytes = 0;
   for (auto [stride, extent] : {std::pair(matrix.batch_stride, batches), std::pair(matrix.row_stride, rows),
@@ -154,8 +160,14 @@ absl::StatusOr<LibraryProducts::Plan*> LibraryProducts::PlanFor(const Product& p
 }
 
 std::unique_ptr<LibraryProducts::Plan> LibraryProducts::MakePlan(const Product& product, uint64_t workspace_bytes) {
+  auto plan = std::make_unique<Plan>();
+  bool is_found = Describe(product, *plan) && ChooseAlgorithm(product, workspace_bytes, *plan);
+  return is_found ? std::move(plan) : nullptr;
+}
+
+bool LibraryProducts::Describe(const Product& product, Plan& plan) const {
   const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
-  const Matrix& c = addend == nullptr ? product.d : *addend;
+  const Matrix& c = MatrixC(product);
   std::optional<ByColumns> of_a = Transposed(product.b, product.depth, product.columns),
                            of_b = Transposed(product.a, product.rows, product.depth),
                            of_c = Transposed(c, product.rows, product.columns),
@@ -163,9 +175,15 @@ std::unique_ptr<LibraryProducts::Plan> LibraryProducts::MakePlan(const Product& 
   size_t known_addends = (addend != nullptr ? 1 : 0) + (bias != nullptr ? 1 : 0);
   bool fits = of_a && of_b && of_c && of_d && !of_c->is_transposed && !of_d->is_transposed &&
               known_addends == product.addends.size();
-  if (!fits || std::max({product.batches, product.rows, product.columns, product.depth}) > INT32_MAX) return nullptr;
+  if (!fits || std::max({product.batches, product.rows, product.columns, product.depth}) > INT32_MAX) return false;
 
-  auto plan = std::make_unique<Plan>();
+  bool is_double = product.a.dtype == kFloat64, rounds = product.allows_tf32 && product.a.dtype == kFloat32;
+  int32_t sums = is_double ? lt::kCompute64 : rounds ? lt::kCompute32Tf32 : lt::kCompute32;
+  lt::MatmulDesc* desc = plan.desc.Made(lt_->MatmulDescDestroy);
+  if (lt_->MatmulDescCreate(desc, sums, is_double ? lt::kReal64 : lt::kReal32) != 0) return false;
+  auto set = [&](int32_t attribute, auto value) {
+    return lt_->MatmulDescSetAttribute(*desc, attribute, &value, sizeof(value)) == 0;
+  };
   auto make_layout = [&](const Matrix& matrix, const ByColumns& of, Owned<lt::Layout>& made) {
     auto batches = static_cast<int32_t>(product.batches);
     return lt_->LayoutCreate(made.Made(lt_->LayoutDestroy), TypeOf(matrix.dtype), static_cast<uint64_t>(of.rows),
@@ -173,44 +191,38 @@ std::unique_ptr<LibraryProducts::Plan> LibraryProducts::MakePlan(const Product& 
            lt_->LayoutSetAttribute(made.get(), lt::kBatchCount, &batches, sizeof(batches)) == 0 &&
            lt_->LayoutSetAttribute(made.get(), lt::kBatchStride, &matrix.batch_stride, sizeof(int64_t)) == 0;
   };
-  auto set = [&](int32_t attribute, auto value) {
-    return lt_->MatmulDescSetAttribute(plan->desc.get(), attribute, &value, sizeof(value)) == 0;
-  };
-  bool is_double = product.a.dtype == kFloat64;
-  int32_t compute = is_double ? lt::kCompute64 : product.allows_tf32 ? lt::kCompute32Tf32 : lt::kCompute32;
-  bool is_described =
-      lt_->MatmulDescCreate(plan->desc.Made(lt_->MatmulDescDestroy), compute, is_double ? lt::kReal64 : lt::kReal32) ==
-          0 &&
-      (!of_a->is_transposed || set(lt::kTransposeA, lt::kTransposed)) &&
-      (!of_b->is_transposed || set(lt::kTransposeB, lt::kTransposed)) &&
-      (bias == nullptr || (set(lt::kEpilogue, lt::kAddBias) && set(lt::kBiasPointer, PointerTo(*bias)))) &&
-      make_layout(product.b, *of_a, plan->a) && make_layout(product.a, *of_b, plan->b) &&
-      make_layout(c, *of_c, plan->c) && make_layout(product.d, *of_d, plan->d);
-  if (!is_described) return nullptr;
+  return (!of_a->is_transposed || set(lt::kTransposeA, lt::kTransposed)) &&
+         (!of_b->is_transposed || set(lt::kTransposeB, lt::kTransposed)) &&
+         (bias == nullptr || (set(lt::kEpilogue, lt::kAddBias) && set(lt::kBiasPointer, PointerTo(*bias)))) &&
+         make_layout(product.b, *of_a, plan.a) && make_layout(product.a, *of_b, plan.b) &&
+         make_layout(c, *of_c, plan.c) && make_layout(product.d, *of_d, plan.d);
+}
 
+// Sums keep their type and their order, so that results are the same each time.
+bool LibraryProducts::ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, Plan& plan) const {
   Owned<lt::Preference> preference;
+  if (lt_->PreferenceCreate(preference.Made(lt_->PreferenceDestroy)) != 0) return false;
   auto prefer = [&](int32_t attribute, auto value) {
     return lt_->PreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)) == 0;
   };
+  bool is_asked = prefer(lt::kMostWorkspace, workspace_bytes) && prefer(lt::kReductionSchemes, lt::kSumsInWorkspace) &&
+                  prefer(lt::kAlignmentA, AlignmentOf(product.b)) && prefer(lt::kAlignmentB, AlignmentOf(product.a)) &&
+                  prefer(lt::kAlignmentC, AlignmentOf(MatrixC(product))) &&
+                  prefer(lt::kAlignmentD, AlignmentOf(product.d));
   lt::Heuristic best = {};
   int32_t count = 0;
-  // Sums keep their type and their order, so that results are the same each time.
-  bool is_found = lt_->PreferenceCreate(preference.Made(lt_->PreferenceDestroy)) == 0 &&
-                  prefer(lt::kMostWorkspace, workspace_bytes) && prefer(lt::kReductionSchemes, lt::kSumsInWorkspace) &&
-                  prefer(lt::kAlignmentA, AlignmentOf(product.b)) && prefer(lt::kAlignmentB, AlignmentOf(product.a)) &&
-                  prefer(lt::kAlignmentC, AlignmentOf(c)) && prefer(lt::kAlignmentD, AlignmentOf(product.d)) &&
-                  lt_->GetHeuristic(handle_, plan->desc.get(), plan->a.get(), plan->b.get(), plan->c.get(),
-                                    plan->d.get(), preference.get(), 1, &best, &count) == 0 &&
-                  count == 1 && best.status == 0 && best.workspace_bytes <= workspace_bytes;
-  if (!is_found) return nullptr;
-  plan->algorithm = best.algorithm;
-  plan->workspace_bytes = best.workspace_bytes;
-  return plan;
+  if (!is_asked || lt_->GetHeuristic(handle_, plan.desc.get(), plan.a.get(), plan.b.get(), plan.c.get(), plan.d.get(),
+                                     preference.get(), 1, &best, &count) != 0) {
+    return false;
+  }
+  plan.algorithm = best.algorithm;
+  plan.workspace_bytes = best.workspace_bytes;
+  return count == 1 && best.status == 0 && best.workspace_bytes <= workspace_bytes;
 }
 
 absl::StatusOr<bool> LibraryProducts::Run(Plan& plan, const Product& product, const Block* workspace) {
   const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
-  const Matrix& c = addend == nullptr ? product.d : *addend;
+  const Matrix& c = MatrixC(product);
   double scale = product.scale, scale_of_c = addend == nullptr ? 0 : 1;
   auto scale32 = static_cast<float>(scale), scale_of_c32 = static_cast<float>(scale_of_c);
   bool is_double = product.a.dtype == kFloat64;

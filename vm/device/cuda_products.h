@@ -41,6 +41,9 @@ class LibraryProducts {
  private:
   using Key = std::array<int64_t, 28>;
   std::unique_ptr<Plan> MakePlan(const Product& product, uint64_t workspace_bytes);
+  // False if the library computes no such products.
+  bool Describe(const Product& product, Plan& plan) const;
+  bool ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, Plan& plan) const;
   static Key KeyOf(const Product& product, int64_t workspace_bytes);
 
   const Core& core_;
