@@ -199,9 +199,11 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const schedule::Schedule& sche
                                                    " axes; portable executables handle ", kMaxRecipeAxes));
     }
     kernel.recipe.nests.push_back(std::move(recipe));
-    kernel.grid_threads.push_back(scope.Numbered(schedule::GridThreads(nest)));
     const Tensor& first = nest.tensors[0].tensor;
     if (first->is_ordered) kernel.recipe.nests.push_back(OrderNest(scope, first));
+  }
+  for (const schedule::NestGroup& launch : schedule::Launches(schedule)) {
+    kernel.grid_threads.push_back(scope.Numbered(schedule::GridThreads(schedule, launch)));
   }
   kernel.recipe.workspaces = scope.TakeWorkspaces();
   kernel.workspace = scope.Numbered(schedule.workspace);

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lowering/symbol_numbers.h"
+#include "kernels/schedule/gpu_schedule.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::lowering {
@@ -319,9 +320,11 @@ class ProductFinder {
 std::vector<DeviceProduct> FindProducts(const schedule::Schedule& schedule) {
   SymbolNumbers symbols(schedule);
   std::vector<DeviceProduct> products;
-  for (size_t i = 0; i < schedule.nests.size(); ++i) {
-    if (!schedule.nests[i].block_tile) continue;
-    std::optional<DeviceProduct> product = ProductFinder(schedule, symbols, schedule.nests[i]).Find();
+  std::vector<schedule::NestGroup> launches = schedule::Launches(schedule);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const LoopNest& nest = schedule.nests[launches[i].first];
+    if (launches[i].count > 1 || !nest.block_tile) continue;
+    std::optional<DeviceProduct> product = ProductFinder(schedule, symbols, nest).Find();
     if (!product) continue;
     product->launch = static_cast<uint32_t>(i);
     products.push_back(*std::move(product));

@@ -32,9 +32,9 @@ absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text);
 // Those for which code is made if none is named; the latest first.
 std::vector<PtxTarget> DefaultPtxTargets();
 
-// PTX for a target. Each nest of a kernel becomes one function (`.entry`), whose threads
-// are the positions of the nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
-// nest says. Threads and blocks stride over the grid, so that any number of blocks may be launched, of a
+// PTX for a target. Each of schedule::Launches of a kernel becomes one function (`.entry`), whose threads
+// are the positions of its nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
+// nest says; or blocks run several nests, row by row. Threads and blocks stride over the grid, so that any number of blocks may be launched, of a
 // one-dimensional grid.
 //
 // Parameters of each function are, 8 bytes each and in this order: the addresses of the kernel's inputs (the bits of
@@ -48,7 +48,7 @@ class PtxCompiler {
   ~PtxCompiler();
   PtxCompiler(const PtxCompiler&) = delete;
 
-  // Adds functions "<name>_0", "<name>_1", ... for the nests of a schedule that was made for the target. Returns
+  // Adds functions "<name>_0", "<name>_1", ... for the launches of a schedule that was made for the target. Returns
   // kUnimplemented, with the reason, for kernels that have no such code; nothing is added then.
   // REQUIRES: no nest sorts, or computes an element from those before.
   absl::Status Add(const std::string& name, const schedule::Schedule& schedule);

@@ -101,4 +101,16 @@ Dim GridThreads(const LoopNest& nest) {
   return nest.form == NestForm::kPositions ? Product(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
 }
 
+std::vector<NestGroup> Launches(const Schedule& schedule) {
+  std::vector<NestGroup> launches = schedule.groups;
+  if (!launches.empty()) return launches;
+  for (size_t n = 0; n < schedule.nests.size(); ++n) launches.push_back({.first = n, .count = 1});
+  return launches;
+}
+
+Dim GridThreads(const Schedule& schedule, const NestGroup& launch) {
+  const LoopNest& first = schedule.nests[launch.first];
+  return launch.count == 1 ? GridThreads(first) : first.axes[0].extent * Dim(kBlockThreads);
+}
+
 }  // namespace rvm::schedule

@@ -2,6 +2,8 @@
 #ifndef RVM_KERNELS_SCHEDULE_GPU_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_GPU_SCHEDULE_H_
 
+#include <vector>
+
 #include "base/dim.h"
 #include "kernels/schedule/schedule.h"
 
@@ -12,8 +14,12 @@ void PlanForGpu(Schedule& schedule);
 
 // The blocks that the nest is divided into, if its form is one of blocks.
 Dim Blocks(const LoopNest& nest);
-// The threads to launch for the nest.
+// The threads that run the nest.
 Dim GridThreads(const LoopNest& nest);
+
+// What a device with a grid of work items launches, in order, and the threads for it.
+std::vector<NestGroup> Launches(const Schedule& schedule);
+Dim GridThreads(const Schedule& schedule, const NestGroup& launch);
 
 }  // namespace rvm::schedule
 

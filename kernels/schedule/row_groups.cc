@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/te/expr_pool.h"
@@ -23,6 +25,9 @@ constexpr int64_t kStackBytes =
     65536;  // of all tensors that only the group needs: a host's thread may have little more
 
 constexpr int64_t kLeastTiledRows = 16;
+
+// Of a GPU: elements of a row that are no work for a single block.
+constexpr int64_t kMostBlockElements = 8192;
 
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
 std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
@@ -47,6 +52,7 @@ bool MayShareRows(const LoopNest& nest) {
     bool many = nest.axes[0].extent.is_const() && nest.axes[0].extent.constant() >= kLeastTiledRows;
     return many && nest.tile->access == Tile::Access::kInPlace && !nest.tile->outer.empty() && nest.tile->outer[0] == 0;
   }
+  if (nest.form == NestForm::kTeams) return nest.team->are_neighbours;
   // The others run blocks of their first axis that are no rows.
   return nest.form == NestForm::kPositions || (nest.form == NestForm::kColumns && nest.axes.size() > 1);
 }
@@ -63,6 +69,7 @@ class Grouper {
         schedule_.groups.push_back({.first = n, .count = 1});
       }
     }
+    if (schedule_.target.has_blocks) return DivideAmongBlocks();
     for (NestGroup& group : schedule_.groups) {
       if (group.count > 1) Finish(group);
     }
@@ -107,6 +114,37 @@ class Grouper {
       for (size_t k = group.first; in_row && many && k < n; ++k) shares |= written || ReadBy(nest(k), node->tensor);
     }
     return shares;
+  }
+
+  // A GPU runs a group in one launch, a row in each block, if blocks also reduce rows otherwise, and these are short;
+  // else its nests are launched one by one, each of them divided among all threads.
+  void DivideAmongBlocks() {
+    std::vector<NestGroup> launches;
+    for (const NestGroup& group : schedule_.groups) {
+      if (group.count > 1 && IsForBlocks(group)) {
+        launches.push_back({.first = group.first, .count = group.count, .rows = 1});
+        for (size_t n = group.first; n < group.first + group.count; ++n) {
+          if (nest(n).team) schedule_.nests[n].team->strands = kBlockThreads;
+        }
+        continue;
+      }
+      for (size_t n = group.first; n < group.first + group.count; ++n) launches.push_back({.first = n, .count = 1});
+    }
+    schedule_.groups = std::move(launches);
+  }
+
+  bool IsForBlocks(const NestGroup& group) const {
+    bool reduces = false;
+    for (size_t n = group.first; n < group.first + group.count; ++n) {
+      reduces |= nest(n).form == NestForm::kTeams;
+      Dim size = 1;
+      for (const IndexVar& axis : std::span(nest(n).axes).subspan(1)) size = size * axis.extent;
+      if (const ExprNode* reduce = nest(n).reduction()) {
+        for (const IndexVar& axis : reduce->axes) size = size * axis.extent;
+      }
+      if (size.is_const() && size.constant() > kMostBlockElements) return false;
+    }
+    return reduces;
   }
 
   // The size of blocks, and what is needed nowhere else.

@@ -1,5 +1,5 @@
 // Groups of nests that run together, some rows at a time, so that what one of them reads or writes is still in a cache
-// when the next one needs it: softmax and the norms pass over memory once or twice.
+// when the next one needs it: softmax and the norms pass over memory once or twice. On a GPU they are one launch.
 #ifndef RVM_KERNELS_SCHEDULE_ROW_GROUPS_H_
 #define RVM_KERNELS_SCHEDULE_ROW_GROUPS_H_
 

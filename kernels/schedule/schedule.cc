@@ -150,11 +150,9 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;
   RVM_RETURN_IF_ERROR(BuildNests(schedule.computation, schedule));
-  if (target.has_vectors) {
-    PlanForCpu(schedule);
-    PlanRowGroups(schedule);
-  }
+  if (target.has_vectors) PlanForCpu(schedule);
   if (target.has_blocks) PlanForGpu(schedule);
+  if (target.has_vectors || target.has_blocks) PlanRowGroups(schedule);
   PlanWorkspace(schedule);
   FindReuses(schedule);
   return schedule;

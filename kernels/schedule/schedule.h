@@ -40,7 +40,8 @@ struct Reuse {
 };
 
 // Nests [first, first + count), of the same number of rows, run block by block of `rows` rows: all of them on one
-// block, then all on the next. A group of one nest runs it as a whole. See row_groups.h.
+// block, then all on the next. A group of one nest runs it as a whole. On a GPU, groups are launches, and blocks of
+// threads take a row each. See row_groups.h.
 struct NestGroup {
   // A tensor of which only the rows of the block at hand are kept, on the stack.
   struct Local {
@@ -62,7 +63,7 @@ struct Schedule {
   std::vector<Dim> values;          // those that may be negative
   std::vector<te::Tensor> outputs;  // distinct computed tensors, one per output
   std::vector<LoopNest> nests;
-  std::vector<NestGroup> groups;  // of the nests, in order; empty for a target without vectors
+  std::vector<NestGroup> groups;  // of the nests, in order; empty for a target without vectors and blocks
   absl::flat_hash_map<const te::TensorNode*, TensorBuffer> buffers;  // of the tensors stored, but local ones
   Dim workspace;                                                     // bytes
   std::vector<Reuse> reuses;                                         // by output, then input

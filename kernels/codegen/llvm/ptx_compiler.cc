@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,8 @@
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/nest_emitter.h"
 #include "kernels/codegen/llvm/run_passes.h"
+#include "kernels/codegen/llvm/team_emitter.h"
+#include "kernels/schedule/gpu_schedule.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
@@ -42,28 +45,34 @@ struct Capability {
 };
 constexpr Capability kCapabilities[] = {{80, "+ptx70"}, {75, "+ptx65"}};
 
-// Emits the function that runs one nest.
+// Emits the function of one launch.
 class EntryEmitter {
  public:
   EntryEmitter(llvm::Module& module, const Schedule& schedule)
       : module_(module), schedule_(schedule), b_(module.getContext()), e_(b_, schedule.target) {}
 
-  // The entry, and the nest's own function.
-  std::pair<llvm::Function*, llvm::Function*> Run(const schedule::LoopNest& nest, const std::string& name);
+  // The entry, and the functions of its nests.
+  std::vector<llvm::Function*> Run(const schedule::NestGroup& launch, const std::string& name);
 
  private:
   void Begin(const std::string& name);
   Value* PointerOf(const te::Tensor& tensor);
   Value* Special(llvm::Intrinsic::ID id) { return b_.CreateZExt(b_.CreateIntrinsic(id, {}, {}), b_.getInt64Ty()); }
   void Annotate(const char* key, int64_t value);
-  void RunUnits(const EmittedNest& nest, std::vector<Value*> args);
+  void PlaceScalars();
+  void EmitStrided(Value* first, Value* end, Value* stride, llvm::function_ref<void(Value* at)> emit);
+  void RunUnits(const EmittedNest& nest);
+  void RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests);
+  void RunRow(const schedule::LoopNest& nest, const EmittedNest& emitted, Value* row);
+  void Call(const EmittedNest& nest, Value* unit);
 
   llvm::Module& module_;
   const Schedule& schedule_;
   llvm::IRBuilder<> b_;
   ExprEmitter e_;
   llvm::Function* function_ = nullptr;
-  unsigned workspace_ = 0;  // its parameter
+  unsigned workspace_ = 0;                        // its parameter
+  absl::flat_hash_map<int64_t, Value*> scalars_;  // by number of the input
 };
 
 void EntryEmitter::Begin(const std::string& name) {
@@ -84,14 +93,20 @@ void EntryEmitter::Begin(const std::string& name) {
   }
 }
 
+// Where nests, which load them, find scalar arguments; optimisation leaves no memory of them.
+void EntryEmitter::PlaceScalars() {
+  for (const te::Tensor& input : schedule_.computation.inputs) {
+    if (input.rank() != 0) continue;
+    Value* place = b_.CreateAlloca(b_.getInt64Ty());
+    b_.CreateStore(function_->getArg(static_cast<unsigned>(input->input_index)), place);
+    scalars_[input->input_index] = place;
+  }
+}
+
 Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
   if (tensor->kind == te::TensorKind::kInput) {
-    Value* argument = function_->getArg(static_cast<unsigned>(tensor->input_index));
-    if (tensor.rank() != 0) return argument;
-    // Where a nest, which loads it, finds the element; optimisation leaves no memory of it.
-    Value* place = b_.CreateAlloca(b_.getInt64Ty());
-    b_.CreateStore(argument, place);
-    return place;
+    if (tensor.rank() == 0) return scalars_.at(tensor->input_index);
+    return function_->getArg(static_cast<unsigned>(tensor->input_index));
   }
   const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
   if (!buffer.is_output) {
@@ -109,10 +124,24 @@ void EntryEmitter::Annotate(const char* key, int64_t value) {
                                       llvm::ConstantAsMetadata::get(b_.getInt32(static_cast<uint32_t>(value)))}));
 }
 
+// for (at = first; at < end; at += stride)
+void EntryEmitter::EmitStrided(Value* first, Value* end, Value* stride, llvm::function_ref<void(Value* at)> emit) {
+  auto make = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
+  llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = make("position"), *done = make("done");
+  b_.CreateCondBr(b_.CreateICmpSLT(first, end), body, done);
+  b_.SetInsertPoint(body);
+  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
+  emit(at);
+  Value* next = b_.CreateNSWAdd(at, stride);
+  at->addIncoming(first, entry);
+  at->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, done);
+  b_.SetInsertPoint(done);
+}
+
 // for (at = block * threads of a block + thread; at < count; at += threads of the grid), or for units of blocks
 // for (at = block; at < count; at += blocks)
-void EntryEmitter::RunUnits(const EmittedNest& nest, std::vector<Value*> args) {
-  Value* count = e_.EmitExtent(nest.count);
+void EntryEmitter::RunUnits(const EmittedNest& nest) {
   Value *first = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x),
         *stride = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
   if (!nest.of_blocks) {
@@ -120,37 +149,67 @@ void EntryEmitter::RunUnits(const EmittedNest& nest, std::vector<Value*> args) {
     first = b_.CreateNUWAdd(b_.CreateNUWMul(first, threads), Special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x));
     stride = b_.CreateNUWMul(threads, stride);
   }
-  auto make = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
-  llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = make("position"), *done = make("done");
-  b_.CreateCondBr(b_.CreateICmpSLT(first, count), body, done);
-  b_.SetInsertPoint(body);
-  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
-  args[0] = at;
-  args[1] = b_.CreateNSWAdd(at, b_.getInt64(1));
-  b_.CreateCall(nest.function, args);
-  Value* next = b_.CreateNSWAdd(at, stride);
-  at->addIncoming(first, entry);
-  at->addIncoming(next, body);
-  b_.CreateCondBr(b_.CreateICmpSLT(next, count), body, done);
-  b_.SetInsertPoint(done);
-  b_.CreateRetVoid();
+  EmitStrided(first, e_.EmitExtent(nest.count), stride, [&](Value* at) { Call(nest, at); });
 }
 
-std::pair<llvm::Function*, llvm::Function*> EntryEmitter::Run(const schedule::LoopNest& nest, const std::string& name) {
-  EmittedNest emitted = EmitNest(module_, schedule_, nest, absl::StrCat(name, ".nest"), NestUnits::kOfGrid);
-  emitted.function->removeFnAttr(llvm::Attribute::NoInline);
-  emitted.function->addFnAttr(llvm::Attribute::AlwaysInline);
-  Begin(name);
-  std::vector<Value*> args(2);
-  for (const te::Tensor& tensor : emitted.tensors) args.push_back(PointerOf(tensor));
+// for (row = block; row < rows; row += blocks) each nest of the launch does what it has in the row. Threads of the
+// block wait for one another, as they read what others stored.
+void EntryEmitter::RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests) {
+  Value* rows = e_.EmitExtent(schedule_.nests[launch.first].axes[0].extent);
+  EmitStrided(Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x), rows,
+              Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x), [&](Value* row) {
+                for (size_t n = 0; n < nests.size(); ++n) {
+                  RunRow(schedule_.nests[launch.first + n], nests[n], row);
+                  EmitBarrier(b_);
+                }
+              });
+}
+
+// The positions of a nest in a row: a thread has each 128th, or all have each together.
+void EntryEmitter::RunRow(const schedule::LoopNest& nest, const EmittedNest& emitted, Value* row) {
+  Dim size = 1;
+  for (const te::IndexVar& axis : llvm::drop_begin(nest.axes)) size = size * axis.extent;
+  Value *first = b_.CreateNSWMul(row, e_.EmitExtent(size)), *end = b_.CreateNSWAdd(first, e_.EmitExtent(size));
+  if (!emitted.of_blocks) first = b_.CreateNSWAdd(first, EmitThread(b_));
+  EmitLoop(b_, first, end, emitted.of_blocks ? 1 : schedule::kBlockThreads, {},
+           [&](Value* at, llvm::ArrayRef<Value*>) -> std::vector<Value*> {
+             Call(emitted, at);
+             return {};
+           });
+}
+
+// Runs one unit of the nest.
+void EntryEmitter::Call(const EmittedNest& nest, Value* unit) {
+  std::vector<Value*> args = {unit, b_.CreateNSWAdd(unit, b_.getInt64(1))};
+  for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor));
   for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
   args.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));  // no flag to cancel it
-  if (emitted.of_blocks) {
+  b_.CreateCall(nest.function, args);
+}
+
+std::vector<llvm::Function*> EntryEmitter::Run(const schedule::NestGroup& launch, const std::string& name) {
+  std::vector<EmittedNest> nests;
+  for (size_t n = 0; n < launch.count; ++n) {
+    std::string of_nest = absl::StrCat(name, ".nest", n);
+    nests.push_back(EmitNest(module_, schedule_, schedule_.nests[launch.first + n], of_nest, NestUnits::kOfGrid));
+    nests.back().function->removeFnAttr(llvm::Attribute::NoInline);
+    nests.back().function->addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+  Begin(name);
+  PlaceScalars();
+  if (launch.count > 1 || nests[0].of_blocks) {
     Annotate("reqntidx", schedule::kBlockThreads);
     function_->setConvergent();
   }
-  RunUnits(emitted, std::move(args));
-  return {function_, emitted.function};
+  if (launch.count > 1) {
+    RunRows(launch, nests);
+  } else {
+    RunUnits(nests[0]);
+  }
+  b_.CreateRetVoid();
+  std::vector<llvm::Function*> made = {function_};
+  for (const EmittedNest& nest : nests) made.push_back(nest.function);
+  return made;
 }
 
 // The name of a function that is called but does not exist on a GPU; "": there is none.
@@ -238,11 +297,11 @@ absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule)
   unsigned annotated = annotations->getNumOperands();
   std::vector<llvm::Function*> made;
   std::string missing;
-  for (size_t i = 0; i < schedule.nests.size(); ++i) {
-    auto [entry, nest] = EntryEmitter(impl_->module, schedule).Run(schedule.nests[i], absl::StrCat(name, "_", i));
-    if (missing.empty()) missing = MissingFunction(*nest);
-    made.push_back(entry);
-    made.push_back(nest);
+  for (size_t i = 0; const schedule::NestGroup& launch : schedule::Launches(schedule)) {
+    for (llvm::Function* function : EntryEmitter(impl_->module, schedule).Run(launch, absl::StrCat(name, "_", i++))) {
+      if (missing.empty()) missing = MissingFunction(*function);
+      made.push_back(function);
+    }
   }
   if (missing.empty()) return absl::OkStatus();
   // The last annotations name the functions to drop.
