@@ -16,6 +16,8 @@ namespace rvm::schedule {
 
 inline constexpr int64_t kWarpThreads = 32;
 inline constexpr int64_t kBlockThreads = 128;
+// Positions along both sides of the square that a block transposes.
+inline constexpr int64_t kTransposeTile = 32;
 
 // A reduction: each position has `strands` threads. Thread s of them folds elements s, s + strands, and so on, in the
 // order of the reduced axes; then their results are merged, always in the same order.

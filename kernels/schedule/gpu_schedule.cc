@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "kernels/schedule/block_tile_planner.h"
+#include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/split_axes.h"
+#include "kernels/schedule/transposition.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -23,6 +25,8 @@ constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kManyReductions = 1024;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
+// Of the sides of a transposition: shorter ones leave most of a square empty.
+constexpr int64_t kLeastSide = 16;
 
 Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
 
@@ -40,6 +44,18 @@ Dim BlockTiles(const LoopNest& nest) {
   return blocks;
 }
 
+// Squares of an axis along which a nest is transposed.
+Dim Squares(const IndexVar& axis) { return CeilDiv(axis.extent, kTransposeTile); }
+
+Dim TransposedBlocks(const LoopNest& nest) {
+  Dim blocks = 1;
+  for (size_t i = 0; i < nest.axes.size(); ++i) {
+    bool is_side = i == *nest.transposed || i + 1 == nest.axes.size();
+    blocks = blocks * (is_side ? Squares(nest.axes[i]) : nest.axes[i].extent);
+  }
+  return blocks;
+}
+
 bool IsAtLeast(const Dim& extent, int64_t least) { return !extent.is_const() || extent.constant() >= least; }
 bool IsKnownAtLeast(const Dim& extent, int64_t least) { return extent.is_const() && extent.constant() >= least; }
 
@@ -53,6 +69,33 @@ bool ReadsAlongReduction(const LoopNest& nest, const ExprNode& reduce) {
     along_positions += te::Stride(node->operands[0], nest.axes.back().id) == 1;
   }
   return along_reduction >= along_positions;
+}
+
+// The axis along which more of the reads are contiguous than along the last one, if both are long enough for squares.
+std::optional<size_t> LongTransposedAxis(const LoopNest& nest) {
+  std::optional<size_t> axis = TransposedAxis(nest);
+  if (!axis || !IsAtLeast(nest.axes[*axis].extent, kLeastSide) || !IsAtLeast(nest.axes.back().extent, kLeastSide))
+    return std::nullopt;
+  int64_t more = 0;
+  for (const ExprNode* node : te::Postorder(Values(nest))) {
+    if (node->kind != ExprKind::kRead) continue;
+    more += te::Stride(node->operands[0], nest.axes[*axis].id) == 1;
+    more -= te::Stride(node->operands[0], nest.axes.back().id) == 1;
+  }
+  return more > 0 ? axis : std::nullopt;
+}
+
+// The axes of a plane, as of an image whose channels move, are merged, so that they are long.
+void PlanTransposition(te::ExprPool& pool, LoopNest& nest) {
+  if (!TransposedAxis(nest)) return;
+  LoopNest merged = nest;
+  for (size_t axis = merged.axes.size() - 1; axis-- > 0;) {
+    if (std::optional<LoopNest> next = WithMergedAxes(pool, merged, axis)) merged = *std::move(next);
+  }
+  merged.transposed = LongTransposedAxis(merged);
+  if (!merged.transposed) return;
+  merged.form = NestForm::kTransposed;
+  nest = std::move(merged);
 }
 
 std::optional<Team> PlanTeam(const LoopNest& nest) {
@@ -74,7 +117,10 @@ std::optional<Team> PlanTeam(const LoopNest& nest) {
 void PlanForGpu(Schedule& schedule) {
   for (LoopNest& nest : schedule.nests) {
     if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) continue;
-    if (nest.reduction() == nullptr) continue;
+    if (nest.reduction() == nullptr) {
+      PlanTransposition(*schedule.pool, nest);
+      continue;
+    }
     LoopNest divided = nest;
     SplitDividedAxes(*schedule.pool, divided);
     if (std::optional<BlockTile> tile = PlanBlockTile(divided, schedule.target)) {
@@ -90,6 +136,7 @@ void PlanForGpu(Schedule& schedule) {
 }
 
 Dim Blocks(const LoopNest& nest) {
+  if (nest.form == NestForm::kTransposed) return TransposedBlocks(nest);
   Dim teams = nest.team ? CeilDiv(Product(nest.axes), nest.team->positions()) : Dim(0);
   if (!nest.block_tile) return teams;
   if (!nest.team) return BlockTiles(nest);

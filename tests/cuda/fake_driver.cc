@@ -236,13 +236,14 @@ void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
                             if (exec != nullptr) --exec->running;
                             if (faults) return std::string("a fault that was asked for");
                             const ptx::Entry& entry = *launch.function->entry;
+                            bool is_counted = std::getenv("FAKE_CUDA_COUNT") != nullptr;
                             ptx::Counts counts;
                             std::string fault = ptx::Run(entry, {launch.blocks, launch.threads}, launch.values, seed,
-                                                         state().memory, &counts);
-                            if (std::getenv("FAKE_CUDA_COUNT") != nullptr) {
+                                                         state().memory, is_counted ? &counts : nullptr);
+                            if (is_counted) {
                               Say("launch", "`" + entry.name + "`: " + std::to_string(counts.loaded) +
                                                 " elements loaded, " + std::to_string(counts.instructions) +
-                                                " instructions");
+                                                " instructions, " + std::to_string(counts.sectors) + " sectors");
                             }
                             return fault;
                           },

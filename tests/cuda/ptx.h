@@ -132,7 +132,8 @@ struct Grid {
 // What all threads did together.
 struct Counts {
   uint64_t instructions = 0;
-  uint64_t loaded = 0;  // elements, from global memory
+  uint64_t loaded = 0;   // elements, from global memory
+  uint64_t sectors = 0;  // of 32 bytes, that warps load from global memory or store to it, as one instruction
 };
 // Runs all threads, block by block, in an order that depends on `seed`, as the threads of a block do: each runs until
 // it waits for others. "": done; else the fault. Faults are also, whatever the order:

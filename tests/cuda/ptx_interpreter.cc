@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/ptx.h"
@@ -207,6 +210,12 @@ class Shared {
   uint32_t phase_ = 0;
 };
 
+struct GlobalAccess {
+  const Instruction* instruction;
+  uint64_t address;
+  size_t bytes;
+};
+
 class Thread {
  public:
   enum class State : uint8_t { kEnded, kAtBarrier, kInWarp, kFault };
@@ -244,6 +253,8 @@ class Thread {
     return State::kFault;
   }
 
+  // Notes accesses to global memory from now on.
+  void NoteAccesses(std::vector<GlobalAccess>& accesses) { accesses_ = &accesses; }
   const std::string& problem() const { return problem_; }
   const Counts& counts() const { return counts_; }
   // Where it waits.
@@ -302,6 +313,7 @@ class Thread {
         return false;
       }
       if (now.op == Op::kLoad && !now.is_shared) counts_.loaded += lanes;
+      if (accesses_ != nullptr && !now.is_shared) accesses_->push_back({&now, address, bytes * lanes});
       place = now.is_shared ? shared_.At(address, bytes * lanes, special_[0], now.op == Op::kStore, problem_)
                             : memory_.At(address, bytes * lanes, problem_);
       if (place == nullptr) {
@@ -506,6 +518,7 @@ class Thread {
     }
   }
 
+  std::vector<GlobalAccess>* accesses_ = nullptr;  // null: nobody asks
   const Entry& entry_;
   const std::vector<uint64_t>& params_;
   Memory& memory_;
@@ -520,16 +533,23 @@ class Thread {
 // The threads of a block.
 class Block {
  public:
-  Block(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory)
+  // `counts_sectors`: it takes time.
+  Block(const Entry& entry, Grid grid, const std::vector<uint64_t>& params, uint32_t seed, Memory& memory,
+        bool counts_sectors)
       : grid_(grid), shared_(entry.shared_bytes), random_(seed), states_(grid.threads), order_(grid.threads) {
     for (uint32_t i = 0; i < grid.threads; ++i) threads_.emplace_back(entry, params, memory, shared_);
     std::iota(order_.begin(), order_.end(), 0u);
+    if (counts_sectors) accesses_.resize(grid.threads);
   }
 
   // "" or the fault.
   std::string Run(uint32_t block) {
     shared_.Clear();
     for (uint32_t i = 0; i < grid_.threads; ++i) threads_[i].Begin(i, block, grid_);
+    for (size_t i = 0; i < accesses_.size(); ++i) {
+      accesses_[i].clear();
+      threads_[i].NoteAccesses(accesses_[i]);
+    }
     std::vector<bool> is_ready(grid_.threads, true);
     for (;;) {
       std::shuffle(order_.begin(), order_.end(), random_);
@@ -553,6 +573,7 @@ class Block {
       counts_.instructions += thread.counts().instructions;
       counts_.loaded += thread.counts().loaded;
     }
+    for (size_t first = 0; first < accesses_.size(); first += kWarp) CountSectors(first);
     return "";
   }
   const Counts& counts() const { return counts_; }  // of all blocks that ran
@@ -560,6 +581,20 @@ class Block {
  private:
   using State = Thread::State;
   static constexpr uint32_t kWarp = 32;
+
+  // Lanes that come to an instruction for the nth time are taken to do so at once.
+  void CountSectors(size_t first) {
+    std::map<std::pair<const Instruction*, size_t>, std::set<uint64_t>> sectors;
+    for (size_t i = first; i < std::min(first + kWarp, accesses_.size()); ++i) {
+      std::map<const Instruction*, size_t> times;
+      for (const GlobalAccess& access : accesses_[i]) {
+        std::set<uint64_t>& of_warp = sectors[{access.instruction, times[access.instruction]++}];
+        for (uint64_t at = access.address / 32; at <= (access.address + access.bytes - 1) / 32; ++at)
+          of_warp.insert(at);
+      }
+    }
+    for (const auto& [instruction, of_warp] : sectors) counts_.sectors += of_warp.size();
+  }
 
   // What the lanes of a warp do together.
   std::string RunWarp(uint32_t first, std::vector<bool>& is_ready, bool& goes_on) {
@@ -675,6 +710,7 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<State> states_;
   std::vector<uint32_t> order_;
+  std::vector<std::vector<GlobalAccess>> accesses_;  // by thread; empty if nobody asks
   Counts counts_;
 };
 
@@ -684,7 +720,7 @@ std::string Run(const Entry& entry, Grid grid, const std::vector<uint64_t>& para
                 Counts* counts) {
   if (entry.threads != 0 && entry.threads != grid.threads)
     return "`" + entry.name + "` runs in blocks of " + std::to_string(entry.threads) + " threads";
-  Block threads(entry, grid, params, seed, memory);
+  Block threads(entry, grid, params, seed, memory, counts != nullptr);
   std::vector<uint32_t> order(grid.blocks);
   std::iota(order.begin(), order.end(), 0u);
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/codegen/llvm/block_tile_emitter.h"
+#include "kernels/codegen/llvm/block_transpose_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/reduce_emitter.h"
 #include "kernels/codegen/llvm/streamed_stores.h"
@@ -568,6 +569,8 @@ EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
       EmitBlockTile(site, finish);
     } else if (nest_.form == NestForm::kTeams) {
       EmitTeam(site, finish);
+    } else if (nest_.form == NestForm::kTransposed) {
+      EmitBlockTranspose(site, [&] { return e_.Emit(nest_.tensors[0].value); }, finish);
     } else {
       EmitFlatPosition(at);
     }
