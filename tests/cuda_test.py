@@ -256,6 +256,78 @@ class Products(OnFakeDriver):
         return self.compile(self.write("products.relay", text), "products.rvm", *entries, *flags, device="cuda"), arrays
 
 
+# Of one launch each, whose rows blocks take: reductions and what reads them.
+ROWS = {
+    "softmax": ("nn.softmax(%x)", "(12, 40, 50)"),
+    "softmax_of_any": ("nn.softmax(%x)", "(?, ?)", (40, 300), (1, 7), (33, 1), (0, 5)),
+    "layer_norm": ("nn.layer_norm(%x + 1f, full(2f, shape=[96], dtype=\"float32\"), full(3f, shape=[96], dtype=\"float32\"))", "(?, 96)", (9, 96), (1, 96)),
+    "log_softmax": ("nn.log_softmax(%x)", "(30, 50)"),
+    "unit": ("let %z = %x * %x; %z / sqrt(sum(%z * %z, axis=[1], keepdims=True) + 1f)", "(30, 200)"),
+    "largest": ("cast(argmax(%x, axis=1, keepdims=True), dtype=\"float32\") + %x", "(30, 200)"),
+}
+
+# Sectors of 32 bytes that a kernel needs to read its arguments and write its result, in the layout that they have.
+LAYOUTS = {
+    "transpose": ("transpose(%x)", "(700, 450)"),
+    "batches": ("tanh(transpose(%x, axes=[0, 2, 1]))", "(3, 170, 145)"),
+    "any": ("transpose(%x, axes=[2, 1, 0])", "(?, ?, ?)", (140, 3, 150), (1, 3, 5), (33, 1, 2), (2, 0, 3)),
+    "bytes": ("transpose(%x) > 0f", "(140, 145)"),
+    "channels_last": ("transpose(%x, axes=[0, 2, 3, 1])", "(2, 100, 19, 17)"),
+    "vectors": ("nn.relu(%x)", "(64, 64, 64)"),
+    "vectors_of_rows": ("tanh(%x + Constant([1f], (1), float32)) * %x", "(1024, 516)"),
+}
+
+
+@unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
+class Forms(Products):
+    """Rows in blocks, transpositions and vectors: results of the host, however threads run, and what it takes."""
+
+    def check_each(self, cases, check):
+        text = "".join(f"def @{name}(%x: Tensor[{dims}, float32]) {{ {call} }}\n" for name, (call, dims, *_) in cases.items())
+        entries = [flag for name in cases for flag in ("--entry", name)]
+        model = self.compile(self.write("forms.relay", text), "forms.rvm", *entries, device="cuda", verify=False)
+        random = np.random.default_rng(5)
+        for name, (call, dims, *shapes) in cases.items():
+            for shape in shapes or [tuple(map(int, dims.strip("()").split(", ")))]:
+                x = random.standard_normal(shape).astype("float32")
+                np.save(self.path("x.npy"), x)
+                run = lambda *flags, **environment: relayvm.run(relayvm.RUNTIME, model, "--entry", name, *flags, "--stats", "@" + self.path("x.npy"), "--out",
+                                                                self.path("out.npy"), env={**os.environ, **environment})
+                self.assertEqual(run("--device", "host").returncode, 0)
+                right = np.load(self.path("out.npy"))
+                for seed in range(3):
+                    with self.subTest(name, call=call, shape=shape, seed=seed):
+                        done = run(FAKE_CUDA_SEED=str(seed), FAKE_CUDA_COUNT="1")
+                        self.assertEqual(done.returncode, 0, done.stderr)
+                        got = np.load(self.path("out.npy"))
+                        np.testing.assert_allclose(got.astype("float64"), right.astype("float64"), rtol=1e-5, atol=1e-5)
+                        check(name, x, got, done.stderr)
+
+    def test_rows_are_one_launch(self):
+        def check(name, x, got, said):
+            launches = int(re.search(r"device cuda:0: (\d+) launches", said).group(1))
+            self.assertEqual(launches, 1 if x.size else 0)
+        self.check_each(ROWS, check)
+
+    def test_sectors(self):
+        """Neighbouring threads read and write what lies side by side."""
+        def check(name, x, got, said):
+            needed = (x.nbytes + got.nbytes) / 32
+            sectors = sum(map(int, re.findall(r"(\d+) sectors", said)))
+            slack = 1.05 if "vectors" in name else 1.4  # lines begin within sectors
+            if needed > 100:
+                self.assertLessEqual(sectors, slack * needed)
+        self.check_each(LAYOUTS, check)
+
+    def test_vectors(self):
+        """A thread of a full grid loads and stores 16 bytes at once."""
+        model = self.compile(self.write("wide.relay", "def @main(%x: Tensor[(1024, 512), float32], %b: Tensor[(512), float32]) { tanh(%x + %b) }\n"), "wide.rvm", device="cuda")
+        for text in texts_of(model).values():
+            self.assertEqual(len(re.findall(r"ld\.global\.v4\.f32", text)), 2)
+            self.assertEqual(len(re.findall(r"st\.global\.v4\.f32", text)), 1)
+            self.assertNotRegex(text, r"(ld|st)\.global\.f32")
+
+
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Tiles(Products):
     """Products and convolutions in tiles of shared memory."""

@@ -1,5 +1,6 @@
 #include "kernels/schedule/gpu_schedule.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -98,6 +99,28 @@ void PlanTransposition(te::ExprPool& pool, LoopNest& nest) {
   nest = std::move(merged);
 }
 
+// How many neighbouring positions a thread takes, so that its loads and stores are vectors of up to 16 bytes: several,
+// if a grid of so many threads is full all the same.
+int64_t PlanNeighbours(const LoopNest& nest) {
+  const NestTensor& tensor = nest.tensors[0];
+  if (nest.form != NestForm::kPositions || nest.tensors.size() > 1 || !nest.replicas.empty() || nest.axes.empty())
+    return 1;
+  const IndexVar& last = nest.axes.back();
+  int64_t bytes = tensor.tensor.dtype().bytes(), contiguous = 0;
+  for (const ExprNode* node : te::Postorder(Values(nest))) {
+    if (node->kind != ExprKind::kRead) continue;
+    // What may not be read everywhere stands behind a condition.
+    std::optional<int64_t> stride = te::Stride(node->operands[0], last.id);
+    if (node->int_value != te::kReadIsSafe || !stride || *stride > 1) return 1;
+    contiguous += *stride;
+    bytes = std::max(bytes, node->dtype.bytes());
+  }
+  int64_t neighbours = 16 / std::max<int64_t>(bytes, 4);
+  bool fits = contiguous > 0 && te::Stride(nest.store_offset, last.id) == 1 && last.extent.is_const() &&
+              last.extent.constant() % neighbours == 0;
+  return fits && IsKnownAtLeast(Product(nest.axes), kFullGrid * neighbours) ? neighbours : 1;
+}
+
 std::optional<Team> PlanTeam(const LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
   if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;
@@ -119,6 +142,7 @@ void PlanForGpu(Schedule& schedule) {
     if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) continue;
     if (nest.reduction() == nullptr) {
       PlanTransposition(*schedule.pool, nest);
+      nest.neighbours = PlanNeighbours(nest);
       continue;
     }
     LoopNest divided = nest;
@@ -145,6 +169,7 @@ Dim Blocks(const LoopNest& nest) {
 }
 
 Dim GridThreads(const LoopNest& nest) {
+  if (nest.neighbours > 1) return FloorDiv(Product(nest.axes), nest.neighbours);
   return nest.form == NestForm::kPositions ? Product(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
 }
 

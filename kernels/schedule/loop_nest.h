@@ -52,6 +52,7 @@ struct LoopNest {
   NestForm form = NestForm::kPositions;
   int64_t column_block = 0;          // kColumns
   std::optional<size_t> transposed;  // kTransposed: the axis that reads run along
+  int64_t neighbours = 1;            // kPositions, on a GPU: of the last axis, whose positions a thread has together
   std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
   std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
   std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue

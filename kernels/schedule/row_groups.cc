@@ -124,7 +124,9 @@ class Grouper {
       if (group.count > 1 && IsForBlocks(group)) {
         launches.push_back({.first = group.first, .count = group.count, .rows = 1});
         for (size_t n = group.first; n < group.first + group.count; ++n) {
-          if (nest(n).team) schedule_.nests[n].team->strands = kBlockThreads;
+          LoopNest& in_row = schedule_.nests[n];
+          in_row.neighbours = 1;
+          if (in_row.team) in_row.team->strands = kBlockThreads;
         }
         continue;
       }

@@ -100,6 +100,7 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
       absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->strands,
                       nest.team->are_neighbours ? " neighbours" : " warps", " each]");
     }
+    if (nest.neighbours > 1) absl::StrAppend(out, " [", nest.neighbours, " neighbours at once]");
     if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
   });
 }

@@ -10,7 +10,6 @@
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/mma_emitter.h"
 #include "kernels/codegen/llvm/staging_emitter.h"
-#include "llvm/IR/InlineAsm.h"
 
 namespace rvm::codegen {
 
@@ -62,7 +61,6 @@ class BlockTileEmitter {
   std::vector<Value*> SumUp(std::vector<Value*> sums, Value* buffer);
   std::vector<Value*> LoadFragment(StagingEmitter& side, Value* line, int64_t lines, Value* buffer, int64_t word);
   std::vector<Value*> SumUpByMma(std::vector<Value*> sums, Value* buffer);
-  Value* HiddenZero();
   std::vector<Value*> Sums();
   void Finish(const std::vector<Value*>& sums, Value* thread, llvm::function_ref<void(Value*)> finish);
 
@@ -199,12 +197,6 @@ std::vector<Value*> BlockTileEmitter::SumUpByMma(std::vector<Value*> sums, Value
   return sums;
 }
 
-// A zero that the optimiser does not see: what depends on it stays in the loop over tiles, instead of in registers.
-Value* BlockTileEmitter::HiddenZero() {
-  auto* type = llvm::FunctionType::get(b_.getInt64Ty(), false);
-  return b_.CreateCall(llvm::InlineAsm::get(type, "mov.u64 $0, 0;", "=l", /*hasSideEffects=*/true));
-}
-
 // The sums of a thread, row by row. The loads of a step are underway while the step before, in the other buffer, is
 // summed up.
 std::vector<Value*> BlockTileEmitter::Sums() {
@@ -213,7 +205,8 @@ std::vector<Value*> BlockTileEmitter::Sums() {
   };
   std::vector<Value*> sums(static_cast<size_t>(tile_.thread_rows * tile_.thread_columns),
                            llvm::Constant::getNullValue(type_));
-  Store(Load(HiddenZero()), i_.Number(0));
+  // So that what depends on it stays in the loop over tiles, instead of in registers.
+  Store(Load(i_.HiddenZero()), i_.Number(0));
   EmitBarrier(b_);
   if (tile_.is_one_step) {
     sums = sum_up(std::move(sums), i_.Number(0));

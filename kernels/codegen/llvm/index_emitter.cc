@@ -4,10 +4,17 @@
 #include <limits>
 #include <vector>
 
+#include "llvm/IR/InlineAsm.h"
+
 namespace rvm::codegen {
 
 using llvm::Value;
 using te::IndexVar;
+
+Value* IndexEmitter::HiddenZero() {
+  auto* type = llvm::FunctionType::get(b_.getInt64Ty(), false);
+  return b_.CreateCall(llvm::InlineAsm::get(type, "mov.u64 $0, 0;", "=l", /*hasSideEffects=*/true));
+}
 
 // In 32 bits where that suffices: divisions are slow.
 std::vector<Value*> IndexEmitter::Decode(const std::vector<IndexVar>& axes, Value* number) {

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "kernels/codegen/llvm/block_tile_emitter.h"
 #include "kernels/codegen/llvm/block_transpose_emitter.h"
+#include "kernels/codegen/llvm/index_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/reduce_emitter.h"
 #include "kernels/codegen/llvm/streamed_stores.h"
@@ -75,6 +76,7 @@ class NestEmitter {
   Value* AlignedFrom(Value* begin, Value* end);
   void EmitPosition();
   void EmitFlatPosition(Value* position);
+  void EmitNeighbours(Value* group);
   void EmitColumns(Value* begin, Value* end);
   void Finish(const NestTensor& t, Value* value);
   void FinishRest();
@@ -402,9 +404,38 @@ void NestEmitter::EmitPosition() {
 
 // A position of all axes, by its number.
 void NestEmitter::EmitFlatPosition(Value* position) {
+  if (nest_.neighbours > 1) return EmitNeighbours(position);
   e_.OpenScope();
   BindFlat(b_, e_, nest_.axes, position);
   EmitPosition();
+  e_.CloseScope();
+}
+
+// Neighbouring positions of the last axis, whose loads, and then stores, LLVM makes vectors.
+void NestEmitter::EmitNeighbours(Value* group) {
+  e_.OpenScope();
+  std::vector<te::IndexVar> groups = nest_.axes;
+  groups.back().extent = FloorDiv(groups.back().extent, nest_.neighbours);
+  IndexEmitter i(b_, e_);
+  std::vector<Value*> positions = i.Decode(groups, group);
+  // All offsets grow from the same position: of the first, the number of the group would be recognised.
+  Value* number = positions.size() == 1 ? positions.back() : b_.CreateNUWAdd(positions.back(), i.HiddenZero());
+  Value* first = i.Times(number, nest_.neighbours);
+  positions.pop_back();
+  groups.pop_back();
+  i.Bind(groups, positions);
+  const NestTensor& tensor = nest_.tensors[0];
+  auto emit_each = [&](llvm::function_ref<void(size_t)> emit) {
+    for (int64_t n = 0; n < nest_.neighbours; ++n) {
+      e_.OpenScope();
+      e_.Bind(nest_.axes.back(), i.Plus(first, n));
+      emit(static_cast<size_t>(n));
+      e_.CloseScope();
+    }
+  };
+  std::vector<Value*> values;
+  emit_each([&](size_t) { values.push_back(e_.Emit(tensor.value)); });
+  emit_each([&](size_t n) { Finish(tensor, values[n]); });
   e_.CloseScope();
 }
 

@@ -39,6 +39,8 @@ using schedule::Schedule;
 
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
 
+constexpr uint64_t kTensorAlignment = 64;  // of tensors and the workspace
+
 struct Capability {
   int64_t number;
   const char* isa;  // LLVM's name of the oldest version of PTX that has its instructions
@@ -86,6 +88,10 @@ void EntryEmitter::Begin(const std::string& name) {
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
   function_->setDoesNotThrow();
+  for (llvm::Argument& argument : function_->args()) {
+    if (argument.getType()->isPointerTy())
+      argument.addAttr(llvm::Attribute::getWithAlignment(b_.getContext(), llvm::Align(kTensorAlignment)));
+  }
   Annotate("kernel", 1);
   b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
   for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
