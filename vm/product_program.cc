@@ -1,6 +1,7 @@
 #include "vm/product_program.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace rvm::vm {
 namespace {

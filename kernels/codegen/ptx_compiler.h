@@ -34,8 +34,8 @@ std::vector<PtxTarget> DefaultPtxTargets();
 
 // PTX for a target. Each of schedule::Launches of a kernel becomes one function (`.entry`), whose threads
 // are the positions of its nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
-// nest says; or blocks run several nests, row by row. Threads and blocks stride over the grid, so that any number of blocks may be launched, of a
-// one-dimensional grid.
+// nest says; or blocks run several nests, row by row. Threads and blocks stride over the grid, so that any number of
+// blocks may be launched, of a one-dimensional grid.
 //
 // Parameters of each function are, 8 bytes each and in this order: the addresses of the kernel's inputs (the bits of
 // the element, for one of rank 0) and outputs, of the workspace, and the symbols.

@@ -118,13 +118,10 @@ void Set(const char* where, T& to, const void* value, size_t bytes) {
 }
 
 size_t ElementBytes(const char* where, int32_t type) {
-  switch (type) {
-    case kReal32: return 4;
-    case kReal64: return 8;
-    case kReal16:
-    case kRealB16: return 2;
-    default: Misuse(where, "an unknown type of elements");
-  }
+  if (type == kReal32) return 4;
+  if (type == kReal64) return 8;
+  if (type == kReal16 || type == kRealB16) return 2;
+  Misuse(where, "an unknown type of elements");
 }
 
 size_t BytesOf(const FakeLayout& layout) {
@@ -291,12 +288,14 @@ FAKE cublasLtMatmulDescDestroy(MatmulDesc desc) {
 FAKE cublasLtMatmulDescSetAttribute(MatmulDesc desc, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
   FakeDesc* fake = OneOf(s.descs, desc, __func__);
-  switch (attribute) {
-    case kTransposeA: Set(__func__, fake->transpose_a, value, bytes); break;
-    case kTransposeB: Set(__func__, fake->transpose_b, value, bytes); break;
-    case kEpilogue: Set(__func__, fake->epilogue, value, bytes); break;
-    case kBiasPointer: Set(__func__, fake->bias, value, bytes); break;
-    default: Misuse(__func__, "an unknown attribute");
+  if (attribute == kTransposeA || attribute == kTransposeB) {
+    Set(__func__, attribute == kTransposeA ? fake->transpose_a : fake->transpose_b, value, bytes);
+  } else if (attribute == kEpilogue) {
+    Set(__func__, fake->epilogue, value, bytes);
+  } else if (attribute == kBiasPointer) {
+    Set(__func__, fake->bias, value, bytes);
+  } else {
+    Misuse(__func__, "an unknown attribute");
   }
   if (fake->transpose_a > kTransposed || fake->transpose_b > kTransposed) Misuse(__func__, "an unknown transposition");
   if (fake->epilogue != kNoEpilogue && fake->epilogue != kAddBias) Misuse(__func__, "an unknown epilogue");
@@ -321,10 +320,12 @@ FAKE cublasLtMatrixLayoutDestroy(Layout layout) {
 FAKE cublasLtMatrixLayoutSetAttribute(Layout layout, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
   FakeLayout* fake = OneOf(s.layouts, layout, __func__);
-  switch (attribute) {
-    case kBatchCount: Set(__func__, fake->batches, value, bytes); break;
-    case kBatchStride: Set(__func__, fake->batch_stride, value, bytes); break;
-    default: Misuse(__func__, "an unknown attribute");
+  if (attribute == kBatchCount) {
+    Set(__func__, fake->batches, value, bytes);
+  } else if (attribute == kBatchStride) {
+    Set(__func__, fake->batch_stride, value, bytes);
+  } else {
+    Misuse(__func__, "an unknown attribute");
   }
   if (fake->batches < 1 || fake->batch_stride < 0) Misuse(__func__, "no batch of matrices");
   return 0;
@@ -346,14 +347,14 @@ FAKE cublasLtMatmulPreferenceDestroy(Preference preference) {
 FAKE cublasLtMatmulPreferenceSetAttribute(Preference preference, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
   FakePreference* fake = OneOf(s.preferences, preference, __func__);
-  switch (attribute) {
-    case kMostWorkspace: Set(__func__, fake->workspace, value, bytes); break;
-    case kReductionSchemes: Set(__func__, fake->schemes, value, bytes); break;
-    case kAlignmentA:
-    case kAlignmentB:
-    case kAlignmentC:
-    case kAlignmentD: Set(__func__, fake->alignments[attribute - kAlignmentA], value, bytes); break;
-    default: Misuse(__func__, "an unknown attribute");
+  if (attribute == kMostWorkspace) {
+    Set(__func__, fake->workspace, value, bytes);
+  } else if (attribute == kReductionSchemes) {
+    Set(__func__, fake->schemes, value, bytes);
+  } else if (attribute >= kAlignmentA && attribute <= kAlignmentD) {
+    Set(__func__, fake->alignments[attribute - kAlignmentA], value, bytes);
+  } else {
+    Misuse(__func__, "an unknown attribute");
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "vm/device/cublaslt_api.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "gtest/gtest.h"
 

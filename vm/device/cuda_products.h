@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "vm/device/cublaslt_api.h"
 #include "vm/device/cuda_core.h"
 #include "vm/device/product.h"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/isa/isa.h"
 #include "vm/interpreter/device_tensors.h"
