@@ -421,7 +421,9 @@ class Thread {
       auto value = static_cast<decltype(zero)>(x);
       if (to_float) {
         if (now.rounding != Rounding::kNearest) return false;
-        // Rounded once.
+        // Rounded once: a float holds all integers that are finite in 16 bits.
+        if (now.type.bytes == 2)
+          return Put(now, std::bit_cast<uint16_t>(static_cast<_Float16>(static_cast<float>(value))));
         if (now.type.bytes == 4) return Put(now, static_cast<float>(value));
         return now.type.bytes == 8 ? Put(now, static_cast<double>(value)) : false;
       }
