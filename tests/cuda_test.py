@@ -727,6 +727,8 @@ LIBRARY_PRODUCTS = [
 OWN_PRODUCTS = [
     ("tanh(nn.dense(%a, %b))", "float32", {"a": (40, 70), "b": (33, 70)}, lambda a, b: np.tanh(a @ b.T)),
     ("(nn.dense(%a, %b) + %c) * 2f", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: (a @ b.T + c) * 2),
+    ("nn.dense(%a, %b) / 0f", "float32", {"a": (40, 70), "b": (33, 70)}, lambda a, b: np.copysign(np.inf, a @ b.T)),
+    ("nn.dense(%a, %b) * 0f", "float32", {"a": (40, 70), "b": (33, 70)}, lambda a, b: a @ b.T * 0),
     ("nn.dense(%a, %b) * %c", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,)}, lambda a, b, c: (a @ b.T) * c),
     ("nn.dense(%a, %b) + %c + %d", "float32", {"a": (40, 70), "b": (33, 70), "c": (33,), "d": (33,)}, lambda a, b, c, d: a @ b.T + c + d),
     ("nn.dense(%a, %b) + %c", "float32", {"a": (40, 70), "b": (33, 70), "c": (40, 1)}, lambda a, b, c: a @ b.T + c),

@@ -1,5 +1,6 @@
 #include "compiler/lowering/matrix_product.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,7 +51,7 @@ std::optional<Linear> CombineLinear(BinaryOp op, const Linear& a, const Linear& 
 
 bool IsInt(const Expr& e, int64_t value) { return e->kind == ExprKind::kIntConst && e->int_value == value; }
 
-// The extent of which a te::BroadcastIndex depends: the index is 0 where it is 1.
+// The extent that a te::BroadcastIndex depends on: the index is 0 where the extent is 1.
 const Expr* BroadcastExtent(const ExprNode& node) {
   if (node.kind != ExprKind::kSelect || !IsInt(node.operands[1], 0)) return nullptr;
   const Expr& condition = node.operands[0];
@@ -175,7 +176,8 @@ class ProductFinder {
     DataType sums = product_.a.dtype == kFloat64 ? kFloat64 : kFloat32;
     if (!d || (d->dtype != product_.a.dtype && d->dtype != sums) || reduce_.dtype != sums) return false;
     product_.d = *std::move(d);
-    return FindTerms(stored->value);
+    // Libraries do not read the factors where the scale is 0, so that no NaN comes of them.
+    return FindTerms(stored->value) && product_.scale != 0 && std::isfinite(static_cast<float>(product_.scale));
   }
 
   const Expr* OwnValue(const Expr& e) const {
@@ -262,8 +264,7 @@ class ProductFinder {
     bool has_strides = TakeStride(batches_, *linear, matrix.batch_stride) &&
                        TakeStride(rows, *linear, matrix.row_stride) &&
                        TakeStride(columns, *linear, matrix.column_stride);
-    if (!has_strides) return std::nullopt;
-    if (!linear->coefficients.empty()) return std::nullopt;
+    if (!has_strides || !linear->coefficients.empty()) return std::nullopt;
     matrix.offset = symbols_.Numbered(linear->constant) * Dim(tensor.dtype().bytes());
     return Place(tensor, matrix) ? std::optional(std::move(matrix)) : std::nullopt;
   }
