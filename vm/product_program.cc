@@ -49,7 +49,6 @@ std::optional<device::Product> ProductProgram::Bind(std::span<const int64_t> sym
                              .addends = {},
                              .scale = scale_,
                              .allows_tf32 = allows_tf32_};
-  if (Multiplications(symbols) == 0) return std::nullopt;
   for (size_t i = 0; i < matrices_.size(); ++i) {
     const device::Argument& arg = args[matrices_[i].argument];
     if (arg.kind != device::Argument::Kind::kBlock || arg.block == nullptr) return std::nullopt;

@@ -20,8 +20,8 @@ class ProductProgram {
 
   // How often two elements are multiplied: 0 if that cannot be said.
   int64_t Multiplications(std::span<const int64_t> symbols) const;
-  // The product with the arguments of its launch; nullopt if it has no elements, or a matrix without memory, or with an
-  // offset or stride that no tensor has. REQUIRES: the executable is verified.
+  // The product with the arguments of its launch; nullopt if a matrix has no memory, or an offset or stride that no
+  // tensor has. REQUIRES: the executable is verified, and Multiplications(symbols) > 0.
   std::optional<device::Product> Bind(std::span<const int64_t> symbols, std::span<const device::Argument> args) const;
 
  private:

@@ -102,6 +102,22 @@ Fake* OneOf(const std::set<Fake*>& all, Handle handle, const char* where) {
   return fake;
 }
 
+template <typename Fake, typename Handle>
+Status Add(std::set<Fake*>& all, Fake made, Handle* handle) {
+  auto* fake = new Fake(made);
+  all.insert(fake);
+  *handle = reinterpret_cast<Handle>(fake);
+  return 0;
+}
+
+template <typename Fake, typename Handle>
+Status Drop(std::set<Fake*>& all, Handle handle, const char* where) {
+  Fake* fake = OneOf(all, handle, where);
+  all.erase(fake);
+  delete fake;
+  return 0;
+}
+
 #define FAKE_ENTER()  \
   State& s = state(); \
   std::lock_guard<std::mutex> lock(s.mutex)
@@ -258,32 +274,20 @@ FAKE cublasLtCreate(Handle* handle) {
   FAKE_ENTER();
   Status status = 0;
   if (Fails("product_create", status)) return status;
-  auto* fake = new FakeHandle;
-  s.handles.insert(fake);
-  *handle = reinterpret_cast<Handle>(fake);
-  return 0;
+  return Add(s.handles, FakeHandle{}, handle);
 }
 FAKE cublasLtDestroy(Handle handle) {
   FAKE_ENTER();
-  FakeHandle* fake = OneOf(s.handles, handle, __func__);
-  s.handles.erase(fake);
-  delete fake;
-  return 0;
+  return Drop(s.handles, handle, __func__);
 }
 FAKE cublasLtMatmulDescCreate(MatmulDesc* desc, int32_t compute, int32_t scale) {
   FAKE_ENTER();
   if (compute != kCompute32 && compute != kCompute64 && compute != kCompute32Tf32) Misuse(__func__, "unknown sums");
-  auto* fake = new FakeDesc{compute, scale};
-  s.descs.insert(fake);
-  *desc = reinterpret_cast<MatmulDesc>(fake);
-  return 0;
+  return Add(s.descs, FakeDesc{compute, scale}, desc);
 }
 FAKE cublasLtMatmulDescDestroy(MatmulDesc desc) {
   FAKE_ENTER();
-  FakeDesc* fake = OneOf(s.descs, desc, __func__);
-  s.descs.erase(fake);
-  delete fake;
-  return 0;
+  return Drop(s.descs, desc, __func__);
 }
 FAKE cublasLtMatmulDescSetAttribute(MatmulDesc desc, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
@@ -305,17 +309,11 @@ FAKE cublasLtMatrixLayoutCreate(Layout* layout, int32_t type, uint64_t rows, uin
   FAKE_ENTER();
   ElementBytes(__func__, type);
   if (rows == 0 || columns == 0 || stride < static_cast<int64_t>(rows)) Misuse(__func__, "columns overlap");
-  auto* fake = new FakeLayout{type, rows, columns, stride};
-  s.layouts.insert(fake);
-  *layout = reinterpret_cast<Layout>(fake);
-  return 0;
+  return Add(s.layouts, FakeLayout{type, rows, columns, stride}, layout);
 }
 FAKE cublasLtMatrixLayoutDestroy(Layout layout) {
   FAKE_ENTER();
-  FakeLayout* fake = OneOf(s.layouts, layout, __func__);
-  s.layouts.erase(fake);
-  delete fake;
-  return 0;
+  return Drop(s.layouts, layout, __func__);
 }
 FAKE cublasLtMatrixLayoutSetAttribute(Layout layout, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
@@ -332,17 +330,11 @@ FAKE cublasLtMatrixLayoutSetAttribute(Layout layout, int32_t attribute, const vo
 }
 FAKE cublasLtMatmulPreferenceCreate(Preference* preference) {
   FAKE_ENTER();
-  auto* fake = new FakePreference;
-  s.preferences.insert(fake);
-  *preference = reinterpret_cast<Preference>(fake);
-  return 0;
+  return Add(s.preferences, FakePreference{}, preference);
 }
 FAKE cublasLtMatmulPreferenceDestroy(Preference preference) {
   FAKE_ENTER();
-  FakePreference* fake = OneOf(s.preferences, preference, __func__);
-  s.preferences.erase(fake);
-  delete fake;
-  return 0;
+  return Drop(s.preferences, preference, __func__);
 }
 FAKE cublasLtMatmulPreferenceSetAttribute(Preference preference, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();

@@ -1,27 +1,20 @@
 #include "vm/device/cublaslt_api.h"
 
-#include <dlfcn.h>
-
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/device/shared_library.h"
 
 namespace rvm::device::cublaslt {
 namespace {
 
 absl::StatusOr<const Api*> Open() {
   static Api api;
-  void* library = nullptr;
+#define RVM_SYMBOL(name, symbol, parameters) {symbol, reinterpret_cast<void**>(&api.name)},
+  const LibrarySymbol symbols[] = {RVM_CUBLASLT_FUNCTIONS(RVM_SYMBOL)};
+#undef RVM_SYMBOL
   // The latest first: a driver runs libraries of earlier versions.
-  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-  }
-  if (library == nullptr) return absl::UnavailableError(absl::StrCat("cuBLASLt is not installed: ", dlerror()));
-#define RVM_LOOK_UP(name, symbol, parameters)                              \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, symbol)); \
-  if (api.name == nullptr) return absl::UnavailableError("libcublasLt.so lacks the function " symbol);
-  RVM_CUBLASLT_FUNCTIONS(RVM_LOOK_UP)
-#undef RVM_LOOK_UP
+  RVM_RETURN_IF_ERROR(
+      LoadLibrary({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}, "cuBLASLt", symbols));
   return &api;
 }
 

@@ -1,7 +1,6 @@
 #include "vm/device/cuda_products.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/status/statusor.h"

@@ -1,24 +1,18 @@
 #include "vm/device/opencl_api.h"
 
-#include <dlfcn.h>
-
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "vm/device/shared_library.h"
 
 namespace rvm::device::opencl {
 namespace {
 
 absl::StatusOr<const Api*> Open() {
   static Api api;
-  void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
-    return absl::UnavailableError(absl::StrCat("the OpenCL loader is not installed: ", dlerror()));
-#define RVM_LOOK_UP(name, result, parameters)                                  \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "cl" #name)); \
-  if (api.name == nullptr) return absl::UnavailableError("libOpenCL.so.1 lacks the function cl" #name);
-  RVM_OPENCL_FUNCTIONS(RVM_LOOK_UP)
-#undef RVM_LOOK_UP
+#define RVM_SYMBOL(name, result, parameters) {"cl" #name, reinterpret_cast<void**>(&api.name)},
+  const LibrarySymbol symbols[] = {RVM_OPENCL_FUNCTIONS(RVM_SYMBOL)};
+#undef RVM_SYMBOL
+  RVM_RETURN_IF_ERROR(LoadLibrary({"libOpenCL.so.1"}, "the OpenCL loader", symbols));
   return &api;
 }
 
