@@ -19,11 +19,17 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def count_cases(path):
-    """(passed, failed names, skipped names) of one JUnit file."""
+def count_cases(path, targets):
+    """(passed, failed names, skipped names) of one JUnit file.
+
+    Adds to `targets` what its properties `runs TARGET` say: whether this CPU ran the code for TARGET, or only compiled it.
+    """
     passed, failed, skipped = 0, [], []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = ".".join(filter(None, [case.get("classname"), case.get("name")]))
+        for entry in case.iter("property"):
+            if entry.get("name", "").startswith("runs "):
+                targets[entry.get("name").removeprefix("runs ")] = entry.get("value") == "yes"
         if case.find("failure") is not None or case.find("error") is not None:
             failed.append(name)
         elif case.find("skipped") is not None or case.get("status") == "notrun" or case.get("result") == "skipped":
@@ -56,7 +62,8 @@ def read_events(path):
 
 
 def tally(expected, results):
-    passed, failures, skipped = 0, [], []
+    """(passed, failed names, skipped names, {target: whether its code ran here})."""
+    passed, failures, skipped, targets = 0, [], [], {}
     for label in sorted(expected):
         if label not in results:
             failures.append(f"{label} was not run: it, or what it needs, did not build")
@@ -66,14 +73,14 @@ def tally(expected, results):
             for file in files:
                 if not os.path.exists(file):
                     continue
-                good, bad, left_out = count_cases(file)
+                good, bad, left_out = count_cases(file, targets)
                 passed += good
                 failed_here += len(bad)
                 failures += [f"{label} {name}" for name in bad]
                 skipped += [f"{label} {name}" for name in left_out]
             if status not in ("PASSED", "FLAKY") and failed_here == 0:
                 failures.append(f"{label} ended as {status}")
-    return passed, failures, skipped
+    return passed, failures, skipped, targets
 
 
 def main():
@@ -91,11 +98,15 @@ def main():
     expected = set(query.stdout.split())
     command = ["bazel", "test", "--keep_going", "--noshow_progress", f"--build_event_json_file={events}", *options.targets]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    passed, failures, skipped = tally(expected, read_events(events))
+    passed, failures, skipped, targets = tally(expected, read_events(events))
     if (query.returncode != 0 or code != 0) and not failures:
         failures.append(f"`{' '.join(command)}` ended with exit code {code}")
     for name in skipped:
         print(f"SKIPPED {name}")
+    for verdict, runs in (("ran", True), ("did not run, as it is for other CPUs", False)):
+        named = sorted(target for target, ran in targets.items() if ran == runs and target != "host")
+        if named:
+            print(f"code for {', '.join(named)} {verdict}")
     for name in failures:
         print(f"FAILED  {name}")
     print(f"bazel tests: {passed} passed, {len(failures)} failed", flush=True)

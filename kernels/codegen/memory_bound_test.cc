@@ -25,18 +25,6 @@ using te::Tensor;
 using te::UnaryOp;
 using Indices = std::span<const Expr>;
 
-// Code that this CPU does not run is only made.
-void CheckEverywhere(const te::Computation& computation, CheckOptions options) {
-  for (const char* target : kX86Targets) {
-    options.target = target;
-    if (RunsHere(target)) {
-      CheckKernel(computation, options);
-    } else {
-      EXPECT_TRUE(ScheduleAndCompile(computation, options.constant_inputs, target).ok());
-    }
-  }
-}
-
 Tensor Reduced(ReduceOp op, const Tensor& x, size_t axis, DataType dtype) {
   Dims dims = x.dims();
   Dim extents[] = {dims[axis]};
@@ -56,14 +44,14 @@ TEST(MemoryBoundTest, Transpositions) {
     Tensor x = Input(0, "x", dtype, {m, n});
     Tensor y = ComputeTensor("y", dtype, {n, m}, [&](Indices i) { return x({i[1], i[0]}); });
     CheckOptions options{.symbol_values = {{1, 1}, {3, 50}, {16, 16}, {33, 47}, {64, 17}, {0, 5}}, .threads = true};
-    CheckEverywhere({"transpose", {x}, {y}}, options);
+    CheckOnTargets({"transpose", {x}, {y}}, options);
   }
   Tensor x = Input(0, "x", kFloat32, {Dim(5), Dim(19), Dim(37)}), b = Input(1, "b", kFloat32, {Dim(37), Dim(5)});
   Tensor y = ComputeTensor("y", kFloat32, {Dim(5), Dim(37), Dim(19)},
                            [&](Indices i) { return x({i[0], i[2], i[1]}) * b({i[1], i[0]}); });
-  CheckEverywhere({"inner", {x, b}, {y}}, {});
+  CheckOnTargets({"inner", {x, b}, {y}}, {});
   Tensor z = ComputeTensor("z", kFloat32, {Dim(37), Dim(19), Dim(5)}, [&](Indices i) { return x({i[2], i[1], i[0]}); });
-  CheckEverywhere({"reversed", {x}, {z}}, {.threads = true});
+  CheckOnTargets({"reversed", {x}, {z}}, {.threads = true});
 }
 
 TEST(MemoryBoundTest, TranspositionsBesideOtherReads) {
@@ -73,7 +61,7 @@ TEST(MemoryBoundTest, TranspositionsBesideOtherReads) {
     Tensor y =
         ComputeTensor("y", dtype, {n, m}, [&](Indices i) { return x({i[1], i[0]}) * b({i[0]}) + r({i[0], i[1]}); });
     CheckOptions options{.symbol_values = {{1, 1}, {3, 50}, {16, 16}, {33, 47}, {64, 17}, {0, 5}}, .threads = true};
-    CheckEverywhere({"mixed", {x, r, b}, {y}}, options);
+    CheckOnTargets({"mixed", {x, r, b}, {y}}, options);
   }
 }
 
@@ -91,7 +79,7 @@ TEST(MemoryBoundTest, ElementsThatShareWorkAtOnce) {
     });
     CheckOptions options{.symbol_values = {{1}, {5}, {64}}, .threads = true};
     if (!columns.is_const()) options.symbol_values = {{1, 1}, {5, 33}, {0, 7}, {9, 64}};
-    CheckEverywhere({"shared", {x}, {y}}, options);
+    CheckOnTargets({"shared", {x}, {y}}, options);
   }
 }
 
@@ -101,8 +89,8 @@ TEST(MemoryBoundTest, PlacesOfExtremes) {
     for (size_t axis : {0, 1}) {
       for (DataType dtype : {kFloat32, kInt8, kFloat16}) {
         Tensor x = Input(0, "x", dtype, {Dim::Var(1, "m"), Dim::Var(2, "n")});
-        CheckEverywhere({"place", {x}, {Reduced(op, x, axis, kInt64)}},
-                        {.symbol_values = {{0, 2}, {2, 0}, {1, 1}, {3, 50}, {70, 33}, {4, 300}}});
+        CheckOnTargets({"place", {x}, {Reduced(op, x, axis, kInt64)}},
+                       {.symbol_values = {{0, 2}, {2, 0}, {1, 1}, {3, 50}, {70, 33}, {4, 300}}});
       }
       Tensor x = Input(0, "x", kFloat32, {Dim(3), Dim(4)});
       float special[] = {1, nan, 2, nan, -infinity, -infinity, -infinity, -infinity, 0, -0.0F, 0, infinity};
@@ -119,17 +107,16 @@ TEST(MemoryBoundTest, PlacesOfExtremesOfComputedValues) {
   Tensor fused = ComputeTensor("fused", kFloat32, x.dims(), [&](Indices i) { return x(i) * b({i[1]}) + x(i); });
   for (const auto& [value, nests] : {std::pair(sum, 2), std::pair(fused, 1)}) {
     te::Computation place{"place", {x, b}, {Reduced(ReduceOp::kArgMax, value, 1, kInt64)}};
-    CheckEverywhere(place, {});
-    ScheduledKernel kernel = *ScheduleAndCompile(place, {}, "x86-64");
-    EXPECT_EQ(kernel.schedule.nests.size(), static_cast<size_t>(nests)) << schedule::Describe(kernel.schedule);
+    for (const ScheduledKernel& kernel : CheckOnTargets(place))
+      EXPECT_EQ(kernel.schedule.nests.size(), static_cast<size_t>(nests)) << schedule::Describe(kernel.schedule);
   }
 }
 
 TEST(MemoryBoundTest, ColumnsSeveralRowsAtOnce) {
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMaximum, ReduceOp::kProduct}) {
     Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim::Var(2, "n")});
-    CheckEverywhere({"columns", {x}, {Reduced(op, x, 0, kFloat32)}},
-                    {.symbol_values = {{0, 3}, {1, 300}, {7, 17}, {8, 257}, {19, 33}}, .range = 1.5, .threads = true});
+    CheckOnTargets({"columns", {x}, {Reduced(op, x, 0, kFloat32)}},
+                   {.symbol_values = {{0, 3}, {1, 300}, {7, 17}, {8, 257}, {19, 33}}, .range = 1.5, .threads = true});
   }
 }
 
@@ -147,15 +134,16 @@ TEST(MemoryBoundTest, RowsInGroups) {
   for (int64_t columns : {7, 64, 333, 20000}) {
     Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim(columns)});
     te::Computation softmax{"softmax", {x}, {Scaled(x)}};
-    CheckEverywhere(softmax, {.symbol_values = {{0}, {1}, {5}, {67}}, .threads = true});
-    ScheduledKernel kernel = *ScheduleAndCompile(softmax, {}, "x86-64");
-    EXPECT_EQ(kernel.schedule.groups.size(), 1u) << schedule::Describe(kernel.schedule);
-    // All between the nests is on the stack but for very long rows.
-    EXPECT_EQ(kernel.schedule.workspace == Dim(0), columns < 20000) << kernel.schedule.workspace.ToString();
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets(softmax, {.symbol_values = {{0}, {1}, {5}, {67}}, .threads = true})) {
+      EXPECT_EQ(kernel.schedule.groups.size(), 1u) << schedule::Describe(kernel.schedule);
+      // Intermediate rows are on the stack unless they are very long.
+      EXPECT_EQ(kernel.schedule.workspace == Dim(0), columns < 20000) << kernel.schedule.workspace.ToString();
+    }
   }
   Tensor x = Input(0, "x", kFloat32, {Dim::Var(1, "m"), Dim::Var(2, "n")});
-  CheckEverywhere({"softmax", {x}, {Scaled(x)}},
-                  {.symbol_values = {{0, 3}, {1, 1}, {5, 41}, {67, 130}}, .threads = true});
+  CheckOnTargets({"softmax", {x}, {Scaled(x)}},
+                 {.symbol_values = {{0, 3}, {1, 1}, {5, 41}, {67, 130}}, .threads = true});
 }
 
 // What a later nest needs of other rows is there before it runs.
@@ -165,9 +153,9 @@ TEST(MemoryBoundTest, RowsOfOthersAreNoGroup) {
   Tensor sum = Reduced(ReduceOp::kSum, x, 1, kFloat32);
   Tensor y = ComputeTensor("y", kFloat32, x.dims(),
                            [&](Indices i) { return x(i) * sum({te::DimValue(m) - te::Index(1) - i[0]}); });
-  CheckEverywhere({"turned", {x}, {y}}, {.symbol_values = {{1}, {6}, {130}}, .threads = true});
-  ScheduledKernel kernel = *ScheduleAndCompile({"turned", {x}, {y}}, {}, "x86-64");
-  EXPECT_EQ(kernel.schedule.groups.size(), 2u) << schedule::Describe(kernel.schedule);
+  for (const ScheduledKernel& kernel :
+       CheckOnTargets({"turned", {x}, {y}}, {.symbol_values = {{1}, {6}, {130}}, .threads = true}))
+    EXPECT_EQ(kernel.schedule.groups.size(), 2u) << schedule::Describe(kernel.schedule);
 }
 
 TEST(MemoryBoundTest, RangesOfAxes) {
@@ -176,7 +164,7 @@ TEST(MemoryBoundTest, RangesOfAxes) {
   Tensor joined = ComputeTensor("joined", kFloat32, {Dim(14), Dim(40)}, [&](Indices i) {
     return te::Select(less(i[0], 5), a({i[0], i[1]}), b({i[0] - te::Index(5), i[1]}));
   });
-  CheckEverywhere({"joined", {a, b}, {joined}}, {.threads = true});
+  CheckOnTargets({"joined", {a, b}, {joined}}, {.threads = true});
   Tensor padded = ComputeTensor("padded", kFloat32, {Dim(11), Dim(47)}, [&](Indices i) {
     Expr row = i[0] - te::Index(3), column = i[1] - te::Index(2);
     auto inside = [&](const Expr& x, int64_t extent) {
@@ -185,9 +173,8 @@ TEST(MemoryBoundTest, RangesOfAxes) {
     return te::Select(te::Binary(BinaryOp::kAnd, inside(row, 5), inside(column, 40)), a({row, column}),
                       te::Const(kFloat32, 7));
   });
-  CheckEverywhere({"padded", {a}, {padded}}, {.threads = true});
-  ScheduledKernel kernel = *ScheduleAndCompile({"padded", {a}, {padded}}, {}, "x86-64");
-  EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
+  for (const ScheduledKernel& kernel : CheckOnTargets({"padded", {a}, {padded}}, {.threads = true}))
+    EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
 }
 
 // Rows and columns that are reflected at both edges, then clamped: in each range the place is a line.
@@ -202,9 +189,8 @@ TEST(MemoryBoundTest, RangesOfMinimaAndSelections) {
   Tensor padded = ComputeTensor("padded", kFloat32, {Dim(11), Dim(47)}, [&](Indices i) {
     return a({reflected(i[0] - te::Index(3), 5), reflected(i[1] - te::Index(4), 40)});
   });
-  CheckEverywhere({"padded", {a}, {padded}}, {.threads = true});
-  ScheduledKernel kernel = *ScheduleAndCompile({"padded", {a}, {padded}}, {}, "x86-64");
-  EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
+  for (const ScheduledKernel& kernel : CheckOnTargets({"padded", {a}, {padded}}, {.threads = true}))
+    EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
 }
 
 // Results that are larger than the caches: rows that begin anywhere, and results in the place of an argument.
@@ -218,7 +204,7 @@ TEST(MemoryBoundTest, LargeResultsBypassTheCaches) {
   };
   for (int64_t by : {0, 3}) {
     te::Computation computation{"moved", {x}, {moved(by)}};
-    CheckEverywhere(computation, {.symbol_values = {{3, 349531}, {1, 100}}, .threads = by == 0});
+    CheckOnTargets(computation, {.symbol_values = {{3, 349531}, {1, 100}}, .threads = by == 0});
   }
   auto streams = [&](const te::Computation& computation) {
     ScheduledKernel kernel = *ScheduleAndCompile(computation, {}, "x86-64-v3", {.keep_ir = true});

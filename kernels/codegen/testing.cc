@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/element.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
@@ -83,17 +84,18 @@ class Harness {
         computation_, options_.constant_inputs, options_.target, {.opt_level = options_.opt_level, .keep_ir = true});
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     compiled_ = *std::move(compiled);
+    if (!RunsHere(options_.target)) return;
     absl::StatusOr<std::shared_ptr<const runtime::KernelLibrary>> library =
         runtime::KernelLibrary::Load(compiled_.object.object);
     ASSERT_TRUE(library.ok()) << library.status();
     library_ = *library;
   }
 
-  // As machine code and as a recipe.
+  // Runs machine code, if this CPU does, and the recipe.
   void Run(const std::vector<Literal>& inputs, const Symbols& symbols) {
     absl::StatusOr<std::vector<Literal>> expected = te::Evaluate(computation_, inputs);
     ASSERT_TRUE(expected.ok()) << expected.status();
-    RunNative(inputs, symbols, *expected);
+    if (library_ != nullptr) RunNative(inputs, symbols, *expected);
     if (testing::Test::HasFatalFailure()) return;
     RunRecipe(inputs, symbols, *expected);
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "as a recipe";
@@ -111,7 +113,6 @@ class Harness {
                [&](std::vector<void*>& buffers, RvmKernelContext& context) { return recipe.Run(buffers, context); });
   }
 
-  bool loaded() const { return library_ != nullptr; }
   ScheduledKernel compiled_;
 
  private:
@@ -297,7 +298,9 @@ class Harness {
 
 bool RunsHere(const char* target) {
   HostTarget host = *ParseHostTarget(target);
-  return runtime::CheckHostSupports(host.triple, host.features).ok();
+  bool runs = runtime::CheckHostSupports(host.triple, host.features).ok();
+  testing::Test::RecordProperty(absl::StrCat("runs ", target), runs ? "yes" : "no");
+  return runs;
 }
 
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random) {
@@ -312,6 +315,12 @@ Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt1
                      : StoreInt(dtype, at, dtype.is_bool() ? whole(random) % 2 : whole(random));
   }
   return Literal(dtype, shape, buffer);
+}
+
+absl::StatusOr<schedule::Schedule> ScheduleFor(const te::Computation& computation,
+                                               const std::vector<bool>& constant_inputs, const char* target) {
+  RVM_ASSIGN_OR_RETURN(HostTarget host, ParseHostTarget(target));
+  return schedule::MakeSchedule(computation, constant_inputs, ScheduleTarget(host));
 }
 
 absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& computation,
@@ -329,7 +338,7 @@ ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptio
   harness.Compile();
   std::mt19937 random(7);
   for (const std::vector<int64_t>& values : options.symbol_values) {
-    if (!harness.loaded() || testing::Test::HasFatalFailure()) break;
+    if (testing::Test::HasFatalFailure()) break;
     Symbols symbols;
     std::vector<Dim> names = te::KernelSymbols(computation);
     for (size_t i = 0; i < names.size(); ++i) symbols[names[i].id()] = values[i];
@@ -341,11 +350,23 @@ ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptio
   return harness.compiled_;
 }
 
+std::vector<ScheduledKernel> CheckOnTargets(const te::Computation& computation, CheckOptions options) {
+  std::vector<ScheduledKernel> kernels;
+  for (const char* target : kX86Targets) {
+    options.target = target;
+    SCOPED_TRACE(target);
+    ScheduledKernel kernel = CheckKernel(computation, options);
+    if (testing::Test::HasFatalFailure()) break;
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
 ScheduledKernel CheckStops(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
   CheckOptions options{.constant_inputs = constant_inputs};
   Harness harness(computation, options);
   harness.Compile();
-  if (!harness.loaded()) return {};
+  if (testing::Test::HasFatalFailure()) return {};
   std::mt19937 random(7);
   std::vector<Literal> inputs;
   for (const te::Tensor& input : computation.inputs)
@@ -358,7 +379,7 @@ void CheckKernelOn(const te::Computation& computation, const std::vector<Literal
                    const CheckOptions& options) {
   Harness harness(computation, options);
   harness.Compile();
-  if (harness.loaded()) harness.Run(inputs, {});
+  if (!testing::Test::HasFatalFailure()) harness.Run(inputs, {});
 }
 
 }  // namespace rvm::codegen

@@ -23,9 +23,11 @@ struct CheckOptions {
   bool threads = false;  // offer a parallel_for
 };
 
-// The targets that code is tested for beside this CPU's.
+// The targets that every machine schedules and compiles for in tests. A schedule depends on its target and not on the
+// CPU, so a test that expects something of a schedule checks all of them.
 inline constexpr const char* kX86Targets[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
-// Whether this CPU runs code for `target`.
+// Returns true if this CPU runs code for `target`. Records the answer as the property `runs TARGET` of the test, from
+// which the summary of all tests says which targets ran.
 bool RunsHere(const char* target);
 
 Literal RandomLiteral(DataType dtype, const Shape& shape, double range, std::mt19937& random);
@@ -35,13 +37,20 @@ struct ScheduledKernel {
   CompiledObject object;  // with one function, `kernel`
 };
 
+absl::StatusOr<schedule::Schedule> ScheduleFor(const te::Computation& computation,
+                                               const std::vector<bool>& constant_inputs, const char* target);
+
 absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& computation,
                                                    const std::vector<bool>& constant_inputs, const char* target,
                                                    const CodegenOptions& options = {});
 
-// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe. Reports differences as
-// gtest failures. Returns the compiled object.
+// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe. Code that this CPU does
+// not run is only compiled. Reports differences as gtest failures. Returns the compiled object.
 ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
+
+// Calls CheckKernel for each of kX86Targets, in place of options.target. Returns the compiled objects in that order,
+// fewer after a fatal failure.
+std::vector<ScheduledKernel> CheckOnTargets(const te::Computation& computation, CheckOptions options = {});
 
 // Like CheckKernel, for the given inputs.
 void CheckKernelOn(const te::Computation& computation, const std::vector<Literal>& inputs,

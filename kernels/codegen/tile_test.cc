@@ -1,4 +1,5 @@
-// Products and convolutions in register tiles, beside the oracle, for each vector width this CPU has.
+// Products and convolutions in register tiles: schedules for each vector width, and results of those that this CPU has,
+// compared with te::Evaluate.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,15 +19,6 @@ using te::Input;
 using te::ReduceOp;
 using te::Tensor;
 using Indices = std::span<const Expr>;
-
-// Those that this CPU runs.
-std::vector<const char*> Targets() {
-  std::vector<const char*> targets;
-  for (const char* target : kX86Targets) {
-    if (RunsHere(target)) targets.push_back(target);
-  }
-  return targets;
-}
 
 bool HasTile(const schedule::Schedule& schedule) {
   for (const schedule::LoopNest& nest : schedule.nests) {
@@ -60,64 +52,56 @@ te::Computation Product(const Dim& batch, const Dim& m, const Dim& n, const Dim&
 }
 
 TEST(TileTest, ProductsOfComputedMatrices) {
-  for (const char* target : Targets()) {
-    for (Operands operands : {Operands{}, Operands{.b_transposed = true}, Operands{.a_transposed = true}}) {
-      ScheduledKernel kernel =
-          CheckKernel(Product(2, 31, 35, 9, operands, kFloat32), {.target = target, .threads = true});
-      if (HasFatalFailure()) return;
-      EXPECT_TRUE(HasTile(kernel.schedule)) << target << Describe(kernel.schedule);
-    }
+  for (Operands operands : {Operands{}, Operands{.b_transposed = true}, Operands{.a_transposed = true}}) {
+    for (const ScheduledKernel& kernel : CheckOnTargets(Product(2, 31, 35, 9, operands, kFloat32), {.threads = true}))
+      EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+    if (HasFatalFailure()) return;
   }
 }
 
 TEST(TileTest, ProductsOfUnknownExtents) {
   Dim b = Dim::Var(1, "b"), m = Dim::Var(2, "m"), n = Dim::Var(3, "n"), k = Dim::Var(4, "k");
-  for (const char* target : Targets()) {
-    for (bool transposed : {false, true}) {
-      std::vector<std::vector<int64_t>> values = {
-          {2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 3, 0, 2}};
-      if (transposed) values = {{2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 2, 0, 3}};
-      te::Computation product = Product(b, m, n, k, {.b_transposed = transposed}, kFloat32);
-      CheckKernel(product, {.symbol_values = values, .target = target, .threads = true});
-      if (HasFatalFailure()) return;
-    }
+  for (bool transposed : {false, true}) {
+    std::vector<std::vector<int64_t>> values = {
+        {2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 3, 0, 2}};
+    if (transposed) values = {{2, 13, 5, 40}, {1, 1, 1, 1}, {1, 8, 17, 64}, {3, 0, 4, 7}, {1, 2, 0, 3}};
+    te::Computation product = Product(b, m, n, k, {.b_transposed = transposed}, kFloat32);
+    CheckOnTargets(product, {.symbol_values = values, .threads = true});
+    if (HasFatalFailure()) return;
   }
 }
 
 TEST(TileTest, FactorsOfHalfPrecisionAreConvertedIntoPanels) {
   for (DataType dtype : {kFloat16, kBFloat16}) {
-    ScheduledKernel kernel = CheckKernel(Product(1, 20, 33, 12, {}, dtype), {.range = 1});
+    for (const ScheduledKernel& kernel : CheckOnTargets(Product(1, 20, 33, 12, {}, dtype), {.range = 1}))
+      EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
     if (HasFatalFailure()) return;
-    EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
   }
 }
 
 // Sums in int32, of the second factor from panels of its own or a packed constant.
 TEST(TileTest, ProductsOfIntegers) {
-  for (const char* target : Targets()) {
-    for (auto [a, b] : {std::pair(kInt8, kInt8),
-                        {kUInt8, kInt8},
-                        {kInt8, kUInt8},
-                        {kUInt8, kUInt8},
-                        {kInt16, kInt16},
-                        {kUInt8, kInt16},
-                        {kInt32, kInt32},
-                        {kInt32, kInt8}}) {
-      for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}}) {
-        Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
-        Dim extents[] = {Dim(k)};
-        Tensor y = ComputeTensor("y", kInt32, {Dim(m), Dim(35)}, [&](Indices i) {
-          return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
-            return te::Cast(kInt32, x({i[0], r[0]})) * te::Cast(kInt32, w({i[1], r[0]}));
-          });
+  for (auto [a, b] : {std::pair(kInt8, kInt8),
+                      {kUInt8, kInt8},
+                      {kInt8, kUInt8},
+                      {kUInt8, kUInt8},
+                      {kInt16, kInt16},
+                      {kUInt8, kInt16},
+                      {kInt32, kInt32},
+                      {kInt32, kInt8}}) {
+    for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}}) {
+      Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
+      Dim extents[] = {Dim(k)};
+      Tensor y = ComputeTensor("y", kInt32, {Dim(m), Dim(35)}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+          return te::Cast(kInt32, x({i[0], r[0]})) * te::Cast(kInt32, w({i[1], r[0]}));
         });
-        for (bool constant : {false, true}) {
-          ScheduledKernel kernel =
-              CheckKernel({"integers", {x, w}, {y}},
-                          {.constant_inputs = {false, constant}, .range = 255, .target = target, .threads = true});
-          if (HasFatalFailure()) return;
-          EXPECT_EQ(HasTile(kernel.schedule), k > 1 && (constant || m > 1)) << target << Describe(kernel.schedule);
-        }
+      });
+      for (bool constant : {false, true}) {
+        CheckOptions options{.constant_inputs = {false, constant}, .range = 255, .threads = true};
+        for (const ScheduledKernel& kernel : CheckOnTargets({"integers", {x, w}, {y}}, options))
+          EXPECT_EQ(HasTile(kernel.schedule), k > 1 && (constant || m > 1)) << Describe(kernel.schedule);
+        if (HasFatalFailure()) return;
       }
     }
   }
@@ -182,69 +166,60 @@ constexpr Shape2d kShapes[] = {
     {3, 20, 1, 9, 32, 3, 1, 1, 1},                                    // shallow, padded: its rows as columns
 };
 
+CheckOptions ConstantFilters(double range) {
+  return {.constant_inputs = {false, true, true}, .range = range, .threads = true};
+}
+
 TEST(TileTest, Convolutions) {
-  for (const char* target : Targets()) {
-    for (const Shape2d& s : kShapes) {
-      ScheduledKernel kernel =
-          CheckKernel(Convolution(s, false, 2, s.height, s.width),
-                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
-      if (HasFatalFailure()) return;
+  for (const Shape2d& s : kShapes) {
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets(Convolution(s, false, 2, s.height, s.width), ConstantFilters(1)))
       if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
-    }
+    if (HasFatalFailure()) return;
   }
 }
 
 // Deep sums for many columns, of an image whose lines of memory they would read over and over.
 TEST(TileTest, DeepConvolutionsCopyRows) {
-  for (const char* target : Targets()) {
-    for (const Shape2d& s :
-         {Shape2d{256, 512, 1, 3, 7, 1, 1, 1, 0}, {256, 512, 1, 3, 13, 1, 2, 1, 0}, {32, 512, 1, 3, 5, 3, 1, 1, 1}}) {
-      ScheduledKernel kernel =
-          CheckKernel(Convolution(s, false, 1, s.height, s.width),
-                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
-      if (HasFatalFailure()) return;
+  for (const Shape2d& s :
+       {Shape2d{256, 512, 1, 3, 7, 1, 1, 1, 0}, {256, 512, 1, 3, 13, 1, 2, 1, 0}, {32, 512, 1, 3, 5, 3, 1, 1, 1}}) {
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets(Convolution(s, false, 1, s.height, s.width), ConstantFilters(1))) {
       const schedule::LoopNest& last = kernel.schedule.nests.back();
-      EXPECT_TRUE(last.tile && last.tile->row_panels) << target << Describe(kernel.schedule);
+      EXPECT_TRUE(last.tile && last.tile->row_panels) << Describe(kernel.schedule);
     }
+    if (HasFatalFailure()) return;
   }
 }
 
-// Pieces of several panels, whose last one is shorter; columns that lie apart.
+// Units of several panels, the last unit of fewer; columns next to each other and with a stride.
 TEST(TileTest, SeveralPanelsAtOnce) {
-  for (const char* target : Targets()) {
-    for (const Shape2d& s : {Shape2d{5, 20, 1, 41, 47, 1, 1, 1, 0}, {3, 20, 1, 33, 77, 3, 2, 1, 1}}) {
-      ScheduledKernel kernel =
-          CheckKernel(Convolution(s, false, 2, s.height, s.width),
-                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
-      if (HasFatalFailure()) return;
+  for (const Shape2d& s : {Shape2d{5, 20, 1, 41, 47, 1, 1, 1, 0}, {3, 20, 1, 33, 154, 3, 2, 1, 1}}) {
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets(Convolution(s, false, 2, s.height, s.width), ConstantFilters(1))) {
       const schedule::LoopNest& last = kernel.schedule.nests.back();
-      EXPECT_TRUE(last.tile && last.tile->panels_at_once > 1) << target << Describe(kernel.schedule);
+      EXPECT_TRUE(last.tile && last.tile->panels_at_once > 1) << Describe(kernel.schedule);
     }
+    if (HasFatalFailure()) return;
   }
 }
 
 TEST(TileTest, DepthwiseConvolutionsPadChannelByChannel) {
-  for (const char* target : Targets()) {
-    for (const Shape2d& s : {Shape2d{20, 20, 20, 9, 21, 3, 1, 1, 1}, {17, 17, 17, 11, 40, 5, 2, 1, 2}}) {
-      ScheduledKernel kernel =
-          CheckKernel(Convolution(s, false, 1, s.height, s.width),
-                      {.constant_inputs = {false, true, true}, .range = 1, .target = target, .threads = true});
-      if (HasFatalFailure()) return;
+  for (const Shape2d& s : {Shape2d{20, 20, 20, 9, 21, 3, 1, 1, 1}, {17, 17, 17, 11, 40, 5, 2, 1, 2}}) {
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets(Convolution(s, false, 1, s.height, s.width), ConstantFilters(1)))
       EXPECT_EQ(kernel.schedule.groups.size(), 1u) << Describe(kernel.schedule);
-    }
+    if (HasFatalFailure()) return;
   }
 }
 
 TEST(TileTest, ConvolutionsOfIntegers) {
-  for (const char* target : Targets()) {
-    for (DataType dtype : {kUInt8, kInt16, kInt32}) {
-      for (const Shape2d& s : kShapes) {
-        ScheduledKernel kernel =
-            CheckKernel(Convolution(s, false, 2, s.height, s.width, dtype),
-                        {.constant_inputs = {false, true, true}, .range = 255, .target = target, .threads = true});
-        if (HasFatalFailure()) return;
+  for (DataType dtype : {kUInt8, kInt16, kInt32}) {
+    for (const Shape2d& s : kShapes) {
+      for (const ScheduledKernel& kernel :
+           CheckOnTargets(Convolution(s, false, 2, s.height, s.width, dtype), ConstantFilters(255)))
         if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
-      }
+      if (HasFatalFailure()) return;
     }
   }
 }
