@@ -192,22 +192,23 @@ TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.ta
           "vision": vision.table, "recurrent": recurrent.table, "bert": bert.table, "compile": compile_models.table}
 
 
-def gpu():
-    """Checks and times on this machine's GPU; without one, packs what does so elsewhere."""
+def gpu(flags):
+    """Checks and times on this machine's GPU; without one, packs what does so elsewhere. Gives the exit code and the summary."""
     folder = os.path.join(ROOT, "build/gpu")
     pack.pack(folder)
     if not re.search("(?m)^cuda:", relayvm.must(relayvm.COMPILER, "devices")):
-        archive = shutil.make_archive(folder, "gztar", os.path.dirname(folder), os.path.basename(folder))
-        sys.exit(f"no NVIDIA GPU here; {os.path.relpath(archive, ROOT)} ({os.path.getsize(archive) >> 20} MiB) has all that another machine needs: "
-                 "unpack it there and run `python3 gpu/measure.py`")
-    measured = subprocess.run([sys.executable, os.path.join(folder, "measure.py")], check=False)
-    with open(os.path.join(folder, "result.md"), encoding="utf-8") as file:
+        archive = pack.archive(folder)
+        print(f"no NVIDIA GPU here; {os.path.relpath(archive, ROOT)} ({os.path.getsize(archive) / 2**20:.1f} MiB) has all that another machine needs: "
+              "benchmarks/gpu/README.md says how to run it there")
+        sys.exit(0)
+    measured = subprocess.run([sys.executable, os.path.join(folder, "measure.py"), *flags], check=False)
+    with open(os.path.join(folder, "out/summary.md"), encoding="utf-8") as file:
         return measured.returncode, file.read()
 
 
 def main():
-    if sys.argv[1:] == ["gpu"]:
-        code, text = gpu()
+    if sys.argv[1:2] == ["gpu"]:
+        code, text = gpu(sys.argv[2:])
         path = os.path.join(ROOT, "benchmarks/results", f"{datetime.date.today().isoformat()}-gpu.md")
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"# {datetime.date.today().isoformat()}, `./run bench gpu`\n\n{text}")

@@ -1,6 +1,7 @@
 """Kernels on NVIDIA's GPUs, on a driver that interprets their PTX: operators, programs, faults; ptxas, where it is."""
 
 import concurrent.futures
+import ctypes.util
 import glob
 import os
 import re
@@ -27,6 +28,10 @@ FAKE = os.path.join(relayvm.ROOT, "bazel-bin/tests/cuda")
 PTXAS = shutil.which("ptxas") or next(iter(glob.glob("/usr/local/cuda*/bin/ptxas")), None)
 
 
+# What compiles for compute capability 8.0 alone.
+LATER = ["--target", "host,sm_80"]
+
+
 class OnFakeDriver(device_test.Device):
     @classmethod
     def setUpClass(cls):
@@ -41,7 +46,35 @@ class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
 
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),
-                         r"(?m)^cuda:0 +interpreter of PTX: runs ptx with \+sm_75, 1\.0 GiB of memory")
+                         r"(?m)^cuda:0 +interpreter of PTX: runs ptx with \+sm_75, 1\.0 GiB of memory; library of products: cuBLASLt 13\.4\.25 \(libcublasLt\.so\.13\)$")
+
+    def later(self):
+        """A GPU of compute capability 9.0, which runs the code for 8.0."""
+        return unittest.mock.patch.dict(os.environ, {"FAKE_CUDA_CAPABILITY": "90"})
+
+    def test_operators_static(self):
+        """As compiled for 8.0: what GPUs from there on run where a product is of 16 bits."""
+        with self.later():
+            self.check_operators("static", 0, flags=LATER)
+
+    def test_halves_on_later_gpus(self):
+        """Maxima and minima of float16 have instructions there, which keep NaNs."""
+        halves = lambda group: [case for case in group if any(word in case.op for word in ("max", "min", "pool", "clip", "relu")) and
+                                any(array.dtype == "float16" for array in case.inputs)][:1]
+        with self.later():
+            self.check_operators("erased", 0, flags=LATER, choose=halves)
+            model = self.compile(self.write("nan.relay", "def @main(%x: Tensor[(3), float16], %y: Tensor[(3), float16]) { (maximum(%x, %y), minimum(%x, %y)) }\n"),
+                                 "nan.rvm", *LATER)
+            self.assertIn("max.NaN.f16", texts_of(model)[80])
+            self.assertEqual(relayvm.execute(model, "[nanf16, 1f16, -2f16]", "[2f16, nanf16, 3f16]").strip(),
+                             "([nanf16, nanf16, 3f16], [nanf16, nanf16, -2f16])")
+
+    @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
+    def test_all_types_on_later_gpus(self):
+        """One case of each operator and types."""
+        types = lambda case: (str(case.expected.dtype), *(str(array.dtype) for array in case.inputs))
+        with self.later():
+            self.check_operators("static", 0, flags=LATER, choose=lambda group: {types(case): case for case in reversed(group)}.values())
 
     def test_one_file_for_either_gpu(self):
         """CUDA comes first."""
@@ -852,6 +885,22 @@ class LibraryProducts(OnFakeDriver):
         got, launches, products = self.result(model, "unknown0", arrays, RELAYVM_CUBLASLT="")
         self.assertEqual((launches, products), (0, 1))
         self.check(got, arrays[0].astype("float64") @ arrays[1].T, "float32")
+
+    def test_the_library_is_named(self):
+        """Or why there is none; a program that asks for no product names none."""
+        shapes = {"a": (40, 70), "b": (33, 70)}
+        model = self.build([("nn.dense(%a, %b)", "float32", shapes)])
+        arrays = self.arrays("float32", shapes)
+        named = lambda **environment: re.search(r"(?:library of products: (.*))?\ncells", self.outcome(model, "known0", arrays, **environment).stderr).group(1)
+        self.assertEqual(named(), "cuBLASLt 13.4.25 (libcublasLt.so.13)")
+        self.assertIsNone(named(RELAYVM_CUBLASLT="off"))
+        self.assertEqual(named(FAKE_CUDA_FAIL="product_create:1", FAKE_CUDA_ERROR="1"),
+                         "cuBLASLt 13.4.25 (libcublasLt.so.13), which is not used: cublasLtCreate gives status 1")
+        os.symlink(os.path.join(FAKE, "libcuda.so.1"), self.path("libcuda.so.1"))
+        without = {"LD_LIBRARY_PATH": self.folder}
+        if ctypes.util.find_library("cublasLt") is None:
+            self.assertRegex(named(**without), r"^cuBLASLt is not installed: libcublasLt\.so\.13: .*; libcublasLt\.so\.12: ")
+            self.assertRegex(relayvm.must(relayvm.COMPILER, "devices", env={**os.environ, **without}), r"(?m)^cuda:0 .*; library of products: cuBLASLt is not installed: ")
 
     def test_empty_products(self):
         model = self.build([("nn.dense(%a, %b)", "float32", {"a": (40, 70), "b": (33, 70)})])

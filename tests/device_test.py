@@ -86,13 +86,15 @@ class Device(relayvm.TestCase):
         self.assertRegex(done.stderr, rf"out of memory on device {device}: \d+ bytes were asked for, \d+ bytes are in use; the memory "
                                       rf"limit is {needed - 1} bytes \(--memory-limit sets another\)")
 
-    def check_operators(self, form, part, step=2):
-        """One case of every operator, beginning with number `part`, in steps: that many are left out."""
+    def check_operators(self, form, part, step=2, flags=(), choose=None):
+        """One case of every operator, beginning with number `part`, in steps: that many are left out. `choose`: which cases of an operator, instead."""
         by_operator = {}
         for case in operator_cases.all_cases():
             if operators_test.keeps_meaning(case, form):
                 by_operator.setdefault(case.op, []).append(case)
         chosen = [group[part % len(group)] for group in list(by_operator.values())[part::step]]
+        if choose is not None:
+            chosen = [case for group in by_operator.values() for case in choose(group)]
         if os.environ.get("RELAYVM_ALL_ON_DEVICE"):
             chosen = [case for group in by_operator.values() for case in group]
         wrong, on_device, kernels = [], 0, 0
@@ -101,7 +103,7 @@ class Device(relayvm.TestCase):
             source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in batch))
             entries = [flag for i, _ in batch for flag in ("--entry", f"case{i}")]
             model = self.path("operators.rvm")
-            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", self.KIND, "--verbose", *entries).stderr
+            said = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--device", self.KIND, "--verbose", *flags, *entries).stderr
             found = re.search(re.escape(self.TARGET) + r": (\d+) of (\d+) kernels", said)
             if found is not None:  # else all of them stay on the host
                 on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))

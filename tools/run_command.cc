@@ -81,7 +81,8 @@ std::string StatsText(const vm::MachineStats& stats) {
     std::string products = use.products == 0 ? "" : absl::StrCat(", ", use.products, " products by its library");
     absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches", graphs, products, ", ",
                     use.copies_in, " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes,
-                    " bytes", use.code.empty() ? "" : "; code ", use.code, "\n");
+                    " bytes", use.code.empty() ? "" : "; code ", use.code,
+                    use.library.empty() ? "" : "; library of products: ", use.library, "\n");
   }
   return absl::StrCat(devices, "cells and tensors: ", stats.allocations, " made, at most ", stats.peak_bytes,
                       " bytes at a time; from the system: ", stats.reserved_bytes, " bytes, of which ",

@@ -7,8 +7,8 @@
 //   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
 //   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream,
 //                          wait (cuStreamQuery), finish (cuStreamSynchronize), graph_create, graph_node,
-//                          graph_instantiate, graph_set, graph_launch, or run, a launch that faults when it runs;
-//                          CALL:0 is every call
+//                          graph_instantiate, graph_set, graph_launch, run, a launch that faults when it runs, or
+//                          hang, a launch that does not end; CALL:0 is every call
 //   FAKE_CUDA_ERROR=N      the result of those of them that concern graphs; 1, an invalid value
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
 //   FAKE_CUDA_CAPABILITY=N  their compute capability; 75
@@ -32,6 +32,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct FakeContext {
 struct Work {
   std::function<std::string()> run;  // "" or the fault
   std::set<uint64_t> uses;           // allocations
+  bool hangs = false;
 };
 struct FakeStream {
   std::deque<Work> queue;
@@ -180,6 +182,10 @@ Result Drain(FakeStream* until, int pieces = std::numeric_limits<int>::max()) {
     if (ready.empty() || (until != nullptr && until->queue.empty())) return 0;
     if (pieces == 0) return kNotReady;
     FakeStream* next = ready[s.random() % ready.size()];
+    while (next->queue.front().hangs) {
+      if (pieces != std::numeric_limits<int>::max()) return kNotReady;
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
     Work work = std::move(next->queue.front());
     next->queue.pop_front();
     std::string fault = work.run();
@@ -225,7 +231,7 @@ FakeLaunch Checked(const char* where, const KernelNodeParams& p) {
 // Queues the launch; `exec`: the graph that it is of, or null.
 void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
   State& s = state();
-  bool faults = Fails("run");
+  bool faults = Fails("run"), hangs = Fails("hang");
   std::set<uint64_t> uses;
   for (uint64_t value : launch.values) {
     if (uint64_t block = s.memory.BlockOf(value)) uses.insert(block);
@@ -247,7 +253,7 @@ void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
                             }
                             return fault;
                           },
-                          uses});
+                          uses, hangs});
 }
 
 uint64_t BlockFor(const char* where, Address address, size_t bytes) {

@@ -458,6 +458,16 @@ class Thread {
     return true;
   }
 
+  // The result of max or min: a NaN wins or loses, and -0 is less than +0.
+  template <typename T>
+  static T Extreme(const Instruction& now, T x, T y) {
+    if (now.keeps_nan && (std::isnan(x) || std::isnan(y))) return std::numeric_limits<T>::quiet_NaN();
+    if (std::isnan(x)) return y;
+    if (std::isnan(y)) return x;
+    if (x == y) return std::signbit(x) == (now.op == Op::kMax) ? y : x;
+    return now.op == Op::kMax ? std::max(x, y) : std::min(x, y);
+  }
+
   // In float64, where sums and products of 16-bit floats are exact.
   bool ComputeHalf(const Instruction& now) {
     double x = FloatOf(now.type, Value(now.from[0])),
@@ -471,6 +481,7 @@ class Thread {
     if (now.op == Op::kAdd) return put(x + y);
     if (now.op == Op::kSub) return put(x - y);
     if (now.op == Op::kMul) return put(x * y);
+    if (now.op == Op::kMax || now.op == Op::kMin) return put(Extreme(now, x, y));
     // Finite results are exact in float64 before they are rounded to 16 bits.
     return now.op == Op::kFma && put(std::fma(x, y, FloatOf(now.type, Value(now.from[2]))));
   }
@@ -489,13 +500,7 @@ class Thread {
       if (now.op == Op::kDiv) return rounded && Put<T>(now, x / y);
       if (now.op == Op::kRcp) return rounded && Put<T>(now, T{1} / x);
       if (now.op == Op::kSqrt) return rounded && Put<T>(now, std::sqrt(x));
-      bool has_nan = std::isnan(x) || std::isnan(y);
-      if (now.keeps_nan && has_nan) return Put<T>(now, std::numeric_limits<T>::quiet_NaN());
-      // A NaN loses; -0 is less than +0.
-      if (now.op == Op::kMax)
-        return Put<T>(now, std::isnan(x) ? y : std::isnan(y) ? x : x == y ? (std::signbit(x) ? y : x) : std::max(x, y));
-      if (now.op == Op::kMin)
-        return Put<T>(now, std::isnan(x) ? y : std::isnan(y) ? x : x == y ? (std::signbit(x) ? x : y) : std::min(x, y));
+      if (now.op == Op::kMax || now.op == Op::kMin) return Put<T>(now, Extreme(now, x, y));
       return false;
     } else {
       using U = std::make_unsigned_t<T>;

@@ -273,6 +273,9 @@ class Parser {
         return false;
       }
     }
+    bool is_extreme = made.op == Op::kMax || made.op == Op::kMin;
+    bool is_half = made.type.kind == Kind::kFloat && made.type.bytes == 2;
+    if (is_extreme && is_half && module_.capability < 80) return false;
     return types == (made.op == Op::kConvert ? 2u : 1u);
   }
 

@@ -289,6 +289,51 @@ std::string RunMma(const std::string& text, std::vector<uint8_t>& lanes, uint32_
   return fault;
 }
 
+// A maximum or a minimum of two float16, given as bits; what the instruction leaves in the lower half of the result.
+Outcome Extreme(const std::string& instruction, const std::string& target, uint32_t x, uint32_t y) {
+  std::string text = std::string(target == "sm_75" ? ".version 6.5" : ".version 7.0") + "\n.target " + target + R"(
+.address_size 64
+.visible .entry extreme(
+.param .u64 extreme_0
+)
+{
+.reg .b16 %rs<4>;
+.reg .b32 %r<2>;
+.reg .b64 %rd<2>;
+ld.param.u64 %rd1, [extreme_0];
+mov.b16 %rs1, )" + std::to_string(x) +
+                     ";\nmov.b16 %rs2, " + std::to_string(y) + ";\n" + instruction + R"( %rs3, %rs1, %rs2;
+cvt.u32.u16 %r1, %rs3;
+st.global.u32 [%rd1], %r1;
+ret;
+}
+)";
+  Module module;
+  if (std::string problem = Parse(text, module); !problem.empty()) return {problem};
+  return RunText(text, 1, 0);
+}
+
+TEST(PtxTest, ComparesHalves) {
+  constexpr uint32_t kOne = 0x3c00, kTwo = 0x4000, kZero = 0, kMinusZero = 0x8000, kNan = 0x7e00;
+  for (auto [x, y] : {std::pair(kOne, kTwo), std::pair(kTwo, kOne)}) {
+    EXPECT_EQ(Extreme("max.f16", "sm_80", x, y).value, kTwo);
+    EXPECT_EQ(Extreme("min.NaN.f16", "sm_80", x, y).value, kOne);
+  }
+  for (auto [x, y] : {std::pair(kZero, kMinusZero), std::pair(kMinusZero, kZero)}) {
+    EXPECT_EQ(Extreme("max.NaN.f16", "sm_80", x, y).value, kZero);
+    EXPECT_EQ(Extreme("min.f16", "sm_80", x, y).value, kMinusZero);
+  }
+  for (auto [x, y] : {std::pair(kOne, kNan), std::pair(kNan, kOne)}) {
+    EXPECT_EQ(Extreme("max.f16", "sm_80", x, y).value, kOne);
+    EXPECT_GT(Extreme("max.NaN.f16", "sm_80", x, y).value & 0x7fff, 0x7c00u) << "a NaN";
+    EXPECT_GT(Extreme("min.NaN.f16", "sm_80", x, y).value & 0x7fff, 0x7c00u) << "a NaN";
+  }
+  // Compute capability 7.5 has none of them.
+  for (const char* instruction : {"max.f16", "max.NaN.f16", "min.NaN.f32"}) {
+    EXPECT_NE(Extreme(instruction, "sm_75", kOne, kTwo).fault, "") << instruction;
+  }
+}
+
 TEST(PtxTest, MultipliesMatrices) {
   for (const Layout& layout : Layouts()) {
     SCOPED_TRACE(layout.shape + " " + layout.types);

@@ -8,7 +8,7 @@ import numpy as np
 
 import relayvm
 
-LISTER = os.path.join(relayvm.ROOT, "bazel-bin/tests/list_operators")
+LISTER = "//tests:list_operators"
 DTYPES = {"f": "float32", "f16": "float16", "f64": "float64", "": "int32", "bool": "bool"}
 DTYPES.update({f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)})
 
@@ -17,7 +17,7 @@ Example = collections.namedtuple("Example", "op call expression arguments result
 
 
 def all_examples():
-    lines = relayvm.must(LISTER, "--examples").splitlines()
+    lines = relayvm.must(relayvm.built(LISTER), "--examples").splitlines()
     return [_example(*line.split("\t")) for line in lines]
 
 

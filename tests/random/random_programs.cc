@@ -2,16 +2,19 @@
 //
 //   random_programs [--each-pass | --gradients | --device cuda|opencl|sim|sim,opencl] [--count N] [--seed S] [--reports
 //   N]
-//   [--print]
+//   [--print] [--write FOLDER]
 //
 // --each-pass checks each pass of the compiler by itself (CheckEachPass); --gradients checks differentiable programs
 // (CheckGradient); --device checks programs with work for a device on it; else whole pipelines are checked.
+// --write checks nothing: it writes each program to FOLDER/SEED.relay, and its calls to FOLDER/SEED.calls, one a line:
+// the entry and the arguments, separated by tabs.
 // Says of the first N programs that fail in one way what is wrong, and their smallest forms that
 // still fail so.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,9 +38,28 @@ void Report(uint64_t seed, const Program& program, const Verdict& verdict, Check
   std::fflush(stdout);
 }
 
+bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.flush();
+  if (!file) std::fprintf(stderr, "random_programs: error: cannot write %s\n", path.c_str());
+  return file.good();
+}
+
+bool Write(const Program& program, const std::string& path) {
+  std::string calls;
+  for (const EntryCall& call : program.calls) {
+    calls += call.entry;
+    for (const Value& arg : call.args) calls += "\t" + arg.ToString();
+    calls += "\n";
+  }
+  return WriteFile(path + ".relay", program.text) && WriteFile(path + ".calls", calls);
+}
+
 int Main(int argc, char** argv) {
   uint64_t count = 1000, seed = 1;
   bool print = false;
+  std::string folder;
   Check check = CheckProgram;
   Program (*generate)(uint64_t) = Generate;
   int max_reports = 3;
@@ -62,15 +84,21 @@ int Main(int argc, char** argv) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (i + 1 < argc && std::strcmp(argv[i], "--reports") == 0) {
       max_reports = std::atoi(argv[++i]);
+    } else if (i + 1 < argc && std::strcmp(argv[i], "--write") == 0) {
+      folder = argv[++i];
     } else {
       std::fprintf(stderr,
                    "random_programs: error: unknown flag `%s`; expected --each-pass, --gradients, --device "
                    "cuda|opencl|sim|sim,opencl, "
-                   "--count N, --seed S, --reports N or --print\n",
+                   "--count N, --seed S, --reports N, --print or --write FOLDER\n",
                    argv[i]);
       return 2;
     }
   }
+  for (uint64_t i = 0; !folder.empty() && i < count; ++i) {
+    if (!Write(generate(seed + i), folder + "/" + std::to_string(seed + i))) return 2;
+  }
+  if (!folder.empty()) return 0;
   std::map<std::string, int> failures;
   uint64_t skipped = 0;
   constexpr uint64_t kBatch = 50;

@@ -24,9 +24,11 @@ absl::Status Run(std::span<const std::string> args) {
   device::DeviceList list = device::FindDevices();
   for (const std::shared_ptr<device::Device>& device : list.devices) {
     const device::DeviceInfo& info = device->info();
-    std::cout << absl::StrFormat("%-10s %s: runs %s%s%s, %.1f GiB of memory\n", info.id, info.name, info.target,
+    std::string library = device->FindLibrary();
+    std::cout << absl::StrFormat("%-10s %s: runs %s%s%s, %.1f GiB of memory%s%s\n", info.id, info.name, info.target,
                                  info.features.empty() ? "" : " with ", info.features,
-                                 static_cast<double>(info.memory_bytes) / (int64_t{1} << 30));
+                                 static_cast<double>(info.memory_bytes) / (int64_t{1} << 30),
+                                 library.empty() ? "" : "; library of products: ", library);
   }
   for (const std::string& missing : list.missing) std::cout << "none of " << missing << '\n';
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "vm/device/cuda_api.h"
@@ -90,7 +91,12 @@ struct Api {
 #define RVM_MEMBER(name, symbol, parameters) Status(*name) parameters = nullptr;
   RVM_CUBLASLT_FUNCTIONS(RVM_MEMBER)
 #undef RVM_MEMBER
+  size_t (*GetVersion)() = nullptr;  // 10000 * major + 100 * minor + patch
+  std::string library;               // the file's name
 };
+
+// Returns the library's name, version and file, for people.
+std::string Describe(const Api& api);
 
 // kUnavailable, with the reason, if the library is not installed. Any thread.
 absl::StatusOr<const Api*> Load();

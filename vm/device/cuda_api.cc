@@ -1,5 +1,7 @@
 #include "vm/device/cuda_api.h"
 
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "vm/device/shared_library.h"
@@ -7,12 +9,17 @@
 namespace rvm::device::cuda {
 namespace {
 
+// Returns the name that drivers before CUDA 11 have for a function of the same parameters; null if they have the same.
+const char* OlderName(std::string_view symbol) {
+  return symbol == "cuDevicePrimaryCtxRelease_v2" ? "cuDevicePrimaryCtxRelease" : nullptr;
+}
+
 absl::StatusOr<const Api*> Open() {
   static Api api;
-#define RVM_SYMBOL(name, symbol, parameters) {symbol, reinterpret_cast<void**>(&api.name)},
+#define RVM_SYMBOL(name, symbol, parameters) {symbol, reinterpret_cast<void**>(&api.name), OlderName(symbol)},
   const LibrarySymbol symbols[] = {RVM_CUDA_FUNCTIONS(RVM_SYMBOL)};
 #undef RVM_SYMBOL
-  RVM_RETURN_IF_ERROR(LoadLibrary({"libcuda.so.1"}, "NVIDIA's driver", symbols));
+  RVM_RETURN_IF_ERROR(LoadLibrary({"libcuda.so.1"}, "NVIDIA's driver", symbols).status());
   return &api;
 }
 

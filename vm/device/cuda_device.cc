@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "vm/device/cuda_api.h"
 #include "vm/device/cuda_core.h"
+#include "vm/device/cuda_products.h"
 #include "vm/device/cuda_stream.h"
 #include "vm/device/ptx_params.h"
 
@@ -36,6 +37,7 @@ class CudaDevice : public Device {
   explicit CudaDevice(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
   const DeviceInfo& info() const override { return core_->info; }
+  std::string FindLibrary() const override { return cuda::LibraryText(); }
 
   absl::StatusOr<std::unique_ptr<Block>> Allocate(int64_t bytes) override {
     RVM_RETURN_IF_ERROR(Open());

@@ -103,6 +103,11 @@ bool IsWithinBlocks(const Product& p) {
 
 }  // namespace
 
+std::string LibraryText() {
+  absl::StatusOr<const lt::Api*> api = lt::Load();
+  return api.ok() ? lt::Describe(**api) : std::string(api.status().message());
+}
+
 struct LibraryProducts::Plan {
   Owned<lt::MatmulDesc> desc;
   Owned<lt::Layout> a, b, c, d;  // as the library has them: its a is our b
@@ -120,9 +125,15 @@ LibraryProducts::~LibraryProducts() {
 bool LibraryProducts::IsThere() {
   if (!was_opened_) {
     was_opened_ = true;
+    description_ = LibraryText();
     absl::StatusOr<const lt::Api*> api = lt::Load();
     if (api.ok()) lt_ = *api;
-    if (lt_ != nullptr && lt_->Create(&handle_) != 0) handle_ = nullptr;  // for a later driver, or without memory
+    // It may be for a later driver, or need more memory than there is.
+    if (lt_ == nullptr) return false;
+    if (lt::Status status = lt_->Create(&handle_); status != 0) {
+      handle_ = nullptr;
+      absl::StrAppend(&description_, ", which is not used: cublasLtCreate gives status ", status);
+    }
   }
   return handle_ != nullptr;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -20,6 +21,9 @@
 #include "vm/device/product.h"
 
 namespace rvm::device::cuda {
+
+// The name and version of the library, or why there is none. Opens it.
+std::string LibraryText();
 
 // Functions are called with the context of the device; one thread at a time.
 class LibraryProducts {
@@ -31,6 +35,8 @@ class LibraryProducts {
 
   // Whether the library is there: opens it when called first.
   bool IsThere();
+  // The name and version of the library, or why it is not used; "" before the first IsThere().
+  const std::string& description() const { return description_; }
   struct Plan;
   // How to compute the product with so much workspace; null if the library does not. Good until the next call.
   // kInvalidArgument if a matrix does not lie in its block. REQUIRES: IsThere().
@@ -52,6 +58,7 @@ class LibraryProducts {
   const cublaslt::Api* lt_ = nullptr;
   cublaslt::Handle handle_ = nullptr;
   bool was_opened_ = false;
+  std::string description_;
   absl::flat_hash_map<Key, std::unique_ptr<Plan>> plans_;  // null: the library has none
 };
 

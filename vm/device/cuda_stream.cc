@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@
 namespace rvm::device::cuda {
 namespace {
 
+// The part of a wait that spins. A sleep lasts tens of microseconds longer than asked for, a tenth of a short run and
+// more.
+constexpr std::chrono::milliseconds kBusyWait(2);
 constexpr int64_t kMaxItems = 1 << 22;  // of a launch; functions stride over the rest
 
 bool UsesGraphs() {
@@ -96,6 +100,8 @@ class CudaStream : public device::Stream {
     return products_->IsThere();
   }
 
+  std::string library() const override { return products_->description(); }
+
   absl::StatusOr<bool> Multiply(const Product& product, const Block* workspace) override {
     Entered entered(*core_);
     RVM_ASSIGN_OR_RETURN(LibraryProducts::Plan * plan,
@@ -125,7 +131,7 @@ class CudaStream : public device::Stream {
     if (time == kForever) {
       RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamSynchronize(stream_), "StreamSynchronize"));
     } else {
-      RVM_ASSIGN_OR_RETURN(is_done, PollFor(time, [this]() -> absl::StatusOr<bool> {
+      RVM_ASSIGN_OR_RETURN(is_done, PollFor(time, kBusyWait, [this]() -> absl::StatusOr<bool> {
                              Result result = core_->cu->StreamQuery(stream_);
                              if (result == kNotReady) return false;
                              RVM_RETURN_IF_ERROR(core_->Check(result, "StreamQuery"));

@@ -86,6 +86,8 @@ class Stream {
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
   // Whether there is a library for products of matrices. The first call may open it.
   virtual bool HasProducts() { return false; }
+  // The name and version of the library for products, or why there is none. "" before the first HasProducts().
+  virtual std::string library() const { return ""; }
   // Queues a product, which the library computes; false if it does not compute such products, and nothing is queued.
   // `workspace`: kProductWorkspaceBytes, or null. kInvalidArgument if a matrix does not lie in its block.
   // REQUIRES: HasProducts().
@@ -106,6 +108,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  // The name and version of the library for products, which the call opens, or why there is none; "" for devices that
+  // use no library.
+  virtual std::string FindLibrary() const { return ""; }
   // REQUIRES: bytes > 0. kResourceExhausted if there is no room.
   virtual absl::StatusOr<std::unique_ptr<Block>> Allocate(int64_t bytes) = 0;
   // `functions`: the names of functions of the code, by number. The code runs with the rights of this process: the
@@ -122,6 +127,7 @@ struct DeviceUse {
   std::string code;            // the origin of its code
   int64_t launches = 0;        // of functions; a kernel has one or more
   int64_t products = 0;        // by the device's library, in place of launches
+  std::string library;         // Stream::library(); "" if no product was large enough to ask for it
   GraphUse graphs;             // how many launches went to the device together
   int64_t copies_in = 0;       // of tensors, from the host
   int64_t copies_out = 0;      // to the host, which waited for each

@@ -12,7 +12,7 @@ absl::StatusOr<const Api*> Open() {
 #define RVM_SYMBOL(name, result, parameters) {"cl" #name, reinterpret_cast<void**>(&api.name)},
   const LibrarySymbol symbols[] = {RVM_OPENCL_FUNCTIONS(RVM_SYMBOL)};
 #undef RVM_SYMBOL
-  RVM_RETURN_IF_ERROR(LoadLibrary({"libOpenCL.so.1"}, "the OpenCL loader", symbols));
+  RVM_RETURN_IF_ERROR(LoadLibrary({"libOpenCL.so.1"}, "the OpenCL loader", symbols).status());
   return &api;
 }
 

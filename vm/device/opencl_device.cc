@@ -26,7 +26,9 @@ using opencl::Api;
 using opencl::Core;
 using opencl::Error;
 
-constexpr int64_t kGroup = 64;          // work items
+constexpr int64_t kGroup = 64;  // work items
+// The part of a wait that spins. It is short: some drivers compute on the CPU that would spin.
+constexpr std::chrono::microseconds kBusyWait(50);
 constexpr int64_t kMaxItems = 1 << 22;  // of a launch; functions stride over the rest
 
 class OpenClBlock : public Block {
@@ -109,7 +111,7 @@ class OpenClStream : public Stream {
                                        "EnqueueMarkerWithWaitList"));
       RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Flush(queue_), "Flush"));
     }
-    return PollFor(time, [this]() -> absl::StatusOr<bool> {
+    return PollFor(time, kBusyWait, [this]() -> absl::StatusOr<bool> {
       int32_t status = 0;
       RVM_RETURN_IF_ERROR(core_->Check(
           core_->cl->GetEventInfo(marker_, opencl::kEventStatus, sizeof(status), &status, nullptr), "GetEventInfo"));

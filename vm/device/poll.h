@@ -11,18 +11,17 @@
 
 namespace rvm::device {
 
-// Asks `is_done`, which gives absl::StatusOr<bool>, until it says so or `time` is over: all the time at first, then in
-// pauses that add at most an eighth to the wait.
+// Asks `is_done`, which gives absl::StatusOr<bool>, until it says so or `time` is over: without pauses for the time
+// `busy`, then in pauses that add at most an eighth to the wait.
 template <typename F>
-absl::StatusOr<bool> PollFor(std::chrono::nanoseconds time, F is_done) {
-  constexpr std::chrono::microseconds kBusy(50);
+absl::StatusOr<bool> PollFor(std::chrono::nanoseconds time, std::chrono::nanoseconds busy, F is_done) {
   auto began = std::chrono::steady_clock::now();
   for (;;) {
     RVM_ASSIGN_OR_RETURN(bool done, is_done());
     if (done) return true;
     std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - began;
     if (waited >= time) return false;
-    if (waited < kBusy) {
+    if (waited < busy) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, time - waited));

@@ -4,8 +4,9 @@
 
 #include <initializer_list>
 #include <span>
+#include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace rvm::device {
 
@@ -13,12 +14,14 @@ namespace rvm::device {
 struct LibrarySymbol {
   const char* name;
   void** address;
+  const char* older_name = nullptr;  // of the same function in earlier versions of the library; null: there is none
 };
 
-// Opens the first of the libraries that is installed, for the rest of the process, and looks all functions up.
-// kUnavailable, with the reason, if there is none, or if it lacks one of the functions. `what`: for that message.
-absl::Status LoadLibrary(std::initializer_list<const char*> names, const char* what,
-                         std::span<const LibrarySymbol> symbols);
+// Opens the first of the libraries that is installed, for the rest of the process, looks all functions up, and returns
+// the name of the library. kUnavailable, with the reason for each name, if none can be opened, or if the library lacks
+// one of the functions. `what` names the library in that message.
+absl::StatusOr<std::string> LoadLibrary(std::initializer_list<const char*> names, const char* what,
+                                        std::span<const LibrarySymbol> symbols);
 
 }  // namespace rvm::device
 

@@ -102,6 +102,7 @@ void DeviceLane::Trim() {
 device::DeviceUse DeviceLane::use() const {
   device::DeviceUse use = use_;
   if (stream_ != nullptr) AddTo(use.graphs, stream_->graph_use());
+  if (stream_ != nullptr && use.library.empty()) use.library = stream_->library();
   return use;
 }
 
@@ -223,7 +224,7 @@ bool DeviceLane::EndWork() {
 }
 
 void DeviceLane::DropStream() {
-  if (stream_ != nullptr) AddTo(use_.graphs, stream_->graph_use());
+  use_ = use();
   stream_.reset();
   has_failed_ = false;
   num_queued_ = 0;

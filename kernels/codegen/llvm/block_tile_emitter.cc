@@ -197,33 +197,39 @@ std::vector<Value*> BlockTileEmitter::SumUpByMma(std::vector<Value*> sums, Value
   return sums;
 }
 
-// The sums of a thread, row by row. The loads of a step are underway while the step before, in the other buffer, is
-// summed up.
+// Returns the sums of a thread, row by row. Each step loads the elements of the next one into registers, sums up those
+// in one buffer of shared memory, and stores the loaded ones to the other buffer.
+//
+// The only barrier of a step stands between its loads and its sums. It makes the stores of the step before visible, and
+// holds the stores of this step back until no thread reads that buffer any more. It stands there because ptxas moves no
+// load across a barrier: at the end of the step, the loads would sink behind the arithmetic to the stores of their
+// values, and each step would wait out the latency of global memory.
 std::vector<Value*> BlockTileEmitter::Sums() {
   auto sum_up = [&](std::vector<Value*> sums, Value* buffer) {
     return tile_.mma ? SumUpByMma(std::move(sums), buffer) : SumUp(std::move(sums), buffer);
   };
   std::vector<Value*> sums(static_cast<size_t>(tile_.thread_rows * tile_.thread_columns),
                            llvm::Constant::getNullValue(type_));
-  // So that what depends on it stays in the loop over tiles, instead of in registers.
+  // Prevents LLVM from hoisting the address computation out of the loop over tiles, which would spill.
   Store(Load(i_.HiddenZero()), i_.Number(0));
-  EmitBarrier(b_);
   if (tile_.is_one_step) {
-    sums = sum_up(std::move(sums), i_.Number(0));
     EmitBarrier(b_);
-    return sums;
+    sums = sum_up(std::move(sums), i_.Number(0));
+  } else {
+    sums = EmitLoop(b_, i_.Number(0), depth_, tile_.depth, std::move(sums),
+                    [&](Value* at, const std::vector<Value*>& current) {
+                      std::vector<Value*> copies = Load(i_.Plus(at, tile_.depth));
+                      EmitBarrier(b_);
+                      Value* is_odd = b_.CreateAnd(i_.Quotient(at, tile_.depth), i_.Number(1));
+                      Value* buffer = i_.Times(is_odd, buffer_);
+                      std::vector<Value*> next = sum_up(current, buffer);
+                      Store(copies, b_.CreateNUWSub(i_.Number(buffer_), buffer));
+                      return next;
+                    },
+                    {.keep_rolled = true});
   }
-  return EmitLoop(b_, i_.Number(0), depth_, tile_.depth, std::move(sums),
-                  [&](Value* at, const std::vector<Value*>& current) {
-                    std::vector<Value*> copies = Load(i_.Plus(at, tile_.depth));
-                    Value* is_odd = b_.CreateAnd(i_.Quotient(at, tile_.depth), i_.Number(1));
-                    Value* buffer = i_.Times(is_odd, buffer_);
-                    std::vector<Value*> next = sum_up(current, buffer);
-                    Store(copies, b_.CreateNUWSub(i_.Number(buffer_), buffer));
-                    EmitBarrier(b_);
-                    return next;
-                  },
-                  {.keep_rolled = true});
+  EmitBarrier(b_);  // Finish stores sums where the factors are.
+  return sums;
 }
 
 // Group by group of the rows of all threads, which neighbour each other.
