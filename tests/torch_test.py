@@ -20,9 +20,10 @@ FIXTURES = os.path.join(relayvm.ROOT, "tests/torch")
 
 
 def programs():
-    """[(the path of a .pt2, the path of its cases)], of both forms."""
-    return [(path, path.removesuffix(".pt2").removesuffix("_core") + ".npz")
-            for path in sorted(glob.glob(os.path.join(FIXTURES, "*.pt2")))]
+    """[(the path of a .pt2, the path of its cases)], of both forms. What draws random numbers has no cases."""
+    paths = [(path, path.removesuffix(".pt2").removesuffix("_core") + ".npz")
+             for path in sorted(glob.glob(os.path.join(FIXTURES, "*.pt2")))]
+    return [(path, cases) for path, cases in paths if not os.path.basename(path).startswith("draws")]
 
 
 class Fixtures(relayvm.TestCase):
@@ -187,6 +188,13 @@ class Tools(relayvm.TestCase):
         relayvm.must(relayvm.COMPILER, "compile", self.fixture("counter"), "-o", executable, "--target", "portable")
         self.assertEqual(relayvm.execute(executable, entry="initial_state"), "([0f, 0f, 0f], 0i64)")
 
+    def test_singular_systems_are_errors(self):
+        for form in ("systems", "systems_core"):
+            done = relayvm.run(relayvm.COMPILER, "run", self.fixture(form), "[[1f, 2f], [2f, 4f]]",
+                               "[[1f, 1f], [1f, 1f]]", "--target", "portable")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("a matrix of `torch.linalg.solve` is singular", done.stderr)
+
     def test_tied_weights_are_one(self):
         def tie(weights):
             weights["config"]["rnn.weight_ih_l0_reverse"] = weights["config"]["rnn.weight_ih_l0"]
@@ -253,6 +261,83 @@ class Tools(relayvm.TestCase):
             done = relayvm.run(relayvm.COMPILER, "check", self.model(bytes(damaged)), timeout=60)
             self.assertIn(done.returncode, (0, 1), done.stderr[-500:])
             self.assertEqual(done.returncode == 1, bool(done.stderr.strip()))
+
+
+class RandomNumbers(relayvm.TestCase):
+    """The fixture `draws`, of a matrix of 2s and one of 0.75s: moments, and what the seed decides."""
+
+    ROWS = 700
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = folder.name
+
+    def results(self, form, *seeds):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        executable = os.path.join(self.place, "draws.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", os.path.join(FIXTURES, form + ".pt2"), "-o", executable)
+        for name, value in (("x", 2), ("p", 0.75)):
+            np.save(os.path.join(self.place, name + ".npy"), np.full((self.ROWS, 8), value, np.float32))
+        inputs = [f"@{self.place}/{name}.npy" for name in ("x", "p")]
+        for seed in seeds:
+            value = relayvm.parse_value(relayvm.execute(executable, *inputs, f"{seed}i64"))
+            yield [np.array(part, np.float64) for part in value]
+
+    def test_a_seed_decides(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        first, again, other = self.results("draws", 1, 1, 2)
+        for i, (a, b, c) in enumerate(zip(first, again, other)):
+            np.testing.assert_array_equal(a, b)
+            self.assertTrue((a != c).any(), i)
+
+    def test_the_seed_is_the_last_parameter_of_those_that_draw(self):
+        one = "[[" + ", ".join(["1f"] * 8) + "]]"
+        done = relayvm.run(relayvm.COMPILER, "run", os.path.join(FIXTURES, "draws.pt2"), one, one, "--target", "portable")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("%seed: int64", done.stderr)
+        types = [relayvm.must(relayvm.COMPILER, "check", os.path.join(FIXTURES, name + ".pt2"), "--types")
+                 for name in ("draws", "mlp")]
+        self.assertIn(", int64) -> ", types[0])
+        self.assertNotIn("int64", types[1])
+
+    def check(self, form):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        (values,) = self.results(form, 5)
+        names = ("rand randn rand_like randn_like randint randint_like bernoulli bernoulli_p uniform normal_ normal_of "
+                 "normal_std exponential geometric log_normal cauchy randperm multinomial choice dropout alpha_dropout "
+                 "dropout1d rrelu").split()
+        self.assertEqual(len(values), len(names))
+        got = dict(zip(names, values))
+        moments = {  # mean, standard deviation, least, greatest
+            "rand": (0.5, 12 ** -0.5, 0, 1), "randn": (0, 1, -9, 9), "rand_like": (0.5, 12 ** -0.5, 0, 1),
+            "randn_like": (0, 1, -9, 9), "randint": (0.5, 5.25 ** 0.5, -3, 4), "randint_like": (3, 2, 0, 6),
+            "bernoulli": (0.75, 0.433, 0, 1), "bernoulli_p": (0.25, 0.433, 0, 1), "uniform": (1, 4 * 12 ** -0.5, -1, 3),
+            "normal_": (2, 0.5, -9, 9), "normal_of": (2, 0.1, 1, 3), "normal_std": (1, 0.75, -9, 9),
+            "exponential": (0.5, 0.5, 0, 99), "geometric": (4, 12 ** 0.5, 1, 999), "dropout": (2, 1.155, 0, 8 / 3),
+            "log_normal": (np.exp(0.125), np.exp(0.125) * (np.exp(0.25) - 1) ** 0.5, 0, 99),
+            "multinomial": (1.75, 0.433, 1, 2), "dropout1d": (2, 2, 0, 4), "rrelu": (-2 * 11 / 48, 2 * 5 / 24 * 12 ** -0.5, -2 / 3, -0.25)}
+        for name, (mean, deviation, least, greatest) in moments.items():
+            numbers = got[name]
+            # A channel of dropout1d is dropped as a whole: only its rows are independent.
+            count = numbers.shape[0] if name == "dropout1d" else numbers.size
+            with self.subTest(name):
+                self.assertLess(abs(numbers.mean() - mean), 5 * deviation / count ** 0.5)
+                self.assertLess(abs(numbers.std() - deviation), 0.15 * deviation)
+                self.assertTrue(least <= numbers.min() and numbers.max() <= greatest + 1e-6)
+        self.assertLess(abs(np.median(got["cauchy"]) - 1), 0.15)
+        self.assertLess(abs(np.percentile(got["cauchy"], 75) - 3), 0.4)
+        np.testing.assert_array_equal(np.sort(got["randperm"]), np.arange(self.ROWS))
+        self.assertEqual(len(set(got["choice"])), 3)  # without replacement
+        self.assertEqual(len(np.unique(got["alpha_dropout"].round(4))), 2)
+        rows = got["dropout1d"]
+        self.assertTrue(((rows == 0).all(axis=1) | (rows != 0).all(axis=1)).all())
+
+    def test_moments(self):
+        self.check("draws")
+
+    def test_moments_of_core_operators(self):
+        self.check("draws_core")
 
 
 class Document(relayvm.TestCase):

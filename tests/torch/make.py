@@ -7,6 +7,7 @@ same in core ATen operators, NAME.npz the cases: `CASE.in.N` and `CASE.out.N` ar
 """
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -25,6 +26,14 @@ warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
 TRACED = ("lstm", "gru", "lstm_steps", "layers")  # in core operators they are large: loops are as long as their input
+
+
+DRAWN = []  # what they give depends on a seed
+
+
+def drawn(function):
+    DRAWN.append(function.__name__)
+    return function
 
 
 def fixture(function):
@@ -287,6 +296,126 @@ def elementwise():
 
 
 @fixture
+def special():
+    """Special functions, and arithmetic that Relay composes. x is from -4 to 4, p from 0 to 1."""
+    s = torch.special
+    unary = [getattr(torch, name) for name in "angle deg2rad digamma erfc exp2 frac i0 lgamma rad2deg signbit sinc".split()]
+    unary += [getattr(s, name) for name in (
+        "bessel_j0 bessel_j1 entr erfcx i0e i1 i1e log_ndtr modified_bessel_i0 modified_bessel_i1 ndtr "
+        "spherical_bessel_j0").split()]
+    positive = [lambda x, p, i, f=getattr(s, name): f(p * 4 + 0.1) for name in (
+        "bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 "
+        "scaled_modified_bessel_k1").split()]
+    far = [lambda x, p, i, f=getattr(s, name): f(x.abs() * 8 + 4) for name in (
+        "bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 scaled_modified_bessel_k1 i0e i1e gammaln psi").split()]
+    degrees = [lambda x, p, i, f=getattr(s, name): f(x / 4, i.abs() % 6) for name in (
+        "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+        "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p "
+        "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+        "shifted_chebyshev_polynomial_w").split()]
+    odd = torch.tensor([0.0, -0.0, 1.0, 2.0, -1.0, -2.5, float("inf"), float("-inf"), float("nan"), 0.5])
+    edges = [lambda x, p, i, f=f: f(odd) for f in (
+        torch.lgamma, torch.erfinv, s.i0e, s.log_ndtr, torch.signbit, torch.angle, torch.erfc, s.entr, torch.frexp,
+        torch.nan_to_num, s.ndtri, lambda y: torch.copysign(torch.ones(10), y), lambda y: torch.hypot(y, y.flip(0)),
+        lambda y: torch.logaddexp(y, y), lambda y: torch.heaviside(y, torch.full((10,), 0.5)), lambda y: s.xlog1py(y, y),
+        lambda y: torch.nextafter(y, torch.zeros(10)), lambda y: torch.nextafter(y, torch.ones(10)),
+        lambda y: torch.igamma(y, torch.ones(10)), lambda y: torch.igammac(torch.ones(10), y),
+        lambda y: torch.sinc(y[:6]))]
+    more = [lambda x, p, i: torch.erfinv(2 * p - 1), lambda x, p, i: s.ndtri(p), lambda x, p, i: s.ndtri(p * 1e-4),
+            lambda x, p, i: torch.logit(p), lambda x, p, i: torch.logit(x, eps=0.1), lambda x, p, i: torch.hypot(x, p),
+            lambda x, p, i: torch.copysign(p, x), lambda x, p, i: torch.copysign(i, -1.5), lambda x, p, i: torch.ldexp(x, i),
+            lambda x, p, i: torch.frexp(x), lambda x, p, i: torch.float_power(p, 1.5), lambda x, p, i: torch.atan2(i, i + 1),
+            lambda x, p, i: torch.logaddexp(x, p), lambda x, p, i: torch.logaddexp2(x, p), lambda x, p, i: torch.gcd(i, i.flip(0)),
+            lambda x, p, i: torch.lcm(i, i.flip(0)), lambda x, p, i: torch.gcd(i, i * 0), lambda x, p, i: torch.xlogy(i, p),
+            lambda x, p, i: s.xlog1py(x, p), lambda x, p, i: x.logcumsumexp(1), lambda x, p, i: torch.nextafter(x, p),
+            lambda x, p, i: torch.igamma(p * 9, x.abs() * 3), lambda x, p, i: torch.igammac(p * 9, x.abs() * 3),
+            lambda x, p, i: s.zeta(p * 3 + 1.1, p + 0.1), lambda x, p, i: s.zeta(torch.tensor(3.0), x),
+            lambda x, p, i: torch.mvlgamma(p + 2, 3), lambda x, p, i: torch.digamma(i + 0.25), lambda x, p, i: torch.lgamma(i),
+            lambda x, p, i: torch.lgamma(x.double() * 20), lambda x, p, i: torch.heaviside(i, i + 5),
+            lambda x, p, i: x.histc(5), lambda x, p, i: x.histc(4, -1, 1), lambda x, p, i: torch.histogram(x, 3),
+            lambda x, p, i: torch.histogram(x, torch.tensor([-2.0, 0.0, 0.5, 3.0]), weight=p, density=True),
+            lambda x, p, i: i.abs().flatten().bincount(minlength=12), lambda x, p, i: i[0].abs().bincount(p[0])]
+    more += [lambda x, p, i, n=n: torch.polygamma(n, x) for n in (0, 1, 2, 4)]
+    cases = [(torch.rand(n, 5) * 8 - 4, torch.rand(n, 5) * 0.98 + 0.01, torch.randint(-30, 30, (n, 5))) for n in (2, 2)]
+    functions = [lambda x, p, i, f=f: f(x) for f in unary] + positive + far + degrees + edges + more
+    return Each(functions), cases, None
+
+
+@fixture
+def matrices():
+    """Linear algebra of a batch of well conditioned matrices a, of b, and of tall and wide ones."""
+    g = torch.linalg
+
+    def symmetric(a):
+        return a @ a.mT + torch.eye(4)
+
+    def again(factors):
+        """What does not depend on the signs of the factors."""
+        return functools.reduce(torch.matmul, factors)
+
+    functions = [
+        lambda a, b, t: g.det(a), lambda a, b, t: g.slogdet(a), lambda a, b, t: torch.logdet(symmetric(a)),
+        lambda a, b, t: g.solve(a, b), lambda a, b, t: g.solve(a[0], b[0, :, 0]), lambda a, b, t: g.solve(a, b.mT, left=False),
+        lambda a, b, t: g.solve(a[0], b), lambda a, b, t: g.inv(a), lambda a, b, t: g.inv_ex(a), lambda a, b, t: g.cholesky(symmetric(a)),
+        lambda a, b, t: g.cholesky(symmetric(a), upper=True), lambda a, b, t: g.cholesky_ex(symmetric(a) - 2)[1],
+        lambda a, b, t: torch.cholesky_solve(b, g.cholesky(symmetric(a))),
+        lambda a, b, t: torch.cholesky_inverse(g.cholesky(symmetric(a), upper=True), upper=True),
+        lambda a, b, t: g.solve_triangular(a.tril(), b, upper=False), lambda a, b, t: g.solve_triangular(a, b, upper=True),
+        lambda a, b, t: g.solve_triangular(a, b.mT, upper=True, left=False),
+        lambda a, b, t: g.solve_triangular(a, b, upper=False, unitriangular=True),
+        lambda a, b, t: torch.triangular_solve(b, a, transpose=True)[0], lambda a, b, t: g.lu_factor(a),
+        lambda a, b, t: g.lu_factor(t), lambda a, b, t: g.lu(t), lambda a, b, t: g.lu(t.mT), lambda a, b, t: g.lu_solve(*g.lu_factor(a), b),
+        lambda a, b, t: g.lu_solve(*g.lu_factor(a), b, adjoint=True),
+        lambda a, b, t: g.lu_solve(*g.lu_factor(a), b.mT, left=False), lambda a, b, t: torch.lu_unpack(*g.lu_factor(t)),
+        lambda a, b, t: g.matrix_power(a, 5), lambda a, b, t: g.matrix_power(a, -2), lambda a, b, t: g.matrix_power(a, 0),
+        lambda a, b, t: g.matrix_exp(a), lambda a, b, t: g.matrix_exp(a[0] / 50), lambda a, b, t: g.qr(t), lambda a, b, t: g.qr(t.mT),
+        lambda a, b, t: g.qr(t, mode="complete"), lambda a, b, t: torch.geqrf(t), lambda a, b, t: torch.geqrf(t.mT),
+        lambda a, b, t: g.householder_product(*torch.geqrf(t)), lambda a, b, t: torch.ormqr(*torch.geqrf(t), t),
+        lambda a, b, t: torch.ormqr(*torch.geqrf(t), t.mT, left=False, transpose=True),
+        lambda a, b, t: g.eigvalsh(symmetric(a)), lambda a, b, t: g.eigh(symmetric(a), UPLO="U")[1].abs(),
+        lambda a, b, t: g.svdvals(t), lambda a, b, t: g.svdvals(t.mT),
+        lambda a, b, t: again((lambda u, s, v: (u, torch.diag_embed(s), v))(*g.svd(t, full_matrices=False))),
+        lambda a, b, t: (lambda u, s, v: u @ u.mT)(*g.svd(t * (torch.arange(3) > 0))),
+        lambda a, b, t: (lambda u, s, v: v @ v.mT)(*g.svd(t.mT)), lambda a, b, t: torch.svd(t)[1],
+        lambda a, b, t: g.pinv(t), lambda a, b, t: g.pinv(t.mT), lambda a, b, t: torch.pinverse(t * (torch.arange(3) > 0)),
+        lambda a, b, t: g.matrix_rank(t), lambda a, b, t: g.matrix_rank(t * (torch.arange(3) > 0)),
+        lambda a, b, t: g.cond(a), lambda a, b, t: g.cond(a, 1), lambda a, b, t: g.cond(a, "fro")]
+    functions += [lambda a, b, t, p=p: g.matrix_norm(t, p) for p in ("fro", "nuc", 1, -1, 2, -2, float("inf"))]
+    cases = [(torch.randn(2, 4, 4) + 3 * torch.eye(4), torch.randn(2, 4, 3), torch.randn(2, 5, 3)) for _ in range(2)]
+    return Each(functions), cases, None
+
+
+@fixture
+def systems():
+    """Matrices of any extent."""
+    functions = [lambda a, b: torch.linalg.solve(a, b), lambda a, b: torch.linalg.det(a),
+                 lambda a, b: torch.linalg.cholesky(a @ a.mT), lambda a, b: torch.linalg.eigvalsh(a + a.mT)]
+    cases = [(torch.randn(n, n) + 3 * torch.eye(n), torch.randn(n, 2)) for n in (3, 5, 8)]
+    return Each(functions), cases, (({0: T, 1: T}, {0: T}),)
+
+
+class Draws(nn.Module):
+    """Random numbers: torch_test.py compares their moments."""
+
+    def forward(self, x, p):
+        f = nn.functional
+        with torch.no_grad():
+            return (torch.rand(x.shape[0], 4), torch.randn(x.shape[0], 4), torch.rand_like(x), torch.randn_like(x),
+                    torch.randint(-3, 5, (x.shape[0],)), torch.randint_like(x, 7), torch.bernoulli(p), torch.bernoulli(x, 0.25),
+                    x.clone().uniform_(-1, 3), x.clone().normal_(2, 0.5), torch.normal(x, 0.1), torch.normal(1.0, p),
+                    x.clone().exponential_(2), x.clone().geometric_(0.25), x.clone().log_normal_(0, 0.5),
+                    x.clone().cauchy_(1, 2), torch.randperm(x.shape[0]), torch.multinomial(torch.tensor([0.0, 1.0, 3.0]), 400, True),
+                    torch.multinomial(p[:, 0], 3), f.dropout(x, 0.25, True), f.alpha_dropout(x, 0.5, True),
+                    f.dropout1d(x, 0.5, True), f.rrelu(-x, training=True))
+
+
+@drawn
+@fixture
+def draws():
+    return Draws(), [(torch.full((400, 8), 2.0), torch.full((400, 8), 0.75))], ({0: Dim("n", min=2, max=1000)}, {0: Dim("n", min=2, max=1000)})
+
+
+@fixture
 def layers():
     f = nn.functional
     ones, scale, shift = torch.rand(7), torch.rand(4) + 0.5, torch.rand(4)
@@ -414,7 +543,7 @@ def write(name, core):
     exported.example_inputs = None
     torch.export.save(exported, path + ".pt2")
     scrub(path + ".pt2")
-    if core:
+    if core or name in DRAWN:
         return
     arrays = {}
     for number, case in enumerate(cases):

@@ -1,44 +1,19 @@
 // Random numbers. The language draws them by keys (Threefry), so the program stays a function: the same seed gives the
 // same numbers. Nodes with an attribute `seed` have a key of their own; the others share the model's argument `seed`.
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/literal.h"
 #include "compiler/import/onnx/converters.h"
+#include "compiler/import/random_numbers.h"
 
 namespace rvm::onnx {
 namespace {
 
-// uint64[10]: the seed and what stands behind it (docs/operators.md).
-Operand KeyOf(NodeContext& c, Operand seed) {
-  const uint64_t rest[] = {0, 0, 0, 0, 0, 0, 0, uint64_t{1} << 63, 0};
-  Operand behind = c.emit().Constant(Literal::FromValues<uint64_t>(kUInt64, {9}, rest));
-  Operand parts = c.emit().Tuple({c.Reshape(c.Cast(seed, kUInt64), {1}), behind});
-  return c.Op("concatenate", {parts}, {{"axis", 0}});
-}
-
-// The numbers of `op` ("random.uniform", "random.normal") with its two parameters.
 Operand Draw(NodeContext& c, const std::string& op, double first, double second, const Dims& dims, DataType dtype) {
-  if (!dtype.is_float()) return c.Unsupported(absl::StrCat("random numbers of dtype ", dtype.ToString()));
-  Operands args = {c.Key(), c.emit().Number(first, dtype), c.emit().Number(second, dtype)};
-  ir::Attrs attrs{{"out_dtype", dtype.ToString()}};
-  bool is_known = std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.is_const(); });
-  if (is_known) {
-    ir::AttrValue::List shape;
-    for (const Dim& dim : dims) shape.emplace_back(dim.constant());
-    attrs.Set("out_shape", shape);
-    return c.emit().Field(c.Op(op, args, attrs), 1);
-  }
-  args.push_back(c.emit().FromDims(dims));
-  Operand numbers = c.emit().Field(c.Op(absl::StrCat("dyn.", op), args, attrs), 1);
-  return c.emit().Retyped(numbers, c.emit().TensorType(dims, dtype));
+  return importing::DrawNumbers(c, c.Key(), op, first, second, dims, dtype);
 }
 
 Dims ShapeAttr(NodeContext& c) {
@@ -61,12 +36,10 @@ Operand NodeContext::Key() {
   if (importer_.subgraph_depth_ > 0) return Unsupported("random numbers inside of a subgraph");
   if (HasAttr("seed")) {
     auto bits = std::bit_cast<uint32_t>(static_cast<float>(Float("seed", 0)));
-    return KeyOf(*this, emit().Integer(bits));
+    return importing::KeyOfSeed(*this, emit().Integer(bits));
   }
-  if (importer_.key_ == nullptr) importer_.key_ = KeyOf(*this, importer_.seed_);
-  Operand both = Op("random.threefry_split", {importer_.key_});
-  importer_.key_ = emit().Field(both, 0);
-  return emit().Field(both, 1);
+  if (importer_.key_ == nullptr) importer_.key_ = importing::KeyOfSeed(*this, importer_.seed_);
+  return importing::NextKey(*this, importer_.key_);
 }
 
 namespace convert {

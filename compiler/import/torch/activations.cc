@@ -105,12 +105,4 @@ Operands Softmax(NodeContext& c) {
   return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", -1), c.RankOf(x))}})};
 }
 
-Operands Dropout(NodeContext& c) {
-  Operand x = c.In("input");
-  if (c.Bool("train", false) && c.Float("p", 0.5) != 0) {
-    return {c.Unsupported("training; call `eval()` of the module before it is exported")};
-  }
-  return {x, c.Cast(c.Op("ones_like", {x}), kBool)};
-}
-
 }  // namespace rvm::torch::convert

@@ -103,7 +103,7 @@ Operands Inlined(NodeContext& c) {
     if (argument.IsValue()) inputs.push_back(c.In(argument));
     for (const Argument& element : argument.list) inputs.push_back(c.In(element));
   }
-  return body == nullptr ? Operands{c.Fail("it has no graph")} : c.Body(*body, inputs);
+  return body == nullptr ? Operands{c.Fail("it has no graph")} : c.Body(*body, inputs, false);
 }
 
 Operands Nothing(NodeContext&) { return {}; }

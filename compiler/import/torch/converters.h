@@ -28,6 +28,82 @@ Operands Reciprocal(NodeContext& c);
 Operands Square(NodeContext& c);
 Operands Isfinite(NodeContext& c);
 
+// elementwise.cc
+Operands FloatBinary(NodeContext& c);
+Operands Copysign(NodeContext& c);
+Operands Signbit(NodeContext& c);
+Operands Angle(NodeContext& c);
+Operands Hypot(NodeContext& c);
+Operands Ldexp(NodeContext& c);
+Operands LogAddExp(NodeContext& c);
+Operands LogCumsumexp(NodeContext& c);
+Operands FloatPower(NodeContext& c);
+Operands Heaviside(NodeContext& c);
+Operands Logit(NodeContext& c);
+Operands NanToNum(NodeContext& c);
+Operands Xlogy(NodeContext& c);
+Operands Xlog1py(NodeContext& c);
+Operands Entr(NodeContext& c);
+Operands Sinc(NodeContext& c);
+Operands Exp2(NodeContext& c);
+Operands ConvertAngle(NodeContext& c);
+Operands Frac(NodeContext& c);
+Operands Nextafter(NodeContext& c);
+Operands Frexp(NodeContext& c);
+Operands CommonDivisor(NodeContext& c);
+
+// special.cc
+Operands Special(NodeContext& c);
+Operands SpecialBinary(NodeContext& c);
+Operands Polygamma(NodeContext& c);
+Operands MultivariateLgamma(NodeContext& c);
+Operands OrthogonalPolynomial(NodeContext& c);
+
+// counting.cc
+Operands Histc(NodeContext& c);
+Operands Histogram(NodeContext& c);
+Operands Bincount(NodeContext& c);
+
+// linalg.cc
+Operands DiagEmbed(NodeContext& c);
+Operands LinalgDet(NodeContext& c);
+Operands LinalgSlogdet(NodeContext& c);
+Operands LinalgSolve(NodeContext& c);
+Operands LinalgInverse(NodeContext& c);
+Operands LinalgLuFactor(NodeContext& c);
+Operands LinalgLu(NodeContext& c);
+Operands LuUnpack(NodeContext& c);
+Operands LinalgLuSolve(NodeContext& c);
+Operands LinalgSolveTriangular(NodeContext& c);
+Operands TriangularSolve(NodeContext& c);
+Operands LinalgCholesky(NodeContext& c);
+Operands CholeskySolve(NodeContext& c);
+Operands LinalgCheckErrors(NodeContext& c);
+Operands MatrixPower(NodeContext& c);
+Operands MatrixExponential(NodeContext& c);
+Operands LinalgQr(NodeContext& c);
+Operands Geqrf(NodeContext& c);
+Operands HouseholderProduct(NodeContext& c);
+Operands Ormqr(NodeContext& c);
+Operands LinalgEigh(NodeContext& c);
+Operands LinalgSvd(NodeContext& c);
+Operands LinalgSvdvals(NodeContext& c);
+Operands LinalgPinv(NodeContext& c);
+Operands LinalgMatrixRank(NodeContext& c);
+Operands LinalgMatrixNorm(NodeContext& c);
+Operands LinalgCond(NodeContext& c);
+
+// random.cc
+Operands RandomLike(NodeContext& c);
+Operands RandomOfShape(NodeContext& c);
+Operands Normal(NodeContext& c);
+Operands Bernoulli(NodeContext& c);
+Operands RandomIntegers(NodeContext& c);
+Operands RandomPermutation(NodeContext& c);
+Operands Multinomial(NodeContext& c);
+Operands RandomLeakyRelu(NodeContext& c);
+Operands Dropout(NodeContext& c);
+
 // activations.cc
 Operands Relu6(NodeContext& c);
 Operands Hardtanh(NodeContext& c);
@@ -46,7 +122,6 @@ Operands Prelu(NodeContext& c);
 Operands Threshold(NodeContext& c);
 Operands Glu(NodeContext& c);
 Operands Softmax(NodeContext& c);
-Operands Dropout(NodeContext& c);
 
 // reduce.cc
 Operands Reduce(NodeContext& c);

@@ -291,7 +291,7 @@ void Importer::ImportNodes(const Graph& graph, Scope& scope) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) ImportNode(graph.nodes[i], i, scope);
 }
 
-Operands Importer::Body(const Graph& graph, const Operands& inputs) {
+Operands Importer::Body(const Graph& graph, const Operands& inputs, bool is_block) {
   if (graph.inputs.size() != inputs.size() || depth_ == kMaxDepth) {
     emit_.Fail(absl::InvalidArgumentError(absl::StrCat("graph `", graph.name, "` has ", graph.inputs.size(),
                                                        " inputs and gets ", inputs.size(), ", or calls itself")));
@@ -303,7 +303,9 @@ Operands Importer::Body(const Graph& graph, const Operands& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) scope.values[graph.inputs[i].text] = inputs[i];
   std::vector<Assertion> outer = std::exchange(assertions_, {});
   ++depth_;
+  block_depth_ += is_block ? 1 : 0;
   ImportNodes(graph, scope);
+  block_depth_ -= is_block ? 1 : 0;
   --depth_;
   Operands outputs;
   for (const Argument& output : graph.outputs) outputs.push_back(Value(output, scope));
@@ -392,12 +394,18 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   SetOrigin(options_.name);
   FindMutations();
   RVM_RETURN_IF_ERROR(ReadInputs(scope));
+  params_.push_back({emit_.UniqueName("seed"), nullptr});
+  param_types_.push_back(emit_.TensorType({}, kInt64));
   for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
   ImportedModel result;
   builder_.Define("main", params_, nullptr, [&](builder::Values values) {
     for (size_t i = 0; i < values.size(); ++i) {
       Operand operand = emit_.Bound(values[i], param_types_[i]);
       emit_.PlaceNames(operand);
+      if (i == param_inputs_.size()) {
+        seed_ = operand;
+        break;
+      }
       const InputSpec& input = *param_inputs_[i];
       scope.values[input.arg.text] = operand;
       result.inputs.push_back(input.role == InputRole::kBuffer ? input.target : input.arg.text);
@@ -415,6 +423,11 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   RVM_RETURN_IF_ERROR(refusals_.ToStatus());
   RVM_RETURN_IF_ERROR(emit_.TakeStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
+  if (key_ != nullptr) {
+    result.inputs.push_back(params_.back().name);
+  } else {  // nothing draws random numbers
+    result.module.FindFunction("main")->function->params.pop_back();
+  }
   result.weights = std::move(emit_.weights());
   result.warnings = std::move(warnings_);
   return result;

@@ -100,6 +100,9 @@ class NodeContext : public Steps {
   // The dtype that the file says output `i` has; nullopt if it is no tensor, or of a dtype that Relay has not.
   std::optional<DataType> OutputDType(size_t i) const;
 
+  // A key for the random numbers of this node alone, split off that of @main's argument `seed`.
+  Operand Key();
+
   // From here on the program goes on only where the scalar `condition` is true.
   void Assert(Operand condition, std::string what);
 
@@ -107,7 +110,8 @@ class NodeContext : public Steps {
   const Argument* Positional(size_t position) const;
   const Graph* GraphArg(size_t position);  // null, and a mistake, if it is none
   Operands Values(size_t position);        // of a list; empty if it is none
-  Operands Body(const Graph& graph, const Operands& inputs);
+  // `is_block`: it runs in a block of its own, of a branch or a loop.
+  Operands Body(const Graph& graph, const Operands& inputs, bool is_block = true);
 
  private:
   Importer& importer_;
@@ -153,7 +157,7 @@ class Importer {
   Operand Finish(Operand result, const Argument& output, const Scope& scope);
   bool IsNamed(const Dim& dim) const;
   bool IsInferred(Operand operand, const Dims& dims);
-  Operands Body(const Graph& graph, const Operands& inputs);
+  Operands Body(const Graph& graph, const Operands& inputs, bool is_block);
   // The first of `outputs` only exists where all that was asserted holds.
   void CheckAssertions(std::vector<Operand>& outputs);
   Operand Value(const Argument& argument, const Scope& scope);
@@ -185,6 +189,9 @@ class Importer {
   ir::Span origin_;
   int64_t budget_;  // bodies of loops are converted more than once; this bounds the product
   int depth_ = 0;
+  int block_depth_ = 0;     // of bodies that run in blocks of their own
+  Operand seed_ = nullptr;  // the last argument, an int64 scalar; left out where nothing draws random numbers
+  Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
 };
 
 }  // namespace rvm::torch

@@ -179,6 +179,8 @@ Operands NodeContext::Values(size_t position) {
   return values;
 }
 
-Operands NodeContext::Body(const Graph& graph, const Operands& inputs) { return importer_.Body(graph, inputs); }
+Operands NodeContext::Body(const Graph& graph, const Operands& inputs, bool is_block) {
+  return importer_.Body(graph, inputs, is_block);
+}
 
 }  // namespace rvm::torch

@@ -59,6 +59,8 @@ Tagged TaggedOf(const JsonValue& json) {
   return {object->keys[0], &object->values[0]};
 }
 
+constexpr std::string_view kTokenTag = "token";  // of inputs and outputs that order effects and have no value
+
 // Numbers that JSON has no words for stand as texts.
 std::optional<double> NumberOf(const JsonValue& json) {
   if (const int64_t* integer = json.AsInt()) return static_cast<double>(*integer);
@@ -199,6 +201,15 @@ class Reader {
     return arguments;
   }
 
+  // An operator with an effect, such as a check, is an argument of `with_effects`, which orders such operators by
+  // tokens. Nodes stay in order here, so the operator stands for itself.
+  static void DropToken(Node& node) {
+    if (node.target != "torch.ops.higher_order.with_effects" || node.inputs.size() < 2 || node.outputs.empty()) return;
+    node.target = node.inputs[1].second.text;
+    node.inputs.erase(node.inputs.begin(), node.inputs.begin() + 2);
+    node.outputs.erase(node.outputs.begin());
+  }
+
   absl::StatusOr<Node> ReadNode(const JsonValue& json) {
     Node node;
     node.target = TextAt(json, "target");
@@ -217,6 +228,7 @@ class Reader {
       std::vector<std::string> innermost = absl::StrSplit(modules.back(), ',');
       if (innermost.size() >= 3) node.module = innermost[1];
     }
+    DropToken(node);
     return node;
   }
 
@@ -243,6 +255,10 @@ absl::StatusOr<InputSpec> ReadInput(Reader& reader, const JsonValue& json) {
   if (argument == nullptr) return Malformed("input");
   input.arg.kind = ArgumentKind::kTensor;
   input.arg.text = TextAt(*argument, "name");
+  if (tagged.tag == kTokenTag) {
+    input.role = InputRole::kFixed;
+    return input;
+  }
   if (tagged.tag == "parameter") {
     input.role = InputRole::kParameter;
     input.target = TextAt(*tagged.value, "parameter_name");
@@ -332,6 +348,7 @@ absl::StatusOr<Program> ReadProgram(const JsonValue& json) {
     program.inputs.push_back(std::move(read));
   }
   for (const JsonValue& output : ArrayAt(*signature, "output_specs")) {
+    if (TaggedOf(output).tag == kTokenTag) continue;
     RVM_ASSIGN_OR_RETURN(OutputSpec read, ReadOutput(reader, output));
     program.outputs.push_back(std::move(read));
   }

@@ -1,0 +1,91 @@
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "compiler/import/matrix_functions.h"
+
+namespace rvm::importing::matrix {
+namespace {
+
+// The axis that counts from the end.
+int64_t AxisOf(const Term& x, int64_t axis) { return x.steps().RankOf(x) + axis; }
+
+Term Take(const Term& a, Operand index, int64_t axis) {
+  Steps& c = a.steps();
+  return {c, c.Op("take", {a, index}, {{"axis", AxisOf(a, axis)}})};
+}
+
+// The elements of `b` along an axis at `order`, both broadcast.
+Term Gathered(const Term& b, const Term& order, int64_t axis) {
+  Steps& c = b.steps();
+  Term index = Select(Always(c), order, Term(c, c.Cast(b, kInt64)));
+  Term whole = Select(Always(c), b, Term(c, c.Cast(index, c.DTypeOf(b))));
+  return {c, c.Op("gather", {whole, index}, {{"axis", AxisOf(whole, axis)}})};
+}
+
+}  // namespace
+
+Term Row(const Term& a, Operand index) { return Take(a, index, -2); }
+Term Column(const Term& a, Operand index) { return Take(a, index, -1); }
+Term At(const Term& vector, Operand index) { return Take(vector, index, -1); }
+
+Term AsColumn(const Term& vector) {
+  Steps& c = vector.steps();
+  return {c, c.Unsqueeze(vector, {c.RankOf(vector)})};
+}
+Term AsRow(const Term& vector) {
+  Steps& c = vector.steps();
+  return {c, c.Unsqueeze(vector, {c.RankOf(vector) - 1})};
+}
+Term Outer(const Term& column, const Term& row) { return AsColumn(column) * AsRow(row); }
+
+Term DiagonalOf(const Term& a) { return {a.steps(), a.steps().Op("diag", {a})}; }
+
+Term Transposed(const Term& a) {
+  Steps& c = a.steps();
+  std::vector<int64_t> axes(static_cast<size_t>(c.RankOf(a)));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return {c, c.Transpose(a, axes)};
+}
+
+Term Product(const Term& a, const Term& b) { return a.Apply("nn.matmul", b); }
+
+Term TriangleOf(const Term& a, bool is_upper, int64_t diagonal) {
+  Steps& c = a.steps();
+  return {c, c.Op("trilu", {a, c.emit().Integer(diagonal, kInt32)}, {{"upper", is_upper}})};
+}
+
+Dim RowsOf(const Term& a) { return a.steps().ExtentOf(a, -2); }
+Dim ColumnsOf(const Term& a) { return a.steps().ExtentOf(a, -1); }
+Term RowNumbers(const Term& a) { return AsColumn({a.steps(), a.steps().Iota(RowsOf(a))}); }
+Term ColumnNumbers(const Term& a) { return {a.steps(), a.steps().Iota(ColumnsOf(a))}; }
+
+Term FirstColumns(const Term& a, const Dim& count) {
+  return {a.steps(), a.steps().SliceAxis(a, AxisOf(a, -1), 0, count)};
+}
+Term FirstRows(const Term& a, const Dim& count) { return {a.steps(), a.steps().SliceAxis(a, AxisOf(a, -2), 0, count)}; }
+
+Term SumOver(const Term& x, int64_t axis) {
+  Steps& c = x.steps();
+  return {c, c.Op("sum", {x}, {{"axis", ir::AttrValue::List{AxisOf(x, axis)}}})};
+}
+
+Term Always(Steps& c) { return {c, c.emit().Constant(Literal::ScalarInt(kBool, 1))}; }
+
+Term WithBatches(const Term& b, const Term& a) {
+  return Select(Always(b.steps()), b, AsColumn(Column(a, b.steps().Integer(0))));
+}
+
+Term Identities(const Term& like, const Dim& columns) {
+  Steps& c = like.steps();
+  Term numbers(c, c.Iota(columns));
+  Term one(c, c.Cast(RowNumbers(like) == numbers, c.DTypeOf(like)));
+  return WithBatches(one, like);
+}
+
+Term RowsInOrder(const Term& b, const Term& order) { return Gathered(b, AsColumn(order), -2); }
+Term ColumnsInOrder(const Term& b, const Term& order) { return Gathered(b, AsRow(order), -1); }
+
+}  // namespace rvm::importing::matrix

@@ -1,0 +1,451 @@
+// Linear algebra: the operators of torch.linalg, and the older ones.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/matrix_functions.h"
+#include "compiler/import/torch/converters.h"
+
+namespace rvm::torch::convert {
+namespace {
+
+using namespace importing::matrix;  // NOLINT: most of it is used
+using importing::Term;
+
+// The argument as matrices; a mistake if it has fewer than 2 axes.
+std::optional<Term> Matrices(NodeContext& c, size_t position = 0) {
+  const Argument* argument = c.Positional(position);
+  Operand x = argument == nullptr ? c.Fail("it has too few arguments") : c.In(*argument);
+  if (!c.failed() && c.RankOf(x) < 2) c.Fail(absl::StrCat("argument ", position + 1, " is no matrix"));
+  if (c.failed()) return std::nullopt;
+  return Term(c, c.Floating(x));
+}
+
+std::optional<Term> SquareMatrices(NodeContext& c, size_t position = 0) {
+  std::optional<Term> a = Matrices(c, position);
+  if (a && CompareDims(RowsOf(*a), ColumnsOf(*a)) == DimEquality::kDifferent) {
+    c.Fail(absl::StrCat("argument ", position + 1, " is no square matrix"));
+    return std::nullopt;
+  }
+  return a;
+}
+
+// From here on the program goes on only where `info` is 0 everywhere.
+void CheckErrors(NodeContext& c, const Term& info, std::string what) {
+  if (c.failed()) return;
+  Term is_zero = info == 0;
+  c.Assert(c.RankOf(is_zero) == 0 ? is_zero.operand() : c.Op("all", {is_zero}), std::move(what));
+}
+
+Term ZeroPivots(const Factored& lu) { return FirstWrong(DiagonalOf(lu.factors) == 0); }
+
+// Pivots as LAPACK counts them: from 1, as int32.
+Term ShownPivots(NodeContext& c, const Term& pivots) { return {c, c.Cast(pivots + 1, kInt32)}; }
+Factored GivenFactors(NodeContext& c, const Term& factors, Operand pivots) {
+  Term from_zero(c, c.Cast(pivots, kInt64));
+  from_zero = from_zero - 1;
+  return {factors, OrderOf(from_zero, RowsOf(factors)), from_zero};
+}
+
+}  // namespace
+
+// Vectors on a diagonal of matrices in the axes `dim1` and `dim2`.
+Operands DiagEmbed(NodeContext& c) {
+  Operand x = c.In("self");
+  int64_t rank = c.RankOf(x) + 1, offset = c.Int("offset", 0);
+  int64_t first = c.Axis(c.Int("dim1", -2), rank), second = c.Axis(c.Int("dim2", -1), rank);
+  if (c.failed() || first == second) return {c.failed() ? nullptr : c.Fail("its `dim1` and `dim2` are one axis")};
+  Term numbers(c, c.Iota(c.ExtentOf(x, -1) + std::abs(offset)));
+  // For each row the element that stands in it.
+  Operand index = c.Op("maximum", {numbers - static_cast<double>(std::max<int64_t>(-offset, 0)), c.Integer(0)});
+  Term rows = AsColumn({c, c.Op("take", {x, index}, {{"axis", rank - 2}})});
+  Term is_diagonal = numbers - AsColumn(numbers) == static_cast<double>(offset);
+  Operand matrix = Select(is_diagonal, rows, 0);
+  std::vector<int64_t> axes;
+  for (int64_t axis = 0, next = 0; axis < rank; ++axis) {
+    axes.push_back(axis == first ? rank - 2 : axis == second ? rank - 1 : next++);
+  }
+  return {c.Transpose(matrix, axes)};
+}
+
+// ---- determinants and linear systems
+
+Operands LinalgDet(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  if (!c.WantsOutput(1) && !c.WantsOutput(2)) return {Determinant(*a)};
+  Factored lu = LuFactor(*a);
+  return {Determinant(*a), lu.factors, ShownPivots(c, lu.pivots)};
+}
+
+// The sign and the logarithm of the determinant; logdet gives the latter alone, NaN where the sign is negative.
+Operands LinalgSlogdet(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  Factored lu = LuFactor(*a);
+  Term diagonal = DiagonalOf(lu.factors);
+  ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(diagonal) - 1}}};
+  Term signs(c, c.Op("prod", {diagonal.Apply("sign")}, attrs));
+  Term sign = signs * Term(c, c.Cast(PermutationSign(lu.pivots), c.DTypeOf(*a)));
+  Term logarithm(c, c.Op("sum", {Log(Abs(diagonal))}, attrs));
+  if (c.row().name == "logdet") return {Select(sign < 0, std::numeric_limits<double>::quiet_NaN(), logarithm)};
+  return {sign, logarithm, lu.factors, ShownPivots(c, lu.pivots)};
+}
+
+// linalg_solve and _linalg_solve_ex; `B` is a vector where it has an axis less, or the shape of A's rows.
+Operands LinalgSolve(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  Term b(c, c.Cast(c.In("B"), c.DTypeOf(*a)));
+  const Dims &left = c.DimsOf(*a), &right = c.DimsOf(b);
+  bool is_vector = right.size() == 1 || right.size() + 1 == left.size();
+  for (size_t i = 0; is_vector && right.size() > 1 && i < right.size(); ++i) {
+    is_vector = CompareDims(left[i], right[i]) == DimEquality::kEqual;
+  }
+  if (is_vector) b = AsColumn(b);
+  bool is_left = c.Bool("left", true) || is_vector;
+  Factored lu = LuFactor(*a);
+  Term x = is_left ? SolveFactored(lu, b) : Transposed(SolveFactored(lu, Transposed(b), true));
+  if (is_vector) x = Term(c, c.Squeeze(x, {c.RankOf(x) - 1}));
+  Term info = ZeroPivots(lu);
+  bool checks = c.row().name == "linalg_solve" || c.Bool("check_errors", false);
+  if (checks) CheckErrors(c, info, "a matrix of `torch.linalg.solve` is singular");
+  return {x, lu.factors, ShownPivots(c, lu.pivots), info};
+}
+
+// inverse, linalg_inv and linalg_inv_ex.
+Operands LinalgInverse(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  Factored lu = LuFactor(*a);
+  Term info = ZeroPivots(lu);
+  bool checks = c.row().name != "linalg_inv_ex" || c.Bool("check_errors", false);
+  if (checks) CheckErrors(c, info, "a matrix of `torch.linalg.inv` is singular");
+  return {SolveFactored(lu, Identities(*a, ColumnsOf(*a))), info};
+}
+
+Operands LinalgLuFactor(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Factored lu = LuFactor(*a, c.Bool("pivot", true));
+  return {lu.factors, ShownPivots(c, lu.pivots), ZeroPivots(lu)};
+}
+
+namespace {
+
+// P, L and U of factors in one matrix.
+Operands Unpacked(NodeContext& c, const Term& factors, const Term& order) {
+  Dim rows = RowsOf(factors), columns = ColumnsOf(factors);
+  bool is_wide = rows.AsConst() && columns.AsConst() && *rows.AsConst() < *columns.AsConst();
+  Dim least = is_wide ? rows : columns;
+  Term lower = TriangleOf(FirstColumns(factors, least), false, -1), upper = TriangleOf(FirstRows(factors, least), true);
+  Term numbers = AsColumn({c, c.Iota(rows)});
+  Term permutation(c, c.Cast(numbers == AsRow(order), c.DTypeOf(factors)));
+  return {permutation, lower + Identities(factors, least), upper};
+}
+
+}  // namespace
+
+Operands LinalgLu(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Factored lu = LuFactor(*a, c.Bool("pivot", true));
+  return Unpacked(c, lu.factors, lu.order);
+}
+
+Operands LuUnpack(NodeContext& c) {
+  std::optional<Term> factors = Matrices(c);
+  if (!factors) return {};
+  Factored lu = GivenFactors(c, *factors, c.In("LU_pivots"));
+  return Unpacked(c, lu.factors, lu.order);
+}
+
+Operands LinalgLuSolve(NodeContext& c) {
+  std::optional<Term> factors = SquareMatrices(c), b = Matrices(c, 2);
+  if (!factors || !b) return {};
+  Factored lu = GivenFactors(c, *factors, c.In("pivots"));
+  bool is_left = c.Bool("left", true), is_transposed = c.Bool("adjoint", false) == is_left;
+  if (is_left) return {SolveFactored(lu, *b, is_transposed)};
+  return {Transposed(SolveFactored(lu, Transposed(*b), is_transposed))};
+}
+
+Operands LinalgSolveTriangular(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c), b = Matrices(c, 1);
+  if (!a || !b) return {};
+  bool is_upper = c.Bool("upper", false), is_unit = c.Bool("unitriangular", false);
+  if (c.Bool("left", true)) return {SolveTriangular(*a, *b, is_upper, is_unit)};
+  return {Transposed(SolveTriangular(Transposed(*a), Transposed(*b), !is_upper, is_unit))};
+}
+
+// Of the right-hand side and the matrix, which it also gives.
+Operands TriangularSolve(NodeContext& c) {
+  std::optional<Term> b = Matrices(c), a = SquareMatrices(c, 1);
+  if (!a || !b) return {};
+  bool is_upper = c.Bool("upper", true), is_transposed = c.Bool("transpose", false);
+  Term matrix = is_transposed ? Transposed(*a) : *a;
+  return {SolveTriangular(matrix, *b, is_upper != is_transposed, c.Bool("unitriangular", false)), WithBatches(*a, *b)};
+}
+
+// linalg_cholesky and linalg_cholesky_ex.
+Operands LinalgCholesky(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  bool is_upper = c.Bool("upper", false);
+  Term factor = Cholesky(is_upper ? Transposed(*a) : *a);
+  Term info = FirstWrong(Not(DiagonalOf(factor) > 0));
+  bool checks = c.row().name != "linalg_cholesky_ex" || c.Bool("check_errors", false);
+  if (checks) CheckErrors(c, info, "a matrix of `torch.linalg.cholesky` is not positive definite");
+  return {is_upper ? Transposed(factor) : factor, info};
+}
+
+// cholesky_solve, and cholesky_inverse, whose right-hand side is the identity.
+Operands CholeskySolve(NodeContext& c) {
+  bool is_inverse = c.row().name == "cholesky_inverse";
+  std::optional<Term> given = Matrices(c), factor = is_inverse ? given : SquareMatrices(c, 1);
+  if (!given || !factor) return {};
+  Term b = is_inverse ? Identities(*factor, ColumnsOf(*factor)) : *given;
+  bool is_upper = c.Bool("upper", false);
+  Term lower = is_upper ? Transposed(*factor) : *factor, upper = is_upper ? *factor : Transposed(*factor);
+  return {SolveTriangular(upper, SolveTriangular(lower, b, false, false), true, false)};
+}
+
+// What an operator with `_ex` found. Its arguments may have lost their names.
+Operands LinalgCheckErrors(NodeContext& c) {
+  const Argument *info = c.Positional(0), *name = c.Positional(1);
+  if (info == nullptr || name == nullptr) return {c.Fail("it has too few arguments")};
+  CheckErrors(c, {c, c.In(*info)}, absl::StrCat("a matrix of `", name->text, "` is singular or not definite"));
+  return {};
+}
+
+// ---- powers
+
+Operands MatrixPower(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  int64_t exponent = c.Int("n", 1);
+  if (!a) return {};
+  if (exponent == 0) return {Identities(*a, ColumnsOf(*a))};
+  return {exponent < 0 ? PowerOf(Inverse(*a), -exponent) : PowerOf(*a, exponent)};
+}
+
+Operands MatrixExponential(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  return {Exponential(*a)};
+}
+
+// ---- orthogonal factors
+
+Operands LinalgQr(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Orthogonal qr = QrFactor(*a);
+  std::string mode = c.Text("mode", "reduced");
+  Dim rows = RowsOf(*a), columns = ColumnsOf(*a);
+  if (mode == "complete") return {qr.q, qr.r};
+  if (rows != columns && !(rows.AsConst() && columns.AsConst())) {
+    return {c.Unsupported("the reduced factors of a matrix whose shape only the running model knows")};
+  }
+  Dim least = rows == columns || *rows.AsConst() > *columns.AsConst() ? columns : rows;
+  Term q = mode == "r" ? Term(c, c.emit().Constant(Literal::FromValues<float>(kFloat32, {0}, {}))) : qr.q;
+  if (mode == "r") return {c.Cast(q, c.DTypeOf(*a)), FirstRows(qr.r, least)};
+  return {FirstColumns(qr.q, least), FirstRows(qr.r, least)};
+}
+
+Operands Geqrf(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Orthogonal qr = QrFactor(*a);
+  Dim rows = RowsOf(*a), columns = ColumnsOf(*a);
+  bool is_wide = rows.AsConst() && columns.AsConst() && *rows.AsConst() < *columns.AsConst();
+  return {qr.reflectors, c.SliceAxis(qr.taus, c.RankOf(qr.taus) - 1, 0, is_wide ? rows : columns)};
+}
+
+Operands HouseholderProduct(NodeContext& c) {
+  std::optional<Term> reflectors = Matrices(c);
+  if (!reflectors) return {};
+  Term taus(c, c.In("tau"));
+  return {ApplyReflectors(*reflectors, taus, Identities(*reflectors, ColumnsOf(*reflectors)), false)};
+}
+
+Operands Ormqr(NodeContext& c) {
+  std::optional<Term> reflectors = Matrices(c), b = Matrices(c, 2);
+  if (!reflectors || !b) return {};
+  Term taus(c, c.In("input2"));
+  bool is_left = c.Bool("left", true), transposes = c.Bool("transpose", false);
+  if (is_left) return {ApplyReflectors(*reflectors, taus, *b, transposes)};
+  return {Transposed(ApplyReflectors(*reflectors, taus, Transposed(*b), !transposes))};
+}
+
+namespace {
+
+// The symmetric matrices of one triangle.
+Term Symmetric(const Term& a, bool is_upper) {
+  Term half = TriangleOf(a, is_upper, is_upper ? 1 : -1);
+  return TriangleOf(a, is_upper) + Transposed(half);
+}
+
+bool IsWide(NodeContext& c, const Term& a) {
+  Dim rows = RowsOf(a), columns = ColumnsOf(a);
+  if (rows == columns) return false;
+  if (!rows.AsConst() || !columns.AsConst()) {
+    c.Unsupported("singular values of a matrix whose shape only the running model knows; give it with --shape");
+    return false;
+  }
+  return *rows.AsConst() < *columns.AsConst();
+}
+
+// U, values and V of any matrix; U and V have the least extent as columns, and may have columns of zeros.
+Singular AnySingular(NodeContext& c, const Term& a) {
+  if (!IsWide(c, a)) return SingularValues(a);
+  Singular turned = SingularValues(Transposed(a));
+  return {turned.v, turned.values, turned.u};
+}
+
+Term Largest(const Term& values, bool keeps) {
+  Steps& c = values.steps();
+  return {c, c.Op("max", {values}, {{"axis", ir::AttrValue::List{c.RankOf(values) - 1}}, {"keepdims", keeps}})};
+}
+
+Term Smallest(const Term& values) {
+  Steps& c = values.steps();
+  return {c, c.Op("min", {values}, {{"axis", ir::AttrValue::List{c.RankOf(values) - 1}}})};
+}
+
+}  // namespace
+
+// linalg_eigh, _linalg_eigh and linalg_eigvalsh.
+Operands LinalgEigh(NodeContext& c) {
+  std::optional<Term> a = SquareMatrices(c);
+  if (!a) return {};
+  Eigen eigen = SymmetricEigen(Symmetric(*a, c.Text("UPLO", "L") == "U" || c.Text("UPLO", "L") == "u"));
+  return {eigen.values, eigen.vectors};
+}
+
+// linalg_svd, _linalg_svd and svd, whose third output is V instead of V^T.
+Operands LinalgSvd(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  bool is_old = c.row().name == "svd", is_plain = c.row().name == "linalg_svd";
+  bool is_full = is_old ? !c.Bool("some", true) : c.Bool("full_matrices", is_plain);
+  Singular singular = AnySingular(c, *a);
+  if (c.failed() || !c.Bool("compute_uv", true)) return {nullptr, c.failed() ? nullptr : singular.values.operand()};
+  bool is_wide = IsWide(c, *a);
+  Term tall = is_wide ? singular.v : singular.u, columns = Completed(tall);
+  if (!is_full) columns = FirstColumns(columns, ColumnsOf(tall));
+  Term u = is_wide ? singular.u : columns, v = is_wide ? columns : singular.v;
+  return {u, singular.values, is_old ? v : Transposed(v)};
+}
+
+Operands LinalgSvdvals(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  return {AnySingular(c, *a).values};
+}
+
+namespace {
+
+// What is taken for 0: the greater of the absolute and the relative tolerance. Without both it is the relative one of
+// the dtype and the extents.
+Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
+  auto given = [&](const char* name) -> std::optional<Term> {
+    if (!c.Has(name)) return std::nullopt;
+    Term value(c, c.Cast(c.In(name), c.DTypeOf(a)));
+    if (c.RankOf(value) > 0) value = Term(c, c.Unsqueeze(value, {c.RankOf(value)}));
+    return value;
+  };
+  std::optional<Term> absolute = given("atol"), relative = given("rtol");
+  for (const char* name : {"rcond", "tol"}) {
+    if (!c.Has(name)) continue;
+    (std::string_view(name) == "tol" ? absolute : relative) = given(name);
+  }
+  Term rows(c, c.emit().FromDim(RowsOf(a))), columns(c, c.emit().FromDim(ColumnsOf(a)));
+  double epsilon = c.DTypeOf(a) == kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+  Term common = Term(c, c.Cast(Max(rows, columns), c.DTypeOf(a))) * epsilon;
+  if (!absolute) return largest * relative.value_or(common);
+  if (relative) return Max(*absolute, largest * *relative);
+  return Max(*absolute, largest * Select(*absolute > 0, 0, common));
+}
+
+}  // namespace
+
+Operands LinalgPinv(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Singular singular = AnySingular(c, *a);
+  if (c.failed()) return {};
+  Term is_kept = singular.values > Tolerance(c, *a, Largest(singular.values, true));
+  Term inverse = Select(is_kept, 1 / Select(is_kept, singular.values, 1), 0);
+  return {Product(singular.v * AsRow(inverse), Transposed(singular.u))};
+}
+
+Operands LinalgMatrixRank(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  Term values = AnySingular(c, *a).values;
+  if (c.failed()) return {};
+  Term is_kept = values > Tolerance(c, *a, Largest(values, true));
+  return {c.Op("sum", {c.Cast(is_kept, kInt64)}, {{"axis", ir::AttrValue::List{-1}}})};
+}
+
+namespace {
+
+// Norms of matrices in the last two axes, which are dropped.
+Term MatrixNorm(NodeContext& c, const Term& a, std::string_view name, double order) {
+  if (name == "fro") return Sqrt(SumOver(SumOver(a * a, -1), -1));
+  if (name == "nuc") return SumOver(AnySingular(c, a).values, -1);
+  Term sums = std::abs(order) == 1 ? SumOver(Abs(a), -2) : std::isinf(order) ? SumOver(Abs(a), -1) : a;
+  if (std::abs(order) == 2) sums = AnySingular(c, a).values;
+  return order > 0 ? Largest(sums, false) : Smallest(sums);
+}
+
+}  // namespace
+
+// Of the matrices in the axes `dim`.
+Operands LinalgMatrixNorm(NodeContext& c) {
+  Operand x = c.In("self");
+  x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
+  std::vector<int64_t> dims = c.Has("dim") ? c.Axes(c.Ints("dim"), c.RankOf(x)) : std::vector<int64_t>();
+  if (dims.empty()) dims = c.Axes({-2, -1}, c.RankOf(x));
+  if (c.failed() || dims.size() != 2 || dims[0] == dims[1]) {
+    return {c.failed() ? nullptr : c.Fail("its `dim` is not two axes")};
+  }
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < c.RankOf(x); ++i) {
+    if (i != dims[0] && i != dims[1]) order.push_back(i);
+  }
+  order.insert(order.end(), dims.begin(), dims.end());
+  const Argument* given = c.Find("ord");
+  bool is_name = given == nullptr || given->kind == ArgumentKind::kString;
+  double number = is_name ? 0 : c.Float("ord", 2);
+  if (!is_name && std::abs(number) != 1 && std::abs(number) != 2 && !std::isinf(number)) {
+    return {c.Unsupported(absl::StrCat("the matrix norm of order ", number))};
+  }
+  Term norm = MatrixNorm(c, {c, c.Transpose(x, order)}, is_name ? c.Text("ord", "fro") : "", number);
+  if (c.Bool("keepdim", false)) norm = Term(c, c.Unsqueeze(norm, dims));
+  return {norm};
+}
+
+// The ratio of the norms of the matrix and of its inverse.
+Operands LinalgCond(NodeContext& c) {
+  std::optional<Term> a = Matrices(c);
+  if (!a) return {};
+  const Argument* given = c.Find("p");
+  bool is_name = given != nullptr && given->kind == ArgumentKind::kString;
+  double order = is_name ? 0 : c.Float("p", 2);
+  if (!is_name && std::abs(order) == 2) {
+    Term values = AnySingular(c, *a).values;
+    return {order > 0 ? Largest(values, false) / Smallest(values) : Smallest(values) / Largest(values, false)};
+  }
+  std::string name = c.Text("p", "");
+  return {MatrixNorm(c, *a, name, order) * MatrixNorm(c, Inverse(*a), name, order)};
+}
+
+}  // namespace rvm::torch::convert
