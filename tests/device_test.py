@@ -13,6 +13,7 @@ import numpy as np
 
 import examples_test
 import g2p_test
+import in_process
 import operator_cases
 import operators_test
 import programs_test
@@ -86,6 +87,9 @@ class Device(relayvm.TestCase):
         self.assertRegex(done.stderr, rf"out of memory on device {device}: \d+ bytes were asked for, \d+ bytes are in use; the memory "
                                       rf"limit is {needed - 1} bytes \(--memory-limit sets another\)")
 
+    # Whether operators run in this process: it costs less than a start of a driver for each case.
+    RUNS_IN_PROCESS = False
+
     def check_operators(self, form, part, step=2, flags=(), choose=None):
         """One case of every operator, beginning with number `part`, in steps: that many are left out. `choose`: which cases of an operator, instead."""
         by_operator = {}
@@ -107,8 +111,11 @@ class Device(relayvm.TestCase):
             found = re.search(re.escape(self.TARGET) + r": (\d+) of (\d+) kernels", said)
             if found is not None:  # else all of them stay on the host
                 on_device, kernels = on_device + int(found.group(1)), kernels + int(found.group(2))
-            with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                for (i, case), problem in zip(batch, pool.map(lambda item: operators_test.run_case(self.folder, model, *item), batch)):
+            executable = in_process.load(model) if self.RUNS_IN_PROCESS else None
+            with concurrent.futures.ThreadPoolExecutor(1 if executable else 2) as pool:
+                run = lambda item: (operators_test.run_entry(executable, f"case{item[0]}", item[1]) if executable else
+                                    operators_test.run_case(self.folder, model, *item))
+                for (i, case), problem in zip(batch, pool.map(run, batch)):
                     if problem:
                         wrong.append(f"{operators_test.signature(i, case, form).strip()}\n    {problem}")
         self.assertEqual(len(wrong), 0, f"{len(wrong)} of {len(chosen)} cases differ:\n" + "\n".join(wrong[:40]))
@@ -367,7 +374,8 @@ def @main(%a: Tensor[(4, 4), int8], %b: Tensor[(4, 4), int8]) {
 class OnGrid:
     """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
 
-    RANDOM_PROGRAMS = 80
+    RANDOM_PROGRAMS = relayvm.long_or(80, 40)
+    RUNS_FIRST = True
 
     def compile(self, source, name, *extra, **options):
         return super().compile(source, name, *extra, **{"device": self.KIND, **options})
@@ -603,6 +611,7 @@ def @main(%x: Tensor[(?, 40), int8], %w: Tensor[(20, 40), int8], %b: Tensor[(20)
                      "there is no OpenCL device: Debian's package pocl-opencl-icd has one")
 class OpenCl(WithAccelerator, OnGrid, Device):
     KIND, TARGET = "opencl", "opencl-c-1.2"
+    RUNS_IN_PROCESS = True
 
     TWO = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
@@ -686,7 +695,7 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         self.assertEqual((os.listdir(folder), origin()), ([name], "from the cache"))
 
     def test_random_programs_with_an_accelerator(self):
-        self.check_random_programs("sim,opencl", 20)
+        self.check_random_programs("sim,opencl", relayvm.long_or(20, 10))
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")

@@ -146,6 +146,8 @@ def run_batch(folder, start, cases, form, order, flags):
 
 
 class Gradients(unittest.TestCase):
+    RUNS_FIRST = True
+
     def check(self, form, *flags, place=None, order=1):
         rules = with_rules()
         cases = [case for case in operator_cases.all_cases() if is_case(case, rules)]

@@ -27,6 +27,11 @@ def run(*command, timeout=3600, **options):
                           timeout=timeout, check=False, **options)
 
 
+def long_or(long, usual):
+    """`long` in runs of `./run test --long`, `usual` in others."""
+    return long if os.environ.get("RELAYVM_SOAK") else usual
+
+
 class ToolError(AssertionError):
     pass
 

@@ -4,7 +4,8 @@
   run_python_tests.py [--summary FILE] [--jobs N] [NAME...]     NAME: layering, g2p, ... or part of a test's name
 
 Each class of tests has a process of its own, so that none sees what another left behind, and one that crashes is one
-that failed; N of them run at once.
+that failed; N of them run at once. Classes with RUNS_FIRST, which take minutes, come first: all processors are then busy
+to the end.
 """
 
 import argparse
@@ -108,6 +109,7 @@ def main():
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     sys.path.insert(0, HERE)
+    began = time.monotonic()
     suites = []
     for file in sorted(os.listdir(HERE)):
         if not file.endswith("_test.py"):
@@ -117,6 +119,7 @@ def main():
             chosen = [test for test in group if not options.names or any(name in test.id() for name in options.names)]
             if chosen:
                 suites.append(unittest.TestSuite(chosen))
+    suites.sort(key=lambda suite: not getattr(next(iter(suite)), "RUNS_FIRST", False))
     passed, names = 0, {"FAILED": [], "SKIPPED": []}
     for suite, sent, code in run_all(suites, options.jobs):
         if sent is None:
@@ -130,7 +133,7 @@ def main():
         for name in sorted(names[verdict]):
             print(f"{verdict:7} {name}")
     failed = len(names["FAILED"])
-    print(f"python tests: {passed} passed, {failed} failed", flush=True)
+    print(f"python tests: {passed} passed, {failed} failed, {time.monotonic() - began:.0f} s", flush=True)
     if options.summary:
         with open(options.summary, "w", encoding="utf-8") as file:
             file.write(f"{passed} {failed}\n")
