@@ -96,7 +96,7 @@ class Suite(relayvm.TestCase):
     def test_unknown_extents(self):
         found = outcomes(folders(("node",)), "--unknown")
         self.compare("unknown", found)
-        self.assertGreaterEqual(sum(map(is_equal, found.values())), 1528)
+        self.assertGreaterEqual(sum(map(is_equal, found.values())), 1530)
 
     @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
     def test_machine_code(self):
@@ -173,6 +173,19 @@ class AgainstRuntime(relayvm.TestCase):
                          for n, h, w, p, q in ((1, 5, 6, 3, 5), (2, 8, 3, 5, 2))]
                 self.compare([node], inputs, {"b": normal(6)},
                              [{key: value for key, value in feed.items() if key in names} for feed in feeds], opset=19)
+
+    def test_square_matrices(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(7)
+        for extents in (["n", "n"], ["batch", 9, 9], ["batch", 3, 3], ["batch", "n", "n"]):
+            inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, extents)]
+            feeds = []
+            for sizes in ({"batch": 2, "n": 5}, {"batch": 1, "n": 1}):
+                x = random.standard_normal([sizes.get(extent, extent) for extent in extents])
+                feeds.append({"x": (x / 3 + np.eye(x.shape[-1])).astype(np.float32)})
+            self.compare([helper.make_node("Det", ["x"], ["y"])], inputs, {}, feeds, opset=22)
+            self.compare([helper.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")], inputs, {}, feeds)
 
     def test_quantised_recurrent(self):
         import numpy as np  # pylint: disable=import-outside-toplevel

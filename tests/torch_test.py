@@ -220,6 +220,29 @@ class Tools(relayvm.TestCase):
         self.assertIn("aten.frobnicate.default: this operator is not supported (`linear`, `linear_1`)", done.stderr)
         self.assertIn("aten.tickle.default: this operator is not supported (`gelu`)", done.stderr)
 
+    def test_refusals_name_a_way_out(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                node["target"] = node["target"].replace("linalg_det", "linalg_eigvals").replace(
+                    "linalg_cholesky", "linalg_ldl_factor")
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("systems"), change)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("`torch.linalg.eigvalsh` takes symmetric matrices", done.stderr)
+        self.assertIn("use `torch.linalg.lu_factor`", done.stderr)
+
+    def test_random_numbers_in_branches_are_refused(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                for argument in node["inputs"]:
+                    graph = argument["arg"].get("as_graph", {}).get("graph", {})
+                    for inner in graph.get("nodes", []):
+                        inner["target"] = inner["target"].replace("aten.tanh", "aten.rand_like")
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("branches"), change)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("random numbers inside of a branch or a loop", done.stderr)
+
     def test_errors_name_the_node_and_its_module(self):
         def change(program):
             for node in program["graph_module"]["graph"]["nodes"]:

@@ -78,6 +78,7 @@ Operands FastGelu(NodeContext& c);
 Operands MatMul(NodeContext& c);
 Operands Gemm(NodeContext& c);
 Operands FusedMatMul(NodeContext& c);
+Operands Inverse(NodeContext& c);
 Operands Det(NodeContext& c);
 Operands Einsum(NodeContext& c);
 Operands Conv(NodeContext& c);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/matrix_functions.h"
 #include "compiler/import/onnx/converters.h"
 #include "compiler/import/onnx/windows.h"
 
@@ -146,22 +147,22 @@ Operands FusedMatMul(NodeContext& c) {
   return {alpha == 1 ? y : c.Mul(y, c.Number(alpha, y))};
 }
 
-// By the first row: of each set of columns the determinant of as many last rows.
-Operands Det(NodeContext& c) {
-  Operand x = c.In(0);
+namespace {
+
+constexpr int64_t kMostByMinors = 4;
+
+// By the first row: of each set of columns the determinant of as many last rows. One kernel, where loops take many.
+Operand DeterminantByMinors(NodeContext& c, Operand x, int64_t size) {
   int64_t rank = c.RankOf(x);
-  std::optional<int64_t> size = c.ExtentOf(x, -1).AsConst();
-  if (rank < 2 || !size || c.ExtentOf(x, -2) != Dim(*size)) return {c.Fail("its input is no square matrix")};
-  if (*size < 1 || *size > 8) return {c.Unsupported(absl::StrCat("a determinant of ", *size, " rows"))};
   auto element = [&](int64_t row, int64_t column) {
     Operand part = c.SliceAxis(c.SliceAxis(x, rank - 2, row, row + 1), rank - 1, column, column + 1);
     return c.Squeeze(part, {rank - 2, rank - 1});
   };
-  std::vector<Operand> minors(size_t{1} << *size, nullptr);
+  std::vector<Operand> minors(size_t{1} << size, nullptr);
   for (size_t columns = 1; columns < minors.size(); ++columns) {
-    int64_t row = *size - std::popcount(columns);
+    int64_t row = size - std::popcount(columns);
     bool is_negative = false;
-    for (int64_t column = 0; column < *size; ++column) {
+    for (int64_t column = 0; column < size; ++column) {
       size_t bit = size_t{1} << column;
       if ((columns & bit) == 0) continue;
       Operand term = element(row, column), rest = minors[columns & ~bit];
@@ -171,7 +172,32 @@ Operands Det(NodeContext& c) {
       is_negative = !is_negative;
     }
   }
-  return {minors.back()};
+  return minors.back();
+}
+
+// Of the first input; a mistake if it has other extents than square matrices.
+Operand SquareMatrices(NodeContext& c) {
+  Operand x = c.In(0);
+  int64_t rank = c.RankOf(x);
+  if (c.failed()) return x;
+  bool is_square = rank >= 2 && CompareDims(c.ExtentOf(x, -2), c.ExtentOf(x, -1)) != DimEquality::kDifferent;
+  return is_square ? x : c.Fail("its input is no square matrix");
+}
+
+}  // namespace
+
+Operands Det(NodeContext& c) {
+  Operand x = SquareMatrices(c);
+  if (c.failed()) return {};
+  std::optional<int64_t> size = c.ExtentOf(x, -1).AsConst();
+  if (size && *size >= 1 && *size <= kMostByMinors) return {DeterminantByMinors(c, x, *size)};
+  return {importing::matrix::Determinant({c, x})};
+}
+
+Operands Inverse(NodeContext& c) {
+  Operand x = SquareMatrices(c);
+  if (c.failed()) return {};
+  return {importing::matrix::Inverse({c, x})};
 }
 
 Operands Einsum(NodeContext& c) {

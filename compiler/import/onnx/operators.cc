@@ -243,6 +243,7 @@ constexpr OperatorRow kMicrosoft[] = {
     {"FastGelu", FastGelu},
     {"FusedMatMul", FusedMatMul},
     {"Gelu", Gelu},
+    {"Inverse", Inverse},
     {"SkipLayerNormalization", SkipLayerNormalization},
 };
 

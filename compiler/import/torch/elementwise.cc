@@ -157,8 +157,8 @@ Operands Entr(NodeContext& c) {
 }
 
 Operands Sinc(NodeContext& c) {
-  Term x = FloatSelf(c), angle = x * std::numbers::pi;
-  return {Select(x == 0, 1, Sin(angle) / angle)};
+  Term x = FloatSelf(c), is_zero = x == 0, angle = Select(is_zero, 1, x) * std::numbers::pi;
+  return {Select(is_zero, 1, Sin(angle) / angle)};
 }
 
 Operands Exp2(NodeContext& c) {

@@ -44,7 +44,8 @@ Term Lgamma(const Term& x) {
   Term sum = x.Like(0.99999999999980993);
   for (int i = 0; i < 8; ++i) sum = sum + kTerms[i] / (z + (i + 1));
   Term t = z + 7.5, value = (z + 0.5) * Log(t) - t + Log(sum) + 0.5 * std::log(2 * kPi);
-  Term reflected = Log(kPi / Abs(Sin(kPi * FromInteger(x)))) - value;
+  // A harmless argument where it is not reflected, which keeps gradients finite.
+  Term reflected = Log(kPi / Abs(Sin(kPi * Select(is_reflected, FromInteger(x), 0.25)))) - value;
   value = Select(Or(x == 1, x == 2), 0, Select(is_reflected, reflected, value));
   return Select(Abs(x) == kInfinity, kInfinity, value);
 }
@@ -57,7 +58,7 @@ Term Digamma(const Term& x) {
   for (int i = 0; i < 10; ++i) shift = shift + 1 / (z + i);
   Term y = Select(is_shifted, z + 10, z);
   Term value = Log(y) - 0.5 / y - Horner(1 / (y * y), kSeries) - Select(is_shifted, shift, 0);
-  Term reflected = value - kPi / (kPi * FromInteger(x)).Apply("tan");
+  Term reflected = value - kPi / (kPi * Select(is_reflected, FromInteger(x), 0.25)).Apply("tan");
   Term at_integer = Select(x == 0, -(1 / x), kNan);  // an infinity with the sign that the limit has
   Term is_integer = And(is_reflected, x == Floor(x));
   return Select(is_integer, at_integer, Select(is_reflected, reflected, value));

@@ -238,7 +238,8 @@ Operands MatrixPower(NodeContext& c) {
 Operands MatrixExponential(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   if (!a) return {};
-  return {Exponential(*a)};
+  // In float64: squares of squares add up the roundings.
+  return {c.Cast(Exponential({c, c.Cast(*a, kFloat64)}), c.DTypeOf(*a))};
 }
 
 // ---- orthogonal factors
@@ -321,15 +322,17 @@ Term Smallest(const Term& values) {
 
 }  // namespace
 
-// linalg_eigh, _linalg_eigh and linalg_eigvalsh.
+// linalg_eigh, _linalg_eigh and linalg_eigvalsh; and the square root of positive definite matrices, made of both.
 Operands LinalgEigh(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   if (!a) return {};
   Eigen eigen = SymmetricEigen(Symmetric(*a, c.Text("UPLO", "L") == "U" || c.Text("UPLO", "L") == "u"));
-  return {eigen.values, eigen.vectors};
+  if (c.row().name != "linalg_matrix_sqrth") return {eigen.values, eigen.vectors};
+  return {Product(eigen.vectors * AsRow(Sqrt(eigen.values)), Transposed(eigen.vectors))};
 }
 
-// linalg_svd, _linalg_svd and svd, whose third output is V instead of V^T.
+// linalg_svd, _linalg_svd and svd, whose third output is V instead of V^T; and the polar form of a matrix that is not
+// wide, U V^T and V diag(values) V^T.
 Operands LinalgSvd(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
   if (!a) return {};
@@ -340,6 +343,10 @@ Operands LinalgSvd(NodeContext& c) {
   bool is_wide = IsWide(c, *a);
   Term tall = is_wide ? singular.v : singular.u, columns = Completed(tall);
   if (!is_full) columns = FirstColumns(columns, ColumnsOf(tall));
+  if (c.row().name == "linalg_polar") {
+    Term turned = Transposed(singular.v);
+    return {Product(columns, turned), Product(singular.v * AsRow(singular.values), turned)};
+  }
   Term u = is_wide ? singular.u : columns, v = is_wide ? columns : singular.v;
   return {u, singular.values, is_old ? v : Transposed(v)};
 }

@@ -1,6 +1,7 @@
 // Every operator of ATen that can be imported, and what else stands in exported graphs. In-place operators (`add_`) are
 // not listed: they are the others, and a write.
 #include <span>
+#include <string>
 
 #include "compiler/import/torch/converters.h"
 
@@ -10,6 +11,9 @@ namespace {
 using namespace convert;  // NOLINT: the table is what they are for
 
 constexpr bool kView = true;
+
+// Operators with another way out, which the row says.
+Operands Refused(NodeContext& c) { return {c.Unsupported(std::string(c.row().relay))}; }
 
 constexpr OperatorRow kOperators[] = {
     // math.cc
@@ -201,6 +205,7 @@ constexpr OperatorRow kOperators[] = {
     {"inverse", LinalgInverse},
     {"linalg_inv", LinalgInverse},
     {"linalg_inv_ex", LinalgInverse},
+    {"_lu_with_info", LinalgLuFactor},
     {"linalg_lu_factor", LinalgLuFactor},
     {"linalg_lu_factor_ex", LinalgLuFactor},
     {"linalg_lu", LinalgLu},
@@ -226,12 +231,20 @@ constexpr OperatorRow kOperators[] = {
     {"_linalg_eigh", LinalgEigh},
     {"linalg_eigh", LinalgEigh},
     {"linalg_eigvalsh", LinalgEigh},
+    {"linalg_matrix_sqrth", LinalgEigh},
+    {"linalg_polar", LinalgSvd},
     {"_linalg_svd", LinalgSvd},
     {"linalg_svd", LinalgSvd},
     {"svd", LinalgSvd},
     {"linalg_svdvals", LinalgSvdvals},
     {"linalg_pinv", LinalgPinv},
     {"pinverse", LinalgPinv},
+    {"linalg_eig", Refused, "eigenvalues may be complex; `torch.linalg.eigh` takes symmetric matrices"},
+    {"_linalg_eigvals", Refused, "eigenvalues may be complex; `torch.linalg.eigvalsh` takes symmetric matrices"},
+    {"linalg_eigvals", Refused, "eigenvalues may be complex; `torch.linalg.eigvalsh` takes symmetric matrices"},
+    {"linalg_ldl_factor", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_factor`"},
+    {"linalg_ldl_solve", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_solve`"},
+    {"linalg_ldl_factor_ex", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_factor`"},
     {"linalg_matrix_rank", LinalgMatrixRank},
     {"linalg_matrix_norm", LinalgMatrixNorm},
     {"linalg_cond", LinalgCond},
