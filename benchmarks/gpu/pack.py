@@ -124,16 +124,15 @@ class Packer:
         """A random program with its calls; None if no kernel of it is on the device, or the host gives no values."""
         name = f"random{seed}"
         entries = dict.fromkeys(call[0] for call in calls)
+        self.compile(source, name, *(flag for entry in entries for flag in ("--entry", entry)))
         try:
-            self.compile(source, name, *(flag for entry in entries for flag in ("--entry", entry)))
             runs = [self.run(name, entry, values, f"call {n}", True) for n, (entry, *values) in enumerate(calls)]
         except relayvm.ToolError:  # a program may fail, as it should
             runs = []
-        for kind in ("host.rvm", "cuda.rvm"):
-            if os.path.exists(self.path(f"{name}.{kind}")) and (kind == "host.rvm" or not runs or not self.has(name, b".visible .entry")):
-                os.remove(self.path(f"{name}.{kind}"))
-        is_kept = os.path.exists(self.path(f"{name}.cuda.rvm"))
-        return {"name": name, "title": f"random program {seed}", "tolerance": TOLERANCE, "runs": runs} if is_kept else None
+        self.drop(name, "host.rvm")
+        if not runs or not self.has(name, b".visible .entry"):
+            return self.drop(name, "cuda.rvm")
+        return {"name": name, "title": f"random program {seed}", "tolerance": TOLERANCE, "runs": runs}
 
     def program(self, program, name, interprets):
         source = program.path or self.path(self.write(f"{name}.relay", program.text))

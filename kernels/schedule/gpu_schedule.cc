@@ -8,6 +8,7 @@
 
 #include "kernels/schedule/block_tile_planner.h"
 #include "kernels/schedule/merge_axes.h"
+#include "kernels/schedule/reduction_parts.h"
 #include "kernels/schedule/split_axes.h"
 #include "kernels/schedule/transposition.h"
 #include "kernels/te/expr_pool.h"
@@ -24,6 +25,11 @@ constexpr int64_t kShortReduction = 16;
 // Of longer ones a warp has several turns per thread, which suffices if there are many of them.
 constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kManyReductions = 1024;
+// A reduction with work for fewer blocks is divided into parts, if its results have so many elements each. A part has
+// about so many: of those that lie side by side, a block has one part, else a warp has 32.
+constexpr int64_t kFewBlocks = 64;
+constexpr int64_t kLeastSplit = 1 << 15, kPartElements = 4096;
+constexpr int64_t kLeastSplitColumns = 1 << 12, kPartElementsColumns = 256;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
 // Of the sides of a transposition: shorter ones leave most of a square empty.
@@ -135,27 +141,54 @@ std::optional<Team> PlanTeam(const LoopNest& nest) {
   return Team{is_long && !is_many ? kBlockThreads : kWarpThreads, true};
 }
 
+void PlanNest(Schedule& schedule, LoopNest& nest) {
+  if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) return;
+  if (nest.reduction() == nullptr) {
+    PlanTransposition(*schedule.pool, nest);
+    nest.neighbours = PlanNeighbours(nest);
+    return;
+  }
+  LoopNest divided = nest;
+  SplitDividedAxes(*schedule.pool, divided);
+  if (std::optional<BlockTile> tile = PlanBlockTile(divided, schedule.target)) {
+    nest = std::move(divided);
+    nest.form = NestForm::kBlockTiles;
+    nest.block_tile = *std::move(tile);
+    if (!IsWorthTiles(nest).is_const()) nest.team = PlanTeam(nest);
+  } else if (std::optional<Team> team = PlanTeam(nest)) {
+    nest.form = NestForm::kTeams;
+    nest.team = *team;
+  }
+}
+
+// The nest of the parts of a long reduction whose results would occupy few multiprocessors; nullopt if it is not
+// divided. A launch more costs about a microsecond.
+std::optional<LoopNest> PlanParts(Schedule& schedule, LoopNest& nest) {
+  const ExprNode* reduce = nest.reduction();
+  if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;
+  Dim positions = Product(nest.axes), elements = Product(reduce->axes);
+  if (!positions.is_const() || !elements.is_const()) return std::nullopt;
+  bool is_along = ReadsAlongReduction(nest, *reduce);
+  int64_t blocks = is_along ? positions.constant() : positions.constant() / kWarpThreads;
+  int64_t least = is_along ? kLeastSplit : kLeastSplitColumns;
+  if (blocks >= kFewBlocks || elements.constant() < least) return std::nullopt;
+  LoopNest divided = nest;
+  SplitDividedAxes(*schedule.pool, divided);
+  if (PlanBlockTile(divided, schedule.target)) return std::nullopt;
+  return SplitIntoParts(schedule, nest, is_along ? kPartElements : kPartElementsColumns);
+}
+
 }  // namespace
 
 void PlanForGpu(Schedule& schedule) {
-  for (LoopNest& nest : schedule.nests) {
-    if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) continue;
-    if (nest.reduction() == nullptr) {
-      PlanTransposition(*schedule.pool, nest);
-      nest.neighbours = PlanNeighbours(nest);
-      continue;
+  std::vector<LoopNest> nests = std::exchange(schedule.nests, {});
+  for (LoopNest& nest : nests) {
+    if (std::optional<LoopNest> parts = PlanParts(schedule, nest)) {
+      PlanNest(schedule, *parts);
+      schedule.nests.push_back(*std::move(parts));
     }
-    LoopNest divided = nest;
-    SplitDividedAxes(*schedule.pool, divided);
-    if (std::optional<BlockTile> tile = PlanBlockTile(divided, schedule.target)) {
-      nest = std::move(divided);
-      nest.form = NestForm::kBlockTiles;
-      nest.block_tile = *std::move(tile);
-      if (!IsWorthTiles(nest).is_const()) nest.team = PlanTeam(nest);
-    } else if (std::optional<Team> team = PlanTeam(nest)) {
-      nest.form = NestForm::kTeams;
-      nest.team = *team;
-    }
+    PlanNest(schedule, nest);
+    schedule.nests.push_back(std::move(nest));
   }
 }
 

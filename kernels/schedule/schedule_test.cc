@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -241,6 +242,40 @@ TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {
   // Filter 5, channel 2, tap (1, 2); then a column of padding.
   EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 5), 5 * 144 + 2 * 9 + 5 + 1);
   EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 24), 0);
+}
+
+// The reduction of a matrix over one of its axes, or over both.
+std::string ReducedOnGpu(ReduceOp op, DataType dtype, int64_t rows, int64_t columns, std::vector<size_t> axes) {
+  Tensor x = Input(0, "x", dtype, {rows, columns});
+  Dims kept;
+  std::vector<Dim> extents;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    bool is_reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    is_reduced ? extents.push_back(x.dims()[axis]) : kept.push_back(x.dims()[axis]);
+  }
+  Tensor y = ComputeTensor("y", op >= ReduceOp::kArgMax ? kInt64 : dtype, kept, [&](Indices i) {
+    return te::Reduce(op, extents, [&](Indices r) {
+      return extents.size() == 2 ? x({r[0], r[1]}) : axes[0] == 0 ? x({r[0], i[0]}) : x({i[0], r[0]});
+    });
+  });
+  return Text({"reduced", {x}, {y}}, {}, kGpu);
+}
+
+TEST(ScheduleTest, GpuReductionsInParts) {
+  auto text = [](int64_t rows, int64_t columns, std::vector<size_t> axes, ReduceOp op = ReduceOp::kSum,
+                 DataType dtype = kFloat32) { return ReducedOnGpu(op, dtype, rows, columns, std::move(axes)); };
+  EXPECT_EQ(text(1024, 1024, {0, 1}), "teams 256: y_parts [128 neighbours each]; teams 1: y [32 neighbours each]");
+  EXPECT_EQ(text(1 << 14, 1 << 12, {0, 1}),
+            "teams 512: y_parts [128 neighbours each]; teams 1: y [32 neighbours each]");
+  EXPECT_EQ(text(4, 100003, {1}, ReduceOp::kMaximum),
+            "teams 25x4: y_parts [128 neighbours each]; teams 4: y [4 warps each]");
+  EXPECT_EQ(text(10000, 100, {0}), "teams 40x100: y_parts [4 warps each]; teams 100: y [4 warps each]");
+  EXPECT_EQ(text(16384, 1024, {0}), "reduce 64x1024: y_parts; teams 1024: y [4 warps each]");
+  // Enough blocks, or little to do; results of 16 bits, and places.
+  EXPECT_EQ(text(64, 1 << 20, {1}), "teams 64: y [128 neighbours each]");
+  EXPECT_EQ(text(100, 100, {0, 1}), "teams 1: y [128 neighbours each]");
+  EXPECT_EQ(text(1024, 1024, {0, 1}, ReduceOp::kSum, kFloat16), "teams 1: y [128 neighbours each]");
+  EXPECT_EQ(text(1, 1 << 20, {1}, ReduceOp::kArgMax), "teams 1: y [128 neighbours each]");
 }
 
 TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {

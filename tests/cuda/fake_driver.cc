@@ -5,8 +5,8 @@
 // stderr what it is. Environment variables:
 //
 //   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
-//   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, copy_in, copy_out, launch, load, stream,
-//                          wait (cuStreamQuery), finish (cuStreamSynchronize), graph_create, graph_node,
+//   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, pin (cuMemAllocHost), copy_in, copy_out, launch,
+//                          load, stream, wait (cuStreamQuery), finish (cuStreamSynchronize), graph_create, graph_node,
 //                          graph_instantiate, graph_set, graph_launch, run, a launch that faults when it runs, or
 //                          hang, a launch that does not end; CALL:0 is every call
 //   FAKE_CUDA_ERROR=N      the result of those of them that concern graphs; 1, an invalid value
@@ -94,6 +94,7 @@ struct State {
   bool is_started = false;
   FakeContext context;
   ptx::Memory memory;
+  std::map<void*, std::unique_ptr<uint8_t[]>> pinned;
   std::set<FakeStream*> streams;
   std::set<FakeEvent*> events;
   std::set<FakeModule*> modules;
@@ -249,7 +250,8 @@ void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
                             if (is_counted) {
                               Say("launch", "`" + entry.name + "`: " + std::to_string(counts.loaded) +
                                                 " elements loaded, " + std::to_string(counts.instructions) +
-                                                " instructions, " + std::to_string(counts.sectors) + " sectors");
+                                                " instructions, " + std::to_string(counts.sectors) + " sectors, " +
+                                                std::to_string(launch.blocks) + " blocks");
                             }
                             return fault;
                           },
@@ -325,15 +327,15 @@ FAKE cuDevicePrimaryCtxRelease_v2(DeviceId) {
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.context.references == 0) Misuse(__func__, "it was not retained");
   if (--s.context.references > 0) return 0;
-  bool is_clean = s.memory.blocks() == 0 && s.streams.empty() && s.events.empty() && s.modules.empty() &&
-                  s.graphs.empty() && s.execs.empty();
+  bool is_clean = s.memory.blocks() == 0 && s.pinned.empty() && s.streams.empty() && s.events.empty() &&
+                  s.modules.empty() && s.graphs.empty() && s.execs.empty();
   std::string left = s.left_of_others ? s.left_of_others() : "";
   if (!left.empty() && !s.context.is_lost) Misuse(__func__, "left: " + left);
   if (!is_clean && !s.context.is_lost) {
-    Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " +
-                         std::to_string(s.streams.size()) + " streams, " + std::to_string(s.events.size()) +
-                         " events, " + std::to_string(s.modules.size()) + " modules, " +
-                         std::to_string(s.graphs.size()) + " graphs, " + std::to_string(s.execs.size()) +
+    Misuse(__func__, "left: " + std::to_string(s.memory.blocks()) + " allocations, " + std::to_string(s.pinned.size()) +
+                         " pinned allocations, " + std::to_string(s.streams.size()) + " streams, " +
+                         std::to_string(s.events.size()) + " events, " + std::to_string(s.modules.size()) +
+                         " modules, " + std::to_string(s.graphs.size()) + " graphs, " + std::to_string(s.execs.size()) +
                          " executable graphs");
   }
   s.context.is_lost = false;
@@ -369,6 +371,19 @@ FAKE cuMemFree_v2(Address address) {
     }
   }
   if (!s.memory.Free(address)) Misuse(__func__, "no allocation begins at this address");
+  return 0;
+}
+FAKE cuMemAllocHost_v2(void** address, size_t bytes) {
+  FAKE_ENTER();
+  if (Fails("pin")) return kOutOfMemory;
+  auto made = std::make_unique<uint8_t[]>(bytes);
+  *address = made.get();
+  s.pinned[*address] = std::move(made);
+  return 0;
+}
+FAKE cuMemFreeHost(void* address) {
+  FAKE_ENTER();
+  if (s.pinned.erase(address) == 0) Misuse(__func__, "no pinned allocation begins at this address");
   return 0;
 }
 FAKE cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream stream) {

@@ -74,6 +74,8 @@ struct KernelNodeParams {
   RVM_CUDA(CtxSynchronize, "cuCtxSynchronize", ())                                                                   \
   RVM_CUDA(MemAlloc, "cuMemAlloc_v2", (Address*, size_t))                                                            \
   RVM_CUDA(MemFree, "cuMemFree_v2", (Address))                                                                       \
+  RVM_CUDA(MemAllocHost, "cuMemAllocHost_v2", (void**, size_t))                                                      \
+  RVM_CUDA(MemFreeHost, "cuMemFreeHost", (void*))                                                                    \
   RVM_CUDA(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (Address, const void*, size_t, Stream))                          \
   RVM_CUDA(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, Address, size_t, Stream))                                \
   RVM_CUDA(StreamCreate, "cuStreamCreate", (Stream*, uint32_t))                                                      \

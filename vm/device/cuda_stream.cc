@@ -22,6 +22,9 @@
 namespace rvm::device::cuda {
 namespace {
 
+// Results of at most so many bytes are copied to pinned memory: such a copy is queued behind the work and takes one
+// wait, and one to other memory a wait of its own.
+constexpr size_t kStagingBytes = 64 << 10;
 // The part of a wait that spins. A sleep lasts tens of microseconds longer than asked for, a tenth of a short run and
 // more.
 constexpr std::chrono::milliseconds kBusyWait(2);
@@ -47,6 +50,7 @@ class CudaStream : public device::Stream {
     graphs_.reset();
     products_.reset();
     for (Event event : events_) core_->cu->EventDestroy(event);
+    if (staging_ != nullptr) core_->cu->MemFreeHost(staging_);
     core_->cu->StreamDestroy(stream_);
   }
 
@@ -69,6 +73,22 @@ class CudaStream : public device::Stream {
     // Even after an error: nothing may write to `to` when the call has returned.
     absl::Status done = WaitFor(kForever).status();
     return queued.ok() ? done : queued;
+  }
+
+  absl::StatusOr<const std::byte*> StageOut(const Block& from, size_t bytes) override {
+    if (bytes > kStagingBytes || cannot_stage_) return nullptr;
+    Entered entered(*core_);
+    RVM_RETURN_IF_ERROR(EndStretch());
+    if (staging_ == nullptr && core_->cu->MemAllocHost(&staging_, kStagingBytes) != 0) {
+      staging_ = nullptr;
+      cannot_stage_ = true;
+      return nullptr;
+    }
+    RVM_RETURN_IF_ERROR(RecordEvent());
+    RVM_RETURN_IF_ERROR(
+        core_->Check(core_->cu->MemcpyDtoHAsync(staging_, AddressOf(from), bytes, stream_), "MemcpyDtoHAsync"));
+    RVM_RETURN_IF_ERROR(RecordEvent());
+    return static_cast<const std::byte*>(staging_);
   }
 
   absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) override {
@@ -188,7 +208,9 @@ class CudaStream : public device::Stream {
   bool keeps_times_;
   std::unique_ptr<LibraryProducts> products_;
   std::unique_ptr<LaunchGraphs> graphs_;  // null: each launch goes to the driver at once
-  std::vector<uint64_t> values_;          // arguments of a launch
+  void* staging_ = nullptr;               // kStagingBytes, pinned, from the first StageOut on
+  bool cannot_stage_ = false;
+  std::vector<uint64_t> values_;  // arguments of a launch
   std::vector<void*> pointers_;
   std::vector<Event> events_;
   size_t num_recorded_ = 0;

@@ -81,6 +81,9 @@ class Stream {
   virtual absl::Status CopyIn(const Block& to, std::span<const std::byte> from) = 0;
   // Waits for all work queued so far, and copies. `to` is not empty.
   virtual absl::Status CopyOut(std::span<std::byte> to, const Block& from) = 0;
+  // Queues a copy to memory of the stream, and returns that memory; nullptr if this copy must be one of CopyOut. The
+  // bytes are there when all work is done, until the next copy.
+  virtual absl::StatusOr<const std::byte*> StageOut(const Block& /*from*/, size_t /*bytes*/) { return nullptr; }
   // Queues function number `function` of the code, with about so many work items; the function divides its work among
   // those there are. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;

@@ -149,6 +149,14 @@ absl::Status DeviceLane::Read(const device::Block& block, std::span<std::byte> t
   ++use_.copies_out;
   if (to.empty()) return absl::OkStatus();
   RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
+  RVM_ASSIGN_OR_RETURN(const std::byte* staged, Noted(queue->StageOut(block, to.size())));
+  if (staged != nullptr) {
+    NoteQueued(DeviceWork::kCopyOut, static_cast<int64_t>(to.size()));
+    return Wait([&] {
+      std::copy_n(staged, to.size(), to.begin());
+      return absl::OkStatus();
+    });
+  }
   return Wait([&] {
     RVM_RETURN_IF_ERROR(Noted(queue->CopyOut(to, block)));
     NoteQueued(DeviceWork::kCopyOut, static_cast<int64_t>(to.size()));
