@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <regex>
 #include <span>
 #include <sstream>
 #include <string>
@@ -14,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/file.h"
 #include "gtest/gtest.h"
@@ -483,6 +486,71 @@ TEST(DocumentsTest, FormatShowsTheBytesOfTheExample) {
     size_t found = document.find(line, from);
     ASSERT_NE(found, std::string::npos) << "serialization/file_format.md lacks\n" << line << "\nof\n" << dump;
     from = found;
+  }
+}
+
+// "1 to 9 and the signature".
+std::string RequiredSections() {
+  uint16_t next = 1;
+  for (const format::SectionSpec& spec : format::kSections) {
+    if (!spec.is_required) continue;
+    if (spec.id == format::Section::kSignature) return absl::StrCat("1 to ", next - 1, " and the signature");
+    EXPECT_EQ(static_cast<uint16_t>(spec.id), next) << "the required sections are not numbered from 1 on";
+    ++next;
+  }
+  return "";
+}
+
+// "`files`, `lines` and `metadata`": the sections that a reader may skip.
+std::string NeedlessSections() {
+  std::vector<std::string> names;
+  for (const format::SectionSpec& spec : format::kSections) {
+    if (!spec.is_needed) names.push_back(absl::StrCat("`", std::string(spec.name), "`"));
+  }
+  std::string last = names.back();
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
+}
+
+// The lines of the document that give sections: their numbers and names.
+std::vector<std::string> SectionsOf(const std::string& document) {
+  std::vector<std::string> sections;
+  std::regex row("(^|\n) ?([0-9]+ [a-z ]+): ");
+  for (std::sregex_iterator it(document.begin(), document.end(), row), end; it != end; ++it) {
+    sections.push_back((*it)[2]);
+  }
+  return sections;
+}
+
+TEST(DocumentsTest, FormatHasTheConstantsOfTheHeader) {
+  std::string document = ReadText("serialization/file_format.md");
+  std::vector<std::string> sections;
+  for (const format::SectionSpec& spec : format::kSections) {
+    sections.push_back(absl::StrCat(static_cast<uint16_t>(spec.id), " ", std::string(spec.name)));
+  }
+  EXPECT_EQ(SectionsOf(document), sections);
+  std::string magic;
+  for (uint8_t byte : format::kMagic) absl::StrAppendFormat(&magic, " %02x", byte);
+  std::string dims = "00 value: i64 | 01 symbol: u32, name: string\n                     |";
+  constexpr const char* kDimNames[] = {"+", "-", "*", "floordiv", "floormod", "min", "max", "broadcast"};
+  for (size_t i = 0; i < std::size(kDimNames); ++i) {
+    int code = static_cast<int>(format::DimCode::kAdd) + static_cast<int>(i);
+    absl::StrAppendFormat(&dims, "%s %02x %s", i == 0 ? "" : ",", code, kDimNames[i]);
+  }
+  EXPECT_EQ(static_cast<size_t>(format::DimCode::kBroadcast), std::size(kDimNames) + 1);
+  for (const std::string& text :
+       {absl::StrCat("# The `.rvm` file, version ", format::kMajor, ".", format::kMinor, "\n"),
+        absl::StrCat("magic; version ", format::kMajor, ".", format::kMinor, ";"),
+        absl::StrCat("magic:        ", magic), absl::StrCat("; ", format::kHeaderBytes, " bytes\n"),
+        absl::StrCat("; ", format::kSectionEntryBytes, " bytes\n"),
+        absl::StrCat("at the next multiple of ", format::kSectionAlignment,
+                     " after the one before, constant data at the"),
+        absl::StrCat("next multiple of ", format::kTensorAlignment, "; the gap is zeros"),
+        absl::StrCat("each at the next multiple of ", format::kTensorAlignment, "\n"), dims,
+        absl::StrCat("of the ", format::kHeaderChecksumOffset, " bytes before it"),
+        absl::StrCat("Sections ", RequiredSections(), " are required"),
+        absl::StrCat("needed but ", NeedlessSections(), ".")}) {
+    EXPECT_NE(document.find(text), std::string::npos) << "serialization/file_format.md lacks\n" << text;
   }
 }
 

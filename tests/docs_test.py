@@ -1,5 +1,5 @@
-"""The examples of docs/*.md are true: those of Relay and of the command line give what they say, that of C++ is the
-builder's test."""
+"""The examples of documents are true: those of Relay, and of the command line (`console`) on any page, give what they say,
+that of C++ is the builder's test."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 
+import doc_commands_test
 import programs_test
 import relayvm
 
@@ -65,10 +66,21 @@ class Docs(relayvm.TestCase):
             pattern = ".*".join(re.escape(part) for part in ("\n" + printed).split("..."))
             self.assertRegex("\n" + done.stdout, re.compile(f"^{pattern}$", re.DOTALL), command)
 
-    def test_commands(self):
+    def test_console(self):
+        """The blocks of a page run in one folder, in their order."""
+        pages = [path for path in doc_commands_test.documents() if examples(path, "console")]
+        self.assertIn("docs/commands.md", pages)
+        for path in pages:
+            with self.subTest(path), tempfile.TemporaryDirectory() as folder:
+                for text in examples(path, "console"):
+                    self.check_console(text, folder)
+
+    def test_wrong_output_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
-            for text in examples("docs/commands.md", "console"):
-                self.check_console(text, folder)
+            self.check_console("$ cat new\na\n$ cat new\n...a\n", folder)
+            for text in ("$ cat new\nb\n", "$ cat new\n", "$ echo a b\na...c\n"):
+                with self.assertRaises(AssertionError):
+                    self.check_console(text, folder)
 
     def test_first_program(self):
         """README's, which is indented."""
