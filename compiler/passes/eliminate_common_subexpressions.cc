@@ -1,17 +1,20 @@
 // Computes equal operator calls once.
 //
 // Takes and returns A-normal form. A let of an operator call is dropped where an earlier let, of the same block or of
-// one around it, has the same operator, attributes, operands and type: its variable replaces the other. Operators are
-// pure, and a call that fails fails the first time. Calls outside a function literal are not reused inside it: that
-// would add a capture.
+// one around it, has the same operator, attributes, operands and type: its variable replaces the other. The order of
+// the operands of a commutative operator does not matter. Operators are pure, and a call that fails fails the first
+// time. Calls outside a function literal are not reused inside it: that would add a capture.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
@@ -21,6 +24,16 @@ namespace {
 using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
+
+// Operators of two tensors whose results do not depend on the order, but for the payload of a NaN: `maximum` and
+// `minimum` order 0 and -0. Sorted.
+constexpr std::string_view kCommutative[] = {"add",     "bitwise_and", "bitwise_or", "bitwise_xor",
+                                             "equal",   "logical_and", "logical_or", "logical_xor",
+                                             "maximum", "minimum",     "multiply",   "not_equal"};
+
+bool IsCommutative(const ir::Call& call) {
+  return std::binary_search(std::begin(kCommutative), std::end(kCommutative), ir::OpCallee(&call)->name);
+}
 
 bool IsSameOperand(const Expr* a, const Expr* b) {
   if (a->expr_kind != b->expr_kind) return false;
@@ -56,6 +69,7 @@ Key KeyOf(const ir::Call& call) {
     if (tuple == nullptr) add(arg);
     for (size_t i = 0; tuple != nullptr && i < tuple->fields.size(); ++i) add(tuple->fields[i]);
   }
+  if (IsCommutative(call)) std::sort(key.begin() + 1, key.end());
   return key;
 }
 
@@ -105,8 +119,10 @@ class SubexpressionRewriter : public Rewriter {
 
  private:
   static bool IsSameCall(const ir::Call& a, const ir::Call& b) {
-    return ir::TypesEqual(a.type, b.type) && a.attrs == b.attrs &&
-           std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), IsSameOperand);
+    if (!ir::TypesEqual(a.type, b.type) || !(a.attrs == b.attrs)) return false;
+    bool is_same = std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), IsSameOperand);
+    return is_same || (IsCommutative(a) &&
+                       std::equal(a.args.begin(), a.args.end(), b.args.rbegin(), b.args.rend(), IsSameOperand));
   }
 
   absl::flat_hash_map<Key, std::vector<Binding>> available_;  // lets of operator calls in scope
