@@ -54,6 +54,12 @@ std::string_view LimitName(vm::Limit limit) {
   RVM_UNREACHABLE("no such limit");
 }
 
+// "a" or "an". The names of the interface's types are spelled out: an r-v-m value.
+const char* Article(std::string_view noun) {
+  bool is_an = noun.starts_with("rvm_") || std::string_view("aeiou").find(noun[0]) != std::string_view::npos;
+  return is_an ? "an" : "a";
+}
+
 }  // namespace
 
 std::string_view KindName(Kind kind) {
@@ -86,9 +92,9 @@ rvm_error* ErrorOf(const absl::Status& status, rvm_code invalid) {
   return error;
 }
 
-rvm_error* NullArgument(std::string_view name, std::string_view expected) {
-  return NewError(RVM_INVALID_ARGUMENT,
-                  absl::StrCat("argument `", Abseil(name), "`: saw NULL; expected an ", Abseil(expected)));
+rvm_error* WrongArgument(std::string_view name, std::string_view saw, std::string_view expected) {
+  return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("argument `", Abseil(name), "`: saw ", Abseil(saw), "; expected ",
+                                                     Article(expected), " ", Abseil(expected)));
 }
 
 }  // namespace rvm::capi

@@ -33,8 +33,11 @@ std::string_view KindName(Kind kind);
 rvm_error* NewError(rvm_code code, std::string_view message);
 // The error of a status; `invalid` is the code for kInvalidArgument.
 rvm_error* ErrorOf(const absl::Status& status, rvm_code invalid);
-// "argument `program`: saw NULL; expected an rvm_program"
-rvm_error* NullArgument(std::string_view name, std::string_view expected);
+// "argument `program`: saw NULL; expected an rvm_program". `expected` has no article.
+rvm_error* WrongArgument(std::string_view name, std::string_view saw, std::string_view expected);
+inline rvm_error* NullArgument(std::string_view name, std::string_view expected) {
+  return WrongArgument(name, "NULL", expected);
+}
 
 // A counted object; its memory shows its kind as long as it is not reused.
 template <typename T, Kind kKind>
@@ -51,9 +54,7 @@ struct Object {
     if (object == nullptr) return NullArgument(name, KindName(kKind));
     bool is_aligned = reinterpret_cast<uintptr_t>(object) % alignof(T) == 0;
     Kind kind = is_aligned ? object->kind.load() : Kind{};
-    return NewError(RVM_INVALID_ARGUMENT, std::string("argument `") + std::string(name) + "`: saw " +
-                                              std::string(KindName(kind)) + "; expected an " +
-                                              std::string(KindName(kKind)));
+    return WrongArgument(name, KindName(kind), KindName(kKind));
   }
   static T* Retain(T* object) {
     if (Is(object)) object->count.fetch_add(1, std::memory_order_relaxed);

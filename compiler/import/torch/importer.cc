@@ -354,8 +354,9 @@ Operands Importer::Outputs(const Scope& scope, ImportedModel& result) {
         done.insert(output.target);
         break;
       case OutputRole::kOther:
-        refusals_.Add("an output", absl::StrCat("`", output.arg.text, "`"),
-                      absl::UnimplementedError(absl::StrCat("a ", output.target, " is not supported")));
+        refusals_.Add(
+            "an output", absl::StrCat("`", output.arg.text, "`"),
+            absl::UnimplementedError(absl::StrCat("an output of kind `", output.target, "` is not supported")));
         break;
     }
   }
