@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -15,9 +17,11 @@
 
 #include "base/data_type.h"
 #include "base/dim.h"
+#include "base/edit_distance.h"
 #include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
+#include "base/suggestion.h"
 #include "base/value.h"
 
 namespace rvm {
@@ -102,6 +106,36 @@ TEST(DataTypeTest, Float8SaturatesAndHasOneNan) {
                         {-0.0f, 0x80}}) {
     EXPECT_EQ(Float8E4M3FN::From(c.value).bits, c.bits) << c.value;
   }
+}
+
+TEST(NameTest, NearestIsBySpellingThenByEdits) {
+  constexpr std::string_view kKnown[] = {"%sum", "@foldl", "--print-after", "--params", "batch_norm",
+                                         "List", "x",      "sum_of"};
+  struct Case {
+    std::string_view name, nearest;
+  };
+  for (const Case& c : std::initializer_list<Case>{{"foldl", "@foldl"},
+                                                   {"%fodll", "@foldl"},
+                                                   {"list", "List"},
+                                                   {"BatchNorm", "batch_norm"},
+                                                   {"--print_after", "--print-after"},
+                                                   {"--prams", "--params"},
+                                                   {"sumof", "sum_of"},
+                                                   {"X", "x"},
+                                                   {"y", ""},
+                                                   {"%y", ""},
+                                                   {"histogram", ""},
+                                                   {"", ""}}) {
+    EXPECT_EQ(NearestName(c.name, kKnown), c.nearest) << c.name;
+  }
+  EXPECT_EQ(NameDistance("sotfmax", "softmax"), 1);
+  EXPECT_EQ(NameDistance("Soft_Max", "softmax"), 0);
+  EXPECT_EQ(NameDistance("a", "b"), INT_MAX);
+  EXPECT_EQ(DidYouMean("foldl", kKnown), "; did you mean `@foldl`?");
+  constexpr std::string_view kEqual[] = {"abd", "abc"};
+  EXPECT_EQ(NearestName("abe", kEqual), "abc");
+  constexpr std::string_view kSpelt[] = {"SUM", "Sum"};
+  EXPECT_EQ(NearestName("sum", kSpelt), "Sum");
 }
 
 TEST(DimTest, ConstructorsSimplify) {

@@ -1,10 +1,33 @@
 #include "base/edit_distance.h"
 
 #include <algorithm>
+#include <climits>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+
 namespace rvm {
+
+// Declared in suggestion.h, which is not part of this library, so that few targets depend on it.
+std::string FoldedName(std::string_view name);
+int NameDistance(std::string_view name, std::string_view candidate);
+
+namespace {
+
+// INT_MAX if the distance exceeds a third of the length of `name` (at least one edit, none for a name of one letter,
+// which is equally near to every other one).
+int DistanceOfFolded(const std::string& name, const std::string& candidate) {
+  size_t longest = name.size() < 2 ? 0 : std::max<size_t>(1, name.size() / 3);
+  bool is_too_far = candidate.size() > name.size() + longest || name.size() > candidate.size() + longest;
+  if (is_too_far) return INT_MAX;
+  int distance = EditDistance(name, candidate);
+  return static_cast<size_t>(distance) <= longest ? distance : INT_MAX;
+}
+
+}  // namespace
 
 // Optimal string alignment, row by row.
 int EditDistance(std::string_view a, std::string_view b) {
@@ -22,21 +45,30 @@ int EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
-  int best = std::max<int>(1, static_cast<int>(name.size()) / 3) + 1;
-  std::string_view nearest;
-  for (std::string_view candidate : candidates) {
-    if (candidate.size() > name.size() + static_cast<size_t>(best) ||
-        name.size() > candidate.size() + static_cast<size_t>(best))
-      continue;
-    int distance = EditDistance(name, candidate);
-    bool tie = distance == best && !nearest.empty() && candidate < nearest;
-    if (distance < best || tie) {
-      best = distance;
-      nearest = candidate;
-    }
+std::string FoldedName(std::string_view name) {
+  name.remove_prefix(std::min(name.find_first_not_of("%@-"), name.size()));
+  std::string folded;
+  for (char c : name) {
+    if (c != '_' && c != '-') folded += absl::ascii_tolower(static_cast<unsigned char>(c));
   }
-  return nearest;
+  return folded;
+}
+
+int NameDistance(std::string_view name, std::string_view candidate) {
+  return DistanceOfFolded(FoldedName(name), FoldedName(candidate));
+}
+
+// Compares folded names. The number of edits of the exact spelling, then the alphabet, decide between candidates of
+// equal distance.
+std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
+  std::string folded = FoldedName(name);
+  std::tuple<int, int, std::string_view> best = {INT_MAX, 0, ""};
+  for (std::string_view candidate : candidates) {
+    int distance = DistanceOfFolded(folded, FoldedName(candidate));
+    if (distance == INT_MAX || distance > std::get<0>(best)) continue;
+    best = std::min(best, {distance, EditDistance(name, candidate), candidate});
+  }
+  return std::get<2>(best);
 }
 
 }  // namespace rvm

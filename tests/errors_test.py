@@ -51,7 +51,8 @@ def diagnose(path):
             file.write(program)
         output = ["-o", os.path.join(folder, "out.rvm")] if words[0] == "compile" else []
         done = relayvm.run(relayvm.COMPILER, words[0], copy, *words[1:], *write_weights(program, folder), *output)
-        return done.returncode, done.stderr.replace(folder + os.sep, "")
+        times = re.compile(r"^(pass .*|all passes|the whole compilation.*) +[0-9.]+ ms\n", re.MULTILINE)  # of --verbose
+        return done.returncode, times.sub("", done.stderr.replace(folder + os.sep, ""))
 
 
 def update(path):

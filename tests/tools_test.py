@@ -1,6 +1,7 @@
 """The tools as a newcomer uses them: arguments in files, limits, wrong paths, closed pipes."""
 
 import os
+import re
 import subprocess
 import tempfile
 
@@ -123,6 +124,50 @@ class Tools(relayvm.TestCase):
             self.assertIn("saw `0` for --time-limit; expected a number above 0",
                           self.error(*runner, "--time-limit", "0"))
         self.assertIn("excludes", self.error(relayvm.RUNTIME, self.model, "--allow-native", "--no-allow-native"))
+
+    def test_passes_by_name(self):
+        compiler = [relayvm.COMPILER, "compile", self.source, "-o", self.path("passes.rvm"), "--target", "portable"]
+        for option in ("--with-pass", "--without-pass", "--print-after"):
+            self.assertIn("there is no pass `lamda-lift`; did you mean `lambda_lift`?", self.error(*compiler, option, "lamda-lift"))
+            self.assertIn("there is no pass `frobnicate`; the passes are specialize ", self.error(*compiler, option, "frobnicate"))
+        required = self.error(*compiler, "--without-pass", "to_anf")
+        self.assertIn("the pass `to_anf` runs at every level", required)
+        optional = required.strip().split("those that may be left out are ")[1].split()
+        self.assertIn("inline", optional)
+        self.assertNotIn("fuse_ops", optional)
+        self.assertIn("expected one of them", self.error(*compiler, "--with-pass", "inline", "--without-pass", "inline"))
+        for verb in ("run", "bench"):
+            self.assertIn("runs at every level",
+                          self.error(relayvm.COMPILER, verb, self.source, "--without-pass", "fuse_ops", "[1]", "[1, 2]"))
+            self.assertIn("is for compiling", self.error(relayvm.COMPILER, verb, self.model, "--without-pass", "inline"))
+        for level in ("-O0", "-O3"):
+            printed = relayvm.run(*compiler, level, "--print-after", "specialize_calls", "--without-pass", "specialize_calls")
+            self.assertEqual((printed.returncode, printed.stdout), (0, ""))
+            self.assertIn("note: the pass `specialize_calls` did not run", printed.stderr)
+
+    def test_results_without_each_pass(self):
+        required = self.error(relayvm.COMPILER, "compile", self.source, "--without-pass", "to_anf")
+        for name in required.strip().split("those that may be left out are ")[1].split():
+            with self.subTest(name):
+                model = relayvm.compile_file(self.source, self.path("without.rvm"), level=3,
+                                             extra=["--without-pass", name, "--target", "portable"])
+                self.assertEqual(relayvm.execute(model, "[1, 2, 3]", "[1, 2]"), RESULT)
+
+    def test_times_of_passes(self):
+        said = relayvm.run(relayvm.COMPILER, "compile", self.source, "-o", self.path("timed.rvm"), "--verbose").stderr
+        times = dict(re.findall(r"^(.*\S) +([0-9.]+) ms$", said, re.MULTILINE))
+        passes = {name: float(time) for name, time in times.items() if name.startswith("pass ")}
+        self.assertIn("pass specialize", passes)
+        self.assertTrue([name for name in passes if re.fullmatch(r"pass inline, \d runs", name)], said)
+        self.assertAlmostEqual(sum(passes.values()), float(times["all passes"]), delta=0.01 * (len(passes) + 1))
+        self.assertGreater(float(times["the whole compilation, with kernels"]), float(times["all passes"]))
+
+    def test_options_are_checked_before_passes_run(self):
+        for options, why in ((["--target", "nonsense"], "nonsense"), (["--target", "sm_80"], "expected `--device cuda`, too"),
+                             (["--host-fallback"], "`--device` names it"), (["--device", "frob"], "frob")):
+            done = relayvm.run(relayvm.COMPILER, "compile", self.source, "-o", self.path("no.rvm"), "--print-after=all", *options)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(why, done.stderr)
 
     def test_help_has_every_option(self):
         texts = [relayvm.must(relayvm.COMPILER, "help", verb) for verb in ("run", "bench", "profile")]

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/edit_distance.h"
+#include "base/suggestion.h"
 
 namespace rvm::tools {
 namespace {
@@ -30,10 +30,7 @@ const OptionSpec* FindOption(std::span<const OptionSpec> specs, std::string_view
 absl::Status UnknownOption(std::span<const OptionSpec> specs, std::string_view arg) {
   std::vector<std::string_view> names;
   for (const OptionSpec& spec : specs) names.push_back(spec.name);
-  std::string_view nearest = NearestName(arg, names);
-  std::string message = absl::StrCat("unknown option `", std::string(arg), "`");
-  if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", std::string(nearest), "`?");
-  return absl::InvalidArgumentError(message);
+  return absl::InvalidArgumentError(absl::StrCat("unknown option `", std::string(arg), "`", DidYouMean(arg, names)));
 }
 
 // Whether all of `text` is one number.

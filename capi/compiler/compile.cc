@@ -171,8 +171,7 @@ std::string TypesJson(const ir::Module& module) {
 }
 
 absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_compilation& result) {
-  ir::Module parsed;
-  if (!text::ParseModule(source, parsed, diagnostics)) return diagnostics.ToStatus();
+  RVM_ASSIGN_OR_RETURN(ir::Module parsed, driver::Parse(source, diagnostics));
   result.text = text::PrintModule(parsed);
   RVM_ASSIGN_OR_RETURN(ir::Module module, driver::TypeModule(std::move(parsed), diagnostics, {}, nullptr, {}));
   RVM_RETURN_IF_ERROR(driver::CheckInstances(module, diagnostics));

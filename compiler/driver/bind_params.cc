@@ -14,6 +14,7 @@
 #include "base/abseil.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
+#include "base/suggestion.h"
 #include "compiler/driver/params.h"
 #include "compiler/ir/walk.h"
 
@@ -29,6 +30,11 @@ std::string AsIdentifier(std::string_view name) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return result;
+}
+
+std::string Declaration(std::string_view name, const Literal& tensor) {
+  return absl::StrCat("free_var %", Abseil(name), ": Tensor[", ShapeToString(tensor.shape()), ", ",
+                      tensor.dtype().ToString(), "];");
 }
 
 struct Candidate {
@@ -79,6 +85,14 @@ class Binder {
     return Fits(candidate, var) ? candidate.tensor : nullptr;
   }
 
+  std::string DeclarationOf(const std::string& name) const {
+    for (const ParamFile& file : files_) {
+      auto found = file.tensors.find(name);
+      if (found != file.tensors.end()) return Declaration(AsIdentifier(name), found->second);
+    }
+    return "";
+  }
+
   std::vector<std::string> Unused() const {
     std::vector<std::string> names;
     for (const ParamFile& file : files_) {
@@ -108,8 +122,7 @@ class Binder {
       absl::StrAppend(&message, ": ", files_[0].path,
                       files_.size() == 1 ? "" : absl::StrCat(" and ", files_.size() - 1, " more"),
                       files_.size() == 1 ? " has" : " have", " no tensor of that name");
-      std::string_view nearest = NearestName(var->name, names_);
-      if (!nearest.empty()) absl::StrAppend(&message, "; did you mean `", Abseil(nearest), "`?");
+      absl::StrAppend(&message, DidYouMean(var->name, names_));
     }
     diagnostics_.Error(var->span, DiagnosticKind::kMissingWeight, std::move(message));
   }
@@ -299,6 +312,7 @@ bool BindParams(ir::Module& module, std::span<const ParamFile> files, diagnostic
   }
   BindMain(module, binder, bindings, diagnostics, bound);
   bound.unused = binder.Unused();
+  if (!bound.unused.empty()) bound.declaration = binder.DeclarationOf(bound.unused[0]);
   bound.any_used = !bindings.empty();
   if (weights != nullptr) *weights = std::move(bound);
   if (diagnostics.errors() != errors) return false;
@@ -307,6 +321,22 @@ bool BindParams(ir::Module& module, std::span<const ParamFile> files, diagnostic
   }
   module.free_vars.clear();
   return true;
+}
+
+std::string HowToDeclare(std::string_view name, std::span<const ParamFile> files) {
+  std::vector<std::string_view> names;
+  for (const ParamFile& file : files) {
+    for (const auto& [other, tensor] : file.tensors) names.push_back(other);
+  }
+  std::string identifier = AsIdentifier(name);
+  auto same = std::find_if(names.begin(), names.end(), [&](auto other) { return AsIdentifier(other) == identifier; });
+  std::string_view near = same != names.end() ? *same : NearestName(name, names);
+  if (near.empty()) return "";
+  auto has = [&](const ParamFile& file) { return file.tensors.contains(near); };
+  auto file = std::find_if(files.begin(), files.end(), has);
+  return absl::StrCat("`",
+                      Declaration(same != names.end() ? name : AsIdentifier(near), file->tensors.find(near)->second),
+                      "` declares the tensor `", Abseil(near), "` of ", file->path);
 }
 
 }  // namespace rvm::driver

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "base/suggestion.h"
 #include "base/version.h"
 #include "compiler/bytecode/emit_program.h"
 #include "compiler/driver/check_tensors.h"
@@ -45,10 +45,8 @@ absl::StatusOr<std::vector<std::string>> ChooseEntries(const ir::Module& module,
   for (const std::string& entry : wanted) {
     const ir::GlobalFunction* global = module.FindFunction(entry);
     if (global == nullptr) {
-      std::string nearest(NearestName(entry, names));
       diagnostics.Error({}, DiagnosticKind::kEntryNotFound,
-                        absl::StrCat("the program has no function `@", entry, "`",
-                                     nearest.empty() ? "" : absl::StrCat("; did you mean `@", nearest, "`?")));
+                        absl::StrCat("the program has no function `@", entry, "`", DidYouMean(entry, names, "@")));
     } else if (const ir::TypeParam* open = OpenTypeParam(*global->function)) {
       diagnostics
           .Error(global->span, DiagnosticKind::kPolymorphicEntry,
@@ -152,6 +150,27 @@ absl::StatusOr<Targets> ParseTargets(const std::string& text) {
   return result;
 }
 
+// The targets of `options`, which must be possible together with its devices.
+absl::StatusOr<Targets> ReadTargets(const CompileOptions& options, const passes::DeviceRules& devices) {
+  if (options.host_fallback && devices.kinds().empty()) {
+    return absl::InvalidArgumentError(
+        "`--host-fallback` is for executables with code for a device: `--device` names it");
+  }
+  if (!devices.kinds().empty() && options.target == "portable") {
+    return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
+  }
+  RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(options.target));
+  bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const lowering::DeviceKind* kind) {
+    return kind->target == lowering::kPtxTarget || !kind->members.empty();
+  });
+  if (!targets.ptx.empty() && !uses_ptx) {
+    return absl::InvalidArgumentError(absl::StrCat("`--target ", options.target, "`: `sm_", targets.ptx[0].capability,
+                                                   "` is for kernels on NVIDIA's GPUs; expected `--device cuda`, too"));
+  }
+  if (targets.ptx.empty()) targets.ptx = codegen::DefaultPtxTargets();
+  return targets;
+}
+
 // Machine code for the kernels of `program`, for each target; their descriptors get what it decides.
 absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector<codegen::HostTarget>& targets,
                             const CompileOptions& options, CompiledProgram& result) {
@@ -227,11 +246,30 @@ absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostic
   return module;
 }
 
+absl::StatusOr<ir::Module> Parse(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                 std::span<const std::string> params_files) {
+  ir::Module module;
+  bool has_placeholders = false;
+  std::vector<ParamFile> files;  // read when the first variable is unknown
+  auto note_of_unknown = [&](std::string_view name) {
+    for (size_t i = files.size(); i < params_files.size(); ++i) {
+      absl::StatusOr<ParamFile> file = LoadParams(params_files[i]);
+      files.push_back(file.ok() ? *std::move(file) : ParamFile{.path = params_files[i]});
+    }
+    return HowToDeclare(name, files);
+  };
+  if (text::ParseModule(source, module, diagnostics,
+                        {.has_placeholders = &has_placeholders, .note_of_unknown = note_of_unknown})) {
+    return module;
+  }
+  if (has_placeholders) typing::InferTypes(module, diagnostics);
+  return diagnostics.ToStatus();
+}
+
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files, BoundWeights* weights,
                                         std::span<const ParamFile> read_files) {
-  ir::Module module;
-  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, params_files));
   return TypeModule(std::move(module), diagnostics, params_files, weights, read_files);
 }
 
@@ -253,8 +291,7 @@ absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& 
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         CompileOptions options) {
-  ir::Module module;
-  if (!text::ParseModule(source, module, diagnostics)) return diagnostics.ToStatus();
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, options.params_files));
   return CompileModule(std::move(module), diagnostics, std::move(options));
 }
 
@@ -262,13 +299,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                               CompileOptions options) {
   RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
   bool uses_devices = !devices.kinds().empty();
-  if (options.host_fallback && !uses_devices) {
-    return absl::InvalidArgumentError(
-        "`--host-fallback` is for executables with code for a device: `--device` names it");
-  }
-  if (uses_devices && options.target == "portable") {
-    return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
-  }
+  RVM_ASSIGN_OR_RETURN(Targets targets, ReadTargets(options, devices));
   BoundWeights weights;
   RVM_ASSIGN_OR_RETURN(module,
                        TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
@@ -278,6 +309,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
+  std::vector<passes::PassTime> pass_times;
   size_t passes_done = 0;
   auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
     if (options.observer) options.observer(pass, after);
@@ -288,21 +320,14 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
                                                  {.opt_level = options.opt_level,
                                                   .extra_passes = options.extra_passes,
+                                                  .left_out = options.left_out_passes,
                                                   .devices = &devices,
                                                   .verify = options.verify_passes,
-                                                  .observer = observe}));
+                                                  .observer = observe,
+                                                  .times = &pass_times}));
   // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(options.target));
-  bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const lowering::DeviceKind* kind) {
-    return kind->target == lowering::kPtxTarget || !kind->members.empty();
-  });
-  if (!targets.ptx.empty() && !uses_ptx) {
-    return absl::InvalidArgumentError(absl::StrCat("`--target ", options.target, "`: `sm_", targets.ptx[0].capability,
-                                                   "` is for kernels on NVIDIA's GPUs; expected `--device cuda`, too"));
-  }
-  if (targets.ptx.empty()) targets.ptx = codegen::DefaultPtxTargets();
   // Tensors on a device have no place in an arena, and it reads constants as they are.
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
@@ -317,6 +342,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   if (!uses_devices) module = {};  // code for devices is made from its functions
   RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
   result.weights = std::move(weights);
+  result.pass_times = std::move(pass_times);
   return result;
 }
 

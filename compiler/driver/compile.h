@@ -36,13 +36,15 @@ struct CompileOptions {
   passes::PassObserver observer;          // sees the program after each pass
   Progress progress;                      // of the stages that may take long; may be null
   std::vector<std::string> extra_passes;  // see passes::PipelineOptions
-  bool verify_passes = false;             // check the program after each pass, for bugs of the compiler
+  std::vector<std::string> left_out_passes;
+  bool verify_passes = false;  // check the program after each pass, for bugs of the compiler
 };
 
 struct CompiledProgram {
   std::shared_ptr<const VerifiedExecutable> executable;
   BoundWeights weights;           // of params_files
   std::string llvm_ir, assembly;  // of the kernels, if kept
+  std::vector<passes::PassTime> pass_times;
 };
 
 // `source`: its id in the diagnostics' source map. Errors in the program are reported to `diagnostics`, and the status
@@ -53,6 +55,11 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 // or are invalid. Weights are released as soon as no stage reads them any more.
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               CompileOptions options);
+
+// Parses a program. After errors in names, also reports the errors of types that do not follow from them.
+// A variable that is not declared, but has the name of a tensor in `params_files`, gets a note how to declare it.
+absl::StatusOr<ir::Module> Parse(uint32_t source, diagnostics::Diagnostics& diagnostics,
+                                 std::span<const std::string> params_files = {});
 
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,

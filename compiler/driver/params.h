@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,7 @@ absl::StatusOr<ParamFile> DecodeParams(const std::string& path, std::span<const 
 // What BindParams did; names without the `%`.
 struct BoundWeights {
   std::vector<std::string> unused;     // tensors without a variable of their name
+  std::string declaration;             // of a variable for the first of them: "free_var %w: Tensor[(2), float32];"
   std::vector<std::string> bound;      // parameters of `@main` that have become constants
   std::vector<std::string> arguments;  // parameters of `@main` without a tensor of their name
   bool any_used = false;               // a tensor has become a constant
@@ -46,6 +48,10 @@ struct BoundWeights {
 // False if errors were reported (kMissingWeight: no tensor for a free variable).
 bool BindParams(ir::Module& module, std::span<const ParamFile> files, diagnostics::Diagnostics& diagnostics,
                 BoundWeights* weights = nullptr);
+
+// How to declare a variable for the tensor of `files` that `name` means, which may be misspelt: "`free_var %w: ...;`
+// declares the tensor `w` of weights.npz". Empty if there is none.
+std::string HowToDeclare(std::string_view name, std::span<const ParamFile> files);
 
 }  // namespace rvm::driver
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -97,16 +98,56 @@ const OpDef* FindInfix(std::string_view infix) {
   return nullptr;
 }
 
+namespace {
+
+// Names of attributes in other libraries, and the names here; the first one that the operator has is meant.
+constexpr std::pair<std::string_view, std::string_view> kForeignAttrs[] = {
+    {"dim", "axis"},
+    {"dims", "axis"},
+    {"dim", "axes"},
+    {"dims", "axes"},
+    {"axis", "axes"},
+    {"perm", "axes"},
+    {"min", "a_min"},
+    {"max", "a_max"},
+    {"shape", "newshape"},
+    {"size", "newshape"},
+    {"kernel_shape", "kernel_size"},
+    {"kernel_shape", "pool_size"},
+    {"kernel_size", "pool_size"},
+    {"group", "groups"},
+    {"eps", "epsilon"},
+    {"pads", "padding"},
+    {"dilations", "dilation"},
+    {"to", "dtype"},
+    {"type", "dtype"},
+    {"num_classes", "depth"},
+    {"sections", "indices_or_sections"},
+    {"repeats", "reps"},
+};
+
+// The attribute of `op` that `name` means; empty if there is none.
+std::string_view NearestAttr(const OpDef& op, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
+  for (auto [other, meant] : kForeignAttrs) {
+    if (other == name && std::find(names.begin(), names.end(), meant) != names.end()) return meant;
+  }
+  return NearestName(name, names);
+}
+
+}  // namespace
+
 bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagnostics::Diagnostics& diagnostics) {
   using diagnostics::DiagnosticKind;
   bool ok = true;
+  std::vector<std::string_view> misspelt;  // attributes that are given under another name, so they are not missing
   for (const ir::Attr& attr : attrs.entries()) {
     auto spec = std::find_if(op.attrs.begin(), op.attrs.end(), [&](const AttrSpec& s) { return s.name == attr.name; });
     ir::Span span = attr.span.valid() ? attr.span : call_span;
     if (spec == op.attrs.end()) {
-      std::vector<std::string_view> names;
-      for (const AttrSpec& s : op.attrs) names.push_back(s.name);
-      std::string_view near = NearestName(attr.name, names);
+      std::string_view near = NearestAttr(op, attr.name);
+      misspelt.push_back(near);
       diagnostics.Error(span, DiagnosticKind::kUnknownAttribute,
                         absl::StrCat("`", Abseil(op.name), "` has no attribute `", attr.name, "`",
                                      near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
@@ -123,10 +164,11 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
   for (const AttrSpec& spec : op.attrs) {
     if (attrs.Find(spec.name) != nullptr) continue;
     if (spec.default_text.empty()) {
+      ok = false;
+      if (std::find(misspelt.begin(), misspelt.end(), spec.name) != misspelt.end()) continue;
       diagnostics.Error(
           call_span, DiagnosticKind::kMissingAttribute,
           absl::StrCat("`", Abseil(op.name), "` needs the attribute `", Abseil(spec.name), "`: ", Abseil(spec.doc)));
-      ok = false;
       continue;
     }
     attrs.Set(std::string(spec.name), ParseDefault(spec.default_text));

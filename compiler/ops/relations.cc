@@ -225,9 +225,10 @@ std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank) {
 
 std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t rank, std::string_view attr) {
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+  std::string message = absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is ", axis, "; expected ");
   context.Fail(DiagnosticKind::kAxisOutOfRange,
-               absl::StrCat("`", absl::string_view(attr.data(), attr.size()), "` is ", axis, "; expected a value in [",
-                            -rank, ", ", rank, ") for rank ", rank));
+               rank == 0 ? absl::StrCat(message, "a tensor with axes, saw a scalar")
+                         : absl::StrCat(message, "a value in [", -rank, ", ", rank, ") for rank ", rank));
   return std::nullopt;
 }
 

@@ -1,6 +1,8 @@
 #include "compiler/passes/pipeline.h"
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +39,17 @@ bool HaveSameFunctions(const ir::Module& a, const ir::Module& b) {
                     [](const ir::GlobalFunction& x, const ir::GlobalFunction& y) { return x.function == y.function; });
 }
 
+void AddTime(const Pass& pass, std::chrono::nanoseconds time, std::vector<PassTime>& times) {
+  auto found = std::find_if(times.begin(), times.end(), [&](const PassTime& other) { return other.pass == &pass; });
+  PassTime& entry = found != times.end() ? *found : times.emplace_back(PassTime{&pass});
+  ++entry.runs;
+  entry.time += time;
+}
+
+bool Names(const std::vector<std::string>& names, const Pass& pass) {
+  return std::find(names.begin(), names.end(), pass.name) != names.end();
+}
+
 }  // namespace
 
 std::span<const Step> Pipeline() { return kPipeline; }
@@ -46,6 +59,12 @@ const Pass* FindPass(std::string_view name) {
     if (step.pass.name == name) return &step.pass;
   }
   return nullptr;
+}
+
+bool IsRequired(const Pass& pass) {
+  return std::any_of(std::begin(kPipeline), std::end(kPipeline), [&](const Step& step) {
+    return &step.pass == &pass && step.min_opt_level == 0 && step.max_rounds == 0;
+  });
 }
 
 absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries,
@@ -69,10 +88,11 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
       continue;
     }
     if (step.pass.name == options.until) break;
-    const std::vector<std::string>& extra = options.extra_passes;
-    bool is_extra = std::find(extra.begin(), extra.end(), step.pass.name) != extra.end();
-    if (options.opt_level < step.min_opt_level && !is_extra) continue;
+    if (options.opt_level < step.min_opt_level && !Names(options.extra_passes, step.pass)) continue;
+    if (Names(options.left_out, step.pass)) continue;
+    auto begin = std::chrono::steady_clock::now();
     RVM_ASSIGN_OR_RETURN(ir::Module after, step.pass.run(current, context));
+    if (options.times != nullptr) AddTime(step.pass, std::chrono::steady_clock::now() - begin, *options.times);
     last_runs[&step.pass] = {i, !HaveSameFunctions(current, after)};
     forms = forms | step.pass.gives;
     // A program with errors may be malformed; compilation stops after the pass.

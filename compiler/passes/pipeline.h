@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_PASSES_PIPELINE_H_
 #define RVM_COMPILER_PASSES_PIPELINE_H_
 
+#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
@@ -25,16 +26,28 @@ std::span<const Step> Pipeline();
 // Null if no step has a pass of that name.
 const Pass* FindPass(std::string_view name);
 
+// Returns true if the pass runs at every level: the stages behind it rely on it.
+bool IsRequired(const Pass& pass);
+
 // Called after each pass that ran.
 using PassObserver = std::function<void(const Pass&, const ir::Module&)>;
+
+// The time that the runs of one pass took, without checks of the module and observers.
+struct PassTime {
+  const Pass* pass;
+  int runs = 0;
+  std::chrono::nanoseconds time{0};
+};
 
 struct PipelineOptions {
   int opt_level = 2;
   std::vector<std::string> extra_passes;  // also run, in their places, where the level would leave them out
+  std::vector<std::string> left_out;      // passes that do not run at any level; none of them IsRequired
   const DeviceRules* devices = nullptr;   // what runs on a device; null: nothing
   std::string_view until = {};            // the pass to stop before; empty: run all
   bool verify = false;                    // check the module after each pass (verify/verify_module.h)
   PassObserver observer;
+  std::vector<PassTime>* times = nullptr;  // gets an entry for each pass that ran, in the order of their first runs
 };
 
 // Takes a typed module without free variables; returns what bytecode::EmitProgram takes. The first error of a pass

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/pass_test_support.h"
@@ -34,6 +35,57 @@ TEST(PipelineTest, EachPassFindsTheFormsItNeeds) {
 TEST(PipelineTest, LevelsChoosePasses) {
   EXPECT_EQ(After("inline", "def @main() { 1 }", 0), "no such pass at level 0");
   EXPECT_EQ(After("inline", "def @main() { 1 }", 1), "def @main() {\n  1\n}\n");
+}
+
+TEST(PipelineTest, OnlyPassesAboveLevel0MayBeLeftOut) {
+  EXPECT_TRUE(IsRequired(*FindPass("to_anf")));
+  EXPECT_TRUE(IsRequired(*FindPass("fuse_ops")));
+  EXPECT_FALSE(IsRequired(*FindPass("inline")));
+  EXPECT_FALSE(IsRequired(*FindPass("unbox_tuples")));
+}
+
+// The module is verified after each pass.
+TEST(PipelineTest, EachOptionalPassMayBeLeftOut) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t id = sources.Add("test.relay", R"(
+def @sum(%xs: List[(float32, float32)], %n: int32) -> (float32, int32) {
+  match (%xs) { Nil => (0f, %n), Cons((%a, %b), %rest) => { let (%s, %m) = @sum(%rest, %n + 1); (%s + %a * %b, %m) } }
+}
+def @main(%x: Tensor[(4), float32], %w: Tensor[(4), float32]) {
+  let %f = fn (%y: Tensor[(4), float32]) { tanh(%y + %w) + tanh(%y + %w) };
+  (@map(%f, [%x, %f(%x)]), @sum([(1f, 2f)], 0), grad(fn (%y: float32) { %y * %y })(2f))
+}
+)");
+  ASSERT_TRUE(text::ParseModule(id, module, diagnostics) && typing::InferTypes(module, diagnostics));
+  for (const Step& step : Pipeline()) {
+    if (IsRequired(step.pass)) continue;
+    std::vector<PassTime> times;
+    PipelineOptions options{.opt_level = 3, .left_out = {std::string(step.pass.name)}, .verify = true, .times = &times};
+    absl::StatusOr<ir::Module> result = RunPasses(module, {"main"}, diagnostics, options);
+    ASSERT_TRUE(result.ok()) << "without " << step.pass.name << ": " << result.status();
+    for (const PassTime& entry : times) EXPECT_NE(entry.pass, &step.pass);
+  }
+}
+
+TEST(PipelineTest, TimesOfPasses) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module;
+  uint32_t id = sources.Add("test.relay", "def @main(%x: int32) { %x + 1 }");
+  ASSERT_TRUE(text::ParseModule(id, module, diagnostics) && typing::InferTypes(module, diagnostics));
+  std::vector<PassTime> times;
+  ASSERT_TRUE(RunPasses(module, {"main"}, diagnostics, {.times = &times}).ok());
+  std::map<const Pass*, int> runs;
+  for (const PassTime& entry : times) {
+    EXPECT_TRUE(runs.try_emplace(entry.pass, entry.runs).second) << entry.pass->name << " has two entries";
+    EXPECT_GT(entry.time.count(), 0) << entry.pass->name;
+  }
+  EXPECT_EQ(times.front().pass, &kSpecialize);
+  EXPECT_EQ(runs[&kSpecialize], 1);
+  EXPECT_GE(runs[&kInline], 2);
+  EXPECT_FALSE(runs.contains(&kPartialEvaluate));  // of level 3
 }
 
 TEST(PipelineTest, UnknownEntry) {

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
-#include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "base/suggestion.h"
 
 namespace rvm::text {
 
@@ -55,11 +55,8 @@ std::optional<NodeId> Metadata::Find(const MetaReference& reference, diagnostics
                 absl::StrCat("the metadata section has ", count, count == 1 ? " entry" : " entries", " of this kind"),
                 diagnostics);
   }
-  std::string_view near = NearestName(reference.kind, known);
   return Fail(reference, DiagnosticKind::kUnknownMetadata,
-              absl::StrCat("the metadata section has no such key",
-                           near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")),
-              diagnostics);
+              absl::StrCat("the metadata section has no such key", DidYouMean(reference.kind, known)), diagnostics);
 }
 
 std::optional<Literal> Metadata::Constant(const MetaReference& written, diagnostics::Diagnostics& diagnostics) const {

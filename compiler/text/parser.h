@@ -3,17 +3,30 @@
 #define RVM_COMPILER_TEXT_PARSER_H_
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
 
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace rvm::text {
 
+struct ParseOptions {
+  // Set after errors that leave the module with all its definitions: placeholders of the error type (ir/error_type.h)
+  // stand for what could not be read, and typing::InferTypes can report further errors.
+  bool* has_placeholders = nullptr;
+  // Called with the name of each unknown variable; a text that is not empty becomes a note.
+  std::function<std::string(std::string_view name)> note_of_unknown;
+};
+
 // Adds the definitions of `source` to `module`, and the definitions of the Prelude (compiler/prelude) that `source`
 // mentions but does not define. `source` is Relay text or a module in the predecessor's JSON (saved_module.h). A text
 // without `def` is an expression and becomes `@main`. Returns false if errors were reported. Parsing continues after an
 // error, so one call may report several.
-bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics);
+//
+bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics,
+                 const ParseOptions& options = {});
 
 }  // namespace rvm::text
 

@@ -87,9 +87,7 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
                         (PeekIs("(", 1) || PeekIs(".", 1) || !names_.FindConstructors(Peek().text).empty());
   bool is_pattern = PeekIs("(") || PeekIs("[") || is_constructor;
   if (is_pattern) return ParseLetPattern(begin, bindings);
-  if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
-    return Unexpected("a variable like `%x`", DiagnosticKind::kMissingName) != nullptr;
-  }
+  if (Peek().kind != TokenKind::kLocal && !is_wildcard && !MarkIsMissing("a variable like `%x`")) return false;
   Token name = TakeName(/*is_bound_here=*/is_let);
   ir::Var* var = NewVar(name, nullptr);
   bool has_type = !is_let || !Accept(":") || (var->annotation = ParseType()) != nullptr;
@@ -228,6 +226,9 @@ ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_
     if (AtMetaAttrs()) {
       if (!ParseMetaAttrs(*callee, attrs) || !Separator(")", open)) return nullptr;
       continue;
+    }
+    if (Peek().kind == TokenKind::kString) {
+      return Unexpected("an argument, or an attribute with its name, such as `dtype=\"int32\"`");
     }
     if (!attrs.empty()) return Unexpected("an attribute or `)`", DiagnosticKind::kPositionalAfterAttribute);
     ir::Expr* arg = ParseExpr();
@@ -407,8 +408,8 @@ bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
       continue;
     }
     bool is_wildcard = PeekIs("_");
-    if (Peek().kind != TokenKind::kLocal && !is_wildcard) {
-      return Unexpected("a parameter like `%x` or `)`", DiagnosticKind::kMissingName) != nullptr;
+    if (Peek().kind != TokenKind::kLocal && !is_wildcard && !MarkIsMissing("a parameter like `%x` or `)`")) {
+      return false;
     }
     Token name = TakeName(/*is_bound_here=*/true);
     if (PeekIs("{") && !SkipParamAttrs()) return false;

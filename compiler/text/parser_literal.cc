@@ -60,8 +60,8 @@ std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
     DataType dtype = suffix.value_or(kFloat32);
     if (!dtype.is_float()) {
       Error(token.span, DiagnosticKind::kFractionalInteger,
-            absl::StrCat("saw ", shown, ", an ", dtype.ToString(),
-                         " with a fraction or an exponent; expected digits alone"));
+            absl::StrCat("saw ", shown, ", of dtype ", dtype.ToString(),
+                         ", with a fraction or an exponent; expected digits alone"));
       return std::nullopt;
     }
     double value = 0;

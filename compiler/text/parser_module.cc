@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -175,6 +177,11 @@ void Parser::SkipDefinition() {
   }
 }
 
+void Parser::LeaveOut() {
+  left_out_ = true;
+  SkipDefinition();
+}
+
 void Parser::ParsePragma() {
   ir::Span begin = Take().span;  // #[
   if (Accept("version") && Expect("=")) {
@@ -207,11 +214,13 @@ void Parser::ParseAdt() {
   if (!IsAdtKeyword(Peek().text)) {
     Error(begin, DiagnosticKind::kMissingName,
           "saw `extern` alone; expected the name of a type, as in `extern type T`");
+    left_out_ = true;
     return;
   }
   Take();  // type, data
   if (!IsTypeName(Peek())) {
     Unexpected("the name of a type", DiagnosticKind::kMissingName);
+    left_out_ = true;
     return;
   }
   Token name = Take();
@@ -224,9 +233,10 @@ void Parser::ParseAdt() {
   at_ = head->second.behind_params;
   size_t outer = type_params_.size();
   type_params_.insert(type_params_.end(), head->second.params.begin(), head->second.params.end());
-  bool ok = !PeekIs("{") || ParseConstructors(adt);
+  bool ok = PeekIs("{") ? ParseConstructors(adt) : !PeekIs("=");
+  if (PeekIs("=") && !ok) Unexpected("`{` and constructors, as in `type T { A(int32), B }`");
   type_params_.resize(outer);
-  ok ? static_cast<void>(Accept(";")) : SkipDefinition();
+  ok ? static_cast<void>(Accept(";")) : LeaveOut();
 }
 
 // `Cons(A, List[A]), Nil` or `Cons : (a, List[a]) -> List`.
@@ -283,11 +293,11 @@ void Parser::ParseFreeVar() {
   Take();
   if (Peek().kind != TokenKind::kLocal) {
     Unexpected("a variable like `%w`", DiagnosticKind::kMissingName);
-    return SkipDefinition();
+    return LeaveOut();
   }
   Token name = TakeName(/*is_bound_here=*/true);
   const ir::Type* annotation = nullptr;
-  if (Accept(":") && (annotation = ParseType()) == nullptr) return SkipDefinition();
+  if (Accept(":") && (annotation = ParseType()) == nullptr) return LeaveOut();
   Accept(";");
   ir::Var* var = NewVar(name, annotation);
   if (const ir::Var* first = FindVar(var->name)) {
@@ -301,8 +311,11 @@ void Parser::ParseFreeVar() {
 void Parser::ParseDef() {
   ir::Span begin = Take().span;
   if (Peek().kind != TokenKind::kGlobal) {
-    Unexpected("a global name like `@main`", DiagnosticKind::kMissingName);
-    return SkipDefinition();
+    std::string name = Peek().kind == TokenKind::kIdent ? std::string(Peek().text) : "";
+    Unexpected(
+        absl::StrCat("a global name like `@main`", name.empty() ? "" : absl::StrCat("; did you mean `@", name, "`?")),
+        DiagnosticKind::kMissingName);
+    return LeaveOut();
   }
   Token name = Take();
   std::vector<ir::TypeParam*> dims;
@@ -313,7 +326,7 @@ void Parser::ParseDef() {
   ir::Function* function = ParseFunctionRest(begin);
   type_params_.resize(outer);
   implicit_dims_ = nullptr;
-  if (function == nullptr) return SkipDefinition();
+  if (function == nullptr) return LeaveOut();
   PlaceGraphVars(*function);
   function->type_params.insert(function->type_params.end(), dims.begin(), dims.end());
   Accept(";");
@@ -325,7 +338,9 @@ void Parser::ParseDef() {
 // Moves the graph bindings that are used outside the block that binds them to a block that contains all uses.
 void Parser::PlaceGraphVars(ir::Function& function) {
   std::vector<ir::Var*> vars = std::exchange(used_out_of_scope_, {});
+  int errors = diagnostics_.errors();
   if (!vars.empty()) PlaceGraphBindings(function, vars, diagnostics_);
+  left_out_ |= diagnostics_.errors() != errors;
 }
 
 void Parser::ParseAll() {
@@ -384,15 +399,19 @@ void Parser::ParseMainExpression() {
     Error(begin, DiagnosticKind::kUnmatchedBracket,
           absl::StrCat("saw `", Abseil(Peek().text), "`, which closes no bracket; expected a definition"));
     Take();
-    return SkipDefinition();
+    return LeaveOut();
+  }
+  if (ReportHabitAsDefinition()) {
+    Take();
+    return LeaveOut();
   }
   ir::Expr* body = ParseSequence();
-  if (body == nullptr) return SkipDefinition();
+  if (body == nullptr) return LeaveOut();
   if (const Names::Function* main = names_.FindFunction("main")) {
     Error(From(begin), DiagnosticKind::kExpressionBesideMain,
           "an expression stands beside a definition of `@main`; expected one of them")
         .AddNote(main->span, "`@main` is defined here");
-    return;
+    return SkipDefinition();
   }
   auto* main = arena_.New<ir::Function>(std::vector<const ir::TypeParam*>{}, std::vector<ir::Var*>{}, nullptr, body,
                                         From(begin));
@@ -401,7 +420,29 @@ void Parser::ParseMainExpression() {
   module_.functions.push_back({"main", main, From(begin)});
 }
 
-bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics) {
+namespace {
+
+// Returns true if a placeholder stands for what has an error of that kind, so that types can still be inferred.
+bool HasPlaceholder(DiagnosticKind kind) {
+  constexpr DiagnosticKind kKinds[] = {
+      DiagnosticKind::kUnknownVariable,    DiagnosticKind::kUnknownFunction,  DiagnosticKind::kUnknownOperator,
+      DiagnosticKind::kUnknownConstructor, DiagnosticKind::kUnknownType,      DiagnosticKind::kUnknownDType,
+      DiagnosticKind::kUnknownShape,       DiagnosticKind::kUnknownDim,       DiagnosticKind::kVariableOutOfScope,
+      DiagnosticKind::kMissingName,        DiagnosticKind::kBadLiteralSuffix,
+  };
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+bool HaveAllPlaceholders(const diagnostics::Diagnostics& diagnostics) {
+  return std::all_of(diagnostics.all().begin(), diagnostics.all().end(), [](const diagnostics::Diagnostic& diagnostic) {
+    return diagnostic.severity != diagnostics::Severity::kError || HasPlaceholder(diagnostic.kind);
+  });
+}
+
+}  // namespace
+
+bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& diagnostics,
+                 const ParseOptions& options) {
   int before = diagnostics.errors();
   if (IsSavedModule(diagnostics.sources().text(source))) return ReadSavedModule(source, module, diagnostics);
   std::vector<Token> tokens = Lex(source, diagnostics);
@@ -423,8 +464,13 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
     std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", prelude.text), diagnostics);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  Parser(std::move(tokens), std::move(metadata), std::move(prelude), module, diagnostics).ParseAll();
-  return diagnostics.errors() == before;
+  Parser parser(std::move(tokens), std::move(metadata), std::move(prelude), module, diagnostics, options);
+  parser.ParseAll();
+  bool ok = diagnostics.errors() == before;
+  if (options.has_placeholders != nullptr) {
+    *options.has_placeholders = !ok && !parser.left_out() && HaveAllPlaceholders(diagnostics);
+  }
+  return ok;
 }
 
 }  // namespace rvm::text

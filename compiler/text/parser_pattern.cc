@@ -79,7 +79,7 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
     UnknownConstructor(name.span, name.text);
     // The fields are parsed nevertheless, because they bind variables.
     if (PeekIs("(") && !ParsePatternFields(*pattern)) return nullptr;
-    pattern->kind = ir::PatternKind::kTuple;
+    AsError(*pattern);
     return pattern;
   }
   const ir::Type* annotation = nullptr;
@@ -88,6 +88,20 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
   pattern->kind = ir::PatternKind::kVar;
   pattern->var = NewVar(name, annotation);
   return pattern;
+}
+
+// Makes the pattern, which has an error, one that matches everything; its variables have the error type.
+void Parser::AsError(ir::Pattern& pattern) {
+  pattern.kind = ir::PatternKind::kWildcard;
+  std::vector<const ir::Pattern*> pending = {&pattern};
+  while (!pending.empty()) {
+    const ir::Pattern* part = pending.back();
+    pending.pop_back();
+    pending.insert(pending.end(), part->fields.begin(), part->fields.end());
+    if (part->var == nullptr) continue;
+    part->var->annotation = ErrorType();
+    module_.free_vars.push_back(part->var);  // type inference does not look for them in a wildcard
+  }
 }
 
 // `[p, q]`.

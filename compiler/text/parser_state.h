@@ -15,10 +15,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "compiler/ir/error_type.h"
 #include "compiler/ir/module.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/metadata.h"
 #include "compiler/text/names.h"
+#include "compiler/text/parser.h"
 #include "compiler/text/prelude_loader.h"
 
 namespace rvm::text {
@@ -31,18 +33,21 @@ class Parser {
   // `tokens` holds one or more sources, each ending with a kEnd token, whose definitions may mention each other. The
   // first is the program, the others belong to the Prelude.
   Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, NeededPrelude prelude, ir::Module& module,
-         diagnostics::Diagnostics& diagnostics)
+         diagnostics::Diagnostics& diagnostics, const ParseOptions& options)
       : tokens_(std::move(tokens)),
         metadata_(std::move(metadata)),
         prelude_(std::move(prelude)),
         module_(module),
         arena_(*module.arena),
-        diagnostics_(diagnostics) {
+        diagnostics_(diagnostics),
+        options_(options) {
     FindSources();
     MeasureDepths();
   }
 
   void ParseAll();  // parser_module.cc
+  // Returns true if a definition was left out, because of errors for which no placeholder can stand.
+  bool left_out() const { return left_out_; }
 
  private:
   struct Binding {
@@ -69,6 +74,8 @@ class Parser {
   void ParseMainExpression();
   void WarnOfDiscardedValues(int errors_before);
   void SkipDefinition();
+  // Skips a definition that has errors.
+  void LeaveOut();
   // `#[version = "0.0.5"]`, `#[origin = "..."]`
   void ParsePragma();
   void ReadAdtParams(ir::AdtDef& adt, size_t token);
@@ -148,6 +155,7 @@ class Parser {
   ir::Pattern* ParsePattern();
   ir::Pattern* ParsePatternOnThisStack();
   ir::Pattern* ParseListPattern();
+  void AsError(ir::Pattern& pattern);
   bool ParsePatternFields(ir::Pattern& pattern);
   bool AtLiteralPattern() const;
   ir::Pattern* ParseLiteralPattern();
@@ -178,6 +186,9 @@ class Parser {
   std::nullptr_t Unexpected(std::string_view expected,
                             diagnostics::DiagnosticKind kind = diagnostics::DiagnosticKind::kSyntaxError);
   std::string Saw() const;
+  // At a name without its mark `%`, reports that and returns true, so that it can be read as if the mark were there. At
+  // another token reports "saw X; expected Y" and returns false.
+  bool MarkIsMissing(std::string_view expected);
   // Reports that the bracket at `open` is not closed by `close` here.
   std::nullptr_t Unclosed(std::string_view close, ir::Span open);
   // After an item of a list: consumes a comma, or accepts `close` without consuming it; reports any other token.
@@ -188,16 +199,26 @@ class Parser {
   void Duplicate(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, ir::Span first);
   void UnknownVariable(const Token& name);
   void UnknownFunction(const Token& name);
-  void UnknownWord(ir::Span span, std::string_view name);  // an operator or constructor
+  // Reports a name without a mark: an operator, a constructor, or a function or variable whose mark is missing.
+  void UnknownWord(ir::Span span, std::string_view name);
   void UnknownConstructor(ir::Span span, std::string_view name);
   void AmbiguousConstructor(const Token& name, const std::vector<ir::Constructor*>& candidates);
+  // Reports a word with which other languages begin a definition, and returns true, if one is here.
+  bool ReportHabitAsDefinition();
   // Reports a name whose kind no type parameter can have: a type definition or a relation.
   bool ReportKind(const Token& name, ir::Kind expected);
   void UnknownType(const Token& name);
-  void Unknown(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what, std::string_view name,
-               std::vector<std::string_view> known);
-  // A placeholder for an expression with an error, so that parsing can continue; never typed.
-  ir::Expr* ErrorExpr(ir::Span span) { return arena_.New<ir::Tuple>(std::vector<ir::Expr*>{}, span); }
+  // Reports that no `what` is called `name`; suggests `near` unless that is empty.
+  diagnostics::Diagnostic& Unknown(ir::Span span, diagnostics::DiagnosticKind kind, std::string_view what,
+                                   std::string_view name, std::string_view near);
+  // The names that may be meant: `%x` for variables and `@f` for functions of the program.
+  std::vector<std::string> MarkedVariables() const;
+  std::vector<std::string> MarkedFunctions() const;
+  std::vector<std::string_view> KnownConstructors() const;
+  static std::string_view NearestType(std::string_view name, std::vector<std::string_view> known);
+  // A placeholder for an expression with an error: a variable of the error type.
+  ir::Expr* ErrorExpr(ir::Span span);
+  const ir::Type* ErrorType() { return ir::MakeErrorType(arena_); }
   // Moves to the token after the `;` that ends the statement whose first token was at `depth`; false if there is none.
   bool SkipStatement(uint32_t depth);
   void MeasureDepths();
@@ -239,9 +260,13 @@ class Parser {
   ir::Module& module_;
   ir::Arena& arena_;
   diagnostics::Diagnostics& diagnostics_;
+  const ParseOptions& options_;
   std::vector<Source> sources_;
   Source source_ = {0, 0};  // the source being read
   size_t at_ = 0;
+  bool left_out_ = false;
+  bool has_type_error_ = false;   // in a dtype, shape or extent of the type being read
+  ir::Var* error_var_ = nullptr;  // the variable of ErrorExpr
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;
   absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/abseil.h"
+#include "base/edit_distance.h"
 #include "base/element.h"
 #include "base/stack_guard.h"
 #include "compiler/text/parser_state.h"
@@ -144,6 +145,7 @@ const ir::Type* Parser::ParseTensorType() {
     return nullptr;
   }
   if (!ExpectClose("]", open)) return nullptr;
+  if (std::exchange(has_type_error_, false)) return ErrorType();
   return arena_.New<ir::TensorType>(std::move(shape), dtype);
 }
 
@@ -159,8 +161,9 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
       std::vector<std::string_view> known;
       for (const ir::TypeParam* other : type_params_) known.push_back(other->name);
       if (!ReportKind(name, ir::Kind::kShape)) {
-        Unknown(name.span, DiagnosticKind::kUnknownShape, "shape", name.text, std::move(known));
+        Unknown(name.span, DiagnosticKind::kUnknownShape, "shape", name.text, NearestName(name.text, known));
       }
+      has_type_error_ = true;
       shape = ir::ShapeTerm::OfHole(0);
       return true;
     }
@@ -188,6 +191,7 @@ std::optional<Dim> Parser::ParseExtent() {
   if (!dim || !dim->is_const() || dim->constant() >= 0) return dim;
   Error(span, DiagnosticKind::kBadExtent,
         absl::StrCat("saw an extent that is ", dim->constant(), "; expected an integer from 0 to 2^63 - 1"));
+  has_type_error_ = true;
   return Dim::Hole(0);
 }
 
@@ -235,6 +239,7 @@ std::optional<Dim> Parser::ParseDimAtom() {
     if (absl::SimpleAtoi(digits, &value)) return Dim(value);
     Error(token.span, DiagnosticKind::kBadExtent,
           absl::StrCat("saw the extent `", digits, "`; expected an integer from 0 to 2^63 - 1"));
+    has_type_error_ = true;
     return Dim::Hole(0);
   }
   if (AtMeta()) {
@@ -260,6 +265,7 @@ Dim Parser::NamedDim(const std::string& name, ir::Span span) {
   }
   if (param == nullptr) {
     Error(span, DiagnosticKind::kUnknownDim, absl::StrCat("no dim is named `", name, "` here; use `?` or declare it"));
+    has_type_error_ = true;
     return Dim::Hole(0);
   }
   UseAs(param, ir::Kind::kShapeVar);
@@ -280,7 +286,8 @@ bool Parser::ParseDType(ir::DTypeTerm& dtype) {
   }
   std::optional<DataType> parsed = ParseDataType(name.text);
   if (!parsed) {
-    Unknown(name.span, DiagnosticKind::kUnknownDType, "dtype", name.text, DTypeNames());
+    Unknown(name.span, DiagnosticKind::kUnknownDType, "dtype", name.text, NearestType(name.text, DTypeNames()));
+    has_type_error_ = true;
     dtype = ir::DTypeTerm::OfHole(0);
     return true;
   }
@@ -333,13 +340,14 @@ const ir::Type* Parser::ParseNamedType() {
             absl::StrCat("type `", adt->name, "` is given ", args.size(), " type argument", args.size() == 1 ? "" : "s",
                          "; expected ", adt->type_params.size()))
           .AddNote(adt->span, absl::StrCat("`", adt->name, "` is defined here"));
-      return arena_.New<ir::HoleType>(int64_t{0});
+      return ErrorType();
     }
+    if (std::exchange(has_type_error_, false)) return ErrorType();
     return arena_.New<ir::AdtType>(adt, std::move(args));
   }
   if (std::optional<DataType> dtype = ParseDataType(name.text)) return ir::MakeScalarType(arena_, *dtype);
   UnknownType(name);
-  return arena_.New<ir::HoleType>(int64_t{0});
+  return ErrorType();
 }
 
 bool Parser::ParseConstraints(std::vector<ir::TypeConstraint>& constraints) {

@@ -191,7 +191,22 @@ bool MayBeginList(const Token& before) {
   return before.kind == TokenKind::kPunct && !IsClosing(before);
 }
 
+PreludeNames MakePreludeNames() {
+  PreludeNames names;
+  for (const Definition& definition : PreludeIndex().definitions) {
+    bool is_function = definition.defines.front().starts_with("@");
+    (is_function ? names.functions : names.types).push_back(definition.defines.front());
+    names.constructors.insert(names.constructors.end(), definition.defines.begin() + 1, definition.defines.end());
+  }
+  return names;
+}
+
 }  // namespace
+
+const PreludeNames& GetPreludeNames() {
+  static const PreludeNames& names = *new PreludeNames(MakePreludeNames());
+  return names;
+}
 
 NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module& module) {
   const Index& index = PreludeIndex();

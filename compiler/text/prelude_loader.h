@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -21,6 +22,14 @@ struct NeededPrelude {
   // Types that the program and the Prelude define alike, up to the order of constructors. They are one type.
   std::vector<std::string> shared_types;
 };
+
+// The names that the Prelude defines, for suggestions.
+struct PreludeNames {
+  std::vector<std::string_view> functions;  // with their `@`
+  std::vector<std::string_view> types;
+  std::vector<std::string_view> constructors;
+};
+const PreludeNames& GetPreludeNames();
 
 NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module& module);
 

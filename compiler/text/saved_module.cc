@@ -16,6 +16,7 @@
 #include "base/abseil.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/suggest_operator.h"
 #include "compiler/text/attribute_node.h"
 #include "compiler/text/graph_bindings.h"
 #include "compiler/text/object_graph.h"
@@ -347,7 +348,8 @@ class Reader {
   ir::Expr* ReadOp(NodeId node) {
     std::string name = graph_.Text(node).value_or("");
     if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, span_);
-    Fail(DiagnosticKind::kUnknownOperator, absl::StrCat("no operator is named `", name, "`"));
+    Fail(DiagnosticKind::kUnknownOperator,
+         absl::StrCat("no operator is named `", name, "`", ops::DidYouMeanOperator(name)));
     return Unit();
   }
 

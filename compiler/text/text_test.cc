@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "compiler/ops/suggest_operator.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 
@@ -220,6 +222,21 @@ const Rejected kRejected[] = {
     {"def @main(%xs: int32) { %xz }", "did you mean `%xs`?"},
     {"def @main() { @man() }", "did you mean `@main`?"},
     {"def @main(%x: int32) { addd(%x, %x) }", "did you mean `add`?"},
+    {"def @main() { foldl(1) }", "no operator is named `foldl`; did you mean `@foldl`?"},
+    {"def @main() { fold(1) }", "did you mean `@foldl`?"},
+    {"def @main() { @maap(1) }", "did you mean `@map`?"},
+    {"def @main() { @relu(1f) }", "no function is named `@relu`; did you mean `nn.relu`?"},
+    {"def @main() { %relu(1f) }", "no variable is named `%relu`; did you mean `nn.relu`?"},
+    {"def @main(%step: int32) { stpe }", "no operator or variable is named `stpe`; did you mean `%step`?"},
+    {"def @main(%x: int32) { %X }", "did you mean `%x`?"},
+    {"def @helper(%x: int32) { %x } def @main() { hepler(1) }", "did you mean `@helper`?"},
+    {"def @main() { nil }", "did you mean `Nil`?"},
+    {"def @main() { Softmax(1f) }", "no constructor is named `Softmax`; did you mean `nn.softmax`?"},
+    {"def @main() { square(2f) }", "note: the square of `%x` is `%x * %x`"},
+    {"def @main(%l: list[int32]) { 1 }", "no type is named `list`; did you mean `List`?"},
+    {"def @main(%l: Lits[int32]) { 1 }", "no type is named `Lits`; did you mean `List`?"},
+    {"def @main(%o: Option[int32]) { match (%o) { Nonee => 1, Some(%x) => %x } }", "did you mean `None`?"},
+    {"def @main(%x: Tensor[(2), double]) { 1 }", "no dtype is named `double`; did you mean `float64`?"},
     {"def @f() { { 1 } def @g() { 1 } type A { X } def @h(%a: A) { 1 }", "saw `def`"},
     {"#[origin = 3]\ndef @main() { 1 }", "saw `3`; expected a string"},
     {"#[orign = \"a\"]\ndef @main() { 1 }", "expected `#[version = \"0.0.5\"]`, `#[origin = "},
@@ -246,6 +263,14 @@ const Rejected kRejected[] = {
     {"def @main(%x: Tensor[(2), float32]) { sum(%x, axis=1, axis=2) }", "given twice"},
 };
 INSTANTIATE_TEST_SUITE_P(Texts, Reject, testing::ValuesIn(kRejected));
+
+TEST(ForeignNames, AreFunctionsOfThePrelude) {
+  for (const ops::ForeignName& row : ops::ForeignNames()) {
+    if (!row.name.starts_with("@")) continue;
+    Parsed parsed(absl::StrCat("def @main() { ", Abseil(row.name), " }"));
+    EXPECT_TRUE(parsed.ok) << row.other << " means " << row.name;
+  }
+}
 
 TEST(Prelude, OnlyWhatIsMentionedIsLoaded) {
   EXPECT_TRUE(Parsed("def @main() { 1 }").module.adts.empty());

@@ -19,11 +19,7 @@ namespace rvm::typing {
 class Checker {
  public:
   Checker(ir::Module& module, diagnostics::Diagnostics& diagnostics)
-      : module_(module),
-        diagnostics_(diagnostics),
-        errors_before_(diagnostics.errors()),
-        solver_(*module.arena),
-        relations_(solver_, diagnostics) {}
+      : module_(module), diagnostics_(diagnostics), solver_(*module.arena), relations_(solver_, diagnostics) {}
 
   // checker_module.cc
   void CheckModule();
@@ -124,7 +120,6 @@ class Checker {
 
   ir::Module& module_;
   diagnostics::Diagnostics& diagnostics_;
-  int errors_before_;
   Solver solver_;
   RelationQueue relations_;
   absl::flat_hash_map<std::string_view, Global> globals_;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
-#include "base/edit_distance.h"
+#include "base/suggestion.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
 #include "compiler/typing/checker.h"
@@ -131,10 +131,8 @@ const ir::FuncType* Checker::GlobalType(ir::GlobalExpr* expr, std::vector<TypeAr
   if (found == globals_.end()) {
     std::vector<std::string_view> names;
     for (const ir::GlobalFunction& function : module_.functions) names.push_back(function.name);
-    std::string_view near = NearestName(expr->name, names);
     Error(expr->span, DiagnosticKind::kUnknownFunction,
-          absl::StrCat("no function is named `@", expr->name, "`",
-                       near.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(near), "`?")));
+          absl::StrCat("no function is named `@", expr->name, "`", DidYouMean(expr->name, names, "@")));
     return nullptr;
   }
   Global& global = found->second;
@@ -186,13 +184,21 @@ const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
   const ops::OpDef& op = *callee->op;
   Relation relation;
   for (Expr* arg : call->args) relation.args.push_back(Check(arg, nullptr));
-  bool ok = ops::CompleteAttrs(op, call->span, call->attrs, diagnostics_);
   size_t least = ops::NumRequiredInputs(op), most = op.inputs.size();
-  if (call->args.size() < least || call->args.size() > most) {
-    Error(call->span, DiagnosticKind::kWrongNumberOfArguments,
-          absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"), "; expected ",
-                       least == most ? absl::StrCat(most) : absl::StrCat(least, " to ", most),
-                       most == 1 && op.inputs[0].is_tuple ? ", a tuple" : ""));
+  bool has_too_many = call->args.size() > most;
+  // An argument too many may be an attribute without its name, which is then not missing.
+  bool ok = has_too_many || ops::CompleteAttrs(op, call->span, call->attrs, diagnostics_);
+  if (call->args.size() < least || has_too_many) {
+    auto& diagnostic =
+        Error(call->span, DiagnosticKind::kWrongNumberOfArguments,
+              absl::StrCat("`", Abseil(op.name), "` is called with ", Count(call->args.size(), "argument"),
+                           "; expected ", least == most ? absl::StrCat(most) : absl::StrCat(least, " to ", most),
+                           most == 1 && op.inputs[0].is_tuple ? ", a tuple" : ""));
+    bool takes_tuple = most == 1 && op.inputs[0].is_tuple;
+    if (has_too_many && !op.attrs.empty() && call->attrs.empty() && !takes_tuple) {
+      diagnostic.AddNote(
+          {}, absl::StrCat("attributes have names: `", Abseil(op.name), "(.., ", Abseil(op.attrs[0].name), "=..)`"));
+    }
     ok = false;
   }
   if (!call->explicit_type_args.empty()) {
@@ -234,7 +240,9 @@ const ir::FuncType* Checker::CalleeType(ir::Call* call) {
   }
   // A variable's own parameters are instantiated here, where the explicit arguments are known.
   auto* var = DynCast<ir::VarExpr>(call->callee);
-  const Type* type = solver_.Shallow(var != nullptr ? var->var->type : Check(call->callee, nullptr));
+  const Type* type = var != nullptr ? var->var->type : Check(call->callee, nullptr);
+  if (type == nullptr) type = solver_.ErrorType();  // out of scope, which was reported
+  type = solver_.Shallow(type);
   if (const auto* func = DynCast<ir::FuncType>(type)) {
     if (!CheckTypeArgs(func->type_params, call, &args)) return nullptr;
     const ir::FuncType* instance = solver_.Instantiate(func, &args);

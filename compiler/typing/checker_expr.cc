@@ -337,6 +337,7 @@ const Type* Checker::CheckLeaf(Expr* expr, const Type* expected) {
     }
     case ExprKind::kVar: {
       const Type* type = ir::Cast<ir::VarExpr>(expr)->var->type;
+      if (type == nullptr) return solver_.ErrorType();                  // out of scope, which was reported
       if (IsPolymorphic(expected) && IsPolymorphic(type)) return type;  // passed on as it is
       return InstanceOf(type, expr->span, nullptr, nullptr);
     }

@@ -122,9 +122,9 @@ void Checker::CheckModule() {
   for (const ir::GlobalFunction& function : module_.functions) DeclareFunction(function);
   CheckBodies();
   Settle();
-  if (diagnostics_.errors() == errors_before_) ReportUnsolved();
+  if (diagnostics_.errors() == 0) ReportUnsolved();
   WriteBack();
-  if (diagnostics_.errors() == errors_before_) CheckMatches();
+  if (diagnostics_.errors() == 0) CheckMatches();
 }
 
 void Checker::DeclareFunction(const ir::GlobalFunction& global) {

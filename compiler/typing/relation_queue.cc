@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/value.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/relations.h"
 
@@ -105,6 +106,7 @@ class RelationQueue::Context : public ops::TypeContext {
     auto& diagnostic = diagnostics_.Error(span, relation_.is_constraint ? DiagnosticKind::kConstraintViolated : kind,
                                           std::move(message));
     AddNotes(diagnostic, at_arg ? static_cast<size_t>(arg) : args_.size());
+    if (kind == DiagnosticKind::kOperandDTypesDiffer) AddLiteralNotes(diagnostic);
     for (diagnostics::Note& note : notes_) diagnostic.AddNote(note.span, std::move(note.message));
     return Solve::kFailed;
   }
@@ -123,6 +125,24 @@ class RelationQueue::Context : public ops::TypeContext {
       if (var == nullptr || !var->var->span.valid() || (only < args_.size() && only != i)) continue;
       diagnostic.AddNote(var->var->span, absl::StrCat("`%", var->var->name, "` is bound here and has type `",
                                                       ir::TypeToString(solver_.Resolve(args_[i])), "`"));
+    }
+  }
+
+  // How to write a literal of the dtype of the other operand: `1f` for the `1` of `%x + 1`.
+  void AddLiteralNotes(diagnostics::Diagnostic& diagnostic) {
+    if (relation_.call == nullptr || relation_.call->args.size() != 2) return;
+    for (size_t i : {0, 1}) {
+      const auto* constant = ir::DynCast<ir::Constant>(relation_.call->args[i]);
+      const auto* other = ir::DynCast<ir::TensorType>(solver_.Resolve(args_[1 - i]));
+      if (constant == nullptr || constant->literal.rank() != 0 || !constant->span.valid()) continue;
+      bool may_be_written = other != nullptr && other->dtype.is_concrete() && other->dtype.dtype.lanes == 1 &&
+                            !other->dtype.dtype.is_bool() && !constant->literal.dtype().is_bool();
+      if (!may_be_written) continue;
+      DataType dtype = other->dtype.dtype;
+      double value = constant->literal.DoubleAt(0);
+      Literal written = Literal::Scalar(dtype, value);
+      if (!dtype.is_float() && written.DoubleAt(0) != value) continue;  // `1.5` of int32
+      diagnostic.AddNote({}, absl::StrCat("`", ScalarToString(written, 0), "` is of dtype ", dtype.ToString()));
     }
   }
 

@@ -4,6 +4,7 @@
 #include "base/dim_size.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/adt.h"
+#include "compiler/ir/error_type.h"
 #include "compiler/ir/type_parts.h"
 #include "compiler/typing/solver_holes.h"
 
@@ -78,6 +79,12 @@ uint8_t Solver::Flags(const Type* type) {
   return flags;
 }
 
+Solver::Solver(ir::Arena& arena) : arena_(arena), error_(ir::MakeErrorType(arena)) {
+  int64_t id = NewHole(types_);
+  RVM_CHECK(id == ir::kErrorHole, "the first hole is the error type");
+  types_[static_cast<size_t>(id)].error = true;
+}
+
 // ---- Making holes
 
 const Type* Solver::FreshType(bool defaultable) {
@@ -96,15 +103,6 @@ TypeArg Solver::FreshArg(Kind kind) {
     case Kind::kAdtHandle: arg.type = FreshType(true); break;
   }
   return arg;
-}
-
-const Type* Solver::ErrorType() {
-  if (error_ == nullptr) {
-    int64_t id = NewHole(types_);
-    types_[static_cast<size_t>(id)].error = true;
-    error_ = arena_.New<ir::HoleType>(id);
-  }
-  return error_;
 }
 
 const ir::FuncType* Solver::Instantiate(const ir::FuncType* type, std::vector<TypeArg>* args) {

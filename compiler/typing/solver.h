@@ -48,13 +48,13 @@ struct PendingDims {
 
 class Solver {
  public:
-  explicit Solver(ir::Arena& arena) : arena_(arena) {}
+  explicit Solver(ir::Arena& arena);
 
   // A new hole. One that is `defaultable` becomes `()` if nothing determines it.
   const ir::Type* FreshType(bool defaultable = false);
   ir::TypeArg FreshArg(ir::Kind kind);
   // A type that fits everywhere: stands where an error was reported.
-  const ir::Type* ErrorType();
+  const ir::Type* ErrorType() const { return error_; }
   // `type` as written, each hole in it (id 0) made a new one.
   const ir::Type* Freshen(const ir::Type* type);
   ir::TypeArg Freshen(const ir::TypeArg& arg);
@@ -165,7 +165,7 @@ class Solver {
   std::optional<int64_t> DimRoot(const Dim& dim);
 
   ir::Arena& arena_;
-  // Index 0 is not used: 0 is "a hole as written".
+  // Index 0 is not used: 0 is "a hole as written". types_[ir::kErrorHole] is the error type.
   Holes<const ir::Type*> types_{1};
   Holes<ir::ShapeTerm> shapes_{1};
   Holes<ir::DTypeTerm> dtypes_{1};
@@ -178,7 +178,7 @@ class Solver {
   std::vector<PendingDims> pending_;
   size_t site_ = 0;
   FlowFailure failure_;
-  const ir::Type* error_ = nullptr;
+  const ir::Type* error_;
 };
 
 class Solver::Resolver {

@@ -22,7 +22,10 @@ void TryText(const std::string& text) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   ir::Module module;
-  if (!text::ParseModule(sources.Add("fuzz.relay", text), module, diagnostics)) {
+  bool has_placeholders = false;
+  if (!text::ParseModule(sources.Add("fuzz.relay", text), module, diagnostics,
+                         {.has_placeholders = &has_placeholders})) {
+    if (has_placeholders) typing::InferTypes(module, diagnostics);
     RVM_CHECK(!diagnostics.all().empty(), "text is refused without a reason");
     diagnostics.Render();
     return;

@@ -27,6 +27,7 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
   driver::CompileOptions compile;
+  compile.params_files = options.Values("--params");
   RVM_ASSIGN_OR_RETURN(ProgramFile program, ReadProgram(path, options, compile));
   driver::BoundWeights weights;
   diagnostics::Diagnostics& diagnostics = program.file.diagnostics();

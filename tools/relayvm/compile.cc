@@ -1,5 +1,6 @@
 // relayvm compile: from a program to an executable file.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <span>
@@ -8,12 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/edit_distance.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/abseil.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "base/suggestion.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
@@ -36,23 +41,32 @@ constexpr OptionSpec kOptions[] = {
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
     {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
     {"--print-types", "", "with --print-after: declare every variable with its type"},
-    {"--with-pass", "PASS", "also run a pass that the level leaves out; may be repeated"},
+    kWithPassOption,
+    kWithoutPassOption,
     {"--verify-passes", "", "check the program after each pass, to find bugs of the compiler"},
     {"--print-llvm", "", "print the LLVM IR of the kernels, not yet optimised"},
     {"--print-assembly", "", "print the assembly of the kernels"},
-    {"--verbose", "", "say what was made, which weights were not used, and which loops -O3 could not unroll"},
+    {"--verbose", "",
+     "say what was made, which weights were not used, which loops -O3 could not unroll, and how long each pass took"},
 };
 
-absl::Status CheckPassName(std::string_view name) {
-  if (passes::FindPass(name) != nullptr) return absl::OkStatus();
-  std::string message = absl::StrCat("there is no pass `", std::string(name), "`; the passes are");
-  std::vector<std::string_view> names;
+// The names of the passes that `fits` returns true for, each once, in the pipeline's order.
+std::vector<std::string> PassNames(absl::FunctionRef<bool(const passes::Pass&)> fits) {
+  std::vector<std::string> names;
   for (const passes::Step& step : passes::Pipeline()) {
-    if (std::find(names.begin(), names.end(), step.pass.name) != names.end()) continue;
-    names.push_back(step.pass.name);
-    absl::StrAppend(&message, " ", std::string(step.pass.name));
+    bool is_new = std::find(names.begin(), names.end(), step.pass.name) == names.end();
+    if (is_new && fits(step.pass)) names.emplace_back(step.pass.name);
   }
-  return absl::InvalidArgumentError(message);
+  return names;
+}
+
+absl::Status CheckMayBeLeftOut(std::string_view name) {
+  RVM_RETURN_IF_ERROR(CheckPassName(name));
+  if (!passes::IsRequired(*passes::FindPass(name))) return absl::OkStatus();
+  std::vector<std::string> optional = PassNames([](const passes::Pass& pass) { return !IsRequired(pass); });
+  return absl::InvalidArgumentError(
+      absl::StrCat("the pass `", Abseil(name), "` runs at every level, because what follows relies on it; those that ",
+                   "may be left out are ", absl::StrJoin(optional, " ")));
 }
 
 absl::Status ObservePasses(const Options& options, driver::CompileOptions& compile) {
@@ -60,8 +74,6 @@ absl::Status ObservePasses(const Options& options, driver::CompileOptions& compi
   for (const std::string& name : wanted) {
     if (name != "all") RVM_RETURN_IF_ERROR(CheckPassName(name));
   }
-  compile.extra_passes = options.Values("--with-pass");
-  for (const std::string& name : compile.extra_passes) RVM_RETURN_IF_ERROR(CheckPassName(name));
   compile.verify_passes = options.Has("--verify-passes");
   if (wanted.empty()) return absl::OkStatus();
   bool shows_types = options.Has("--print-types");
@@ -74,6 +86,21 @@ absl::Status ObservePasses(const Options& options, driver::CompileOptions& compi
     }
   };
   return absl::OkStatus();
+}
+
+// A line for each pass, in the order of their first runs, and for the whole compilation.
+void DescribeTimes(const driver::CompiledProgram& program, std::chrono::nanoseconds total) {
+  auto print = [](std::string_view what, std::chrono::nanoseconds time) {
+    std::cerr << absl::StrFormat("%-44s %9.2f ms\n", what, std::chrono::duration<double, std::milli>(time).count());
+  };
+  std::chrono::nanoseconds passes{0};
+  for (const passes::PassTime& entry : program.pass_times) {
+    std::string runs = entry.runs == 1 ? "" : absl::StrCat(", ", entry.runs, " runs");
+    print(absl::StrCat("pass ", Abseil(entry.pass->name), runs), entry.time);
+    passes += entry.time;
+  }
+  print("all passes", passes);
+  print("the whole compilation, with kernels", total);
 }
 
 void Describe(const driver::CompiledProgram& program, const std::string& output, uint64_t bytes) {
@@ -90,6 +117,17 @@ void Describe(const driver::CompiledProgram& program, const std::string& output,
   for (const std::string& name : program.weights.unused) std::cerr << "not used: tensor `" << name << "`\n";
 }
 
+// Notes the passes of `--print-after` that did not run, so that nothing was printed after them.
+void NotePassesThatDidNotRun(const Options& options, const driver::CompiledProgram& program) {
+  for (const std::string& name : options.Values("--print-after")) {
+    bool ran = std::any_of(program.pass_times.begin(), program.pass_times.end(),
+                           [&](const passes::PassTime& entry) { return entry.pass->name == name; });
+    if (ran || name == "all") continue;
+    std::cerr << "relayvm: note: the pass `" << name << "` did not run at this level; `--with-pass " << name
+              << "` runs it\n";
+  }
+}
+
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
@@ -103,7 +141,10 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
   if (options.Has("--verbose")) file.file.diagnostics().KeepRemarks();
+  auto begin = std::chrono::steady_clock::now();
   RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), std::move(compile)));
+  std::chrono::nanoseconds time = std::chrono::steady_clock::now() - begin;
+  NotePassesThatDidNotRun(options, program);
   ShowWeights(program.weights, options.Values("--params"));
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
@@ -113,7 +154,10 @@ absl::Status Run(std::span<const std::string> args) {
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
   RVM_ASSIGN_OR_RETURN(uint64_t bytes, EncodeFile(**program.executable, output));
-  if (options.Has("--verbose")) Describe(program, output, bytes);
+  if (options.Has("--verbose")) {
+    Describe(program, output, bytes);
+    DescribeTimes(program, time);
+  }
   return absl::OkStatus();
 }
 
@@ -128,6 +172,15 @@ std::string ListVars(const std::vector<std::string>& names) {
 
 }  // namespace
 
+absl::Status CheckPassName(std::string_view name) {
+  if (passes::FindPass(name) != nullptr) return absl::OkStatus();
+  std::vector<std::string> names = PassNames([](const passes::Pass&) { return true; });
+  std::string near = DidYouMean(name, std::vector<std::string_view>(names.begin(), names.end()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no pass `", Abseil(name), "`",
+                   near.empty() ? absl::StrCat("; the passes are ", absl::StrJoin(names, " ")) : near));
+}
+
 void ShowWeights(const driver::BoundWeights& weights, std::span<const std::string> params_files) {
   if (weights.main_is_called) {
     std::cerr << "relayvm: note: `@main` is called by the program itself, so its parameters stay arguments\n";
@@ -138,7 +191,9 @@ void ShowWeights(const driver::BoundWeights& weights, std::span<const std::strin
               << '\n';
   } else if (!params_files.empty() && !weights.any_used) {
     std::cerr << "relayvm: note: no tensor of " << params_files[0] << (params_files.size() > 1 ? " and the others" : "")
-              << " is named like a free variable or a parameter of `@main`\n";
+              << " is named like a free variable or a parameter of `@main`"
+              << (weights.declaration.empty() ? "" : absl::StrCat("; `", weights.declaration, "` declares one"))
+              << '\n';
   }
 }
 
@@ -153,6 +208,16 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
   compile.opt_level = level[0] - '0';
   compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
+  compile.extra_passes = options.Values("--with-pass");
+  for (const std::string& name : compile.extra_passes) RVM_RETURN_IF_ERROR(CheckPassName(name));
+  compile.left_out_passes = options.Values("--without-pass");
+  for (const std::string& name : compile.left_out_passes) {
+    RVM_RETURN_IF_ERROR(CheckMayBeLeftOut(name));
+    const std::vector<std::string>& extra = compile.extra_passes;
+    if (std::find(extra.begin(), extra.end(), name) == extra.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`--with-pass ", name, "` and `--without-pass ", name, "` are given; expected one of them"));
+  }
   return compile;
 }
 

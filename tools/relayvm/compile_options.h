@@ -4,7 +4,9 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/driver/compile.h"
 #include "tools/options.h"
@@ -30,7 +32,15 @@ inline constexpr OptionSpec kCompileDeviceOption = {
 inline constexpr OptionSpec kHostFallbackOption = {
     "--host-fallback", "", "with --device: run on the host where there is no such device, instead of refusing to run"};
 
-// Reads `--params`, `-O`, `--target`, `--device` and `--host-fallback`.
+inline constexpr OptionSpec kWithPassOption = {"--with-pass", "PASS",
+                                               "also run a pass that the level leaves out; may be repeated"};
+inline constexpr OptionSpec kWithoutPassOption = {
+    "--without-pass", "PASS", "leave out a pass, to see what it does to the program or to its speed; may be repeated"};
+
+// Returns kInvalidArgument if no pass is named `name`.
+absl::Status CheckPassName(std::string_view name);
+
+// Reads `--params`, `-O`, `--target`, `--device`, `--host-fallback`, `--with-pass` and `--without-pass`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
 
 // Reports on stderr which parameters of `@main` became constants and which remain arguments, or that no tensor

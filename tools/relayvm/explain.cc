@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "base/suggestion.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -52,10 +52,9 @@ absl::Status Run(std::span<const std::string> args) {
     }
     if (found) continue;
     std::vector<std::string_view> known(tags.begin(), tags.end());
-    std::string_view nearest = NearestName(name, known);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no kind of diagnostic is named `", name, "`; ",
-        nearest.empty() ? "`relayvm explain` lists them" : absl::StrCat("did you mean `", std::string(nearest), "`?")));
+    std::string near = DidYouMean(name, known);
+    return absl::InvalidArgumentError(absl::StrCat("no kind of diagnostic is named `", name, "`",
+                                                   near.empty() ? "; `relayvm explain` lists them" : near));
   }
   return absl::OkStatus();
 }

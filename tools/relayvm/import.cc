@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
-#include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
@@ -27,10 +26,11 @@
 namespace rvm::tools {
 namespace {
 
-absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& text, std::string_view option) {
+absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& text, const OptionSpec& option) {
   size_t equals = text.rfind('=');
   if (equals != std::string::npos && equals > 0) return std::pair(text.substr(0, equals), text.substr(equals + 1));
-  return absl::InvalidArgumentError(absl::StrCat("`", std::string(option), " ", text, "`; expected NAME=..."));
+  return absl::InvalidArgumentError(absl::StrCat("saw `", text, "` for ", std::string(option.name), "; expected ",
+                                                 std::string(option.value), ", ", std::string(option.help)));
 }
 
 // "@file.npy", "3", "1.5", "true", "1,80" (a vector).
@@ -62,12 +62,12 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
                                                      diagnostics::SourceMap* sources) {
   importing::ImportOptions import{.sources = sources};
   for (const std::string& given : options.Values(kFreezeOption.name)) {
-    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption.name));
+    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption));
     RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second));
     import.frozen.insert_or_assign(pair.first, std::move(value));
   }
   for (const std::string& given : options.Values(kShapeOption.name)) {
-    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption.name));
+    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption));
     import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
   }
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
@@ -90,11 +90,9 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& 
         absl::StrCat("`", std::string(option.name), "` is for .onnx and .pt2 models; saw `", path, "`"));
   }
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
-  ir::Module module;
-  if (!text::ParseModule(file.id(), module, file.diagnostics())) {
-    return file.Report(file.diagnostics().ToStatus());
-  }
-  return ProgramFile{std::move(file), std::move(module)};
+  absl::StatusOr<ir::Module> module = driver::Parse(file.id(), file.diagnostics(), compile.params_files);
+  if (!module.ok()) return file.Report(module.status());
+  return ProgramFile{std::move(file), *std::move(module)};
 }
 
 absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, driver::CompileOptions compile) {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/edit_distance.h"
+#include "base/suggestion.h"
 #include "base/version.h"
 #include "tools/last_resort.h"
 #include "tools/relayvm/load_program.h"
@@ -50,10 +50,9 @@ void PrintVerbHelp(const Verb& verb) {
 absl::Status UnknownVerb(const std::string& name) {
   std::vector<std::string_view> names = {"help", "version"};
   for (const Verb* verb : kVerbs) names.push_back(verb->name);
-  std::string_view nearest = NearestName(name, names);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown verb `", name, "`; ",
-      nearest.empty() ? "`relayvm help` lists them" : absl::StrCat("did you mean `", std::string(nearest), "`?")));
+  std::string near = DidYouMean(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown verb `", name, "`", near.empty() ? "; `relayvm help` lists them" : near));
 }
 
 bool AsksForHelp(const std::vector<std::string>& args) {

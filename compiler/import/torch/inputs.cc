@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
@@ -59,9 +60,11 @@ absl::Status Importer::ReadShapes() {
   auto check = [&](const std::string& name, std::string_view what) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
     std::string_view near = NearestName(name, names);
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model has no input `", name, "` ", Abseil(what),
-                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model has no input `", name, "` ", Abseil(what),
+        near.empty() ? absl::StrCat("; its inputs are `",
+                                    absl::StrJoin(std::vector<std::string>(names.begin(), names.end()), "`, `"), "`")
+                     : absl::StrCat("; did you mean `", Abseil(near), "`?")));
   };
   for (const auto& [name, literal] : options_.frozen) RVM_RETURN_IF_ERROR(check(name, "to freeze"));
   for (const auto& [name, shape] : options_.shapes) {
@@ -181,7 +184,8 @@ absl::Status Importer::ReadInputs(Scope& scope) {
       case InputRole::kConstant: scope.values[name] = Weight(input); break;
       case InputRole::kFixed: break;
       case InputRole::kOther:
-        return absl::UnimplementedError(absl::StrCat("input `", name, "` is a ", input.target, ", not a tensor"));
+        return absl::UnimplementedError(
+            absl::StrCat("input `", name, "` is of kind `", input.target, "`; expected a tensor"));
     }
   }
   for (const InputSpec& input : program_.inputs) {
