@@ -1,6 +1,7 @@
 #include "compiler/import/windows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -120,6 +121,11 @@ std::string PoolName(std::string_view kind, const Windows& windows) {
   return absl::StrCat("nn.", std::string(kind), "_pool", windows.axes, "d");
 }
 
+double LeastOf(DataType dtype) {
+  if (dtype.is_float()) return -std::numeric_limits<double>::infinity();
+  return dtype.is_int() ? -std::ldexp(1.0, dtype.bits - 1) : 0;
+}
+
 Operand WindowElements(Steps& c, Operand x, const Windows& windows) {
   int64_t n = static_cast<int64_t>(windows.axes);
   std::vector<int64_t> reach;
@@ -166,9 +172,7 @@ Operand MaxIndices(Steps& c, Operand x, const Windows& windows, bool column_majo
     std::reverse(swapped.begin() + 2, swapped.end());
     numbers = c.Transpose(c.Reshape(numbers, swapped), axes);
   }
-  double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
-  if (c.DTypeOf(x) == kInt8) lowest = -128;
-  Operand values = WindowElements(c, PadSpace(c, x, lowest, windows), windows);
+  Operand values = WindowElements(c, PadSpace(c, x, LeastOf(c.DTypeOf(x)), windows), windows);
   Operand places = WindowElements(c, PadSpace(c, numbers, 0, windows), windows);
   int64_t last = c.RankOf(values) - 1;
   Operand best = c.Op("argmax", {values}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}});

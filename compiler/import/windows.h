@@ -41,6 +41,8 @@ Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype
 // ---- pooling
 ir::Attrs PoolAttrs(const Windows& windows, bool ceil_mode);
 std::string PoolName(std::string_view kind, const Windows& windows);  // of "max" or "avg"
+// The value of a border that no window takes for its greatest element.
+double LeastOf(DataType dtype);
 // x with a border of `value` in space.
 Operand PadSpace(Steps& c, Operand x, double value, const Windows& windows);
 // For each window of x, padded, its elements along a last axis.

@@ -423,7 +423,7 @@ std::vector<Tensor> ComputeProposal(const ComputeContext& context) {
   Tensor boxes = ProposedBoxes(context, wide);
   int64_t most = attrs.GetInt("rpn_pre_nms_top_n");
   Dims dims = {boxes.dims()[0], boxes.dims()[1]};
-  Order order(dims, 1, [&](Indices i) { return SortKey(boxes({i[0], i[1], te::Index(4)}), false); });
+  Order order(dims, 1, [&](Indices i) { return ScoreKey(boxes({i[0], i[1], te::Index(4)})); });
   if (most > 0) dims[1] = Min(dims[1], most);
   Tensor sorted = te::ComputeTensor("sorted", wide, {dims[0], dims[1], 4},
                                     [&](Indices i) { return boxes({i[0], order.PlaceAt(i.first(2)), i[2]}); });
@@ -492,7 +492,7 @@ Chosen ChooseBoxes(const ComputeContext& context) {
   const Tensor &boxes = context.input(0), &scores = context.input(1);
   DataType wide = Accumulator(boxes.dtype());
   const Dims& dims = scores.dims();
-  Order order(dims, 2, [&](Indices i) { return SortKey(scores(i), false); });
+  Order order(dims, 2, [&](Indices i) { return ScoreKey(scores(i)); });
   auto scalar = [&](size_t input, DataType dtype) { return te::Cast(dtype, context.input(input)({})); };
   Tensor score = te::ComputeTensor("score", scores.dtype(), dims,
                                    [&](Indices i) { return scores({i[0], i[1], order.PlaceAt(i)}); });

@@ -97,22 +97,24 @@ Solve ReshapeRelation(TypeContext& context) {
   if (!ValueDims(context, 1, 1, values)) return Solve::kFailed;
   Dims out;
   Dim inferred = 0;  // the number of inferred extents
-  Dim known = 1;     // the product of the other extents
+  // The inferred extent is the quotient of the products of these extents. Those that are copied are in neither, so that
+  // they may be 0.
+  Dim from = 1, known = 1;
   for (size_t i = 0; i < values.size(); ++i) {
     const Dim& value = values[i];
     if (!context.RequireAtLeast(value, -1, "an extent of `newshape`")) return Solve::kFailed;
     Dim is_inferred = IsNegative(value);
-    Dim extent = Max(value, 0);
-    if (copies && i < in.size()) extent = extent + IsEqual(value, 0) * in[i];
+    Dim extent = Max(value, 0), is_copied = copies && i < in.size() ? IsEqual(value, 0) : Dim(0);
     inferred = inferred + is_inferred;
-    known = known * (extent + is_inferred);
-    out.push_back(extent);
+    known = known * (extent + is_inferred + is_copied);
+    if (i < in.size()) from = from * (in[i] * (Dim(1) - is_copied) + is_copied);
+    out.push_back(copies && i < in.size() ? extent + is_copied * in[i] : extent);
   }
+  for (size_t i = values.size(); i < in.size(); ++i) from = from * in[i];
   if (!context.RequireAtLeast(1, inferred, "how many extents `newshape` may leave to be inferred"))
     return Solve::kFailed;
-  Dim total = Volume(in);
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + IsNegative(values[i]) * FloorDiv(total, known);
-  if (!context.RequireEqual(Volume(out), total, "`dyn.reshape`: number of elements")) return Solve::kFailed;
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + IsNegative(values[i]) * FloorDiv(from, known);
+  if (!context.RequireEqual(Volume(out), Volume(in), "`dyn.reshape`: number of elements")) return Solve::kFailed;
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 

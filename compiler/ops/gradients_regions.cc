@@ -1,4 +1,5 @@
 // Gradients of pooling of regions of interest.
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -44,7 +45,10 @@ Samples SamplesOf(Pullback& p, Term rois, Term images, int64_t s, int64_t bins) 
   auto corner = [&](int64_t column) { return Expanded(Picked(rois, column, 1), 1, 2); };
   Term first = corner(Column(s)) * p.attrs().GetDouble("spatial_scale");
   Term end = corner(Column(s) + 2) * p.attrs().GetDouble("spatial_scale");
-  Term length = Maximum(end - first, p.Scalar(1, end)) / static_cast<double>(bins);
+  double least = p.attrs().GetDouble("least_length");
+  Term length = end - first;
+  if (!std::isinf(least)) length = Maximum(length, p.Scalar(least, end));
+  length = length / static_cast<double>(bins);
   Term start = first + length * Cast(Expanded(Counted(p, bins), 1), dtype);
   if (ratio > 0) {
     Term steps = (Cast(Counted(p, ratio), dtype) + 0.5) / static_cast<double>(ratio);
@@ -54,9 +58,11 @@ Samples SamplesOf(Pullback& p, Term rois, Term images, int64_t s, int64_t bins) 
   }
   // Of about one sample per element, those from the first inside: twice the extent and four suffice, because several
   // samples are at least half an element apart.
-  Term count = p.Call("ceil", {length});
+  Term existing = p.Call("ceil", {length}), count = existing;
+  if (least <= 0) count = Maximum(count, p.Scalar(1, count));  // a bin may have none
   Term before = p.Call("floor", {(-1 - start) * count / length - 1});
   Term begin = Maximum(before, Zero(before));
+  if (least <= 0) begin = Where(Compared("greater", existing, Zero(existing)), begin, Zero(begin));
   Term places = Places(images, 1 + s);
   Term read = Cast(p.CallOnTuple("concatenate", {places, places + extent, p.Ints({0, 1, 2, 3}) + extent + extent},
                                  ir::Attrs{{"axis", 0}}),
@@ -65,7 +71,7 @@ Samples SamplesOf(Pullback& p, Term rois, Term images, int64_t s, int64_t bins) 
   Term at = start + (k + 0.5) * length / count;
   Term inside = Both(Compared("greater_equal", at, p.Scalar(-1, at)), Compared("less_equal", at, n));
   Term left_out = Either(Compared("greater", begin, Zero(begin)), Compared("less", begin + n + n + 4, count));
-  return {Minimum(Maximum(at, Zero(at)), n - 1), inside, Compared("less", k, count), count, left_out};
+  return {Minimum(Maximum(at, Zero(at)), n - 1), inside, Compared("less", k, existing), count, left_out};
 }
 
 // The mean of bins is a product of matrices: (regions, bins, elements) for each axis, what elements count for a bin.

@@ -66,6 +66,7 @@ void ResizeGradient(Pullback& p) {
       one.Set(name, attrs.GetString(name));
     one.Set("cubic_alpha", attrs.GetDouble("cubic_alpha"));
     one.Set("cubic_exclude", attrs.GetInt("cubic_exclude"));
+    if (!attrs.IsNone("scales")) one.Set("scales", ir::AttrValue::List{(*attrs.Find("scales")->AsList())[s]});
     if (attrs.GetString("coordinate_transformation_mode") == "tf_crop_and_resize") {
       const ir::AttrValue::List& roi = *attrs.Find("roi")->AsList();
       size_t axis = layout.spatial[s], rank = layout.letters.size();
@@ -164,7 +165,12 @@ void DynResizeGradient(Pullback& p) {
   }
   GiveByMatrices(p, [&](Term units, size_t s) {
     Term size = SizeAlong(Picked(Wide(p.x(1)), static_cast<int64_t>(s), 0), s);
-    return FromColumns(p.Call(p.op(), {AsColumns(units, s), size, roi}, columns), s);
+    ir::Attrs along = columns;
+    if (!attrs.IsNone("scales")) {
+      const ir::AttrValue& scale = (*attrs.Find("scales")->AsList())[s];
+      along.Set("scales", s == 0 ? ir::AttrValue::List{scale, 1} : ir::AttrValue::List{1, scale});
+    }
+    return FromColumns(p.Call(p.op(), {AsColumns(units, s), size, roi}, along), s);
   });
 }
 

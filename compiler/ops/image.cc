@@ -1,5 +1,6 @@
 // Images in other sizes.
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,6 +39,10 @@ constexpr Input kDynamicInputs[] = {
       {"rounding_method", AttrType::kString, "\"round\"",                                                        \
        "of nearest_neighbor: \"round\" (halves away from 0), \"floor\", \"ceil\", \"round_prefer_floor\" or "    \
        "\"round_prefer_ceil\""},                                                                                 \
+      {"scales", AttrType::kAny, "None",                                                                         \
+       "for each axis of space, by what coordinates are divided; None: by the quotient of the extents; not for " \
+       "align_corners and tf_crop_and_resize",                                                                   \
+       true},                                                                                                    \
       {"cubic_alpha", AttrType::kFloat, "-0.5f", "the spline's coefficient"},                                    \
       {"cubic_exclude", AttrType::kInt, "0", "1: taps outside the image do not count"},                          \
       {"extrapolation_value", AttrType::kFloat, "0", "what tf_crop_and_resize reads outside the image"},         \
@@ -53,6 +58,18 @@ std::optional<T> Named(const std::array<std::pair<const char*, T>, n>& names, co
     if (name == text) return value;
   }
   return std::nullopt;
+}
+
+// Reads `scales`. Returns false if it does not fit.
+bool ReadScales(const ir::Attrs& attrs, size_t axes, Resize& resize) {
+  const ir::AttrValue::List* scales = attrs.Find("scales")->AsList();
+  if (scales == nullptr || scales->size() != axes) return false;
+  for (const ir::AttrValue& value : *scales) {
+    if (!value.AsInt() && !value.AsDouble()) return false;
+    resize.scales.push_back(value.AsInt() ? static_cast<double>(*value.AsInt()) : *value.AsDouble());
+    if (!(resize.scales.back() > 0) || std::isinf(resize.scales.back())) return false;
+  }
+  return resize.coordinates != Coordinates::kAlignCorners && resize.coordinates != Coordinates::kCrop;
 }
 
 // nullopt if an attribute has no such value. `roi`: the argument, of operators that have it as one.
@@ -80,6 +97,7 @@ std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank, const Tensor
   resize.alpha = attrs.GetDouble("cubic_alpha");
   resize.exclude = attrs.GetInt("cubic_exclude") != 0;
   resize.extrapolation = attrs.GetDouble("extrapolation_value");
+  if (!attrs.IsNone("scales") && !ReadScales(attrs, rank - 2, resize)) return std::nullopt;
   if (resize.coordinates != Coordinates::kCrop) return resize;
   for (size_t i = 0; roi_tensor != nullptr && i < 2 * rank; ++i) {
     resize.roi.push_back(Real((*roi_tensor)({te::Index(static_cast<int64_t>(i))})));
@@ -106,7 +124,7 @@ bool CheckResize(TypeContext& context, const Dims& data, size_t rank, const Tens
   if (Describe(attrs, rank, roi)) return true;
   context.Fail(DiagnosticKind::kBadAttribute,
                "`method`, `coordinate_transformation_mode` or `rounding_method` has an unknown value, or `roi` "
-               "does not fit; see docs/operators.md");
+               "or `scales` does not fit; see docs/operators.md");
   return false;
 }
 

@@ -36,6 +36,10 @@ constexpr AttrSpec kBatchAttrs[] = {{"out_dtype", AttrType::kDType, "\"\"", "dty
                                     {"transpose_a", AttrType::kBool, "False", "x is (b, k, m)"},
                                     {"transpose_b", AttrType::kBool, "False", "y is (b, n, k)"}};
 constexpr AttrSpec kAxisAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis normalised over"}};
+constexpr AttrSpec kSoftmaxAttrs[] = {
+    kAxisAttrs[0], {"masked", AttrType::kBool, "False", "elements that are all -inf give 0 instead of nan"}};
+constexpr Example kSoftmaxExamples[] = {
+    {"nn.softmax([[0f, -inff], [-inff, -inff]], masked=True)", "[[1f, 0f], [0f, 0f]]"}};
 constexpr Input kPreluInputs[] = {{"data", "a tensor"}, {"alpha", "a vector along `axis`"}};
 constexpr AttrSpec kChannelAttrs[] = {{"axis", AttrType::kInt, "1", "the axis of channels"}};
 
@@ -227,8 +231,17 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   int64_t named = context.attrs().GetInt("axis");
   size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(data.rank()) : named);
   DataType wide = Accumulator(data.dtype());
+  const ir::AttrValue* attr = context.attrs().Find("masked");
+  bool masked = attr != nullptr && *attr->AsBool();
   auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
   Tensor top = ReduceAxis(te::ReduceOp::kMaximum, wide, data.dims(), axis, x);
+  if (masked) {
+    // Of elements that are all -inf, each exponential is then 0, not that of -inf - -inf.
+    Tensor greatest = top;
+    top = te::ComputeTensor("top", wide, greatest.dims(), [&](std::span<const Expr> i) {
+      return te::Select(Equal(greatest(i), Lowest(wide)), te::Const(wide, 0), greatest(i));
+    });
+  }
   Tensor power = te::ComputeTensor("exp", wide, data.dims(), [&](std::span<const Expr> i) {
     return te::Unary(te::UnaryOp::kExp, x(i) - AtZero(top, i, axis));
   });
@@ -236,7 +249,8 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
       ReduceAxis(te::ReduceOp::kSum, wide, data.dims(), axis, [&](std::span<const Expr> i) { return power(i); });
   // A division for each row, not for each element.
   Tensor unit = te::ComputeTensor("unit", wide, sum.dims(), [&](std::span<const Expr> i) {
-    return te::Binary(BinaryOp::kDivide, te::Const(wide, 1), sum(i));
+    Expr share = te::Binary(BinaryOp::kDivide, te::Const(wide, 1), sum(i));
+    return masked ? te::Select(Equal(sum(i), te::Const(wide, 0)), te::Const(wide, 0), share) : share;
   });
   return Narrow(te::ComputeTensor("softmax", wide, data.dims(),
                                   [&](std::span<const Expr> i) {
@@ -294,10 +308,11 @@ constexpr OpDef kOps[] = {
     {.name = "nn.softmax",
      .summary = "exp(x) / sum(exp(x)) along `axis`",
      .inputs = kInputs,
-     .attrs = kAxisAttrs,
+     .attrs = kSoftmaxAttrs,
      .type_relation = SoftmaxRelation,
      .fusion = FusionClass::kReduction,
      .compute = ComputeSoftmax<false>,
+     .examples = kSoftmaxExamples,
      .gradient = SoftmaxGradient},
     {.name = "nn.log_softmax",
      .summary = "log of softmax along `axis`",

@@ -29,8 +29,13 @@ Expr SortKey(const Expr& x, bool ascend) {
   DataType dtype = x.dtype();
   Expr key = dtype.is_float() ? FloatKey(x) : te::Cast(kInt64, x);
   if (dtype == kUInt64) key = te::Binary(BinaryOp::kXor, key, te::Index(std::numeric_limits<int64_t>::min()));
-  if (!ascend) key = te::Unary(UnaryOp::kBitwiseNot, key);
-  return dtype.is_float() ? te::Select(te::Unary(UnaryOp::kIsNan, x), te::Index(kLast), key) : key;
+  if (dtype.is_float()) key = te::Select(te::Unary(UnaryOp::kIsNan, x), te::Index(kLast), key);
+  return ascend ? key : te::Unary(UnaryOp::kBitwiseNot, key);
+}
+
+Expr ScoreKey(const Expr& score) {
+  Expr key = SortKey(score, /*ascend=*/false);
+  return score.dtype().is_float() ? te::Select(te::Unary(UnaryOp::kIsNan, score), te::Index(kLast), key) : key;
 }
 
 // The axis is the last one of the sorted tensor, so that each line is a row.

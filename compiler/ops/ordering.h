@@ -11,8 +11,10 @@
 
 namespace rvm::ops {
 
-// An int64 that orders like x. Equal for equal numbers, for 0 and -0, and for all NaNs, which come last in both orders.
+// An int64 that orders like x. Equal for equal numbers, for 0 and -0, and for all NaNs, which are above all numbers.
 te::Expr SortKey(const te::Expr& x, bool ascend);
+// An int64 that orders from the greatest to the least, with NaN last: a score that is no number is the worst.
+te::Expr ScoreKey(const te::Expr& score);
 
 // The elements of a tensor along one axis in the order of their keys. The sort is stable.
 class Order {

@@ -27,7 +27,8 @@ constexpr Input kInputs[] = {{"data", "a batch of images"}};
       {"layout", AttrType::kString, data_layout, "axes of data"},                                                \
       {"out_layout", AttrType::kString, "\"\"", "must be that of data"},                                         \
       {"ceil_mode", AttrType::kBool, "False", "keep a last window that extends beyond the edge"}
-#define RVM_COUNT_ATTR {"count_include_pad", AttrType::kBool, "False", "the mean counts padding as zeros"}
+#define RVM_COUNT_ATTR \
+  {"count_include_pad", AttrType::kBool, "False", "the mean counts padding as zeros, but nothing beyond it"}
 
 constexpr AttrSpec kMax1dAttrs[] = {RVM_POOL_ATTRS("[1]", "[0]", "\"NCW\"")};
 constexpr AttrSpec kMax2dAttrs[] = {RVM_POOL_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"")};
@@ -41,6 +42,9 @@ constexpr Example kMax1dExamples[] = {
     {"nn.max_pool1d([[[1f, 2f, 3f]]], pool_size=[2], strides=[2], ceil_mode=True)", "[[[2f, 3f]]]"},
     {"nn.max_pool1d([[[1f, 2f, 3f]]], pool_size=[2], strides=[3], padding=[1], ceil_mode=True)", "[[[1f, 3f]]]"},
     {"nn.max_pool1d([[[1f, 2f]]], pool_size=[1], strides=[3], padding=[0, 1], ceil_mode=True)", "[[[1f]]]"}};
+constexpr Example kAvg1dExamples[] = {
+    {"nn.avg_pool1d([[[1f, 2f, 3f]]], pool_size=[2], strides=[2], ceil_mode=True, count_include_pad=True)",
+     "[[[1.5f, 3f]]]"}};
 constexpr AttrSpec kGlobalAttrs[] = {{"layout", AttrType::kString, "\"NCHW\"", "axes of data"},
                                      {"out_layout", AttrType::kString, "\"\"", "must be that of data"}};
 #define RVM_ADAPTIVE_ATTRS(data_layout)                                                                     \
@@ -152,14 +156,25 @@ std::vector<Tensor> ComputePool(const ComputeContext& context) {
                                return te::Select(inside, te::Cast(wide, data(at)), neutral);
                              });
   if (!average) return {folded};
-  if (context.attrs().GetBool("count_include_pad")) {
+  Dims counted = data.dims();
+  bool has_full_windows = context.attrs().GetBool("count_include_pad");
+  if (has_full_windows) {
+    // A last window may extend beyond the padding. What is there does not count.
+    for (size_t s = 0; s < windows.size(); ++s) {
+      const Dim& extent = data.dims()[layout.spatial[s]];
+      has_full_windows = has_full_windows && out.dims[layout.spatial[s]] == WindowCount(extent, windows[s]);
+      counted[layout.spatial[s]] = extent + (windows[s].pad_before + windows[s].pad_after);
+      windows[s].pad_before = windows[s].pad_after = 0;
+    }
+  }
+  if (has_full_windows) {
     Expr count = te::Cast(wide, te::DimValue(Volume(extents)));
     return {CastTensor(
         te::ComputeTensor("mean", wide, out.dims,
                           [&](std::span<const Expr> o) { return te::Binary(BinaryOp::kDivide, folded(o), count); }),
         out.dtype)};
   }
-  Tensor count = CountInside(windows, layout, data.dims(), out.dims, wide);
+  Tensor count = CountInside(windows, layout, counted, out.dims, wide);
   return {CastTensor(te::ComputeTensor("mean", wide, out.dims,
                                        [&](std::span<const Expr> o) {
                                          std::vector<Expr> at;
@@ -292,8 +307,9 @@ constexpr OpDef kOps[] = {
     WithGradient(
         Pool("nn.max_pool3d", "greatest element of each window", kMax3dAttrs, PoolRelation<5>, ComputePool<false>),
         MaxPoolGradient),
-    WithGradient(Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>),
-                 AvgPoolGradient),
+    WithGradient(
+        Pool("nn.avg_pool1d", "mean of each window", kAvg1dAttrs, PoolRelation<3>, ComputePool<true>, kAvg1dExamples),
+        AvgPoolGradient),
     WithGradient(Pool("nn.avg_pool2d", "mean of each window", kAvg2dAttrs, PoolRelation<4>, ComputePool<true>),
                  AvgPoolGradient),
     WithGradient(Pool("nn.avg_pool3d", "mean of each window", kAvg3dAttrs, PoolRelation<5>, ComputePool<true>),

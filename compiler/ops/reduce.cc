@@ -33,7 +33,7 @@ constexpr AttrSpec kVarianceAttrs[] = {
     {"axis", AttrType::kInts, "None", "the axes reduced; None: all", true},
     {"keepdims", AttrType::kBool, "False", "keep reduced axes with extent 1"},
     {"exclude", AttrType::kBool, "False", "reduce all axes but `axis`"},
-    {"unbiased", AttrType::kBool, "False", "divide by n - 1 instead of n"},
+    {"unbiased", AttrType::kBool, "False", "divide by n - 1 instead of n; nan if n < 2"},
 };
 
 constexpr Example kLogSumExpExamples[] = {
@@ -169,7 +169,9 @@ std::vector<Tensor> ComputeVariance(const ComputeContext& context) {
         return deviation * deviation;
       });
   Expr count = CountValue(data, reduced, wide);
-  if (context.attrs().GetBool("unbiased")) count = count - te::Const(wide, 1);
+  if (context.attrs().GetBool("unbiased")) {
+    count = te::Binary(te::BinaryOp::kMaximum, count - te::Const(wide, 1), te::Const(wide, 0));
+  }
   Tensor variance = te::ComputeTensor("variance", wide, squares.dims(), [&](std::span<const Expr> i) {
     return te::Binary(te::BinaryOp::kDivide, squares(i), count);
   });
@@ -208,6 +210,18 @@ std::vector<Tensor> ComputeLogSumExp(const ComputeContext& context) {
     return te::Unary(te::UnaryOp::kLog, sum(i)) + greatest(at);
   });
   return {CastTensor(result, data.dtype())};
+}
+
+// No element of none is the greatest or the least.
+Solve ArgRelation(TypeContext& context) {
+  Solve solve = ReduceRelation<Index>(context);
+  if (solve != Solve::kDone) return solve;
+  const Dims& dims = ir::DynCast<ir::TensorType>(context.arg(0))->shape.dims;
+  std::vector<bool> searched = ReducedAxes(context.attrs(), dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (searched[i] && !context.RequireAtLeast(dims[i], 1, "the number of elements searched")) return Solve::kFailed;
+  }
+  return solve;
 }
 
 template <ReduceOp first, ReduceOp last>
@@ -267,17 +281,17 @@ constexpr OpDef kOps[] = {
                     FusionClass::kReduction, ComputeLogSumExp, kLogSumExpExamples),
                  LogSumExpGradient),
     {.name = "argmax",
-     .summary = "index (int32) of the greatest element",
+     .summary = "index (int32) of the greatest element; an error if there is none",
      .inputs = kInputs,
      .attrs = kArgAttrs,
-     .type_relation = ReduceRelation<Index>,
+     .type_relation = ArgRelation,
      .fusion = FusionClass::kReduction,
      .compute = ComputeArg<ReduceOp::kArgMax, ReduceOp::kArgMaxLast>},
     {.name = "argmin",
-     .summary = "index (int32) of the least element",
+     .summary = "index (int32) of the least element; an error if there is none",
      .inputs = kInputs,
      .attrs = kArgAttrs,
-     .type_relation = ReduceRelation<Index>,
+     .type_relation = ArgRelation,
      .fusion = FusionClass::kReduction,
      .compute = ComputeArg<ReduceOp::kArgMin, ReduceOp::kArgMinLast>},
 };

@@ -1,6 +1,7 @@
 // Pooling of regions of interest: boxes of images, pooled to a fixed size.
 //
 // A region is a row (batch, left, top, right, bottom); its corners, times `spatial_scale`, are coordinates of data.
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -26,14 +27,19 @@ constexpr AttrSpec kAlignAttrs[] = {
     kPoolAttrs[1],
     {"sample_ratio", AttrType::kInt, "-1", "samples along each axis of a bin; below 1: about one per element"},
     kPoolAttrs[2],
-    {"mode", AttrType::kString, "\"avg\"", "of the samples: \"avg\" or \"max\""}};
+    {"mode", AttrType::kString, "\"avg\"", "of the samples: \"avg\" or \"max\""},
+    {"least_length", AttrType::kFloat, "1",
+     "the least height and width of a region, in elements of data; -inff: none"}};
 constexpr Example kAlignExamples[] = {
     {"vision.roi_align([[[[1f, 2f], [3f, 4f]]]], [[0f, 0f, 0f, 1f, 1f]], pooled_size=[1, 1], spatial_scale=1f, "
      "sample_ratio=2)",
      "[[[[2.5f]]]]"},
     {"vision.roi_align([[[[1f, 2f], [3f, 4f]]]], [[0f, 0f, 0f, 1f, 1f]], pooled_size=[1, 1], spatial_scale=1f, "
      "sample_ratio=2, mode=\"max\")",
-     "[[[[3.25f]]]]"}};
+     "[[[[3.25f]]]]"},
+    {"vision.roi_align([[[[1f, 2f], [3f, 4f]]]], [[0f, 0f, 0f, 0.5f, 0.5f]], pooled_size=[1, 1], spatial_scale=1f, "
+     "sample_ratio=1, least_length=0f)",
+     "[[[[1.75f]]]]"}};
 constexpr Example kPoolExamples[] = {
     {"vision.roi_pool([[[[1f, 2f], [3f, 4f]]]], [[0f, 0f, 0f, 1f, 0f]], pooled_size=[1, 2], spatial_scale=1f)",
      "[[[[1f, 2f]]]]"}};
@@ -76,6 +82,8 @@ int64_t Column(size_t s) { return s == 0 ? 2 : 1; }
 Bins AlignedBins(const ComputeContext& context, size_t s, const Dim& pooled, DataType wide) {
   const Tensor& rois = context.input(1);
   int64_t ratio = context.attrs().GetInt("sample_ratio");
+  double least_length = context.attrs().GetDouble("least_length");
+  bool may_be_empty = least_length <= 0;
   Dims dims = {rois.dims()[0]};
   auto corner = [&](const Expr& roi, int64_t column) {
     return te::Cast(wide, rois({roi, te::Index(column)})) *
@@ -85,12 +93,16 @@ Bins AlignedBins(const ComputeContext& context, size_t s, const Dim& pooled, Dat
   bins.first = te::ComputeTensor("first", wide, dims, [&](Indices i) { return corner(i[0], Column(s)); });
   bins.length = te::ComputeTensor("length", wide, dims, [&](Indices i) {
     Expr length = corner(i[0], Column(s) + 2) - corner(i[0], Column(s));
-    length = te::Binary(BinaryOp::kMaximum, length, te::Const(wide, 1));
+    if (!std::isinf(least_length)) {
+      length = te::Binary(BinaryOp::kMaximum, length, te::FloatConst(wide, least_length));
+    }
     return te::Binary(BinaryOp::kDivide, length, te::Cast(wide, te::DimValue(pooled)));
   });
   Tensor bin_length = bins.length;
   bins.samples = te::ComputeTensor("samples", kInt64, dims, [&](Indices i) {
-    return ratio > 0 ? te::Index(ratio) : te::Cast(kInt64, te::Unary(UnaryOp::kCeil, bin_length(i)));
+    if (ratio > 0) return te::Index(ratio);
+    Expr count = te::Cast(kInt64, te::Unary(UnaryOp::kCeil, bin_length(i)));
+    return may_be_empty ? te::Binary(BinaryOp::kMaximum, count, te::Index(0)) : count;
   });
   return bins;
 }
@@ -110,6 +122,7 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
   Layout layout(context.attrs().GetString("layout"));
   bool average = context.attrs().GetString("mode") == "avg";
   int64_t ratio = context.attrs().GetInt("sample_ratio");
+  bool may_be_empty = ratio <= 0 && context.attrs().GetDouble("least_length") <= 0;
   DataType wide = CoordinateType(data.dtype());
   size_t n = layout.axis('N');
   std::vector<Samples> axes;
@@ -127,7 +140,8 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
     Expr spacing = te::Binary(BinaryOp::kDivide, a.bins.length({o[n]}), te::Cast(wide, a.bins.samples({o[n]})));
     Expr start = a.bins.first({o[n]}) + te::Cast(wide, o[a.axis]) * a.bins.length({o[n]});
     Expr before = te::Binary(BinaryOp::kDivide, number(-1) - start, spacing) - number(1);
-    return te::Binary(BinaryOp::kMaximum, te::Cast(kInt64, te::Unary(UnaryOp::kFloor, before)), te::Index(0));
+    Expr first = te::Binary(BinaryOp::kMaximum, te::Cast(kInt64, te::Unary(UnaryOp::kFloor, before)), te::Index(0));
+    return may_be_empty ? te::Select(Less(te::Index(0), a.bins.samples({o[n]})), first, te::Index(0)) : first;
   };
   Tensor folded =
       ReduceOver(average ? ReduceOp::kSum : ReduceOp::kMaximum, wide, out.dims, extents, [&](Indices o, Indices r) {
@@ -162,9 +176,13 @@ std::vector<Tensor> ComputeAlign(const ComputeContext& context) {
       Expr cut = te::Binary(BinaryOp::kOr, Less(te::Index(0), first), Less(first + te::DimValue(a.extent), samples));
       is_cut = is_cut ? te::Binary(BinaryOp::kOr, is_cut, cut) : cut;
     }
-    if (average) return te::Binary(BinaryOp::kDivide, folded(o), te::Cast(wide, total));
+    if (average) {
+      if (may_be_empty) total = te::Binary(BinaryOp::kMaximum, total, te::Index(1));
+      return te::Binary(BinaryOp::kDivide, folded(o), te::Cast(wide, total));
+    }
     // Samples outside the image count as zeros.
-    return te::Select(is_cut, te::Binary(BinaryOp::kMaximum, folded(o), number(0)), folded(o));
+    Expr greatest = te::Select(is_cut, te::Binary(BinaryOp::kMaximum, folded(o), number(0)), folded(o));
+    return may_be_empty ? te::Select(Less(te::Index(0), total), greatest, number(0)) : greatest;
   });
   return {CastTensor(result, out.dtype)};
 }

@@ -26,12 +26,23 @@ namespace {
 
 Expr Quotient(const Expr& a, const Expr& b) { return te::Binary(BinaryOp::kDivide, Real(a), Real(b)); }
 
-// The coordinate on an axis of extent `in` that position `i` of `out` positions of the result reads.
-Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t axis) {
+// The coordinate that position `i` of the result reads on an axis that is `scale` times as long in the result.
+Expr ScaledCoordinate(const Resize& resize, const Expr& i, double scale) {
+  if (resize.coordinates == Coordinates::kAsymmetric) {
+    return Real(te::Cast(kFloat32, i) * te::FloatConst(kFloat32, 1 / scale));
+  }
+  Expr centre = te::Binary(BinaryOp::kDivide, Real(i) + Real(0.5), Real(scale));
+  return resize.coordinates == Coordinates::kTfHalfPixel ? centre : centre - Real(0.5);
+}
+
+// The coordinate on axis `axis`, number `s` in space, of extent `in`, that position `i` of `out` positions of the
+// result reads.
+Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t axis, size_t s) {
   Expr n = te::DimValue(in), m = te::DimValue(out), one = te::Index(1);
   Expr odd = (i + i + one) * n;
   Expr half_pixel = Quotient(odd - m, m + m);
   Expr is_one = Equal(m, one);
+  if (!resize.scales.empty()) return ScaledCoordinate(resize, i, resize.scales[s]);
   switch (resize.coordinates) {
     case Coordinates::kHalfPixel: return half_pixel;
     case Coordinates::kAsymmetric: return Quotient(i * n, m);
@@ -102,9 +113,9 @@ AxisTaps TapsOf(const Resize& resize, const Tensor& coordinates, const Dim& in, 
 
 // If every element is repeated so many times, and no more is done, how many; else 0.
 int64_t Repeats(const Resize& resize, const Dim& in, const Dim& out) {
-  bool repeats = resize.method == Method::kNearest && resize.coordinates == Coordinates::kAsymmetric &&
-                 resize.rounding == Rounding::kFloor && in.is_const() && out.is_const() && in.constant() > 0 &&
-                 out.constant() % in.constant() == 0;
+  bool repeats = resize.method == Method::kNearest && resize.scales.empty() &&
+                 resize.coordinates == Coordinates::kAsymmetric && resize.rounding == Rounding::kFloor &&
+                 in.is_const() && out.is_const() && in.constant() > 0 && out.constant() % in.constant() == 0;
   return repeats ? out.constant() / in.constant() : 0;
 }
 
@@ -155,9 +166,10 @@ std::vector<Tensor> ComputeResized(const ComputeContext& context, const Resize& 
   const te::TensorSpec& out = context.output();
   Layout layout(context.attrs().GetString("layout"));
   std::vector<Tensor> coordinates;
-  for (size_t axis : layout.spatial) {
+  for (size_t s = 0; s < layout.spatial.size(); ++s) {
+    size_t axis = layout.spatial[s];
     coordinates.push_back(te::ComputeTensor("coordinate", kFloat64, {out.dims[axis]}, [&](std::span<const Expr> i) {
-      return Coordinate(resize, i[0], data.dims()[axis], out.dims[axis], axis);
+      return Coordinate(resize, i[0], data.dims()[axis], out.dims[axis], axis, s);
     }));
   }
   return {Interpolate(resize, data, layout.spatial, coordinates, out)};

@@ -1,7 +1,8 @@
 // Interpolation of images at new sizes.
 //
-// The input coordinate of an output position is a quotient of integers, except for crops. The numerator is computed
-// exactly and divided once, so that integral coordinates are exact for all sizes.
+// The input coordinate of an output position is a quotient of integers, except for crops and given scales. The
+// numerator is computed exactly and divided once, so that integral coordinates are exact for all sizes. Given scales
+// are divided by in float32 where elements are not interpolated, as PyTorch does.
 #ifndef RVM_COMPILER_OPS_RESAMPLE_H_
 #define RVM_COMPILER_OPS_RESAMPLE_H_
 
@@ -25,7 +26,8 @@ struct Resize {
   double alpha = -0.5;
   bool exclude = false;
   double extrapolation = 0;
-  std::vector<te::Expr> roi;  // float64
+  std::vector<te::Expr> roi;   // float64
+  std::vector<double> scales;  // of each axis of space; empty: the quotients of the extents
 };
 
 // The method that an attribute names, or nullopt.

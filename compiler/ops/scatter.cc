@@ -33,7 +33,8 @@ constexpr Input kDynamicSparse[] = {
     {.name = "output_shape", .doc = "an integer vector, the shape of the result", .decides_shape = true}};
 constexpr AttrSpec kScatterAttrs[] = {
     {"axis", AttrType::kInt, "0", "the axis indexed"},
-    {"reduction", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"mean\", \"min\" or \"max\""}};
+    {"reduction", AttrType::kString, "\"update\"",
+     "\"update\", \"add\", \"mul\", \"mean\" (of integers rounded down), \"min\" or \"max\""}};
 constexpr AttrSpec kScatterNdAttrs[] = {
     {"mode", AttrType::kString, "\"update\"", "\"update\", \"add\", \"mul\", \"min\" or \"max\""}};
 constexpr AttrSpec kSparseAttrs[] = {{"output_shape", AttrType::kInts, "", "the shape of the result"}};
@@ -151,7 +152,10 @@ Tensor Scatter(const std::string& mode, const Tensor& data, const Updates& updat
       at.insert(at.end(), place.rest.begin(), place.rest.end());
       value = te::Binary(op, te::Cast(wide, data(o)), folded(at));
       if (mode == "mean") {
-        value = te::Binary(BinaryOp::kDivide, value, te::Cast(wide, end - begin + te::Index(1)));
+        // That of integers is rounded down. Their number may be beyond a small dtype.
+        DataType divided = wide.is_integral() && wide.bits < 64 ? kInt64 : wide;
+        value = te::Binary(wide.is_integral() ? BinaryOp::kFloorDivide : BinaryOp::kDivide, te::Cast(divided, value),
+                           te::Cast(divided, end - begin + te::Index(1)));
       }
       value = te::Cast(data.dtype(), value);
     }

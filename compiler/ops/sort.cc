@@ -1,4 +1,4 @@
-// Sorting along an axis. Equal elements keep their order; NaN comes last.
+// Sorting along an axis. Equal elements keep their order; NaN is above all numbers.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -20,20 +20,29 @@ constexpr Input kInputs[] = {{"data", "a tensor"}};
 constexpr Input kDynamicTopkInputs[] = {
     {.name = "data", .doc = "a tensor"},
     {.name = "k", .doc = "an integer scalar, or a vector of one, how many; below 1: all", .decides_shape = true}};
-constexpr AttrSpec kSortAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis sorted"},
-                                   {"is_ascend", AttrType::kBool, "True", "least first"},
-                                   {"dtype", AttrType::kDType, "\"\"", "dtype of indices (int32); unused by `sort`"}};
+constexpr AttrSpec kExact = {"exact", AttrType::kBool, "False",
+                             "k may be 0, for none; an error if it is negative or there are fewer elements"};
+constexpr AttrSpec kSortAttrs[] = {
+    {"axis", AttrType::kInt, "-1", "the axis sorted"},
+    {"is_ascend", AttrType::kBool, "True", "least first, NaN last; False: greatest first, NaN before them"},
+    {"dtype", AttrType::kDType, "\"\"", "dtype of indices (int32); unused by `sort`"}};
 constexpr AttrSpec kDynamicTopkAttrs[] = {
     {"k", AttrType::kAny, "None", "unused, for compatibility", true},
     {"axis", AttrType::kInt, "-1", "the axis sorted"},
     {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
-    {"is_ascend", AttrType::kBool, "False", "least first"},
-    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
-constexpr AttrSpec kTopkAttrs[] = {{"k", AttrType::kInt, "1", "how many; below 1: all"},
-                                   {"axis", AttrType::kInt, "-1", "the axis sorted"},
-                                   {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
-                                   {"is_ascend", AttrType::kBool, "False", "least first"},
-                                   {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"}};
+    {"is_ascend", AttrType::kBool, "False", "the least, NaN last; False: the greatest, NaN first"},
+    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"},
+    kExact};
+constexpr AttrSpec kTopkAttrs[] = {
+    {"k", AttrType::kInt, "1", "how many; below 1: all"},
+    {"axis", AttrType::kInt, "-1", "the axis sorted"},
+    {"ret_type", AttrType::kString, "\"both\"", "\"both\", \"values\" or \"indices\""},
+    {"is_ascend", AttrType::kBool, "False", "the least, NaN last; False: the greatest, NaN first"},
+    {"dtype", AttrType::kDType, "\"\"", "dtype of the indices (int32)"},
+    kExact};
+constexpr Example kSortExamples[] = {{"sort([2f, nanf, 3f], is_ascend=False)", "[nanf, 3f, 2f]"}};
+constexpr Example kTopkExamples[] = {{"topk([2f, nanf, 3f], k=2)", "([nanf, 3f], [1, 2])"},
+                                     {"topk([2f, nanf, 3f], k=2, is_ascend=True)", "([2f, 3f], [0, 2])"}};
 
 // Indices along `axis` of the first `out[axis]` elements in order; int64.
 Tensor FirstPlaces(const Tensor& data, size_t axis, bool ascend, const Dims& out) {
@@ -89,7 +98,13 @@ Solve TopkRelation(TypeContext& context) {
     }
   }
   Dim& dim = dims[static_cast<size_t>(*axis)];
-  dim = TopkExtent(dim, k[0]);
+  if (context.attrs().GetBool("exact")) {
+    if (!context.RequireAtLeast(k[0], 0, "`k`") || !context.RequireAtLeast(dim, k[0], "the extent of the axis and `k`"))
+      return Solve::kFailed;
+    dim = k[0];
+  } else {
+    dim = TopkExtent(dim, k[0]);
+  }
   const std::string& type = context.attrs().GetString("ret_type");
   const ir::Type* values = ir::MakeTensorType(context.arena(), dims, args[0]->dtype.dtype);
   const ir::Type* indices = ir::MakeTensorType(context.arena(), dims, DTypeAttr(context.attrs(), "dtype", kInt32));
@@ -120,6 +135,7 @@ constexpr OpDef kOps[] = {
      .type_relation = SortRelation<false>,
      .fusion = FusionClass::kOpaque,
      .compute = ComputeSort<false>,
+     .examples = kSortExamples,
      .gradient = SortGradient},
     {.name = "argsort",
      .summary = "indices that sort along an axis",
@@ -135,6 +151,7 @@ constexpr OpDef kOps[] = {
      .type_relation = TopkRelation<false>,
      .fusion = FusionClass::kOpaque,
      .compute = ComputeTopk,
+     .examples = kTopkExamples,
      .gradient = TopKGradient},
     {.name = "dyn.topk",
      .summary = "the k greatest elements along an axis and their indices",

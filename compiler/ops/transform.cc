@@ -94,6 +94,14 @@ Solve ReshapeRelation(TypeContext& context) {
   Dims out;
   size_t at = 0;
   int infer = -1;
+  // The inferred extent is a quotient of products. Axes that `newshape` refers to are in neither, so that they may be
+  // empty.
+  Dims rest = in;
+  Dim given = 1;
+  auto take = [&]() {
+    rest[at] = 1;
+    return in[at++];
+  };
   for (size_t i = 0; i < code.size(); ++i) {
     int64_t c = code[i];
     size_t needed = c == 0 && !allow_zero ? 1 : c == -3 ? 2 : c == -4 ? 1 : 0;
@@ -102,33 +110,34 @@ Solve ReshapeRelation(TypeContext& context) {
                       absl::StrCat("`newshape` refers to axis ", at + needed - 1, " of an input of rank ", in.size()));
     if (c > 0 || (c == 0 && allow_zero)) {
       out.push_back(c);
+      given = given * c;
       ++at;
     } else if (c == 0) {
-      out.push_back(in[at++]);
+      out.push_back(take());
     } else if (c == -1) {
       if (infer >= 0) return BadShape(context, "`newshape` has -1 twice; expected at most one extent to infer");
       infer = static_cast<int>(out.size());
       out.push_back(1);
       ++at;
     } else if (c == -2) {
-      while (at < in.size()) out.push_back(in[at++]);
+      while (at < in.size()) out.push_back(take());
     } else if (c == -3) {
-      out.push_back(in[at] * in[at + 1]);
-      at += 2;
+      Dim first = take();
+      out.push_back(first * take());
     } else if (c == -4 && i + 2 < code.size()) {
       int64_t a = code[i + 1], b = code[i + 2];
       if ((a == -1) == (b == -1) && a == -1)
         return BadShape(context, "-4 in `newshape` splits into two unknown extents");
-      out.push_back(a == -1 ? FloorDiv(in[at], b) : Dim(a));
-      out.push_back(b == -1 ? FloorDiv(in[at], a) : Dim(b));
-      ++at;
+      Dim whole = take();
+      out.push_back(a == -1 ? FloorDiv(whole, b) : Dim(a));
+      out.push_back(b == -1 ? FloorDiv(whole, a) : Dim(b));
       i += 2;
     } else {
       return BadShape(context, absl::StrCat("`newshape` has ", c, "; expected an extent or one of 0, -1, -2, -3, -4"));
     }
   }
   Dim known = Volume(out);
-  if (infer >= 0) out[static_cast<size_t>(infer)] = known == Dim(0) ? Dim(0) : FloorDiv(Volume(in), known);
+  if (infer >= 0) out[static_cast<size_t>(infer)] = given == Dim(0) ? Dim(0) : FloorDiv(Volume(rest), given);
   if (!RequireElements(context, data->shape.dims, out, known, infer >= 0)) return Solve::kFailed;
   if (reverse) std::reverse(out.begin(), out.end());
   return ResultTensor(context, out, data->dtype.dtype);

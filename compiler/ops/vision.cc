@@ -178,7 +178,7 @@ Suppression::Suppression(const ComputeContext& context)
       most_(te::Cast(kInt64, context.input(3)({}))),
       valid_(ValidCounts(context.input(1), dims_[1])),
       order_(dims_, 1, [&](std::span<const Expr> i) {
-        Expr key = SortKey(data_({i[0], i[1], te::Index(score_index_)}), false);
+        Expr key = ScoreKey(data_({i[0], i[1], te::Index(score_index_)}));
         return te::Select(Less(i[1], valid_({i[0]})), key, te::Index(std::numeric_limits<int64_t>::max()));
       }) {
   int64_t top_k = context.attrs().GetInt("top_k"), coord = context.attrs().GetInt("coord_start");

@@ -40,8 +40,9 @@ constexpr AttrSpec kWeightAttrs[] = {
       {"out_layout", AttrType::kString, "\"\"", "must be that of data"},                                            \
       {"ceil_mode", AttrType::kBool, "False", "the pooling kept a last window that extends beyond the edge"}
 constexpr AttrSpec kMaxAttrs[] = {RVM_POOL_GRAD_ATTRS};
-constexpr AttrSpec kAvgAttrs[] = {RVM_POOL_GRAD_ATTRS,
-                                  {"count_include_pad", AttrType::kBool, "False", "the mean counted padding as zeros"}};
+constexpr AttrSpec kAvgAttrs[] = {
+    RVM_POOL_GRAD_ATTRS,
+    {"count_include_pad", AttrType::kBool, "False", "the mean counted padding as zeros, but nothing beyond it"}};
 #undef RVM_POOL_GRAD_ATTRS
 
 // The position in data that tap `r` of window `o` reads, and whether it is inside.
@@ -229,12 +230,21 @@ std::vector<Tensor> ComputeAvgPoolGradient(const ComputeContext& context) {
   DataType wide = Accumulator(grad.dtype());
   bool counts_padding = context.attrs().GetBool("count_include_pad");
   Dims extents = {pooling.windows[0].extent, pooling.windows[1].extent};
+  // A window may extend beyond the padding. What is there does not count.
+  bool counts_all = counts_padding && !context.attrs().GetBool("ceil_mode");
+  auto counts = [&](size_t s, const Expr& o, const Expr& r) {
+    Window window = pooling.windows[s];
+    Dim extent = data.dims()[pooling.layout.spatial[s]];
+    if (!counts_padding) return TapAt(window, o, r, extent).inside;
+    extent = extent + (window.pad_before + window.pad_after);
+    window.pad_before = 0;
+    return TapAt(window, o, r, extent).inside;
+  };
   Tensor count =
       ReduceOver(ReduceOp::kSum, wide, grad.dims(), extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
         Expr one = te::Const(wide, 1);
-        for (size_t s = 0; s < 2 && !counts_padding; ++s) {
-          size_t axis = pooling.layout.spatial[s];
-          one = te::Select(TapAt(pooling.windows[s], o[axis], r[s], data.dims()[axis]).inside, one, te::Const(wide, 0));
+        for (size_t s = 0; s < 2 && !counts_all; ++s) {
+          one = te::Select(counts(s, o[pooling.layout.spatial[s]], r[s]), one, te::Const(wide, 0));
         }
         return one;
       });

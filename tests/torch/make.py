@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-TRACED = ("lstm", "gru", "lstm_steps", "layers")  # in core operators they are large: loops are as long as their input
+TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges")  # in core operators they are large
 
 
 DRAWN = []  # what they give depends on a seed
@@ -495,6 +495,50 @@ def tensors():
         lambda x, i: torch.cdist(x, x[:, :2], p=1.0)]
     cases = [(torch.randn(n, 6, 4), torch.randint(0, 60, (n, 6, 4))) for n in (2, 2)]
     return Each(functions), cases, None
+
+
+@fixture
+def edges():
+    """Masked rows, windows that hang over, the order of NaN, scales that are no quotients, moments of few elements."""
+    f = nn.functional
+
+    def attention(mask, **options):
+        return lambda v, m, x, s, i: f.scaled_dot_product_attention(v, v, v, attn_mask=mask(m), **options)
+
+    def resized(dims, scale, mode, **options):
+        return lambda v, m, x, s, i: f.interpolate({3: v, 4: x, 5: x[:, None]}[dims], scale_factor=scale, mode=mode, **options)
+
+    functions = [
+        attention(lambda m: m), attention(lambda m: m > -1), attention(lambda m: (m > -1)[:, :1], scale=0.7),
+        lambda v, m, x, s, i: f.scaled_dot_product_attention(v[:, None].expand(-1, 4, -1, -1), v[:, None].expand(-1, 2, -1, -1),
+                                                             v[:, None].expand(-1, 2, -1, -1), m[:, None], enable_gqa=True),
+        lambda v, m, x, s, i: f.scaled_dot_product_attention(v, v, v, is_causal=True),
+        lambda v, m, x, s, i: torch.ops.aten._safe_softmax(m, -1), lambda v, m, x, s, i: f.softmax(m, -1),
+        lambda v, m, x, s, i: f.avg_pool1d(v, 3, 2, ceil_mode=True), lambda v, m, x, s, i: f.avg_pool1d(v, 3, 3, 1, ceil_mode=True),
+        lambda v, m, x, s, i: f.avg_pool2d(x, (2, 3), (3, 2), ceil_mode=True),
+        lambda v, m, x, s, i: f.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        lambda v, m, x, s, i: f.avg_pool3d(x[:, None], (2, 3, 2), (3, 2, 2), (1, 1, 0), ceil_mode=True),
+        lambda v, m, x, s, i: s.sort(descending=True, stable=True), lambda v, m, x, s, i: s.sort(stable=True),
+        lambda v, m, x, s, i: s.argsort(stable=True, dim=0, descending=True), lambda v, m, x, s, i: s.topk(3)[0],
+        lambda v, m, x, s, i: s.topk(2, largest=False)[0],
+        resized(3, 1.7, "nearest"), resized(4, (1.7, 0.6), "nearest"), resized(5, 1.3, "nearest"), resized(4, 3, "nearest"),
+        resized(3, 1.7, "linear"), resized(4, (1.7, 0.6), "bilinear"), resized(4, 1.7, "bilinear", align_corners=True),
+        resized(4, (0.7, 1.3), "bicubic"), resized(5, (1.7, 1.3, 0.7), "trilinear"),
+        resized(4, 1.7, "bilinear", recompute_scale_factor=True), resized(4, 1.7, "nearest", recompute_scale_factor=True),
+        lambda v, m, x, s, i: v[:, :1].var(1), lambda v, m, x, s, i: v[:, :0].std(1), lambda v, m, x, s, i: torch.var_mean(v[:, :0], 1),
+        lambda v, m, x, s, i: v[:, :2].var(1, correction=2), lambda v, m, x, s, i: v[:, :2].std(1, correction=5),
+        lambda v, m, x, s, i: torch.std_mean(v[:, :1], 1, keepdim=True), lambda v, m, x, s, i: v[:, :0].var(1, correction=0),
+        lambda v, m, x, s, i: (i - 9).scatter_reduce(1, i % 4, i - 9, reduce="mean"),
+        lambda v, m, x, s, i: f.pad(v, (7, 7), mode="reflect"), lambda v, m, x, s, i: f.pad(v, (-2, 5), mode="circular")]
+    mask = torch.tensor([[0, 0, -1, 0], [-1, -1, -1, -1], [0, -1, -1, 0], [-1, 0, 0, 0]]) * float("inf")
+    mask = mask.nan_to_num(nan=0.0, neginf=-float("inf"))
+    cases = []
+    for n in (2, 3):
+        scores = torch.randn(n, 5)
+        scores[0, 1] = scores[1, 4] = scores[1, 0] = float("nan")
+        cases.append((torch.randn(n, 4, 8), torch.stack([mask.roll(k, 0) for k in range(n)]), torch.randn(n, 4, 6, 7), scores,
+                      torch.randint(0, 20, (n, 6))))
+    return Each(functions), cases, (({0: B},) * 5,)
 
 
 def rolled():

@@ -102,7 +102,9 @@ Operands Attention(NodeContext& c) {
   }
   Operand scores = bias == nullptr ? products : c.Add(products, bias);
   DataType precision = c.DTypeAttr("softmax_precision", dtype);
-  Operand weights = c.Cast(c.Op("nn.softmax", {c.Cast(scores, precision)}, {{"axis", 3}}), dtype);
+  // A causal mask alone leaves each query a key.
+  bool masked = c.Has(3) || c.Has(6);
+  Operand weights = c.Cast(c.Op("nn.softmax", {c.Cast(scores, precision)}, {{"axis", 3}, {"masked", masked}}), dtype);
   Operand y = c.Op("nn.matmul", {weights, value});
   if (is_flat) {
     y = c.Transpose(y, kHeadsOutside);
@@ -135,7 +137,8 @@ Operands FlexAttention(NodeContext& c) {
   };
   scores = modified("score_mod", scores);
   if (c.failed() || scores->is_placeholder) return {};
-  Operand weights = modified("prob_mod", c.Op("nn.softmax", {scores}, {{"axis", 3}}));
+  ir::Attrs attrs = {{"axis", 3}, {"masked", c.HasAttr("score_mod")}};
+  Operand weights = modified("prob_mod", c.Op("nn.softmax", {scores}, attrs));
   if (c.failed() || weights->is_placeholder) return {};
   return {c.Cast(c.Op("nn.matmul", {c.Cast(weights, c.DTypeOf(value)), value}), dtype)};
 }

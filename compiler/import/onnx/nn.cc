@@ -284,8 +284,7 @@ Operands ConvTranspose(NodeContext& c) {
 Operands MaxPool(NodeContext& c) {
   Operand x = c.In(0);
   Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
-  double lowest = c.DTypeOf(x).is_float() ? -std::numeric_limits<double>::infinity() : 0;
-  x = PadSame(c, x, lowest, windows);
+  x = PadSame(c, x, importing::LeastOf(c.DTypeOf(x)), windows);
   if (c.failed()) return {};
   Operand y = c.Op(PoolName("max", windows), {x}, PoolAttrs(windows, c.Int("ceil_mode", 0) != 0));
   if (!c.WantsOutput(1)) return {y};

@@ -19,19 +19,33 @@ Range RangeOf(DataType dtype) {
   return dtype.is_uint() ? Range{0, 2 * half - 1} : Range{-half, half - 1};
 }
 
-// A scale or zero point, one for all or along `axis` of x, one per element or per block, as it broadcasts with x.
+// A scale or zero point, as it broadcasts with x: one for all; along `axis` of x, one per element or per block; or a
+// tensor of the rank of x.
 Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64_t block) {
   int64_t rank = c.RankOf(x);
-  if (c.RankOf(parameter) == 0) return parameter;
-  if (c.RankOf(parameter) == 1 && c.ExtentOf(parameter, 0) == Dim(1)) return c.Scalar(parameter);
+  int64_t own = c.RankOf(parameter);
+  if (own == 0) return parameter;
+  if (own == 1 && c.ExtentOf(parameter, 0) == Dim(1)) return c.Scalar(parameter);
   axis = c.Axis(axis, rank);
   if (block > 0) {
     parameter = c.Op("repeat", {parameter}, {{"repeats", block}, {"axis", axis}});
     return c.SliceAxis(parameter, axis, 0, c.ExtentOf(x, axis));
   }
+  if (own == rank) return parameter;
+  if (own != 1) return c.Fail(absl::StrCat("a scale or zero point has ", own, " axes; expected 0, 1 or ", rank));
   std::vector<int64_t> axes;
   for (int64_t i = 1; i < rank - axis; ++i) axes.push_back(i);
   return c.Unsqueeze(parameter, axes);
+}
+
+// A scale of a factor of a product, as it broadcasts with the product. The axis of a factor that is a vector is not in
+// the product, nor is the axis of the other factor that takes its place in a matrix.
+Operand ScaleOfProduct(NodeContext& c, Operand scale, Operand x, int64_t axis, Operand other) {
+  Operand spread = c.Cast(Spread(c, scale, x, axis, 0), kFloat32);
+  if (c.RankOf(other) > 1 || c.RankOf(spread) < 1) return spread;
+  // The axis that is summed over has extent 1 in the scale of a, and is the last but one of b.
+  int64_t dropped = axis == c.RankOf(x) - 2 ? c.RankOf(spread) - 1 : c.RankOf(spread) - 2;
+  return dropped < 0 ? spread : c.Squeeze(spread, {dropped});
 }
 
 // The nearest number that `dtype` has.
@@ -106,9 +120,9 @@ Operands ConvInteger(NodeContext& c) {
 Operands QLinearMatMul(NodeContext& c) {
   Operand a = c.In(0), b = c.In(3), scale_y = c.In(6), zero_y = c.In(7);
   Operand y = MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 5, c.RankOf(b) - 1), "int32");
-  auto precise = [&](Operand scale, Operand x, int64_t axis) { return c.Cast(Spread(c, scale, x, axis, 0), kFloat32); };
-  Operand scale = c.Div(c.Mul(precise(c.In(1), a, c.RankOf(a) - 2), precise(c.In(4), b, c.RankOf(b) - 1)),
-                        precise(scale_y, y, c.RankOf(y) - 1));
+  Operand scale_a = ScaleOfProduct(c, c.In(1), a, c.RankOf(a) - 2, b);
+  Operand scale_b = ScaleOfProduct(c, c.In(4), b, c.RankOf(b) - 1, a);
+  Operand scale = c.Div(c.Mul(scale_a, scale_b), c.Cast(Spread(c, scale_y, y, c.RankOf(y) - 1, 0), kFloat32));
   return {Saturate(c, c.Mul(c.Cast(y, kFloat32), scale), Spread(c, zero_y, y, c.RankOf(y) - 1, 0), c.DTypeOf(zero_y))};
 }
 

@@ -97,8 +97,10 @@ Operands Scan(NodeContext& c) {
 
 Operands TopK(NodeContext& c) {
   Operand x = c.In(0);
-  ir::Attrs attrs = {
-      {"axis", c.Axis(c.Int("axis", -1), c.RankOf(x))}, {"is_ascend", c.Int("largest", 1) == 0}, {"dtype", "int64"}};
+  ir::Attrs attrs = {{"axis", c.Axis(c.Int("axis", -1), c.RankOf(x))},
+                     {"is_ascend", c.Int("largest", 1) == 0},
+                     {"dtype", "int64"},
+                     {"exact", true}};
   Operand pair;
   if (!c.Has(1)) {
     attrs.Set("k", c.Int("k", 1));
@@ -106,10 +108,6 @@ Operands TopK(NodeContext& c) {
   } else if (c.In(1)->constant) {
     std::optional<std::vector<int64_t>> k = c.Constants(c.In(1), "number of results");
     if (!k || k->size() != 1) return {};
-    // `topk` takes 0 for all.
-    if ((*k)[0] <= 0) {
-      return {c.SliceAxis(x, attrs.GetInt("axis"), 0, 0), c.Cast(c.SliceAxis(x, attrs.GetInt("axis"), 0, 0), kInt64)};
-    }
     attrs.Set("k", (*k)[0]);
     pair = c.Op("topk", {x}, attrs);
   } else {

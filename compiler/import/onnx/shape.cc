@@ -28,6 +28,7 @@ bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality:
 // ONNX's 0 and -1 in a target shape replaced by the extents that they stand for.
 std::optional<Dims> TargetShape(NodeContext& c, const Dims& from, Dims to, bool allow_zero) {
   std::optional<size_t> inferred;
+  Dims rest = from, given = to;  // without the extents that are copied, which may be 0
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i] == Dim(0) && !allow_zero) {
       if (i >= from.size()) {
@@ -35,6 +36,7 @@ std::optional<Dims> TargetShape(NodeContext& c, const Dims& from, Dims to, bool 
         return std::nullopt;
       }
       to[i] = from[i];
+      rest[i] = given[i] = 1;
     } else if (to[i].is_const() && to[i].constant() < 0) {
       if (to[i] != Dim(-1) || inferred) {
         c.Fail("its shape has more than one negative extent, or one that is not -1");
@@ -43,7 +45,7 @@ std::optional<Dims> TargetShape(NodeContext& c, const Dims& from, Dims to, bool 
       inferred = i;
     }
   }
-  if (inferred) to[*inferred] = InferExtent(from, to, *inferred);
+  if (inferred) to[*inferred] = InferExtent(rest, given, *inferred);
   return to;
 }
 

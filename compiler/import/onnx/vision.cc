@@ -75,7 +75,8 @@ Operands RoiAlign(NodeContext& c) {
                {{"pooled_size", ir::IntList({{c.Int("output_height", 1), c.Int("output_width", 1)}})},
                 {"spatial_scale", scale},
                 {"sample_ratio", c.Int("sampling_ratio", 0)},
-                {"mode", c.Text("mode", "avg")}})};
+                {"mode", c.Text("mode", "avg")},
+                {"least_length", half_pixel ? -std::numeric_limits<double>::infinity() : 1.0}})};
 }
 
 Operands MaxRoiPool(NodeContext& c) {

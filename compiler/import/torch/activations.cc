@@ -1,6 +1,7 @@
 // Activations, softmax, dropout.
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "compiler/import/torch/converters.h"
@@ -97,12 +98,21 @@ Operands Glu(NodeContext& c) {
   return {c.Mul(c.SliceAxis(x, axis, 0, half), c.Op("sigmoid", {c.SliceAxis(x, axis, half, extent)}))};
 }
 
-Operands Softmax(NodeContext& c) {
+namespace {
+
+Operands SoftmaxWith(NodeContext& c, ir::Attrs attrs) {
   Operand x = c.In("self");
   if (c.Bool("half_to_float", false)) x = c.Cast(x, kFloat32);
   x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
   if (c.RankOf(x) == 0) return {c.Number(c.row().relay == "nn.softmax" ? 1 : 0, x)};
-  return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", -1), c.RankOf(x))}})};
+  attrs.Set("axis", c.Axis(c.Int("dim", -1), c.RankOf(x)));
+  return {c.Op(c.row().relay, {x}, std::move(attrs))};
 }
+
+}  // namespace
+
+Operands Softmax(NodeContext& c) { return SoftmaxWith(c, {}); }
+// 0 where all elements are -inf.
+Operands SafeSoftmax(NodeContext& c) { return SoftmaxWith(c, {{"masked", true}}); }
 
 }  // namespace rvm::torch::convert

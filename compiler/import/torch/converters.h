@@ -122,6 +122,7 @@ Operands Prelu(NodeContext& c);
 Operands Threshold(NodeContext& c);
 Operands Glu(NodeContext& c);
 Operands Softmax(NodeContext& c);
+Operands SafeSoftmax(NodeContext& c);
 
 // reduce.cc
 Operands Reduce(NodeContext& c);

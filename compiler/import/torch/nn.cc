@@ -245,7 +245,8 @@ Operands Attention(NodeContext& c) {
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
   Operand scores = c.Op("nn.matmul", {c.Mul(query, scale), c.Transpose(key, axes)});
   Operand none = c.Number(-kInfinity, scores);
-  if (c.Has("attn_mask")) {
+  bool masked = c.Has("attn_mask");  // a causal mask alone leaves each query a key
+  if (masked) {
     Operand mask = c.In("attn_mask");
     scores = c.DTypeOf(mask).is_bool() ? c.Where(mask, scores, none) : c.Add(scores, c.Cast(mask, c.DTypeOf(scores)));
   }
@@ -253,11 +254,39 @@ Operands Attention(NodeContext& c) {
     Operand last = c.Unsqueeze(c.Iota(c.ExtentOf(query, -2)), {1});
     scores = c.Where(c.Op("less_equal", {c.Iota(c.ExtentOf(key, -2)), last}), scores, none);
   }
-  Operand weights = c.Op("nn.softmax", {scores}, {{"axis", rank - 1}});
+  Operand weights = c.Op("nn.softmax", {scores}, {{"axis", rank - 1}, {"masked", masked}});
   return {c.Op("nn.matmul", {weights, value})};
 }
 
 // ---- images
+
+namespace {
+
+double NumberOf(const Argument& argument) {
+  return argument.kind == ArgumentKind::kInt ? static_cast<double>(argument.integer) : argument.number;
+}
+
+// The factors of an Upsample: all, or none where an extent alone is given.
+std::vector<double> UpsampleFactors(NodeContext& c, size_t axes) {
+  std::vector<double> factors;
+  if (c.Has("scale_factors")) {
+    for (const Argument& factor : c.Find("scale_factors")->list) factors.push_back(NumberOf(factor));
+  } else if (axes == 1 && c.Has("scales")) {
+    factors.push_back(NumberOf(*c.Find("scales")));
+  } else {
+    constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
+    for (const char* name : kNames) {
+      if (c.Has(name)) factors.push_back(NumberOf(*c.Find(name)));
+    }
+  }
+  if (factors.size() != axes) return {};
+  for (double factor : factors) {
+    if (!(factor > 0) || factor > 1e6) c.Fail("a scale is not in range");
+  }
+  return factors;
+}
+
+}  // namespace
 
 // upsample_nearest, linear, bilinear, bicubic and trilinear: to an extent, or by a factor.
 Operands Upsample(NodeContext& c) {
@@ -265,17 +294,16 @@ Operands Upsample(NodeContext& c) {
   size_t axes = static_cast<size_t>(std::max<int64_t>(c.RankOf(x) - 2, 0));
   if (axes < 1 || axes > 3) return {c.Unsupported("images of that rank")};
   Dims sizes;
+  std::vector<double> factors = UpsampleFactors(c, axes);
+  if (c.failed()) return {};
   if (c.Has("output_size")) {
     std::optional<Dims> given = c.Extents("output_size");
     if (!given) return {c.Unsupported("extents that only the running model knows")};
     sizes = *given;
   } else {
-    const Argument* factors = c.Find("scale_factors");
-    for (size_t i = 0; factors != nullptr && i < axes && i < factors->list.size(); ++i) {
-      const Argument& given = factors->list[i];
-      double factor = given.kind == ArgumentKind::kInt ? static_cast<double>(given.integer) : given.number;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      double factor = factors[i];
       Dim extent = c.ExtentOf(x, static_cast<int64_t>(i) + 2);
-      if (!(factor > 0) || factor > 1e6) return {c.Fail("a scale is not in range")};
       if (factor == std::floor(factor)) {
         sizes.push_back(extent * Dim(static_cast<int64_t>(factor)));
       } else if (extent.is_const()) {
@@ -296,6 +324,9 @@ Operands Upsample(NodeContext& c) {
                                                                    : "pytorch_half_pixel"},
                      {"rounding_method", is_nearest ? "floor" : "round"},
                      {"cubic_alpha", -0.75}};
+  // Coordinates are divided by the factors, not by the quotients of the extents. Those of whole factors are equal.
+  bool are_whole = std::all_of(factors.begin(), factors.end(), [](double f) { return f == std::floor(f); });
+  if (!are_whole && !aligned) attrs.Set("scales", ir::AttrValue::List(factors.begin(), factors.end()));
   if (std::optional<Shape> numbers = StaticShape(sizes)) {
     attrs.Set("size", ir::IntList(*numbers));
     return {c.Op(absl::StrCat("image.resize", axes, "d"), {x}, attrs)};

@@ -293,7 +293,7 @@ constexpr OperatorRow kOperators[] = {
     {"threshold", Threshold},
     {"softmax", Softmax, "nn.softmax"},
     {"_softmax", Softmax, "nn.softmax"},
-    {"_safe_softmax", Softmax, "nn.softmax"},
+    {"_safe_softmax", SafeSoftmax, "nn.softmax"},
     {"log_softmax", Softmax, "nn.log_softmax"},
     {"_log_softmax", Softmax, "nn.log_softmax"},
     // reduce.cc

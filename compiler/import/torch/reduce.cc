@@ -146,11 +146,10 @@ Operands Cumulative(NodeContext& c) {
 Operands Topk(NodeContext& c) {
   Operand x = c.In("self");
   int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
-  ir::Attrs attrs = {{"axis", axis}, {"is_ascend", !c.Bool("largest", true)}, {"dtype", "int64"}};
+  ir::Attrs attrs = {{"axis", axis}, {"is_ascend", !c.Bool("largest", true)}, {"dtype", "int64"}, {"exact", true}};
   std::optional<Dim> k = c.Has("k") ? c.Extent(*c.Find("k")) : std::nullopt;
   Operand pair;
   if (k && k->is_const()) {
-    if (k->constant() <= 0) return {c.Unsupported("no elements at all")};  // `topk` takes 0 for all
     attrs.Set("k", k->constant());
     pair = c.Op("topk", {x}, attrs);
   } else {
