@@ -136,7 +136,7 @@ def @main(%x: Tensor[(2, 2), float32], %k: Tensor[(1, 2, 2), float32]) {
   let %t = reshape(%q, newshape=[2, 1, 2], allowzero=0);
   let %heads = transpose(%t, axes=[1, 0, 2]);
   let %t_1 = nn.batch_matmul(%heads, %k, out_dtype="", transpose_a=False, transpose_b=False);
-  nn.softmax(%t_1, axis=-1)
+  nn.softmax(%t_1, axis=-1, masked=False)
 }
 )"},
     {"ForwardIntoTheNextLayer", "fold_scales", 2,
