@@ -19,6 +19,9 @@ Operand SumsByPlace(NodeContext& c, Operand places, Operand weights, int64_t cou
   return c.SliceAxis(sums, 0, 0, count);
 }
 
+constexpr const char* kBadCount = "its number of bins is not from 1 to 2^31";
+bool IsCount(int64_t bins) { return bins >= 1 && bins <= int64_t{1} << 31; }
+
 struct Range {
   Term low, high;
 };
@@ -40,7 +43,7 @@ Range RangeOf(NodeContext& c, const Term& x, double low, double high, double mar
 Operands Histc(NodeContext& c) {
   Term x = Flat(c, c.Floating(c.In("self")));
   int64_t bins = c.Int("bins", 100);
-  if (c.failed() || bins < 1) return {c.failed() ? nullptr : c.Fail("it has no bins")};
+  if (c.failed() || !IsCount(bins)) return {c.failed() ? nullptr : c.Fail(kBadCount)};
   Range range = RangeOf(c, x, c.Float("min", 0), c.Float("max", 0), 1);
   double count = static_cast<double>(bins);
   Term place = Min(((x - range.low) * count / (range.high - range.low)).Apply("floor"), x.Like(count - 1));
@@ -63,6 +66,9 @@ Operands Histogram(NodeContext& c) {
     count = extent.constant() - 1;
   } else {
     count = c.Int("bins", 100);
+  }
+  if (c.failed() || !IsCount(count)) return {c.failed() ? nullptr : c.Fail(kBadCount)};
+  if (edges == nullptr) {
     const Argument* given = c.Find("range");
     bool has_range = given != nullptr && given->kind == ArgumentKind::kList && given->list.size() == 2;
     auto end = [&](size_t i) {
@@ -76,7 +82,6 @@ Operands Histogram(NodeContext& c) {
     edges = Select(number < static_cast<double>(count) / 2, range.low + number * step,
                    range.high - (static_cast<double>(count) - number) * step);
   }
-  if (c.failed() || count < 1) return {c.failed() ? nullptr : c.Fail("it has no bins")};
   Term last(c, c.Scalar(c.SliceAxis(edges, 0, count, count + 1)));
   Term first(c, c.Scalar(c.SliceAxis(edges, 0, 0, 1)));
   Term place(c, c.Op("searchsorted", {edges, x}, {{"right", true}, {"dtype", "int64"}}));

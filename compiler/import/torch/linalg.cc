@@ -62,7 +62,10 @@ Operands DiagEmbed(NodeContext& c) {
   Operand x = c.In("self");
   int64_t rank = c.RankOf(x) + 1, offset = c.Int("offset", 0);
   int64_t first = c.Axis(c.Int("dim1", -2), rank), second = c.Axis(c.Int("dim2", -1), rank);
-  if (c.failed() || first == second) return {c.failed() ? nullptr : c.Fail("its `dim1` and `dim2` are one axis")};
+  bool is_near = offset > -(int64_t{1} << 31) && offset < int64_t{1} << 31;
+  if (c.failed() || first == second || !is_near) {
+    return {c.failed() ? nullptr : c.Fail("its `dim1` and `dim2` are one axis, or its diagonal is too far off")};
+  }
   Term numbers(c, c.Iota(c.ExtentOf(x, -1) + std::abs(offset)));
   // For each row the element that stands in it.
   Operand index = c.Op("maximum", {numbers - static_cast<double>(std::max<int64_t>(-offset, 0)), c.Integer(0)});
@@ -231,6 +234,7 @@ Operands MatrixPower(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   int64_t exponent = c.Int("n", 1);
   if (!a) return {};
+  if (exponent < -(int64_t{1} << 31)) return {c.Unsupported("an exponent below -2^31")};
   if (exponent == 0) return {Identities(*a, ColumnsOf(*a))};
   return {exponent < 0 ? PowerOf(Inverse(*a), -exponent) : PowerOf(*a, exponent)};
 }
