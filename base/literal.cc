@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Of memory that is mapped for itself, in whole huge pages: its pages come as zeros, when they are touched.
+// Returns true for sizes that get a mapping of their own, in whole huge pages, whose pages are zeros when first
+// touched.
 bool IsBig(size_t bytes) { return bytes >= kHugePageBytes; }
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }

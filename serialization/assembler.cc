@@ -24,7 +24,7 @@ namespace {
 
 using Kind = AssemblyToken::Kind;
 
-// Of types written in place; a table of T numbers may nest as deep as it likes.
+// Maximum nesting of types written in place. The nesting of types in a table of T numbers is not limited.
 constexpr int kMaxTypeDepth = 200;
 
 // Like ByteReader, the first error sticks: after it the text is at its end.

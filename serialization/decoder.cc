@@ -420,7 +420,7 @@ class Decoder {
     }
   }
 
-  // Of the first target without one.
+  // Reads the code object of the first target without one.
   void ReadCodeObject(ByteReader& in) {
     std::span<const uint8_t> code = in.Bytes(in.left());
     if (code_objects_read_ < executable_.code_objects.size()) {

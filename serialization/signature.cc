@@ -63,7 +63,7 @@ struct SignatureEntry {
   size_t checksum = begin + 4, offset = begin + 8, size = begin + 16;
 };
 
-// Of the file with zeros for the signature and for the two checksums that depend on it.
+// Hashes the file with zeros for the signature and for the two checksums that depend on it.
 std::array<uint8_t, crypto_generichash_BYTES_MAX> Hash(std::span<const uint8_t> bytes) {
   SignatureEntry entry(bytes);
   std::vector<uint8_t> front(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(entry.table_end));

@@ -329,7 +329,7 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
-  // Where matrices lie in memory is checked when the product is computed.
+  // Checks the tables only. The memory of the matrices is checked when the product is computed.
   absl::Status CheckProduct(const DeviceProduct& product, const KernelDesc& kernel) {
     auto error = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
     size_t results = kernel.params.size(), workspace = results + kernel.results.size();

@@ -15,7 +15,7 @@
 namespace rvm::vm {
 namespace {
 
-// What the device lacks of the features that the code needs; "": nothing.
+// Returns the features that the code needs and the device lacks; "" if there are none.
 std::string MissingFeatures(const DeviceCode& code, const device::DeviceInfo& info) {
   std::vector<std::string> has = absl::StrSplit(info.features, ',');
   std::string missing;

@@ -288,7 +288,7 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
   return absl::OkStatus();
 }
 
-// Where tensors may be on a device, handlers leave all calls to KernelCaller.
+// Handlers leave all calls to KernelCaller if tensors may be on a device.
 void UseDevice(const DeviceProgram& program, size_t index, KernelInfo& kernel) {
   kernel.device = program.kernels[index].get();
   kernel.plain_workspace = std::numeric_limits<int64_t>::max();

@@ -36,15 +36,15 @@ std::string_view HostName() {
   return host ? runtime::InfoOf(*host).name : "not one that machine code is made for";
 }
 
-// What a user may compile for to have machine code here.
+// Names the targets that give machine code for this machine.
 std::string TargetsForThisMachine() {
   if (!runtime::HostArchitecture()) return "";
   absl::string_view name = Abseil(HostName());
   return absl::StrCat("`--target ", name, "` for every ", name, " CPU, with `--target host` on this machine, or with ");
 }
 
-// Of the targets that this host supports, the one that uses most features of the CPU; if there is none, the reason
-// against each.
+// Returns the code of the supported target that uses most features of the CPU; if no target is supported, the error
+// gives the reason against each.
 absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable) {
   auto num_features = [](const CodeObject& object) {
     return std::count(object.features.begin(), object.features.end(), '+');
