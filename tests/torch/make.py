@@ -378,6 +378,7 @@ def matrices():
         lambda a, b, t: (lambda u, s, v: u @ u.mT)(*g.svd(t * (torch.arange(3) > 0))),
         lambda a, b, t: (lambda u, s, v: v @ v.mT)(*g.svd(t.mT)), lambda a, b, t: torch.svd(t)[1],
         lambda a, b, t: g.pinv(t), lambda a, b, t: g.pinv(t.mT), lambda a, b, t: torch.pinverse(t * (torch.arange(3) > 0)),
+        lambda a, b, t: g.pinv(a, hermitian=True), lambda a, b, t: g.matrix_rank(a, hermitian=True),
         lambda a, b, t: g.polar(t), lambda a, b, t: g.matrix_sqrth(symmetric(a)),
         lambda a, b, t: g.matrix_rank(t), lambda a, b, t: g.matrix_rank(t * (torch.arange(3) > 0)),
         lambda a, b, t: g.cond(a), lambda a, b, t: g.cond(a, 1), lambda a, b, t: g.cond(a, "fro")]

@@ -363,6 +363,13 @@ Operands LinalgSvdvals(NodeContext& c) {
 
 namespace {
 
+// The matrices; of those that are said to be symmetric the lower triangle counts.
+std::optional<Term> MaybeSymmetric(NodeContext& c) {
+  if (!c.Bool("hermitian", false)) return Matrices(c);
+  std::optional<Term> a = SquareMatrices(c);
+  return a ? std::optional<Term>(Symmetric(*a, false)) : std::nullopt;
+}
+
 // What is taken for 0: the greater of the absolute and the relative tolerance. Without both it is the relative one of
 // the dtype and the extents.
 Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
@@ -388,7 +395,7 @@ Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
 }  // namespace
 
 Operands LinalgPinv(NodeContext& c) {
-  std::optional<Term> a = Matrices(c);
+  std::optional<Term> a = MaybeSymmetric(c);
   if (!a) return {};
   Singular singular = AnySingular(c, *a);
   if (c.failed()) return {};
@@ -398,7 +405,7 @@ Operands LinalgPinv(NodeContext& c) {
 }
 
 Operands LinalgMatrixRank(NodeContext& c) {
-  std::optional<Term> a = Matrices(c);
+  std::optional<Term> a = MaybeSymmetric(c);
   if (!a) return {};
   Term values = AnySingular(c, *a).values;
   if (c.failed()) return {};
