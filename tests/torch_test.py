@@ -217,7 +217,16 @@ class Tools(relayvm.TestCase):
 
         done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("mlp"), change)))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("aten.frobnicate.default: this operator is not supported (`linear`, `linear_1`)", done.stderr)
+        reason = "this operator is not supported; `exported.run_decompositions()` may give a program without it"
+        self.assertIn(f"aten.frobnicate.default: {reason} (`linear`, `linear_1`)", done.stderr)
+        self.assertIn(f"aten.tickle.default: {reason} (`gelu`)", done.stderr)
+
+    def test_a_decomposed_program_is_not_to_be_decomposed(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                node["target"] = node["target"].replace("aten.gelu", "aten.tickle")
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("mlp_core"), change)))
         self.assertIn("aten.tickle.default: this operator is not supported (`gelu`)", done.stderr)
 
     def test_refusals_name_a_way_out(self):
@@ -242,6 +251,21 @@ class Tools(relayvm.TestCase):
         done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("branches"), change)))
         self.assertEqual(done.returncode, 1)
         self.assertIn("random numbers inside of a branch or a loop", done.stderr)
+
+    def test_strides_beyond_the_input_are_refused(self):
+        def change(name, arguments):
+            def set_argument(program):
+                nodes = program["graph_module"]["graph"]["nodes"]
+                node = next(node for node in nodes if "aten.as_strided.default" in node["target"])
+                for argument in node["inputs"]:
+                    if argument["name"] == name:
+                        argument["arg"] = arguments
+            return set_argument
+
+        for name, argument in (("storage_offset", {"as_int": 39}), ("size", {"as_ints": [9, 9]})):
+            done = relayvm.run(relayvm.COMPILER, "check", self.model(
+                with_program(self.fixture("views"), change(name, argument))))
+            self.assertIn("strides through memory that is not exactly its input", done.stderr)
 
     def test_errors_name_the_node_and_its_module(self):
         def change(program):

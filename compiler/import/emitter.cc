@@ -69,7 +69,7 @@ Operand Emitter::Constant(Literal literal, std::string name) {
 
 Operand Emitter::Number(double value, DataType dtype) {
   if (dtype.is_float()) return Constant(Literal::Scalar(dtype, value));
-  bool is_integer = value > -9e18 && value < 9e18;
+  bool is_integer = value >= -0x1p63 && value < 0x1p63;
   return Constant(Literal::ScalarInt(dtype, is_integer ? static_cast<int64_t>(value) : 0));
 }
 

@@ -542,6 +542,87 @@ def edges():
     return Each(functions), cases, (({0: B},) * 5,)
 
 
+@fixture
+def orders():
+    """Order, distinct elements, searches."""
+    levels = torch.tensor([-1.0, 0.0, 0.0, 2.0])
+    functions = [
+        lambda x, i: x.cummax(0), lambda x, i: x.cummin(1), lambda x, i: i.cummax(1), lambda x, i: torch.fmin(x, x / x.relu()),
+        lambda x, i: torch.fmax(i, x), lambda x, i: x.kthvalue(2, 0), lambda x, i: x.kthvalue(3, 1, keepdim=True),
+        lambda x, i: x.median(), lambda x, i: x.median(1), lambda x, i: (x / x.relu()).nanmedian(0)[0],
+        lambda x, i: (x / x.relu()).median(0)[0], lambda x, i: i.mode(1)[0], lambda x, i: i.mode(0, keepdim=True)[0],
+        lambda x, i: i.unique(return_inverse=True, return_counts=True), lambda x, i: i.unique(dim=0),
+        lambda x, i: i.unique_consecutive(return_inverse=True, return_counts=True),
+        lambda x, i: (i // 4).unique_consecutive(dim=0, return_counts=True),
+        lambda x, i: torch.searchsorted(levels, x), lambda x, i: torch.searchsorted(levels, 0.0, right=True, out_int32=True),
+        lambda x, i: torch.searchsorted(x.sort(1)[0], x, side="right"), lambda x, i: torch.bucketize(x, levels, right=True),
+        lambda x, i: torch.isin(i, torch.tensor([3, 5])), lambda x, i: torch.isin(i, 3, invert=True),
+        lambda x, i: torch.nonzero_static(i > 4, size=4), lambda x, i: torch.nonzero_static(i > 90, size=2, fill_value=7),
+        lambda x, i: x[0, 0].topk(1), lambda x, i: x[0, 0].sort(), lambda x, i: torch.cat([x, x.topk(0)[0]], 1), lambda x, i: torch.dist(x, i.float(), 3),
+        lambda x, i: torch.count_nonzero(i > 4, 1)]
+    cases = [(torch.randn(4, 6), torch.randint(0, 9, (4, 6))) for _ in range(2)]
+    return Each(functions), cases, None
+
+
+@fixture
+def views():
+    """Strides, windows, axes moved, tensors split and stacked, products."""
+    f = torch.nn.functional
+    functions = [
+        lambda x: x.unfold(1, 3, 2), lambda x: x.unfold(0, 2, 1), lambda x: torch.as_strided(x, (3, 2), (5, 2), 1),
+        lambda x: torch.as_strided_copy(x, (2, 2), (1, 1)), lambda x: torch.as_strided_scatter(x, x[0, 0, :2], (2,), (7,), 3),
+        lambda x: torch.narrow_copy(x, 1, 1, 2), lambda x: torch.unbind_copy(x, 1)[1], lambda x: torch.permute_copy(x, (2, 0, 1)),
+        lambda x: torch.unsafe_chunk(x, 2, 1), lambda x: x.movedim(0, -1), lambda x: x.movedim((0, 1), (2, 0)),
+        lambda x: x.swapaxes(0, 2), lambda x: x.swapdims(0, 1), lambda x: x.rot90(1, (0, 2)), lambda x: x.rot90(-1), lambda x: x.rot90(2),
+        lambda x: torch.tensor_split(x, 3, 1), lambda x: torch.tensor_split(x, (1, 3), 1), lambda x: torch.hsplit(x, 2),
+        lambda x: torch.hstack([x, x]), lambda x: torch.vstack([x[0, 0], x[0, 1]]), lambda x: torch.dstack([x[0], x[1]]),
+        lambda x: torch.column_stack([x[0, 0], x[0, 1]]), lambda x: torch.atleast_3d(x[0, 0], x[0]),
+        lambda x: torch.meshgrid(x[0, 0], x[0, :, 0], indexing="xy"), lambda x: torch.meshgrid(x[0, 0], x[0, :, 0], indexing="ij"),
+        lambda x: torch.cartesian_prod(x[0, 0], x[0, :, 0]), lambda x: torch.block_diag(x[0], x[0, 0], x[1]),
+        lambda x: torch.broadcast_tensors(x, x[:1, :, :1]), lambda x: x.sum_to_size(4, 1),
+        lambda x: x.fliplr(), lambda x: x.flipud(),
+        lambda x: torch.diag_embed(x, 1), lambda x: torch.diag_embed(x, -2, 0, 2), lambda x: torch.diagflat(x[0, 0], 1),
+        lambda x: x[0].trace(),
+        lambda x: f.unfold(x[:, None], (2, 3), padding=1, stride=(1, 2)),
+        lambda x: f.channel_shuffle(x[:, :, None], 2),
+        lambda x: torch.tensordot(x, x, ([0, 2], [0, 2])), lambda x: torch.inner(x, x[0]), lambda x: torch.outer(x[0, 0], x[0, :, 0]),
+        lambda x: torch.kron(x[0], x[1, :2]), lambda x: torch.cross(x[..., :3], x[..., 2:], dim=-1), lambda x: torch.vdot(x[0, 0], x[0, 1]),
+        lambda x: torch.addbmm(x[0] @ x[1].mT, x, x.mT, beta=2, alpha=0.5), lambda x: torch.addr(x[0], x[0, :, 0], x[0, 0], beta=0.5),
+        lambda x: torch.linalg.multi_dot([x[0], x[1].mT, x[0]]), lambda x: x.take(torch.tensor([-1, 3])),
+        lambda x: x.put(torch.tensor([-1, 3]), x[0, 0, :2], accumulate=True), lambda x: torch.arctan(x)]
+    return Each(functions), [(torch.randn(2, 4, 5),) for _ in range(2)], None
+
+
+@fixture
+def cells():
+    """Single steps of recurrent networks, pools with indices, statistics of a batch, folded elements."""
+    f, lstm, gru, tanh = torch.nn.functional, nn.LSTMCell(5, 3), nn.GRUCell(5, 3, bias=False), nn.RNNCell(5, 3)
+    relu, table = nn.RNNCell(5, 3, nonlinearity="relu"), torch.randn(6, 4)
+
+    def reduced(reduce, include_self):
+        return lambda x, i: x.scatter_reduce(1, i[:, :, 0], x[:, :3], reduce=reduce, include_self=include_self)
+
+    def indexed(reduce, include_self):
+        return lambda x, i: x.index_reduce(1, torch.tensor([3, 0, 3]), x[:, :3], reduce, include_self=include_self)
+
+    functions = [
+        lambda x, i: lstm(x, (x[:, :3], x[:, 1:4])), lambda x, i: gru(x, x[:, :3]), lambda x, i: tanh(x, x[:, :3]),
+        lambda x, i: relu(x, x[:, :3]),
+        *(reduced(name, own) for name in ("sum", "prod", "mean", "amax", "amin") for own in (False, True)),
+        *(indexed(name, own) for name in ("prod", "mean", "amax", "amin") for own in (False, True)),
+        lambda x, i: x[0, 0].scatter(0, i[0, 0, 0] * 0, 3.0), lambda x, i: x[0].gather(0, i[0, 0, 0]),
+        lambda x, i: f.avg_pool2d(x.reshape(2, 4, 5), 2, ceil_mode=True, padding=1, divisor_override=3),
+        lambda x, i: f.avg_pool2d(i.reshape(8, 3, 2), 2, divisor_override=3),
+        lambda x, i: f.max_pool2d(x.reshape(2, 4, 5), 3, 2, ceil_mode=True, padding=1, return_indices=True),
+        lambda x, i: f.max_pool1d((i - 9).flatten(1), 2, padding=1, return_indices=True),
+        lambda x, i: f.adaptive_max_pool2d(x.reshape(2, 4, 5), (3, 2), return_indices=True),
+        lambda x, i: f.interpolate(x[:, None], size=7, mode="nearest-exact"), lambda x, i: f.batch_norm(x, None, None, training=True),
+        lambda x, i: torch.ops.aten._native_batch_norm_legit_functional(x, x[0], x[1], x[2], x[3].exp(), True, 0.1, 1e-5),
+        lambda x, i: f.embedding_bag(i[0], table, mode="max"), lambda x, i: f.embedding_bag(i[0, 0], table, i[0, 0, :1] * 0, mode="mean"),
+        lambda x, i: f.embedding_bag(i[0], table, mode="sum", per_sample_weights=x[:3, :2])]
+    return Each(functions), [(torch.randn(8, 5), torch.randint(0, 5, (8, 3, 2))) for _ in range(2)], None
+
+
 def rolled():
     """`_rolled` of the Python package, without the library that the package loads."""
     path = os.path.join(HERE, "../../python/compiler/relayvm/_torch.py")

@@ -134,8 +134,52 @@ Operands Norm(NodeContext& c);
 Operands Distances(NodeContext& c);
 Operands Logsumexp(NodeContext& c);
 Operands Cumulative(NodeContext& c);
+Operands Distance(NodeContext& c);
+Operands CountNonzero(NodeContext& c);
+
+// order.cc
 Operands Topk(NodeContext& c);
 Operands Sort(NodeContext& c);
+Operands KthValue(NodeContext& c);
+Operands Median(NodeContext& c);
+Operands Mode(NodeContext& c);
+Operands RunningExtreme(NodeContext& c);
+Operands ExtremeOfNumbers(NodeContext& c);
+Operands SearchSorted(NodeContext& c);
+Operands IsIn(NodeContext& c);
+Operands Unique(NodeContext& c);
+Operands UniqueConsecutive(NodeContext& c);
+Operands NonzeroStatic(NodeContext& c);
+
+// views.cc
+Operands MoveAxes(NodeContext& c);
+Operands Rotate(NodeContext& c);
+Operands FlipOne(NodeContext& c);
+Operands Unfold(NodeContext& c);
+Operands AsStrided(NodeContext& c);
+Operands AsStridedScatter(NodeContext& c);
+Operands BroadcastAll(NodeContext& c);
+Operands SumToSize(NodeContext& c);
+Operands Meshgrid(NodeContext& c);
+Operands CartesianProduct(NodeContext& c);
+Operands BlockDiagonal(NodeContext& c);
+Operands SplitAt(NodeContext& c);
+Operands StackAlong(NodeContext& c);
+Operands AtLeastRank(NodeContext& c);
+Operands ImageToColumns(NodeContext& c);
+Operands Diag(NodeContext& c);
+Operands Trace(NodeContext& c);
+Operands ChannelShuffle(NodeContext& c);
+
+// products.cc
+Operands OuterProduct(NodeContext& c);
+Operands AddProducts(NodeContext& c);
+Operands InnerProduct(NodeContext& c);
+Operands TensorDot(NodeContext& c);
+Operands Kronecker(NodeContext& c);
+Operands Cross(NodeContext& c);
+Operands ProductOfAll(NodeContext& c);
+Operands EmbeddingBag(NodeContext& c);
 
 // shape.cc
 Operands View(NodeContext& c);
@@ -185,6 +229,9 @@ Operands IndexPut(NodeContext& c);
 Operands IndexFill(NodeContext& c);
 Operands IndexUpdate(NodeContext& c);
 Operands Scatter(NodeContext& c);
+Operands IndexReduce(NodeContext& c);
+Operands TakeFlat(NodeContext& c);
+Operands PutFlat(NodeContext& c);
 Operands Nonzero(NodeContext& c);
 
 // nn.cc
@@ -209,6 +256,9 @@ Operands GroupNorm(NodeContext& c);
 Operands InstanceNorm(NodeContext& c);
 
 // recurrent.cc
+Operands LstmCell(NodeContext& c);
+Operands GruCell(NodeContext& c);
+Operands RnnCell(NodeContext& c);
 Operands Lstm(NodeContext& c);
 Operands Gru(NodeContext& c);
 Operands Rnn(NodeContext& c);

@@ -54,7 +54,7 @@ OperatorName Split(std::string_view target) {
   return name;
 }
 
-const OperatorRow* FindRow(std::string_view name) {
+const OperatorRow* FindExactly(std::string_view name) {
   static const auto* const kRows = [] {
     auto* rows = new absl::flat_hash_map<std::string_view, const OperatorRow*>();
     for (const OperatorRow& row : Operators()) rows->emplace(row.name, &row);
@@ -62,6 +62,17 @@ const OperatorRow* FindRow(std::string_view name) {
   }();
   auto found = kRows->find(name);
   return found == kRows->end() ? nullptr : found->second;
+}
+
+// The row of an operator, or of the one that computes the same: `narrow` for `narrow_copy`, `acos` for `arccos`.
+const OperatorRow* FindRow(const std::string& name) {
+  if (const OperatorRow* row = FindExactly(name)) return row;
+  constexpr std::string_view kCopy = "_copy", kArc = "arc";
+  if (name.ends_with(kCopy)) return FindExactly(name.substr(0, name.size() - kCopy.size()));
+  for (std::string_view prefix : {"special_", "_unsafe_", "unsafe_"}) {
+    if (name.starts_with(prefix)) return FindExactly(name.substr(prefix.size()));
+  }
+  return name.starts_with(kArc) ? FindExactly("a" + name.substr(kArc.size())) : nullptr;
 }
 
 std::string Canonical(const Scope& scope, std::string name) {
@@ -180,7 +191,10 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   const OperatorRow* row = FindRow(name.base);
   bool has_out = node.Find("out") != nullptr || name.overload == "out";
   if (row == nullptr || has_out) {
-    emit_.Fail(absl::UnimplementedError("this operator is not supported"));
+    emit_.Fail(absl::UnimplementedError(
+        program_.is_traced && name.base.find('.') == std::string::npos
+            ? "this operator is not supported; `exported.run_decompositions()` may give a program without it"
+            : "this operator is not supported"));
     return {};
   }
   bool is_complete = true;
@@ -196,7 +210,8 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   NodeContext context(*this, node, scope, *row, name.overload);
   Operands results = row->convert(context);
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
-  if (row->is_view && !node.inputs.empty() && node.inputs[0].second.kind == ArgumentKind::kTensor) {
+  if (row->is_view && row->name == name.base && !node.inputs.empty() &&
+      node.inputs[0].second.kind == ArgumentKind::kTensor) {
     for (const Argument& output : node.outputs) {
       ForEachName(output, [&](const std::string& made) { scope.storage[made] = node.inputs[0].second.text; });
     }

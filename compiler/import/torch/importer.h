@@ -103,6 +103,9 @@ class NodeContext : public Steps {
   // A key for the random numbers of this node alone, split off that of @main's argument `seed`.
   Operand Key();
 
+  // Whether the file says that an argument has its elements one behind the other, from the beginning of its memory.
+  bool IsDense(std::string_view name) const;
+
   // From here on the program goes on only where the scalar `condition` is true.
   void Assert(Operand condition, std::string what);
 

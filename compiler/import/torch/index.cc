@@ -1,11 +1,13 @@
 // Elements picked by index, and written there.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/shapes.h"
 #include "compiler/import/torch/converters.h"
 
 namespace rvm::torch::convert {
@@ -97,8 +99,12 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& order) {
 
 Operands Gather(NodeContext& c) {
   Operand x = c.In("self"), index = c.Has("index") ? c.In("index") : c.In("indices");
-  if (c.RankOf(x) == 0) return {x};
+  if (c.RankOf(x) == 0) return {c.Reshape(x, c.DimsOf(index))};
+  if (!c.Has("dim")) x = c.Reshape(x, {importing::Product(c.DimsOf(x))});  // take_along_dim of all elements
+  bool is_scalar = c.RankOf(index) == 0;
+  if (is_scalar) index = c.Reshape(index, {1});
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
+  if (is_scalar) return {c.Scalar(c.Op("gather", {x, AlongAxis(c, x, index, axis)}, {{"axis", axis}}))};
   return {c.Op("gather", {x, AlongAxis(c, x, index, axis)}, {{"axis", axis}})};
 }
 
@@ -152,20 +158,61 @@ Operands IndexPut(NodeContext& c) {
   return {c.failed() ? nullptr : c.Transpose(written, Inverse(picked->order))};
 }
 
+namespace {
+
+std::string Reduction(std::string name) {
+  if (name == "sum") return "add";
+  if (name == "prod" || name == "multiply") return "mul";
+  if (name == "amax") return "max";
+  if (name == "amin") return "min";
+  return name;
+}
+
+// The element that a reduction leaves as it is.
+Operand Neutral(NodeContext& c, const std::string& reduction, DataType dtype) {
+  if (reduction == "add" || reduction == "mean") return c.emit().Number(0, dtype);
+  if (reduction == "mul") return c.emit().Number(1, dtype);
+  bool is_max = reduction == "max";
+  double infinity = std::numeric_limits<double>::infinity();
+  if (dtype.is_float()) return c.emit().Number(is_max ? -infinity : infinity, dtype);
+  if (!dtype.is_int()) return c.emit().Integer(is_max ? 0 : -1, dtype);
+  int64_t most = dtype.bits == 64 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << (dtype.bits - 1)) - 1;
+  return c.emit().Integer(is_max ? -most - 1 : most, dtype);
+}
+
+// x with elements of `source` folded in at `index` along an axis; where there are any, without x's own element unless
+// `include_self`. The mean of integers is rounded down.
+Operand Scattered(NodeContext& c, Operand x, int64_t axis, Operand index, Operand source, const std::string& reduction,
+                  bool include_self) {
+  auto scattered = [&](Operand into, Operand what, const std::string& how) {
+    return c.Op("scatter_elements", {into, index, what}, {{"axis", axis}, {"reduction", how}});
+  };
+  if (include_self && reduction != "mean") return scattered(x, source, reduction);
+  DataType dtype = c.DTypeOf(x);
+  Operand one = c.BroadcastTo(c.Integer(1), c.DimsOf(index));
+  Operand counts = scattered(c.BroadcastTo(c.Integer(include_self ? 1 : 0), c.DimsOf(x)), one, "add");
+  Operand is_hit = c.Op("greater", {counts, c.Integer(0)});
+  Operand into = include_self ? x : c.Where(is_hit, Neutral(c, reduction, dtype), x);
+  if (reduction != "mean") return scattered(into, source, reduction);
+  counts = c.Cast(c.Op("maximum", {counts, c.Integer(1)}), dtype);
+  return c.Op(dtype.is_float() ? "divide" : "floor_divide", {scattered(into, source, "add"), counts});
+}
+
+}  // namespace
+
 // scatter, scatter_add and scatter_reduce.
 Operands Scatter(NodeContext& c) {
   Operand x = c.In("self"), index = c.In("index");
-  if (c.RankOf(x) == 0) return {c.Unsupported("a scalar")};
+  bool is_scalar = c.RankOf(x) == 0;
+  if (is_scalar) x = c.Reshape(x, {1});
+  if (c.RankOf(index) == 0) index = c.Reshape(index, {1});
+  for (const Dim& extent : c.DimsOf(index)) {
+    if (extent == Dim(0)) return {c.In("self")};
+  }
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
   Operand source = c.Has("src") ? c.In("src") : c.In("value");
   source = c.Cast(source, c.DTypeOf(x));
   if (c.RankOf(source) == 0) source = c.BroadcastTo(source, c.DimsOf(index));
-  std::string reduction = c.row().relay.empty() ? c.Text("reduce", "update") : std::string(c.row().relay);
-  if (!c.Bool("include_self", true)) return {c.Unsupported("`include_self=False`")};
-  if (reduction == "sum") reduction = "add";
-  if (reduction == "prod" || reduction == "multiply") reduction = "mul";
-  if (reduction == "amax") reduction = "max";
-  if (reduction == "amin") reduction = "min";
   // What of `src` lies behind the indices is not used.
   const Dims wanted = c.DimsOf(index);
   for (size_t i = 0; i < wanted.size() && c.RankOf(source) == c.RankOf(index); ++i) {
@@ -173,8 +220,44 @@ Operands Scatter(NodeContext& c) {
       source = c.SliceAxis(source, static_cast<int64_t>(i), 0, wanted[i]);
     }
   }
-  return {
-      c.Op("scatter_elements", {x, AlongAxis(c, x, index, axis), source}, {{"axis", axis}, {"reduction", reduction}})};
+  if (c.failed()) return {};
+  std::string reduction = c.row().relay.empty() ? c.Text("reduce", "update") : std::string(c.row().relay);
+  Operand y =
+      Scattered(c, x, axis, AlongAxis(c, x, index, axis), source, Reduction(reduction), c.Bool("include_self", true));
+  return {is_scalar ? c.Scalar(y) : y};
+}
+
+// index_reduce: slices along an axis.
+Operands IndexReduce(NodeContext& c) {
+  Operand x = c.In("self"), index = c.Cast(c.In("index"), kInt64);
+  bool is_scalar = c.RankOf(x) == 0;
+  if (is_scalar) x = c.Reshape(x, {1});
+  Operand source = c.Cast(c.In("source"), c.DTypeOf(x));
+  if (c.RankOf(source) == 0) source = c.Reshape(source, {1});
+  if (c.RankOf(index) == 0) index = c.Reshape(index, {1});
+  int64_t rank = c.RankOf(x), axis = c.Axis(c.Int("dim", 0), rank);
+  if (c.failed() || c.RankOf(source) != rank) return {c.failed() ? nullptr : c.Unsupported("a source of another rank")};
+  index = AlongAxis(c, x, index, axis);
+  std::vector<int64_t> behind;
+  for (int64_t i = 1; i < rank - axis; ++i) behind.push_back(i);
+  index = c.BroadcastTo(c.Unsqueeze(index, behind), c.DimsOf(source));
+  Operand y = Scattered(c, x, axis, index, source, Reduction(c.Text("reduce", "mean")), c.Bool("include_self", true));
+  return {is_scalar ? c.Scalar(y) : y};
+}
+
+// take and put: elements of the flattened tensor.
+Operands TakeFlat(NodeContext& c) {
+  Operand x = c.Reshape(c.In("self"), {importing::Product(c.DimsOf(c.In("self")))});
+  return {c.Op("take", {x, AlongAxis(c, x, c.Cast(c.In("index"), kInt64), 0)}, {{"axis", 0}})};
+}
+
+Operands PutFlat(NodeContext& c) {
+  Operand self = c.In("self"), index = c.Cast(c.In("index"), kInt64), source = c.Cast(c.In("source"), c.DTypeOf(self));
+  auto flat = [&](Operand x) { return c.Reshape(x, {importing::Product(c.DimsOf(x))}); };
+  Operand x = flat(self);
+  Operand y = c.Op("scatter_elements", {x, AlongAxis(c, x, flat(index), 0), flat(source)},
+                   {{"axis", 0}, {"reduction", c.Bool("accumulate", false) ? "add" : "update"}});
+  return {c.failed() ? nullptr : c.Reshape(y, c.DimsOf(self))};
 }
 
 // Where an axis is picked by a vector of indices.

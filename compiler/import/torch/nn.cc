@@ -167,6 +167,98 @@ Windows PoolWindows(NodeContext& c, size_t axes) {
 
 }  // namespace
 
+namespace {
+
+// Makes the padding large enough for all windows of `ceil_mode`.
+void PadOverhang(NodeContext& c, Operand x, Windows& windows) {
+  for (size_t i = 0; i < windows.axes; ++i) {
+    std::optional<int64_t> extent = c.ExtentOf(x, static_cast<int64_t>(i) + 2).AsConst();
+    if (c.failed()) return;
+    if (!extent) {
+      c.Unsupported("windows that hang over an extent that only the running model knows");
+      return;
+    }
+    int64_t stride = windows.strides[i], reach = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    int64_t before = windows.pads[i], &after = windows.pads[i + windows.axes];
+    int64_t steps = (*extent + before + after - reach + stride - 1) / stride;
+    if (steps * stride >= *extent + before) --steps;  // a window of nothing but padding
+    after += std::max<int64_t>(steps * stride + reach - (*extent + before + after), 0);
+  }
+}
+
+// Sums of windows, divided by the same number everywhere.
+Operand PoolWithDivisor(NodeContext& c, Operand x, Windows windows, int64_t divisor) {
+  if (c.Bool("ceil_mode", false)) PadOverhang(c, x, windows);
+  if (c.failed() || divisor == 0) return c.failed() ? nullptr : c.Fail("`divisor_override` is 0");
+  x = PadSpace(c, x, 0, windows);
+  if (!c.DTypeOf(x).is_float()) {
+    Operand elements = WindowElements(c, x, windows);
+    Operand sum = c.Op("sum", {elements}, {{"axis", ir::AttrValue::List{c.RankOf(elements) - 1}}});
+    return c.Op("trunc_divide", {sum, c.emit().Integer(divisor, c.DTypeOf(x))});
+  }
+  std::fill(windows.pads.begin(), windows.pads.end(), 0);
+  int64_t taps = 1;
+  for (int64_t extent : windows.kernel) taps *= extent;
+  Operand mean = c.Op(PoolName("avg", windows), {x}, PoolAttrs(windows, false));
+  return c.Mul(mean, c.Number(static_cast<double>(taps) / static_cast<double>(divisor), mean));
+}
+
+// The places of the greatest elements of adaptive pooling's bins, counted in an image.
+Operand AdaptivePlaces(NodeContext& c, Operand x, const std::vector<int64_t>& sizes) {
+  int64_t axes = static_cast<int64_t>(sizes.size());
+  Dims space;
+  Dim count = 1;
+  for (int64_t i = 0; i < axes; ++i) {
+    space.push_back(c.ExtentOf(x, i + 2));
+    count = count * space.back();
+  }
+  Operand values = x, places = c.Reshape(c.Iota(count), space);
+  for (int64_t i = 0; i < axes; ++i) {
+    std::optional<int64_t> extent = space[static_cast<size_t>(i)].AsConst();
+    int64_t bins = sizes[static_cast<size_t>(i)];
+    constexpr int64_t kMostBins = 65536;
+    if (c.failed() || !extent || bins < 1 || bins > kMostBins || *extent > (int64_t{1} << 31)) {
+      return c.failed() ? nullptr : c.Unsupported("indices of bins that are not known, or of more than 65536");
+    }
+    int64_t taps = 0;
+    for (int64_t bin = 0; bin < bins; ++bin) {
+      taps = std::max(taps, ((bin + 1) * *extent + bins - 1) / bins - bin * *extent / bins);
+    }
+    // The last element of a shorter bin stands for what it lacks: the first of equal ones is found.
+    std::vector<int64_t> elements;
+    for (int64_t bin = 0; bin < bins; ++bin) {
+      int64_t begin = bin * *extent / bins, end = ((bin + 1) * *extent + bins - 1) / bins;
+      for (int64_t tap = 0; tap < taps; ++tap) elements.push_back(std::min(begin + tap, end - 1));
+    }
+    Operand at = c.Reshape(c.emit().Vector(elements), {bins, taps});
+    values = c.Op("take", {values, at}, {{"axis", 2 + 2 * i}});
+    places = c.Op("take", {places, at}, {{"axis", 2 * i}});
+  }
+  // Bins, then their elements as one axis.
+  auto gathered = [&](Operand y, int64_t front) {
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < front; ++i) order.push_back(i);
+    for (int64_t i = 0; i < axes; ++i) order.push_back(front + 2 * i);
+    for (int64_t i = 0; i < axes; ++i) order.push_back(front + 2 * i + 1);
+    y = c.Transpose(y, order);
+    Dims dims = c.DimsOf(y);
+    Dim taps = 1;
+    for (int64_t i = 0; i < axes && !c.failed(); ++i) {
+      taps = taps * dims.back();
+      dims.pop_back();
+    }
+    dims.push_back(taps);
+    return c.Reshape(y, dims);
+  };
+  values = gathered(values, 2);
+  places = c.BroadcastTo(gathered(places, 0), c.DimsOf(values));
+  int64_t last = c.RankOf(values) - 1;
+  Operand best = c.Op("argmax", {values}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}});
+  return c.Squeeze(c.Op("gather", {places, best}, {{"axis", last}}), {last});
+}
+
+}  // namespace
+
 Operands MaxPool(NodeContext& c) {
   int64_t axes = SpaceAxes(c);
   auto [x, is_added] = WithBatch(c, c.In("self"), axes + 2);
@@ -175,7 +267,7 @@ Operands MaxPool(NodeContext& c) {
   if (c.failed()) return {};
   Operand y = WithoutBatch(c, c.Op(PoolName("max", windows), {x}, PoolAttrs(windows, ceil_mode)), is_added);
   if (!c.WantsOutput(1)) return {y};
-  if (ceil_mode) return {y, c.Unsupported("indices of windows that hang over")};
+  if (ceil_mode) PadOverhang(c, x, windows);
   // Counted in each image; MaxIndices counts in all.
   Operand places = MaxIndices(c, x, windows, /*column_major=*/false);
   if (c.failed()) return {};
@@ -190,7 +282,9 @@ Operands AveragePool(NodeContext& c) {
   auto [x, is_added] = WithBatch(c, c.In("self"), axes + 2);
   Windows windows = PoolWindows(c, static_cast<size_t>(axes));
   if (c.failed()) return {};
-  if (c.Has("divisor_override")) return {c.Unsupported("`divisor_override`")};
+  if (c.Has("divisor_override")) {
+    return {WithoutBatch(c, PoolWithDivisor(c, x, windows, c.Int("divisor_override", 1)), is_added)};
+  }
   ir::Attrs attrs = PoolAttrs(windows, c.Bool("ceil_mode", false));
   attrs.Set("count_include_pad", c.Bool("count_include_pad", true));
   return {WithoutBatch(c, c.Op(PoolName("avg", windows), {x}, attrs), is_added)};
@@ -213,8 +307,9 @@ Operands AdaptivePool(NodeContext& c) {
              {{"output_size", ir::IntList(sizes)}, {"layout", std::string(ImageLayout(static_cast<size_t>(axes)))}});
   }
   y = WithoutBatch(c, y, is_added);
-  if (c.WantsOutput(1)) return {y, c.Unsupported("indices of adaptive pooling")};
-  return {y};
+  if (!is_max || !c.WantsOutput(1)) return {y};
+  Operand places = AdaptivePlaces(c, x, sizes);
+  return {y, c.failed() ? nullptr : WithoutBatch(c, places, is_added)};
 }
 
 // ---- attention
@@ -316,13 +411,17 @@ Operands Upsample(NodeContext& c) {
   if (sizes.size() != axes) return {c.Fail("its extents do not fit its input")};
   std::string method(c.row().relay);
   bool aligned = c.Bool("align_corners", false);
-  bool is_nearest = method == "nearest_neighbor";
+  bool is_exact = method == "nearest_exact", is_nearest = method == "nearest_neighbor" || is_exact;
+  if (is_exact) method = "nearest_neighbor";
   ir::Attrs attrs = {{"layout", std::string(ImageLayout(axes))},
                      {"method", method},
-                     {"coordinate_transformation_mode", is_nearest ? "asymmetric"
-                                                        : aligned  ? "align_corners"
-                                                                   : "pytorch_half_pixel"},
-                     {"rounding_method", is_nearest ? "floor" : "round"},
+                     {"coordinate_transformation_mode", is_exact     ? "half_pixel"
+                                                        : is_nearest ? "asymmetric"
+                                                        : aligned    ? "align_corners"
+                                                                     : "pytorch_half_pixel"},
+                     {"rounding_method", is_exact     ? "round_prefer_ceil"
+                                         : is_nearest ? "floor"
+                                                      : "round"},
                      {"cubic_alpha", -0.75}};
   // Coordinates are divided by the factors, not by the quotients of the extents. Those of whole factors are equal.
   bool are_whole = std::all_of(factors.begin(), factors.end(), [](double f) { return f == std::floor(f); });

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "compiler/import/shapes.h"
@@ -60,27 +61,60 @@ Normalised NormaliseGroups(NodeContext& c, Operand x, const Dim& groups, double 
 
 }  // namespace
 
-// With the moving statistics, or with those of the batch where there are none.
+namespace {
+
+Operand Vector(NodeContext& c, Operand x) { return c.Reshape(x, {c.ExtentOf(x, 1)}); }
+
+// Moving statistics after a batch, whose `own` ones have extents of 1 beside the channels.
+Operand Moved(NodeContext& c, const char* name, Operand own) {
+  Operand old = c.In(name), batch = c.Cast(Vector(c, own), c.DTypeOf(old));
+  double momentum = c.Float("momentum", 0.1);
+  return c.Add(c.Mul(old, c.Number(1 - momentum, old)), c.Mul(batch, c.Number(momentum, old)));
+}
+
+// Normalised by the statistics of the batch: these, too, and the moving ones where there are any.
+Operands TrainingNorm(NodeContext& c, Operand x, Operand wide, double epsilon) {
+  ir::AttrValue::List axes = AxesFrom(2, c.RankOf(x));
+  axes.insert(axes.begin(), ir::AttrValue(0));
+  Normalised result = Normalise(c, wide, axes, epsilon);
+  Operands results = {c.Cast(Affine(c, result.y, x), c.DTypeOf(x)), Vector(c, result.mean), Vector(c, result.inverse)};
+  if (c.row().relay == "reserve") results.push_back(c.emit().Constant(Literal::Full(kUInt8, {0}, 0)));
+  if (c.failed() || !c.Has("running_mean")) return results;
+  Dim count = c.ExtentOf(x, 0);
+  for (int64_t i = 2; i < c.RankOf(x); ++i) count = count * c.ExtentOf(x, i);
+  Operand total = c.Cast(c.emit().FromDim(count), c.DTypeOf(wide));
+  Operand variance = Average(c, c.Op("power", {c.Sub(wide, result.mean), c.Number(2, wide)}), axes);
+  variance = c.Div(c.Mul(variance, total), c.Sub(total, c.Number(1, wide)));
+  results.push_back(Moved(c, "running_mean", result.mean));
+  results.push_back(Moved(c, "running_var", variance));
+  return results;
+}
+
+}  // namespace
+
+// With the moving statistics, or with those of the batch: in training, and where there are no others.
 Operands BatchNorm(NodeContext& c) {
   Operand x = c.In("input");
   DataType dtype = c.DTypeOf(x);
   double epsilon = c.Float("eps", 1e-5);
-  if (c.Bool("training", false) && c.Has("running_mean")) {
-    return {c.Unsupported("training; call `eval()` of the module before it is exported")};
+  std::string_view name = c.row().name;
+  bool is_functional = name.ends_with("_functional"), is_update = name.find("with_update") != std::string_view::npos;
+  bool trains = c.Bool("training", is_update);
+  if (trains && c.Has("running_mean") && !is_functional) {
+    return {c.Unsupported(
+        "training, which changes the moving statistics; call `eval()` of the module before it is exported, "
+        "or save `exported.run_decompositions()`")};
   }
   Operand wide = c.Cast(x, Precision(dtype));
-  if (!c.Has("running_mean")) {
-    ir::AttrValue::List axes = AxesFrom(2, c.RankOf(x));
-    axes.insert(axes.begin(), ir::AttrValue(0));
-    return {c.Cast(Affine(c, Normalise(c, wide, axes, epsilon).y, x), dtype)};
-  }
+  if (trains || !c.Has("running_mean")) return TrainingNorm(c, x, wide, epsilon);
   Operand mean = c.Cast(c.In("running_mean"), c.DTypeOf(wide)), variance = c.Cast(c.In("running_var"), c.DTypeOf(wide));
-  auto given = [&](const char* name, const char* otherwise) {
-    return c.Has(name) ? c.Cast(c.In(name), c.DTypeOf(wide)) : c.Op(otherwise, {mean});
+  auto given = [&](const char* parameter, const char* otherwise) {
+    return c.Has(parameter) ? c.Cast(c.In(parameter), c.DTypeOf(wide)) : c.Op(otherwise, {mean});
   };
   Operand y = c.Op("nn.batch_norm", {wide, given("weight", "ones_like"), given("bias", "zeros_like"), mean, variance},
                    {{"epsilon", epsilon}});
-  return {c.Cast(c.emit().Field(y, 0), dtype)};
+  Operand none = c.emit().Constant(Literal::Full(Precision(dtype), {0}, 0));
+  return {c.Cast(c.emit().Field(y, 0), dtype), none, none, c.In("running_mean"), c.In("running_var")};
 }
 
 // layer_norm and native_layer_norm, which also gives the mean and the inverse deviation.

@@ -356,6 +356,9 @@ absl::StatusOr<Program> ReadProgram(const JsonValue& json) {
   for (size_t i = 0; i < ranges.keys.size(); ++i) {
     program.ranges[ranges.keys[i]] = {IntOf(ranges.values[i].Find("min_val")), IntOf(ranges.values[i].Find("max_val"))};
   }
+  for (const JsonValue& verifier : ArrayAt(json, "verifiers")) {
+    program.is_traced = program.is_traced || TextOf(&verifier) == "TRAINING";
+  }
   for (const JsonValue& guard : ArrayAt(json, "guards_code")) program.guards.push_back(TextOf(&guard));
   return program;
 }

@@ -101,6 +101,7 @@ struct Program {
   std::vector<OutputSpec> outputs;
   std::map<std::string, Range> ranges;  // of symbols
   std::vector<std::string> guards;      // Python
+  bool is_traced = false;               // not decomposed into core operators
   std::deque<Graph> graphs;             // all of them
 };
 

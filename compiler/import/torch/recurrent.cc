@@ -1,4 +1,5 @@
-// LSTM, GRU and RNN, rolled: one function that calls itself per layer and direction, whatever the number of steps.
+// LSTM, GRU and RNN, rolled: one function that calls itself per layer and direction, whatever the number of steps; and
+// their cells.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -119,8 +120,26 @@ Operands Run(NodeContext& c, const Operands& initial, StepOf step_of) {
   return results;
 }
 
+// One step of a layer, without a sequence.
+Operands RunCell(NodeContext& c, const Operands& state, StepOf step_of) {
+  auto bias = [&](const char* name) { return c.Has(name) ? c.In(name) : nullptr; };
+  Weights weights = {c.In("w_ih"), c.In("w_hh"), bias("b_ih"), bias("b_hh")};
+  std::optional<int64_t> hidden =
+      c.RankOf(weights.recurrent) == 2 ? c.ExtentOf(weights.recurrent, 1).AsConst() : std::nullopt;
+  if (c.failed() || !hidden) return {c.failed() ? nullptr : c.Fail("its weights are no matrix of a known extent")};
+  Operand gates = WithBias(c, c.Op("nn.dense", {c.In("input"), weights.input}), weights.input_bias);
+  return c.failed() ? Operands{} : step_of(c, gates, state, weights, *hidden);
+}
+
 }  // namespace
 
+Operands LstmCell(NodeContext& c) {
+  Operands state = c.List("hx");
+  if (!c.failed() && state.size() != 2) c.Fail("its state has not 2 tensors");
+  return c.failed() ? Operands{} : RunCell(c, state, LstmStep);
+}
+Operands GruCell(NodeContext& c) { return RunCell(c, {c.In("hx")}, GruStep); }
+Operands RnnCell(NodeContext& c) { return RunCell(c, {c.In("hx")}, RnnStep); }
 Operands Lstm(NodeContext& c) { return Run(c, c.List("hx"), LstmStep); }
 Operands Gru(NodeContext& c) { return Run(c, {c.In("hx")}, GruStep); }
 Operands Rnn(NodeContext& c) { return Run(c, {c.In("hx")}, RnnStep); }

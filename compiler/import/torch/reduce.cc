@@ -1,4 +1,4 @@
-// Reductions, running sums, order.
+// Reductions and running sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -143,30 +143,16 @@ Operands Cumulative(NodeContext& c) {
   return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
 }
 
-Operands Topk(NodeContext& c) {
-  Operand x = c.In("self");
-  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
-  ir::Attrs attrs = {{"axis", axis}, {"is_ascend", !c.Bool("largest", true)}, {"dtype", "int64"}, {"exact", true}};
-  std::optional<Dim> k = c.Has("k") ? c.Extent(*c.Find("k")) : std::nullopt;
-  Operand pair;
-  if (k && k->is_const()) {
-    attrs.Set("k", k->constant());
-    pair = c.Op("topk", {x}, attrs);
-  } else {
-    pair = c.Op("dyn.topk", {x, c.Cast(c.In("k"), kInt64)}, attrs);
-  }
-  return {c.emit().Field(pair, 0), c.emit().Field(pair, 1)};
+// The p-norm of a difference.
+Operands Distance(NodeContext& c) {
+  Operand x = c.In("self"), y = c.In("other");
+  c.Promote({&x, &y});
+  return {PNorm(c, c.Sub(x, y), c.Float("p", 2), [&](std::string_view op, Operand z) { return Reduced(c, op, z); })};
 }
 
-// sort and argsort.
-Operands Sort(NodeContext& c) {
+Operands CountNonzero(NodeContext& c) {
   Operand x = c.In("self");
-  if (c.RankOf(x) == 0) return c.row().relay == "argsort" ? Operands{c.Integer(0)} : Operands{x, c.Integer(0)};
-  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
-  Operand order =
-      c.Op("argsort", {x}, {{"axis", axis}, {"is_ascend", !c.Bool("descending", false)}, {"dtype", "int64"}});
-  if (c.row().relay == "argsort") return {order};
-  return {c.Op("gather", {x, order}, {{"axis", axis}}), order};
+  return {Reduced(c, "sum", c.Cast(c.Cast(x, kBool), kInt64))};
 }
 
 }  // namespace rvm::torch::convert

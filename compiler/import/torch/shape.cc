@@ -169,6 +169,7 @@ Operands Permute(NodeContext& c) {
 Operands TransposeTwo(NodeContext& c) {
   Operand x = c.In("self");
   if (c.Has("dim0")) return {Swapped(c, x, c.Int("dim0", 0), c.Int("dim1", 1))};
+  if (c.Has("axis0")) return {Swapped(c, x, c.Int("axis0", 0), c.Int("axis1", 1))};
   return {c.RankOf(x) < 2 ? x : Swapped(c, x, -2, -1)};
 }
 
