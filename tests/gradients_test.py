@@ -37,7 +37,7 @@ WITHOUT_DIFFERENCES = {
 }
 
 # Inputs that say how many elements there are: differences are not taken along them.
-EXTENTS = {"dyn.nn.upsampling": "bc"}
+EXTENTS = {"dyn.nn.upsampling": "bc", "dyn.nn.upsampling3d": "bcd"}
 
 # Operands whose extents an operator needs.
 KNOWN = {"gather_nd": "b", "scatter_nd": "b", "nn.deformable_conv2d": "c", "image.dilation2d": "b", "nn.contrib_conv2d_NCHWc": "b",

@@ -317,8 +317,11 @@ absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstr
 
 Reg FunctionEmitter::EmitDim(const Dim& dim, ViewDims& dims) {
   if (dim.kind() == DimKind::kVar) return dims.symbols.at(dim.id());
+  // The extents of a view repeat most of their parts.
+  if (auto found = dims.computed.find(dim); found != dims.computed.end()) return found->second;
   Reg out = registers_.Allocate(tables_.types().Scalar(kInt64));
   dims.temporaries.push_back(out);
+  dims.computed.emplace(dim, out);
   if (dim.is_const()) {
     code_.Op(Opcode::kLoadBits).R(out).U64(static_cast<uint64_t>(dim.constant()));
     return out;

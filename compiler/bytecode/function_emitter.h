@@ -134,6 +134,7 @@ class FunctionEmitter {
   struct ViewDims {
     absl::flat_hash_map<int64_t, Reg> symbols;
     absl::flat_hash_map<std::pair<uint16_t, int64_t>, Dim> values;  // by register and element
+    absl::flat_hash_map<Dim, Reg> computed;
     std::vector<Reg> temporaries;
   };
   static Dim NewSymbol(Reg reg, ViewDims& dims);

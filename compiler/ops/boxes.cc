@@ -1,5 +1,7 @@
 #include "compiler/ops/boxes.h"
 
+#include <array>
+#include <functional>
 #include <span>
 
 #include "compiler/ops/te_expressions.h"
@@ -31,6 +33,20 @@ Tensor CountWhere(const Dims& dims, const BoxCondition& holds) {
 Order OrderWhere(const Dims& dims, const BoxCondition& holds) {
   return Order({dims[0], dims[1]}, 1,
                [&](std::span<const Expr> i) { return te::Select(holds(i[0], i[1]), te::Index(0), te::Index(1)); });
+}
+
+Tensor Conflicts(const Dims& dims,
+                 const std::function<Expr(Indices lane, const Expr& box, const Expr& better)>& holds) {
+  size_t last = dims.size() - 1;
+  return te::ScanTensor("conflicts", kInt64, dims, [&](Indices i, const Tensor& self) {
+    return te::Reduce(ReduceOp::kSum, std::array{dims[last]}, [&](Indices k) {
+      Expr is_better =
+          And(Less(k[0], i[last]),
+              Equal(te::Select(Less(k[0], i[last]), self(With(i, last, k[0])), te::Index(1)), te::Index(0)));
+      Expr conflict = te::Cast(kInt64, holds(i.first(last), i[last], k[0]));
+      return te::Select(is_better, conflict, te::Index(0));
+    });
+  });
 }
 
 }  // namespace rvm::ops

@@ -3,6 +3,7 @@
 #define RVM_COMPILER_OPS_BOXES_H_
 
 #include <functional>
+#include <span>
 
 #include "compiler/ops/ordering.h"
 #include "kernels/te/tensor.h"
@@ -22,6 +23,12 @@ using BoxCondition = std::function<te::Expr(const te::Expr& batch, const te::Exp
 te::Tensor CountWhere(const Dims& dims, const BoxCondition& holds);
 // A stable order of the boxes of each batch: first those for which a condition holds.
 Order OrderWhere(const Dims& dims, const BoxCondition& holds);
+
+// Non-maximum suppression of rows of boxes in the order of their scores: for each box 0 if it is kept, that is, if it
+// conflicts with no better box that is kept.
+te::Tensor Conflicts(
+    const Dims& dims,
+    const std::function<te::Expr(std::span<const te::Expr> lane, const te::Expr& box, const te::Expr& better)>& holds);
 
 }  // namespace rvm::ops
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/ops/derive_type.h"
+#include "compiler/ops/evaluate_op.h"
 
 namespace rvm::ops {
 
@@ -25,6 +26,23 @@ absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, co
   RVM_ASSIGN_OR_RETURN(DerivedResult derived, DeriveResult(op, attrs, ir::TypesOf(args), values, arena,
                                                            [](size_t, int64_t) { return Dim::Any(); }));
   return derived.result;
+}
+
+std::vector<ir::Expr*> WithIntegerCounts(const ir::Builder& at, const OpDef& op, std::vector<ir::Expr*> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!IsCount(op, i)) continue;
+    const auto* tensor = ir::DynCast<ir::TensorType>(args[i]->type);
+    bool is_float = tensor != nullptr && tensor->dtype.is_concrete() && tensor->dtype.dtype.is_float();
+    if (!is_float) continue;
+    const auto* constant = ir::DynCast<ir::Constant>(args[i]);
+    // Extents depend on a constant: it stays one.
+    if (constant != nullptr) {
+      args[i] = at.Constant(ToIntegers(constant->literal));
+    } else {
+      args[i] = BuildCall(at, "cast", {args[i]}, {{"dtype", "int64"}});
+    }
+  }
+  return args;
 }
 
 ir::Call* BuildCall(const ir::Builder& at, std::string_view name, std::vector<ir::Expr*> args, ir::Attrs attrs) {

@@ -21,6 +21,9 @@ std::optional<ir::Attrs> WithDefaults(const OpDef& op, ir::Attrs attrs);
 absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
                                            const std::vector<ir::Expr*>& args);
 
+// The arguments of a call of `op`, counts that are floating-point numbers as int64.
+std::vector<ir::Expr*> WithIntegerCounts(const ir::Builder& at, const OpDef& op, std::vector<ir::Expr*> args);
+
 // A call of an operator. REQUIRES: it takes the arguments and the attributes.
 ir::Call* BuildCall(const ir::Builder& at, std::string_view op, std::vector<ir::Expr*> args, ir::Attrs attrs = {});
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/blocked_layout.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/relations.h"
@@ -22,30 +23,37 @@ constexpr Input kInputs[] = {{"data", "a batch of images"},
                              {"weight", "the filters; (C, M, ...) if each of C groups is one channel"}};
 constexpr Input kDilateInputs[] = {{"data", "a tensor"}};
 
-#define RVM_CONV_ATTRS(ones, zeros, data_layout, kernel_layout)                                                        \
-  {"strides", AttrType::kInts, ones, "step of the windows"},                                                           \
-      {"padding", AttrType::kInts, zeros, "zeros around each axis: one number, one per axis, or befores then afters"}, \
-      {"dilation", AttrType::kInts, ones, "distance of the taps"},                                                     \
-      {"groups", AttrType::kInt, "1", "channels are split in as many groups"},                                         \
-      {"channels", AttrType::kInt, "None", "output channels, checked", true},                                          \
-      {"kernel_size", AttrType::kInts, "None", "extents of the filters, checked", true},                               \
-      {"data_layout", AttrType::kString, data_layout, "axes of data"},                                                 \
-      {"kernel_layout", AttrType::kString, kernel_layout, "axes of weight"},                                           \
-      {"out_layout", AttrType::kString, "\"\"", "axes of the result (those of data)"},                                 \
+constexpr std::string_view kZerosAround = "zeros around each axis: one number, one per axis, or befores then afters";
+constexpr std::string_view kCutAround =
+    "elements of the result cut off around each axis, or added if negative: one number, one per axis, or befores then "
+    "afters";
+
+#define RVM_CONV_ATTRS(ones, zeros, data_layout, kernel_layout) \
+  RVM_PADDED_ATTRS(ones, zeros, data_layout, kernel_layout, kZerosAround)
+#define RVM_PADDED_ATTRS(ones, zeros, data_layout, kernel_layout, padding)                                 \
+  {"strides", AttrType::kInts, ones, "step of the windows"}, {"padding", AttrType::kInts, zeros, padding}, \
+      {"dilation", AttrType::kInts, ones, "distance of the taps"},                                         \
+      {"groups", AttrType::kInt, "1", "channels are split in as many groups"},                             \
+      {"channels", AttrType::kInt, "None", "output channels, checked", true},                              \
+      {"kernel_size", AttrType::kInts, "None", "extents of the filters, checked", true},                   \
+      {"data_layout", AttrType::kString, data_layout, "axes of data"},                                     \
+      {"kernel_layout", AttrType::kString, kernel_layout, "axes of weight"},                               \
+      {"out_layout", AttrType::kString, "\"\"", "axes of the result (those of data)"},                     \
       {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}
 
 constexpr AttrSpec kConv1dAttrs[] = {RVM_CONV_ATTRS("[1]", "[0]", "\"NCW\"", "\"OIW\"")};
 constexpr AttrSpec kConv2dAttrs[] = {RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"OIHW\"")};
 constexpr AttrSpec kConv3dAttrs[] = {RVM_CONV_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"OIDHW\"")};
-constexpr AttrSpec kTranspose1dAttrs[] = {RVM_CONV_ATTRS("[1]", "[0]", "\"NCW\"", "\"IOW\""),
+constexpr AttrSpec kTranspose1dAttrs[] = {RVM_PADDED_ATTRS("[1]", "[0]", "\"NCW\"", "\"IOW\"", kCutAround),
                                           {"output_padding", AttrType::kInts, "[0]", "added to the result's extents"}};
 constexpr AttrSpec kTranspose2dAttrs[] = {
-    RVM_CONV_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"IOHW\""),
+    RVM_PADDED_ATTRS("[1, 1]", "[0, 0]", "\"NCHW\"", "\"IOHW\"", kCutAround),
     {"output_padding", AttrType::kInts, "[0, 0]", "added to the result's extents"}};
 constexpr AttrSpec kTranspose3dAttrs[] = {
-    RVM_CONV_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"IODHW\""),
+    RVM_PADDED_ATTRS("[1, 1, 1]", "[0, 0, 0]", "\"NCDHW\"", "\"IODHW\"", kCutAround),
     {"output_padding", AttrType::kInts, "[0, 0, 0]", "added to the result's extents"}};
 #undef RVM_CONV_ATTRS
+#undef RVM_PADDED_ATTRS
 constexpr AttrSpec kDilateAttrs[] = {
     {"strides", AttrType::kInts, "[1, 1]", "distance of the elements, one per axis"},
     {"dilation_value", AttrType::kFloat, "0", "the value of the elements in the gaps"}};
@@ -60,7 +68,7 @@ struct Convolution {
 
 // The attributes that determine shapes. If they do not fit, reports an error to `context` if given, and returns
 // nullopt.
-std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, TypeContext* context) {
+std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, TypeContext* context, bool transposed) {
   std::string out_layout =
       attrs.GetString("out_layout").empty() ? attrs.GetString("data_layout") : attrs.GetString("out_layout");
   if (context != nullptr) {
@@ -88,7 +96,7 @@ std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, 
     }
     extents.push_back(weight[axis].constant());
   }
-  std::optional<std::vector<Window>> windows = MakeWindows(attrs, extents, context);
+  std::optional<std::vector<Window>> windows = MakeWindows(attrs, extents, context, /*may_be_negative=*/transposed);
   if (!windows) return std::nullopt;
   conv.windows = *std::move(windows);
   bool kernel_size_fits =
@@ -111,18 +119,25 @@ bool IsDepthwise(const Convolution& conv, const Dims& data, const Dims& weight) 
          weight[conv.kernel.axis('I')] != Dim(1);
 }
 
+// The name of the operator, by the axes of space of its data.
+std::string NameOf(const ir::Attrs& attrs, bool transposed) {
+  return absl::StrCat("nn.conv", Layout(attrs.GetString("data_layout")).spatial.size(), "d",
+                      transposed ? "_transpose" : "");
+}
+
 // If `transposed`, weight is (I, O / groups, ...), and each input element is added to the window of outputs that a
 // convolution would read.
 template <bool transposed>
 Solve ConvolutionRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (HasBlockedLayout(context.attrs())) return BlockedLayoutRelation(context, NameOf(context.attrs(), transposed));
   const Dims &data = args[0]->shape.dims, &weight = args[1]->shape.dims;
   if (!RequireFactors(context, args[0]->dtype.dtype, args[1]->dtype.dtype)) return Solve::kFailed;
   size_t rank = context.attrs().GetString("data_layout").size();
   if (data.size() != rank) return FailRank(context, 0, data.size(), absl::StrCat("rank ", rank));
   if (weight.size() != rank) return FailRank(context, 1, weight.size(), absl::StrCat("rank ", rank));
-  std::optional<Convolution> conv = Describe(context.attrs(), weight, &context);
+  std::optional<Convolution> conv = Describe(context.attrs(), weight, &context, transposed);
   if (!conv) return Solve::kFailed;
   Dim per_group = weight[conv->kernel.axis(transposed ? 'O' : 'I')];
   Dim inputs = transposed ? weight[conv->kernel.axis('I')] : per_group * conv->groups;
@@ -174,8 +189,9 @@ Phases PhasesOf(const Window& window, const Dim& extent, const Dim& out, int64_t
   if (last < 1) return phases;
   phases.apart = true;
   phases.taps = blocks(window.extent);
-  phases.first = window.pad_before / stride;
-  phases.cut = window.pad_before % stride;
+  // Rounded down: padding below 0 adds sums before those of the first element.
+  phases.first = window.pad_before >= 0 ? window.pad_before / stride : -blocks(-window.pad_before);
+  phases.cut = window.pad_before - phases.first * stride;
   phases.extent = Max(extent + (blocks(last) - 1 - phases.first), 0) * stride;
   return phases;
 }
@@ -198,9 +214,10 @@ Tensor CutPhases(const Tensor& sums, const std::vector<size_t>& axes, const std:
 
 template <bool transposed>
 std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
+  if (HasBlockedLayout(context.attrs())) return ComputeBlockedLayout(context, NameOf(context.attrs(), transposed));
   const Tensor &data = context.input(0), &weight = context.input(1);
   const te::TensorSpec& out = context.output();
-  Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr);
+  Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr, transposed);
   DataType wide = Accumulator(out.dtype);
   bool is_depthwise = !transposed && IsDepthwise(conv, data.dims(), weight.dims());
   Dims extents;  // the channels of a group, then the extents of the filters

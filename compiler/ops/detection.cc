@@ -76,7 +76,7 @@ constexpr Example kProposalExamples[] = {
 constexpr Input kClassesInputs[] = {
     {"boxes", "(batch, boxes, 4): two corners"},
     {"scores", "(batch, classes, boxes)"},
-    {"max_output_boxes_per_class", "an integer scalar; below 1: all"},
+    {.name = "max_output_boxes_per_class", .doc = "an integer scalar; below 1: all", .is_count = true},
     {"iou_threshold", "a scalar: of two boxes with at least this overlap, the one with the lower score is removed"},
     {"score_threshold", "a scalar: only boxes with greater scores are considered"}};
 constexpr AttrSpec kClassesAttrs[] = {
@@ -400,22 +400,6 @@ Tensor ProposedBoxes(const ComputeContext& context, DataType wide) {
   });
 }
 
-// Non-maximum suppression of rows of boxes in the order of their scores: for each box 0 if it is kept, that is, if it
-// conflicts with no better box that is kept.
-Tensor Conflicts(const Dims& dims,
-                 const std::function<Expr(Indices lane, const Expr& box, const Expr& better)>& holds) {
-  size_t last = dims.size() - 1;
-  return te::ScanTensor("conflicts", kInt64, dims, [&](Indices i, const Tensor& self) {
-    return te::Reduce(ReduceOp::kSum, std::array{dims[last]}, [&](Indices k) {
-      Expr is_better =
-          And(Less(k[0], i[last]),
-              Equal(te::Select(Less(k[0], i[last]), self(With(i, last, k[0])), te::Index(1)), te::Index(0)));
-      Expr conflict = te::Cast(kInt64, holds(i.first(last), i[last], k[0]));
-      return te::Select(is_better, conflict, te::Index(0));
-    });
-  });
-}
-
 std::vector<Tensor> ComputeProposal(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
   const ir::Attrs& attrs = context.attrs();
@@ -459,7 +443,7 @@ Solve ClassesRelation(TypeContext& context) {
   for (int i = 2; i < 5; ++i) {
     const ir::TensorType& arg = *args[static_cast<size_t>(i)];
     if (!arg.shape.dims.empty()) return FailRank(context, i, arg.shape.dims.size(), "a scalar");
-    if (i == 2 && !IsIndexType(arg.dtype.dtype)) return FailDType(context, i, arg.dtype.dtype, "an integer dtype");
+    if (i == 2 && !IsCountType(arg.dtype.dtype)) return FailDType(context, i, arg.dtype.dtype, "an integer dtype");
   }
   const Dims &boxes = args[0]->shape.dims, &scores = args[1]->shape.dims;
   if (!context.RequireEqual(boxes[0], scores[0], "batches of boxes and scores") ||

@@ -68,6 +68,12 @@ absl::StatusOr<Value> Evaluate(const OpDef& op, std::string_view name, const ir:
 
 }  // namespace
 
+Literal ToIntegers(const Literal& literal) {
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < literal.num_elements(); ++i) values.push_back(literal.IntAt(i));
+  return Literal::FromValues<int64_t>(kInt64, literal.shape(), values);
+}
+
 absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args) {
   if (op.count_op.empty()) return Evaluate(op, op.name, attrs, args);
   RVM_ASSIGN_OR_RETURN(Value count, Evaluate(*FindOp(op.count_op), op.name, attrs, args));

@@ -11,6 +11,9 @@
 namespace rvm::ops {
 
 // Arguments and result are tensors or tuples of tensors. Returns kInvalidArgument for shapes that do not fit.
+// `literal` as int64, like `cast` gives it.
+Literal ToIntegers(const Literal& literal);
+
 absl::StatusOr<Value> EvaluateOp(const OpDef& op, const ir::Attrs& attrs, std::span<const Value> args);
 
 }  // namespace rvm::ops

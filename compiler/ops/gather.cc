@@ -23,14 +23,16 @@ constexpr Input kLike[] = {{"data", "a tensor"}, {"like", "a tensor whose shape 
 constexpr Input kCollapse[] = {
     {"data", "a tensor"},
     {.name = "shape", .doc = "an integer vector, the shape of the result", .decides_shape = true}};
-constexpr Input kLengths[] = {{"data", "a tensor"}, {"lengths", "an integer vector, one per batch"}};
+constexpr Input kLengths[] = {{"data", "a tensor"},
+                              {.name = "lengths", .doc = "an integer vector, one per batch", .is_count = true}};
 constexpr Input kTriluInputs[] = {{"data", "a tensor of matrices (..., m, n)"},
                                   {"k", "the diagonal, an integer scalar"}};
 constexpr Input kAdvInputs[] = {{"inputs", "a tuple of data and an integer tensor for each of its first axes", true}};
 constexpr AttrSpec kGatherAttrs[] = {{"axis", AttrType::kInt, "", "the axis indexed"}};
 constexpr AttrSpec kGatherNdAttrs[] = {{"batch_dims", AttrType::kInt, "0", "leading axes shared by data and indices"},
                                        {"index_rank", AttrType::kInt, "None", "unused, for compatibility", true}};
-constexpr AttrSpec kAxesAttrs[] = {{"axes", AttrType::kInts, "None", "the axes sliced; None: all", true}};
+constexpr AttrSpec kCollapseAttrs[] = {{"shape", AttrType::kAny, "None", "unused, for compatibility", true}};
+constexpr AttrSpec kAxesAttrs[] = {{"axes", AttrType::kInts, "None", "the axes sliced; None: those of like", true}};
 constexpr AttrSpec kMaskAttrs[] = {
     {"mask_value", AttrType::kFloat, "0", "the value of the elements beyond the lengths"},
     {"axis", AttrType::kInt, "0", "the axis of the sequence: 0 or 1"}};
@@ -123,8 +125,8 @@ Solve SliceLikeRelation(TypeContext& context) {
   const Dims& like = args[1]->shape.dims;
   std::vector<int64_t> axes;
   if (context.attrs().IsNone("axes") || context.attrs().GetInts("axes").empty()) {
-    if (like.size() != out.size()) return FailRank(context, 1, like.size(), "that of `data`, or `axes`");
-    for (size_t i = 0; i < out.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    if (like.size() > out.size()) return FailRank(context, 1, like.size(), "at most that of `data`, or `axes`");
+    for (size_t i = 0; i < like.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   } else {
     axes = context.attrs().GetInts("axes");
   }
@@ -157,7 +159,7 @@ Solve SequenceRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const Dims &data = args[0]->shape.dims, &lengths = args[1]->shape.dims;
-  if (!IsIndexType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
+  if (!IsCountType(args[1]->dtype.dtype)) return FailDType(context, 1, args[1]->dtype.dtype, "an integer dtype");
   if (data.size() < 2) return FailRank(context, 0, data.size(), "2 or more");
   if (lengths.size() != 1) return FailRank(context, 1, lengths.size(), "1");
   int64_t rank = static_cast<int64_t>(data.size());
@@ -413,7 +415,7 @@ constexpr OpDef kOps[] = {
                     CollapseSumLikeRelation, FusionClass::kReduction, ComputeCollapseSum),
                  CollapseSumLikeGradient),
     WithGradient(Op("collapse_sum_to", "sums over the axes that broadcasting `shape` to data's would repeat", kCollapse,
-                    {}, CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
+                    kCollapseAttrs, CollapseSumToRelation, FusionClass::kReduction, ComputeCollapseSum),
                  CollapseSumLikeGradient),
     {.name = "adv_index",
      .summary = "data at index tuples that broadcast with each other",

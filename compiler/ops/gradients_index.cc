@@ -141,9 +141,11 @@ void SparseToDenseGradient(Pullback& p) {
     if (p.num_args() > 3) args.push_back(p.x(3));
     return p.Call(p.op(), args, p.attrs());
   };
-  Term is_written = write(p.Scalar(1, p.x(2)), p.Scalar(0, p.x(2)));
+  Term is_written = write(p.Scalar(1, p.d()), p.Scalar(0, p.d()));
   Term written = p.Call("sum", {p.d() * is_written});
-  p.Give(2, p.Call("sum", {p.d()}) - written);
+  Term elsewhere = p.Call("sum", {p.d()}) - written;
+  if (p.rank(2) == 1) elsewhere = Expanded(elsewhere, 0);
+  p.Give(2, elsewhere);
   if (p.rank(1) == 0) return p.Give(1, written);
   Term tuples = p.rank(0) == 2 ? p.Call("transpose", {p.x(0)})
                                : p.Call("reshape", {p.x(0)}, ir::Attrs{{"newshape", ir::IntList({{1, -1}})}});

@@ -69,8 +69,8 @@ void ResizeGradient(Pullback& p) {
     if (!attrs.IsNone("scales")) one.Set("scales", ir::AttrValue::List{(*attrs.Find("scales")->AsList())[s]});
     if (attrs.GetString("coordinate_transformation_mode") == "tf_crop_and_resize") {
       const ir::AttrValue::List& roi = *attrs.Find("roi")->AsList();
-      size_t axis = layout.spatial[s], rank = layout.letters.size();
-      one.Set("roi", ir::AttrValue::List{0.0, 0.0, roi[axis], 1.0, 1.0, roi[rank + axis]});
+      auto [begin, end] = *PlacesInRoi(layout, roi.size(), s);
+      one.Set("roi", ir::AttrValue::List{roi[begin], roi[end]});
     }
     return p.Call("image.resize1d", {units}, one);
   });
@@ -94,16 +94,29 @@ void UpsamplingGradient(Pullback& p) {
 
 namespace {
 
-// A vector of `count`, a scalar, and 1 along axis s of two.
-Term SizeAlong(Term count, size_t s) {
-  Term one = count.code().Int(1);
-  return s == 0 ? Stacked({count, one}, 0) : Stacked({one, count}, 0);
+// A vector of `count`, a scalar, for axis s of `axes`, and 1 for the others.
+Term SizeAlong(Term count, size_t s, size_t axes) {
+  std::vector<Term> size(axes, count.code().Int(1));
+  size[s] = count;
+  return Stacked(size, 0);
 }
-// Channels (1, n, n) as those of images whose other axis of space has one element, and back.
-Term AsColumns(Term units, size_t s) { return Expanded(units, s == 0 ? 3 : 2); }
-Term FromColumns(Term made, size_t s) {
-  return made.code().Call("squeeze", {made}, ir::Attrs{{"axis", ir::IntList({{s == 0 ? 3 : 2}})}});
+// Channels (1, n, n) as those of images whose other axes of space have one element, and back.
+Term AsColumns(Term units, size_t s, size_t axes) {
+  for (size_t i = 0; i < axes; ++i) {
+    if (i != s) units = Expanded(units, static_cast<int64_t>(2 + i));
+  }
+  return units;
 }
+Term FromColumns(Term made, size_t s, size_t axes) {
+  std::vector<int64_t> others;
+  for (size_t i = 0; i < axes; ++i) {
+    if (i != s) others.push_back(static_cast<int64_t>(2 + i));
+  }
+  return made.code().Call("squeeze", {made}, ir::Attrs{{"axis", ir::IntList(others)}});
+}
+
+// The number of elements of the argument `roi`; that for all axes where the type does not say.
+size_t NumbersInRoi(Pullback& p) { return static_cast<size_t>(p.type(2).shape.dims[0].AsConst().value_or(8)); }
 
 // `dyn.image.resize2d` of a part of the image, which depends on the bounds `roi`, too: a product with what each place
 // reads along each axis.
@@ -118,8 +131,8 @@ void GiveResizedPart(Pullback& p) {
     Term roi = Cast(x[2], ir::DTypeTerm::Of(kFloat64));
     std::optional<Term> inside;
     for (int64_t s = 0; s < 2; ++s) {
-      auto axis = static_cast<int64_t>(layout.spatial[static_cast<size_t>(s)]);
-      Term begin = Picked(roi, axis, 0), end = Picked(roi, axis + 4, 0);
+      auto [first, last_place] = *PlacesInRoi(layout, NumbersInRoi(p), static_cast<size_t>(s));
+      Term begin = Picked(roi, static_cast<int64_t>(first), 0), end = Picked(roi, static_cast<int64_t>(last_place), 0);
       Term extent = Extent(made, 2 + s), last = Cast(extent - 1, roi.type().dtype);
       Term count = Cast(Extent(d, 2 + s), roi.type().dtype), step = Cast(Places(d, 2 + s), roi.type().dtype);
       Term is_one = p.Call("equal", {count, p.Scalar(1, count)});
@@ -156,7 +169,7 @@ void DynResizeGradient(Pullback& p) {
   columns.Set("out_dtype", "");
   columns.Set("extrapolation_value", 0.0);
   Term roi = p.x(2);
-  if (is_part) {
+  if (is_part && NumbersInRoi(p) == 8) {
     std::vector<int64_t> order;
     for (int64_t first : {0, 4}) {
       for (char letter : std::string("NCHW")) order.push_back(first + static_cast<int64_t>(layout.axis(letter)));
@@ -164,13 +177,13 @@ void DynResizeGradient(Pullback& p) {
     roi = p.Call("take", {roi, p.Ints(order)});
   }
   GiveByMatrices(p, [&](Term units, size_t s) {
-    Term size = SizeAlong(Picked(Wide(p.x(1)), static_cast<int64_t>(s), 0), s);
+    Term size = SizeAlong(Picked(Wide(p.x(1)), static_cast<int64_t>(s), 0), s, 2);
     ir::Attrs along = columns;
     if (!attrs.IsNone("scales")) {
       const ir::AttrValue& scale = (*attrs.Find("scales")->AsList())[s];
       along.Set("scales", s == 0 ? ir::AttrValue::List{scale, 1} : ir::AttrValue::List{1, scale});
     }
-    return FromColumns(p.Call(p.op(), {AsColumns(units, s), size, roi}, along), s);
+    return FromColumns(p.Call(p.op(), {AsColumns(units, s, 2), size, roi}, along), s, 2);
   });
 }
 
@@ -178,11 +191,14 @@ void DynResizeGradient(Pullback& p) {
 void DynUpsamplingGradient(Pullback& p) {
   Layout layout(p.attrs().GetString("layout"));
   ir::Attrs columns = p.attrs();
-  columns.Set("layout", "NCHW");
+  size_t axes = layout.spatial.size();
+  columns.Set("layout", axes == 2 ? "NCHW" : "NCDHW");
   GiveByMatrices(p, [&](Term units, size_t s) {
-    Term size = SizeAlong(Extent(p.d(), static_cast<int64_t>(layout.spatial[s])), s);
-    Term one = p.Scalar(1, p.x(1));
-    return FromColumns(p.Call("dyn.nn.upsampling_fill", {AsColumns(units, s), one, one, size}, columns), s);
+    std::vector<Term> args = {AsColumns(units, s, axes)};
+    args.insert(args.end(), axes, p.Scalar(1, p.x(1)));
+    args.push_back(SizeAlong(Extent(p.d(), static_cast<int64_t>(layout.spatial[s])), s, axes));
+    return FromColumns(p.Call(axes == 2 ? "dyn.nn.upsampling_fill" : "dyn.nn.upsampling3d_fill", args, columns), s,
+                       axes);
   });
 }
 

@@ -184,7 +184,7 @@ void SliceLikeGradient(Pullback& p) {
   int64_t rank = p.d().rank();
   std::vector<int64_t> axes = p.attrs().IsNone("axes") ? std::vector<int64_t>() : p.attrs().GetInts("axes");
   if (axes.empty()) {
-    axes.resize(static_cast<size_t>(rank));
+    axes.resize(static_cast<size_t>(p.rank(1)));
     std::iota(axes.begin(), axes.end(), 0);
   }
   Term result = p.d();

@@ -1,4 +1,5 @@
 // Gradients of convolution and pooling.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -164,8 +165,33 @@ void BlockedConvolutionGradient(Pullback& p) {
     return Cast(InLayout(y, "NCHW", out), p.d().type().dtype);
   });
 }
+namespace {
+
+// Cuts from d, whose last `axes` are those of space, what padding below 0 added to the result, and sets `padding` to
+// what is left of it.
+Term WithoutAdded(Term d, size_t axes, ir::Attrs& attrs) {
+  Ints padding = PerAxis(attrs.GetInts("padding"), axes), begin, end, cut;
+  if (padding.size() == axes) padding.insert(padding.end(), padding.begin(), padding.end());
+  for (size_t s = 0; s < axes; ++s) {
+    if (padding[s] >= 0 && padding[axes + s] >= 0) continue;
+    cut.push_back(d.rank() - static_cast<int64_t>(axes - s));
+    begin.push_back(std::max<int64_t>(-padding[s], 0));
+    end.push_back(padding[axes + s] < 0 ? padding[axes + s] : kWholeAxis);
+  }
+  if (cut.empty()) return d;
+  for (int64_t& width : padding) width = std::max<int64_t>(width, 0);
+  attrs.Set("padding", ir::IntList(padding));
+  return d.code().Call("strided_slice", {d},
+                       ir::Attrs{{"begin", ir::IntList(begin)},
+                                 {"end", ir::IntList(end)},
+                                 {"strides", ir::IntList(Ints(cut.size(), 1))},
+                                 {"axes", ir::IntList(cut)}});
+}
+
+}  // namespace
+
 void ConvolutionTransposeGradient(Pullback& p) {
-  const ir::Attrs& attrs = p.attrs();
+  ir::Attrs attrs = p.attrs();
   std::string data = attrs.GetString("data_layout"), kernel = attrs.GetString("kernel_layout");
   auto axes = static_cast<size_t>(p.rank(0) - 2);
   std::string images = ImageLayout(axes), filters = "IO" + images.substr(2);
@@ -174,6 +200,7 @@ void ConvolutionTransposeGradient(Pullback& p) {
   Term w = ToImages(p.x(1), kernel, filters);
   std::optional<Ints> taps = TapsOf(p, w, axes);
   if (!taps) return;
+  d = WithoutAdded(d, images.size() - 2, attrs);
   Convolution convolution(attrs, *taps);
   p.Give(0, FromImages(convolution.Of(d, w), images, data));
   p.Give(1, FromImages(convolution.ByFilters(y, d), filters, kernel));

@@ -25,12 +25,12 @@ constexpr Input kInputs[] = {{"data", "a batch of images"}};
 constexpr Input kDynamicInputs[] = {
     {"data", "a batch of images"},
     {.name = "size", .doc = "an integer vector, the new extents of space", .decides_shape = true},
-    {"roi", "for tf_crop_and_resize the begins, then the ends of each axis of data, from 0 to 1"}};
+    {"roi", "for tf_crop_and_resize the begins, then the ends of each axis of data, or of space, from 0 to 1"}};
 
 #define RVM_RESIZE_ATTRS(data_layout)                                                                            \
   {"size", AttrType::kInts, "None", "the new extents of space", true},                                           \
       {"roi", AttrType::kAny, "None",                                                                            \
-       "for tf_crop_and_resize the begins, then the ends of each axis of data, from 0 to 1", true},              \
+       "for tf_crop_and_resize the begins, then the ends of each axis of data, or of space, from 0 to 1", true}, \
       {"layout", AttrType::kString, data_layout, "axes of data"},                                                \
       {"method", AttrType::kString, "\"linear\"", "\"nearest_neighbor\", \"linear\" or \"cubic\""},              \
       {"coordinate_transformation_mode", AttrType::kString, "\"half_pixel\"",                                    \
@@ -99,15 +99,28 @@ std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank, const Tensor
   resize.extrapolation = attrs.GetDouble("extrapolation_value");
   if (!attrs.IsNone("scales") && !ReadScales(attrs, rank - 2, resize)) return std::nullopt;
   if (resize.coordinates != Coordinates::kCrop) return resize;
-  for (size_t i = 0; roi_tensor != nullptr && i < 2 * rank; ++i) {
-    resize.roi.push_back(Real((*roi_tensor)({te::Index(static_cast<int64_t>(i))})));
+  std::vector<Expr> roi;
+  if (roi_tensor != nullptr) {
+    // Where the type does not say how many numbers there are, they are those of all axes.
+    size_t numbers = static_cast<size_t>(roi_tensor->dims()[0].AsConst().value_or(static_cast<int64_t>(2 * rank)));
+    for (size_t i = 0; i < numbers && numbers <= 2 * rank; ++i) {
+      roi.push_back(Real((*roi_tensor)({te::Index(static_cast<int64_t>(i))})));
+    }
+  } else {
+    const ir::AttrValue::List* list = attrs.Find("roi")->AsList();
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+      const ir::AttrValue& value = (*list)[i];
+      if (!value.AsInt() && !value.AsDouble()) return std::nullopt;
+      roi.push_back(Real(value.AsInt() ? static_cast<double>(*value.AsInt()) : *value.AsDouble()));
+    }
   }
-  if (roi_tensor != nullptr) return resize;
-  const ir::AttrValue::List* roi = attrs.Find("roi")->AsList();
-  if (roi == nullptr || roi->size() != 2 * rank) return std::nullopt;
-  for (const ir::AttrValue& value : *roi) {
-    if (!value.AsInt() && !value.AsDouble()) return std::nullopt;
-    resize.roi.push_back(Real(value.AsInt() ? static_cast<double>(*value.AsInt()) : *value.AsDouble()));
+  Layout layout(attrs.GetString("layout"));
+  for (bool is_end : {false, true}) {
+    for (size_t s = 0; s < layout.spatial.size(); ++s) {
+      auto places = PlacesInRoi(layout, roi.size(), s);
+      if (!places) return std::nullopt;
+      resize.roi.push_back(roi[is_end ? places->second : places->first]);
+    }
   }
   return resize;
 }
@@ -157,7 +170,8 @@ Solve DynamicResizeRelation(TypeContext& context) {
   Tensor roi_tensor = te::Input(2, "roi", args[2]->dtype.dtype, roi);
   if (!CheckResize(context, out, 4, &roi_tensor)) return Solve::kFailed;
   bool crops = attrs.GetString("coordinate_transformation_mode") == "tf_crop_and_resize";
-  if (crops && !context.RequireEqual(roi[0], 8, "elements of `roi`")) return Solve::kFailed;
+  bool is_known = roi[0].is_const();  // and was checked
+  if (crops && !is_known && !context.RequireEqual(roi[0], 8, "elements of `roi`")) return Solve::kFailed;
   if (!TakeSize(context, 1, out)) return Solve::kFailed;
   return ResultTensor(context, out, DTypeAttr(attrs, "out_dtype", args[0]->dtype.dtype));
 }

@@ -42,6 +42,8 @@ struct Input {
   bool decides_shape = false;
   // A call may omit it, together with all inputs that follow.
   bool is_optional = false;
+  // Counts, lengths or sizes: a floating-point argument is converted to int64 (ops/build_call.h: WithIntegerCounts).
+  bool is_count = false;
 };
 
 enum class AttrType : uint8_t {
@@ -50,7 +52,7 @@ enum class AttrType : uint8_t {
   kFloat,
   kString,
   kDType,
-  kInts,       // a list of integers; one integer is accepted as a list of one
+  kInts,       // a list of integers; one integer is accepted as a list of one, and [] as a default that has elements
   kIntOrInts,  // keeps the form that was written (split's indices_or_sections)
   kAny,
 };
@@ -205,6 +207,11 @@ inline size_t NumRequiredInputs(const OpDef& op) {
 
 // Whether the shape of the result depends on the values of argument `arg`.
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
+
+// Whether argument `arg` has counts, which may be floating-point numbers.
+inline bool IsCount(const OpDef& op, size_t arg) {
+  return arg < op.inputs.size() && (op.inputs[arg].decides_shape || op.inputs[arg].is_count);
+}
 
 // All operators, sorted by name.
 std::span<const OpDef* const> AllOps();

@@ -77,6 +77,27 @@ std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   return "";
 }
 
+// Whether `value` is the empty list, in place of a default of one element or more, or of None. An empty `axis` is none
+// of the axes, where None is all of them.
+bool MeansDefault(const AttrSpec& spec, const ir::AttrValue& value) {
+  bool is_empty = value.AsList() != nullptr && value.AsList()->empty();
+  bool has_other_default = spec.default_text != "" && spec.default_text != "[]";
+  return spec.type == AttrType::kInts && is_empty && has_other_default && spec.name != "axis";
+}
+
+// Whether `value` is a list with names, which may be those of extents.
+bool NamesExtents(const AttrSpec& spec, const ir::AttrValue& value) {
+  const ir::AttrValue::List* list = value.AsList();
+  return spec.type == AttrType::kInts && list != nullptr &&
+         std::any_of(list->begin(), list->end(), [](const ir::AttrValue& v) { return v.AsString() != nullptr; });
+}
+
+std::string HintForNames(const OpDef& op) {
+  std::string dynamic = absl::StrCat("dyn.", Abseil(op.name));
+  std::string hint = ", not extents with names";
+  return FindOp(dynamic) == nullptr ? hint : absl::StrCat(hint, ": `", dynamic, "` takes them as an argument");
+}
+
 }  // namespace
 
 std::span<const OpDef* const> AllOps() {
@@ -155,14 +176,15 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
       continue;
     }
     if (std::string_view expected = Mismatch(*spec, attr.value); !expected.empty()) {
-      diagnostics.Error(span, DiagnosticKind::kAttributeTypeMismatch,
-                        absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ",
-                                     attr.value.ToString(), "; expected ", Abseil(expected)));
+      diagnostics.Error(
+          span, DiagnosticKind::kAttributeTypeMismatch,
+          absl::StrCat("attribute `", attr.name, "` of `", Abseil(op.name), "` is ", attr.value.ToString(),
+                       "; expected ", Abseil(expected), NamesExtents(*spec, attr.value) ? HintForNames(op) : ""));
       ok = false;
     }
   }
   for (const AttrSpec& spec : op.attrs) {
-    if (attrs.Find(spec.name) != nullptr) continue;
+    if (const ir::AttrValue* value = attrs.Find(spec.name); value != nullptr && !MeansDefault(spec, *value)) continue;
     if (spec.default_text.empty()) {
       ok = false;
       if (std::find(misspelt.begin(), misspelt.end(), spec.name) != misspelt.end()) continue;

@@ -73,7 +73,7 @@ bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims) {
   int at = static_cast<int>(arg);
   const auto& tensor = *ir::DynCast<ir::TensorType>(context.arg(arg));
   DataType dtype = tensor.dtype.dtype;
-  if (!dtype.is_integral() || dtype.is_bool()) {
+  if (!IsCountType(dtype)) {
     FailDType(context, at, dtype, "an integer dtype");
     return false;
   }

@@ -43,6 +43,15 @@ Solve BroadcastCompareRelation(TypeContext& context);
 Solve BroadcastLogicalRelation(TypeContext& context);
 
 inline bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.is_bool(); }
+// The dtypes of an argument whose Input::is_count is set.
+inline bool IsCountType(DataType dtype) { return IsIndexType(dtype) || dtype.is_float(); }
+
+// Whether a default value may have `dtype`: that of the values it stands among, an integer, or another float for
+// floats.
+inline bool FitsAsDefault(DataType dtype, DataType values) {
+  if (dtype == values) return true;
+  return !values.is_bool() && (IsIndexType(dtype) || (dtype.is_float() && values.is_float()));
+}
 
 // Requires extent `small` to broadcast to `big`: to be equal to it, or 1.
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
@@ -58,8 +67,9 @@ std::optional<int64_t> NormalAxis(TypeContext& context, int64_t axis, int64_t ra
 bool RequireChannelVectors(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t first,
                            int64_t axis, std::string_view op);
 
-// The elements of argument `arg`, an integer tensor of rank `rank` and constant extents, as dims. Reports an error and
-// returns false if it is anything else. REQUIRES: Input::decides_shape of the argument, and TensorArgs returned kDone.
+// The elements of argument `arg`, a tensor of numbers of rank `rank` and constant extents, as dims. Reports an error
+// and returns false if it is anything else. REQUIRES: Input::decides_shape of the argument, and TensorArgs returned
+// kDone.
 bool ValueDims(TypeContext& context, size_t arg, size_t rank, Dims& dims);
 
 // ValueDims of a vector that is a shape: also requires every extent to be non-negative.

@@ -18,6 +18,13 @@ std::optional<Method> MethodOf(const std::string& name) {
   return std::nullopt;
 }
 
+std::optional<std::pair<size_t, size_t>> PlacesInRoi(const Layout& layout, size_t numbers, size_t s) {
+  size_t rank = layout.letters.size(), axes = layout.spatial.size();
+  if (numbers == 2 * rank) return std::pair(layout.spatial[s], rank + layout.spatial[s]);
+  if (numbers == 2 * axes) return std::pair(s, axes + s);
+  return std::nullopt;
+}
+
 Expr Real(Expr value) { return te::Cast(kFloat64, std::move(value)); }
 Expr Real(double value) { return te::FloatConst(kFloat64, value); }
 Expr Round(UnaryOp op, Expr x) { return te::Unary(op, std::move(x)); }
@@ -35,9 +42,8 @@ Expr ScaledCoordinate(const Resize& resize, const Expr& i, double scale) {
   return resize.coordinates == Coordinates::kTfHalfPixel ? centre : centre - Real(0.5);
 }
 
-// The coordinate on axis `axis`, number `s` in space, of extent `in`, that position `i` of `out` positions of the
-// result reads.
-Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t axis, size_t s) {
+// The coordinate on axis `s` of space, of extent `in`, that position `i` of `out` positions of the result reads.
+Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t s) {
   Expr n = te::DimValue(in), m = te::DimValue(out), one = te::Index(1);
   Expr odd = (i + i + one) * n;
   Expr half_pixel = Quotient(odd - m, m + m);
@@ -51,7 +57,7 @@ Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& o
     case Coordinates::kAlignCorners: return te::Select(is_one, Real(0), Quotient(i * (n - one), m - one));
     case Coordinates::kCrop: break;
   }
-  const Expr &begin = resize.roi[axis], &end = resize.roi[axis + resize.roi.size() / 2];
+  const Expr &begin = resize.roi[s], &end = resize.roi[s + resize.roi.size() / 2];
   Expr last = Real(n - one);
   Expr step = te::Binary(BinaryOp::kDivide, (end - begin) * last, Real(m - one));
   return te::Select(is_one, Real(0.5) * (begin + end) * last, begin * last + Real(i) * step);
@@ -169,7 +175,7 @@ std::vector<Tensor> ComputeResized(const ComputeContext& context, const Resize& 
   for (size_t s = 0; s < layout.spatial.size(); ++s) {
     size_t axis = layout.spatial[s];
     coordinates.push_back(te::ComputeTensor("coordinate", kFloat64, {out.dims[axis]}, [&](std::span<const Expr> i) {
-      return Coordinate(resize, i[0], data.dims()[axis], out.dims[axis], axis, s);
+      return Coordinate(resize, i[0], data.dims()[axis], out.dims[axis], s);
     }));
   }
   return {Interpolate(resize, data, layout.spatial, coordinates, out)};
@@ -179,8 +185,10 @@ bool TakeSize(TypeContext& context, size_t arg, Dims& dims) {
   Dims size;
   if (!ValueDims(context, arg, 1, size)) return false;
   Layout layout(context.attrs().GetString("layout"));
-  if (!context.RequireEqual(static_cast<int64_t>(size.size()), 2, "elements of `size`")) return false;
-  for (size_t s = 0; s < 2; ++s) {
+  if (!context.RequireEqual(static_cast<int64_t>(size.size()), static_cast<int64_t>(layout.spatial.size()),
+                            "elements of `size`"))
+    return false;
+  for (size_t s = 0; s < size.size(); ++s) {
     if (!context.RequireAtLeast(size[s], 0, "an element of `size`")) return false;
     dims[layout.spatial[s]] = size[s];
   }

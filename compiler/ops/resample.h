@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/window.h"
 
 namespace rvm::ops {
 
@@ -26,9 +28,13 @@ struct Resize {
   double alpha = -0.5;
   bool exclude = false;
   double extrapolation = 0;
-  std::vector<te::Expr> roi;   // float64
   std::vector<double> scales;  // of each axis of space; empty: the quotients of the extents
+  std::vector<te::Expr> roi;   // float64: the begins, then the ends of the axes of space
 };
+
+// Where the begin and the end of axis `s` of space are among the numbers of `roi`: those of all axes of `layout`, or of
+// its axes of space. nullopt if there are neither so many.
+std::optional<std::pair<size_t, size_t>> PlacesInRoi(const Layout& layout, size_t numbers, size_t s);
 
 // The method that an attribute names, or nullopt.
 std::optional<Method> MethodOf(const std::string& name);

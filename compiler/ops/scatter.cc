@@ -23,9 +23,13 @@ namespace {
 
 constexpr Input kScattered[] = {
     {"data", "a tensor"}, {"indices", "an integer tensor"}, {"updates", "what is written at the indices"}};
+constexpr Input kScatteredElements[] = {
+    kScattered[0],
+    kScattered[1],
+    {"updates", "what is written at the indices; those beyond the extents of the indices are not read"}};
 constexpr Input kSparse[] = {{"sparse_indices", "an integer scalar, vector, or matrix of a row per place"},
                              {"sparse_values", "what is written: one for all, or one each"},
-                             {"default_value", "a scalar, what stands elsewhere"}};
+                             {"default_value", "a scalar, or a vector of one element, what stands elsewhere"}};
 constexpr Input kDynamicSparse[] = {
     kSparse[0],
     kSparse[1],
@@ -180,7 +184,7 @@ Solve ScatterElementsRelation(TypeContext& context) {
                                      "\"; expected update, add, mul, mean, min or max"));
   }
   for (size_t i = 0; i < data.size(); ++i) {
-    if (!context.RequireEqual(indices[i], updates[i], "`scatter_elements`: extents of indices and updates"))
+    if (!context.RequireAtLeast(updates[i], indices[i], "`scatter_elements`: extents of updates and indices"))
       return Solve::kFailed;
   }
   return ResultTensor(context, data, args[0]->dtype.dtype);
@@ -287,11 +291,13 @@ std::vector<Tensor> ComputeScatterNd(const ComputeContext& context) {
 Solve Sparse(TypeContext& context, const Types& args, const Dims& out) {
   const Dims &indices = args[0]->shape.dims, &values = args[1]->shape.dims;
   if (!IsIndexType(args[0]->dtype.dtype)) return FailDType(context, 0, args[0]->dtype.dtype, "an integer dtype");
-  if (args[2]->dtype.dtype != args[1]->dtype.dtype)
+  if (!FitsAsDefault(args[2]->dtype.dtype, args[1]->dtype.dtype))
     return FailOtherDType(context, 2, args[2]->dtype.dtype, "that of `sparse_values`");
   if (indices.size() > 2) return FailRank(context, 0, indices.size(), "at most 2");
   if (values.size() > 1) return FailRank(context, 1, values.size(), "at most 1");
-  if (!args[2]->shape.dims.empty()) return FailRank(context, 2, args[2]->shape.dims.size(), "a scalar");
+  if (args[2]->shape.dims.size() > 1) return FailRank(context, 2, args[2]->shape.dims.size(), "a scalar");
+  if (!args[2]->shape.dims.empty() && !context.RequireEqual(args[2]->shape.dims[0], 1, "elements of `default_value`"))
+    return Solve::kFailed;
   Dim places = indices.empty() ? Dim(1) : indices[0], axes = indices.size() == 2 ? indices[1] : Dim(1);
   if (!context.RequireEqual(axes, static_cast<int64_t>(out.size()), "columns of `sparse_indices` and rank") ||
       (!values.empty() && !context.RequireEqual(values[0], places, "number of `sparse_indices` and `sparse_values`")))
@@ -327,8 +333,10 @@ Solve DynamicSparseRelation(TypeContext& context) {
 std::vector<Tensor> ComputeSparse(const ComputeContext& context) {
   const Tensor &indices = context.input(0), &values = context.input(1);
   const te::TensorSpec& out = context.output();
-  Tensor data =
-      te::ComputeTensor("default", out.dtype, out.dims, [&](std::span<const Expr>) { return context.input(2)({}); });
+  const Tensor& fill = context.input(2);
+  Tensor data = te::ComputeTensor("default", out.dtype, out.dims, [&](std::span<const Expr>) {
+    return te::Cast(out.dtype, fill(std::vector<Expr>(fill.rank(), te::Index(0))));
+  });
   Updates all{.rows = Volume(out.dims), .count = indices.rank() == 0 ? Dim(1) : indices.dims()[0]};
   all.row = [&](Indices, const Expr& update) {
     return RowOf(out.dims, [&](size_t k) {
@@ -456,7 +464,7 @@ constexpr OpDef kOps[] = {
        FusionClass::kOpaque, ComputeBincountCount),
     Op("bincount_fill", "`bincount`, of so many numbers", kBincountCounted, kBincountAttrs, BincountRelation<true>,
        FusionClass::kOpaque, ComputeBincount),
-    WithGradient(Op("scatter_elements", "data with updates written or folded in along an axis", kScattered,
+    WithGradient(Op("scatter_elements", "data with updates written or folded in along an axis", kScatteredElements,
                     kScatterAttrs, ScatterElementsRelation, FusionClass::kOpaque, ComputeScatterElements),
                  ScatterElementsGradient),
     WithGradient(Op("scatter_nd", "data with updates written or folded in at index tuples", kScattered, kScatterNdAttrs,

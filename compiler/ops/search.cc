@@ -17,7 +17,7 @@ constexpr Input kSearchInputs[] = {{"sorted_sequence", "ascending along the last
                                    {"values", "what is searched"}};
 constexpr Input kPermutation[] = {{"data", "a vector of 0 ... n-1 in some order"}};
 constexpr Input kUnravelInputs[] = {{"indices", "numbers of elements, an integer tensor"},
-                                    {"shape", "the extents, an integer vector"}};
+                                    {.name = "shape", .doc = "the extents, an integer vector", .is_count = true}};
 constexpr AttrSpec kSearchAttrs[] = {
     {"right", AttrType::kBool, "False", "insert after equal elements, else before them"},
     {"dtype", AttrType::kDType, "\"int32\"", "dtype of the result"}};
@@ -99,7 +99,7 @@ Solve UnravelRelation(TypeContext& context) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   for (int i = 0; i < 2; ++i) {
     DataType dtype = args[static_cast<size_t>(i)]->dtype.dtype;
-    if (!IsIndexType(dtype)) return FailDType(context, i, dtype, "an integer dtype");
+    if (i == 1 ? !IsCountType(dtype) : !IsIndexType(dtype)) return FailDType(context, i, dtype, "an integer dtype");
   }
   const Dims& shape = args[1]->shape.dims;
   if (shape.size() != 1) return FailRank(context, 1, shape.size(), "rank 1");

@@ -14,16 +14,17 @@
 namespace rvm::ops {
 namespace {
 
-constexpr Input kReshapeInputs[] = {{"sparse_indices", "integers (count, axes)"},
-                                    {"prev_shape", "the shape, an integer vector"},
-                                    {"new_shape", "another of as many elements; -1 is inferred"}};
+constexpr Input kReshapeInputs[] = {
+    {"sparse_indices", "integers (count, axes)"},
+    {.name = "prev_shape", .doc = "the shape, an integer vector", .is_count = true},
+    {.name = "new_shape", .doc = "another of as many elements; -1 is inferred", .is_count = true}};
 constexpr Example kReshapeExamples[] = {
     {"sparse_reshape([[0i64, 0i64, 1i64], [1i64, 0i64, 0i64], [1i64, 2i64, 3i64]], [2i64, 3i64, 4i64], [12i64, -1i64])",
      "([[0i64, 1i64], [6i64, 0i64], [11i64, 1i64]], [12i64, 2i64])"}};
 constexpr Input kFillInputs[] = {{"sparse_indices", "integers (count, axes)"},
                                  {"sparse_values", "a vector"},
-                                 {"dense_shape", "the shape, an integer vector"},
-                                 {"default_value", "a scalar"}};
+                                 {.name = "dense_shape", .doc = "the shape, an integer vector", .is_count = true},
+                                 {"default_value", "a scalar, or a vector of one element"}};
 constexpr Input kFillCountedInputs[] = {
     kFillInputs[0],
     kFillInputs[1],
@@ -36,11 +37,13 @@ constexpr Example kFillExamples[] = {
      "False, "
      "True])"}};
 
+// Requires indices and shapes to be integers of these ranks. Shapes, which follow the indices, may be floats.
 Solve IntegersOfRanks(TypeContext& context, const Types& args, std::initializer_list<std::pair<int, size_t>> ranks) {
   for (auto [arg, rank] : ranks) {
     const ir::TensorType& type = *args[static_cast<size_t>(arg)];
     if (type.shape.dims.size() != rank) return FailRank(context, arg, type.shape.dims.size(), absl::StrCat(rank));
-    if (!IsIndexType(type.dtype.dtype)) return FailDType(context, arg, type.dtype.dtype, "an integer dtype");
+    if (arg == 0 ? !IsIndexType(type.dtype.dtype) : !IsCountType(type.dtype.dtype))
+      return FailDType(context, arg, type.dtype.dtype, "an integer dtype");
   }
   return Solve::kDone;
 }
@@ -58,7 +61,9 @@ Solve ReshapeRelation(TypeContext& context) {
   const Dims &indices = args[0]->shape.dims, &from = args[1]->shape.dims, &to = args[2]->shape.dims;
   if (!context.RequireEqual(indices[1], from[0], "columns of `sparse_indices` and elements of `prev_shape`"))
     return Solve::kFailed;
-  std::vector<const ir::Type*> fields = {TensorOf(context, {indices[0], to[0]}, args[0]->dtype.dtype), args[2]};
+  DataType shape = IsIndexType(args[2]->dtype.dtype) ? args[2]->dtype.dtype : kInt64;
+  std::vector<const ir::Type*> fields = {TensorOf(context, {indices[0], to[0]}, args[0]->dtype.dtype),
+                                         TensorOf(context, to, shape)};
   return context.Result(context.arena().New<ir::TupleType>(std::move(fields)));
 }
 
@@ -99,9 +104,11 @@ Solve FillArgs(TypeContext& context, Types& args) {
   if (Solve solve = IntegersOfRanks(context, args, {{0, 2}, {2, 1}}); solve != Solve::kDone) return solve;
   const Dims &indices = args[0]->shape.dims, &values = args[1]->shape.dims;
   if (values.size() != 1) return FailRank(context, 1, values.size(), "1");
-  if (!args[3]->shape.dims.empty()) return FailRank(context, 3, args[3]->shape.dims.size(), "a scalar");
-  if (args[3]->dtype.dtype != args[1]->dtype.dtype)
+  if (args[3]->shape.dims.size() > 1) return FailRank(context, 3, args[3]->shape.dims.size(), "a scalar");
+  if (!FitsAsDefault(args[3]->dtype.dtype, args[1]->dtype.dtype))
     return FailOtherDType(context, 3, args[3]->dtype.dtype, "that of `sparse_values`");
+  if (!args[3]->shape.dims.empty() && !context.RequireEqual(args[3]->shape.dims[0], 1, "elements of `default_value`"))
+    return Solve::kFailed;
   bool fits = context.RequireEqual(indices[0], values[0], "number of indices and of values") &&
               context.RequireEqual(indices[1], args[2]->shape.dims[0], "columns of indices and axes of the shape") &&
               context.RequireAtLeast(indices[1], 1, "columns of `sparse_indices`");
@@ -164,6 +171,7 @@ std::vector<Tensor> ComputeFill(const ComputeContext& context) {
   const Tensor &indices = context.input(0), &values = context.input(1), &fill = context.input(3);
   const Dim &count = indices.dims()[0], &rows = context.output(2).dims[0], &total = context.output(0).dims[0];
   Expr elements = te::DimValue(count);
+  Expr default_value = te::Cast(values.dtype(), fill(std::vector<Expr>(fill.rank(), te::Index(0))));
   Dim both = count + rows;
   auto is_element = [&](const Expr& place) { return Less(place, elements); };
   Order order({both}, 0, [&](Indices i) {
@@ -181,17 +189,18 @@ std::vector<Tensor> ComputeFill(const ComputeContext& context) {
   Tensor place = te::ComputeTensor("place", kInt64, {total},
                                    [&](Indices i) { return order.PlaceAt(std::array{Clamp(sorted(i), both)}); });
   Order ranks({both}, 0, [&](Indices i) { return order.PlaceAt(i); });
-  return {te::ComputeTensor("indices", indices.dtype(), context.output(0).dims,
-                            [&](Indices i) {
-                              Expr at = place({i[0]});
-                              Expr row = te::Select(Equal(i[1], te::Index(0)), te::Cast(indices.dtype(), at - elements),
-                                                    te::Const(indices.dtype(), 0));
-                              return te::Select(is_element(at), indices({at, i[1]}), row);
-                            }),
-          te::ComputeTensor("values", values.dtype(), {total},
-                            [&](Indices i) { return te::Select(is_element(place(i)), values({place(i)}), fill({})); }),
-          te::ComputeTensor("is_empty", kBool, {rows},
-                            [&](Indices i) { return stays({ranks.PlaceAt(std::array{i[0] + elements})}); })};
+  return {
+      te::ComputeTensor("indices", indices.dtype(), context.output(0).dims,
+                        [&](Indices i) {
+                          Expr at = place({i[0]});
+                          Expr row = te::Select(Equal(i[1], te::Index(0)), te::Cast(indices.dtype(), at - elements),
+                                                te::Const(indices.dtype(), 0));
+                          return te::Select(is_element(at), indices({at, i[1]}), row);
+                        }),
+      te::ComputeTensor("values", values.dtype(), {total},
+                        [&](Indices i) { return te::Select(is_element(place(i)), values({place(i)}), default_value); }),
+      te::ComputeTensor("is_empty", kBool, {rows},
+                        [&](Indices i) { return stays({ranks.PlaceAt(std::array{i[0] + elements})}); })};
 }
 
 constexpr OpDef Counted(OpDef op) {

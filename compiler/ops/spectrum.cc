@@ -18,8 +18,9 @@ constexpr Input kDftInputs[] = {{"re_data", "the real parts, transformed along t
                                 {"im_data", "the imaginary parts"}};
 constexpr AttrSpec kDftAttrs[] = {
     {"inverse", AttrType::kBool, "False", "the inverse transform, divided by the extent"}};
-constexpr Input kStftInputs[] = {{"data", "a signal (n), or a batch of them (batch, n)"},
-                                 {"window", "what a frame is multiplied with, a vector of `win_length`"}};
+constexpr Input kStftInputs[] = {
+    {"data", "a signal (n), or a batch of them (batch, n)"},
+    {"window", "what a frame is multiplied with, a vector of `win_length`, also of integers"}};
 constexpr AttrSpec kStftAttrs[] = {
     {"n_fft", AttrType::kInt, "", "how many elements a frame has"},
     {"hop_length", AttrType::kInt, "", "distance of the frames"},
@@ -108,8 +109,8 @@ Solve StftRelation(TypeContext& context) {
   if (data.empty() || data.size() > 2) return FailRank(context, 0, data.size(), "1 or 2");
   if (window.size() != 1) return FailRank(context, 1, window.size(), "1");
   if (!args[0]->dtype.dtype.is_float()) return FailDType(context, 0, args[0]->dtype.dtype, "a floating-point dtype");
-  if (args[1]->dtype.dtype != args[0]->dtype.dtype)
-    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`");
+  if (args[1]->dtype.dtype != args[0]->dtype.dtype && !IsIndexType(args[1]->dtype.dtype))
+    return FailOtherDType(context, 1, args[1]->dtype.dtype, "that of `data`, or an integer dtype");
   if (size < 1 || hop < 1 || length < 1 || length > size) {
     return context.Fail(DiagnosticKind::kBadAttribute,
                         absl::StrCat("`n_fft` is ", size, ", `hop_length` ", hop, " and `win_length` ", length,

@@ -54,6 +54,28 @@ constexpr Example kUpsampling3dExamples[] = {
      "coordinate_transformation_mode=\"align_corners\")",
      "[[[[[1f, 2f, 3f]], [[1f, 2f, 3f]]]]]"}};
 
+constexpr Input kScales3d[] = {{"data", "a batch of volumes"},
+                               {"scale_d", "how much deeper, a floating-point scalar"},
+                               {"scale_h", "how much higher, a floating-point scalar"},
+                               {"scale_w", "how much wider, a floating-point scalar"}};
+constexpr Input kScales3dAndSize[] = {
+    kScales3d[0],
+    kScales3d[1],
+    kScales3d[2],
+    kScales3d[3],
+    {.name = "size", .doc = "an integer vector, depth, height and width of the result", .decides_shape = true}};
+constexpr AttrSpec kDynamicUpsampling3dAttrs[] = {
+    {"scale_d", AttrType::kAny, "None", "unused, for compatibility", true},
+    {"scale_h", AttrType::kAny, "None", "unused, for compatibility", true},
+    {"scale_w", AttrType::kAny, "None", "unused, for compatibility", true},
+    kUpsampling3dAttrs[3],
+    kUpsampling3dAttrs[4],
+    kUpsampling3dAttrs[5]};
+constexpr Example kDynamicUpsampling3dExamples[] = {
+    {"dyn.nn.upsampling3d([[[[[1f, 3f]]]]], 2f, 1f, 1.5f, method=\"trilinear\", "
+     "coordinate_transformation_mode=\"align_corners\")",
+     "[[[[[1f, 2f, 3f]], [[1f, 2f, 3f]]]]]"}};
+
 // round(extent * scale), with halves rounded to even, like the predecessor rounds known extents. nullopt if this is not
 // expressible as a dim.
 std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
@@ -126,17 +148,26 @@ std::optional<Resize> Upsampling3d(const ir::Attrs& attrs) {
   return has_mode && has_method ? std::optional(resize) : std::nullopt;
 }
 
+// Checks the data and the attributes of an upsampling operator of volumes.
+bool CheckUpsampling3d(TypeContext& context, const Dims& data) {
+  const ir::Attrs& attrs = context.attrs();
+  if (data.size() != 5) {
+    FailRank(context, 0, data.size(), "rank 5");
+    return false;
+  }
+  if (!CheckLayout(context, attrs.GetString("layout"), "NCDHW", "layout")) return false;
+  if (Upsampling3d(attrs)) return true;
+  context.Fail(DiagnosticKind::kBadAttribute,
+               "`method` or `coordinate_transformation_mode` has an unknown value; see docs/operators.md");
+  return false;
+}
+
 Solve Upsampling3dRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
   const ir::Attrs& attrs = context.attrs();
   Dims out = args[0]->shape.dims;
-  if (out.size() != 5) return FailRank(context, 0, out.size(), "rank 5");
-  if (!CheckLayout(context, attrs.GetString("layout"), "NCDHW", "layout")) return Solve::kFailed;
-  if (!Upsampling3d(attrs)) {
-    return context.Fail(DiagnosticKind::kBadAttribute,
-                        "`method` or `coordinate_transformation_mode` has an unknown value; see docs/operators.md");
-  }
+  if (!CheckUpsampling3d(context, out)) return Solve::kFailed;
   Layout layout(attrs.GetString("layout"));
   size_t axis = 0;
   for (std::string_view scale : {"scale_d", "scale_h", "scale_w"}) {
@@ -149,11 +180,12 @@ std::vector<Tensor> ComputeUpsampling3d(const ComputeContext& context) {
   return ComputeResized(context, *Upsampling3d(context.attrs()));
 }
 
-// Checks that the arguments are those of dynamic upsampling: data and scales.
-Solve ScaledArgs(TypeContext& context, Types& args) {
+// Checks that the arguments are those of dynamic upsampling: data, and a scale for each of `axes`.
+Solve ScaledArgs(TypeContext& context, int axes, Types& args) {
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  if (!CheckUpsampling(context, args[0]->shape.dims)) return Solve::kFailed;
-  for (int i : {1, 2}) {
+  const Dims& data = args[0]->shape.dims;
+  if (axes == 2 ? !CheckUpsampling(context, data) : !CheckUpsampling3d(context, data)) return Solve::kFailed;
+  for (int i = 1; i <= axes; ++i) {
     const ir::TensorType& scale = *args[static_cast<size_t>(i)];
     if (!scale.shape.dims.empty()) return FailRank(context, i, scale.shape.dims.size(), "a scalar");
     if (!scale.dtype.dtype.is_float()) return FailDType(context, i, scale.dtype.dtype, "a floating-point dtype");
@@ -161,21 +193,22 @@ Solve ScaledArgs(TypeContext& context, Types& args) {
   return Solve::kDone;
 }
 
-template <bool is_given>
+template <int axes, bool is_given>
 Solve DynamicUpsamplingRelation(TypeContext& context) {
   Types args;
-  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
+  if (Solve solve = ScaledArgs(context, axes, args); solve != Solve::kDone) return solve;
   Dims out = args[0]->shape.dims;
   Layout layout(context.attrs().GetString("layout"));
   for (size_t axis : layout.spatial) out[axis] = is_given ? Dim(0) : context.DataDependentDim();
-  if (is_given && !TakeSize(context, 3, out)) return Solve::kFailed;
+  if (is_given && !TakeSize(context, axes + 1, out)) return Solve::kFailed;
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
+template <int axes>
 Solve UpsampledSizeRelation(TypeContext& context) {
   Types args;
-  if (Solve solve = ScaledArgs(context, args); solve != Solve::kDone) return solve;
-  return ResultTensor(context, {2}, kInt64);
+  if (Solve solve = ScaledArgs(context, axes, args); solve != Solve::kDone) return solve;
+  return ResultTensor(context, {axes}, kInt64);
 }
 
 std::vector<Tensor> ComputeUpsampledSize(const ComputeContext& context) {
@@ -185,8 +218,13 @@ std::vector<Tensor> ComputeUpsampledSize(const ComputeContext& context) {
     Expr size = extent * Real(context.input(s + 1)({}));
     return te::Cast(kInt64, Round(UnaryOp::kFloor, size + Real(0.5)));
   };
-  return {te::ComputeTensor("size", kInt64, {2}, [&](std::span<const Expr> i) {
-    return te::Select(Equal(i[0], te::Index(0)), scaled(0), scaled(1));
+  size_t axes = layout.spatial.size();
+  return {te::ComputeTensor("size", kInt64, {static_cast<int64_t>(axes)}, [&](std::span<const Expr> i) {
+    Expr size = scaled(axes - 1);
+    for (size_t s = axes - 1; s-- > 0;) {
+      size = te::Select(Equal(i[0], te::Index(static_cast<int64_t>(s))), scaled(s), size);
+    }
+    return size;
   })};
 }
 
@@ -200,10 +238,10 @@ std::vector<Tensor> ComputeUpsampling(const ComputeContext& context) {
   return ComputeResized(context, resize);
 }
 
-constexpr OpDef Sized(OpDef op) {
-  op.count_op = "dyn.nn.upsampling_size";
-  op.fill_op = "dyn.nn.upsampling_fill";
-  op.num_counts = 2;
+constexpr OpDef Sized(OpDef op, std::string_view count_op, std::string_view fill_op, int64_t axes) {
+  op.count_op = count_op;
+  op.fill_op = fill_op;
+  op.num_counts = axes;
   return op;
 }
 
@@ -215,13 +253,25 @@ constexpr OpDef kOps[] = {
                     FusionClass::kInjective, ComputeUpsampling3d, kUpsampling3dExamples),
                  UpsamplingGradient),
     WithGradient(Sized(Op("dyn.nn.upsampling", "images larger by a factor", kScales, kDynamicUpsamplingAttrs,
-                          DynamicUpsamplingRelation<false>, FusionClass::kOpaque, nullptr)),
+                          DynamicUpsamplingRelation<2, false>, FusionClass::kOpaque, nullptr),
+                       "dyn.nn.upsampling_size", "dyn.nn.upsampling_fill", 2),
                  DynUpsamplingGradient),
     Op("dyn.nn.upsampling_size", "the height and width that `dyn.nn.upsampling` gives", kScales,
-       kDynamicUpsamplingAttrs, UpsampledSizeRelation, FusionClass::kOpaque, ComputeUpsampledSize),
+       kDynamicUpsamplingAttrs, UpsampledSizeRelation<2>, FusionClass::kOpaque, ComputeUpsampledSize),
     WithGradient(
         Op("dyn.nn.upsampling_fill", "`dyn.nn.upsampling`, of that size", kScalesAndSize, kDynamicUpsamplingAttrs,
-           DynamicUpsamplingRelation<true>, FusionClass::kInjective, ComputeUpsampling),
+           DynamicUpsamplingRelation<2, true>, FusionClass::kInjective, ComputeUpsampling),
+        DynUpsamplingGradient),
+    WithGradient(
+        Sized(Op("dyn.nn.upsampling3d", "volumes larger by a factor", kScales3d, kDynamicUpsampling3dAttrs,
+                 DynamicUpsamplingRelation<3, false>, FusionClass::kOpaque, nullptr, kDynamicUpsampling3dExamples),
+              "dyn.nn.upsampling3d_size", "dyn.nn.upsampling3d_fill", 3),
+        DynUpsamplingGradient),
+    Op("dyn.nn.upsampling3d_size", "the depth, height and width that `dyn.nn.upsampling3d` gives", kScales3d,
+       kDynamicUpsampling3dAttrs, UpsampledSizeRelation<3>, FusionClass::kOpaque, ComputeUpsampledSize),
+    WithGradient(
+        Op("dyn.nn.upsampling3d_fill", "`dyn.nn.upsampling3d`, of that size", kScales3dAndSize,
+           kDynamicUpsampling3dAttrs, DynamicUpsamplingRelation<3, true>, FusionClass::kInjective, ComputeUpsampling3d),
         DynUpsamplingGradient),
 };
 

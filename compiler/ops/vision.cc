@@ -23,9 +23,11 @@ constexpr Input kBoxes = {"data", "boxes (batch, boxes, fields), floating point"
 constexpr Input kCountInputs[] = {kBoxes, {"score_threshold", "a scalar"}};
 constexpr Input kSuppressInputs[] = {
     kBoxes,
-    {"valid_count", "the number of valid boxes of each batch"},
+    {.name = "valid_count", .doc = "the number of valid boxes of each batch", .is_count = true},
     {"indices", "(batch, boxes), the numbers that identify boxes in the result"},
-    {"max_output_size", "an integer scalar, the number of boxes to keep; negative: all"},
+    {.name = "max_output_size",
+     .doc = "an integer scalar, the number of boxes to keep; negative: all",
+     .is_count = true},
     {"iou_threshold", "a scalar: the overlap from which a box is suppressed; no suppression unless positive"}};
 constexpr AttrSpec kCountAttrs[] = {
     {"score_threshold", AttrType::kAny, "None", "unused, for compatibility", true},
@@ -112,7 +114,8 @@ Solve SuppressRelation(TypeContext& context) {
     const ir::TensorType& arg = *args[static_cast<size_t>(i)];
     size_t rank = kRanks[i];
     if (arg.shape.dims.size() != rank) return FailRank(context, i, arg.shape.dims.size(), absl::StrCat(rank));
-    if (i < 4 && !IsIndexType(arg.dtype.dtype)) return FailDType(context, i, arg.dtype.dtype, "an integer dtype");
+    bool has_integers = i == 2 ? IsIndexType(arg.dtype.dtype) : IsCountType(arg.dtype.dtype);
+    if (i < 4 && !has_integers) return FailDType(context, i, arg.dtype.dtype, "an integer dtype");
     for (size_t axis = 0; axis < rank; ++axis) {
       if (!context.RequireEqual(arg.shape.dims[axis], dims[axis], "`vision.non_max_suppression`: batches and boxes"))
         return Solve::kFailed;

@@ -28,7 +28,7 @@ std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes) {
 }
 
 std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std::vector<int64_t>& extents,
-                                               TypeContext* context) {
+                                               TypeContext* context, bool may_be_negative) {
   size_t axes = extents.size();
   std::vector<int64_t> strides = PerAxis(attrs.GetInts("strides"), axes);
   std::vector<int64_t> dilation = PerAxis(attrs.GetInts("dilation"), axes);
@@ -37,17 +37,19 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
   auto all_at_least = [](const std::vector<int64_t>& values, int64_t least) {
     return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
   };
-  const char* wrong = strides.size() != axes || !all_at_least(strides, 1)                       ? "`strides`"
-                      : dilation.size() != axes || !all_at_least(dilation, 1)                   ? "`dilation`"
-                      : (!symmetric && padding.size() != 2 * axes) || !all_at_least(padding, 0) ? "`padding`"
-                      : !all_at_least(extents, 1)                                               ? "the window"
-                                                                                                : nullptr;
+  bool is_padding = (symmetric || padding.size() == 2 * axes) && (may_be_negative || all_at_least(padding, 0));
+  const char* wrong = strides.size() != axes || !all_at_least(strides, 1)     ? "`strides`"
+                      : dilation.size() != axes || !all_at_least(dilation, 1) ? "`dilation`"
+                      : !is_padding                                           ? "`padding`"
+                      : !all_at_least(extents, 1)                             ? "the window"
+                                                                              : nullptr;
   if (wrong != nullptr) {
     if (context != nullptr) {
       context->Fail(DiagnosticKind::kBadAttribute,
                     absl::StrCat(wrong, " does not fit ", axes,
                                  " spatial axes; expected one number per axis (padding: or two), "
-                                 "positive (padding: not negative)"));
+                                 "positive (padding: ",
+                                 may_be_negative ? "any" : "not negative", ")"));
     }
     return std::nullopt;
   }

@@ -37,9 +37,9 @@ Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode = false);
 
 // Windows from the attributes `strides`, `dilation`, `padding` (one number, one per axis, or all
 // befores then all afters) for taps of `extents`. nullopt if they do not fit; reports an error if `context` is not
-// null.
+// null. Padding below 0 fits only if `may_be_negative`.
 std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std::vector<int64_t>& extents,
-                                               TypeContext* context);
+                                               TypeContext* context, bool may_be_negative = false);
 
 // `values` as one per axis: a list of one is repeated.
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes);

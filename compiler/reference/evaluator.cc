@@ -397,6 +397,11 @@ class Evaluator {
 
   // `attrs` belong to the place of the call, and so does what is prepared for it.
   absl::Status CallOp(const ops::OpDef& op, const ir::Attrs& attrs, std::span<Handle> operands) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      bool is_tensor = operands[i]->kind == ObjectKind::kTensor;
+      if (!is_tensor || !ops::IsCount(op, i) || !operands[i]->tensor.dtype().is_float()) continue;
+      operands[i] = NewTensor(ops::ToIntegers(operands[i]->tensor));
+    }
     bool all_tensors = std::all_of(operands.begin(), operands.end(),
                                    [](const Handle& operand) { return operand->kind == ObjectKind::kTensor; });
     if (!all_tensors) return CallOpOnValues(op, attrs, operands);

@@ -29,7 +29,21 @@ bool IsFunctionKeyword(const Token& token) {
 }  // namespace
 
 ir::Expr* Parser::ParseExpr() {
-  return WithStack([&] { return ParseBinary(1); });
+  return WithStack([&] { return PeekIs("let") ? ParseLet() : ParseBinary(1); });
+}
+
+// `let %x = e; e` in the place of an expression, without brackets: the lets and graph bindings, and one expression.
+ir::Expr* Parser::ParseLet() {
+  size_t depth = scope_.size();
+  std::vector<Binding> bindings;
+  ir::Expr* result = nullptr;
+  bool ok = true;
+  while (ok && (PeekIs("let") || (Peek().kind == TokenKind::kLocal && PeekIs("=", 1)))) {
+    ok = ParseStatement(bindings, result);
+  }
+  ok = ok && (result = ParseExpr()) != nullptr;
+  PopTo(depth);
+  return ok ? FoldBindings(bindings, result) : nullptr;
 }
 
 // `let %x = e; %0 = e; e; e`: a chain of bindings, folded into nested lets from its end.
@@ -45,7 +59,11 @@ ir::Expr* Parser::ParseSequence() {
     if (!SkipStatement(brackets) || AtSequenceEnd()) break;
   }
   PopTo(depth);
-  if (!ok) return nullptr;
+  return ok ? FoldBindings(bindings, result) : nullptr;
+}
+
+// `bindings` around `result`.
+ir::Expr* Parser::FoldBindings(const std::vector<Binding>& bindings, ir::Expr* result) {
   for (size_t i = bindings.size(); i-- > 0;) {
     const Binding& binding = bindings[i];
     if (binding.pattern == nullptr) {

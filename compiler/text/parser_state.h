@@ -89,6 +89,7 @@ class Parser {
   const ir::Type* ParseType();
   const ir::Type* ParseTypeOnThisStack();
   const ir::Type* ParseTensorType();
+  const ir::Type* ParseMetaType();
   const ir::Type* ParseNamedType();
   bool ParseShape(ir::ShapeTerm& shape);
   std::optional<Dim> ParseExtent();
@@ -109,6 +110,8 @@ class Parser {
   // ---- parser_expr.cc
   ir::Expr* ParseSequence();
   ir::Expr* ParseExpr();
+  ir::Expr* ParseLet();
+  ir::Expr* FoldBindings(const std::vector<Binding>& bindings, ir::Expr* result);
   ir::Expr* ParseBinary(int min_precedence);
   ir::Expr* ParseUnary();
   ir::Expr* ParsePostfix();

@@ -90,6 +90,7 @@ const ir::Type* Parser::ParseType() {
 const ir::Type* Parser::ParseTypeOnThisStack() {
   if (Accept("_")) return arena_.New<ir::HoleType>(int64_t{0});
   if (PeekIs("Tensor")) return ParseTensorType();
+  if (AtMeta()) return ParseMetaType();
   if (PeekIs("(")) {
     ir::Span open = Take().span;
     std::vector<const ir::Type*> fields;
@@ -134,6 +135,18 @@ const ir::Type* Parser::ParseTypeOnThisStack() {
   }
   if (Peek().kind == TokenKind::kIdent) return ParseNamedType();
   return Unexpected("a type", DiagnosticKind::kMissingType);
+}
+
+// A reference to metadata in the place of a type: a type that type inference left open when the text was printed.
+const ir::Type* Parser::ParseMetaType() {
+  std::optional<MetaReference> reference = ParseMetaReference();
+  if (!reference) return nullptr;
+  std::string text = absl::StrCat("`meta[", reference->kind, "][", reference->index, "]`");
+  bool is_open = reference->kind.ends_with("IncompleteType");
+  Error(reference->span, DiagnosticKind::kMissingType,
+        absl::StrCat("saw ", text, is_open ? ", a type that was never solved" : "",
+                     "; expected a type, or `_` for one that is inferred"));
+  return arena_.New<ir::HoleType>(int64_t{0});
 }
 
 const ir::Type* Parser::ParseTensorType() {

@@ -4,10 +4,10 @@ A case is (operator, Relay expression over %a, %b, ..., inputs, expected array, 
 here has the cases of a family, in a function `cases(case)` that calls `case` with each of them.
 """
 
-from operator_cases import binary, boxes, convolutions, detection, dynamic, edges, elementwise, examples, forms, images, indexing, neural, norms, quantized, random_numbers, reductions, sampling, search_and_update, shapes
+from operator_cases import binary, boxes, convolutions, detection, dynamic, edges, elementwise, examples, forms, images, indexing, neural, norms, quantized, random_numbers, reductions, sampling, search_and_update, shapes, sparse
 from operator_cases.case import Case
 
-FAMILIES = (elementwise, binary, reductions, shapes, indexing, neural, convolutions, norms, images, search_and_update, quantized, random_numbers, dynamic, boxes, forms, sampling, detection, edges, examples)
+FAMILIES = (elementwise, binary, reductions, shapes, indexing, neural, convolutions, norms, images, search_and_update, quantized, random_numbers, dynamic, boxes, forms, sampling, detection, edges, sparse, examples)
 
 _cases = []
 

@@ -32,7 +32,10 @@ def transposed(x, w, stride, pad, extra, dilation, groups):
         where = tuple(slice(tap[k] * dilation[k], tap[k] * dilation[k] + (x.shape[2 + k] - 1) * stride[k] + 1, stride[k]) for k in range(axes))
         out[(slice(None), slice(g * outputs, (g + 1) * outputs)) + where] += np.einsum(
             "nc...,co->no...", x[:, g * inputs:(g + 1) * inputs], w[(slice(g * inputs, (g + 1) * inputs), slice(None)) + tap])
-    return out[(slice(None), slice(None)) + tuple(slice(pad[k], full[k] - pad[k]) for k in range(axes))]
+    before, after = pad[:axes], pad[-axes:]
+    out = np.pad(out, [(0, 0), (0, 0)] + [(max(-b, 0), max(-a, 0)) for b, a in zip(before, after)])
+    cut = [(max(b, 0), max(a, 0)) for b, a in zip(before, after)]
+    return out[(slice(None), slice(None)) + tuple(slice(b, out.shape[2 + k] - a) for k, (b, a) in enumerate(cut))]
 
 
 def _with_constant(shape):
@@ -81,6 +84,12 @@ TRANSPOSED = [
     ((1, 20, 1, 1), (20, 17, 4, 4), (1, 1), (0, 0), (0, 0), (1, 1), 1),
     ((1, 20, 1, 3), (20, 17, 4, 3), (2, 2), (1, 1), (1, 0), (1, 1), 1),
     ((1, 7, 21), (7, 18, 16), (8,), (4,), (0,), (1,), 1),
+    ((1, 2, 3, 4), (2, 3, 3, 3), (3, 2), (0, 0, -1, -1), (0, 0), (1, 1), 1),
+    ((1, 2, 3, 4), (2, 3, 3, 3), (2, 3), (-2, 1, 1, -4), (0, 1), (1, 1), 1),
+    ((1, 4, 3, 4), (4, 2, 2, 3), (1, 2), (-1, -3, -2, 0), (0, 0), (1, 2), 2),
+    ((1, 2, 5), (2, 3, 4), (2,), (-3, -2), (0,), (1,), 1),
+    ((1, 2, 5), (2, 3, 3), (1,), (-1,), (0,), (1,), 1),
+    ((1, 2, 3, 2, 4), (2, 3, 2, 2, 3), (2, 1, 2), (-1, 0, 1, 0, -2, -1), (0, 0, 0), (1, 1, 1), 1),
     ((1, 4, 3, 4, 6), (4, 16, 2, 2, 3), (2, 2, 2), (0, 0, 1), (0, 0, 1), (1, 1, 1), 1),
 ]
 

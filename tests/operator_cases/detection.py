@@ -15,12 +15,23 @@ def cases(case):
     for (op, attrs, field, fixed), (inputs, dtype, shape, values) in KNOWN.items():
         names = ", ".join(f"%{name}" for name in "abc"[:len(inputs)])
         case(op, f"{op}({names}{attrs}){field}", inputs, np.array(values).reshape(shape).astype(dtype), 2e-5, fixed=fixed)
+    case("stft", "stft(%a, %b, n_fft=3, hop_length=3, win_length=3)", [np.arange(1, 7, dtype="float32"), np.array([4, 3, 2], "int32")],
+         np.array([[[[16, 0], [43, 0]], [[-2, 0], [2.5, -2.598076]]]], "float32"), 2e-5)
     _suppression(case)
     _ragged(case)
     _adaptive_regions(case)
 
 
 def _suppression(case):
+    corners = np.array([[[0, 0, 1, 1], [1, 1.1, 0, 0.1], [2, 2, 3, 3], [2, 2, 3, 3.2]]] * 2, "float32")
+    likely = np.array([[[9, 0.9, 0.2], [9, 0.8, 0.7], [9, 0.6, 0.7], [9, 0.65, 0.1]], [[0] * 3] * 4], "float32")
+    attrs = "max_detections_per_class=2, max_detections=5, num_classes=2, iou_threshold=0.5f, score_threshold=0.2f"
+    # By class the boxes 0, 3 and 1, 2: the others overlap these.
+    best, none = [corners[0, 0], corners[0, 1], corners[0, 2], corners[0, 3]], np.zeros((5, 4), "float32")
+    expected = [[np.stack(best + [none[0]]), none], [[0, 1, 1, 0, 0], [0] * 5], [[0.9, 0.7, 0.7, 0.65, 0], [0] * 5], [4, 0]]
+    for field, values in enumerate(expected):
+        case("vision.regular_non_max_suppression", f"vision.regular_non_max_suppression(%a, %b, {attrs}).{field}", [corners, likely],
+             np.array(values, "float32"))
     boxes = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]], "float32")
     scores = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.2, 0.9, 0.3, 0.35, 0.9]]], "float32")
     arguments = [boxes, scores, np.int64(3), np.float32(0.5), np.float32(0.15)]

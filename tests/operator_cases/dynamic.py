@@ -36,12 +36,29 @@ def cases(case):
     _uniques(case)
 
 
+def _extents(shape, codes):
+    """What the codes of a new shape mean: 0 and -2 copy an extent, -3 joins two."""
+    extents, axis = [], 0
+    for code in codes:
+        taken = shape[axis:axis + 2]
+        extents.append(taken[0] * taken[1] if code == -3 else taken[0] if code in (0, -2) else code)
+        axis += 2 if code == -3 else 1
+    return extents
+
+
 def _shapes(case, x):
     for to in [(4, 3, 2), (24,), (2, 12), (1, 2, 3, 4), (-1,), (0, -1), (6, -1, 2), (0, 0, 0), (0, 0, -1, 2), (2, 0, -1)]:
         expected = x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(to)])
         case("dyn.reshape", "dyn.reshape(%a, %b)", [x, _shape(*to)], expected, fixed="b")
         case("dyn.reshape", "dyn.reshape(%a + %a, %b, newshape=[])", [x, _shape(*to, dtype="int32")],
              expected + expected, fixed="b")
+    for shape, codes in [((2, 3, 4), (-3, 4)), ((2, 3, 4), (0, -3)), ((2, 3, 4), (-3, -1)), ((2, 3, 4), (-1, -3)), ((2, 3, 4), (-3, -2)),
+                         ((2, 3, 4), (0, 0, -2)), ((2, 3, 4, 5), (-3, -3)), ((2, 3, 4, 5), (0, -3, 5)), ((2, 3, 4, 5), (-3, 0, -1)),
+                         ((2, 1, 3, 1, 4), (-3, -3, -2)), ((2, 3, 4, 5), (-1, 0, -3)), ((2, 3), (-3,)), ((0, 3, 4), (-3, 0))]:
+        joined = _random(shape, str(x.dtype), len(codes))
+        case("dyn.reshape", "dyn.reshape(%a, %b)", [joined, _shape(*codes)], joined.reshape(_extents(shape, codes)), fixed="b")
+        text = f"dyn.reshape(%a, Constant({list(codes)}, ({len(codes)}), int64))"
+        case("dyn.reshape", text, [joined], joined.reshape(_extents(shape, codes)))
     case("dyn.reshape", "dyn.reshape(%a, %b, allowzero=1)", [x[:0], _shape(3, 0)], x[:0].reshape(3, 0), fixed="b")
     case("dyn.reshape", "dyn.reshape(%a, Constant([4, -1], (2), int32))", [x], x.reshape(4, 6))
     case("dyn.reshape", "dyn.reshape(%a, shape_of(%b)) + %b", [x, x.reshape(4, 6)], x.reshape(4, 6) + x.reshape(4, 6))

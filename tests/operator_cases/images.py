@@ -141,6 +141,9 @@ def _resize(case, dtype):
     outside_x = [not 0 <= _coordinate("tf_crop_and_resize", i, 5, 6, (0.25, 1.25)) <= 4 for i in range(6)]
     expected[:, :, np.logical_or.outer(outside_y, outside_x)] = 9
     numbers = ", ".join(f"{v}f" for v in roi)
+    # Of the axes of space alone.
+    case("image.resize2d", 'image.resize2d(%a, size=[3, 6], roi=[-0.25f, 0.25f, 0.75f, 1.25f], coordinate_transformation_mode="tf_crop_and_resize", '
+         'rounding_method="", extrapolation_value=9f)', [images], expected.astype(dtype), tolerance)
     case("image.resize2d", f'image.resize2d(%a, size=[3, 6], roi=[{numbers}], coordinate_transformation_mode="tf_crop_and_resize", '
          "extrapolation_value=9f)", [images], expected.astype(dtype), tolerance)
     case("image.resize2d", "image.resize2d(%a, size=[3, 2])", [images[:0]], np.zeros((0, 2, 3, 2), dtype))
@@ -173,6 +176,8 @@ def _dynamic(case, images, resized, roi, cropped, tolerance):
          np.zeros((1, 0, 3, 2), dtype), tolerance, fixed="bc")
     case("dyn.image.resize2d", 'dyn.image.resize2d(%a, %b, %c, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9f)',
          [images, np.array([3, 6], "int32"), np.array(roi, "float32")], cropped.astype(dtype), tolerance, fixed="bc")
+    case("dyn.image.resize2d", 'dyn.image.resize2d(%a, %b, %c, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9f)',
+         [images, np.array([3, 6], "int32"), np.array(roi[2:4] + roi[6:], "float32")], cropped.astype(dtype), tolerance, fixed="bc")
     for scales, size, method, mode, attrs in [((2, 3), (8, 15), "nearest_neighbor", "asymmetric", ""),
                                               ((1.5, 0.5), (6, 3), "linear", "asymmetric", ', method="bilinear"'),
                                               ((2, 3), (8, 15), "linear", "align_corners", ', method="bilinear", align_corners=True'),
@@ -182,6 +187,20 @@ def _dynamic(case, images, resized, roi, cropped, tolerance):
         case("dyn.nn.upsampling", f"dyn.nn.upsampling(%a, %b, %c{attrs})", down_up, up, tolerance)
         case("dyn.nn.upsampling_fill", f"dyn.nn.upsampling_fill(%a, %b, %c, %d{attrs})", down_up + [np.array(size, "int64")], up, tolerance, fixed="d")
         case("dyn.nn.upsampling_size", f"dyn.nn.upsampling_size(%a, %b, %c{attrs})", down_up, np.array(size, "int64"))
+
+
+    volume = random((1, 2, 3, 2, 4), dtype, "scaled volume")
+    scales = [np.asarray(scale, "float64") for scale in (2, 1.5, 0.5)]
+    for method, mode, attrs in [("nearest_neighbor", "half_pixel", ""), ("linear", "align_corners", ', method="trilinear"'),
+                                ("linear", "asymmetric", ', method="trilinear"')]:
+        attrs += f', coordinate_transformation_mode="{mode}"'
+        rounding = "round" if mode == "align_corners" else "floor"
+        axes = [_matrix(n, m, method, mode, rounding) for n, m in ((3, 6), (2, 3), (4, 2))]
+        up = np.einsum("zd,yh,xw,ncdhw->nczyx", *axes, wide(volume)).astype(dtype)
+        case("dyn.nn.upsampling3d", f"dyn.nn.upsampling3d(%a, %b, %c, %d{attrs})", [volume, *scales], up, tolerance)
+        case("dyn.nn.upsampling3d_fill", f"dyn.nn.upsampling3d_fill(%a, %b, %c, %d, %e{attrs})", [volume, *scales, np.array([6, 3, 2])],
+             up, tolerance, fixed="e")
+        case("dyn.nn.upsampling3d_size", f"dyn.nn.upsampling3d_size(%a, %b, %c, %d{attrs})", [volume, *scales], np.array([6, 3, 2]))
 
 
 def _crops(case, dtype):

@@ -80,6 +80,7 @@ def cases(case):
             total = summed.sum(axis=axes, dtype=dtype).reshape(shape)
             extents = np.array(shape, "int32")
             case("collapse_sum_to", "collapse_sum_to(%a, %b)", [summed, extents], total, 1e-5, fixed="b")
+            case("collapse_sum_to", f"collapse_sum_to(%a, %b, shape={list(shape)})", [summed, extents], total, 1e-5, fixed="b")
             case("collapse_sum_to", f"collapse_sum_to(%a, Constant({list(shape)}, ({len(shape)}), int64))", [summed], total, 1e-5)
         case("collapse_sum_to", "collapse_sum_to(%a, %b)", [summed[:, :0], np.array([4, 1, 5], "int64")],
              np.zeros((4, 1, 5), dtype), fixed="b")
@@ -140,6 +141,18 @@ def _scatters(case, dtype):
                     place[axis] = row
                     _fold(expected, tuple(place), updates[at], mode)
             case("scatter_elements", f'scatter_elements(%a, %b, %c, axis={axis}, reduction="{mode}")', [data, indices, updates], expected, 1e-5)
+    # Fewer indices than updates: the others are not read.
+    for axis, shape, longer in [(0, (2, 2), (3, 2)), (0, (2, 2), (2, 3)), (1, (1, 3), (4, 5)), (-1, (3, 2), (3, 4)), (0, (0, 2), (3, 2))]:
+        whole = random((3, 4), dtype, "fewer")
+        indices = rng(axis, shape).integers(0, whole.shape[axis], shape).astype("int32")
+        updates = random(longer, dtype, "longer")
+        for mode in ["update", "add", "mul", "min", "max"]:
+            expected = whole.copy()
+            for at in np.ndindex(shape):
+                place = list(at)
+                place[axis] = indices[at]
+                _fold(expected, tuple(place), updates[at], mode)
+            case("scatter_elements", f'scatter_elements(%a, %b, %c, axis={axis}, reduction="{mode}")', [whole, indices, updates], expected, 1e-5)
     for m, places in [(1, (5,)), (2, (3, 2)), (3, (40,)), (1, ()), (2, (0,)), (1, (2, 0))]:
         extents = np.array(data.shape[:m]).reshape((m,) + (1,) * len(places))
         indices = rng(m, places).integers(-extents, extents + 1, (m,) + places).astype("int64")
@@ -167,6 +180,14 @@ def _sparse(case, dtype):
         shape = np.array([7], "int64")
         case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[7])", [at, values, fill], expected)
         case("dyn.sparse_to_dense", "dyn.sparse_to_dense(%a, %b, %c, %d)", [at, values, fill, shape], expected, fixed="d")
+    at, values = np.array([2, 0], "int32"), random((2,), dtype, "other default")
+    expected = np.full(4, 1, dtype)
+    expected[at] = values
+    for fill in [np.asarray(1, "int8"), np.asarray([1], "int64")]:
+        case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[4])", [at, values, fill], expected)
+    if dtype.startswith("float"):
+        fill = np.asarray([1], "float64" if dtype == "float32" else "float32")
+        case("sparse_to_dense", "sparse_to_dense(%a, %b, %c, output_shape=[4])", [at, values, fill], expected)
     pairs = np.array([[1, 2], [0, 0], [1, 2]], "int64")
     values, fill = random((3,), dtype, "pairs"), np.asarray(0, dtype)
     expected = np.zeros((2, 4), dtype)

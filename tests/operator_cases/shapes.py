@@ -49,6 +49,8 @@ def cases(case):
         if dtype != "bool":
             like = random((2, 2, 9), dtype)
             case("slice_like", "slice_like(%a, %b, axes=[0, 1])", [x, like], x[:, :2])
+            case("slice_like", "slice_like(%a, %b)", [x, like[:1, :2, 0]], x[:1, :2])
+            case("slice_like", "slice_like(%a, %b, axes=None)", [x, like[:2, 0, 0]], x[:2])
             case("full", f'full(%a, shape=[2, 3], dtype="{dtype}")', [np.asarray(x[0, 0, 0])], np.full((2, 3), x[0, 0, 0]))
         case("full_like", "full_like(%a, %b)", [x, np.asarray(x[0, 0, 0])], np.full_like(x, x[0, 0, 0]))
         case("zeros", f'zeros(shape=[2, 0, 3], dtype="{dtype}")', [], np.zeros((2, 0, 3), dtype))

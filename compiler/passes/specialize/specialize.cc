@@ -6,6 +6,9 @@
 // Operators, constructors and global functions that are used as values become function literals, so they only occur as
 // callees.
 //
+// Counts that are floating-point numbers become int64, and convolutions in blocked layouts are those in plain ones
+// between rearrangements: no later pass sees others.
+//
 // Attributes of functions are dropped, and `Primitive=1` with them: it says how the compiler that wrote the program
 // fused operators.
 //
@@ -37,6 +40,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/ir/match_types.h"
+#include "compiler/ops/blocked_layout.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
@@ -468,6 +472,7 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
   const auto* op = DynCast<ir::OpExpr>(callee);
   // Type inference has found that the defaults suffice.
   ir::Attrs attrs = op == nullptr ? ir::Attrs() : *ops::WithDefaults(*op->op, {});
+  if (op != nullptr) args = ops::WithIntegerCounts(at, *op->op, std::move(args));
   ir::Call* call = at.Call(callee, std::move(args), std::move(attrs), type->result);
   bool is_generic = op != nullptr && callee->type != original->type;
   ir::Function* function = at.Function(type->type_params, std::move(params), is_generic ? CheckOperator(call) : call);
@@ -537,6 +542,10 @@ Expr* Specializer::RewriteNode(Expr* expr) {
       Expr* callee = RewriteCallee(*call);
       bool is_generic = callee->expr_kind == ExprKind::kOp && callee->type != call->callee->type;
       std::vector<Expr*> args = RewriteAll(call->args);
+      if (const auto* op = DynCast<ir::OpExpr>(callee)) {
+        args = ops::WithIntegerCounts(At(expr->span), *op->op, std::move(args));
+        if (Expr* plain = ops::WithPlainLayouts(At(expr->span), *op->op, args, call->attrs)) return plain;
+      }
       ir::Call* copy = At(expr->span).Call(callee, std::move(args), call->attrs, RewriteType(expr->type));
       return is_generic ? CheckOperator(copy) : copy;
     }
