@@ -183,6 +183,7 @@ absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var,
       }
       if (ops::IsExtent(call)) return EmitExtent(call, var, target);
       if (ops::IsCheckExtent(call)) return EmitCheckExtent(call, var, target);
+      if (ops::IsCheckAtLeast(call)) return EmitCheckAtLeast(call, var, target);
       return EmitView(call, var, target);
     case ir::ExprKind::kConstant:
     case ir::ExprKind::kTuple:
@@ -392,6 +393,18 @@ absl::Status FunctionEmitter::EmitCheckExtent(const ir::Call& call, const ir::Va
   std::string what = call.attrs.GetString("what");
   EmitCheckDims(seen, expected, DimRelation::kEqual, what.empty() ? absl::StrCat("axis ", AxisOf(call)) : what);
   registers_.Free(seen);
+  Reg out = Destination(var, target, type);
+  code_.Op(Opcode::kMove).R(out).R(data);
+  Release(operands);
+  return Deliver(out, type, var, target);
+}
+
+absl::Status FunctionEmitter::EmitCheckAtLeast(const ir::Call& call, const ir::Var* var, const Target& target) {
+  Operands operands;
+  TypeId type = TypeOf(call.args[0]);
+  RVM_ASSIGN_OR_RETURN(Reg data, Consume(call.args[0], type, operands, call.args, 0));
+  Reg a = Borrow(call.args[1], operands), b = Borrow(call.args[2], operands);
+  EmitCheckDims(a, b, DimRelation::kAtLeast, call.attrs.GetString("what"));
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kMove).R(out).R(data);
   Release(operands);

@@ -143,6 +143,7 @@ class FunctionEmitter {
   Reg EmitDim(const Dim& dim, ViewDims& dims);
   absl::Status EmitExtent(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitCheckExtent(const ir::Call& call, const ir::Var* var, const Target& target);
+  absl::Status EmitCheckAtLeast(const ir::Call& call, const ir::Var* var, const Target& target);
   // `what` is in front of the message if the check fails.
   void EmitCheckDims(Reg a, Reg b, DimRelation relation, std::string what);
   absl::Status EmitCell(LayoutId layout, const std::vector<ir::Expr*>& fields, TypeId type, const ir::Var* var,

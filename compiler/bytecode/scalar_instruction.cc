@@ -33,7 +33,8 @@ std::optional<ScalarInstruction> SelectScalar(const ir::Call& call) {
 bool NeedsNoKernel(const ir::Call& call) {
   const ops::OpDef* op = ir::OpCallee(&call);
   if (op == nullptr) return false;
-  if (SelectScalar(call) || ops::IsExtent(call) || ops::IsCheckExtent(call)) return true;
+  if (SelectScalar(call) || ops::IsExtent(call)) return true;
+  if (ops::IsCheckExtent(call) || ops::IsCheckAtLeast(call)) return true;
   return op->is_reshape && !ir::IsScalar(call.type) && !ir::IsScalar(call.args[0]->type);
 }
 

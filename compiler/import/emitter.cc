@@ -48,7 +48,9 @@ std::string Emitter::UniqueName(std::string_view name) {
 // ---- leaves
 
 Operand Emitter::New(const ir::Type* type) {
+  int64_t number = next_number();
   OperandNode& node = operands_.emplace_back();
+  node.number = number;
   node.type = type;
   return &node;
 }
@@ -268,6 +270,27 @@ const ir::Type* Emitter::ListOf(const ir::Type* element) {
   return list_->Of({element});
 }
 
+Operand Emitter::Backwards(Operand reversed) {
+  if (reversed->is_placeholder) return reversed;
+  Operand operand = New(reversed->type);
+  operand->reversed = reversed;
+  return operand;
+}
+
+Operand Emitter::ReadInStep(Operand list, Operand index) {
+  for (LoopReads& loop : loop_reads_) {
+    if (loop.index != index || list->number >= loop.first_inner) continue;
+    auto found = std::find(loop.lists.begin(), loop.lists.end(), list);
+    if (found == loop.lists.end() && is_dry()) {
+      loop.lists.push_back(list);
+      return list;
+    }
+    size_t at = static_cast<size_t>(found - loop.lists.begin());
+    return at < loop.rests.size() ? loop.rests[at] : is_dry() ? list : nullptr;
+  }
+  return nullptr;
+}
+
 const ir::Type* Emitter::OptionOf(const ir::Type* element) {
   if (!option_) {
     option_ = builder_.NewType("Option", {"A"});
@@ -345,14 +368,33 @@ builder::Value Emitter::Spell(Operand operand) {
     if (type.dtype.dtype == kInt64) return value;
     return builder_.Op("cast", {value}, {{"dtype", type.dtype.dtype.ToString()}});
   }
+  if (operand->reversed != nullptr) return SpellReversed(operand);
   std::vector<builder::Value> fields;
   for (Operand field : operand->fields) fields.push_back(Use(field));
   return builder_.TupleOf(fields);
 }
 
+builder::Value Emitter::SpellReversed(Operand operand) {
+  builder::Type type = Annotation(operand->type);
+  using builder::Pattern;
+  builder::Value reverse = builder_.Lambda(
+      UniqueName("reverse"), {{UniqueName("v"), type}, {UniqueName("v"), type}}, type,
+      [&](const builder::Value& self, builder::Values own) {
+        auto next = [&](builder::Values found) {
+          return builder_.Call(self, {found[1], builder_.Call(builder_.Constructor("Cons"), {found[0], own[1]})});
+        };
+        return builder_.Match(own[0], {{Pattern::Of("Nil"), [&](builder::Values) { return own[1]; }},
+                                       {Pattern::Of("Cons", {Pattern::Var("x"), Pattern::Var("rest")}), next}});
+      });
+  return builder_.Call(reverse, {Use(operand->reversed), builder_.Call(builder_.Constructor("Nil"), {})});
+}
+
 builder::Value Emitter::Use(Operand operand) {
   if (operand->step) return *operand->step;
-  if (is_dry()) return builder::Value(0);
+  if (is_dry()) {
+    if (operand->reversed != nullptr) needed_lists_.push_back(operand);
+    return builder::Value(0);
+  }
   if (operand->constant) {
     if (operand->constant->num_elements() <= kMaxTextElements) return builder::Value(*operand->constant);
     std::string name = UniqueName(operand->name.empty() ? "constant" : operand->name);

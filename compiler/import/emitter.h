@@ -44,6 +44,9 @@ struct OperandNode {
   Operand viewed = nullptr;                  // what this has the elements of, under another shape
   Operand whole = nullptr;                   // what this is a field of
   uint32_t index = 0;
+  Operand reversed = nullptr;  // the list that has the elements of this one, last one first; see Backwards
+  Operand counted = nullptr;   // the list whose length this is
+  int64_t number = 0;          // greater than those of operands made before
   std::optional<builder::Value> step;
   std::string name;             // of a weight
   bool is_placeholder = false;  // stands for what could not be imported
@@ -91,6 +94,8 @@ class Emitter {
   // The same value, of that very type also in the program: as elements of one list are.
   Operand Widened(Operand operand, const ir::Type* type);
   const ir::Type* ListOf(const ir::Type* element);
+  // The list that has the elements of `reversed`, last one first. They are reversed only where a step needs the list.
+  Operand Backwards(Operand reversed);
   const ir::Type* OptionOf(const ir::Type* element);
   const ir::Type* TupleOf(std::vector<const ir::Type*> fields);
   // What a list or an option is of; null for other types.
@@ -112,6 +117,21 @@ class Emitter {
   bool is_dry() const { return dry_ > 0; }
   void BeginDry() { ++dry_; }
   void EndDry() { --dry_; }
+
+  // ---- loops whose bodies are being made
+  struct LoopReads {
+    Operand index = nullptr;  // 0, 1, ...
+    int64_t first_inner = 0;  // number of the first operand that the body makes
+    Operands lists;           // made outside of the loop and read at `index`
+    Operands rests;           // what is left of each at `index`; empty while types are derived
+  };
+  std::vector<LoopReads>& loop_reads() { return loop_reads_; }
+  // The rest of `list` at `index` if that is the index of a loop around this, whose steps then hand the rest on. While
+  // types are derived, notes that the loop reads `list` and returns it. Null if the list must be searched.
+  Operand ReadInStep(Operand list, Operand index);
+  // Operands of Backwards that steps needed, as far as it was found out while only types were derived.
+  const Operands& needed_lists() const { return needed_lists_; }
+  int64_t next_number() const { return static_cast<int64_t>(operands_.size()); }
 
   // ---- mistakes
   void Fail(absl::Status status);
@@ -137,6 +157,7 @@ class Emitter {
   void NameExtents(Operand operand);
   builder::Value Scalar(const Dim& dim);
   builder::Value Spell(Operand operand);
+  builder::Value SpellReversed(Operand operand);
 
   builder::ProgramBuilder& builder_;
   ir::Arena arena_;  // of the importer's types
@@ -155,6 +176,8 @@ class Emitter {
   absl::flat_hash_map<std::string, int> name_counts_;  // how often one was asked for
   std::map<std::string, Literal, std::less<>> weights_;
   std::optional<builder::DataTypeBuilder> list_, option_;
+  std::vector<LoopReads> loop_reads_;  // outermost first
+  Operands needed_lists_;
   int dry_ = 0;
   absl::Status status_;
 };

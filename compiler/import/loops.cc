@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,45 +42,51 @@ bool AnyPlaceholder(const Operands& operands) {
   return std::any_of(operands.begin(), operands.end(), [](Operand o) { return o == nullptr || o->is_placeholder; });
 }
 
-// A function of `params` that may call itself: `body` gets itself and its parameters.
-using FunctionBody = absl::FunctionRef<builder::Value(const builder::Value& self, const Operands& params)>;
-builder::Value Define(Emitter& emit, std::string_view name, const std::vector<const ir::Type*>& params,
-                      const ir::Type* result, FunctionBody body) {
-  std::vector<builder::Param> declared;
-  for (const ir::Type* type : params) declared.push_back({emit.UniqueName("v"), emit.Annotation(type)});
-  return emit.builder().Lambda(emit.UniqueName(name), declared, emit.Annotation(result),
-                               [&](const builder::Value& self, builder::Values values) {
-                                 return emit.InBlock([&] {
-                                   Operands operands;
-                                   for (size_t i = 0; i < values.size(); ++i)
-                                     operands.push_back(emit.Bound(values[i], params[i]));
-                                   return body(self, operands);
-                                 });
-                               });
+// Returns true if an axis has two different known extents, which the type checker does not join.
+bool HaveOtherNumbers(const ir::Type* a, const ir::Type* b) {
+  const auto *x = ir::DynCast<ir::TensorType>(a), *y = ir::DynCast<ir::TensorType>(b);
+  if (x == nullptr || y == nullptr || x->shape.dims.size() != y->shape.dims.size()) return false;
+  for (size_t i = 0; i < x->shape.dims.size(); ++i) {
+    const Dim &m = x->shape.dims[i], &n = y->shape.dims[i];
+    if (m.is_const() && n.is_const() && m.constant() != n.constant()) return true;
+  }
+  return false;
 }
 
-// A pattern's variables as operands.
-Operands Bind(Emitter& emit, builder::Values values, std::vector<const ir::Type*> types) {
-  Operands operands;
-  for (size_t i = 0; i < values.size(); ++i) operands.push_back(emit.Bound(values[i], types[i]));
-  return operands;
+// The results of a branch, as they were found out before its steps are made.
+struct BranchResult {
+  const ir::Type* type = nullptr;  // of both branches
+  bool is_widened = false;         // tensors of different known extents
+  bool is_backwards = false;       // lists of which both branches have the last element first
+};
+
+std::optional<std::vector<BranchResult>> JoinResults(Steps& c, const Operands& first, const Operands& second,
+                                                     int64_t watermark) {
+  Emitter& emit = c.emit();
+  std::vector<BranchResult> results;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const ir::Type* joined = emit.Join(first[i]->type, second[i]->type);
+    if (joined == nullptr) {
+      c.Fail(absl::StrCat("output ", i, " is of type `", ir::TypeToString(first[i]->type), "` in one branch and `",
+                          ir::TypeToString(second[i]->type), "` in the other",
+                          "; if the shapes of the model's inputs decide which branch runs, give them: --shape "
+                          "INPUT=EXTENT,..., and --freeze NAME=VALUE for inputs that are parameters"));
+      return std::nullopt;
+    }
+    results.push_back({emit.Escape(joined, watermark), HaveOtherNumbers(first[i]->type, second[i]->type),
+                       first[i]->reversed != nullptr && second[i]->reversed != nullptr});
+  }
+  return results;
 }
 
-using builder::Pattern;
-Pattern NilPattern() { return Pattern::Of("Nil"); }
-Pattern ConsPattern(Pattern first, Pattern rest) { return Pattern::Of("Cons", {std::move(first), std::move(rest)}); }
-
-const ir::Type* ElementOf(Steps& c, Operand list) {
-  const ir::Type* element = c.emit().ElementType(list->type, "List");
-  if (element == nullptr)
-    c.Fail(absl::StrCat("an input is of type `", ir::TypeToString(list->type), "`; expected a sequence"));
-  return element;
-}
-
-builder::Value NilOf(Emitter& emit) { return emit.builder().Call(emit.builder().Constructor("Nil"), {}); }
-
-builder::Value Cons(Emitter& emit, const builder::Value& first, const builder::Value& rest) {
-  return emit.builder().Call(emit.builder().Constructor("Cons"), {first, rest});
+// The results of one block as BranchResult says.
+Operands Fitted(Steps& c, Operands values, const std::vector<BranchResult>& results) {
+  for (size_t i = 0; i < values.size() && i < results.size(); ++i) {
+    if (results[i].is_backwards) values[i] = Reversed(c, values[i]);
+    values[i] = WidenElements(c, values[i], results[i].type);
+    if (results[i].is_widened) values[i] = c.emit().Widened(values[i], results[i].type);
+  }
+  return values;
 }
 
 }  // namespace
@@ -91,368 +96,211 @@ Operands Branch(Steps& c, Operand condition, absl::FunctionRef<Operands()> then_
   Emitter& emit = c.emit();
   if (c.failed() || condition->is_placeholder) return {};
   int64_t watermark = emit.Watermark();
-  Operands first, second;
-  std::optional<builder::Value> chosen;
+  emit.BeginDry();
+  Operands first = then_block(), second = else_block();
+  emit.EndDry();
+  size_t count = first.size();
+  if (c.failed() || count != second.size()) {
+    if (!c.failed()) c.Fail("its branches have different numbers of outputs");
+    return Placeholders(emit, count);
+  }
+  if (AnyPlaceholder(first) || AnyPlaceholder(second)) return Placeholders(emit, count);
+  std::optional<std::vector<BranchResult>> results = JoinResults(c, first, second, watermark);
+  if (!results) return Placeholders(emit, count);
+  if (count == 0) return {};
+  std::vector<const ir::Type*> types;
+  for (const BranchResult& result : *results) types.push_back(result.type);
+  builder::Value chosen(0);
   if (emit.is_dry()) {
-    first = then_block();
-    second = else_block();
+    Fitted(c, first, *results);
+    Fitted(c, second, *results);
+    for (size_t i = 0; i < count; ++i) {
+      if ((*results)[i].is_backwards) continue;
+      emit.Use(first[i]);
+      emit.Use(second[i]);
+    }
   } else {
     builder::Value test = emit.Use(condition);
-    auto block = [&](absl::FunctionRef<Operands()> body, Operands& results) {
-      return emit.InBlock([&] {
-        results = body();
-        return Pack(emit, results);
-      });
+    auto block = [&](absl::FunctionRef<Operands()> body) {
+      return emit.InBlock([&] { return Pack(emit, Fitted(c, body(), *results)); });
     };
-    chosen =
-        emit.builder().If(test, [&] { return block(then_block, first); }, [&] { return block(else_block, second); });
+    chosen = emit.builder().If(test, [&] { return block(then_block); }, [&] { return block(else_block); });
   }
-  if (first.size() != second.size()) {
-    c.Fail("its branches have different numbers of outputs");
-    return {};
+  Operands values = Unpack(emit, emit.Bound(chosen, PackedType(emit, std::move(types))), count);
+  for (size_t i = 0; i < count; ++i) {
+    if ((*results)[i].is_backwards) values[i] = emit.Backwards(values[i]);
   }
-  if (AnyPlaceholder(first) || AnyPlaceholder(second)) return Placeholders(emit, first.size());
-  std::vector<const ir::Type*> types;
-  for (size_t i = 0; i < first.size(); ++i) {
-    const ir::Type* joined = emit.Join(first[i]->type, second[i]->type);
-    if (joined == nullptr) {
-      c.Fail(absl::StrCat("output ", i, " is of type `", ir::TypeToString(first[i]->type), "` in one branch and `",
-                          ir::TypeToString(second[i]->type), "` in the other",
-                          "; if the shapes of the model's inputs decide which branch runs, give them: --shape "
-                          "INPUT=EXTENT,..., and --freeze NAME=VALUE for inputs that are parameters"));
-      return {};
-    }
-    types.push_back(emit.Escape(joined, watermark));
-  }
-  size_t count = types.size();
-  if (count == 0) return {};
-  return Unpack(emit, emit.Bound(chosen.value_or(builder::Value(0)), PackedType(emit, std::move(types))), count);
+  return values;
 }
 
-Rolled Roll(Steps& c, Operand limit, Operand condition, const Operands& initial, StepBody body) {
-  Emitter& emit = c.emit();
-  size_t size = initial.size();
-  if (c.failed() || AnyPlaceholder(initial)) return {Placeholders(emit, size), {}};
-  const ir::Type *index_type = emit.TensorType({}, kInt64), *condition_type = emit.TensorType({}, kBool);
-  std::vector<const ir::Type*> types;
-  for (Operand operand : initial) types.push_back(operand->type);
+namespace {
+
+// One call of Roll.
+class Loop {
+ public:
+  Loop(Steps& c, Operand limit, Operand condition, const Operands& initial, StepBody body)
+      : c_(c), emit_(c.emit()), limit_(limit), condition_(condition), initial_(initial), body_(body) {
+    for (Operand operand : initial) types_.push_back(operand->type);
+    grows_.resize(initial.size());
+  }
+
+  Rolled Run() {
+    int64_t watermark = emit_.Watermark();
+    size_t needed = emit_.needed_lists().size();
+    reads_.first_inner = emit_.next_number();
+    bool is_derived = DeriveTypes(watermark);
+    if (!is_derived) return {Placeholders(emit_, types_.size()), Placeholders(emit_, rows_.size())};
+    Rolled rolled;
+    rolled.count = limit_;
+    rolled.is_counted = limit_ != nullptr && !has_condition_;
+    std::vector<const ir::Type*> results = types_;
+    for (const ir::Type* row : rows_) results.push_back(emit_.ListOf(row));
+    if (results.empty()) return rolled;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (emit_.is_dry() && !grows_[i]) emit_.Use(initial_[i]);
+    }
+    // Lists that the body needs and that stand outside are reversed outside.
+    const Operands lists = emit_.needed_lists();
+    for (size_t i = needed; i < lists.size() && !emit_.is_dry(); ++i) {
+      if (lists[i]->number < reads_.first_inner) emit_.Use(lists[i]);
+    }
+    const ir::Type* type = PackedType(emit_, results);
+    Operand packed = emit_.is_dry() ? emit_.Bound(builder::Value(0), type)
+                                    : emit_.Bound(Call(results), emit_.Escape(type, watermark));
+    Operands all = Unpack(emit_, packed, results.size());
+    for (size_t i = 0; i < types_.size(); ++i) rolled.state.push_back(grows_[i] ? emit_.Backwards(all[i]) : all[i]);
+    rolled.lists.assign(all.begin() + static_cast<ptrdiff_t>(types_.size()), all.end());
+    return rolled;
+  }
+
+ private:
+  bool IsList(const ir::Type* type) const {
+    const ir::Type* element = emit_.ElementType(type, "List");
+    return element != nullptr && ir::DynCast<ir::TensorType>(element) != nullptr;
+  }
 
   // The types of the state are those that a step keeps: where it changes an extent, that is unknown.
-  int64_t watermark = emit.Watermark();
-  std::vector<const ir::Type*> rows;
-  bool has_condition = false, is_stable = false;
-  for (int round = 0; !is_stable; ++round) {
-    if (round == kMaxRounds) {
-      c.Fail("the types of its state never become stable");
-      return {Placeholders(emit, size), {}};
-    }
-    emit.BeginDry();
-    Operands params;
-    for (const ir::Type* type : types) params.push_back(emit.Bound(builder::Value(0), type));
-    Step step = body(emit.Bound(builder::Value(0), index_type), params);
-    emit.EndDry();
-    bool is_complete = step.state.size() == size && !AnyPlaceholder(step.state) && !AnyPlaceholder(step.rows);
-    if (c.failed() || !is_complete) {
-      if (step.state.size() != size) c.Fail("its body has another number of states than it");
-      Rolled rolled = {Placeholders(emit, size), Placeholders(emit, step.rows.size())};
-      return rolled;
-    }
-    has_condition = step.condition != nullptr;
-    rows.clear();
-    for (Operand row : step.rows) rows.push_back(emit.Escape(row->type, watermark));
-    is_stable = true;
-    for (size_t i = 0; i < size; ++i) {
-      const ir::Type* joined = emit.Join(types[i], emit.Escape(step.state[i]->type, watermark));
-      if (joined == nullptr) {
-        c.Fail(absl::StrCat("state ", i, " is of type `", ir::TypeToString(types[i]), "` before a step and `",
-                            ir::TypeToString(step.state[i]->type), "` behind it"));
-        return {Placeholders(emit, size), {}};
+  bool DeriveTypes(int64_t watermark) {
+    size_t size = types_.size();
+    const ir::Type* index_type = emit_.TensorType({}, kInt64);
+    for (int round = 0; round < kMaxRounds; ++round) {
+      size_t needed = emit_.needed_lists().size();
+      emit_.BeginDry();
+      Operands params;
+      for (const ir::Type* type : types_) {
+        Operand param = emit_.Bound(builder::Value(0), type);
+        params.push_back(IsList(type) ? emit_.Backwards(param) : param);
       }
-      is_stable = is_stable && ir::TypesEqual(joined, types[i]);
-      types[i] = joined;
+      reads_.index = emit_.Bound(builder::Value(0), index_type);
+      emit_.loop_reads().push_back(std::move(reads_));
+      Step step = body_(emit_.loop_reads().back().index, params);
+      reads_ = std::move(emit_.loop_reads().back());
+      emit_.loop_reads().pop_back();
+      emit_.EndDry();
+      rows_.assign(step.rows.size(), nullptr);
+      if (!c_.failed() && step.state.size() != size) c_.Fail("its body has another number of states than it");
+      if (c_.failed() || AnyPlaceholder(step.state) || AnyPlaceholder(step.rows)) return false;
+      has_condition_ = step.condition != nullptr || condition_ != nullptr;
+      for (size_t i = 0; i < rows_.size(); ++i) rows_[i] = emit_.Escape(step.rows[i]->type, watermark);
+      for (size_t i = 0; i < size; ++i) {
+        const Operands& all = emit_.needed_lists();
+        bool is_needed = std::find(all.begin() + static_cast<ptrdiff_t>(needed), all.end(), params[i]) != all.end();
+        grows_[i] = params[i]->reversed != nullptr && step.state[i]->reversed != nullptr && step.state[i] != params[i] &&
+                    !is_needed;
+      }
+      bool is_stable = true;
+      for (size_t i = 0; i < size; ++i) {
+        const ir::Type* joined = emit_.Join(types_[i], emit_.Escape(step.state[i]->type, watermark));
+        if (joined == nullptr) {
+          c_.Fail(absl::StrCat("state ", i, " is of type `", ir::TypeToString(types_[i]), "` before a step and `",
+                               ir::TypeToString(step.state[i]->type), "` behind it"));
+          return false;
+        }
+        is_stable = is_stable && ir::TypesEqual(joined, types_[i]);
+        types_[i] = joined;
+      }
+      if (is_stable) return true;
     }
+    c_.Fail("the types of its state never become stable");
+    return false;
   }
 
-  has_condition = has_condition || condition != nullptr;
-  std::vector<const ir::Type*> results = types, params = {index_type};
-  for (const ir::Type* row : rows) results.push_back(emit.ListOf(row));
-  if (has_condition) params.push_back(condition_type);
-  params.insert(params.end(), results.begin(), results.end());
-  Rolled rolled;
-  rolled.count = limit;
-  rolled.is_counted = limit != nullptr && !has_condition;
-  const ir::Type* result_type = PackedType(emit, results);
-  if (results.empty()) return rolled;
-  Operand packed;
-  if (emit.is_dry()) {
-    packed = emit.Bound(builder::Value(0), result_type);
-  } else {
+  // State `i` as it is handed on.
+  Operand Kept(Operand value, size_t i) {
+    return WidenElements(c_, grows_[i] ? Reversed(c_, value) : value, types_[i]);
+  }
+
+  // The loop as a function, called.
+  builder::Value Call(const std::vector<const ir::Type*>& results) {
     // Steps that the body needs and that stand outside are made outside.
-    if (limit != nullptr) emit.Use(limit);
-    builder::ProgramBuilder& b = emit.builder();
-    builder::Value loop =
-        Define(emit, "loop", params, result_type, [&](const builder::Value& self, const Operands& own) {
-          Operand index = own[0];
-          size_t first = has_condition ? 2 : 1;
-          Operands state(own.begin() + static_cast<ptrdiff_t>(first),
-                         own.begin() + static_cast<ptrdiff_t>(first + size));
-          Operands lists(own.begin() + static_cast<ptrdiff_t>(first + size), own.end());
-          Operands all = state;
-          all.insert(all.end(), lists.begin(), lists.end());
-          Operand goes_on = has_condition ? own[1] : nullptr;
-          if (limit != nullptr) {
-            Operand below = c.Op("less", {index, limit});
-            goes_on = goes_on == nullptr ? below : c.Op("logical_and", {below, goes_on});
-          }
-          if (goes_on == nullptr) goes_on = emit.Constant(Literal::ScalarInt(kBool, 1));
-          return b.If(
-              emit.Use(goes_on),
-              [&] {
-                return emit.InBlock([&] {
-                  Step step = body(index, state);
-                  std::vector<builder::Value> next = {emit.Use(c.Add(index, c.Integer(1)))};
-                  if (has_condition) {
-                    next.push_back(step.condition == nullptr ? builder::Value(true) : emit.Use(step.condition));
-                  }
-                  for (size_t i = 0; i < size && i < step.state.size(); ++i) {
-                    next.push_back(emit.Use(WidenList(c, step.state[i], types[i])));
-                  }
-                  for (size_t i = 0; i < step.rows.size() && i < lists.size(); ++i) {
-                    next.push_back(Cons(emit, emit.Use(emit.Widened(step.rows[i], rows[i])), emit.Use(lists[i])));
-                  }
-                  return b.Call(self, next);
-                });
-              },
-              [&] { return emit.InBlock([&] { return Pack(emit, all); }); });
-        });
+    if (limit_ != nullptr) emit_.Use(limit_);
+    std::vector<const ir::Type*> params = {emit_.TensorType({}, kInt64)};
+    if (has_condition_) params.push_back(emit_.TensorType({}, kBool));
+    params.insert(params.end(), results.begin(), results.end());
+    for (Operand list : reads_.lists) params.push_back(list->type);
+    builder::Value loop = DefineFunction(
+        emit_, "loop", params, PackedType(emit_, results),
+        [&](const builder::Value& self, const Operands& own) { return Body(self, own, results.size()); });
     std::vector<builder::Value> args = {builder::Value(int64_t{0})};
-    if (has_condition) args.push_back(condition == nullptr ? builder::Value(true) : emit.Use(condition));
-    for (size_t i = 0; i < size; ++i) args.push_back(emit.Use(WidenList(c, initial[i], types[i])));
-    for (size_t i = 0; i < rows.size(); ++i) args.push_back(NilOf(emit));
-    packed = emit.Bound(b.Call(loop, args), emit.Escape(result_type, watermark));
+    if (has_condition_) args.push_back(condition_ == nullptr ? builder::Value(true) : emit_.Use(condition_));
+    for (size_t i = 0; i < types_.size(); ++i) args.push_back(emit_.Use(Kept(initial_[i], i)));
+    for (const ir::Type* row : rows_) args.push_back(emit_.Use(Nil(c_, emit_.ListOf(row))));
+    for (Operand list : reads_.lists) args.push_back(emit_.Use(list));
+    return emit_.builder().Call(loop, args);
   }
-  Operands all = Unpack(emit, packed, results.size());
-  rolled.state.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(size));
-  rolled.lists.assign(all.begin() + static_cast<ptrdiff_t>(size), all.end());
-  return rolled;
-}
 
-// ---- lists
-
-Operand EmptyList(Steps& c) {
-  Emitter& emit = c.emit();
-  const ir::Type* type = emit.ListOf(emit.TupleOf({}));
-  return emit.Bound(emit.is_dry() ? builder::Value(0) : NilOf(emit), type);
-}
-
-bool IsEmptyList(Steps& c, Operand list) {
-  const auto* tuple = ir::DynCast<ir::TupleType>(c.emit().ElementType(list->type, "List"));
-  return tuple != nullptr && tuple->fields.empty();
-}
-
-Operand ListOf(Steps& c, const Operands& elements) {
-  Emitter& emit = c.emit();
-  if (c.failed() || AnyPlaceholder(elements)) return emit.Placeholder();
-  if (elements.empty()) return EmptyList(c);
-  const ir::Type* element = elements[0]->type;
-  for (Operand operand : elements) {
-    if (element != nullptr) element = emit.Join(element, operand->type);
+  builder::Value Body(const builder::Value& self, const Operands& own, size_t results) {
+    Operand index = own[0];
+    auto first = own.begin() + (has_condition_ ? 2 : 1), end = first + static_cast<ptrdiff_t>(results);
+    Operands all(first, end), rests(end, own.end());
+    Operand goes_on = has_condition_ ? own[1] : nullptr;
+    if (limit_ != nullptr) {
+      Operand below = c_.Op("less", {index, limit_});
+      goes_on = goes_on == nullptr ? below : c_.Op("logical_and", {below, goes_on});
+    }
+    if (goes_on == nullptr) goes_on = emit_.Constant(Literal::ScalarInt(kBool, 1));
+    return emit_.builder().If(
+        emit_.Use(goes_on), [&] { return emit_.InBlock([&] { return Again(self, index, all, rests); }); },
+        [&] { return emit_.InBlock([&] { return Pack(emit_, all); }); });
   }
-  if (element == nullptr) return c.Unsupported("a sequence of tensors of different ranks or dtypes");
-  const ir::Type* type = emit.ListOf(element);
-  if (emit.is_dry()) return emit.Bound(builder::Value(0), type);
-  builder::Value list = NilOf(emit);
-  for (size_t i = elements.size(); i-- > 0;) list = Cons(emit, emit.Use(emit.Widened(elements[i], element)), list);
-  return emit.Bound(list, type);
-}
 
-namespace {
+  // A step, and the call of the loop for the next one.
+  builder::Value Again(const builder::Value& self, Operand index, const Operands& all, const Operands& rests) {
+    size_t size = types_.size();
+    Operands state(all.begin(), all.begin() + static_cast<ptrdiff_t>(size));
+    for (size_t i = 0; i < size; ++i) {
+      if (grows_[i]) state[i] = emit_.Backwards(state[i]);
+    }
+    emit_.loop_reads().push_back({index, reads_.first_inner, reads_.lists, rests});
+    Step step = body_(index, state);
+    emit_.loop_reads().pop_back();
+    std::vector<builder::Value> next = {emit_.Use(c_.Add(index, c_.Integer(1)))};
+    if (has_condition_) next.push_back(step.condition == nullptr ? builder::Value(true) : emit_.Use(step.condition));
+    for (size_t i = 0; i < size && i < step.state.size(); ++i) next.push_back(emit_.Use(Kept(step.state[i], i)));
+    for (size_t i = 0; i < step.rows.size() && i < rows_.size(); ++i) {
+      builder::Value row = emit_.Use(emit_.Widened(step.rows[i], rows_[i]));
+      next.push_back(Cons(emit_, row, emit_.Use(all[size + i])));
+    }
+    for (Operand rest : rests) next.push_back(emit_.Use(Rest(c_, rest)));
+    return emit_.builder().Call(self, next);
+  }
 
-// Calls `name`, a function over a list that calls itself: of the parameters the first is the list.
-using ListBody = absl::FunctionRef<builder::Value(const builder::Value& self, const Operands& params)>;
-Operand OverList(Steps& c, std::string_view name, const Operands& args, const ir::Type* result, ListBody body) {
-  Emitter& emit = c.emit();
-  if (c.failed() || AnyPlaceholder(args)) return emit.Placeholder();
-  if (emit.is_dry()) return emit.Bound(builder::Value(0), result);
-  std::vector<const ir::Type*> types;
-  for (Operand arg : args) types.push_back(arg->type);
-  std::vector<builder::Value> values;
-  for (Operand arg : args) values.push_back(emit.Use(arg));
-  builder::Value function = Define(emit, name, types, result, body);
-  return emit.Bound(emit.builder().Call(function, values), result);
-}
+  Steps& c_;
+  Emitter& emit_;
+  Operand limit_, condition_;
+  const Operands& initial_;
+  StepBody body_;
+  std::vector<const ir::Type*> types_, rows_;  // of the state, and of the elements of the lists of rows
+  std::vector<bool> grows_;                    // the lists of the state that are kept with the last element first
+  bool has_condition_ = false;
+  Emitter::LoopReads reads_;
+};
 
 }  // namespace
 
-Operand Length(Steps& c, Operand list) {
-  if (IsEmptyList(c, list)) return c.Integer(0);
-  const ir::Type* element = ElementOf(c, list);
-  Emitter& emit = c.emit();
-  const ir::Type* list_type = list->type;
-  return OverList(c, "length", {list, c.Integer(0)}, emit.TensorType({}, kInt64),
-                  [&](const builder::Value& self, const Operands& own) {
-                    return emit.builder().Match(
-                        emit.Use(own[0]),
-                        {{NilPattern(), [&](builder::Values) { return emit.Use(own[1]); }},
-                         {ConsPattern(Pattern::Any(), Pattern::Var("rest")), [&](builder::Values found) {
-                            return emit.InBlock([&] {
-                              Operands parts = Bind(emit, found, {list_type, element});
-                              return emit.builder().Call(self,
-                                                         {emit.Use(parts[0]), emit.Use(c.Add(own[1], c.Integer(1)))});
-                            });
-                          }}});
-                  });
-}
-
-namespace {
-
-// `onto`, of the type `type`, behind the elements of `list` turned round.
-Operand ReverseOntoTyped(Steps& c, Operand list, Operand onto, const ir::Type* type) {
-  Emitter& emit = c.emit();
-  const ir::Type *from = ElementOf(c, list), *to = emit.ElementType(type, "List"), *list_type = list->type;
-  if (c.failed()) return emit.Placeholder();
-  return OverList(c, "reverse", {list, onto}, type, [&](const builder::Value& self, const Operands& own) {
-    return emit.builder().Match(emit.Use(own[0]),
-                                {{NilPattern(), [&](builder::Values) { return emit.Use(own[1]); }},
-                                 {ConsPattern(Pattern::Var("x"), Pattern::Var("rest")), [&](builder::Values found) {
-                                    return emit.InBlock([&] {
-                                      Operands parts = Bind(emit, found, {from, list_type});
-                                      Operand first = ir::TypesEqual(from, to) ? parts[0] : emit.Widened(parts[0], to);
-                                      builder::Value longer = Cons(emit, emit.Use(first), emit.Use(own[1]));
-                                      return emit.builder().Call(self, {emit.Use(parts[1]), longer});
-                                    });
-                                  }}});
-  });
-}
-
-Operand Nil(Steps& c, const ir::Type* type) {
-  return c.emit().Bound(c.emit().is_dry() ? builder::Value(0) : NilOf(c.emit()), type);
-}
-
-}  // namespace
-
-Operand WidenList(Steps& c, Operand list, const ir::Type* type) {
-  if (c.emit().ElementType(type, "List") == nullptr || ir::TypesEqual(list->type, type)) return list;
-  if (IsEmptyList(c, list)) return Nil(c, type);
-  return ReverseOntoTyped(c, ReverseOntoTyped(c, list, Nil(c, type), type), Nil(c, type), type);
-}
-
-Operand ReverseOnto(Steps& c, Operand list, Operand onto) {
-  if (IsEmptyList(c, list)) return onto;
-  const ir::Type* type = c.emit().Join(list->type, onto->type);
-  if (type == nullptr) return c.Unsupported("a sequence of tensors of different ranks or dtypes");
-  return ReverseOntoTyped(c, list, WidenList(c, onto, type), type);
-}
-
-Operands SplitAt(Steps& c, Operand list, Operand count) {
-  if (IsEmptyList(c, list)) return {list, list};
-  Emitter& emit = c.emit();
-  const ir::Type *element = ElementOf(c, list), *list_type = list->type;
-  if (c.failed()) return {emit.Placeholder(), emit.Placeholder()};
-  Operand nothing = Nil(c, list_type);
-  Operand pair =
-      OverList(c, "split", {list, count, nothing}, emit.TupleOf({list_type, list_type}),
-               [&](const builder::Value& self, const Operands& own) {
-                 builder::ProgramBuilder& b = emit.builder();
-                 auto done = [&] { return b.TupleOf({emit.Use(own[2]), emit.Use(own[0])}); };
-                 return b.Match(
-                     emit.Use(own[0]),
-                     {{NilPattern(), [&](builder::Values) { return done(); }},
-                      {ConsPattern(Pattern::Var("x"), Pattern::Var("rest")), [&](builder::Values found) {
-                         return emit.InBlock([&] {
-                           Operands parts = Bind(emit, found, {element, list_type});
-                           return b.If(emit.Use(c.Op("less_equal", {own[1], c.Integer(0)})), done, [&] {
-                             return emit.InBlock([&] {
-                               builder::Value longer = Cons(emit, emit.Use(parts[0]), emit.Use(own[2]));
-                               return b.Call(self, {emit.Use(parts[1]), emit.Use(c.Sub(own[1], c.Integer(1))), longer});
-                             });
-                           });
-                         });
-                       }}});
-               });
-  return {emit.Field(pair, 0), emit.Field(pair, 1)};
-}
-
-Operand ElementAt(Steps& c, Operand list, Operand index) {
-  const ir::Type* element = ElementOf(c, list);
-  if (element == nullptr || IsEmptyList(c, list))
-    return c.failed() ? c.emit().Placeholder() : c.Fail("the sequence is empty");
-  Emitter& emit = c.emit();
-  index = c.Cast(c.Scalar(index), kInt64);
-  bool is_natural = index->constant && index->constant->IntAt(0) >= 0;
-  if (!is_natural) {
-    index = c.Where(c.Op("less", {index, c.Integer(0)}), c.Add(index, Length(c, list)), index);
-  }
-  const ir::Type* list_type = list->type;
-  return OverList(c, "at", {list, index}, element, [&](const builder::Value& self, const Operands& own) {
-    builder::ProgramBuilder& b = emit.builder();
-    return b.Match(emit.Use(own[0]),
-                   {{ConsPattern(Pattern::Var("x"), Pattern::Var("rest")),
-                     [&](builder::Values found) {
-                       return emit.InBlock([&] {
-                         Operands parts = Bind(emit, found, {element, list_type});
-                         return b.If(
-                             emit.Use(c.Op("less_equal", {own[1], c.Integer(0)})), [&] { return emit.Use(parts[0]); },
-                             [&] {
-                               return emit.InBlock([&] {
-                                 return b.Call(self, {emit.Use(parts[1]), emit.Use(c.Sub(own[1], c.Integer(1)))});
-                               });
-                             });
-                       });
-                     }}},
-                   /*partial=*/true);
-  });
-}
-
-// Neighbours are joined until one is left: each pass halves the list and turns it round.
-Operand Join(Steps& c, Operand list, int64_t axis, bool is_reversed) {
-  const ir::Type* element = ElementOf(c, list);
-  const auto* tensor = ir::DynCast<ir::TensorType>(element);
-  if (tensor == nullptr)
-    return c.failed() ? c.emit().Placeholder() : c.Fail("a sequence of nothing that is known cannot be joined");
-  Emitter& emit = c.emit();
-  Dims dims = tensor->shape.dims;
-  axis = c.Axis(axis, static_cast<int64_t>(dims.size()));
-  if (c.failed()) return emit.Placeholder();
-  dims[static_cast<size_t>(axis)] = Dim::Any();
-  const ir::Type* part = emit.TensorType(dims, tensor->dtype.dtype);
-  const ir::Type* parts = emit.ListOf(part);
-  Operand nothing = Nil(c, parts);
-  return OverList(
-      c, "join", {WidenList(c, list, parts), nothing, emit.Constant(Literal::ScalarInt(kBool, is_reversed))}, part,
-      [&](const builder::Value& self, const Operands& own) {
-        builder::ProgramBuilder& b = emit.builder();
-        auto flipped = [&] { return emit.Use(c.Op("logical_not", {own[2]})); };
-        return b.Match(
-            emit.Use(own[0]),
-            {{ConsPattern(Pattern::Var("a"), NilPattern()),
-              [&](builder::Values found) {
-                return b.Match(emit.Use(own[1]), {{NilPattern(), [&](builder::Values) { return found[0]; }},
-                                                  {Pattern::Any(), [&](builder::Values) {
-                                                     return emit.InBlock([&] {
-                                                       builder::Value all = Cons(emit, found[0], emit.Use(own[1]));
-                                                       return b.Call(self, {all, NilOf(emit), flipped()});
-                                                     });
-                                                   }}});
-              }},
-             {ConsPattern(Pattern::Var("a"), ConsPattern(Pattern::Var("b"), Pattern::Var("rest"))),
-              [&](builder::Values found) {
-                return emit.InBlock([&] {
-                  Operands three = Bind(emit, found, {part, part, parts});
-                  auto joined = [&](Operand x, Operand y) {
-                    return emit.InBlock(
-                        [&] { return emit.Use(c.Op("concatenate", {emit.Tuple({x, y})}, {{"axis", axis}})); });
-                  };
-                  builder::Value both = b.If(
-                      emit.Use(own[2]), [&] { return joined(three[1], three[0]); },
-                      [&] { return joined(three[0], three[1]); });
-                  return b.Call(self, {emit.Use(three[2]), Cons(emit, both, emit.Use(own[1])), emit.Use(own[2])});
-                });
-              }},
-             {NilPattern(), [&](builder::Values) {
-                return emit.InBlock([&] { return b.Call(self, {emit.Use(own[1]), NilOf(emit), flipped()}); });
-              }}});
-      });
+Rolled Roll(Steps& c, Operand limit, Operand condition, const Operands& state, StepBody body) {
+  if (c.failed() || AnyPlaceholder(state)) return {Placeholders(c.emit(), state.size()), {}};
+  return Loop(c, limit, condition, state, body).Run();
 }
 
 Operands WithFirstAxis(Steps& c, Operands rows) {
@@ -470,7 +318,7 @@ Operand StackRows(Steps& c, const Rolled& rolled, size_t row) {
   Emitter& emit = c.emit();
   if (c.failed() || row >= rolled.lists.size() || rolled.lists[row]->is_placeholder) return emit.Placeholder();
   Operand list = rolled.lists[row];
-  const auto* tensor = ir::DynCast<ir::TensorType>(ElementOf(c, list));
+  const auto* tensor = ir::DynCast<ir::TensorType>(emit.ElementType(list->type, "List"));
   if (tensor == nullptr) return c.Unsupported("rows that are no tensors");
   // No rows at all: a tensor whose first extent is 0, and whose others are 0 where nobody knows them.
   Dims empty = {0};

@@ -15,15 +15,19 @@
 namespace rvm::ops {
 namespace {
 
-constexpr std::string_view kExtent = "extent", kCheckExtent = "check_extent";
+constexpr std::string_view kExtent = "extent", kCheckExtent = "check_extent", kCheckAtLeast = "check_at_least";
 
 constexpr Input kExtentInputs[] = {{"data", "a tensor"}};
 constexpr Input kCheckInputs[] = {
     {"data", "a tensor"}, {.name = "extent", .doc = "the expected extent, an `int64` scalar", .decides_shape = true}};
+constexpr Input kAtLeastInputs[] = {{"data", "a tensor"},
+                                    {.name = "a", .doc = "an `int64` scalar", .decides_shape = true},
+                                    {.name = "b", .doc = "an `int64` scalar", .decides_shape = true}};
 constexpr AttrSpec kExtentAttrs[] = {{"axis", AttrType::kInt, "", "the axis measured"}};
 constexpr AttrSpec kCheckAttrs[] = {
     {"axis", AttrType::kInt, "", "the axis checked"},
     {"what", AttrType::kString, "\"\"", "the beginning of the error message; \"\": the axis"}};
+constexpr AttrSpec kAtLeastAttrs[] = {{"what", AttrType::kString, "", "the beginning of the error message"}};
 
 std::optional<size_t> CheckedAxis(TypeContext& context, const ir::TensorType& data) {
   std::optional<int64_t> axis =
@@ -62,11 +66,27 @@ Solve CheckExtentRelation(TypeContext& context) {
   return ResultTensor(context, dims, args[0]->dtype.dtype);
 }
 
+Solve CheckAtLeastRelation(TypeContext& context) {
+  std::vector<const ir::TensorType*> args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  for (int i = 1; i <= 2; ++i) {
+    const ir::TensorType& arg = *args[static_cast<size_t>(i)];
+    if (!arg.shape.dims.empty()) return FailRank(context, i, arg.shape.dims.size(), "a scalar");
+    if (arg.dtype.dtype != kInt64) return FailDType(context, i, arg.dtype.dtype, "int64");
+  }
+  if (!context.RequireAtLeast(context.ValueDim(1, 0), context.ValueDim(2, 0), context.attrs().GetString("what")))
+    return Solve::kFailed;
+  return ResultTensor(context, args[0]->shape.dims, args[0]->dtype.dtype);
+}
+
 constexpr OpDef kOps[] = {
     Op(kExtent, "the extent of an axis, an int64", kExtentInputs, kExtentAttrs, ExtentRelation, FusionClass::kOpaque,
        ComputeExtent),
     WithGradient(Op(kCheckExtent, "data; an error if an axis has another extent", kCheckInputs, kCheckAttrs,
                     CheckExtentRelation, FusionClass::kOpaque, ComputeReshape),
+                 IdentityGradient),
+    WithGradient(Op(kCheckAtLeast, "data; an error unless a >= b", kAtLeastInputs, kAtLeastAttrs, CheckAtLeastRelation,
+                    FusionClass::kOpaque, ComputeReshape),
                  IdentityGradient),
 };
 
@@ -81,6 +101,7 @@ std::span<const OpDef> ExtentOps() { return kOps; }
 
 bool IsExtent(const ir::Call& call) { return Calls(call, kExtent); }
 bool IsCheckExtent(const ir::Call& call) { return Calls(call, kCheckExtent); }
+bool IsCheckAtLeast(const ir::Call& call) { return Calls(call, kCheckAtLeast); }
 
 std::string DeclaredExtentText(size_t axis, std::string_view of, const Dim& declared) {
   return absl::StrCat("axis ", axis, " of ", absl::string_view(of.data(), of.size()), ", declared `",

@@ -1,4 +1,4 @@
-// The operators `extent` and `check_extent`, which measure and check extents at run time.
+// The operators `extent`, `check_extent` and `check_at_least`, which measure and check at run time.
 #ifndef RVM_COMPILER_OPS_EXTENT_H_
 #define RVM_COMPILER_OPS_EXTENT_H_
 
@@ -13,6 +13,7 @@ namespace rvm::ops {
 
 bool IsExtent(const ir::Call& call);
 bool IsCheckExtent(const ir::Call& call);
+bool IsCheckAtLeast(const ir::Call& call);
 
 // The beginning of the message for a value that does not have its declared extents: "axis 0 of the result of `@f`,
 // declared `n`".

@@ -55,7 +55,7 @@ Solve GatherRelation(TypeContext& context) {
   if (!axis) return Solve::kFailed;
   for (size_t i = 0; i < data.size(); ++i) {
     if (static_cast<int64_t>(i) == *axis) continue;
-    if (!context.RequireEqual(data[i], indices[i], "`gather`: extents of data and indices beside the axis"))
+    if (!context.RequireAtLeast(data[i], indices[i], "`gather`: extents of data and indices beside the axis"))
       return Solve::kFailed;
   }
   return ResultTensor(context, indices, args[0]->dtype.dtype);

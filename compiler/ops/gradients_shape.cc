@@ -218,6 +218,7 @@ void SequenceMaskGradient(Pullback& p) {
 }
 void RepeatGradient(Pullback& p) {
   int64_t repeats = p.attrs().GetInt("repeats");
+  if (repeats == 0) return p.Give(0, p.Call("zeros_like", {p.x()}));
   bool is_flat = p.attrs().IsNone("axis");
   int64_t axis = is_flat ? 0 : FromFront(p.attrs().GetInt("axis"), p.d().rank());
   std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
@@ -228,6 +229,7 @@ void RepeatGradient(Pullback& p) {
 }
 void TileGradient(Pullback& p) {
   std::vector<int64_t> reps = p.attrs().GetInts("reps");
+  if (std::find(reps.begin(), reps.end(), 0) != reps.end()) return p.Give(0, p.Call("zeros_like", {p.x()}));
   Term sum = p.d();
   int64_t first = sum.rank() - static_cast<int64_t>(reps.size());
   for (size_t i = 0; i < reps.size(); ++i) {

@@ -321,7 +321,7 @@ Solve RepeatRelation(TypeContext& context) {
   const ir::TensorType* data = Data(context, solve);
   if (data == nullptr) return solve;
   int64_t repeats = context.attrs().GetInt("repeats");
-  if (repeats < 1) return BadShape(context, absl::StrCat("`repeats` is ", repeats, "; expected 1 or more"));
+  if (repeats < 0) return BadShape(context, absl::StrCat("`repeats` is ", repeats, "; expected 0 or more"));
   Dims out = data->shape.dims;
   if (context.attrs().IsNone("axis")) return ResultTensor(context, {Volume(out) * repeats}, data->dtype.dtype);
   std::optional<int64_t> axis = NormalAxis(context, context.attrs().GetInt("axis"), static_cast<int64_t>(out.size()));
@@ -333,7 +333,8 @@ Solve RepeatRelation(TypeContext& context) {
 
 std::vector<Tensor> ComputeRepeat(const ComputeContext& context) {
   const Tensor& data = context.input(0);
-  Expr repeats = te::Index(context.attrs().GetInt("repeats"));
+  // A result of no elements evaluates nothing; the expression still divides by a valid number.
+  Expr repeats = te::Index(std::max<int64_t>(context.attrs().GetInt("repeats"), 1));
   return {te::ComputeTensor("repeat", data.dtype(), context.output().dims, [&](std::span<const Expr> i) {
     if (context.attrs().IsNone("axis")) return AtFlat(data, te::Binary(BinaryOp::kFloorDivide, i[0], repeats));
     std::vector<Expr> at(i.begin(), i.end());
@@ -352,7 +353,7 @@ Solve TileRelation(TypeContext& context) {
   Dims dims = data->shape.dims;
   while (dims.size() < reps.size()) dims.insert(dims.begin(), Dim(1));
   for (size_t i = 0; i < reps.size(); ++i) {
-    if (reps[i] < 1) return BadShape(context, absl::StrCat("`reps` has ", reps[i], "; expected 1 or more"));
+    if (reps[i] < 0) return BadShape(context, absl::StrCat("`reps` has ", reps[i], "; expected 0 or more"));
     Dim& dim = dims[dims.size() - reps.size() + i];
     dim = dim * reps[i];
   }

@@ -27,7 +27,7 @@ bool IsEffect(const Expr* expr) {
   if (const auto* match = DynCast<ir::Match>(expr)) return !match->is_complete;
   const auto* call = DynCast<ir::Call>(expr);
   if (call == nullptr) return false;
-  if (ops::IsCheckExtent(*call)) return true;
+  if (ops::IsCheckExtent(*call) || ops::IsCheckAtLeast(*call)) return true;
   ExprKind callee = call->callee->expr_kind;
   return callee != ExprKind::kOp && callee != ExprKind::kConstructor && !ir::IsPrimitive(call->callee);
 }

@@ -158,42 +158,27 @@ Operands SequenceLength(NodeContext& c) { return {Length(c, c.In(0))}; }
 
 Operands SequenceAt(NodeContext& c) { return {ElementAt(c, c.In(0), c.In(1))}; }
 
-namespace {
-
-// Where to split a list for an index that may count from the end.
-Operand SplitPlace(NodeContext& c, Operand list, Operand index) {
-  index = c.Cast(c.Scalar(index), kInt64);
-  return c.Where(c.Op("less", {index, c.Integer(0)}), c.Add(index, Length(c, list)), index);
-}
-
-}  // namespace
-
 Operands SequenceInsert(NodeContext& c) {
-  Operand list = c.In(0), one = ListOf(c, {c.In(1)});
-  if (IsEmptyList(c, list)) return {one};
-  Operand place = c.Has(2) ? SplitPlace(c, list, c.In(2)) : Length(c, list);
-  Operands parts = SplitAt(c, list, place);
-  return {ReverseOnto(c, parts[0], ReverseOnto(c, one, parts[1]))};
+  Operand list = c.In(0), element = c.In(1);
+  return {c.Has(2) ? InsertAt(c, list, c.In(2), element) : Append(c, list, element)};
 }
 
 Operands SequenceErase(NodeContext& c) {
   Operand list = c.In(0);
-  Operand place = c.Has(1) ? SplitPlace(c, list, c.In(1)) : c.Sub(Length(c, list), c.Integer(1));
-  Operands parts = SplitAt(c, list, place);
-  return {ReverseOnto(c, parts[0], SplitAt(c, parts[1], c.Integer(1))[1])};
+  return {c.Has(1) ? EraseAt(c, list, c.In(1)) : EraseLast(c, list)};
 }
 
 Operands ConcatFromSequence(NodeContext& c) {
   Operand list = c.In(0);
   int64_t axis = c.Int("axis", 0);
-  if (c.Int("new_axis", 0) == 0) return {Join(c, list, axis, false)};
+  if (c.Int("new_axis", 0) == 0) return {Join(c, list, axis, false, /*may_be_empty=*/true)};
   const auto* element = ir::DynCast<ir::TensorType>(c.emit().ElementType(list->type, "List"));
   if (element == nullptr) return {c.Unsupported("a sequence of nothing that is known")};
   axis = c.Axis(axis, static_cast<int64_t>(element->shape.dims.size()) + 1);
   Operand limit = Length(c, list);
   Rolled rolled = Roll(c, limit, nullptr, {list}, [&](Operand, const Operands& state) -> Step {
     Operand first = ElementAt(c, state[0], c.Integer(0));
-    return {nullptr, {SplitAt(c, state[0], c.Integer(1))[1]}, {c.Unsqueeze(first, {axis})}};
+    return {nullptr, {Rest(c, state[0])}, {c.Unsqueeze(first, {axis})}};
   });
   return {rolled.lists.empty() ? nullptr : Join(c, rolled.lists[0], axis, true)};
 }
@@ -248,7 +233,7 @@ Operands SequenceMap(NodeContext& c) {
         continue;
       }
       args.push_back(ElementAt(c, state[next], c.Integer(0)));
-      step.state.push_back(SplitAt(c, state[next], c.Integer(1))[1]);
+      step.state.push_back(Rest(c, state[next]));
       ++next;
     }
     step.rows = c.Body(*graph, args);

@@ -55,6 +55,10 @@ std::string NodeLabel(const Node& node) {
 
 absl::Status UnknownOperator() { return absl::UnimplementedError("this operator is not supported"); }
 
+absl::Status UndefinedInput(std::string_view name) {
+  return absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(name), "` is defined nowhere before it"));
+}
+
 std::string OperatorLabel(const Node& node) {
   return node.domain.empty() ? std::string(node.op_type) : absl::StrCat(Abseil(node.domain), ".", Abseil(node.op_type));
 }
@@ -66,6 +70,12 @@ Operand Scope::Find(std::string_view name) const {
     if (auto it = scope->values.find(name); it != scope->values.end()) return it->second;
   }
   return nullptr;
+}
+
+bool Scope::Defines(std::string_view name) const {
+  const Scope* scope = this;
+  while (scope != nullptr && !scope->values.contains(name)) scope = scope->outer;
+  return scope != nullptr;
 }
 
 Importer::Importer(const Model& model, const ImportOptions& options)
@@ -217,6 +227,17 @@ void Importer::AddInitializers(const Graph& graph, Scope& scope) {
   }
 }
 
+void Importer::AddSubgraphInitializers(const Graph& graph, Scope& scope) {
+  if (graph.initializers.empty() && graph.sparse_initializers.empty()) return;
+  auto [known, is_new] = initializers_.try_emplace(&graph);
+  if (is_new) {
+    AddInitializers(graph, scope);
+    known->second = scope.values;
+    return;
+  }
+  scope.values.insert(known->second.begin(), known->second.end());
+}
+
 // ---- nodes
 
 void Importer::Refuse(const Node& node, const absl::Status& status) {
@@ -247,12 +268,11 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
   for (std::string_view input : node.inputs) {
     if (input.empty()) continue;
     Operand operand = scope.Find(input);
-    if (operand == nullptr) {
-      emit_.Fail(
-          absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(input), "` is defined nowhere before it")));
+    if (operand == nullptr && !scope.Defines(input)) {
+      emit_.Fail(UndefinedInput(input));
       return {};
     }
-    if (!operand->is_placeholder) continue;
+    if (operand == nullptr || !operand->is_placeholder) continue;
     Survey(node, scope);
     return {};
   }
@@ -342,7 +362,7 @@ Operands Importer::Body(const Graph& graph, const Operands& inputs, const Scope&
   Scope scope;
   scope.outer = &outer;
   scope.graph = &graph;
-  AddInitializers(graph, scope);
+  AddSubgraphInitializers(graph, scope);
   for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i) scope.values[graph.inputs[i].name] = inputs[i];
   ++subgraph_depth_;
   ImportNodes(graph.nodes, scope);
@@ -363,9 +383,18 @@ Operands Importer::CallFunction(const Function& function, const Node& node, Scop
   scope.call_scope = &outer;
   scope.function = &function;
   scope.operator_sets = function.operator_sets;
-  for (size_t i = 0; i < function.inputs.size() && i < node.inputs.size(); ++i) {
-    Operand input = outer.Find(node.inputs[i]);
-    if (input != nullptr) scope.values[function.inputs[i]] = input;
+  if (node.inputs.size() > function.inputs.size()) {
+    emit_.Fail(absl::InvalidArgumentError(absl::StrCat("it has ", node.inputs.size(), " inputs; its function has ",
+                                                       function.inputs.size())));
+    return {};
+  }
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    std::string_view given = i < node.inputs.size() ? node.inputs[i] : "";
+    if (!given.empty() && !outer.Defines(given)) {
+      emit_.Fail(UndefinedInput(given));
+      return {};
+    }
+    scope.values[function.inputs[i]] = given.empty() ? nullptr : outer.Find(given);
   }
   ++call_depth_;
   ImportNodes(function.nodes, scope);

@@ -51,7 +51,7 @@ std::span<const OperatorDomain> OperatorDomains();
 // The names that a graph's nodes see: their own graph's, then those around it.
 struct Scope {
   const Scope* outer = nullptr;
-  absl::flat_hash_map<std::string_view, Operand> values;
+  absl::flat_hash_map<std::string_view, Operand> values;  // null: an input that the call of the function leaves out
   // Of a function's body: the call, whose attributes stand for those that nodes refer to, and the function.
   const Node* call = nullptr;
   const Scope* call_scope = nullptr;
@@ -59,7 +59,9 @@ struct Scope {
   const Graph* graph = nullptr;  // of a subgraph
   std::span<const OperatorSet> operator_sets;
 
+  // Null if there is no such name, or the call of the function leaves that input out.
   Operand Find(std::string_view name) const;
+  bool Defines(std::string_view name) const;
 };
 
 // One node while it is converted, and the steps that it becomes.
@@ -130,6 +132,8 @@ class Importer {
   // Makes the value of `input` a constant of its type.
   absl::Status Freeze(const ValueInfo& input, const Literal& value);
   void AddInitializers(const Graph& graph, Scope& scope);
+  // The initializers of a subgraph, which are read once however often it is converted.
+  void AddSubgraphInitializers(const Graph& graph, Scope& scope);
   void ImportNodes(std::span<const Node> nodes, Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
   // "MatMul node `/proj` of model.onnx".
@@ -155,6 +159,7 @@ class Importer {
   std::vector<const ir::Type*> param_types_;
   std::vector<const ValueInfo*> param_inputs_;
   absl::flat_hash_map<std::string_view, Operand> constants_;  // inputs that are no parameters
+  absl::flat_hash_map<const Graph*, absl::flat_hash_map<std::string_view, Operand>> initializers_;  // of subgraphs
   absl::flat_hash_map<std::string, Dim> dims_;
   Refusals refusals_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
