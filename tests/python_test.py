@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import copy
 import ctypes
+import gc
 import doctest
 import hashlib
 import importlib
@@ -40,6 +41,53 @@ def packages():
         return importlib.import_module("relayvm")
     finally:
         sys.modules["relayvm.tests"] = own
+
+
+class ForeignTensor:
+    """An array of any DLPack dtype, as another library would hand it over; it counts what was made and given back."""
+
+    def __init__(self, array, code, versioned, read_only=False, device=1):
+        self.array, self.code, self.versioned, self.read_only, self.device = array, code, versioned, read_only, device
+        self.made = self.deleted = 0
+        self.kept = []
+
+    def __dlpack__(self, **options):
+        if not self.versioned and options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        from relayvm_runtime import _dlpack
+        array, rank = self.array, self.array.ndim
+        shape = (ctypes.c_int64 * rank)(*array.shape)
+        strides = (ctypes.c_int64 * rank)(*(stride // array.itemsize for stride in array.strides))
+        tensor = _dlpack._Tensor(array.ctypes.data, _dlpack._Device(self.device, 0), rank,
+                                 _dlpack.DType(self.code, array.itemsize * 8, 1), shape, strides, 0)
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def delete(_):
+            self.deleted += 1
+
+        deleter = ctypes.cast(delete, ctypes.c_void_p)
+        managed = (_dlpack._Versioned(1, 0, None, deleter, int(self.read_only), tensor) if self.versioned
+                   else _dlpack._Managed(tensor, None, deleter))
+        self.kept.append((shape, strides, delete, managed))
+        self.made += 1
+        name = _dlpack._VERSIONED_NAME if self.versioned else _dlpack._NAME
+        return _dlpack._new_capsule(ctypes.addressof(managed), name, ctypes.cast(_drop, ctypes.c_void_p))
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _drop(capsule):
+    from relayvm_runtime import _dlpack
+    for name, structure in ((_dlpack._NAME, _dlpack._Managed), (_dlpack._VERSIONED_NAME, _dlpack._Versioned)):
+        if _dlpack._is_valid_dying(capsule, name):
+            _dlpack._delete(structure, _dlpack._pointer_of_dying(capsule, name))
+
+
+def taken(capsule):
+    """The tensor of a versioned capsule, as a library that takes it over sees it."""
+    from relayvm_runtime import _dlpack
+    address = _dlpack._pointer_of(capsule, b"dltensor_versioned")
+    _dlpack._rename(capsule, b"used_dltensor_versioned")
+    return _dlpack._Versioned.from_address(address)
 
 
 class Python(tools.TestCase):
@@ -319,6 +367,56 @@ class Python(tools.TestCase):
             numpy.testing.assert_array_equal(program(x.view("uint8"))[0], expected.view("uint8"))
             with self.assertRaisesRegex(self.vm.InvalidArgument, "ml_dtypes"):
                 program([1, 2])
+
+    def test_dlpack_of_dtypes_that_numpy_lacks(self):
+        import ml_dtypes
+        identity = self.vm.compile("def @main(%x: Tensor[(?, ?), bfloat16]) { (%x + %x, sum(%x)) }", target="portable")
+        x = numpy.arange(12, dtype="float32").reshape(3, 4).astype(ml_dtypes.bfloat16)
+        for versioned in (True, False):
+            for view in (x, x.T, x[::2, 1:], x[:0]):
+                given = ForeignTensor(view, 4, versioned)
+                doubled, _ = identity(given)
+                numpy.testing.assert_array_equal(doubled, view + view)
+                self.assertEqual((doubled.dtype, given.deleted), (x.dtype, 1))
+        small = x.astype(ml_dtypes.float8_e4m3fn)
+        program = self.vm.compile("def @main(%x: Tensor[(n, m), float8_e4m3fn]) { %x }", target="portable")
+        given = ForeignTensor(small, 10, True, read_only=True)
+        same = program(given)
+        numpy.testing.assert_array_equal(same, small)
+        del same
+        gc.collect()
+        self.assertEqual(given.deleted, 1)
+        for device, code, message in ((2, 4, "memory of a device"), (1, 12, "the code 12 of DLPack and 8 bits")):
+            given = ForeignTensor(x if code == 4 else small, code, True, device=device)
+            with self.assertRaisesRegex(self.vm.InvalidArgument, message):
+                (identity if code == 4 else program)(given)
+            self.assertEqual(given.deleted, given.made)
+
+    def test_dlpack_of_results(self):
+        import ml_dtypes
+        program = self.vm.compile("def @main(%x: Tensor[(n), bfloat16]) { %x + %x }", target="portable")
+        result = program(numpy.array([1, 2, 3, -4], ml_dtypes.bfloat16))
+        bits = result.view("uint16").copy()
+        for part in (result, result[1:], result[::2], result[:, None], result + result):
+            capsule = part.__dlpack__(max_version=(1, 0))
+            tensor = taken(capsule)
+            self.assertEqual((tensor.major, tensor.flags & 1, tensor.tensor.dtype.code, tensor.tensor.dtype.bits), (1, 1, 4, 16))
+            self.assertEqual(tuple(tensor.tensor.shape[:tensor.tensor.ndim]), part.shape)
+            size = part.size
+            copied = (ctypes.c_uint16 * size).from_address(tensor.tensor.data + tensor.tensor.byte_offset)
+            numpy.testing.assert_array_equal(numpy.array(copied), numpy.ascontiguousarray(part).view("uint16").ravel())
+            if part is result:
+                self.assertEqual(tensor.tensor.data, result.ctypes.data)
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(tensor.deleter)(ctypes.addressof(tensor))
+            part.__dlpack__(max_version=(1, 1), dl_device=(1, 0))  # nobody takes this one
+        numpy.testing.assert_array_equal(result.view("uint16"), bits)
+        self.assertEqual(result.__dlpack_device__(), (1, 0))
+        for options in ({}, {"max_version": (0, 8)}, {"max_version": (1, 0), "dl_device": (2, 0)}):
+            with self.assertRaises(BufferError):
+                result.__dlpack__(**options)
+        with self.assertRaises(BufferError):
+            result[::2].__dlpack__(max_version=(1, 0), copy=False)
+        numpy.testing.assert_array_equal(numpy.from_dlpack(result.astype("float32")), result.astype("float32"))
 
     def test_coverage(self):
         import onnx

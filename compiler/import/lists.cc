@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 
 namespace rvm::importing {
@@ -57,11 +57,6 @@ Operand OverList(Steps& c, std::string_view name, const Operands& args, const ir
   return emit.Bound(emit.builder().Call(function, values), result);
 }
 
-// `value`, unless a < b: then the program fails.
-Operand AtLeast(Steps& c, Operand value, Operand a, Operand b, std::string_view what) {
-  return c.Op("check_at_least", {value, a, b}, {{"what", std::string(what)}});
-}
-
 Operand Position(Steps& c, Operand index) { return c.Cast(c.Scalar(index), kInt64); }
 bool IsNatural(Operand index) { return index->constant && index->constant->IntAt(0) >= 0; }
 
@@ -70,7 +65,7 @@ Operand FromTheFront(Steps& c, Operand list, Operand index) {
   if (c.failed() || index->is_placeholder || IsNatural(index)) return index;
   auto counted = [&]() -> Operands {
     Operand length = Length(c, list);
-    return {c.Add(AtLeast(c, index, index, c.Sub(c.Integer(0), length), kBelow), length)};
+    return {c.Add(CheckAtLeast(c, index, index, c.Sub(c.Integer(0), length), kBelow), length)};
   };
   if (index->constant) return counted()[0];
   // Only a negative index counts the elements.
@@ -101,7 +96,7 @@ Operand ElementFromTheFront(Steps& c, Operand list, Operand position) {
     auto beyond = [&](builder::Values) {
       return emit.InBlock([&] {
         Operand greatest = c.Sub(c.Sub(index, left), c.Integer(1));
-        Operand failed = AtLeast(c, left, greatest, index, kAbove);
+        Operand failed = CheckAtLeast(c, left, greatest, index, kAbove);
         return b.Call(self, {emit.Use(own[0]), emit.Use(failed), emit.Use(index)});
       });
     };
@@ -230,15 +225,14 @@ Operand Length(Steps& c, Operand list) {
       OverList(c, "length", {counted, c.Integer(0)}, emit.TensorType({}, kInt64),
                [&](const builder::Value& self, const Operands& own) {
                  return emit.builder().Match(
-                     emit.Use(own[0]),
-                     {{NilPattern(), [&](builder::Values) { return emit.Use(own[1]); }},
-                      {ConsPattern(Pattern::Any(), Pattern::Var("rest")), [&](builder::Values found) {
-                         return emit.InBlock([&] {
-                           Operands parts = Bind(emit, found, {list_type, element});
-                           return emit.builder().Call(self,
-                                                      {emit.Use(parts[0]), emit.Use(c.Add(own[1], c.Integer(1)))});
-                         });
-                       }}});
+                     emit.Use(own[0]), {{NilPattern(), [&](builder::Values) { return emit.Use(own[1]); }},
+                                        {ConsPattern(Pattern::Any(), Pattern::Var("rest")), [&](builder::Values found) {
+                                           return emit.InBlock([&] {
+                                             Operands parts = Bind(emit, found, {list_type, element});
+                                             return emit.builder().Call(
+                                                 self, {emit.Use(parts[0]), emit.Use(c.Add(own[1], c.Integer(1)))});
+                                           });
+                                         }}});
                });
   length->counted = list;
   return length;
@@ -258,10 +252,9 @@ Operand ElementAt(Steps& c, Operand list, Operand index) {
     emit.Use(list);
     if (emit.is_dry()) return emit.Bound(builder::Value(0), element);
     auto beyond = [&] { return emit.InBlock([&] { return emit.Use(ElementFromTheFront(c, list, index)); }); };
-    return emit.Bound(emit.builder().Match(emit.Use(rest),
-                                           {{ConsPattern(Pattern::Var("x"), Pattern::Any()),
-                                             [](builder::Values found) { return found[0]; }},
-                                            {NilPattern(), [&](builder::Values) { return beyond(); }}}),
+    return emit.Bound(emit.builder().Match(emit.Use(rest), {{ConsPattern(Pattern::Var("x"), Pattern::Any()),
+                                                             [](builder::Values found) { return found[0]; }},
+                                                            {NilPattern(), [&](builder::Values) { return beyond(); }}}),
                       element);
   }
   return ElementFromTheFront(c, list, FromTheFront(c, list, index));
@@ -298,8 +291,7 @@ Operands SplitAt(Steps& c, Operand list, Operand count) {
             return b.If(is_done(), result, [&] {
               return emit.InBlock([&] {
                 builder::Value longer = Cons(emit, emit.Use(parts[0]), emit.Use(done));
-                return b.Call(
-                    self, {emit.Use(parts[1]), emit.Use(c.Sub(left, c.Integer(1))), longer, emit.Use(all)});
+                return b.Call(self, {emit.Use(parts[1]), emit.Use(c.Sub(left, c.Integer(1))), longer, emit.Use(all)});
               });
             });
           });
@@ -308,7 +300,7 @@ Operands SplitAt(Steps& c, Operand list, Operand count) {
           return emit.InBlock([&] {
             return b.If(is_done(), result, [&] {
               return emit.InBlock([&] {
-                Operand failed = AtLeast(c, left, c.Sub(all, left), all, kNoElement);
+                Operand failed = CheckAtLeast(c, left, c.Sub(all, left), all, kNoElement);
                 return b.Call(self, {emit.Use(own[0]), emit.Use(failed), emit.Use(done), emit.Use(all)});
               });
             });
@@ -339,7 +331,7 @@ Operand InsertAt(Steps& c, Operand list, Operand index, Operand element) {
   if (index->counted == list) return Append(c, list, element);
   if (IsEmptyList(c, list)) {
     Operand zero = c.Integer(0);
-    return ListOf(c, {AtLeast(c, AtLeast(c, element, index, zero, kBelow), zero, index, kAbove)});
+    return ListOf(c, {CheckAtLeast(c, CheckAtLeast(c, element, index, zero, kBelow), zero, index, kAbove)});
   }
   Operands parts = SplitAt(c, list, FromTheFront(c, list, index));
   return ReverseOnto(c, parts[0], ReverseOnto(c, ListOf(c, {element}), parts[1]));
@@ -378,7 +370,7 @@ Operand Join(Steps& c, Operand list, int64_t axis, bool is_reversed, bool may_be
     is_reversed = !is_reversed;
   }
   Operand nothing = Nil(c, parts), order = emit.Constant(Literal::ScalarInt(kBool, is_reversed));
-  if (may_be_empty) order = AtLeast(c, order, Length(c, list), c.Integer(1), kJoined);
+  if (may_be_empty) order = CheckAtLeast(c, order, Length(c, list), c.Integer(1), kJoined);
   return OverList(
       c, "join", {WidenElements(c, list, parts), nothing, order}, part,
       [&](const builder::Value& self, const Operands& own) {

@@ -205,8 +205,8 @@ class Loop {
       for (size_t i = 0; i < size; ++i) {
         const Operands& all = emit_.needed_lists();
         bool is_needed = std::find(all.begin() + static_cast<ptrdiff_t>(needed), all.end(), params[i]) != all.end();
-        grows_[i] = params[i]->reversed != nullptr && step.state[i]->reversed != nullptr && step.state[i] != params[i] &&
-                    !is_needed;
+        grows_[i] = params[i]->reversed != nullptr && step.state[i]->reversed != nullptr &&
+                    step.state[i] != params[i] && !is_needed;
       }
       bool is_stable = true;
       for (size_t i = 0; i < size; ++i) {

@@ -72,7 +72,8 @@ bool Execution::CheckShape(const Tensor& tensor, TypeId type) {
 
 bool Execution::CheckDims(int64_t a, int64_t b, DimRelation relation) {
   if (Holds(relation, a, b)) return true;
-  return Fail(absl::InvalidArgumentError(absl::StrCat("the extent ", FailureText(relation, a, b))));
+  const char* subject = relation == DimRelation::kAtLeast ? "" : "the extent ";
+  return Fail(absl::InvalidArgumentError(absl::StrCat(subject, FailureText(relation, a, b))));
 }
 
 }  // namespace rvm::vm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/onnx/converters.h"
 
@@ -192,6 +193,10 @@ Operands SplitToSequence(NodeContext& c) {
   if (c.failed()) return {};
   if (c.RankOf(sizes) == 0) {
     // Equal parts, of which the last may be smaller.
+    if (sizes->constant && sizes->constant->IntAt(0) < 1) {
+      return {c.Fail(absl::StrCat("the size of its parts is ", sizes->constant->IntAt(0)))};
+    }
+    sizes = importing::CheckAtLeast(c, sizes, sizes, c.Integer(1), "the size of the parts");
     Operand total = c.emit().FromDim(extent);
     Operand limit = c.Op("floor_divide", {c.Sub(c.Add(total, sizes), c.Integer(1)), sizes});
     Operand one = c.emit().Vector({{1}});
@@ -203,13 +208,24 @@ Operands SplitToSequence(NodeContext& c) {
     });
     return {rolled.lists.empty() ? nullptr : ReverseOnto(c, rolled.lists[0], EmptyList(c))};
   }
-  std::optional<std::vector<int64_t>> known = c.Constants(sizes, "sizes");
-  if (!known) return {};
+  std::optional<Dims> known = c.Symbols(sizes);
+  if (!known) {
+    Operand checked = importing::CheckSizes(c, x, axis, sizes), one = c.emit().Vector({{1}});
+    Operand limit = c.emit().FromDim(c.ExtentOf(sizes, 0));
+    Rolled rolled = Roll(c, limit, nullptr, {c.emit().Vector({{0}})}, [&](Operand index, const Operands& own) -> Step {
+      Operand end = c.Add(own[0], c.Reshape(c.Op("take", {sizes, index}, {{"axis", 0}}), {1}));
+      return {
+          nullptr, {end}, {c.Op("dyn.strided_slice", {checked, own[0], end, one}, {{"axes", ir::IntList({{axis}})}})}};
+    });
+    return {rolled.lists.empty() ? nullptr : ReverseOnto(c, rolled.lists[0], EmptyList(c))};
+  }
+  x = importing::CheckSizes(c, x, axis, *known);
+  if (c.failed()) return {};
   Operands parts;
-  int64_t begin = 0;
-  for (int64_t size : *known) {
+  Dim begin = 0;
+  for (const Dim& size : *known) {
     parts.push_back(c.SliceAxis(x, axis, begin, begin + size));
-    begin += size;
+    begin = begin + size;
   }
   return {ListOf(c, parts)};
 }

@@ -384,8 +384,8 @@ Operands Importer::CallFunction(const Function& function, const Node& node, Scop
   scope.function = &function;
   scope.operator_sets = function.operator_sets;
   if (node.inputs.size() > function.inputs.size()) {
-    emit_.Fail(absl::InvalidArgumentError(absl::StrCat("it has ", node.inputs.size(), " inputs; its function has ",
-                                                       function.inputs.size())));
+    emit_.Fail(absl::InvalidArgumentError(
+        absl::StrCat("it has ", node.inputs.size(), " inputs; its function has ", function.inputs.size())));
     return {};
   }
   for (size_t i = 0; i < function.inputs.size(); ++i) {
@@ -430,6 +430,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
         seed_ = operand;
         continue;
       }
+      operand->name = std::string(param_inputs_[i]->name);
       scope.values[param_inputs_[i]->name] = operand;
       result.inputs.emplace_back(param_inputs_[i]->name);
     }

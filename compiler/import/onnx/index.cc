@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/onnx/converters.h"
 
 namespace rvm::onnx::convert {
@@ -35,9 +36,10 @@ Operand AlongAxis(NodeContext& c, Operand x, Operand indices, int64_t axis) {
 // Index tuples along the last axis as Relay wants them, along the first.
 Operand IndexTuples(NodeContext& c, Operand x, Operand indices, int64_t batch_dims) {
   int64_t rank = c.RankOf(indices);
-  std::optional<int64_t> length = c.ExtentOf(indices, -1).AsConst();
+  std::optional<int64_t> length = importing::KnownExtent(c, indices, -1, "index tuples");
+  if (!length) return c.emit().Placeholder();
   const Dims& dims = c.DimsOf(x);
-  if (!length || *length + batch_dims > static_cast<int64_t>(dims.size()) || batch_dims < 0) {
+  if (*length + batch_dims > static_cast<int64_t>(dims.size()) || batch_dims < 0) {
     return c.Fail("its index tuples are longer than its input has axes");
   }
   std::span<const Dim> indexed = std::span(dims).subspan(static_cast<size_t>(batch_dims), static_cast<size_t>(*length));
@@ -123,8 +125,10 @@ Operands Unique(NodeContext& c) {
 }
 
 Operands ReverseSequence(NodeContext& c) {
-  return {c.Op("reverse_sequence", {c.In(0), c.In(1)},
-               {{"seq_axis", c.Int("time_axis", 0)}, {"batch_axis", c.Int("batch_axis", 1)}})};
+  int64_t axis = c.Int("time_axis", 0);
+  Operand steps = c.emit().FromDim(c.ExtentOf(c.In(0), axis));
+  Operand x = importing::CheckRange(c, c.In(0), c.In(1), c.Integer(0), steps, "the length of a sequence");
+  return {c.Op("reverse_sequence", {x, c.In(1)}, {{"seq_axis", axis}, {"batch_axis", c.Int("batch_axis", 1)}})};
 }
 
 }  // namespace rvm::onnx::convert

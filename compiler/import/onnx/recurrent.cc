@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/onnx/converters.h"
 
@@ -89,6 +90,10 @@ class Recurrent {
     ReadActivations(static_cast<size_t>(directions));
     batch_ = c_.ExtentOf(x, 1);
     steps_ = c_.ExtentOf(x, 0);
+    if (c_.Has(4)) {
+      Operand steps = c_.emit().FromDim(steps_);
+      x = importing::CheckRange(c_, x, c_.In(4), c_.Integer(0), steps, "the length of a sequence");
+    }
     lengths_ = c_.Has(4) ? c_.Unsqueeze(c_.Cast(c_.In(4), kInt64), {1}) : nullptr;
     Operands rows, hiddens, cells;
     for (int64_t d = 0; d < directions && !c_.failed(); ++d) {

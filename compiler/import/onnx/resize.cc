@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/onnx/converters.h"
 
 namespace rvm::onnx::convert {
@@ -66,7 +67,11 @@ class Resizer {
     for (int64_t i = 0; i < rank && !c_.HasAttr("axes"); ++i) axes.push_back(i);
     bool has_roi = c_.opset() >= 11 && c_.row().relay != "upsample";
     size_t scales_input = has_roi ? 2 : 1;
-    Operand sizes = has_roi && c_.Has(3) ? c_.Cast(c_.In(3), kInt64) : nullptr;
+    bool has_sizes = has_roi && c_.Has(3);
+    bool is_input = has_sizes || !c_.HasAttr("scales");
+    if (is_input && !importing::KnownExtent(c_, c_.In(has_sizes ? 3 : scales_input), 0, has_sizes ? "sizes" : "scales"))
+      return {};
+    Operand sizes = has_sizes ? c_.Cast(c_.In(3), kInt64) : nullptr;
     Operand scales = nullptr;
     if (sizes == nullptr) {
       std::vector<float> given = c_.Floats("scales");
@@ -101,6 +106,7 @@ class Resizer {
   void SetSize(ResizedAxis& axis, Operand size) {
     std::optional<Dims> known = c_.Symbols(size);
     axis.out = known ? (*known)[0] : Dim::Any();
+    if (axis.out.is_const() && axis.out.constant() < 0) c_.Fail(absl::StrCat("a size is ", axis.out.constant()));
     if (axis.in.is_const() && axis.out.is_const() && axis.in.constant() > 0) {
       axis.factor = static_cast<double>(axis.out.constant()) / static_cast<double>(axis.in.constant());
       axis.scale = Double(*axis.factor);
@@ -111,9 +117,14 @@ class Resizer {
   }
 
   void SetScale(ResizedAxis& axis, Operand scale) {
-    axis.scale = scale;
     axis.out = Dim::Any();
-    if (scale->constant) axis.factor = scale->constant->DoubleAt(0);
+    if (scale->constant) {
+      axis.factor = scale->constant->DoubleAt(0);
+    } else {
+      Operand is_positive = c_.Cast(c_.Op("greater", {scale, Double(0)}), kInt64);
+      scale = importing::CheckAtLeast(c_, scale, is_positive, c_.Integer(1), "a scale is not above 0: whether it is");
+    }
+    axis.scale = scale;
     if (axis.factor && (!(*axis.factor > 0) || *axis.factor > 1e6)) {
       c_.Fail(absl::StrCat("a scale is ", *axis.factor));
       return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/onnx/converters.h"
 #include "compiler/import/shapes.h"
 
@@ -17,7 +18,9 @@ namespace rvm::onnx::convert {
 namespace {
 
 using importing::AllAxes;
+using importing::CheckSizes;
 using importing::InferExtent;
+using importing::KnownExtent;
 using importing::Product;
 using importing::SlicedExtent;
 
@@ -54,6 +57,7 @@ Operand ReshapeBy(NodeContext& c, Operand x, Operand shape, bool allow_zero) {
     std::optional<Dims> dims = TargetShape(c, c.DimsOf(x), *to, allow_zero);
     return dims ? c.Reshape(x, *dims) : nullptr;
   }
+  if (!KnownExtent(c, shape, 0, "shape")) return c.emit().Placeholder();
   return c.Op("dyn.reshape", {x, shape}, {{"allowzero", allow_zero ? 1 : 0}});
 }
 
@@ -130,7 +134,10 @@ Operands Expand(NodeContext& c) {
   Operand x = c.In(0), shape = c.In(1);
   Dims from = c.DimsOf(x);
   std::optional<Dims> to = c.Symbols(shape);
-  size_t rank = to ? to->size() : static_cast<size_t>(c.ExtentOf(shape, 0).AsConst().value_or(0));
+  std::optional<int64_t> length =
+      to ? std::optional(static_cast<int64_t>(to->size())) : KnownExtent(c, shape, 0, "shape");
+  if (!length) return {};
+  size_t rank = static_cast<size_t>(*length);
   // Both are lists of extents that are broadcast against each other.
   while (from.size() < rank) from.insert(from.begin(), Dim(1));
   if (to) {
@@ -150,6 +157,7 @@ Operands Expand(NodeContext& c) {
 Operands Tile(NodeContext& c) {
   Operand x = c.In(0), reps = c.In(1);
   std::optional<Dims> known = c.Symbols(reps);
+  if (!known && !KnownExtent(c, reps, 0, "repeats")) return {};
   if (!known) return {c.Op("dyn.tile", {x, reps})};
   if (std::optional<rvm::Shape> numbers = StaticShape(*known))
     return {c.Op("tile", {x}, {{"reps", ir::IntList(*numbers)}})};
@@ -175,29 +183,52 @@ Operands Concat(NodeContext& c) {
   return parts;
 }
 
+namespace {
+
+// Parts whose sizes only the running program knows.
+Operands SplitBySizes(NodeContext& c, Operand x, int64_t axis, Operand sizes, int64_t count) {
+  Dim length = c.ExtentOf(sizes, 0);
+  if (length.is_const() && length.constant() != count) {
+    return {c.Fail(absl::StrCat("it has ", length.constant(), " sizes and ", count, " outputs"))};
+  }
+  sizes = c.Cast(sizes, kInt64);
+  if (!length.is_const()) {
+    sizes = c.Op("check_extent", {sizes, c.Integer(count)},
+                 {{"axis", 0}, {"what", "the sizes of a split, and its outputs"}});
+  }
+  x = CheckSizes(c, x, axis, sizes);
+  Operands parts;
+  Operand begin = c.emit().Vector({{0}}), one = c.emit().Vector({{1}});
+  for (int64_t i = 0; i < count; ++i) {
+    Operand size = c.SliceAxis(sizes, 0, i, i + 1);
+    Operand end = c.Add(begin, size);
+    parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", ir::IntList({{axis}})}}));
+    begin = end;
+  }
+  return parts;
+}
+
+}  // namespace
+
 Operands Split(NodeContext& c) {
   Operand x = c.In(0);
   int64_t axis = c.Axis(c.Int("axis", 0), c.RankOf(x));
   Dim extent = c.ExtentOf(x, axis);
   int64_t count = static_cast<int64_t>(c.num_outputs());
+  if (c.failed()) return {};
   Dims sizes;
-  if (c.HasAttr("split")) {
-    for (int64_t size : c.Ints("split")) sizes.emplace_back(size);
-  } else if (c.Has(1)) {
-    std::optional<Dims> known = c.Symbols(c.In(1));
-    if (!known) {
-      // Sizes that only the running program knows.
-      Operands parts;
-      Operand begin = c.emit().Vector({{0}}), one = c.emit().Vector({{1}});
-      for (int64_t i = 0; i < count; ++i) {
-        Operand size = c.SliceAxis(c.Cast(c.In(1), kInt64), 0, i, i + 1);
-        Operand end = c.Add(begin, size);
-        parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", ir::IntList({{axis}})}}));
-        begin = end;
-      }
-      return parts;
+  if (c.HasAttr("split") || c.Has(1)) {
+    std::optional<Dims> known;
+    if (c.HasAttr("split")) {
+      const std::vector<int64_t> given = c.Ints("split");
+      known = ToDims(given);
+    } else {
+      known = c.Symbols(c.In(1));
     }
+    if (!known) return SplitBySizes(c, x, axis, c.In(1), count);
     sizes = *known;
+    x = CheckSizes(c, x, axis, sizes);
+    if (c.failed()) return {};
   } else {
     int64_t parts = c.Int("num_outputs", count);
     if (parts <= 0 || parts > 65536) return {c.Fail("it has no outputs, or too many")};
@@ -209,6 +240,7 @@ Operands Split(NodeContext& c) {
     }
   }
   if (static_cast<int64_t>(sizes.size()) < count) return {c.Fail("it has more outputs than parts")};
+  extent = c.ExtentOf(x, axis);
   Operands parts;
   Dim begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -226,8 +258,8 @@ Operands Slice(NodeContext& c) {
   bool by_inputs = c.Has(1);
   Operand starts = by_inputs ? c.In(1) : c.emit().Vector(c.Ints("starts"));
   Operand ends = by_inputs ? c.In(2) : c.emit().Vector(c.Ints("ends"));
-  std::optional<int64_t> count = c.ExtentOf(starts, 0).AsConst();
-  if (!count || *count > rank) return {c.Fail("it slices more axes than its input has")};
+  std::optional<int64_t> count = KnownExtent(c, starts, 0, "starts");
+  if (!count || *count > rank) return {c.failed() ? nullptr : c.Fail("it slices more axes than its input has")};
   std::vector<int64_t> axes = AllAxes(*count), steps(static_cast<size_t>(*count), 1);
   if (c.HasAttr("axes")) axes = c.Ints("axes");
   if (c.Has(3)) axes = c.Constants(c.In(3), "list of axes").value_or(axes);
@@ -278,6 +310,10 @@ Operands Pad(NodeContext& c) {
   ir::Attrs attrs = {{"pad_mode", mode}};
   if (c.Has(1) && !c.In(1)->constant) {
     // The same order as that of `widths` below, taken from a vector with a 0 at its end.
+    std::optional<int64_t> length = KnownExtent(c, c.In(1), 0, "pads");
+    if (!length || *length != static_cast<int64_t>(2 * axes.size())) {
+      return {c.failed() ? nullptr : c.Fail(absl::StrCat("it has ", *length, " pads for ", axes.size(), " axes"))};
+    }
     Operand pads = c.Cast(c.In(1), kInt64);
     int64_t count = static_cast<int64_t>(axes.size());
     std::vector<int64_t> places(static_cast<size_t>(2 * rank), 2 * count);
@@ -348,6 +384,7 @@ Operands ConstantOfShape(NodeContext& c) {
   }
   Operand shape = c.In(0), fill = c.emit().Constant(value);
   std::optional<Dims> dims = c.Symbols(shape);
+  if (!dims && !KnownExtent(c, shape, 0, "shape")) return {};
   if (!dims) return {c.Op("dyn.full", {fill, shape})};
   if (std::optional<rvm::Shape> numbers = StaticShape(*dims))
     return {c.Op("full", {fill}, {{"shape", ir::IntList(*numbers)}})};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/onnx/converters.h"
 
 namespace rvm::onnx::convert {
@@ -120,10 +121,10 @@ Operands STFT(NodeContext& c) {
     if (!given || given->size() != 1) return {};
     length = (*given)[0];
   } else if (window != nullptr) {
-    length = c.ExtentOf(window, 0).AsConst().value_or(0);
+    length = importing::KnownExtent(c, window, 0, "window").value_or(0);
   }
-  if (length < 1 || (*step)[0] < 1)
-    return {c.failed() ? nullptr : c.Unsupported("a frame length that is known only when the model runs")};
+  if (c.failed()) return {};
+  if (length < 1 || (*step)[0] < 1) return {c.Fail("its frame length or its step is below 1")};
   if (c.RankOf(signal) == 3) {
     if (c.ExtentOf(signal, 2) != Dim(1)) return {c.Unsupported("a complex signal")};
     signal = c.Squeeze(signal, {2});

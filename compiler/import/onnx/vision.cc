@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/onnx/converters.h"
 #include "compiler/import/onnx/windows.h"
 
@@ -63,8 +64,18 @@ Operands AffineGrid(NodeContext& c) {
   return {c.Reshape(grid, out)};
 }
 
+namespace {
+
+// Returns `x`; the program fails unless each of `batches` is the number of an image.
+Operand CheckBatches(NodeContext& c, Operand x, Operand batches) {
+  Operand last = c.Sub(c.emit().FromDim(c.ExtentOf(x, 0)), c.Integer(1));
+  return importing::CheckRange(c, x, batches, c.Integer(0), last, "the number of an image");
+}
+
+}  // namespace
+
 Operands RoiAlign(NodeContext& c) {
-  Operand x = c.In(0), rois = c.In(1), batches = c.In(2);
+  Operand x = CheckBatches(c, c.In(0), c.In(2)), rois = c.In(1), batches = c.In(2);
   double scale = c.Float("spatial_scale", 1);
   bool half_pixel =
       c.Text("coordinate_transformation_mode", c.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
@@ -80,7 +91,8 @@ Operands RoiAlign(NodeContext& c) {
 }
 
 Operands MaxRoiPool(NodeContext& c) {
-  return {c.Op("vision.roi_pool", {c.In(0), c.In(1)},
+  Operand x = CheckBatches(c, c.In(0), c.SliceAxis(c.In(1), 1, 0, 1));
+  return {c.Op("vision.roi_pool", {x, c.In(1)},
                {{"pooled_size", ir::IntList(c.Ints("pooled_shape"))}, {"spatial_scale", c.Float("spatial_scale", 1)}})};
 }
 

@@ -321,7 +321,9 @@ Operands Attention(NodeContext& c) {
   if (c.failed() || rank < 2) return {c.failed() ? nullptr : c.Fail("its query has fewer than 2 axes")};
   if (c.Bool("enable_gqa", false)) {
     std::optional<int64_t> queries = c.ExtentOf(query, -3).AsConst(), keys = c.ExtentOf(key, -3).AsConst();
-    if (!queries || !keys || *keys == 0 || *queries % *keys != 0) return {c.Fail("its numbers of heads do not fit")};
+    if (!queries || !keys)
+      return {c.Unsupported("a number of heads that is not known; give it: --shape INPUT=EXTENT,...")};
+    if (*keys == 0 || *queries % *keys != 0) return {c.Fail("its numbers of heads do not fit")};
     ir::Attrs attrs = {{"repeats", *queries / *keys}, {"axis", rank - 3}};
     key = c.Op("repeat", {key}, attrs);
     value = c.Op("repeat", {value}, attrs);

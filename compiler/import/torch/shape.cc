@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/converters.h"
 #include "compiler/import/windows.h"
@@ -198,13 +199,47 @@ Operands Repeat(NodeContext& c) {
   return {c.Op("tile", {x}, {{"reps", ir::IntList(*numbers)}})};
 }
 
+namespace {
+
+// For each element of the result the place of the element that it repeats. `extent`: how many repeats there are.
+Operand RepeatedPlaces(NodeContext& c, Operand repeats, const Dim& extent) {
+  repeats = c.Cast(repeats, kInt64);
+  bool is_one = c.RankOf(repeats) == 0 || c.ExtentOf(repeats, 0) == Dim(1);
+  if (is_one) repeats = c.BroadcastTo(c.Reshape(repeats, {1}), {extent});
+  if (c.failed() || c.RankOf(repeats) != 1) return c.failed() ? repeats : c.Fail("its repeats are no vector");
+  if (CompareDims(c.ExtentOf(repeats, 0), extent) != DimEquality::kEqual) {
+    repeats = c.Op("check_extent", {repeats, c.emit().FromDim(extent)},
+                   {{"axis", 0}, {"what", "the repeats, and the elements that they are of"}});
+  }
+  repeats = importing::CheckAtLeast(c, repeats, c.Op("min", {repeats}), c.Integer(0), "the least of the repeats");
+  Operand ends = c.Op("cumsum", {repeats}, {{"axis", 0}}), count = c.Op("sum", {repeats});
+  Operand places = c.Op("arange", {c.Integer(0), count, c.Integer(1)});
+  return c.Op("searchsorted", {ends, places}, {{"right", true}, {"dtype", "int64"}});
+}
+
+}  // namespace
+
+// Of a tensor by a number or by a vector of numbers; of a vector of numbers alone, the places repeated.
 Operands RepeatInterleave(NodeContext& c) {
-  Operand x = c.In("self");
   const Argument* repeats = c.Find("repeats");
-  if (repeats == nullptr || repeats->kind != ArgumentKind::kInt) return {c.Unsupported("repeats that differ")};
-  ir::Attrs attrs = {{"repeats", repeats->integer}};
-  if (c.Has("dim")) attrs.Set("axis", c.Axis(c.Int("dim", 0), c.RankOf(x)));
-  return {c.Op("repeat", {x}, attrs)};
+  if (repeats == nullptr) return {c.Fail("its argument `repeats` is missing")};
+  if (c.overload() == "Tensor") {
+    Operand counts = c.In(*repeats);
+    if (c.failed() || c.RankOf(counts) != 1) return {c.failed() ? nullptr : c.Fail("its repeats are no vector")};
+    return {c.Cast(RepeatedPlaces(c, counts, c.ExtentOf(counts, 0)), c.DTypeOf(counts))};
+  }
+  Operand x = c.In("self");
+  bool has_axis = c.Has("dim");
+  int64_t axis = has_axis ? c.Axis(c.Int("dim", 0), c.RankOf(x)) : 0;
+  if (repeats->kind == ArgumentKind::kInt) {
+    ir::Attrs attrs = {{"repeats", repeats->integer}};
+    if (has_axis) attrs.Set("axis", axis);
+    return {c.Op("repeat", {x}, attrs)};
+  }
+  if (!has_axis) x = c.Reshape(x, {Product(c.DimsOf(x))});
+  if (c.failed()) return {};
+  Operand places = RepeatedPlaces(c, c.In(*repeats), c.ExtentOf(x, axis));
+  return {c.Op("take", {x, places}, {{"axis", axis}})};
 }
 
 // ---- joined and split
@@ -241,7 +276,9 @@ Operands Split(NodeContext& c) {
   if (c.failed() || given == nullptr) return {c.failed() ? nullptr : c.Fail("its sizes are missing")};
   if (given->kind == ArgumentKind::kList) {
     std::optional<Dims> sizes = c.Extents(argument);
-    return sizes ? PartsOf(c, x, axis, *sizes) : Operands{c.Unsupported("sizes that only the running model knows")};
+    if (!sizes) return {c.Unsupported("sizes that only the running model knows")};
+    x = importing::CheckSizes(c, x, axis, *sizes);
+    return c.failed() ? Operands() : PartsOf(c, x, axis, *sizes);
   }
   std::optional<Dim> size = c.Extent(*given);
   size_t count = c.node().outputs.size() == 1 ? c.node().outputs[0].list.size() : 0;

@@ -54,6 +54,7 @@ _FUNCTIONS = {
     "rvm_machine_profile": (c_void_p, [c_void_p, c_int, OUT]),
     "rvm_value_tensor_borrow": (c_void_p, [DType, POINTER(c_int64), c_size_t, c_void_p, RELEASE, c_void_p, OUT]),
     "rvm_value_tensor_copy": (c_void_p, [DType, POINTER(c_int64), c_size_t, c_void_p, OUT]),
+    "rvm_value_to_dlpack": (c_void_p, [c_void_p, OUT]),
     "rvm_value_tuple": (c_void_p, [POINTER(c_void_p), c_size_t, OUT]),
     "rvm_value_adt": (c_void_p, [c_char_p, POINTER(c_void_p), c_size_t, OUT]),
     "rvm_value_ref": (c_void_p, [c_void_p, OUT]),

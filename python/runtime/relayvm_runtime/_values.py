@@ -9,6 +9,7 @@ try:
 except ImportError:  # then the dtypes that numpy has only with it come and go as their bits, uint16 and uint8
     _ml_dtypes = None
 
+from . import _dlpack
 from ._errors import InvalidArgument, check
 from ._library import RELEASE, DType, lib
 
@@ -220,7 +221,7 @@ def from_handle(handle):
         elements = _Elements(handle)
         array = numpy.asarray(elements)
         if elements.extension is not None:
-            array = array.view(elements.extension)
+            array = array.view(elements.extension).view(_dlpack.Array)
         return array[()] if array.ndim == 0 else array
     if kind == _ADT:
         return adt(lib.rvm_value_constructor(handle.pointer).decode())._of(handle)
@@ -288,13 +289,36 @@ def _tensor(array, dtype=None):
     return Handle(out.value)
 
 
-def as_array(value):
-    """numpy's view of an array, of whatever speaks DLPack, of numbers and of nested lists of them."""
-    if isinstance(value, (numpy.ndarray, numpy.generic)):
+def handle_of(array):
+    """An array as a value of the machine that shares its memory, in rows: that which it came from, if it is all of it."""
+    base = array
+    while isinstance(base, numpy.ndarray) and base.base is not None:
+        base = base.base
+    if isinstance(base, _Elements) and array.flags.c_contiguous:
+        whole = base.__array_interface__
+        if whole["data"][0] == array.ctypes.data and whole["shape"] == array.shape:
+            return base.handle
+    dtype = dtype_of(array)
+    return _tensor(array.view(f"u{array.itemsize}"), dtype)
+
+
+def as_array(value, is_extension=False):
+    """numpy's view of an array, of whatever speaks DLPack, of numbers and of nested lists of them.
+
+    bfloat16 and float8 as from_handle gives them. `is_extension`: the dtype is probably one of these.
+    """
+    if isinstance(value, (numpy.ndarray, numpy.generic)) or not hasattr(value, "__dlpack__"):
         return numpy.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return numpy.from_dlpack(value)
-    return numpy.asarray(value)
+    found = _dlpack.bits_of(value, _EXTENSIONS) if is_extension else None
+    if found is None:
+        try:
+            return numpy.from_dlpack(value)
+        except (BufferError, RuntimeError, SystemError):
+            found = None if is_extension else _dlpack.bits_of(value, _EXTENSIONS)
+            if found is None:
+                raise
+    bits, code = found
+    return bits if extension(code) is None else bits.view(extension(code))
 
 
 class Importer:
@@ -351,7 +375,7 @@ class Importer:
                 raise InvalidArgument(f"saw {_describe(value)}; expected {type_['text']}: {error}", "invalid-argument") from error
         else:
             try:
-                array = as_array(value)
+                array = as_array(value, code is not None)
             except (TypeError, ValueError, RuntimeError, BufferError) as error:
                 raise InvalidArgument(f"saw {_describe(value)}; expected {type_['text']}: {error}", "invalid-argument") from error
             if code is not None and array.dtype.name == name:
