@@ -317,6 +317,15 @@ class Tools(relayvm.TestCase):
         done = relayvm.run(relayvm.COMPILER, "check", self.model, "--freeze", "y=3")
         self.assertIn("the model has no input `y` to freeze", done.stderr)
 
+    def test_extents_named_like_words_of_the_language(self):
+        program, weights = (os.path.join(self.place, name) for name in ("program.relay", "program.safetensors"))
+        for name in ("float32", "int8", "type", "List", "extern"):
+            types = relayvm.must(relayvm.COMPILER, "check", self.model, "--types", "--shape", f"x={name},3")
+            self.assertIn(f"Tensor[({name}_, 3), float32]", types)
+            relayvm.must(relayvm.COMPILER, "import", self.model, "--shape", f"x={name},3", "-o", program)
+            options = ["--params", weights] if os.path.exists(weights) else []
+            self.assertEqual(relayvm.must(relayvm.COMPILER, "run", program, "[[1.0, 2.0, 3.0]]", *options), "[[7f, 8f]]\n")
+
     @unittest.skipIf(suite() is None, "the Python package onnx is not installed")
     def test_errors_name_the_node(self):
         from onnx import TensorProto, helper  # pylint: disable=import-outside-toplevel
@@ -346,3 +355,11 @@ class Tools(relayvm.TestCase):
         done = relayvm.run(relayvm.COMPILER, "check", self.model)
         self.assertEqual(done.returncode, 1)
         self.assertIn("this is no ONNX model, or it is cut off", done.stderr)
+
+    def test_names_pointers_of_git_lfs(self):
+        for name in ("model.onnx", "model.pt2"):
+            with open(os.path.join(self.place, name), "w", encoding="utf-8") as file:
+                file.write("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 12345\n")
+            done = relayvm.run(relayvm.COMPILER, "check", file.name)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"`{file.name}`: this is a pointer of Git LFS, not the file that it stands for", done.stderr)

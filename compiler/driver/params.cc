@@ -12,6 +12,7 @@
 #include "base/abseil.h"
 #include "base/element.h"
 #include "base/file.h"
+#include "base/git_lfs.h"
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
@@ -139,6 +140,7 @@ absl::Status ReadAny(std::span<const uint8_t> bytes, ParamFile& file) {
   if (text.starts_with("\x93NUMPY")) return AddNpy(Stem(file.path), bytes, file);
   if (StartsTensorList(std::as_bytes(bytes))) return ReadTensorList(std::as_bytes(bytes), file);
   if (text.size() > 8 && text[8] == '{') return ReadSafetensors(bytes, file);
+  if (IsGitLfsPointer(bytes)) return absl::InvalidArgumentError(kGitLfsPointerMessage);
   return absl::InvalidArgumentError("this is no file of weights; expected .npz, .safetensors, .npy or .params");
 }
 

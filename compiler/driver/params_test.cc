@@ -131,6 +131,9 @@ TEST(LoadParams, ReadsParams) {
 }
 
 TEST(LoadParams, SaysWhatIsWrong) {
+  constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n";
+  EXPECT_EQ(ErrorOf(Bytes(kPointer.begin(), kPointer.end())),
+            "f: this is a pointer of Git LFS, not the file that it stands for; fetch that with `git lfs pull`");
   EXPECT_EQ(ErrorOf({1, 2, 3}), "f: this is no file of weights; expected .npz, .safetensors, .npy or .params");
   EXPECT_EQ(ErrorOf(SafetensorsOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
             "f: tensor `a`: it holds 4 bytes, which is not (2) of float32");

@@ -1,6 +1,7 @@
 #include "compiler/import/emitter.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,12 @@ constexpr size_t kMaxRank = 64;
 constexpr int kMaxDimNodes = 24;
 // Dims of the importer's own have greater ids than those of the program.
 constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
+
+// Returns true if the text of a program could not tell an extent of that name from a dtype, a type or a keyword.
+bool HasMeaningInTypes(std::string_view name) {
+  constexpr std::string_view kWords[] = {"List", "Option", "data", "def", "extern", "free_var", "type"};
+  return ParseDataType(name) || std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+}
 
 }  // namespace
 
@@ -156,7 +163,9 @@ Dim Emitter::ExtentOf(Operand operand, int64_t axis) {
 }
 
 Dim Emitter::NameDim(std::string_view name) {
-  Dim dim = builder_.NamedDim(UniqueName(name));
+  std::string unique = UniqueName(name);
+  if (HasMeaningInTypes(unique)) unique = UniqueName(absl::StrCat(unique, "_"));
+  Dim dim = builder_.NamedDim(unique);
   named_.insert(dim.id());
   return dim;
 }

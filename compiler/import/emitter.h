@@ -48,7 +48,7 @@ struct OperandNode {
   Operand counted = nullptr;   // the list whose length this is
   int64_t number = 0;          // greater than those of operands made before
   std::optional<builder::Value> step;
-  std::string name;             // of a weight
+  std::string name;             // of a weight, or of an input of the model
   bool is_placeholder = false;  // stands for what could not be imported
 };
 

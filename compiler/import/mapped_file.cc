@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/git_lfs.h"
 
 namespace rvm::importing {
 
@@ -38,7 +39,11 @@ absl::StatusOr<FileBytes> MapFile(const std::string& path) {
   close(file);
   if (data == MAP_FAILED) return failed("map");
   std::shared_ptr<const void> owner(data, [size](const void* at) { munmap(const_cast<void*>(at), size); });
-  return FileBytes{{static_cast<const uint8_t*>(data), size}, std::move(owner)};
+  Bytes bytes(static_cast<const uint8_t*>(data), size);
+  if (IsGitLfsPointer(bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("`", path, "`: ", kGitLfsPointerMessage));
+  }
+  return FileBytes{bytes, std::move(owner)};
 }
 
 void ReleasePages(Bytes part) {

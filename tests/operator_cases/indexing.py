@@ -26,6 +26,9 @@ def cases(case):
         beyond = rng(dtype, "beyond").integers(-8, 8, (4, 9, 3)).astype("int32")
         inside = np.clip(np.where(beyond < 0, beyond + 5, beyond), 0, 4)
         case("gather", "gather(%a, %b, axis=-2)", [x, beyond], np.take_along_axis(x, inside, axis=1))
+        for part in (at[:2], at[:, :, 1:], at[:1, :1, :2], at[:0]):  # smaller than data beside the axis
+            expected = np.take_along_axis(x[:part.shape[0], :, :part.shape[2]], part, axis=1)
+            case("gather", "gather(%a, %b, axis=1)", [x, part], expected)
         pairs = np.array([[3, 0, 1], [4, 2, 0]], "int32")
         case("gather_nd", "gather_nd(%a, %b)", [x, pairs], x[pairs[0], pairs[1]])
         pairs = np.array([[3, -1, 7, -9, 3], [-7, 2, 8, 0, -5]], "int64")  # out of range and repeated

@@ -256,6 +256,24 @@ def dynamic():
     return Dynamic(), [(torch.randn(t, 3), torch.tensor(n)) for t, n in ((6, 3), (9, 5))], ({0: T}, None)
 
 
+class Extents(nn.Module):
+    """Extents that differ between branches, that are 0, smaller than what is picked from, or known from values alone."""
+
+    def forward(self, x, index, counts):
+        chosen = torch.cond(x.sum() > 0, lambda a: a[:1].clone(), lambda a: torch.cat([a, a]), (x,))
+        return (chosen * 2, x.gather(1, index), torch.gather(x, -1, index[:1]),
+                torch.cat([x.repeat(0, 1), x]), x.repeat(2, 1, 0).sum(-1), torch.tile(x, (0, 2)).sum(0),
+                x.repeat_interleave(0, 1).sum(1), x.repeat_interleave(counts, 0),
+                x.repeat_interleave(counts[:1], 0), x[:, 0].repeat_interleave(counts), torch.repeat_interleave(counts))
+
+
+@fixture
+def extents():
+    index = torch.tensor([[2, 0], [-1 % 4, 1]])
+    return Extents(), [(torch.randn(3, 4).abs() * sign, index, torch.tensor(counts))
+                       for sign, counts in ((1, [2, 0, 1]), (-1, [1, 0, 3]), (1, [2, 1, 1]))], (None, None, None)
+
+
 class Each(nn.Module):
     """Applies each of a list of functions."""
 

@@ -221,7 +221,7 @@ Operands Split(NodeContext& c) {
     std::optional<Dims> known;
     if (c.HasAttr("split")) {
       const std::vector<int64_t> given = c.Ints("split");
-      known = ToDims(given);
+      known = Dims(given.begin(), given.end());
     } else {
       known = c.Symbols(c.In(1));
     }
@@ -244,7 +244,10 @@ Operands Split(NodeContext& c) {
   Operands parts;
   Dim begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : begin + sizes[i];
+    // Many equal parts begin at products: sums of so many sizes would be long.
+    bool is_equal = i + 1 < sizes.size() && sizes[i] == sizes[0] && begin == sizes[0] * Dim(static_cast<int64_t>(i));
+    Dim next = is_equal ? sizes[0] * Dim(static_cast<int64_t>(i) + 1) : begin + sizes[i];
+    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : next;
     parts.push_back(c.SliceAxis(x, axis, begin, end));
     begin = end;
   }
@@ -310,12 +313,15 @@ Operands Pad(NodeContext& c) {
   ir::Attrs attrs = {{"pad_mode", mode}};
   if (c.Has(1) && !c.In(1)->constant) {
     // The same order as that of `widths` below, taken from a vector with a 0 at its end.
-    std::optional<int64_t> length = KnownExtent(c, c.In(1), 0, "pads");
-    if (!length || *length != static_cast<int64_t>(2 * axes.size())) {
-      return {c.failed() ? nullptr : c.Fail(absl::StrCat("it has ", *length, " pads for ", axes.size(), " axes"))};
-    }
     Operand pads = c.Cast(c.In(1), kInt64);
     int64_t count = static_cast<int64_t>(axes.size());
+    Dim length = c.ExtentOf(pads, 0);
+    if (length.is_const() && length.constant() != 2 * count) {
+      return {c.Fail(absl::StrCat("it has ", length.constant(), " pads for ", count, " axes"))};
+    }
+    if (!length.is_const()) {
+      pads = c.Op("check_extent", {pads, c.Integer(2 * count)}, {{"axis", 0}, {"what", "the pads, two for each axis"}});
+    }
     std::vector<int64_t> places(static_cast<size_t>(2 * rank), 2 * count);
     for (size_t i = 0; i < axes.size(); ++i) {
       places[static_cast<size_t>(2 * axes[i])] = static_cast<int64_t>(i);

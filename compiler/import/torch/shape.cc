@@ -88,7 +88,10 @@ Operands PartsOf(NodeContext& c, Operand x, int64_t axis, const Dims& sizes) {
   Operands parts;
   Dim begin = 0, extent = c.ExtentOf(x, axis);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : begin + sizes[i];
+    // Many equal parts begin at products: sums of so many sizes would be long.
+    bool is_equal = i + 1 < sizes.size() && sizes[i] == sizes[0] && begin == sizes[0] * Dim(static_cast<int64_t>(i));
+    Dim next = is_equal ? sizes[0] * Dim(static_cast<int64_t>(i) + 1) : begin + sizes[i];
+    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : next;
     parts.push_back(c.SliceAxis(x, axis, begin, end));
     begin = end;
   }
