@@ -46,7 +46,7 @@ KNOWN = {"gather_nd": "b", "scatter_nd": "b", "nn.deformable_conv2d": "c", "imag
 
 
 def with_rules():
-    return set(relayvm.must(examples.LISTER, "--gradients").split())
+    return set(relayvm.must(relayvm.built(examples.LISTER), "--gradients").split())
 
 
 def inputs_of(case):
