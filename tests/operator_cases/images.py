@@ -190,10 +190,10 @@ def _dynamic(case, images, resized, roi, cropped, tolerance):
 
 
     volume = random((1, 2, 3, 2, 4), dtype, "scaled volume")
-    scales = [np.asarray(scale, "float64") for scale in (2, 1.5, 0.5)]
     for method, mode, attrs in [("nearest_neighbor", "half_pixel", ""), ("linear", "align_corners", ', method="trilinear"'),
                                 ("linear", "asymmetric", ', method="trilinear"')]:
         attrs += f', coordinate_transformation_mode="{mode}"'
+        scales = [np.asarray(scale, "float32" if mode == "asymmetric" else "float64") for scale in (2, 1.5, 0.5)]
         rounding = "round" if mode == "align_corners" else "floor"
         axes = [_matrix(n, m, method, mode, rounding) for n, m in ((3, 6), (2, 3), (4, 2))]
         up = np.einsum("zd,yh,xw,ncdhw->nczyx", *axes, wide(volume)).astype(dtype)
