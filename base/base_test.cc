@@ -21,7 +21,6 @@
 #include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
-#include "base/suggestion.h"
 #include "base/value.h"
 
 namespace rvm {

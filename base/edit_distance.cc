@@ -8,17 +8,14 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 
 namespace rvm {
 
-// Declared in suggestion.h, which is not part of this library, so that few targets depend on it.
-std::string FoldedName(std::string_view name);
-int NameDistance(std::string_view name, std::string_view candidate);
-
 namespace {
 
-// INT_MAX if the distance exceeds a third of the length of `name` (at least one edit, none for a name of one letter,
-// which is equally near to every other one).
+// NameDistance of names that are folded.
 int DistanceOfFolded(const std::string& name, const std::string& candidate) {
   size_t longest = name.size() < 2 ? 0 : std::max<size_t>(1, name.size() / 3);
   bool is_too_far = candidate.size() > name.size() + longest || name.size() > candidate.size() + longest;
@@ -58,8 +55,6 @@ int NameDistance(std::string_view name, std::string_view candidate) {
   return DistanceOfFolded(FoldedName(name), FoldedName(candidate));
 }
 
-// Compares folded names. The number of edits of the exact spelling, then the alphabet, decide between candidates of
-// equal distance.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
   std::string folded = FoldedName(name);
   std::tuple<int, int, std::string_view> best = {INT_MAX, 0, ""};
@@ -69,6 +64,14 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
     best = std::min(best, {distance, EditDistance(name, candidate), candidate});
   }
   return std::get<2>(best);
+}
+
+std::string AsSuggestion(std::string_view near, std::string_view mark) {
+  return near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(mark), Abseil(near), "`?");
+}
+
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates, std::string_view mark) {
+  return AsSuggestion(NearestName(name, candidates), mark);
 }
 
 }  // namespace rvm

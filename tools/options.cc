@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/suggestion.h"
+#include "base/edit_distance.h"
 
 namespace rvm::tools {
 namespace {

@@ -15,15 +15,6 @@
 
 namespace rvm::builder {
 
-namespace {
-
-std::string DidYouMean(std::string_view name, const std::vector<std::string_view>& known) {
-  std::string_view near = NearestName(name, known);
-  return near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?");
-}
-
-}  // namespace
-
 // ---- Value
 
 Value::Value(bool value) : literal_(Literal::ScalarInt(kBool, value)) {}

@@ -14,7 +14,6 @@
 #include "base/abseil.h"
 #include "base/check.h"
 #include "base/edit_distance.h"
-#include "base/suggestion.h"
 #include "compiler/driver/params.h"
 #include "compiler/ir/walk.h"
 

@@ -7,7 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/abseil.h"
+#include "base/edit_distance.h"
 
 namespace rvm::importing {
 namespace {
@@ -69,6 +71,17 @@ absl::Status CheckGivenExtents(std::string_view input, const std::vector<std::st
                                                    extent, "`; expected a number, a name or `?`"));
   }
   return absl::OkStatus();
+}
+
+absl::Status UnknownInput(std::string_view input, std::string_view purpose,
+                          const std::vector<std::string_view>& known) {
+  std::string near = DidYouMean(input, known);
+  if (near.empty()) {
+    near = absl::StrCat("; its inputs are `",
+                        absl::StrJoin(std::vector<std::string>(known.begin(), known.end()), "`, `"), "`");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model has no input `", Abseil(input), "` ", Abseil(purpose), near));
 }
 
 }  // namespace rvm::importing

@@ -170,8 +170,7 @@ bool CompleteAttrs(const OpDef& op, ir::Span call_span, ir::Attrs& attrs, diagno
       std::string_view near = NearestAttr(op, attr.name);
       misspelt.push_back(near);
       diagnostics.Error(span, DiagnosticKind::kUnknownAttribute,
-                        absl::StrCat("`", Abseil(op.name), "` has no attribute `", attr.name, "`",
-                                     near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+                        absl::StrCat("`", Abseil(op.name), "` has no attribute `", attr.name, "`", AsSuggestion(near)));
       ok = false;
       continue;
     }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
-#include "base/suggestion.h"
+#include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::ops {
@@ -63,9 +63,6 @@ Suggestion SuggestOperator(std::string_view name) {
   return {best.name, hint, best.distance};
 }
 
-std::string DidYouMeanOperator(std::string_view name) {
-  Suggestion near = SuggestOperator(name);
-  return near.name.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near.name), "`?");
-}
+std::string DidYouMeanOperator(std::string_view name) { return AsSuggestion(SuggestOperator(name).name); }
 
 }  // namespace rvm::ops

@@ -168,10 +168,8 @@ class Evaluator {
     if (it == globals_.end()) {
       std::vector<std::string_view> names;
       for (const ir::GlobalFunction& global : module_.functions) names.push_back(global.name);
-      std::string_view nearest = NearestName(entry, names);
       return absl::NotFoundError(
-          absl::StrCat("the program has no function `@", Abseil(entry), "`",
-                       nearest.empty() ? "" : absl::StrCat("; did you mean `@", Abseil(nearest), "`?")));
+          absl::StrCat("the program has no function `@", Abseil(entry), "`", DidYouMean(entry, names, "@")));
     }
     size_t expected = it->second->function->params.size();
     if (num_args != expected) {

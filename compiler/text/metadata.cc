@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/edit_distance.h"
 #include "base/status_macros.h"
-#include "base/suggestion.h"
 
 namespace rvm::text {
 

@@ -18,7 +18,6 @@
 #include "absl/strings/string_view.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"
-#include "base/suggestion.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/suggest_operator.h"
@@ -191,7 +190,7 @@ bool Parser::MarkIsMissing(std::string_view expected) {
                  std::find(std::begin(kBehindNames), std::end(kBehindNames), behind.text) != std::end(kBehindNames);
   if (!is_name) return Unexpected(expected, DiagnosticKind::kMissingName) != nullptr;
   Error(Peek().span, DiagnosticKind::kMissingName,
-        absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected), "; did you mean `%", Abseil(Peek().text), "`?"));
+        absl::StrCat("saw ", Saw(), "; expected ", Abseil(expected), AsSuggestion(Peek().text, "%")));
   return true;
 }
 
@@ -255,9 +254,7 @@ ir::Expr* Parser::ErrorExpr(ir::Span span) {
 
 diagnostics::Diagnostic& Parser::Unknown(ir::Span span, DiagnosticKind kind, std::string_view what,
                                          std::string_view name, std::string_view near) {
-  return Error(span, kind,
-               absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`",
-                            near.empty() ? "" : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+  return Error(span, kind, absl::StrCat("no ", Abseil(what), " is named `", Abseil(name), "`", AsSuggestion(near)));
 }
 
 std::vector<std::string> Parser::MarkedVariables() const {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/edit_distance.h"
 #include "compiler/text/graph_bindings.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/parser_state.h"
@@ -312,9 +313,7 @@ void Parser::ParseDef() {
   ir::Span begin = Take().span;
   if (Peek().kind != TokenKind::kGlobal) {
     std::string name = Peek().kind == TokenKind::kIdent ? std::string(Peek().text) : "";
-    Unexpected(
-        absl::StrCat("a global name like `@main`", name.empty() ? "" : absl::StrCat("; did you mean `@", name, "`?")),
-        DiagnosticKind::kMissingName);
+    Unexpected(absl::StrCat("a global name like `@main`", AsSuggestion(name, "@")), DiagnosticKind::kMissingName);
     return LeaveOut();
   }
   Token name = Take();

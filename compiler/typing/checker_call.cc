@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
-#include "base/suggestion.h"
+#include "base/edit_distance.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/relations.h"
 #include "compiler/typing/checker.h"

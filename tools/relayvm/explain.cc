@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
 #include "base/status_macros.h"
-#include "base/suggestion.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {

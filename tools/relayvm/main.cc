@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/suggestion.h"
+#include "base/edit_distance.h"
 #include "base/version.h"
 #include "tools/last_resort.h"
 #include "tools/relayvm/load_program.h"

@@ -108,12 +108,7 @@ absl::Status Importer::ReadShapes() {
     if (input == model_.graph->inputs.end()) {
       std::vector<std::string_view> names;
       for (const ValueInfo& known : model_.graph->inputs) names.push_back(known.name);
-      std::string_view near = NearestName(name, names);
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the model has no input `", name, "` to give a shape",
-          near.empty() ? absl::StrCat("; its inputs are `",
-                                      absl::StrJoin(std::vector<std::string>(names.begin(), names.end()), "`, `"), "`")
-                       : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+      return importing::UnknownInput(name, "to give a shape", names);
     }
     const std::vector<Dimension>& dims = input->type.shape;
     if (input->type.has_shape && dims.size() != shape.size()) {

@@ -59,12 +59,7 @@ absl::Status Importer::ReadShapes() {
   }
   auto check = [&](const std::string& name, std::string_view what) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
-    std::string_view near = NearestName(name, names);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model has no input `", name, "` ", Abseil(what),
-        near.empty() ? absl::StrCat("; its inputs are `",
-                                    absl::StrJoin(std::vector<std::string>(names.begin(), names.end()), "`, `"), "`")
-                     : absl::StrCat("; did you mean `", Abseil(near), "`?")));
+    return importing::UnknownInput(name, what, names);
   };
   for (const auto& [name, literal] : options_.frozen) RVM_RETURN_IF_ERROR(check(name, "to freeze"));
   for (const auto& [name, shape] : options_.shapes) {
