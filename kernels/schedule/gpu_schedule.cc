@@ -25,9 +25,10 @@ constexpr int64_t kShortReduction = 16;
 // Of longer ones a warp has several turns per thread, which suffices if there are many of them.
 constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kManyReductions = 1024;
-// A reduction with work for fewer blocks is divided into parts, if its results have so many elements each. A part has
-// about so many: of those that lie side by side, a block has one part, else a warp has 32.
+// Minimum number of blocks that a reduction should occupy. One with fewer results is divided into parts.
 constexpr int64_t kFewBlocks = 64;
+// Minimum number of elements per result for a division, and the number in a part. A block reduces one part of elements
+// that are contiguous; a warp reduces 32 parts of columns.
 constexpr int64_t kLeastSplit = 1 << 15, kPartElements = 4096;
 constexpr int64_t kLeastSplitColumns = 1 << 12, kPartElementsColumns = 256;
 // Positions that fill a GPU with one thread for each.
@@ -161,8 +162,8 @@ void PlanNest(Schedule& schedule, LoopNest& nest) {
   }
 }
 
-// The nest of the parts of a long reduction whose results would occupy few multiprocessors; nullopt if it is not
-// divided. A launch more costs about a microsecond.
+// Divides a long reduction whose results would occupy few multiprocessors and returns the nest of its parts; nullopt if
+// it is not divided. The additional launch costs about a microsecond.
 std::optional<LoopNest> PlanParts(Schedule& schedule, LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
   if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;

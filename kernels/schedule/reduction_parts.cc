@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dim.h"
+#include "base/scalar_op.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -21,11 +22,11 @@ using te::ExprNode;
 using te::IndexVar;
 using te::ReduceOp;
 
-// The second nest merges at most so many parts.
+// Maximum number of parts that the second nest merges for a result.
 constexpr int64_t kMaxParts = 512;
 
 bool MayBeSplit(const LoopNest& nest, const ExprNode& reduce) {
-  if (reduce.axes.empty() || reduce.reduce >= ReduceOp::kArgMax) return false;
+  if (reduce.axes.empty() || IsArg(reduce.reduce)) return false;
   bool rounds = reduce.reduce == ReduceOp::kSum || reduce.reduce == ReduceOp::kProduct;
   if (rounds && reduce.dtype.is_small_float()) return false;
   auto is_known = [](const IndexVar& axis) { return axis.extent.is_const() && axis.extent.constant() > 0; };
@@ -60,7 +61,8 @@ class PartsMaker {
     parts_ = (extent_ + length_ - 1) / length_;
   }
 
-  // The element of a part: beyond the last one, the last one is repeated, and counts for sums and products as nothing.
+  // Returns the element at `within` of `part`. Past the end of the axis that is the last element again, which leaves
+  // minima and maxima unchanged; sums and products take their neutral element instead.
   Expr Element(const IndexVar& part, const IndexVar& within) {
     Expr at = pool_.Binary(BinaryOp::kAdd,
                            pool_.Binary(BinaryOp::kMultiply, pool_.Variable(part), pool_.Intern(*te::Index(length_))),

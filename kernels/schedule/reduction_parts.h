@@ -9,9 +9,9 @@
 
 namespace rvm::schedule {
 
-// Makes `nest` reduce the results of parts of about `elements` elements each, and returns the nest that computes these.
-// The parts, and the order in which they are merged, depend on nothing but extents. nullopt, and `nest` is unchanged,
-// if the reduction finds places, if its partial results would be rounded to 16 bits, or if an extent is unknown.
+// Makes `nest` reduce the results of parts of about `elements` elements each, and returns the nest that computes the
+// parts. They and the order in which they are merged depend on the extents alone. Returns nullopt and leaves `nest`
+// unchanged for argmin and argmax, for partial results that would be rounded to 16 bits, and for unknown extents.
 // REQUIRES: nest.reduction() != nullptr.
 std::optional<LoopNest> SplitIntoParts(Schedule& schedule, LoopNest& nest, int64_t elements);
 
