@@ -6,14 +6,14 @@
 import os
 
 import relayvm
+from operator_cases import examples
 
-LISTER = os.path.join(relayvm.ROOT, "bazel-bin/tests/list_operators")
 
 
 class Documents(relayvm.TestCase):
     def test_operators(self):
         path = os.path.join(relayvm.ROOT, "docs/operators.md")
-        expected = relayvm.must(LISTER)
+        expected = relayvm.must(relayvm.built(examples.LISTER))
         if os.environ.get("UPDATE_DOCS"):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(expected)

@@ -83,13 +83,6 @@ def tally(expected, results):
     return passed, failures, skipped, targets
 
 
-def progress_options():
-    """Options with which Bazel says how far it is, as in ./run."""
-    if sys.stderr.isatty():
-        return ["--curses=yes", "--ui_actions_shown=1"]
-    return ["--curses=no", "--color=no", "--show_progress_rate_limit=60"]
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--summary", help="write `PASSED FAILED` here")
@@ -104,8 +97,8 @@ def main():
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     expected = set(query.stdout.split())
     # A test may read what Bazel does not see, so its result is never one of an earlier run or of a cache.
-    command = ["bazel", "test", "--keep_going", "--nocache_test_results", *progress_options(),
-               f"--build_event_json_file={events}", *options.targets]
+    command = ["bazel", "test", "--keep_going", "--nocache_test_results",
+               f"--config={'terminal' if sys.stderr.isatty() else 'log'}", f"--build_event_json_file={events}", *options.targets]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     passed, failures, skipped, targets = tally(expected, read_events(events))
     if (query.returncode != 0 or code != 0) and not failures:
