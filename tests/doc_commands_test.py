@@ -61,15 +61,14 @@ class DocCommands(relayvm.TestCase):
         verbs = re.findall(r"^  relayvm ([a-z]+) ", relayvm.must(relayvm.COMPILER, "help"), re.MULTILINE)
         cls.options = {verb: help_of(relayvm.COMPILER, verb) for verb in verbs if verb not in ("version", "help")}
         cls.options["relayvm-run"] = help_of(relayvm.RUNTIME)
-        tracked = subprocess.run(["git", "ls-files", "*.py", "run", ".ci/*", "*.cc"], cwd=relayvm.ROOT, stdout=subprocess.PIPE,
+        tracked = subprocess.run(["git", "ls-files", "*.py", "run", ".ci/*", "tests/*.cc"], cwd=relayvm.ROOT, stdout=subprocess.PIPE,
                                  text=True, check=True).stdout.split()
-        cls.scripts = {path: set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", read(path))) for path in tracked
-                       if path.endswith(".py") or "/" not in path or path.startswith(".ci/") or path.startswith("tests/")}
+        cls.scripts = {path: set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", read(path))) for path in tracked}
 
     def options_of_script(self, word):
         """Those that stand in the source of a script or test program; None if there is no such file."""
         path = word.removeprefix("./").removeprefix("bazel-bin/")
-        for name in (path, path + ".cc", f"tests/random/{path}.cc", f"benchmarks/{path}.cc"):
+        for name in (path, path + ".cc", f"tests/random/{path}.cc"):
             if name in self.scripts:
                 return self.scripts[name]
         return None

@@ -9,7 +9,6 @@ import relayvm
 from operator_cases import examples
 
 
-
 class Documents(relayvm.TestCase):
     def test_operators(self):
         path = os.path.join(relayvm.ROOT, "docs/operators.md")

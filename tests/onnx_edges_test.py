@@ -5,23 +5,17 @@ import re
 import tempfile
 import unittest
 
+import numpy as np
+
+import onnx_test
 import relayvm
 
 # How a node is compiled, and whether its extents are names.
 FORMS = (((), True), ((), False), (("-O0",), True), (("-O3",), False), (("--target", "portable"), True))
 
 
-def has_onnx():
-    try:
-        import numpy, onnx  # noqa: F401 pylint: disable=import-outside-toplevel,unused-import,multiple-imports
-    except ImportError:
-        return False
-    return True
-
-
 def arrays(text):
     """The tensors of a result, one or a tuple of them."""
-    import numpy as np  # pylint: disable=import-outside-toplevel
     shapes = re.findall(r"Constant\(\[\], \(([0-9, ]*)\), \w+\)", text)
     if shapes:  # here all of such a result are empty
         return [np.zeros(tuple(map(int, re.findall(r"\d+", shape)))) for shape in shapes]
@@ -29,11 +23,10 @@ def arrays(text):
     return [np.array(field) for field in (value if isinstance(value, tuple) else (value,))]
 
 
-@unittest.skipUnless(has_onnx(), "the Python package onnx is not installed")
+@unittest.skipIf(onnx_test.suite() is None, "the Python package onnx is not installed")
 class Nodes(relayvm.TestCase):
     def run_node(self, node, inputs, options=(), symbolic=True, opset=21, constants=(), fixed=()):
         """The outputs of a model of one node, or the message of the error that ends it."""
-        import numpy as np  # pylint: disable=import-outside-toplevel
         import onnx  # pylint: disable=import-outside-toplevel
         helper = onnx.helper
         infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype),
@@ -58,7 +51,6 @@ class Nodes(relayvm.TestCase):
             return arrays(done.stdout)
 
     def check(self, node, inputs, *expected, **options):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         for level, symbolic in FORMS:
             with self.subTest(op=node.op_type, level=level, symbolic=symbolic):
                 seen = self.run_node(node, inputs, level, symbolic, **options)
@@ -79,7 +71,6 @@ class Nodes(relayvm.TestCase):
         return onnx.helper.make_node(op, inputs, outputs, **attributes)
 
     def test_attention_of_masked_rows(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         random = np.random.default_rng(3)
         q, k, v = (random.standard_normal((2, 2, n, 4)).astype("float32") for n in (3, 5, 5))
         masks = {"bool": random.random((2, 1, 3, 5)) < 0.5}
@@ -100,7 +91,6 @@ class Nodes(relayvm.TestCase):
         self.check(self.node("Attention", ["q", "k", "v", "", "", "", "n"]), lengths, expected, opset=24)
 
     def test_average_pools_that_hang_over(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.arange(1, 6, dtype="float32").reshape(1, 1, 5)
         shared = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1}
         self.check(self.node("AveragePool", ["x"], **shared, count_include_pad=1), {"x": x}, np.array([[[1.5, 3.5, 5]]]))
@@ -113,7 +103,6 @@ class Nodes(relayvm.TestCase):
                    np.array([[[[2, 3.5], [6.5, 8]]]]))
 
     def test_nan_is_the_greatest(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.array([[1, np.nan, 3], [np.nan, 2, np.nan]], "float32")
         k = np.array([2])
         for constants in ((), ("k",)):
@@ -123,7 +112,6 @@ class Nodes(relayvm.TestCase):
                        np.array([[0, 2], [1, 0]]), constants=constants)
 
     def test_computed_numbers_of_elements(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         node, x = self.node("TopK", ["x", "k"], ("y", "i"), axis=0), np.array([[3, 1], [2, 5], [4, 4]], "float32")
         for constants in ((), ("k",)):
             for k in range(4):
@@ -134,7 +122,6 @@ class Nodes(relayvm.TestCase):
         self.check(node, {"x": x[:0], "k": np.array([0])}, x[:0], np.zeros((0, 2)))
 
     def test_pools_of_negative_integers(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.array([[[[-9, -8, -7], [-6, -5, -128], [-3, -2, -100]]]], "int8")
         for auto_pad, expected in (("SAME_UPPER", [[-5, -7], [-2, -100]]), ("SAME_LOWER", [[-9, -7], [-3, -2]])):
             node = self.node("MaxPool", ["x"], kernel_shape=[2, 2], strides=[2, 2], auto_pad=auto_pad)
@@ -143,7 +130,6 @@ class Nodes(relayvm.TestCase):
                    {"x": np.array([[[1, 2, 3, 4]]], "uint8")}, np.array([[[3, 4]]]))
 
     def test_small_regions(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
         inputs = {"x": x, "r": np.array([[1, 1, 1.5, 1.25], [2, 1, 2, 3]], "float32"), "b": np.array([0, 0])}
         # The centres of the regions; the second has no width, so that it has no samples unless their number is given.
@@ -156,7 +142,6 @@ class Nodes(relayvm.TestCase):
         self.check(node, inputs, np.array([[[[1.5 * 4 + 1.5]]], [[[2 * 4 + 2.5]]]]))
 
     def test_parameters_of_the_rank_of_matrices(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         random = np.random.default_rng(5)
         a, b = random.integers(0, 255, (2, 3, 4)).astype("uint8"), random.integers(0, 255, (2, 4, 5)).astype("uint8")
         zero_a, zero_b = random.integers(0, 255, (2, 3, 1)).astype("uint8"), random.integers(0, 255, (2, 1, 5)).astype("uint8")
@@ -185,13 +170,11 @@ class Nodes(relayvm.TestCase):
         self.check(node, vector, quantised(product, scale_a[0, 0, 0] * scale_b[:, 0], one, zero_y[0, 0, 0]))
 
     def test_extremes_of_nothing(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         for op in ("ArgMax", "ArgMin"):
             self.refuse(self.node(op, ["x"], axis=1), {"x": np.zeros((2, 0), "float32")}, "the number of elements searched")
             self.check(self.node(op, ["x"], axis=1), {"x": np.zeros((0, 2), "float32")}, np.zeros((0, 1)))
 
     def test_borders(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.arange(1, 7, dtype="float32")
         for pads in ([2, 3], [5, 0], [-2, 3], [-1, 4]):
             for constants in ((), ("p",)):
@@ -207,7 +190,6 @@ class Nodes(relayvm.TestCase):
                             constants=constants)
 
     def test_shapes_of_nothing(self):
-        import numpy as np  # pylint: disable=import-outside-toplevel
         x = np.zeros((0, 4, 6), "float32")
         for shape, expected in (([0, -1], (0, 24)), ([0, 8, -1], (0, 8, 3)), ([0, 0, -1], (0, 4, 6)), ([-1, 24], (0, 24))):
             for constants in ((), ("s",)):

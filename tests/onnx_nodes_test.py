@@ -306,8 +306,7 @@ class Nodes(relayvm.TestCase):
                 self.node("Cast", ["l"], ["f"], to=1), self.node("Add", ["a", "f"], ["b"]), self.node("SequenceInsert", ["s", "b"], ["t"])]
         front = [self.node("SequenceAt", ["s", "i"], ["a"]), self.node("Add", ["a", "a"], ["b"]), self.node("SequenceInsert", ["s", "b"], ["t"])]
         erase = [self.node("SequenceErase", ["s"], ["u"]), self.node("SequenceAt", ["q", "i"], ["a"]), self.node("SequenceInsert", ["u", "a"], ["v"]),
-                 self.node("SequenceInsert", ["v", "a", "l"], ["t"]), self.node("SequenceLength", ["v"], ["l"])]
-        erase = [erase[0], erase[1], erase[2], erase[4], erase[3]]
+                 self.node("SequenceLength", ["v"], ["l"]), self.node("SequenceInsert", ["v", "a", "l"], ["t"])]
         start = self.node("SplitToSequence", ["x", "one"], ["q"], axis=0)
         join = self.node("ConcatFromSequence", ["p"], ["y"], axis=0)
         for nodes in (body, front, erase):

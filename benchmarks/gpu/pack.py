@@ -58,13 +58,10 @@ class Packer:
         np.save(self.path(f"{number}.npy"), value)
         return f"@{number}.npy"
 
-    def compile(self, source, name, *flags):
+    def compile(self, source, name, *flags, target=programs.HOST):
         """For the device, and for the host of that machine."""
-        targets = [] if "--target" in flags else ["--target", "x86-64-v3"]
-        relayvm.must(relayvm.COMPILER, "compile", source, "-o", self.path(f"{name}.cuda.rvm"), "--device", "cuda", *targets, *flags)
-        if "--target" in flags:
-            flags = [flag for i, flag in enumerate(flags) if "--target" not in flags[max(i - 1, 0):i + 1]]
-        relayvm.must(relayvm.COMPILER, "compile", source, "-o", self.path(f"{name}.host.rvm"), "--target", "x86-64-v3", *flags)
+        for kind, options in ("cuda", ["--device", "cuda", "--target", target]), ("host", ["--target", programs.HOST]):
+            relayvm.must(relayvm.COMPILER, "compile", source, "-o", self.path(f"{name}.{kind}.rvm"), *options, *flags)
 
     def outcome(self, name, entry, arguments, **environment):
         """What the VM prints of a run, on the host, or on the interpreter if `environment` has a driver; None if it fails."""
@@ -136,7 +133,7 @@ class Packer:
 
     def program(self, program, name, interprets):
         source = program.path or self.path(self.write(f"{name}.relay", program.text))
-        flags = list(program.flags)
+        flags = []
         if program.weights:
             path = self.path(f"{name}." + ("npz" if program.dtype == "float32" else "safetensors"))
             if program.dtype == "float32":
@@ -144,7 +141,7 @@ class Packer:
             else:
                 programs.write_safetensors(path, program.weights)
             flags += ["--params", path]
-        self.compile(source, name, *flags)
+        self.compile(source, name, *flags, target=program.target)
         runs = [self.run(name, "main", values, label, interprets) for label, values in program.runs]
         self.drop(name, "host.rvm")
         return {"name": name, "title": program.name, "unit": program.unit, "steps": program.steps, "rank": program.rank, "tolerance": program.tolerance, "runs": runs}

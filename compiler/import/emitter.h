@@ -129,7 +129,7 @@ class Emitter {
   // The rest of `list` at `index` if that is the index of a loop around this, whose steps then hand the rest on. While
   // types are derived, notes that the loop reads `list` and returns it. Null if the list must be searched.
   Operand ReadInStep(Operand list, Operand index);
-  // Operands of Backwards that steps needed, as far as it was found out while only types were derived.
+  // Operands of Backwards that steps used while only types were derived.
   const Operands& needed_lists() const { return needed_lists_; }
   int64_t next_number() const { return static_cast<int64_t>(operands_.size()); }
 

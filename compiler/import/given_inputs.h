@@ -21,8 +21,8 @@ absl::StatusOr<Literal> FitGivenValue(std::string_view input, const Literal& val
 // kInvalidArgument if one of the extents is neither a number, nor a name, nor `?`.
 absl::Status CheckGivenExtents(std::string_view input, const std::vector<std::string>& extents);
 
-// Returns the error for an input that the model does not have, whose `known` inputs it names; `purpose` is that for
-// which it was given, such as "to freeze".
+// Returns the error for an input that the model does not have; it lists the `known` inputs. `purpose` says why the
+// input was named: "to freeze".
 absl::Status UnknownInput(std::string_view input, std::string_view purpose, const std::vector<std::string_view>& known);
 
 }  // namespace rvm::importing

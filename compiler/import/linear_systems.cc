@@ -1,6 +1,6 @@
-#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "compiler/import/loops.h"
 #include "compiler/import/matrix_functions.h"
@@ -10,23 +10,11 @@ namespace {
 
 Term Placeholder(Steps& c) { return {c, c.emit().Placeholder()}; }
 
-Term As(const Term& x, DataType dtype) { return {x.steps(), x.steps().Cast(x, dtype)}; }
-
-// The number of diagonal elements, a scalar.
-Operand DiagonalSize(const Term& a) {
-  Steps& c = a.steps();
-  return c.Op("minimum", {c.emit().FromDim(RowsOf(a)), c.emit().FromDim(ColumnsOf(a))});
-}
-
-// The numbers of rows without their axis of columns.
-Term RowVector(const Term& a) { return {a.steps(), a.steps().Iota(RowsOf(a))}; }
-
-// The greatest element at or below row k, by the index.
+// Returns the index of the element of greatest magnitude at or below row k.
 Term PivotOf(const Term& column, const Term& rows, const Term& k) {
   Steps& c = column.steps();
   Term size = Select(rows >= k, Abs(column), -1);
-  Operand place = c.Op("argmax", {size}, {{"axis", ir::AttrValue::List{c.RankOf(size) - 1}}});
-  return {c, c.Cast(place, kInt64)};
+  return Cast({c, c.Op("argmax", {size}, {{"axis", ir::AttrValue::List{c.RankOf(size) - 1}}})}, kInt64);
 }
 
 // 0, 1, ... with `a` and `b` exchanged in each batch.
@@ -36,23 +24,18 @@ Term Exchange(const Term& rows, const Term& a, const Term& b) {
   return Select(rows == a, other, Select(rows == other, a, rows));
 }
 
-Term InOrder(const Term& vector, const Term& order) {
-  Steps& c = vector.steps();
-  return {c, c.Op("gather", {vector, order}, {{"axis", c.RankOf(order) - 1}})};
-}
-
 }  // namespace
 
 Factored LuFactor(const Term& a, bool exchanges) {
   Steps& c = a.steps();
-  Term rows = RowVector(a), columns = ColumnNumbers(a);
-  Term batches = As(Column(a, c.Integer(0)), kInt64);
-  Term order = Select(Always(c), rows, batches);
+  Term rows = RowNumbers(a), columns = ColumnNumbers(a);
+  Term batches = Cast(Column(a, c.Integer(0)), kInt64);
+  Term order = Broadcast(rows, batches);
   // One pivot for each element of the diagonal.
-  bool is_tall = RowsOf(a) != ColumnsOf(a) && RowsOf(a).AsConst() && ColumnsOf(a).AsConst() &&
-                 *RowsOf(a).AsConst() > *ColumnsOf(a).AsConst();
+  std::optional<int64_t> height = RowsOf(a).AsConst(), width = ColumnsOf(a).AsConst();
+  bool is_tall = height && width && *height > *width;
   Term places = is_tall ? columns : rows;
-  Term pivots = Select(Always(c), places, is_tall ? As(Row(a, c.Integer(0)), kInt64) : batches);
+  Term pivots = Broadcast(places, is_tall ? Cast(Row(a, c.Integer(0)), kInt64) : batches);
   Rolled rolled =
       Roll(c, DiagonalSize(a), nullptr, {a, order, pivots}, [&](Operand index, const Operands& own) -> Step {
         Term k(c, index), matrix(c, own[0]), permuted(c, own[1]), chosen(c, own[2]);
@@ -75,21 +58,20 @@ Factored LuFactor(const Term& a, bool exchanges) {
 
 Term PermutationSign(const Term& pivots) {
   Steps& c = pivots.steps();
-  Term kept(c, c.Cast(pivots == ColumnNumbers(pivots), kInt64));
+  Term kept = Cast(pivots == ColumnNumbers(pivots), kInt64);
   return {c, c.Op("prod", {kept * 2 - 1}, {{"axis", ir::AttrValue::List{c.RankOf(kept) - 1}}})};
 }
 
-Term Determinant(const Term& a) {
-  Steps& c = a.steps();
-  Factored lu = LuFactor(a);
-  Term product(c, c.Op("prod", {DiagonalOf(lu.factors)}, {{"axis", ir::AttrValue::List{c.RankOf(a) - 2}}}));
-  return product * As(PermutationSign(lu.pivots), c.DTypeOf(a));
+Term Determinant(const Factored& lu) {
+  Steps& c = lu.factors.steps();
+  Term product(c, c.Op("prod", {DiagonalOf(lu.factors)}, {{"axis", ir::AttrValue::List{c.RankOf(lu.factors) - 2}}}));
+  return product * Cast(PermutationSign(lu.pivots), c.DTypeOf(lu.factors));
 }
 
 Term OrderOf(const Term& pivots, const Dim& rows) {
   Steps& c = pivots.steps();
   Term numbers(c, c.Iota(rows));
-  Term first = Select(Always(c), numbers, Term(c, c.Unsqueeze(At(pivots, c.Integer(0)), {c.RankOf(pivots) - 1})));
+  Term first = Broadcast(numbers, Term(c, c.Unsqueeze(At(pivots, c.Integer(0)), {c.RankOf(pivots) - 1})));
   Operand limit = c.emit().FromDim(ColumnsOf(pivots));
   Rolled rolled = Roll(c, limit, nullptr, {first}, [&](Operand index, const Operands& own) -> Step {
     Term k(c, index), order(c, own[0]);
@@ -102,13 +84,13 @@ Term FirstWrong(const Term& is_wrong) {
   Steps& c = is_wrong.steps();
   ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(is_wrong) - 1}}};
   Term any(c, c.Op("any", {is_wrong}, attrs));
-  Term place(c, c.Cast(c.Op("argmax", {c.Cast(is_wrong, kInt32)}, attrs), kInt32));
+  Term place = Cast({c, c.Op("argmax", {Cast(is_wrong, kInt32)}, attrs)}, kInt32);
   return Select(any, place + 1, 0);
 }
 
 Term SolveTriangular(const Term& a, const Term& b, bool is_upper, bool is_unit) {
   Steps& c = a.steps();
-  Term rows = RowVector(a), start = WithBatches(b, a), last(c, c.emit().FromDim(RowsOf(a) - 1));
+  Term rows = RowNumbers(a), start = WithBatches(b, a), last(c, c.emit().FromDim(RowsOf(a) - 1));
   Operand limit = c.emit().FromDim(RowsOf(a));
   Rolled rolled = Roll(c, limit, nullptr, {start}, [&](Operand index, const Operands& own) -> Step {
     Term k = is_upper ? last - Term(c, index) : Term(c, index), rest(c, own[0]);
@@ -136,7 +118,7 @@ Term Inverse(const Term& a) { return SolveFactored(LuFactor(a), Identities(a, Co
 
 Term Cholesky(const Term& a) {
   Steps& c = a.steps();
-  Term rows = RowVector(a), columns = ColumnNumbers(a);
+  Term rows = RowNumbers(a), columns = ColumnNumbers(a);
   Operand limit = c.emit().FromDim(RowsOf(a));
   Rolled rolled = Roll(c, limit, nullptr, {a}, [&](Operand index, const Operands& own) -> Step {
     Term k(c, index), rest(c, own[0]), column = Column(rest, k), pivot = At(column, k);
@@ -161,7 +143,7 @@ Term PowerOf(const Term& a, int64_t exponent) {
   return result;
 }
 
-// By its Taylor series for a matrix that is divided by a power of 2, and as many squares.
+// Scales and squares: the Taylor series of A / 2^s, squared s times.
 Term Exponential(const Term& a) {
   constexpr int kTerms = 16;
   Steps& c = a.steps();
@@ -171,7 +153,7 @@ Term Exponential(const Term& a) {
   squares = Select(Abs(norm) < std::numeric_limits<double>::infinity(), squares, 0);
   Term scaled = a / squares.Like(2).Apply("power", squares), one = Identities(a, ColumnsOf(a)), sum = one;
   for (int i = kTerms; i > 0; --i) sum = one + Product(scaled, sum) / i;
-  Operand limit = c.Cast(squares, kInt64);
+  Operand limit = Cast(squares, kInt64);
   Rolled rolled = Roll(c, limit, nullptr, {sum}, [&](Operand, const Operands& own) -> Step {
     return {nullptr, {Product({c, own[0]}, {c, own[0]})}, {}};
   });

@@ -104,7 +104,7 @@ Operand ElementFromTheFront(Steps& c, Operand list, Operand position) {
   });
 }
 
-// `onto`, of the type `type`, behind the elements of `list` turned round.
+// Prepends the elements of `list`, last one first, to `onto`, a list of type `type`.
 Operand ReverseOntoTyped(Steps& c, Operand list, Operand onto, const ir::Type* type) {
   Emitter& emit = c.emit();
   const ir::Type *from = ElementOf(c, list), *to = emit.ElementType(type, "List"), *list_type = list->type;

@@ -28,7 +28,7 @@ Operand ListOf(Steps& c, const Operands& elements);
 builder::Value Cons(Emitter& emit, const builder::Value& first, const builder::Value& rest);
 Operand Length(Steps& c, Operand list);
 
-// Appends the elements of `list`, last one first, in front of `onto`.
+// Prepends the elements of `list` to `onto`, last one first.
 Operand ReverseOnto(Steps& c, Operand list, Operand onto);
 // Returns the elements of `list`, last one first.
 Operand Reversed(Steps& c, Operand list);

@@ -79,7 +79,7 @@ std::optional<std::vector<BranchResult>> JoinResults(Steps& c, const Operands& f
   return results;
 }
 
-// The results of one block as BranchResult says.
+// Converts the results of one block to those that `results` describes.
 Operands Fitted(Steps& c, Operands values, const std::vector<BranchResult>& results) {
   for (size_t i = 0; i < values.size() && i < results.size(); ++i) {
     if (results[i].is_backwards) values[i] = Reversed(c, values[i]);
@@ -160,7 +160,7 @@ class Loop {
       if (emit_.is_dry() && !grows_[i]) emit_.Use(initial_[i]);
     }
     // Lists that the body needs and that stand outside are reversed outside.
-    const Operands lists = emit_.needed_lists();
+    const Operands& lists = emit_.needed_lists();  // only grows while types are derived
     for (size_t i = needed; i < lists.size() && !emit_.is_dry(); ++i) {
       if (lists[i]->number < reads_.first_inner) emit_.Use(lists[i]);
     }

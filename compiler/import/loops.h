@@ -10,8 +10,8 @@
 
 namespace rvm::importing {
 
-// The results of one of two blocks. Extents that differ between them are unknown behind. Each block is called once or
-// twice: the types of its results are derived before its steps are made.
+// Returns the results of one of two blocks. An extent that differs between the blocks is unknown in the result. Each
+// block is called once or twice: the types of its results are derived before its steps are made.
 Operands Branch(Steps& c, Operand condition, absl::FunctionRef<Operands()> then_block,
                 absl::FunctionRef<Operands()> else_block);
 

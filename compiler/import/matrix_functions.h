@@ -21,18 +21,18 @@ Term DiagonalOf(const Term& a);
 Term Transposed(const Term& a);
 Term Product(const Term& a, const Term& b);
 Term TriangleOf(const Term& a, bool is_upper, int64_t diagonal = 0);
-// 0, 1, ... for the rows or columns, as int64: (rows, 1) and (columns).
+// 0, 1, ... for the rows or the columns, as int64 vectors.
 Term RowNumbers(const Term& a);
 Term ColumnNumbers(const Term& a);
 Dim RowsOf(const Term& a);
 Dim ColumnsOf(const Term& a);
+// The number of diagonal elements, an int64 scalar.
+Operand DiagonalSize(const Term& a);
 // The first axes, columns or rows of a matrix.
 Term FirstColumns(const Term& a, const Dim& count);
 Term FirstRows(const Term& a, const Dim& count);
 // Sums over an axis, counted from the end.
 Term SumOver(const Term& x, int64_t axis);
-// True as a scalar: Select(Always(c), a, b) is `a` in the shape that it broadcasts to with `b`.
-Term Always(Steps& c);
 // `b` repeated for the batches of the matrices `a`.
 Term WithBatches(const Term& b, const Term& a);
 // Identity matrices of the batches and rows of `like`, with so many columns.
@@ -40,6 +40,8 @@ Term Identities(const Term& like, const Dim& columns);
 // Rows, or columns, of `b` in that order, which differs between batches.
 Term RowsInOrder(const Term& b, const Term& order);
 Term ColumnsInOrder(const Term& b, const Term& order);
+// The elements of `vector` in that order.
+Term InOrder(const Term& vector, const Term& order);
 
 // ---- linear systems (linear_systems.cc)
 
@@ -52,7 +54,7 @@ struct Factored {
 Factored LuFactor(const Term& a, bool exchanges = true);
 // 1 or -1 for each matrix: the determinant of P.
 Term PermutationSign(const Term& pivots);
-Term Determinant(const Term& a);
+Term Determinant(const Factored& lu);
 // The order of `rows` rows that the exchanges give.
 Term OrderOf(const Term& pivots, const Dim& rows);
 // 0, or the number of the first element of the diagonal that `is_wrong`, counted from 1, as int32.

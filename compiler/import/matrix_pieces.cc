@@ -19,8 +19,8 @@ Term Take(const Term& a, Operand index, int64_t axis) {
 // The elements of `b` along an axis at `order`, both broadcast.
 Term Gathered(const Term& b, const Term& order, int64_t axis) {
   Steps& c = b.steps();
-  Term index = Select(Always(c), order, Term(c, c.Cast(b, kInt64)));
-  Term whole = Select(Always(c), b, Term(c, c.Cast(index, c.DTypeOf(b))));
+  Term index = Broadcast(order, Cast(b, kInt64));
+  Term whole = Broadcast(b, Cast(index, c.DTypeOf(b)));
   return {c, c.Op("gather", {whole, index}, {{"axis", AxisOf(whole, axis)}})};
 }
 
@@ -60,7 +60,11 @@ Term TriangleOf(const Term& a, bool is_upper, int64_t diagonal) {
 
 Dim RowsOf(const Term& a) { return a.steps().ExtentOf(a, -2); }
 Dim ColumnsOf(const Term& a) { return a.steps().ExtentOf(a, -1); }
-Term RowNumbers(const Term& a) { return AsColumn({a.steps(), a.steps().Iota(RowsOf(a))}); }
+Operand DiagonalSize(const Term& a) {
+  Steps& c = a.steps();
+  return c.Op("minimum", {c.emit().FromDim(RowsOf(a)), c.emit().FromDim(ColumnsOf(a))});
+}
+Term RowNumbers(const Term& a) { return {a.steps(), a.steps().Iota(RowsOf(a))}; }
 Term ColumnNumbers(const Term& a) { return {a.steps(), a.steps().Iota(ColumnsOf(a))}; }
 
 Term FirstColumns(const Term& a, const Dim& count) {
@@ -73,20 +77,19 @@ Term SumOver(const Term& x, int64_t axis) {
   return {c, c.Op("sum", {x}, {{"axis", ir::AttrValue::List{AxisOf(x, axis)}}})};
 }
 
-Term Always(Steps& c) { return {c, c.emit().Constant(Literal::ScalarInt(kBool, 1))}; }
-
-Term WithBatches(const Term& b, const Term& a) {
-  return Select(Always(b.steps()), b, AsColumn(Column(a, b.steps().Integer(0))));
-}
+Term WithBatches(const Term& b, const Term& a) { return Broadcast(b, AsColumn(Column(a, b.steps().Integer(0)))); }
 
 Term Identities(const Term& like, const Dim& columns) {
   Steps& c = like.steps();
   Term numbers(c, c.Iota(columns));
-  Term one(c, c.Cast(RowNumbers(like) == numbers, c.DTypeOf(like)));
-  return WithBatches(one, like);
+  return WithBatches(Cast(AsColumn(RowNumbers(like)) == numbers, c.DTypeOf(like)), like);
 }
 
 Term RowsInOrder(const Term& b, const Term& order) { return Gathered(b, AsColumn(order), -2); }
 Term ColumnsInOrder(const Term& b, const Term& order) { return Gathered(b, AsRow(order), -1); }
+Term InOrder(const Term& vector, const Term& order) {
+  Steps& c = vector.steps();
+  return {c, c.Op("gather", {vector, order}, {{"axis", c.RankOf(order) - 1}})};
+}
 
 }  // namespace rvm::importing::matrix

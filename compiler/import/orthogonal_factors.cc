@@ -1,6 +1,4 @@
 #include <cstdint>
-#include <limits>
-#include <vector>
 
 #include "compiler/import/loops.h"
 #include "compiler/import/matrix_functions.h"
@@ -9,8 +7,6 @@ namespace rvm::importing::matrix {
 namespace {
 
 Term Placeholder(Steps& c) { return {c, c.emit().Placeholder()}; }
-
-Term RowVector(const Term& a) { return {a.steps(), a.steps().Iota(RowsOf(a))}; }
 
 // b - tau v (v^T b).
 Term Reflected(const Term& b, const Term& v, const Term& tau) {
@@ -21,28 +17,28 @@ Term Reflected(const Term& b, const Term& v, const Term& tau) {
 
 Orthogonal QrFactor(const Term& a) {
   Steps& c = a.steps();
-  Term rows = RowVector(a), columns = ColumnNumbers(a);
-  Operand limit = c.Op("minimum", {c.emit().FromDim(RowsOf(a)), c.emit().FromDim(ColumnsOf(a))});
+  Term rows = RowNumbers(a), columns = ColumnNumbers(a);
   // A tau for each column; those behind the last row stay 0.
   Term taus = Row(a, c.Integer(0)) * 0;
   Term start = Identities(a, RowsOf(a));
-  Rolled rolled = Roll(c, limit, nullptr, {a, start, a, taus}, [&](Operand index, const Operands& own) -> Step {
-    Term k(c, index), r(c, own[0]), q(c, own[1]), packed(c, own[2]), chosen(c, own[3]);
-    Term column = Column(r, k), alpha = At(column, k), below = Select(rows > k, column, 0);
-    Term rest = SumOver(below * below, -1), is_active = rest > 0, length = Sqrt(alpha * alpha + rest);
-    Term beta = Select(is_active, Select(alpha >= 0, -length, length), alpha);
-    Term safe = Select(is_active, beta, 1), tau = Select(is_active, (beta - alpha) / safe, 0);
-    Term divisor = AsColumn(Select(is_active, alpha - beta, 1)), v = Select(rows == k, 1, below / divisor);
-    // The second is the transposed Q.
-    r = Reflected(r, v, tau);
-    Term shown = Select(rows > k, v, Select(rows == k, AsColumn(beta), column));
-    Term exact = Select(rows > k, 0, Select(rows == k, AsColumn(beta), column));
-    r = Select(columns == k, AsColumn(exact), r);
-    // Rows above were finished by earlier columns; the packed form has the reflections below the diagonal.
-    packed = Select(columns == k, AsColumn(shown), Select(And(AsColumn(rows) == k, columns > k), r, packed));
-    chosen = Select(columns == k, AsColumn(tau), chosen);
-    return {nullptr, {r, Reflected(q, v, tau), packed, chosen}, {}};
-  });
+  Rolled rolled =
+      Roll(c, DiagonalSize(a), nullptr, {a, start, a, taus}, [&](Operand index, const Operands& own) -> Step {
+        Term k(c, index), r(c, own[0]), q(c, own[1]), packed(c, own[2]), chosen(c, own[3]);
+        Term column = Column(r, k), alpha = At(column, k), below = Select(rows > k, column, 0);
+        Term rest = SumOver(below * below, -1), is_active = rest > 0, length = Sqrt(alpha * alpha + rest);
+        Term beta = Select(is_active, Select(alpha >= 0, -length, length), alpha);
+        Term safe = Select(is_active, beta, 1), tau = Select(is_active, (beta - alpha) / safe, 0);
+        Term divisor = AsColumn(Select(is_active, alpha - beta, 1)), v = Select(rows == k, 1, below / divisor);
+        // The second is the transposed Q.
+        r = Reflected(r, v, tau);
+        Term shown = Select(rows > k, v, Select(rows == k, AsColumn(beta), column));
+        Term exact = Select(rows > k, 0, Select(rows == k, AsColumn(beta), column));
+        r = Select(columns == k, AsColumn(exact), r);
+        // Rows above were finished by earlier columns; the packed form has the reflections below the diagonal.
+        packed = Select(columns == k, AsColumn(shown), Select(And(AsColumn(rows) == k, columns > k), r, packed));
+        chosen = Select(columns == k, AsColumn(tau), chosen);
+        return {nullptr, {r, Reflected(q, v, tau), packed, chosen}, {}};
+      });
   if (c.failed() || rolled.state.size() != 4) {
     return {Placeholder(c), Placeholder(c), Placeholder(c), Placeholder(c)};
   }
@@ -51,7 +47,7 @@ Orthogonal QrFactor(const Term& a) {
 
 Term ApplyReflectors(const Term& reflectors, const Term& taus, const Term& b, bool transposes) {
   Steps& c = b.steps();
-  Term rows = RowVector(reflectors), last(c, c.emit().FromDim(ColumnsOf(taus) - 1));
+  Term rows = RowNumbers(reflectors), last(c, c.emit().FromDim(ColumnsOf(taus) - 1));
   Operand limit = c.emit().FromDim(ColumnsOf(taus));
   Rolled rolled =
       Roll(c, limit, nullptr, {WithBatches(b, reflectors)}, [&](Operand index, const Operands& own) -> Step {
@@ -112,18 +108,11 @@ Term Rotated(const Term& a, const Term& partners, const Rotation& rotation) {
   return a * AsRow(rotation.cosine) + ColumnsInOrder(a, partners) * AsRow(rotation.sine);
 }
 
-Operand Any(const Term& condition) { return condition.steps().Op("any", {condition}); }
-
 // The order that sorts the values of each batch.
 Term Sorted(const Term& values, bool is_ascending) {
   Steps& c = values.steps();
   return {c,
           c.Op("argsort", {values}, {{"axis", c.RankOf(values) - 1}, {"is_ascend", is_ascending}, {"dtype", "int64"}})};
-}
-
-Term InOrder(const Term& vector, const Term& order) {
-  Steps& c = vector.steps();
-  return {c, c.Op("gather", {vector, order}, {{"axis", c.RankOf(order) - 1}})};
 }
 
 }  // namespace
@@ -133,21 +122,21 @@ Eigen SymmetricEigen(const Term& a) {
   Tournament tournament = TournamentOf(a);
   Term largest(c, c.Op("max", {Abs(a)}, {{"axis", ir::AttrValue::List{-2, -1}}, {"keepdims", true}}));
   Term limit = Column(largest, c.Integer(0)) * Epsilon(a);
-  Term always = Always(c);
+  Operand always = c.emit().Constant(Literal::ScalarInt(kBool, 1));
   Rolled rolled =
       Roll(c, tournament.rounds * kMaxSweeps, always, {a, Identities(a, ColumnsOf(a)), tournament.rounds},
            [&](Operand index, const Operands& own) -> Step {
              Term matrix(c, own[0]), vectors(c, own[1]), idle(c, own[2]);
              Term partners = PartnersOf(tournament, {c, index});
              Term diagonal = DiagonalOf(matrix);
-             Term order = Select(always, partners, Term(c, c.Cast(diagonal, kInt64))), other = InOrder(diagonal, order);
+             Term order = Broadcast(partners, Cast(diagonal, kInt64)), other = InOrder(diagonal, order);
              Term is_pair = AsColumn(tournament.columns) == partners;
              Term product = SumOver(Select(is_pair, matrix, 0), -2);
              Term is_active = And(tournament.columns != partners, Abs(product) > limit);
              Rotation rotation = RotationOf(diagonal, other, product, tournament.columns, partners, is_active);
              Term turned = Transposed(Rotated(Transposed(Rotated(matrix, partners, rotation)), partners, rotation));
              // A sweep without a rotation ends it.
-             Term rest = Select({c, Any(is_active)}, tournament.rounds, idle - 1);
+             Term rest = Select(Any(is_active), tournament.rounds, idle - 1);
              return {rest > 0, {turned, Rotated(vectors, partners, rotation), rest}, {}};
            });
   if (c.failed() || rolled.state.size() != 3) return {Placeholder(c), Placeholder(c)};
@@ -159,7 +148,7 @@ Eigen SymmetricEigen(const Term& a) {
 Singular SingularValues(const Term& a) {
   Steps& c = a.steps();
   Tournament tournament = TournamentOf(a);
-  Term always = Always(c);
+  Operand always = c.emit().Constant(Literal::ScalarInt(kBool, 1));
   Term square = Identities(Transposed(a), ColumnsOf(a));
   Rolled rolled =
       Roll(c, tournament.rounds * kMaxSweeps, always, {a, square, tournament.rounds},
@@ -167,13 +156,13 @@ Singular SingularValues(const Term& a) {
              Term columns(c, own[0]), v(c, own[1]), idle(c, own[2]);
              Term partners = PartnersOf(tournament, {c, index});
              Term others = ColumnsInOrder(columns, partners), squares = SumOver(columns * columns, -2);
-             Term order = Select(always, partners, Term(c, c.Cast(squares, kInt64)));
+             Term order = Broadcast(partners, Cast(squares, kInt64));
              Term other = InOrder(squares, order), product = SumOver(columns * others, -2);
              Term is_active =
                  And(tournament.columns != partners, Abs(product) > Sqrt(squares) * Sqrt(other) * (2 * Epsilon(a)));
              Rotation rotation = RotationOf(squares, other, product, tournament.columns, partners, is_active);
              Term turned = columns * AsRow(rotation.cosine) + others * AsRow(rotation.sine);
-             Term rest = Select({c, Any(is_active)}, tournament.rounds, idle - 1);
+             Term rest = Select(Any(is_active), tournament.rounds, idle - 1);
              return {rest > 0, {turned, Rotated(v, partners, rotation), rest}, {}};
            });
   if (c.failed() || rolled.state.size() != 3) return {Placeholder(c), Placeholder(c), Placeholder(c)};

@@ -1,7 +1,7 @@
 #include "compiler/import/random_numbers.h"
 
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -28,11 +28,8 @@ Operand DrawNumbers(Steps& c, Operand key, std::string_view op, double first, do
   if (!dtype.is_float()) return c.Unsupported(absl::StrCat("random numbers of dtype ", dtype.ToString()));
   Operands args = {key, c.emit().Number(first, dtype), c.emit().Number(second, dtype)};
   ir::Attrs attrs{{"out_dtype", dtype.ToString()}};
-  bool is_known = std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.is_const(); });
-  if (is_known) {
-    ir::AttrValue::List shape;
-    for (const Dim& dim : dims) shape.emplace_back(dim.constant());
-    attrs.Set("out_shape", shape);
+  if (std::optional<Shape> shape = StaticShape(dims)) {
+    attrs.Set("out_shape", ir::IntList(*shape));
     return c.emit().Field(c.Op(op, args, attrs), 1);
   }
   args.push_back(c.emit().FromDims(dims));

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/literal.h"
 #include "compiler/import/steps.h"
 
 namespace rvm::importing {
@@ -63,6 +64,17 @@ inline Term Select(const Term& condition, const Term& a, const Term& b) {
 }
 inline Term Select(const Term& condition, double a, const Term& b) { return Select(condition, b.Like(a), b); }
 inline Term Select(const Term& condition, const Term& a, double b) { return Select(condition, a, a.Like(b)); }
+
+inline Term Cast(const Term& x, DataType dtype) { return {x.steps(), x.steps().Cast(x, dtype)}; }
+// Returns `x` in the shape that it and `other` broadcast to.
+inline Term Broadcast(const Term& x, const Term& other) {
+  Steps& c = x.steps();
+  return {c, c.Where(c.emit().Constant(Literal::ScalarInt(kBool, 1)), x, other)};
+}
+// Returns a scalar: whether any element of `condition` is true.
+inline Term Any(const Term& condition) {
+  return condition.steps().RankOf(condition) == 0 ? condition : condition.Apply("any");
+}
 
 // The polynomial with these coefficients, that of the highest power first.
 inline Term Horner(const Term& x, std::span<const double> coefficients) {

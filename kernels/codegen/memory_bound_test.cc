@@ -146,7 +146,7 @@ TEST(MemoryBoundTest, RowsInGroups) {
                  {.symbol_values = {{0, 3}, {1, 1}, {5, 41}, {67, 130}}, .threads = true});
 }
 
-// What a later nest needs of other rows is there before it runs.
+// Rows that a later nest reads from other groups are complete before it runs.
 TEST(MemoryBoundTest, RowsOfOthersAreNoGroup) {
   Dim m = Dim::Var(1, "m");
   Tensor x = Input(0, "x", kFloat32, {m, Dim(40)});

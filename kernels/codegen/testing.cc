@@ -328,7 +328,7 @@ absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& comput
                                                    const CodegenOptions& options) {
   RVM_ASSIGN_OR_RETURN(HostTarget host, ParseHostTarget(target));
   ScheduledKernel kernel;
-  RVM_ASSIGN_OR_RETURN(kernel.schedule, schedule::MakeSchedule(computation, constant_inputs, ScheduleTarget(host)));
+  RVM_ASSIGN_OR_RETURN(kernel.schedule, ScheduleFor(computation, constant_inputs, target));
   RVM_ASSIGN_OR_RETURN(kernel.object, CompileKernels(host, {{"kernel", kernel.schedule}}, options));
   return kernel;
 }

@@ -27,13 +27,6 @@ constexpr int64_t kLeastDepthConverted = 16;
 constexpr int64_t kLeastVectorsConverted = 4;
 constexpr int64_t kLineBytes = 64;
 
-te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name) {
-  te::TensorNode node{
-      .kind = te::TensorKind::kCompute, .dtype = dtype, .dims = std::move(dims), .name = std::move(name)};
-  schedule.tensors.emplace_back(std::make_shared<const te::TensorNode>(std::move(node)));
-  return schedule.tensors.back();
-}
-
 // Whether the tile multiplies an element of `tensor` by several vectors. Extents that are not known count as large.
 bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   const Tile& tile = *nest.tile;
@@ -114,18 +107,10 @@ struct Copy {
   }
 };
 
-Expr SafeRead(te::ExprPool& pool, const te::Tensor& tensor, const std::vector<Expr>& position) {
-  ExprNode read{.kind = ExprKind::kRead, .dtype = tensor.dtype()};
-  read.tensor = tensor;
-  read.operands = {pool.Offset(tensor.dims(), position)};
-  read.int_value = te::kReadIsSafe;
-  return pool.Intern(std::move(read));
-}
-
 LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {
   Copy copy{*schedule.pool};
   for (const Dim& extent : tensor.dims()) copy.Add(extent);
-  Expr read = SafeRead(copy.pool, tensor, copy.position);
+  Expr read = copy.pool.SafeRead(tensor, copy.position);
   return copy.Store(wide, copy.pool.Intern(*te::Cast(kInt16, read)));
 }
 
@@ -194,7 +179,7 @@ std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest) {
   rewrite.variables[rows.id] = row;
   te::Tensor panels = NewTensor(schedule, tile.broadcast.dtype(), copy.dims, "row_panels");
   Expr value = pool.Copy(tile.broadcast, rewrite);
-  tile.broadcast = SafeRead(pool, panels, place);
+  tile.broadcast = pool.SafeRead(panels, place);
   return copy.Store(panels, value);
 }
 

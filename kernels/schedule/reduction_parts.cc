@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -92,18 +91,15 @@ class PartsMaker {
     LoopNest parts;
     parts.axes = {part};
     parts.axes.insert(parts.axes.end(), nest_.axes.begin(), nest_.axes.end());
+    Dims dims;
     std::vector<Expr> position;
     for (const IndexVar& axis : parts.axes) {
-      dims_.push_back(axis.extent);
+      dims.push_back(axis.extent);
       position.push_back(pool_.Variable(axis));
     }
-    te::TensorNode tensor{.kind = te::TensorKind::kCompute,
-                          .dtype = reduce_.dtype,
-                          .dims = dims_,
-                          .name = nest_.tensors[0].tensor->name + "_parts"};
-    schedule_.tensors.emplace_back(std::make_shared<const te::TensorNode>(std::move(tensor)));
-    parts.store_offset = pool_.Offset(dims_, position);
-    parts.tensors = {{schedule_.tensors.back(), pool_.Intern(std::move(of_part)), true}};
+    parts.store_offset = pool_.Offset(dims, position);
+    te::Tensor tensor = NewTensor(schedule_, reduce_.dtype, dims, nest_.tensors[0].tensor->name + "_parts");
+    parts.tensors = {{tensor, pool_.Intern(std::move(of_part)), true}};
     // The nests share no variables.
     for (IndexVar& axis : parts.axes) {
       IndexVar own = pool_.Fresh(axis.extent, axis.name);
@@ -117,13 +113,9 @@ class PartsMaker {
     IndexVar part = pool_.Fresh(Dim(parts_), "part");
     std::vector<Expr> position = {pool_.Variable(part)};
     for (const IndexVar& axis : nest_.axes) position.push_back(pool_.Variable(axis));
-    ExprNode read{.kind = ExprKind::kRead, .dtype = reduce_.dtype};
-    read.tensor = parts.tensors[0].tensor;
-    read.operands = {pool_.Offset(dims_, position)};
-    read.int_value = te::kReadIsSafe;
     ExprNode merged{.kind = ExprKind::kReduce, .dtype = reduce_.dtype};
     merged.reduce = reduce_.reduce;
-    merged.operands = {pool_.Intern(std::move(read))};
+    merged.operands = {pool_.SafeRead(parts.tensors[0].tensor, position)};
     merged.axes = {part};
     nest_.tensors[0].value = pool_.Intern(std::move(merged));
   }
@@ -134,7 +126,6 @@ class PartsMaker {
   const ExprNode& reduce_;
   size_t axis_ = 0;  // of the reduction, the one that is split
   int64_t extent_ = 0, length_ = 0, parts_ = 0;
-  Dims dims_;  // of the tensor of partial results
 };
 
 }  // namespace

@@ -142,6 +142,13 @@ std::string Describe(const Schedule& schedule) {
   });
 }
 
+te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name) {
+  te::TensorNode node{
+      .kind = te::TensorKind::kCompute, .dtype = dtype, .dims = std::move(dims), .name = std::move(name)};
+  schedule.tensors.emplace_back(std::make_shared<const te::TensorNode>(std::move(node)));
+  return schedule.tensors.back();
+}
+
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
                                       const Target& target) {
   Schedule schedule;

@@ -80,6 +80,9 @@ struct Schedule {
   const PackedLayout* Layout(size_t input) const;
 };
 
+// Returns a computed tensor, which the schedule owns.
+te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name);
+
 // Returns kInvalidArgument if an extent is not determined by the inputs.
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
                                       const Target& target);

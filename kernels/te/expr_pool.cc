@@ -77,6 +77,14 @@ Expr ExprPool::Offset(const Dims& dims, const std::vector<Expr>& indices) {
   return offset;
 }
 
+Expr ExprPool::SafeRead(const Tensor& tensor, const std::vector<Expr>& indices) {
+  ExprNode read{.kind = ExprKind::kRead, .dtype = tensor.dtype()};
+  read.tensor = tensor;
+  read.operands = {Offset(tensor.dims(), indices)};
+  read.int_value = kReadIsSafe;
+  return Intern(std::move(read));
+}
+
 // Splits the terms of a sum, looking `depth` additions deep, into those that `divisor` divides and the others.
 ExprPool::Division ExprPool::Divide(const Expr& e, int64_t divisor, int depth) {
   if (IsConst(e) && e->int_value % divisor == 0) return {Intern(*Index(e->int_value / divisor)), Expr()};

@@ -40,6 +40,8 @@ class ExprPool {
   bool IsBelow(const Expr& e, const Expr& bound);
   // Row-major position of `indices` in a tensor of `dims`.
   Expr Offset(const Dims& dims, const std::vector<Expr>& indices);
+  // Returns a read at `indices`, which are inside the tensor.
+  Expr SafeRead(const Tensor& tensor, const std::vector<Expr>& indices);
 
  private:
   Expr CopyOnThisStack(const Expr& e, Rewrite& rewrite);

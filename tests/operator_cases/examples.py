@@ -1,7 +1,6 @@
 """The examples that operators carry (OpDef::examples): a call and what it gives, as docs/operators.md shows them."""
 
 import collections
-import os
 import re
 
 import numpy as np

@@ -127,9 +127,9 @@ bool LibraryProducts::IsThere() {
     was_opened_ = true;
     description_ = LibraryText();
     absl::StatusOr<const lt::Api*> api = lt::Load();
-    if (api.ok()) lt_ = *api;
-    // It may be for a later driver, or need more memory than there is.
-    if (lt_ == nullptr) return false;
+    if (!api.ok()) return false;
+    lt_ = *api;
+    // Fails if the library is for a later driver, or needs more memory than there is.
     if (lt::Status status = lt_->Create(&handle_); status != 0) {
       handle_ = nullptr;
       absl::StrAppend(&description_, ", which is not used: cublasLtCreate gives status ", status);

@@ -151,12 +151,12 @@ class CudaStream : public device::Stream {
     if (time == kForever) {
       RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamSynchronize(stream_), "StreamSynchronize"));
     } else {
-      RVM_ASSIGN_OR_RETURN(is_done, PollFor(time, kBusyWait, [this]() -> absl::StatusOr<bool> {
-                             Result result = core_->cu->StreamQuery(stream_);
-                             if (result == kNotReady) return false;
-                             RVM_RETURN_IF_ERROR(core_->Check(result, "StreamQuery"));
-                             return true;
-                           }));
+      RVM_ASSIGN_OR_RETURN(is_done, poller_.WaitFor(time, [this]() -> absl::StatusOr<bool> {
+        Result result = core_->cu->StreamQuery(stream_);
+        if (result == kNotReady) return false;
+        RVM_RETURN_IF_ERROR(core_->Check(result, "StreamQuery"));
+        return true;
+      }));
     }
     if (is_done && graphs_ != nullptr) graphs_->NoteIdle();
     return is_done;
@@ -208,7 +208,8 @@ class CudaStream : public device::Stream {
   bool keeps_times_;
   std::unique_ptr<LibraryProducts> products_;
   std::unique_ptr<LaunchGraphs> graphs_;  // null: each launch goes to the driver at once
-  void* staging_ = nullptr;               // kStagingBytes, pinned, from the first StageOut on
+  Poller poller_{kBusyWait};
+  void* staging_ = nullptr;  // kStagingBytes, pinned, from the first StageOut on
   bool cannot_stage_ = false;
   std::vector<uint64_t> values_;  // arguments of a launch
   std::vector<void*> pointers_;

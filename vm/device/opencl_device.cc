@@ -111,7 +111,7 @@ class OpenClStream : public Stream {
                                        "EnqueueMarkerWithWaitList"));
       RVM_RETURN_IF_ERROR(core_->Check(core_->cl->Flush(queue_), "Flush"));
     }
-    return PollFor(time, kBusyWait, [this]() -> absl::StatusOr<bool> {
+    return poller_.WaitFor(time, [this]() -> absl::StatusOr<bool> {
       int32_t status = 0;
       RVM_RETURN_IF_ERROR(core_->Check(
           core_->cl->GetEventInfo(marker_, opencl::kEventStatus, sizeof(status), &status, nullptr), "GetEventInfo"));
@@ -171,6 +171,7 @@ class OpenClStream : public Stream {
   opencl::Queue queue_;
   bool keeps_times_;
   std::vector<std::pair<const Code*, std::vector<opencl::Kernel>>> kernels_;
+  Poller poller_{kBusyWait};
   opencl::Event marker_ = nullptr;  // behind all that is queued; null: there is none yet
   opencl::Event new_event_ = nullptr;
   std::vector<opencl::Event> events_;  // of the commands whose times were not taken

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -151,7 +150,8 @@ namespace {
 
 constexpr int64_t kMostByMinors = 4;
 
-// By the first row: of each set of columns the determinant of as many last rows. One kernel, where loops take many.
+// Expands along the first row. `minors` are determinants of the last rows, by set of columns. This is one kernel, where
+// the loop of LuFactor launches many.
 Operand DeterminantByMinors(NodeContext& c, Operand x, int64_t size) {
   int64_t rank = c.RankOf(x);
   auto element = [&](int64_t row, int64_t column) {
@@ -175,7 +175,7 @@ Operand DeterminantByMinors(NodeContext& c, Operand x, int64_t size) {
   return minors.back();
 }
 
-// Of the first input; a mistake if it has other extents than square matrices.
+// Returns the first input; fails if it is known not to be square matrices.
 Operand SquareMatrices(NodeContext& c) {
   Operand x = c.In(0);
   int64_t rank = c.RankOf(x);
@@ -191,7 +191,7 @@ Operands Det(NodeContext& c) {
   if (c.failed()) return {};
   std::optional<int64_t> size = c.ExtentOf(x, -1).AsConst();
   if (size && *size >= 1 && *size <= kMostByMinors) return {DeterminantByMinors(c, x, *size)};
-  return {importing::matrix::Determinant({c, x})};
+  return {importing::matrix::Determinant(importing::matrix::LuFactor({c, x}))};
 }
 
 Operands Inverse(NodeContext& c) {

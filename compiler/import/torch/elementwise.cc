@@ -212,15 +212,11 @@ Operands CommonDivisor(NodeContext& c) {
   Operand a = c.In("self"), b = c.In("other");
   c.Promote({&a, &b});
   if (c.failed()) return {};
-  Term always(c, c.emit().Constant(Literal::ScalarInt(kBool, 1))), x(c, a), y(c, b);
-  Term first = Abs(Select(always, x, y)), second = Abs(Select(always, y, x));
-  auto goes_on = [&](const Term& rest) {
-    return c.RankOf(rest) == 0 ? (rest != 0).operand() : c.Op("any", {rest != 0});
-  };
-  Rolled rolled = Roll(c, nullptr, goes_on(second), {first, second}, [&](Operand, const Operands& own) -> Step {
+  Term x(c, a), y(c, b), first = Abs(Broadcast(x, y)), second = Abs(Broadcast(y, x));
+  Rolled rolled = Roll(c, nullptr, Any(second != 0), {first, second}, [&](Operand, const Operands& own) -> Step {
     Term divisor(c, own[0]), rest(c, own[1]), is_done = rest == 0;
     Term next = Select(is_done, 0, divisor.Apply("trunc_mod", Select(is_done, 1, rest)));
-    return {goes_on(next), {Select(is_done, divisor, rest), next}, {}};
+    return {Any(next != 0), {Select(is_done, divisor, rest), next}, {}};
   });
   if (c.failed() || rolled.state.size() != 2) return {};
   Term divisor(c, rolled.state[0]);

@@ -23,17 +23,6 @@ constexpr double kPi = std::numbers::pi;
 // The distance to the nearest integer, with a sign.
 Term FromInteger(const Term& x) { return x - RoundHalfEven(x); }
 
-Term Broadcast(const Term& x, const Term& other) {
-  Steps& c = x.steps();
-  return {c, c.Where(c.emit().Constant(Literal::ScalarInt(kBool, 1)), x, other)};
-}
-
-// Whether any element is true, a scalar.
-Operand Any(const Term& condition) {
-  Steps& c = condition.steps();
-  return c.RankOf(condition) == 0 ? condition.operand() : c.Op("any", {condition});
-}
-
 }  // namespace
 
 // C. Lanczos, "A precision approximation of the gamma function", 1964, with 9 terms; reflected below 1/2.

@@ -84,9 +84,9 @@ Operands DiagEmbed(NodeContext& c) {
 Operands LinalgDet(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   if (!a) return {};
-  if (!c.WantsOutput(1) && !c.WantsOutput(2)) return {Determinant(*a)};
   Factored lu = LuFactor(*a);
-  return {Determinant(*a), lu.factors, ShownPivots(c, lu.pivots)};
+  if (!c.WantsOutput(1) && !c.WantsOutput(2)) return {Determinant(lu)};
+  return {Determinant(lu), lu.factors, ShownPivots(c, lu.pivots)};
 }
 
 // The sign and the logarithm of the determinant; logdet gives the latter alone, NaN where the sign is negative.

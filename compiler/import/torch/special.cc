@@ -148,10 +148,9 @@ Operands OrthogonalPolynomial(NodeContext& c) {
   DataType dtype = c.DTypeOf(c.Floating(like));
   Term x = Wide(c, given), n(c, c.Op("trunc", {Wide(c, degree)}));
   if (is_shifted) x = 2 * x - 1;
-  Term always(c, c.emit().Constant(Literal::ScalarInt(kBool, 1)));
-  x = Select(always, x, n);  // both in the broadcast shape
-  n = Select(always, n, x);
-  Term first = rule->first * x + rule->shift, one = Select(always, 1, x);
+  x = Broadcast(x, n);
+  n = Broadcast(n, x);
+  Term first = rule->first * x + rule->shift, one = Broadcast(x.Like(1), x);
   Term result = Select(n < 0, 0, Select(n == 0, one, Select(n == 1, first, 0)));
   Operand most = c.RankOf(n) == 0 ? n.operand() : c.Op("max", {n});
   Operand limit = c.Cast(c.Op("maximum", {Term(c, most) - 1, c.Number(0, most)}), kInt64);
