@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,55 @@ TEST(TileTest, ProductsOfIntegers) {
       }
     }
   }
+}
+
+// Several products of the same bytes, which all of their tiles read as int16: bytes of an input, or those that a nest
+// before the tiles computes.
+TEST(TileTest, ProductsThatShareAFactorOfBytes) {
+  for (int64_t count : {2, 3}) {
+    for (auto [is_computed, constant, rows] : {std::tuple(true, true, 1), {false, true, 1}, {true, false, 6}}) {
+      Tensor x = Input(0, "x", is_computed ? kFloat32 : kUInt8, {Dim(rows), Dim(64)});
+      Tensor bytes = ComputeTensor("bytes", kUInt8, x.dims(),
+                                   [&](Indices i) { return te::Cast(kUInt8, te::Unary(te::UnaryOp::kRound, x(i))); });
+      std::vector<Tensor> inputs = {x}, sums;
+      CheckOptions options{.constant_inputs = {false}, .range = 255};
+      Dim extents[] = {Dim(64)};
+      for (int64_t n = 0; n < count; ++n) {
+        Tensor w = Input(n + 1, "w", kInt8, {Dim(160), Dim(64)});
+        inputs.push_back(w);
+        options.constant_inputs.push_back(constant);
+        sums.push_back(ComputeTensor("sum", kInt32, {Dim(rows), Dim(160)}, [&](Indices i) {
+          return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+            Expr factor = is_computed ? bytes({i[0], r[0]}) : x({i[0], r[0]});
+            return te::Cast(kInt32, factor) * te::Cast(kInt32, w({i[1], r[0]}));
+          });
+        }));
+      }
+      Tensor y = ComputeTensor("y", kInt32, sums[0].dims(), [&](Indices i) {
+        Expr all = sums[0](i);
+        for (size_t n = 1; n < sums.size(); ++n) all = te::Binary(BinaryOp::kXor, all, sums[n](i));
+        return all;
+      });
+      for (const ScheduledKernel& kernel : CheckOnTargets({"shared", inputs, {y}}, options))
+        EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// One product broadcasts the constant that the other might read from panels.
+TEST(TileTest, AConstantThatTwoProductsReadIsNotPacked) {
+  Tensor x = Input(0, "x", kInt8, {Dim(96), Dim(64)}), w = Input(1, "w", kInt8, {Dim(160), Dim(64)});
+  Dim extents[] = {Dim(64)};
+  auto product = [&](bool is_transposed) {
+    Dims dims = is_transposed ? Dims{160, 96} : Dims{96, 160};
+    return ComputeTensor("product", kInt32, dims, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+        return te::Cast(kInt32, x({i[is_transposed], r[0]})) * te::Cast(kInt32, w({i[!is_transposed], r[0]}));
+      });
+    });
+  };
+  CheckOnTargets({"both", {x, w}, {product(true), product(false)}}, {.constant_inputs = {false, true}, .range = 127});
 }
 
 struct Shape2d {

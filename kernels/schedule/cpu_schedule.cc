@@ -72,9 +72,8 @@ void LeaveScratch(LoopNest& nest) {
 
 void PlanForCpu(Schedule& schedule) {
   std::vector<LoopNest> nests;
-  for (size_t n = 0; n < schedule.nests.size(); ++n) {
-    LoopNest& nest = schedule.nests[n];
-    const te::Tensor& first = nest.tensors[0].tensor;
+  for (LoopNest nest : schedule.nests) {  // a copy: who reads a tensor is decided by the nests as they were built
+    const te::Tensor first = nest.tensors[0].tensor;
     bool any_order = !first->self && !first->is_ordered;
     if (first->is_ordered) LeaveScratch(nest);
     if (any_order) SplitDividedAxes(*schedule.pool, nest);
@@ -96,7 +95,7 @@ void PlanForCpu(Schedule& schedule) {
     } else if (any_order && !UnrollAxes(*schedule.pool, nest)) {
       PlanAxisRanges(nest);
     }
-    nests.push_back(nest);
+    nests.push_back(std::move(nest));
   }
   schedule.nests = std::move(nests);
 }

@@ -53,6 +53,11 @@ LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, c
   return nullptr;
 }
 
+bool SameExtents(const te::Tensor& a, const te::Tensor& b) {
+  return std::equal(a.dims().begin(), a.dims().end(), b.dims().begin(), b.dims().end(),
+                    [](const Dim& x, const Dim& y) { return CompareDims(x, y) == DimEquality::kEqual; });
+}
+
 // Whether each step, or each but the innermost, reads another line of memory.
 bool ReadsManyLines(const LoopNest& nest) {
   const std::vector<IndexVar>& depth = nest.reduction()->axes;
@@ -106,6 +111,21 @@ struct Copy {
     return std::move(nest);
   }
 };
+
+// What a nest of `planned` stores if that is `tensor` as int16; else null.
+te::Tensor WidenedBefore(const std::vector<LoopNest>& planned, const te::Tensor& tensor) {
+  for (const LoopNest& nest : planned) {
+    const NestTensor& stored = nest.tensors[0];
+    bool widens = nest.tensors.size() == 1 && nest.replicas.empty() && stored.stored &&
+                  stored.value->kind == ExprKind::kCast && stored.tensor.dtype() == kInt16;
+    if (!widens) continue;
+    const ExprNode& from = *stored.value->operands[0];
+    bool reads = from.kind == ExprKind::kRead && from.tensor.get() == tensor.get() &&
+                 from.operands[0].get() == nest.store_offset.get();
+    if (reads && SameExtents(stored.tensor, tensor)) return stored.tensor;
+  }
+  return te::Tensor();
+}
 
 LoopNest Widening(Schedule& schedule, const te::Tensor& tensor, const te::Tensor& wide) {
   Copy copy{*schedule.pool};
@@ -190,12 +210,15 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
   if (tile.group == 1 || narrow->kind != ExprKind::kRead || narrow->dtype.bytes() > 1) return;
   const te::Tensor& tensor = narrow->tensor;
   if (!IsUsedOften(nest, tensor)) return;
-  te::Tensor wide = NewTensor(schedule, kInt16, tensor.dims(), tensor->name);
-  if (LoopNest* writer = OnlyWriter(schedule, planned, tensor)) {
-    NestTensor& stored = writer->tensors[0];
-    stored = {wide, pool.Intern(*te::Cast(kInt16, stored.value)), true};
-  } else {
-    planned.push_back(Widening(schedule, tensor, wide));
+  te::Tensor wide = WidenedBefore(planned, tensor);
+  if (!wide) {
+    wide = NewTensor(schedule, kInt16, tensor.dims(), tensor->name);
+    if (LoopNest* writer = OnlyWriter(schedule, planned, tensor)) {
+      NestTensor& stored = writer->tensors[0];
+      stored = {wide, pool.Intern(*te::Cast(kInt16, stored.value)), true};
+    } else {
+      planned.push_back(Widening(schedule, tensor, wide));
+    }
   }
   ExprNode read = *narrow;
   read.tensor = wide;

@@ -20,7 +20,8 @@ std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest);
 
 // Pairs of bytes that many vectors are multiplied by are read from int16, in which a pair is one load. `planned`: the
 // nests that run before `nest`; one of them stores the factor so if nothing else reads it, otherwise one that copies it
-// is added.
+// is added, for all nests that follow.
+// REQUIRES: schedule.nests are as they were built, without the changes that planning makes.
 void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest& nest);
 
 }  // namespace rvm::schedule
