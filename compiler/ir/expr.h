@@ -167,6 +167,8 @@ struct Pattern {
   const Literal* literal = nullptr;          // kLiteral: rank 0, owned by the arena
   std::vector<Pattern*> fields;              // kConstructor, kTuple
   bool is_list = false;                      // written `[p, q]`
+  // Written `(p)`, a kTuple of one field until type inference decides: `(p,)` for a tuple of one field, otherwise `p`.
+  bool is_parenthesised = false;
 };
 
 struct Clause {

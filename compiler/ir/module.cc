@@ -78,6 +78,7 @@ class Comparison {
 
   bool Patterns(const Pattern* a, const Pattern* b) {
     if (a->kind != b->kind || a->fields.size() != b->fields.size()) return false;
+    if (a->is_parenthesised != b->is_parenthesised) return false;
     if (a->kind == PatternKind::kVar && !Bind(a->var, b->var)) return false;
     if (a->kind == PatternKind::kConstructor && !SameConstructor(*a->constructor, *b->constructor)) return false;
     if (a->kind == PatternKind::kLiteral && !(*a->literal == *b->literal)) return false;

@@ -94,8 +94,9 @@ bool NamesExtents(const AttrSpec& spec, const ir::AttrValue& value) {
 
 std::string HintForNames(const OpDef& op) {
   std::string dynamic = absl::StrCat("dyn.", Abseil(op.name));
-  std::string hint = ", not extents with names";
-  return FindOp(dynamic) == nullptr ? hint : absl::StrCat(hint, ": `", dynamic, "` takes them as an argument");
+  if (FindOp(dynamic) == nullptr) return ", not extents with names";
+  return absl::StrCat(", or names of extents that the type of a variable in scope has; `", dynamic,
+                      "` takes others as an argument");
 }
 
 }  // namespace

@@ -123,9 +123,9 @@ bool Parser::ParseStatement(std::vector<Binding>& bindings, ir::Expr*& result) {
 bool Parser::ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings) {
   ir::Pattern* pattern = ParsePattern();
   if (pattern == nullptr || !Expect("=")) return false;
+  while (pattern->is_parenthesised) pattern = pattern->fields[0];
   ir::Expr* value = ParseExpr();
   if (!BindPattern(*pattern) || value == nullptr) return false;
-  // `(%x)` is `%x`.
   bool is_var = pattern->kind == ir::PatternKind::kVar;
   if (pattern->kind == ir::PatternKind::kWildcard) {
     bindings.push_back({NewVar({TokenKind::kLocal, "_", begin}, nullptr), value, From(begin)});
@@ -256,6 +256,7 @@ ir::Expr* Parser::ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_
   }
   auto* call = arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), From(callee->span));
   call->explicit_type_args = std::move(type_args);
+  MoveExtentsToArguments(*call);
   return call;
 }
 

@@ -112,12 +112,16 @@ bool Parser::ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs) {
   return true;
 }
 
-// An attribute that is an expression repeats an argument and reads as None.
+// An attribute that is an expression repeats an argument and reads as None; one that is an extent reads as its name.
 bool Parser::ParseMetaValue(ir::AttrValue& value) {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return false;
   value = ir::AttrValue();
   if (reference->kind.starts_with("relay.")) return true;
+  if (NamesExtent(*reference)) {
+    value = reference->ToString();
+    return true;
+  }
   const Metadata* metadata = MetadataFor(*reference);
   std::optional<ir::AttrValue> read = metadata == nullptr ? std::nullopt : metadata->Value(*reference, diagnostics_);
   if (!read) return false;

@@ -57,9 +57,8 @@ ir::Pattern* Parser::ParsePatternOnThisStack() {
   if (PeekIs("(")) {
     pattern->kind = ir::PatternKind::kTuple;
     if (!ParsePatternFields(*pattern)) return nullptr;
-    // `(p)` is p.
-    bool comma = tokens_[at_ - 2].text == ",";
-    return pattern->fields.size() == 1 && !comma ? pattern->fields[0] : pattern;
+    pattern->is_parenthesised = pattern->fields.size() == 1 && tokens_[at_ - 2].text != ",";
+    return pattern;
   }
   if (PeekIs("[")) return ParseListPattern();
   if (AtLiteralPattern()) return ParseLiteralPattern();

@@ -140,6 +140,9 @@ class Parser {
   // ---- parser_meta.cc: attributes and references to the metadata section
   bool AtMeta() const { return PeekIs("meta") && PeekIs("[", 1); }
   std::optional<MetaReference> ParseMetaReference();
+  static bool NamesExtent(const MetaReference& reference) {
+    return reference.kind == "tir.Var" || reference.kind == "tir.SizeVar";
+  }
   ir::Expr* ParseMetaConstant();
   const Metadata* MetadataFor(const MetaReference& reference);
   bool AtMetaAttrs() const;
@@ -150,6 +153,11 @@ class Parser {
   bool AtAttr() const { return AttrNameLength() > 0; }
   bool ParseAttrs(ir::Attrs& attrs, ir::Span open);
   bool SkipParamAttrs();  // `{virtual_device=meta[VirtualDevice][0]}`
+
+  // ---- parser_extents.cc
+  void MoveExtentsToArguments(ir::Call& call);
+  ir::Expr* AttributeAsArgument(const ir::AttrValue& value, ir::Span span, int depth);
+  ir::Expr* ExtentNamed(const std::string& name, ir::Span span);
 
   // ---- parser_pattern.cc
   ir::Expr* ParseMatch();

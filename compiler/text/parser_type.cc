@@ -259,8 +259,7 @@ std::optional<Dim> Parser::ParseDimAtom() {
     std::optional<MetaReference> reference = ParseMetaReference();
     if (!reference) return std::nullopt;
     // References to the same object are the same extent, whatever its name. An expression object reads as `?`.
-    bool is_var = reference->kind == "tir.Var" || reference->kind == "tir.SizeVar";
-    return is_var ? NamedDim(reference->ToString(), reference->span) : Dim::Any();
+    return NamesExtent(*reference) ? NamedDim(reference->ToString(), reference->span) : Dim::Any();
   }
   if (Peek().kind == TokenKind::kIdent) {
     Token name = Take();

@@ -477,7 +477,8 @@ class Printer {
         case ir::PatternKind::kTuple:
           out_ += "(";
           List(pattern.fields, [&](const ir::Pattern* field) { PrintPattern(*field); });
-          out_ += pattern.kind == ir::PatternKind::kTuple && pattern.fields.size() == 1 ? ",)" : ")";
+          bool has_comma = pattern.kind == ir::PatternKind::kTuple && pattern.fields.size() == 1;
+          out_ += has_comma && !pattern.is_parenthesised ? ",)" : ")";
       }
     });
   }

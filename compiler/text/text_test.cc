@@ -58,6 +58,8 @@ const char* const kPrograms[] = {
     "def @f<s : Shape>(%a: Tensor[s, float32], %b: Tensor[s, float32]) -> Tensor[s, float32] { add(%a, %b) }\n"
     "def @main(%x: Tensor[(10, 10), float32]) { @f<(10, 10)>(%x, Constant(1, (10, 10), float32)) }",
     "def @f(%x: Tensor[(n, m + 1), float32]) -> Tensor[(n * 2, ?), float32] { %x }",
+    "def @f(%t: ((int32,), int32)) -> int32 { match (%t) { (((%x)), (1)) => %x, ((%x,), _) => 2 } }",
+    "def @f(%x: Tensor[(n, 4), float32]) { reshape(%x, newshape=[n, -1, 2]) }",
     "free_var %w: Tensor[(3, 4), float32];\nfree_var %x: Tensor[(1, 4), float32];\nnn.dense(%x, %w, units=None)",
     "def @main() { (1i8, 2u16, -3i64, 1.5f16, 2bf16, 1e300f64, inff, -inff64, nanf, True, 4294967296, "
     "Constant([1, 2, 3], (3), int64)) }",

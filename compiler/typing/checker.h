@@ -69,6 +69,7 @@ class Checker {
   void CheckCondition(ir::If* conditional);
   void CheckClauses(ir::Match* match, const ir::Type* join);
   void CheckPattern(ir::Pattern* pattern, const ir::Type* type);
+  void ResolveParentheses(ir::Pattern* pattern, const ir::Type* type);
   void CheckConstructorPattern(ir::Pattern* pattern, const ir::Type* type);
   const ir::Type* CheckTuple(ir::Tuple* tuple, const ir::Type* expected);
   const ir::Type* CheckProject(ir::Project* project);

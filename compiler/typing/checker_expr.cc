@@ -166,7 +166,19 @@ void Checker::CheckClauses(ir::Match* match, const Type* join) {
   }
 }
 
+// Decides whether `(p)` is a tuple pattern: it is if `type` is known to be a tuple of one field.
+void Checker::ResolveParentheses(ir::Pattern* pattern, const Type* type) {
+  while (pattern->is_parenthesised) {
+    const auto* tuple = DynCast<ir::TupleType>(solver_.Shallow(type));
+    pattern->is_parenthesised = false;
+    if (tuple != nullptr && tuple->fields.size() == 1) return;
+    ir::Pattern inner = *pattern->fields[0];
+    *pattern = std::move(inner);
+  }
+}
+
 void Checker::CheckPattern(ir::Pattern* pattern, const Type* type) {
+  ResolveParentheses(pattern, type);
   WithStack([&] {
     switch (pattern->kind) {
       case ir::PatternKind::kWildcard: return;
