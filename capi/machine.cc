@@ -40,22 +40,47 @@ rvm_error* Busy() {
                   "the machine is running in another thread; expected one thread at a time: create a machine for each");
 }
 
+template <typename T>  // a number; NaN is none that may be given
+rvm_error* CheckLimit(const char* name, T value) {
+  if (value >= 0) return nullptr;
+  return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`", name, "` is ", value, "; expected 0 or more"));
+}
+
 rvm_error* ReadOptions(const rvm_machine_options* given, rvm_machine_options& options) {
   absl::Status status = ReadStruct(given, "rvm_machine_options", options);
   if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
-  for (auto [name, value] : {std::pair<const char*, int64_t>{"memory_limit", options.memory_limit},
-                             {"stack_limit", options.stack_limit},
-                             {"fuel", options.fuel}}) {
-    if (value < 0)
-      return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`", name, "` is ", value, "; expected 0 or more"));
-  }
-  if (!(options.time_limit_ms >= 0)) {
-    return NewError(RVM_INVALID_ARGUMENT,
-                    absl::StrCat("`time_limit_ms` is ", options.time_limit_ms, "; expected 0 or more"));
-  }
+  if (rvm_error* error = CheckLimit("memory_limit", options.memory_limit)) return error;
+  if (rvm_error* error = CheckLimit("stack_limit", options.stack_limit)) return error;
+  if (rvm_error* error = CheckLimit("fuel", options.fuel)) return error;
+  if (rvm_error* error = CheckLimit("time_limit_ms", options.time_limit_ms)) return error;
   if (options.threads > 1024) {
     return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`threads` is ", options.threads, "; expected 1024 at most"));
   }
+  return nullptr;
+}
+
+// The caller's function of rvm_run_options.
+struct RunHook {
+  int (*poll)(void* context);
+  void* context;
+};
+
+// `hook` must live as long as the run.
+rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options, RunHook& hook) {
+  rvm_run_options read;
+  absl::Status status = ReadStruct(given, "rvm_run_options", read);
+  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
+  if (rvm_error* error = CheckLimit("fuel", read.fuel)) return error;
+  if (rvm_error* error = CheckLimit("time_limit_ms", read.time_limit_ms)) return error;
+  if (read.fuel > 0) options.fuel = read.fuel;
+  if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
+  if (read.poll == nullptr) return nullptr;
+  hook = {read.poll, read.poll_context};
+  options.poll = [](void* context) {
+    auto* given = static_cast<RunHook*>(context);
+    return given->poll(given->context) != 0;
+  };
+  options.poll_context = &hook;
   return nullptr;
 }
 
@@ -116,13 +141,22 @@ void rvm_machine_free(rvm_machine* machine) {
 
 rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
                            rvm_value** out) {
+  return rvm_machine_run_with(machine, entry, args, count, nullptr, out);
+}
+
+rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
+                                const rvm_run_options* given, rvm_value** out) {
   if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
   if (entry == nullptr) return NullArgument("entry", "name of an entry");
   if (args == nullptr && count > 0) return NullArgument("args", "array of rvm_value*");
   if (out == nullptr) return NullArgument("out", "rvm_value*");
+  rvm::capi::RunHook hook;
+  rvm::vm::RunOptions options;
+  if (rvm_error* error = rvm::capi::ReadRunOptions(given, options, hook)) return error;
   std::vector<rvm::Value> values;
+  values.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    if (rvm_error* error = rvm_value::Check(args[i], absl::StrCat("args[", i, "]"))) return error;
+    if (!rvm_value::Is(args[i])) return rvm_value::Check(args[i], absl::StrCat("args[", i, "]"));
     values.push_back(args[i]->value);
   }
   std::shared_ptr<rvm::capi::MachineState> state = machine->state;
@@ -130,7 +164,7 @@ rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* c
   if (!turn.is_mine()) return rvm::capi::Busy();
   state->entry = entry;
   auto began = std::chrono::steady_clock::now();
-  absl::StatusOr<rvm::Value> result = state->machine->Invoke(entry, values);
+  absl::StatusOr<rvm::Value> result = state->machine->Invoke(entry, values, options);
   state->run_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count();
   if (!result.ok()) return rvm::capi::ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
   *out = new rvm_value(*std::move(result));

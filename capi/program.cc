@@ -88,6 +88,25 @@ rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_load_optio
   return rvm::capi::Load({{static_cast<const uint8_t*>(bytes), size}, nullptr}, options, out);
 }
 
+rvm_error* rvm_program_load_borrow(const void* bytes, size_t size, const rvm_load_options* options,
+                                   void (*release)(void* context), void* context, rvm_program** out) {
+  if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
+  if (out == nullptr) return NullArgument("out", "rvm_program*");
+  // Gives the bytes back only once they were taken over.
+  struct Owner {
+    ~Owner() {
+      if (is_taken && release != nullptr) release(context);
+    }
+    void (*release)(void* context);
+    void* context;
+    bool is_taken = false;
+  };
+  auto owner = std::make_shared<Owner>(release, context);
+  rvm_error* error = rvm::capi::Load({{static_cast<const uint8_t*>(bytes), size}, owner}, options, out);
+  owner->is_taken = error == nullptr;
+  return error;
+}
+
 rvm_error* rvm_verify(const void* bytes, size_t size) {
   if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
   return rvm::capi::Verify({{static_cast<const uint8_t*>(bytes), size}, nullptr});

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "capi/dlpack.h"
 #include "capi/handles.h"
+#include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "vm/value_text.h"
 
@@ -35,6 +37,69 @@ rvm_error* ReadFields(rvm_value* const* given, size_t count, const char* name, s
 
 const Literal* TensorOf(const rvm_value* value) {
   return rvm_value::Is(value) && value->value.kind() == ValueKind::kTensor ? &value->value.tensor() : nullptr;
+}
+
+// The elements of a list, Cons(.., Nil).
+absl::StatusOr<std::vector<const Value*>> ElementsOf(const Value& list) {
+  std::vector<const Value*> elements;
+  const Value* at = &list;
+  for (; at->kind() == ValueKind::kAdt && at->name() == "Cons" && at->fields().size() == 2; at = &at->fields()[1]) {
+    elements.push_back(at->fields().data());
+  }
+  if (at->kind() == ValueKind::kAdt && at->name() == "Nil") return elements;
+  return absl::InvalidArgumentError("the value is no list; expected Cons(.., Nil)");
+}
+
+// Moves the elements into a list.
+Value MakeList(std::vector<Value> elements) {
+  Value list = Value::Adt("Nil", {});
+  for (size_t i = elements.size(); i-- > 0;) list = Value::Adt("Cons", {std::move(elements[i]), std::move(list)});
+  return list;
+}
+
+std::vector<Value> SlicesOf(const Literal& tensor) {
+  Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
+  int64_t count = tensor.shape()[0];
+  std::vector<Value> slices;
+  slices.reserve(static_cast<size_t>(count));
+  int64_t bytes = count == 0 ? 0 : tensor.bytes() / count;
+  std::shared_ptr<const Literal> owner;
+  if (!shape.empty()) owner = std::make_shared<const Literal>(tensor);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* data = tensor.data() + i * bytes;
+    slices.push_back(Value::Tensor(shape.empty()
+                                       ? Literal::FromBytes(tensor.dtype(), {}, {data, static_cast<size_t>(bytes)})
+                                       : Literal(tensor.dtype(), shape, Buffer::Borrow(data, bytes, owner))));
+  }
+  return slices;
+}
+
+absl::StatusOr<Literal> Stack(const std::vector<const Value*>& elements) {
+  if (elements.empty()) return absl::InvalidArgumentError("the list is empty: its elements have no dtype and no shape");
+  auto describe = [](const Value& value) {
+    if (value.kind() != ValueKind::kTensor) return std::string("no tensor");
+    return absl::StrCat(value.tensor().dtype().ToString(), " of shape ", ShapeToString(value.tensor().shape()));
+  };
+  const Value& first = *elements[0];
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const Value& element = *elements[i];
+    if (element.kind() == ValueKind::kTensor && first.kind() == ValueKind::kTensor &&
+        element.tensor().dtype() == first.tensor().dtype() && element.tensor().shape() == first.tensor().shape()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("element ", i, " is ", describe(element), ", element 0 is ",
+                                                   describe(first), "; expected tensors of one dtype and shape"));
+  }
+  Shape shape = first.tensor().shape();
+  shape.insert(shape.begin(), static_cast<int64_t>(elements.size()));
+  int64_t bytes = first.tensor().bytes();
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes * static_cast<int64_t>(elements.size()));
+  std::byte* at = buffer->data();
+  for (const Value* element : elements) {
+    if (bytes > 0) std::memcpy(at, element->tensor().data(), static_cast<size_t>(bytes));
+    at += bytes;
+  }
+  return Literal(first.tensor().dtype(), std::move(shape), std::move(buffer));
 }
 
 bool HasFields(const Value& value) {
@@ -194,10 +259,27 @@ rvm_error* rvm_value_list(rvm_value* const* elements, size_t count, rvm_value** 
   if (out == nullptr) return NullArgument("out", "rvm_value*");
   std::vector<Value> values;
   if (rvm_error* error = rvm::capi::ReadFields(elements, count, "elements", values)) return error;
-  Value list = Value::Adt("Nil", {});
-  for (size_t i = count; i-- > 0;) list = Value::Adt("Cons", {std::move(values[i]), std::move(list)});
-  *out = new rvm_value(std::move(list));
+  *out = new rvm_value(rvm::capi::MakeList(std::move(values)));
   return nullptr;
+}
+
+rvm_error* rvm_value_list_from_tensor(const rvm_value* tensor, rvm_value** out) {
+  if (rvm_error* error = rvm_value::Check(tensor, "tensor")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_value*");
+  const Literal* literal = rvm::capi::TensorOf(tensor);
+  if (literal == nullptr || literal->rank() == 0) {
+    return NewError(RVM_INVALID_ARGUMENT, "argument `tensor`: saw a value without an axis; expected a tensor with one");
+  }
+  *out = new rvm_value(rvm::capi::MakeList(rvm::capi::SlicesOf(*literal)));
+  return nullptr;
+}
+
+rvm_error* rvm_value_list_to_tensor(const rvm_value* list, rvm_value** out) {
+  if (rvm_error* error = rvm_value::Check(list, "list")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_value*");
+  absl::StatusOr<std::vector<const Value*>> elements = rvm::capi::ElementsOf(list->value);
+  if (!elements.ok()) return ErrorOf(elements.status(), RVM_INVALID_ARGUMENT);
+  return rvm::capi::Give(rvm::capi::Stack(*elements), out);
 }
 
 rvm_error* rvm_value_ref(rvm_value* contents, rvm_value** out) {
@@ -259,16 +341,10 @@ rvm_error* rvm_value_list_elements(const rvm_value* value, rvm_value** out, size
   if (rvm_error* error = rvm_value::Check(value, "value")) return error;
   if (out == nullptr && capacity > 0) return NullArgument("out", "array for rvm_value*");
   if (count == nullptr) return NullArgument("count", "size_t");
-  std::vector<const Value*> elements;
-  const Value* at = &value->value;
-  for (; at->kind() == ValueKind::kAdt && at->name() == "Cons" && at->fields().size() == 2; at = &at->fields()[1]) {
-    elements.push_back(at->fields().data());
-  }
-  if (at->kind() != ValueKind::kAdt || at->name() != "Nil") {
-    return NewError(RVM_INVALID_ARGUMENT, "the value is no list; expected Cons(.., Nil)");
-  }
-  for (size_t i = 0; i < elements.size() && i < capacity; ++i) out[i] = new rvm_value(*elements[i]);
-  *count = elements.size();
+  absl::StatusOr<std::vector<const Value*>> elements = rvm::capi::ElementsOf(value->value);
+  if (!elements.ok()) return ErrorOf(elements.status(), RVM_INVALID_ARGUMENT);
+  for (size_t i = 0; i < elements->size() && i < capacity; ++i) out[i] = new rvm_value(*(*elements)[i]);
+  *count = elements->size();
   return nullptr;
 }
 
@@ -290,6 +366,23 @@ const int64_t* rvm_value_shape(const rvm_value* value) {
 const void* rvm_value_data(const rvm_value* value) {
   const Literal* tensor = rvm::capi::TensorOf(value);
   return tensor == nullptr ? nullptr : tensor->data();
+}
+
+rvm_error* rvm_value_get_info(const rvm_value* value, rvm_value_info* out) {
+  if (rvm_error* error = rvm_value::Check(value, "value")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_value_info");
+  absl::Status status = rvm::capi::CheckStructSize(out->struct_size, "rvm_value_info");
+  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
+  rvm_value_info all = {.struct_size = sizeof(all),
+                        .kind = rvm_value_kind(value),
+                        .dtype = rvm_value_dtype(value),
+                        .rank = static_cast<uint32_t>(rvm_value_rank(value)),
+                        .shape = rvm_value_shape(value),
+                        .data = rvm_value_data(value),
+                        .constructor = rvm_value_constructor(value),
+                        .field_count = rvm_value_field_count(value)};
+  rvm::capi::WriteStruct(all, out);
+  return nullptr;
 }
 
 rvm_error* rvm_value_get_int(const rvm_value* value, int64_t* out) {

@@ -35,31 +35,31 @@ def needed(library):
 
 
 class Wheel:
-    """`folder`: of the project, below this one; `package`: in it; `target`: of the library."""
+    """`folder`: of the project, below this one; `package`: in it; `targets`: of its libraries."""
 
-    def __init__(self, folder, name, package, target, summary, requires):
+    def __init__(self, folder, name, package, targets, summary, requires):
         self.folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
-        self.name, self.package, self.target = name, package, target
+        self.name, self.package, self.targets = name, package, targets
         self.summary, self.requires = summary, requires
 
     def build_library(self):
-        subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", self.target], cwd=ROOT, check=True)
+        subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", *self.targets], cwd=ROOT, check=True)
 
     def files(self, editable):
-        library = built(self.target)
-        base = os.path.basename(library)
+        libraries = [built(target) for target in self.targets]
         if editable:
-            link = os.path.join(self.folder, self.package, base)
-            if os.path.lexists(link):
-                os.remove(link)
-            os.symlink(library, link)
+            for library in libraries:
+                link = os.path.join(self.folder, self.package, os.path.basename(library))
+                if os.path.lexists(link):
+                    os.remove(link)
+                os.symlink(library, link)
             yield f"__editable__{self.package}.pth", f"{self.folder}\n".encode()
             return
         package = os.path.join(self.folder, self.package)
         for file in sorted(os.listdir(package)):
             if file.endswith((".py", ".pyi", "py.typed")):
                 yield f"{self.package}/{file}", self.read(os.path.join(package, file))
-        for file, path in [(base, library), *needed(library)]:
+        for file, path in sorted({(os.path.basename(path), path) for path in libraries}.union(*map(needed, libraries))):
             yield f"{self.package}/{file}", self.read(path)
 
     def read(self, path):
@@ -104,7 +104,8 @@ class Wheel:
         return os.path.basename(path)
 
 
-RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", "//capi:librelayvm.so.1", "Runs compiled Relay programs",
+RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", ["//capi:librelayvm.so.1", "//capi:librelayvm_python_signals.so"],
+                "Runs compiled Relay programs",
                 ["numpy>=1.24"])
-COMPILER = Wheel("compiler", "relayvm", "relayvm", "//capi/compiler:librelayvm_compiler.so.1",
+COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
                  "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"])

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import inspect
 import io
+import mmap
 import os
 import pickle
 import re
@@ -108,7 +109,7 @@ class Python(tools.TestCase):
         runtime = sys.modules["relayvm_runtime._library"]
         options = runtime.LoadOptions(runtime.LoadOptions.device.offset, 1, None, 0, b"no such device", 0)
         data, out = self.program.tobytes(), ctypes.c_void_p()
-        load = runtime.declare(library, {"rvm_program_load": runtime._FUNCTIONS["rvm_program_load"]}).rvm_program_load
+        load = runtime.declare(library, {"rvm_program_load": (ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(runtime.LoadOptions), runtime.OUT])}).rvm_program_load
         self.assertIsNone(load(data, len(data), ctypes.byref(options), ctypes.byref(out)))
         options.struct_size = ctypes.sizeof(options)
         self.assertIsNotNone(load(data, len(data), ctypes.byref(options), ctypes.byref(out)))
@@ -127,19 +128,147 @@ class Python(tools.TestCase):
         self.assertEqual(repr(program), "\n".join(f"@{n}: {t}" for n, t in program.entries.items()))
 
     def test_memory_is_lent_not_copied(self):
-        from relayvm_runtime import _values
-        x = numpy.ones((4, 2), "float32")
-        before = len(_values._lent)
-        handle = _values._tensor(x)
-        self.assertEqual(_values.lib.rvm_value_data(handle.pointer), x.ctypes.data)
+        from relayvm_runtime import _arguments, _values
+        x = numpy.ones((400, 2), "float32")
+        before = len(_arguments._lent)
+        handle = _arguments.tensor(x)
         self.assertEqual(numpy.asarray(_values.from_handle(handle)).ctypes.data, x.ctypes.data)
         del handle
-        self.assertEqual(len(_values._lent), before)
+        self.assertEqual(len(_arguments._lent), before)
 
     def test_long_lists(self):
         items = self.program["pair"](list(range(50000)))[0]
         self.assertEqual(len(items), 50000)
         self.assertTrue(pickle.loads(pickle.dumps(items)) == items)
+
+    def test_lists_of_arrays(self):
+        """Vectors, ranges and integers of any width, as numpy, Arrow and tokenizers hand them out."""
+        total, first = self.program["total"], self.program["first"]
+        for given in (numpy.array([1, 2, 3], "int32"), numpy.array([1, 2, 3]), list(numpy.array([1, 2, 3])), range(1, 4),
+                      (numpy.int8(1), 2, numpy.uint64(3)), numpy.array([3, 2, 1], "uint8")[::-1], [1, True, 4]):
+            with self.subTest(given):
+                self.assertEqual(total(given), 6)
+        self.assertEqual(first([numpy.int64(5)]), 5)
+        self.assertEqual(total([]), 0)
+        self.assertEqual(total(numpy.zeros(0, "int32")), 0)
+        self.assertEqual(self.program["count"](numpy.int64(3)), 0)
+        for given, part in [(numpy.array([1.0, 2.0]), "float64"), (numpy.array([2**40]), "1099511627776"),
+                            ([numpy.int64(1), 2.5], "float 2.5"), (numpy.ones((2, 2), "int32"), "expected int32"),
+                            ("12", "str"), (5, "int 5"), ([[1]], "shape (1,)"), (["1"], "<U1")]:
+            with self.subTest(given), self.assertRaises(self.vm.InvalidArgument) as caught:
+                total(given)
+            self.assertIn(part, str(caught.exception))
+
+    def test_lists_of_tensors(self):
+        rows = self.vm.compile("""
+            type List[A] { Cons(A, List[A]), Nil, }
+            def @main(%l: List[Tensor[(?), float32]]) { %l }
+            def @pairs(%l: List[(int32, float32)]) { %l }
+            def @flags(%l: List[bool]) { %l }""", target="portable", entries=["main", "pairs", "flags"])
+        given = numpy.arange(6, dtype="float32").reshape(3, 2)
+        for rows_given in (given, list(given), given.tolist(), given[::-1][::-1]):
+            result = rows(rows_given)
+            self.assertEqual(len(result), 3)
+            numpy.testing.assert_array_equal(numpy.asarray(result), given)
+            numpy.testing.assert_array_equal(list(result)[1], given[1])
+        ragged = [numpy.ones(2, "float32"), numpy.ones(3, "float32")]
+        self.assertEqual([x.size for x in rows(ragged)], [2, 3])
+        with self.assertRaises(self.vm.InvalidArgument):
+            rows(given.astype("float64"))
+        self.assertEqual([tuple(pair) for pair in rows["pairs"]([(1, 2.5), (3, 4)])], [(1, 2.5), (3, 4)])
+        self.assertEqual(list(rows["flags"]([0, True, numpy.bool_(1)])), [False, True, True])
+        empty = rows([])
+        self.assertEqual((len(empty), list(empty), numpy.asarray(empty).size), (0, [], 0))
+
+    def test_lists_are_equal_however_they_are_given(self):
+        """All forms of the same numbers, in every dtype, are the same list."""
+        for dtype in ("int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64", "bool"):
+            same = self.vm.compile("type List[A] { Cons(A, List[A]), Nil, }\n"
+                                   f"def @main(%l: List[{dtype}]) {{ %l }}", target="portable")
+            array = numpy.array([0, 1, 1, 0], dtype)
+            for given in (array, list(array), array.tolist(), tuple(array.tolist()), same(array)):
+                result = numpy.asarray(same(given))
+                self.assertEqual(result.dtype, array.dtype)
+                numpy.testing.assert_array_equal(result, array)
+
+    def test_parameters_of_any_name(self):
+        vm = self.vm
+        self.assertEqual(vm.compile("def @main(%entry: int32) { %entry }", target="portable")(entry=3), 3)
+        program = vm.compile("def @main(%self: int32, %entry: int32) { %self - %entry }", target="portable")
+        self.assertEqual(program(self=5, entry=3), 2)
+        self.assertEqual(program["main"](entry=3, self=5), 2)
+        self.assertEqual(program.session()["main"](self=5, entry=3), 2)
+
+    def test_limits_of_calls(self):
+        vm, endless = self.vm, 10**9
+        for limits, error, name in (({"fuel": 1000}, vm.ResourceExhausted, "fuel"),
+                                    ({"time_limit": 0.02}, vm.DeadlineExceeded, "time")):
+            with self.assertRaises(error) as caught:
+                self.program.with_limits(**limits)["count"](endless)
+            self.assertEqual(caught.exception.limit, name)
+        limited = self.program.with_limits(fuel=1000)
+        self.assertEqual(limited.with_limits(fuel=10**6)["count"](5000), 0)
+        with self.assertRaises(vm.ResourceExhausted):
+            pickle.loads(pickle.dumps(limited))["count"](5000)
+        self.assertEqual(self.program["count"](5000), 0)
+        with self.assertRaises(vm.ResourceExhausted):
+            self.program.with_limits(memory_limit=1 << 20)["grow"](10**6)
+        with self.assertRaises(vm.InvalidArgument):
+            self.program.with_limits(fuel=0)
+
+    def test_shared_extents(self):
+        """Arguments that do not fit each other are the caller's fault."""
+        program = self.vm.compile("def @main(%x: Tensor[(n, 3), float32], %y: Tensor[(n, m), float32], %z: Tensor[(m, m), float32]) "
+                                  "{ (%x, %y, %z) }", target="portable")
+        def ones(*shape):
+            return numpy.ones(shape, "float32")
+        program(ones(2, 3), ones(2, 4), ones(4, 4))
+        for args, part in [((ones(2, 3), ones(3, 4), ones(4, 4)), "argument 2 of `main`: axis 0 of `%y`, declared `n`: "
+                            "the extent 3 differs from 2, that of axis 0 of `%x`"),
+                           ((ones(2, 3), ones(2, 4), ones(5, 5)), "axis 0 of `%z`"),
+                           ((ones(2, 3), ones(2, 4), ones(4, 5)), "axis 1 of `%z`, declared `m`")]:
+            with self.assertRaises(self.vm.InvalidArgument) as caught:
+                program(*args)
+            self.assertIn(part, str(caught.exception))
+            self.assertEqual(caught.exception.code, "invalid-argument")
+
+    def test_sources(self):
+        data = self.program.tobytes()
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            file.seek(0)
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                sources = (data, bytearray(data), memoryview(data), numpy.frombuffer(data, "uint8"), io.BytesIO(data), file, mapped)
+                for source in sources:
+                    with self.subTest(type(source)):
+                        program = self.vm.load(source)
+                        self.assertEqual(program["total"]([1, 2]), 3)
+                        self.assertEqual(program.tobytes(), data)
+                        del program
+                        gc.collect()
+        for source in (data, io.BytesIO(data)):
+            self.vm.verify(source)
+
+    def test_sessions_close(self):
+        with self.program.session() as session:
+            self.assertEqual(session["total"]([1, 2]), 3)
+        with self.assertRaises(self.vm.InvalidArgument):
+            session["total"]([1, 2])
+        with self.assertRaises(KeyError):
+            session["nothing"]
+
+    def test_tasks_of_an_executable(self):
+        async def main():
+            results = await asyncio.gather(*(self.program["count"].call_async(10**5) for _ in range(8)))
+            task = asyncio.create_task(self.program["count"].call_async(2 * 10**9))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            return results
+
+        self.assertEqual(asyncio.run(main()), [0] * 8)
 
     def test_wrong_arguments(self):
         vm, program = self.vm, self.program
@@ -335,7 +464,7 @@ class Python(tools.TestCase):
 
     def test_bfloat16(self):
         import ml_dtypes
-        from relayvm_runtime import _values
+        from relayvm_runtime import _dtypes
         program = self.vm.compile("def @main(%x: Tensor[(n), bfloat16]) { (%x + %x, sum(%x)) }", target="portable")
         x = numpy.array([1, 2.5, -3], ml_dtypes.bfloat16)
         for argument in (x, [1, 2.5, -3], x.view(numpy.uint16)):
@@ -346,13 +475,13 @@ class Python(tools.TestCase):
         with self.assertRaises(self.vm.InvalidArgument):
             program(x.astype("float32"))
         numbers = numpy.random.default_rng(1).normal(size=1000).astype("float32")
-        numpy.testing.assert_array_equal(_values.bfloat16_bits(numbers), numbers.astype(ml_dtypes.bfloat16).view("uint16"))
-        with unittest.mock.patch.object(_values, "_ml_dtypes", None):  # it is not installed: bits
+        numpy.testing.assert_array_equal(_dtypes.bfloat16_bits(numbers), numbers.astype(ml_dtypes.bfloat16).view("uint16"))
+        with unittest.mock.patch.object(_dtypes, "_ml_dtypes", None):  # it is not installed: bits
             numpy.testing.assert_array_equal(program(x.view("uint16"))[0], (x + x).view("uint16"))
 
     def test_float8(self):
         import ml_dtypes
-        from relayvm_runtime import _values
+        from relayvm_runtime import _dtypes
         program = self.vm.compile("def @main(%x: Tensor[(n), float8_e4m3fn]) { (%x + %x, max(%x)) }", target="portable")
         x = numpy.array([1, 2.5, -300], ml_dtypes.float8_e4m3fn)
         expected = numpy.array([2, 5, -448], ml_dtypes.float8_e4m3fn)
@@ -363,7 +492,7 @@ class Python(tools.TestCase):
             self.assertEqual(greatest, 2.5)
         with self.assertRaises(self.vm.InvalidArgument):
             program(x.astype("float32"))
-        with unittest.mock.patch.object(_values, "_ml_dtypes", None):
+        with unittest.mock.patch.object(_dtypes, "_ml_dtypes", None):
             numpy.testing.assert_array_equal(program(x.view("uint8"))[0], expected.view("uint8"))
             with self.assertRaisesRegex(self.vm.InvalidArgument, "ml_dtypes"):
                 program([1, 2])
@@ -575,18 +704,18 @@ class Python(tools.TestCase):
 
     def test_docstrings(self):
         from relayvm import _builder, _compiler, _types
-        from relayvm_runtime import _values
+        from relayvm_runtime import _dtypes, _values
         import relayvm_runtime
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             with open(VALUES, encoding="utf-8") as file:
                 text = file.read() + "def @main(%l: List[int32]) -> int32 { @total(%l) }"
             self.vm.compile(text, entries=["main"]).save("lists.rvm")
-            for module in (self.vm, _builder, _compiler, _types, _values, relayvm_runtime):
+            for module in (self.vm, _builder, _compiler, _types, _dtypes, _values, relayvm_runtime):
                 report = io.StringIO()
                 with contextlib.redirect_stdout(report):
                     done = doctest.testmod(module)
                 self.assertEqual(done.failed, 0, report.getvalue())
-                self.assertGreater(done.attempted, 0)
+                self.assertGreater(done.attempted, 0, module)
 
     def test_documents(self):
         for path in ("docs/python.md", "README.md"):

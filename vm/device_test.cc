@@ -644,7 +644,7 @@ class DeviceLaneTest : public ::testing::Test {
 
   Calls calls_;
   LoadedCode part_;
-  RunControl control_{-1};
+  RunControl control_;
 };
 
 TEST_F(DeviceLaneTest, SubmitsLaunchesBeforeTheirMemoryGoes) {

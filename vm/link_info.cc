@@ -307,6 +307,7 @@ absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& e
     uint32_t window = function.arena_bytes > 0 ? 1 : 0;
     info->functions.push_back({function.code.data(), registers + window + kLinkSlots, registers, function.arena_bytes});
   }
+  for (const Entry& entry : executable.entries) info->equal_extents.push_back(FindEqualExtents(executable, entry));
   for (const KernelDesc& desc : executable.kernels) info->max_symbols = std::max(info->max_symbols, desc.num_symbols);
   ShapeCoder shapes(*info);
   for (size_t i = 0; i < executable.kernels.size(); ++i) {

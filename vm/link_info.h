@@ -14,6 +14,7 @@
 #include "serialization/executable.h"
 #include "vm/device_program.h"
 #include "vm/dim_program.h"
+#include "vm/equal_extents.h"
 #include "vm/memory/object.h"
 #include "vm/recipe/recipe_plan.h"
 
@@ -91,7 +92,8 @@ struct LinkInfo {
                                          // executable's, then those of values that its code never makes
   std::vector<uint16_t> layout_of_type;  // heap layout of a tuple or reference type; 0 for others
   std::vector<KernelInfo> kernels;
-  uint32_t max_kernel_tensors = 0;  // parameters and results of one kernel
+  std::vector<std::vector<EqualExtents>> equal_extents;  // by entry
+  uint32_t max_kernel_tensors = 0;                       // parameters and results of one kernel
   uint32_t max_symbols = 0;
   std::vector<int64_t> shape_constants;   // follow the symbols of a machine, for shape_code
   const DeviceProgram* device = nullptr;  // null: none is used

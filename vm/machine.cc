@@ -1,5 +1,7 @@
 #include "vm/machine.h"
 
+#include <unistd.h>
+
 #include <utility>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/convert_value.h"
+#include "vm/equal_extents.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/limit.h"
 #include "vm/link_info.h"
@@ -18,10 +21,14 @@ struct Machine::Impl {
   Impl(std::shared_ptr<const Program> p, const MachineOptions& options)
       : program(std::move(p)),
         profiler(options.profiler),
+        fuel(options.fuel),
+        time_limit_ms(options.time_limit_ms),
         interpreter(program->executable(), program->link_info(),
-                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fuel, options.time_limit_ms,
-                     options.fail_allocation, options.threads},
+                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fail_allocation, options.threads},
                     profiler) {}
+
+  // True in the child of a fork, where the machine's threads are not.
+  bool IsOfParent() const { return process != getpid(); }
 
   absl::StatusOr<std::vector<Slot>> ImportArgs(const Entry& entry, std::span<const Value> args);
   absl::StatusOr<Value> Run(const Entry& entry, std::span<const Value> args);
@@ -41,11 +48,17 @@ struct Machine::Impl {
 
   std::shared_ptr<const Program> program;
   Profiler* profiler;  // null: none
+  int64_t fuel;
+  double time_limit_ms;
+  pid_t process = getpid();
   Interpreter interpreter;
 };
 
 Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Machine::~Machine() = default;
+Machine::~Machine() {
+  // Destructors would wait for threads that a child of fork has not.
+  if (impl_ != nullptr && impl_->IsOfParent()) static_cast<void>(impl_.release());
+}
 
 absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options) {
@@ -77,6 +90,9 @@ absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, 
     }
     slots.push_back(*slot);
   }
+  // A wrong extent is the caller's fault; the program's own checks would call it the program's.
+  auto index = static_cast<size_t>(&entry - executable.entries.data());
+  RVM_RETURN_IF_ERROR(CheckEqualExtents(entry, program->link_info().equal_extents[index], args));
   return slots;
 }
 
@@ -109,7 +125,12 @@ void Machine::Impl::CleanUp(bool succeeded) {
   if (interpreter.device() != nullptr) interpreter.device()->EndRun();
 }
 
-absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<const Value> args) {
+absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<const Value> args,
+                                      const RunOptions& options) {
+  if (impl_->IsOfParent()) {
+    return absl::InvalidArgumentError(
+        "the machine belongs to the process that this one was forked from; create a machine in this process");
+  }
   const Executable& executable = impl_->program->executable();
   const Entry* entry = executable.FindEntry(entry_name);
   if (entry == nullptr) {
@@ -118,7 +139,9 @@ absl::StatusOr<Value> Machine::Invoke(std::string_view entry_name, std::span<con
     return absl::NotFoundError(
         absl::StrCat("no entry `", std::string(entry_name), "`; the executable has ", names.empty() ? "none" : names));
   }
-  RVM_RETURN_IF_ERROR(impl_->interpreter.Begin());
+  RVM_RETURN_IF_ERROR(impl_->interpreter.Begin(options.fuel < 0 ? impl_->fuel : options.fuel,
+                                               options.time_limit_ms < 0 ? impl_->time_limit_ms : options.time_limit_ms,
+                                               {options.poll, options.poll_context}));
   absl::StatusOr<Value> result = impl_->Run(*entry, args);
   impl_->During(ProfilePhase::kCleanup, [&] {
     impl_->CleanUp(result.ok());

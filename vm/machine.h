@@ -6,7 +6,8 @@
 //
 // Threads: a Program is immutable and may be shared by any number of threads; a Machine
 // belongs to one thread at a time, except Cancel, which any thread may call. After a fork, the child may use the
-// parent's programs but must create its own machines: those of the parent have lost their threads.
+// parent's programs but must create its own machines: those of the parent have lost their threads. They refuse to run
+// there, and may be freed.
 #ifndef RVM_VM_MACHINE_H_
 #define RVM_VM_MACHINE_H_
 
@@ -91,6 +92,16 @@ struct MachineOptions {
   Profiler* profiler = nullptr;                    // sees every instruction: vm/profiler; outlives the machine
 };
 
+// Options of one Invoke.
+struct RunOptions {
+  int64_t fuel = -1;          // as in MachineOptions; -1: that of the machine
+  double time_limit_ms = -1;  // likewise
+  // Called on the thread of the run, between two of its instructions, about every 50 ms; true ends the run with
+  // kCancelled. A kernel is not interrupted by it. Null: never.
+  bool (*poll)(void* context) = nullptr;
+  void* poll_context = nullptr;
+};
+
 struct MachineStats {
   int64_t live_bytes = 0;  // cells and tensors now
   int64_t peak_bytes = 0;
@@ -108,14 +119,16 @@ class Machine {
  public:
   static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options);
+  // In the child of a fork, leaves the memory of the parent's machine as it is: its threads are not there.
   ~Machine();
 
-  // Runs an entry to its value. Arguments are checked against the entry's types:
+  // Runs an entry to its value. Arguments are checked against the entry's types and the extents that they share:
   // kInvalidArgument says which argument, what was seen and what is expected. Errors of the
   // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits of
-  // memory, stack and fuel, kDeadlineExceeded for time (vm/limit.h tells which), kCancelled after Cancel. After any
-  // error the machine is empty and may be used again.
-  absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args);
+  // memory, stack and fuel, kDeadlineExceeded for time (vm/limit.h tells which), kCancelled after Cancel or by
+  // `options.poll`; kInvalidArgument in the child of a fork. After any error the machine is empty and may be used
+  // again.
+  absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args, const RunOptions& options = {});
 
   // Stops a running Invoke soon. Callable from any thread.
   void Cancel();

@@ -1,4 +1,5 @@
-// StopSignal: whether a run must stop, and why. Any thread may raise it; long operations poll it.
+// StopSignal: whether a run must stop, and why. Any thread may raise it; long operations poll it. It also asks the
+// run's own thread to look after its owner (RunControl::Poll), which does not stop kernels.
 #ifndef RVM_VM_STOP_SIGNAL_H_
 #define RVM_VM_STOP_SIGNAL_H_
 
@@ -11,8 +12,25 @@ class StopSignal {
  public:
   enum Reason : int32_t { kNone = 0, kCancelled = 1, kTimeIsUp = 2 };
 
-  void Clear() { reason_.store(kNone, std::memory_order_relaxed); }
-  void Raise(Reason reason) { reason_.store(reason, std::memory_order_relaxed); }
+  void Clear() {
+    reason_.store(kNone, std::memory_order_relaxed);
+    attention_.store(0, std::memory_order_relaxed);
+  }
+  void Raise(Reason reason) {
+    reason_.store(reason, std::memory_order_relaxed);
+    attention_.store(1, std::memory_order_release);
+  }
+  // Asks the run's thread to call RunControl::Poll between two instructions.
+  void Wake() { attention_.store(1, std::memory_order_relaxed); }
+  // Nonzero after Wake, and when raised.
+  int32_t attention() const { return attention_.load(std::memory_order_relaxed); }
+  // Returns true once after Wake. Leaves a raised signal as it is.
+  bool TakeWake() {
+    if (attention_.exchange(0, std::memory_order_acquire) == 0) return false;
+    if (!is_raised()) return true;
+    attention_.store(1, std::memory_order_relaxed);
+    return false;
+  }
   Reason reason() const { return static_cast<Reason>(reason_.load(std::memory_order_relaxed)); }
   bool is_raised() const { return reason() != kNone; }
 
@@ -24,6 +42,7 @@ class StopSignal {
 
  private:
   std::atomic<int32_t> reason_ = kNone;
+  std::atomic<int32_t> attention_ = 0;
 };
 
 // Operations of many short steps poll the signal once per so many steps: every few tens of microseconds.

@@ -2,6 +2,7 @@
 #include "compiler/driver/compile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -125,6 +126,19 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(const char* const* strings,
   return all;
 }
 
+// The caller's poll, called every 20 ms at most: some steps take microseconds. Stays true.
+std::function<bool()> RarePoll(const rvm_compile_options& options) {
+  using Clock = std::chrono::steady_clock;
+  return [poll = options.poll, context = options.poll_context, next = Clock::time_point(), stopped = false]() mutable {
+    Clock::time_point now = Clock::now();
+    if (!stopped && now >= next) {
+      stopped = poll(context) != 0;
+      next = now + std::chrono::milliseconds(20);
+    }
+    return stopped;
+  };
+}
+
 absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* given) {
   driver::CompileOptions options;
   if (given == nullptr) return options;
@@ -144,6 +158,7 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
       read.progress(read.progress_context, std::string(stage).c_str(), done, total);
     };
   }
+  if (read.poll != nullptr) options.must_stop = RarePoll(read);
   RVM_ASSIGN_OR_RETURN(Tensors weights, ReadTensors(read.weights, read.weight_count));
   if (!weights.empty())
     options.weights.push_back({.path = "<params>", .tensors = std::move(weights), .unreadable = {}});

@@ -187,8 +187,9 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
   };
   report();
   for (const codegen::HostTarget& target : targets) {
-    RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
-                         codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir}));
+    RVM_ASSIGN_OR_RETURN(
+        codegen::CompiledObject object,
+        codegen::CompileKernels(target, requests, {options.opt_level, options.keep_ir, options.must_stop}));
     done += requests.size();
     report();
     executable.code_objects.push_back(
@@ -324,6 +325,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                                   .devices = &devices,
                                                   .verify = options.verify_passes,
                                                   .observer = observe,
+                                                  .must_stop = options.must_stop,
                                                   .times = &pass_times}));
   // Again: instances of polymorphic functions have new types.
   CheckTensors(module, diagnostics);

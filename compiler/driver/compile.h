@@ -35,6 +35,7 @@ struct CompileOptions {
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
   Progress progress;                      // of the stages that may take long; may be null
+  std::function<bool()> must_stop;  // called between steps; true ends the compilation with kCancelled; may be null
   std::vector<std::string> extra_passes;  // see passes::PipelineOptions
   std::vector<std::string> left_out_passes;
   bool verify_passes = false;  // check the program after each pass, for bugs of the compiler

@@ -90,6 +90,7 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
     if (step.pass.name == options.until) break;
     if (options.opt_level < step.min_opt_level && !Names(options.extra_passes, step.pass)) continue;
     if (Names(options.left_out, step.pass)) continue;
+    if (options.must_stop && options.must_stop()) return absl::CancelledError("cancelled");
     auto begin = std::chrono::steady_clock::now();
     RVM_ASSIGN_OR_RETURN(ir::Module after, step.pass.run(current, context));
     if (options.times != nullptr) AddTime(step.pass, std::chrono::steady_clock::now() - begin, *options.times);

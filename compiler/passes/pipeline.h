@@ -47,6 +47,7 @@ struct PipelineOptions {
   std::string_view until = {};            // the pass to stop before; empty: run all
   bool verify = false;                    // check the module after each pass (verify/verify_module.h)
   PassObserver observer;
+  std::function<bool()> must_stop;         // called before each pass; true ends the run with kCancelled; may be null
   std::vector<PassTime>* times = nullptr;  // gets an entry for each pass that ran, in the order of their first runs
 };
 

@@ -13,8 +13,8 @@
  *
  * Threads. Programs, values and errors are immutable and counted: any thread may use and release them. A machine is
  * used by one thread at a time, a second one gets RVM_INVALID_ARGUMENT; only rvm_machine_cancel may be called by any
- * thread at any time before rvm_machine_free. After fork, a child may use its parent's programs and values, not its
- * machines.
+ * thread at any time before rvm_machine_free. After fork, a child may use its parent's programs and values, and free
+ * its machines, whose memory it then keeps; to run one is RVM_INVALID_ARGUMENT.
  *
  * Strings are UTF-8 and end with a NUL. Those returned as const char* live as long as the object they were asked of.
  *
@@ -88,6 +88,10 @@ typedef struct {
 RVM_API rvm_error* rvm_program_load_file(const char* path, const rvm_load_options* options, rvm_program** out);
 /* Copies the bytes. */
 RVM_API rvm_error* rvm_program_load(const void* bytes, size_t size, const rvm_load_options* options, rvm_program** out);
+/* The same without a copy: `bytes` stay unchanged until `release(context)`, which any thread may call once neither the
+ * program nor a result shares their memory. After an error it is not called. */
+RVM_API rvm_error* rvm_program_load_borrow(const void* bytes, size_t size, const rvm_load_options* options,
+                                           void (*release)(void* context), void* context, rvm_program** out);
 /* Checks everything, also the weights, and runs nothing. */
 RVM_API rvm_error* rvm_verify(const void* bytes, size_t size);
 RVM_API rvm_error* rvm_verify_file(const char* path);
@@ -128,6 +132,20 @@ RVM_API void rvm_machine_free(rvm_machine* machine);
 /* Runs an entry. After an error the machine may be used again. */
 RVM_API rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
                                    rvm_value** out);
+typedef struct {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t fuel;         /* as in rvm_machine_options; 0: that of the machine */
+  double time_limit_ms; /* likewise */
+  /* Called by the thread of the run, between two instructions, about every 50 ms; not 0 ends the run with
+   * RVM_CANCELLED. It must not use the machine. A kernel that is running is not interrupted by it. NULL: never. */
+  int (*poll)(void* context);
+  void* poll_context;
+} rvm_run_options; /* NULL: the machine's */
+
+/* The same with limits of this run. */
+RVM_API rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
+                                        const rvm_run_options* options, rvm_value** out);
 /* Ends the run that is going on, if any, with RVM_CANCELLED. Runs that begin later are not affected. */
 RVM_API void rvm_machine_cancel(rvm_machine* machine);
 /* Gives cached memory back to the system. */
@@ -175,6 +193,11 @@ RVM_API rvm_error* rvm_value_to_dlpack_unversioned(rvm_value* value, struct DLMa
 RVM_API rvm_error* rvm_value_tuple(rvm_value* const* fields, size_t count, rvm_value** out);
 RVM_API rvm_error* rvm_value_adt(const char* constructor, rvm_value* const* fields, size_t count, rvm_value** out);
 RVM_API rvm_error* rvm_value_list(rvm_value* const* elements, size_t count, rvm_value** out); /* Cons(.., Nil) */
+/* The slices of a tensor along axis 0 as a list: of a vector its scalars. They share its memory. */
+RVM_API rvm_error* rvm_value_list_from_tensor(const rvm_value* tensor, rvm_value** out);
+/* The elements of a list, tensors of one dtype and shape, as a tensor with one more axis, the first. An empty list has
+ * neither, and is RVM_INVALID_ARGUMENT. */
+RVM_API rvm_error* rvm_value_list_to_tensor(const rvm_value* list, rvm_value** out);
 RVM_API rvm_error* rvm_value_ref(rvm_value* contents, rvm_value** out);
 /* A value as text, "Cons(1, Nil)" or "[[1, 2], [3, 4]]", read with the type of a parameter of an entry. */
 RVM_API rvm_error* rvm_value_parse(const rvm_program* program, const char* entry, size_t parameter, const char* text,
@@ -190,8 +213,21 @@ RVM_API rvm_value* rvm_value_field(const rvm_value* value, size_t index); /* to 
 RVM_API rvm_error* rvm_value_list_elements(const rvm_value* value, rvm_value** out, size_t capacity, size_t* count);
 RVM_API rvm_dtype rvm_value_dtype(const rvm_value* value); /* of a tensor, else zeros */
 RVM_API size_t rvm_value_rank(const rvm_value* value);
-RVM_API const int64_t* rvm_value_shape(const rvm_value* value);              /* `rank` extents */
-RVM_API const void* rvm_value_data(const rvm_value* value);                  /* row-major elements; do not write */
+RVM_API const int64_t* rvm_value_shape(const rvm_value* value); /* `rank` extents */
+RVM_API const void* rvm_value_data(const rvm_value* value);     /* row-major elements; do not write */
+
+typedef struct {
+  uint32_t struct_size;
+  rvm_kind kind;
+  rvm_dtype dtype;
+  uint32_t rank;
+  const int64_t* shape;
+  const void* data;
+  const char* constructor;
+  size_t field_count;
+} rvm_value_info;
+/* The getters above in one call; strings and arrays live as long as the value. */
+RVM_API rvm_error* rvm_value_get_info(const rvm_value* value, rvm_value_info* out);
 RVM_API rvm_error* rvm_value_get_int(const rvm_value* value, int64_t* out);  /* of a scalar of integers or bool */
 RVM_API rvm_error* rvm_value_get_float(const rvm_value* value, double* out); /* of any scalar */
 RVM_API char* rvm_value_to_string(const rvm_value* value); /* Relay syntax; for rvm_string_free; NULL of no value */

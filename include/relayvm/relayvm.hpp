@@ -112,6 +112,11 @@ class Value {
     std::vector<rvm_value*> raw = Raw(elements);
     return Make(rvm_value_list(raw.data(), raw.size(), &out), out);
   }
+  // The slices of a tensor along axis 0, which share its memory.
+  static Result<Value> List(const Value& tensor) {
+    rvm_value* out = nullptr;
+    return Make(rvm_value_list_from_tensor(tensor.get(), &out), out);
+  }
   static Result<Value> Ref(const Value& contents) {
     rvm_value* out = nullptr;
     return Make(rvm_value_ref(contents.get(), &out), out);
@@ -137,6 +142,11 @@ class Value {
     std::vector<Value> all;
     for (rvm_value* element : raw) all.emplace_back(element);
     return all;
+  }
+  // The elements of a list, tensors of one dtype and shape, as one tensor.
+  Result<Value> Stacked() const {
+    rvm_value* out = nullptr;
+    return Make(rvm_value_list_to_tensor(get(), &out), out);
   }
   std::vector<int64_t> shape() const {
     const int64_t* extents = rvm_value_shape(get());
@@ -213,10 +223,12 @@ class Session {
     if (rvm_error* error = rvm_machine_create(program.get(), &options, &out)) return Error(error);
     return Session(out);
   }
-  Result<Value> Run(const char* entry, const std::vector<Value>& args) {
+  // `options` that are 0 are those of the session; struct_size is set here.
+  Result<Value> Run(const char* entry, const std::vector<Value>& args, rvm_run_options options = {}) {
+    options.struct_size = sizeof(options);
     std::vector<rvm_value*> raw = Value::Raw(args);
     rvm_value* out = nullptr;
-    return Value::Make(rvm_machine_run(get(), entry, raw.data(), raw.size(), &out), out);
+    return Value::Make(rvm_machine_run_with(get(), entry, raw.data(), raw.size(), &options, &out), out);
   }
   void Cancel() { rvm_machine_cancel(get()); }  // by any thread
   Result<rvm_machine_stats> Stats() {

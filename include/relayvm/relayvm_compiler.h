@@ -46,7 +46,11 @@ typedef struct {
   /* What runs on devices: "gpu", "opencl:nn.*,host", as `relayvm compile --device` takes it. NULL: nothing. */
   const char* device;
   uint32_t host_fallback; /* not 0: where there is no such device the executable runs on the host */
-} rvm_compile_options;    /* NULL: level 2, this CPU, no weights */
+  /* Called during the compilation, on its thread, between its steps; not 0 ends it with the error "cancelled". NULL:
+   * never. */
+  int (*poll)(void* context);
+  void* poll_context;
+} rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */
 RVM_API rvm_compilation* rvm_compile(const char* name, const char* text, size_t size,

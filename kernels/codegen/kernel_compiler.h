@@ -3,6 +3,7 @@
 #define RVM_KERNELS_CODEGEN_KERNEL_COMPILER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,8 +40,9 @@ struct CompiledObject {
 };
 
 struct CodegenOptions {
-  int opt_level = 2;     // 0..3
-  bool keep_ir = false;  // fills llvm_ir / assembly for `inspect` and goldens
+  int opt_level = 2;                // 0..3
+  bool keep_ir = false;             // fills llvm_ir / assembly for `inspect` and goldens
+  std::function<bool()> must_stop;  // called between steps; true ends the compilation with kCancelled; may be null
 };
 
 // All kernels in one object. Deterministic: same requests, same bytes.

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int failures;
 #define EXPECT(condition)                                                                        \
@@ -41,6 +43,9 @@ static rvm_value* int_value(int64_t number) {
   return value;
 }
 
+static int released;
+static void on_release(void* context) { released += *(int*)context; }
+
 static void programs(void) {
   rvm_program* program = (rvm_program*)&failures;
   FAILS(rvm_program_load_file(NULL, NULL, &program), RVM_INVALID_ARGUMENT, "`path`");
@@ -66,6 +71,19 @@ static void programs(void) {
   rvm_load_options options = {.struct_size = sizeof(options), .allow_native = 1};
   OK(rvm_program_load_file(path, &options, &program));
   rvm_program_release(program);
+  FILE* opened = fopen(path, "rb");
+  static char bytes[1 << 20];
+  size = fread(bytes, 1, sizeof(bytes), opened);
+  fclose(opened);
+  int one = 1;
+  FAILS(rvm_program_load_borrow(NULL, size, &options, on_release, &one, &program), RVM_INVALID_ARGUMENT, "`bytes`");
+  FAILS(rvm_program_load_borrow(bytes, size, NULL, on_release, &one, &program), RVM_UNTRUSTED_CODE, "allow_native");
+  FAILS(rvm_program_load_borrow(bytes, 4, &options, on_release, &one, &program), RVM_INVALID_FILE, NULL);
+  EXPECT(released == 0);
+  OK(rvm_program_load_borrow(bytes, size, &options, on_release, &one, &program));
+  rvm_program_release(program);
+  EXPECT(released == 1);
+  released = 0;
   uint8_t key[1][32] = {{1}};
   options.allow_native = 0, options.trusted_keys = key, options.key_count = 1;
   FAILS(rvm_program_load_file(path, &options, &program), RVM_UNTRUSTED_CODE, "not signed");
@@ -83,9 +101,6 @@ static void programs(void) {
   rvm_program_release(rvm_program_retain(program));
   rvm_program_release(program);
 }
-
-static int released;
-static void on_release(void* context) { released += *(int*)context; }
 
 static void values(void) {
   rvm_value *tensor = NULL, *other = NULL;
@@ -133,6 +148,50 @@ static void values(void) {
   rvm_value_release(tensor);
   rvm_value_release(NULL);
   rvm_program_release(program);
+}
+
+static void lists(void) {
+  rvm_value *tensor = NULL, *list = NULL, *back = NULL, *pair[2];
+  int64_t shape[2] = {3, 2}, empty[2] = {0, 2};
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  OK(rvm_value_tensor_copy(kFloat32, shape, 2, data, &tensor));
+  FAILS(rvm_value_list_from_tensor(NULL, &list), RVM_INVALID_ARGUMENT, "`tensor`");
+  FAILS(rvm_value_list_from_tensor(tensor, NULL), RVM_INVALID_ARGUMENT, "`out`");
+  OK(rvm_value_list_from_tensor(tensor, &list));
+  FAILS(rvm_value_list_from_tensor(list, &back), RVM_INVALID_ARGUMENT, "without an axis");
+  const void* elements = rvm_value_data(tensor);
+  rvm_value_release(tensor);
+  char* text = rvm_value_to_string(list);
+  EXPECT(strcmp(text, "Cons([1f, 2f], Cons([3f, 4f], Cons([5f, 6f], Nil)))") == 0);
+  rvm_string_free(text);
+  pair[0] = rvm_value_field(list, 0);
+  EXPECT(rvm_value_data(pair[0]) == elements);
+  OK(rvm_value_list_to_tensor(list, &back));
+  EXPECT(rvm_value_rank(back) == 2 && rvm_value_shape(back)[0] == 3 && rvm_value_shape(back)[1] == 2);
+  EXPECT(memcmp(rvm_value_data(back), data, sizeof(data)) == 0);
+  FAILS(rvm_value_list_to_tensor(back, &tensor), RVM_INVALID_ARGUMENT, "no list");
+  rvm_value_release(list);
+  pair[1] = back;
+  OK(rvm_value_list(pair, 2, &list));
+  FAILS(rvm_value_list_to_tensor(list, &tensor), RVM_INVALID_ARGUMENT, "element 1 is float32 of shape (3, 2)");
+  rvm_value_release(list);
+  rvm_value_release(pair[0]);
+  rvm_value_release(back);
+  OK(rvm_value_tensor_copy(kFloat32, empty, 2, NULL, &tensor));
+  OK(rvm_value_list_from_tensor(tensor, &list));
+  EXPECT(strcmp(rvm_value_constructor(list), "Nil") == 0);
+  FAILS(rvm_value_list_to_tensor(list, &back), RVM_INVALID_ARGUMENT, "empty");
+  rvm_value_info info = {0};
+  FAILS(rvm_value_get_info(tensor, &info), RVM_INVALID_ARGUMENT, "struct_size");
+  info.struct_size = sizeof(info);
+  FAILS(rvm_value_get_info(NULL, &info), RVM_INVALID_ARGUMENT, "`value`");
+  FAILS(rvm_value_get_info(tensor, NULL), RVM_INVALID_ARGUMENT, "`out`");
+  OK(rvm_value_get_info(tensor, &info));
+  EXPECT(info.kind == RVM_TENSOR && info.dtype.bits == 32 && info.rank == 2 && info.shape[1] == 2);
+  OK(rvm_value_get_info(list, &info));
+  EXPECT(info.kind == RVM_ADT && strcmp(info.constructor, "Nil") == 0 && info.field_count == 0 && info.shape == NULL);
+  rvm_value_release(list);
+  rvm_value_release(tensor);
 }
 
 static void runs(void) {
@@ -203,6 +262,9 @@ static void runs(void) {
   rvm_program_release(program);
 }
 
+/* Ends the run when it is called for the last of `*context` times. */
+static int on_poll(void* context) { return --*(int*)context == 0; }
+
 static void limits(void) {
   rvm_program* program = load("values.rvm");
   rvm_value *argument = int_value(2000000000), *result = NULL;
@@ -218,6 +280,60 @@ static void limits(void) {
     FAILS(error, codes[i], NULL);
     rvm_machine_free(machine);
   }
+  /* Limits of a run; the next one has those of the machine again. */
+  rvm_machine* machine = NULL;
+  rvm_value* small = int_value(2000);
+  OK(rvm_machine_create(program, NULL, &machine));
+  rvm_run_options run[2] = {{.fuel = 1000}, {.time_limit_ms = 20}};
+  for (int i = 0; i < 2; ++i) {
+    run[i].struct_size = sizeof(run[i]);
+    rvm_error* error = rvm_machine_run_with(machine, "count", &argument, 1, &run[i], &result);
+    EXPECT(strcmp(rvm_error_limit(error), names[i]) == 0);
+    FAILS(error, codes[i], NULL);
+    OK(rvm_machine_run(machine, "count", &small, 1, &result));
+    rvm_value_release(result);
+  }
+  rvm_run_options wrong = {.struct_size = sizeof(wrong), .fuel = -1};
+  FAILS(rvm_machine_run_with(machine, "count", &small, 1, &wrong, &result), RVM_INVALID_ARGUMENT, "`fuel`");
+  wrong.struct_size = 1;
+  FAILS(rvm_machine_run_with(machine, "count", &small, 1, &wrong, &result), RVM_INVALID_ARGUMENT, "struct_size");
+  int polls = 3;
+  rvm_run_options polled = {.struct_size = sizeof(polled), .poll = on_poll, .poll_context = &polls};
+  FAILS(rvm_machine_run_with(machine, "count", &argument, 1, &polled, &result), RVM_CANCELLED, NULL);
+  EXPECT(polls == 0);
+  rvm_value_release(small);
+  rvm_machine_free(machine);
+  rvm_value_release(argument);
+  rvm_program_release(program);
+}
+
+/* A child may free what is its parent's, and run machines of its own. */
+static void forks(void) {
+  rvm_program* program = load("values.rvm");
+  rvm_machine *watched = NULL, *own = NULL;
+  rvm_value *argument = int_value(10), *result = NULL;
+  rvm_machine_options options = {.struct_size = sizeof(options), .threads = 2, .time_limit_ms = 1000000};
+  OK(rvm_machine_create(program, &options, &watched));
+  OK(rvm_machine_run(watched, "count", &argument, 1, &result));
+  rvm_value_release(result);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    FAILS(rvm_machine_run(watched, "count", &argument, 1, &result), RVM_INVALID_ARGUMENT, "forked");
+    rvm_machine_free(watched);
+    OK(rvm_machine_create(program, &options, &own));
+    OK(rvm_machine_run(own, "count", &argument, 1, &result));
+    rvm_value_release(result);
+    rvm_machine_free(own);
+    fflush(stdout);
+    _exit(failures != 0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT(status == 0);
+  OK(rvm_machine_run(watched, "count", &argument, 1, &result));
+  rvm_value_release(result);
+  rvm_machine_free(watched);
   rvm_value_release(argument);
   rvm_program_release(program);
 }
@@ -275,8 +391,10 @@ int main(int argc, char** argv) {
   EXPECT(rvm_error_code(NULL) == RVM_OK && strcmp(rvm_error_message(NULL), "") == 0);
   programs();
   values();
+  lists();
   runs();
   limits();
+  forks();
   threads();
   return failures != 0;
 }

@@ -14,10 +14,8 @@ namespace rvm::vm {
                                              const uint16_t* pc, Slot* r, Execution* vm, const FunctionInfo* fn) {
   r[pc[2]] = AsSlot(result);
   int32_t code = vm->caller.RunCode(kernel, num_args, result->data);
-  if ((code | vm->control.signal().reason()) != 0) [[unlikely]] {
-    vm->StopInKernel(pc, r, fn, kernel, code);
+  if ((code | vm->control.signal().attention()) != 0 && vm->StopsInKernel(pc, r, fn, kernel, code)) [[unlikely]]
     return false;
-  }
   if (vm->caller.has_moved()) vm->caller.DropMoved();
   return true;
 }

@@ -27,7 +27,6 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
                      Profiler* profiler)
     : caller(executable, link, heap, control, limits.threads, profiler, limits.memory_bytes),
       executable(executable),
-      control(limits.time_ms),
       heap(link.layouts, control.signal(), limits.memory_bytes, limits.fail_allocation),
       arena(heap),
       // A frame at the soft end, the frame it may call, and arguments being moved.
@@ -36,7 +35,6 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       functions(link.functions.data()),
       layouts(link.layouts.data()),
       root{kHaltCode, 1 + kLinkSlots, 1, 0},
-      fuel_limit(limits.fuel),
       profiler(profiler) {
   heap.SetDeviceMemoryOwner(caller.device());
   if (profiler != nullptr) profiler->WatchHeap(heap);
@@ -127,9 +125,12 @@ void Execution::StopInCall(const uint16_t* pc, const Slot* r, const FunctionInfo
   Stop(pc, r, fn, caller.TakeError());
 }
 
-void Execution::StopInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel,
-                             int32_t code) {
-  Stop(pc, r, fn, caller.KernelError(kernel, code));
+bool Execution::StopsInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel,
+                              int32_t code) {
+  absl::Status status = caller.KernelError(kernel, code);
+  if (status.ok()) return false;
+  Stop(pc, r, fn, std::move(status));
+  return true;
 }
 
 }  // namespace rvm::vm

@@ -45,9 +45,10 @@ struct Execution {
   // Ends the run with an error at the instruction `pc` of the frame `r`.
   void Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status);
   void StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
-  // After a kernel call that failed; after a kernel that gave `code`.
+  // Ends the run after a kernel call that failed.
   void StopInCall(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
-  void StopInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel, int32_t code);
+  // Ends the run if it must stop after a kernel that gave `code`, and returns whether it did.
+  bool StopsInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel, int32_t code);
 
   // False: the run must end with `error`.
   bool MakeView(const uint16_t* pc, Slot* r);
@@ -72,8 +73,8 @@ struct Execution {
   Slot window_to_leave = 0;  // of a tail call that is being made
   Slot result = 0;
   const FunctionInfo root;  // the caller of the entry: its code halts
-  int64_t fuel_limit;
-  int64_t fuel = -1;  // not yet handed out as budget
+  int64_t fuel_limit = -1;  // of the run
+  int64_t fuel = -1;        // not yet handed out as budget
   absl::Status error;
   Profiler* profiler;  // null: none, and then no instruction has the probe's code
 };

@@ -62,7 +62,10 @@ void Interpreter::Trim() {
   execution_->stack.Release();
 }
 
-absl::Status Interpreter::Begin() { return execution_->control.Begin(); }
+absl::Status Interpreter::Begin(int64_t fuel, double time_limit_ms, PollHook poll) {
+  execution_->fuel_limit = fuel;
+  return execution_->control.Begin(time_limit_ms, poll);
+}
 void Interpreter::End() { execution_->control.End(); }
 void Interpreter::Cancel() { execution_->control.Cancel(); }
 absl::Status Interpreter::Poll() const { return execution_->control.Poll(); }

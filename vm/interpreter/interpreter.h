@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
+#include "vm/interpreter/run_control.h"
 #include "vm/link_info.h"
 #include "vm/memory/heap.h"
 
@@ -22,8 +23,6 @@ struct Execution;
 struct InterpreterLimits {
   int64_t memory_bytes;
   int64_t stack_bytes;
-  int64_t fuel;             // -1: no limit
-  double time_ms;           // -1: no limit
   int64_t fail_allocation;  // 0: none
   int threads;              // that run one kernel
 };
@@ -44,8 +43,8 @@ class Interpreter {
   void Reset();
   // Also gives all memory back to the system. REQUIRES: no run is under way.
   void Trim();
-  // The time of a run counts from Begin to End. Begin fails if no thread can watch it.
-  absl::Status Begin();
+  // A run lasts from Begin to End. Begin fails if no thread can watch it. `fuel`, `time_limit_ms`: -1 for no limit.
+  absl::Status Begin(int64_t fuel, double time_limit_ms, PollHook poll);
   void End();
   // Ends the run soon. Callable from any thread.
   void Cancel();

@@ -152,12 +152,15 @@ bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
     return Fail(OutOfMemory());
   int32_t code = kernel.recipe == nullptr ? RunCode(kernel) : RunRecipeOf(kernel, workspace_bytes);
   // Calls of kernels are too few and too long for the budget of jumps and calls.
-  return (code | control_.signal().reason()) == 0 || Fail(KernelError(kernel, code));
+  if ((code | control_.signal().attention()) == 0) return true;
+  absl::Status status = KernelError(kernel, code);
+  return status.ok() || Fail(std::move(status));
 }
 
 absl::Status KernelCaller::KernelError(const KernelInfo& kernel, int32_t code) const {
   // A kernel that says it was told to stop, and was not, has failed like any other.
   if (code == kRvmOk || code == kRvmCancelled) RVM_RETURN_IF_ERROR(control_.Poll());
+  if (code == kRvmOk) return absl::OkStatus();
   if (code == kRvmIndexOutOfRange) {
     return absl::InvalidArgumentError(absl::StrCat("an index is out of range in ", Describe(kernel)));
   }

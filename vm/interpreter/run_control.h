@@ -1,4 +1,4 @@
-// RunControl: ends a run that was cancelled, or whose time is up.
+// RunControl: ends a run that was cancelled, or whose time is up, or that its owner no longer wants.
 #ifndef RVM_VM_INTERPRETER_RUN_CONTROL_H_
 #define RVM_VM_INTERPRETER_RUN_CONTROL_H_
 
@@ -13,26 +13,39 @@
 
 namespace rvm::vm {
 
+// A function that a run calls on its own thread; true ends the run.
+struct PollHook {
+  bool (*function)(void* context) = nullptr;  // null: none
+  void* context = nullptr;
+};
+
 class RunControl {
  public:
-  // `time_limit_ms`: of a run; -1: no limit.
-  explicit RunControl(double time_limit_ms) : time_limit_ms_(time_limit_ms) {}
-
-  // The time of a run counts from Begin to End. Begin fails if no thread can watch it.
-  absl::Status Begin() {
+  // The time of a run counts from Begin to End. Begin fails if no thread can watch it. `time_limit_ms`: -1 for none.
+  absl::Status Begin(double time_limit_ms, PollHook poll) {
     signal_.Clear();
-    if (time_limit_ms_ < 0 || watchdog_.Arm(Watchdog::Clock::now() + TimeLimit())) return absl::OkStatus();
+    time_limit_ms_ = time_limit_ms;
+    poll_ = poll;
+    if (!IsWatched()) return absl::OkStatus();
+    auto deadline = Watchdog::Clock::time_point::max();
+    if (time_limit_ms >= 0) deadline = Watchdog::Clock::now() + TimeLimit();
+    if (watchdog_.Arm(deadline, poll.function == nullptr ? Watchdog::Clock::duration::max() : kPollInterval)) {
+      return absl::OkStatus();
+    }
     return absl::ResourceExhaustedError("no thread to watch the time limit");
   }
   void End() {
-    if (time_limit_ms_ >= 0) watchdog_.Disarm();
+    if (IsWatched()) watchdog_.Disarm();
   }
   // Callable from any thread.
   void Cancel() { signal_.Raise(StopSignal::kCancelled); }
 
   const StopSignal& signal() const { return signal_; }
-  // The error of a run that must stop; OK if it may go on.
+  // The error of a run that must stop; OK if it may go on. To be called by the run's thread.
   absl::Status Poll() const {
+    if (signal_.TakeWake() && poll_.function != nullptr && poll_.function(poll_.context)) {
+      signal_.Raise(StopSignal::kCancelled);
+    }
     switch (signal_.reason()) {
       case StopSignal::kNone: break;
       case StopSignal::kCancelled: return absl::CancelledError("cancelled");
@@ -43,6 +56,9 @@ class RunControl {
   }
 
  private:
+  static constexpr std::chrono::milliseconds kPollInterval{50};
+
+  bool IsWatched() const { return time_limit_ms_ >= 0 || poll_.function != nullptr; }
   // Limits beyond what a clock can count are cut off.
   Watchdog::Clock::duration TimeLimit() const {
     constexpr double kLongestMs = 1e12;  // some thirty years
@@ -50,8 +66,9 @@ class RunControl {
         std::chrono::duration<double, std::milli>(std::min(time_limit_ms_, kLongestMs)));
   }
 
-  StopSignal signal_;
-  double time_limit_ms_;
+  mutable StopSignal signal_;  // Poll takes wakes
+  double time_limit_ms_ = -1;
+  PollHook poll_;
   Watchdog watchdog_{signal_};
 };
 

@@ -12,14 +12,16 @@ Watchdog::~Watchdog() {
   pthread_join(thread_, nullptr);
 }
 
-bool Watchdog::Arm(Clock::time_point deadline) {
+bool Watchdog::Arm(Clock::time_point deadline, Clock::duration interval) {
   bool must_wake;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     deadline_ = deadline;
+    interval_ = interval;
+    next_wake_ = interval == Clock::duration::max() ? Clock::time_point::max() : Clock::now() + interval;
     is_armed_ = true;
-    // Runs that follow each other find the thread asleep until the deadline of an earlier one.
-    must_wake = deadline < wakes_at_;
+    // Runs that follow each other find the thread asleep until a time that an earlier one set.
+    must_wake = NextTime() < wakes_at_;
   }
   if (!has_thread_) {
     has_thread_ = pthread_create(&thread_, nullptr, Main, this) == 0;
@@ -45,11 +47,17 @@ void Watchdog::Loop() {
     if (!is_armed_) {
       wakes_at_ = Clock::time_point::max();
       changed_.wait(lock);
-    } else if (Clock::now() >= deadline_) {
+      continue;
+    }
+    Clock::time_point now = Clock::now();
+    if (now >= deadline_) {
       signal_.Raise(StopSignal::kTimeIsUp);
       is_armed_ = false;
+    } else if (now >= next_wake_) {
+      signal_.Wake();
+      next_wake_ = now + interval_;
     } else {
-      wakes_at_ = deadline_;
+      wakes_at_ = NextTime();
       changed_.wait_until(lock, wakes_at_);
     }
   }

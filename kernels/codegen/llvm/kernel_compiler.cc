@@ -266,19 +266,23 @@ llvm::ModulePassManager LoopNestPipeline() {
   return passes;
 }
 
-void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level) {
+// Skips passes as soon as `must_stop` returns true.
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level, llvm::function_ref<bool()> must_stop) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = opt_level >= 2;
   tuning.LoopInterleaving = opt_level >= 2;
   tuning.SLPVectorization = opt_level >= 3;
-  RunPasses(module, machine, tuning, [&](llvm::PassBuilder& builder) {
-    switch (opt_level) {
-      case 0: return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
-      case 1: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
-      case 2: return LoopNestPipeline();
-      default: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
-    }
-  });
+  RunPasses(
+      module, machine, tuning,
+      [&](llvm::PassBuilder& builder) {
+        switch (opt_level) {
+          case 0: return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+          case 1: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
+          case 2: return LoopNestPipeline();
+          default: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+        }
+      },
+      must_stop);
 }
 
 absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
@@ -322,7 +326,9 @@ absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const st
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());
   CompiledObject result;
+  auto must_stop = [&] { return options.must_stop && options.must_stop(); };
   for (const KernelRequest& request : requests) {
+    if (must_stop()) return absl::CancelledError("cancelled");
     EntryEmitter(module, request.schedule, request.symbol).Run();
   }
   SetAttributes(module, target);
@@ -333,7 +339,8 @@ absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const st
     llvm::raw_string_ostream text(result.llvm_ir);
     module.print(text, nullptr);
   }
-  Optimise(module, *machine, opt_level);
+  Optimise(module, *machine, opt_level, must_stop);
+  if (must_stop()) return absl::CancelledError("cancelled");
   if (options.keep_ir) {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
     RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, *machine, llvm::CodeGenFileType::AssemblyFile));

@@ -4,15 +4,18 @@ import contextlib
 import ctypes
 import json
 import os
+import queue
 import re
 import sys
+import threading
 import warnings
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 import numpy
 from relayvm_runtime import Error, Executable, _html
 from relayvm_runtime._library import DType, declare, load
-from relayvm_runtime._values import _EXTENSIONS, _KINDS, as_array, dtype_of, extension
+from relayvm_runtime._arguments import as_array
+from relayvm_runtime._dtypes import EXTENSIONS, KINDS, dtype_of, extension
 
 
 class _Tensor(ctypes.Structure):
@@ -25,13 +28,15 @@ class _Shape(ctypes.Structure):
 
 
 _PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_size_t, c_size_t)
+_POLL = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class _CompileOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("opt_level", c_int32), ("target", c_char_p), ("entries", POINTER(c_char_p)),
                 ("entry_count", c_size_t), ("weights", POINTER(_Tensor)), ("weight_count", c_size_t),
                 ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t), ("progress", _PROGRESS),
-                ("progress_context", c_void_p), ("device", c_char_p), ("host_fallback", c_uint32)]
+                ("progress_context", c_void_p), ("device", c_char_p), ("host_fallback", c_uint32), ("poll", _POLL),
+                ("poll_context", c_void_p)]
 
 
 class _ImportOptions(ctypes.Structure):
@@ -97,7 +102,11 @@ class _Result:
         self.diagnostics = [Diagnostic(**d) for d in json.loads(_lib.rvm_compilation_diagnostics(pointer))]
         self.message = _lib.rvm_compilation_message(pointer).decode(errors="replace").rstrip("\n")
         self.failed = any(d.severity == "error" for d in self.diagnostics)
-        if self.failed and error is not None:
+        if error is not None:
+            self.raise_errors(error)
+
+    def raise_errors(self, error):
+        if self.failed:
             raise error(self.message, self.diagnostics)
 
     @property
@@ -213,7 +222,7 @@ class _Bar:
 
 @contextlib.contextmanager
 def _reporting(progress):
-    """What the library calls. An error of `progress`, or the user's Ctrl-C, is raised when the compilation is over."""
+    """The functions that the library calls. An error of `progress` ends the compilation, and is raised then."""
     errors = []
     bar = None if progress else _Bar()
     show = progress or bar
@@ -226,11 +235,40 @@ def _reporting(progress):
             except BaseException as error:
                 errors.append(error)
 
-    yield report
-    if bar is not None:
-        bar.close()
+    @_POLL
+    def poll(_):
+        return bool(errors)
+
+    try:
+        yield report, poll
+    except BaseException as error:  # of the thread that waits for the compilation, such as KeyboardInterrupt
+        errors.append(error)
+        raise
+    finally:
+        if bar is not None:
+            bar.close()
     if errors:
         raise errors[0]
+
+
+def _call(function):
+    """Calls a function that takes long. In the main thread, handlers of signals run meanwhile: another thread calls it. If
+    a handler raises an exception, its result is dropped."""
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    done = queue.SimpleQueue()
+
+    def call():
+        try:
+            done.put((function(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    threading.Thread(target=call, name="relayvm").start()
+    result, error = done.get()
+    if error is not None:
+        raise error
+    return result
 
 
 def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None, device=None,
@@ -277,12 +315,15 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     tensors, _kept = _tensors(weights)
     names, paths = _strings(entries or [], "entries"), _strings(files, "params")
     text = _bytes(program.text)
-    with _reporting(progress) as report:
+    with _reporting(progress) as (report, poll):
         options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
                                   len(tensors), paths, len(paths), report, None,
-                                  None if device is None else device.encode(), host_fallback)
-        pointer = _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options))
-    result = _Result(pointer, CompileError)
+                                  None if device is None else device.encode(), host_fallback, poll)
+        # The thread that compiles keeps what the options point to, also after an exception in this one.
+        kept = (_kept, tensors, names, paths, text, report, poll)
+        result = _call(lambda: kept and _Result(
+            _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), None))
+    result.raise_errors(CompileError)
     size = c_size_t()
     data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
     return Executable._load(ctypes.string_at(data, size.value), True, (), device, host_fallback)
@@ -382,11 +423,11 @@ def _weights(result):
         _lib.rvm_compilation_weight(result.pointer, i, ctypes.byref(tensor))
         code = tensor.dtype.code
         dtype = extension(code)
-        if dtype is None and code in _EXTENSIONS:
-            raise ImportFailed(f"weight `{tensor.name.decode()}` is of {_EXTENSIONS[code]}, which numpy has only with the "
+        if dtype is None and code in EXTENSIONS:
+            raise ImportFailed(f"weight `{tensor.name.decode()}` is of {EXTENSIONS[code]}, which numpy has only with the "
                                "package ml_dtypes; install that, or use `relayvm import`")
         if dtype is None:
-            dtype = numpy.dtype(f"{_KINDS[code]}{tensor.dtype.bits // 8}")
+            dtype = numpy.dtype(f"{KINDS[code]}{tensor.dtype.bits // 8}")
         shape = tuple(tensor.shape[:tensor.rank])
         count = int(numpy.prod(shape, dtype=numpy.int64))
         data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""

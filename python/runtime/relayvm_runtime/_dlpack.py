@@ -127,7 +127,7 @@ class Array(numpy.ndarray):
     """An array of a dtype of ml_dtypes, which DLPack has and numpy's `__dlpack__` has not."""
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        from ._values import handle_of  # which makes such arrays
+        from ._arguments import handle_of  # which uses this file
         if self.dtype.isbuiltin == 1:
             return super().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         if stream is not None:

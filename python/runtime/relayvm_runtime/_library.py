@@ -1,12 +1,17 @@
-"""The C interface of relayvm.h, declared for ctypes. ctypes releases the interpreter's lock during each call."""
+"""The C interface of relayvm.h, declared for ctypes."""
 
 import ctypes
 import os
+import types
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_void_p
 
 
 class DType(ctypes.Structure):
     _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+    def word(self):
+        """The struct as a function takes it, in a register. ctypes takes five times as long for a struct as for a number."""
+        return self.code | self.bits << 8 | self.lanes << 16
 
 
 class LoadOptions(ctypes.Structure):
@@ -24,10 +29,34 @@ class MachineStats(ctypes.Structure):
                 ("reserved_bytes", c_int64), ("allocations", c_int64)]
 
 
+class RunOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("fuel", c_int64), ("time_limit_ms", c_double),
+                ("poll", c_void_p), ("poll_context", c_void_p)]
+
+
+class ValueInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("dtype", DType), ("rank", c_uint32),
+                ("shape", POINTER(c_int64)), ("data", c_void_p), ("constructor", c_char_p), ("field_count", c_size_t)]
+
+
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p)
 OUT = POINTER(c_void_p)
-# name: result, arguments. void* results are handles; errors, too.
-_FUNCTIONS = {
+# name: result, arguments. void* results are handles; errors, too. ctypes releases the interpreter's lock during calls of
+# these, which may take long.
+_LONG_FUNCTIONS = {
+    "rvm_program_load_borrow": (c_void_p, [c_void_p, c_size_t, POINTER(LoadOptions), RELEASE, c_void_p, OUT]),
+    "rvm_program_load_file": (c_void_p, [c_char_p, POINTER(LoadOptions), OUT]),
+    "rvm_verify": (c_void_p, [c_char_p, c_size_t]),
+    "rvm_verify_file": (c_void_p, [c_char_p]),
+    "rvm_sign": (c_void_p, [c_char_p, c_size_t, c_char_p, OUT, POINTER(c_size_t)]),
+    "rvm_machine_create": (c_void_p, [c_void_p, POINTER(MachineOptions), OUT]),
+    "rvm_machine_free": (None, [c_void_p]),
+    "rvm_machine_run_with": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, POINTER(RunOptions), OUT]),
+    "rvm_machine_trim": (c_void_p, [c_void_p]),
+    "rvm_machine_profile": (c_void_p, [c_void_p, c_int, OUT]),
+}
+# Calls of these keep the lock, since to give it up and get it back would take longer.
+_SHORT_FUNCTIONS = {
     "rvm_error_code": (c_int, [c_void_p]),
     "rvm_code_name": (c_char_p, [c_int]),
     "rvm_error_message": (c_char_p, [c_void_p]),
@@ -36,37 +65,26 @@ _FUNCTIONS = {
     "rvm_error_free": (None, [c_void_p]),
     "rvm_version": (c_uint32, []),
     "rvm_string_free": (None, [c_void_p]),
-    "rvm_program_load": (c_void_p, [c_char_p, c_size_t, POINTER(LoadOptions), OUT]),
-    "rvm_program_load_file": (c_void_p, [c_char_p, POINTER(LoadOptions), OUT]),
-    "rvm_verify": (c_void_p, [c_char_p, c_size_t]),
-    "rvm_sign": (c_void_p, [c_char_p, c_size_t, c_char_p, OUT, POINTER(c_size_t)]),
-    "rvm_verify_file": (c_void_p, [c_char_p]),
+    "rvm_program_retain": (c_void_p, [c_void_p]),
     "rvm_program_release": (None, [c_void_p]),
     "rvm_program_entry_count": (c_size_t, [c_void_p]),
     "rvm_program_entry_type": (c_char_p, [c_void_p, c_size_t]),
     "rvm_program_signature": (c_char_p, [c_void_p]),
-    "rvm_machine_create": (c_void_p, [c_void_p, POINTER(MachineOptions), OUT]),
-    "rvm_machine_free": (None, [c_void_p]),
-    "rvm_machine_run": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, OUT]),
     "rvm_machine_cancel": (None, [c_void_p]),
-    "rvm_machine_trim": (c_void_p, [c_void_p]),
     "rvm_machine_get_stats": (c_void_p, [c_void_p, POINTER(MachineStats)]),
-    "rvm_machine_profile": (c_void_p, [c_void_p, c_int, OUT]),
-    "rvm_value_tensor_borrow": (c_void_p, [DType, POINTER(c_int64), c_size_t, c_void_p, RELEASE, c_void_p, OUT]),
-    "rvm_value_tensor_copy": (c_void_p, [DType, POINTER(c_int64), c_size_t, c_void_p, OUT]),
+    "rvm_value_tensor_borrow": (c_void_p, [c_uint32, POINTER(c_int64), c_size_t, c_void_p, RELEASE, c_void_p, OUT]),
+    "rvm_value_tensor_copy": (c_void_p, [c_uint32, POINTER(c_int64), c_size_t, c_void_p, OUT]),
     "rvm_value_to_dlpack": (c_void_p, [c_void_p, OUT]),
     "rvm_value_tuple": (c_void_p, [POINTER(c_void_p), c_size_t, OUT]),
     "rvm_value_adt": (c_void_p, [c_char_p, POINTER(c_void_p), c_size_t, OUT]),
     "rvm_value_ref": (c_void_p, [c_void_p, OUT]),
+    "rvm_value_list": (c_void_p, [POINTER(c_void_p), c_size_t, OUT]),
+    "rvm_value_list_from_tensor": (c_void_p, [c_void_p, OUT]),
+    "rvm_value_list_to_tensor": (c_void_p, [c_void_p, OUT]),
+    "rvm_value_list_elements": (c_void_p, [c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_size_t)]),
     "rvm_value_release": (None, [c_void_p]),
-    "rvm_value_kind": (c_int, [c_void_p]),
-    "rvm_value_constructor": (c_char_p, [c_void_p]),
-    "rvm_value_field_count": (c_size_t, [c_void_p]),
     "rvm_value_field": (c_void_p, [c_void_p, c_size_t]),
-    "rvm_value_dtype": (DType, [c_void_p]),
-    "rvm_value_rank": (c_size_t, [c_void_p]),
-    "rvm_value_shape": (POINTER(c_int64), [c_void_p]),
-    "rvm_value_data": (c_void_p, [c_void_p]),
+    "rvm_value_get_info": (c_void_p, [c_void_p, POINTER(ValueInfo)]),
     "rvm_value_to_string": (c_void_p, [c_void_p]),
 }
 
@@ -104,7 +122,34 @@ def _loads(path):
     return True
 
 
-lib = declare(load("librelayvm.so.1", os.path.dirname(__file__), "RELAYVM_LIBRARY"), _FUNCTIONS)
+def _declare_all(library):
+    declare(library, _LONG_FUNCTIONS)
+    short = declare(ctypes.PyDLL(library._name), _SHORT_FUNCTIONS)
+    functions = {name: getattr(library, name) for name in _LONG_FUNCTIONS}
+    return types.SimpleNamespace(**functions, **{name: getattr(short, name) for name in _SHORT_FUNCTIONS})
+
+
+_library = load("librelayvm.so.1", os.path.dirname(__file__), "RELAYVM_LIBRARY")
+lib = _declare_all(_library)
+
+
+class SignalsError(ctypes.Structure):
+    """The exception of a handler of signals that ran during a run: python_signals.c."""
+
+    _fields_ = [("type", c_void_p), ("value", c_void_p), ("traceback", c_void_p)]
+
+
+def _load_signals():
+    """The function that polls signals, and the one that raises a SignalsError. Without them a signal waits for the end of a run."""
+    try:
+        signals = ctypes.PyDLL(os.path.join(os.path.dirname(_library._name), "librelayvm_python_signals.so"))
+    except OSError:
+        return None, None
+    signals.relayvm_signals_raise.restype, signals.relayvm_signals_raise.argtypes = None, [POINTER(SignalsError)]
+    return ctypes.cast(signals.relayvm_signals_poll, c_void_p).value, signals.relayvm_signals_raise
+
+
+poll_signals, raise_signals_error = _load_signals()
 
 
 def take_string(pointer):

@@ -1,0 +1,237 @@
+"""Sessions: runs, their limits, and what they say of themselves."""
+
+import asyncio
+import ctypes
+import json
+import threading
+
+from . import _html
+from ._arguments import pointers
+from ._errors import InvalidArgument, check
+from ._library import (MachineOptions, MachineStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
+                       take_string)
+from ._values import Handle, from_handle
+
+
+class Entry:
+    """A function that can be called from outside: how its arguments become values of the machine."""
+
+    def __init__(self, description, text, importer):
+        self.name, self.text = description["name"], text
+        self.encoded = self.name.encode()
+        self._names = [parameter["name"] for parameter in description["parameters"]]
+        self._types = [parameter["type"] for parameter in description["parameters"]]
+        self._importer = importer
+
+    def handles(self, args, kwargs):
+        """The arguments, by position and by name, as Handles. Raises InvalidArgument."""
+        names = self._names
+        if kwargs or len(args) != len(names):
+            args = self._in_order(args, kwargs)
+        make, handles = self._importer.handle, []
+        try:
+            for value, type_ in zip(args, self._types):
+                handles.append(make(value, type_))
+        except InvalidArgument as error:
+            i = len(handles)
+            raise InvalidArgument(f"argument {i + 1} (`%{names[i]}`) of `{self.name}`: {error.message}",
+                                  error.code) from error.__cause__
+        return handles
+
+    def _in_order(self, args, kwargs):
+        names = self._names
+        unknown = [name for name in kwargs if name not in names[len(args):]]
+        missing = [name for name in names[len(args):] if name not in kwargs]
+        if len(args) > len(names) or unknown or missing:
+            detail = f"no value for {', '.join(missing)}" if missing else f"no parameter for {', '.join(unknown)}" if unknown else ""
+            raise InvalidArgument(f"saw {len(args) + len(kwargs)} arguments{': ' + detail if detail else ''}; expected "
+                                  f"`{self.name}`: {self.text}", "invalid-argument")
+        return [*args, *(kwargs[name] for name in names[len(args):])]
+
+
+class Function:
+    """An entry of an executable or a session."""
+
+    def __init__(self, owner, name):
+        self._owner, self.name = owner, name
+
+    def __call__(self, /, *args, **kwargs):
+        return self._owner._run(self.name, args, kwargs)
+
+    async def call_async(self, /, *args, **kwargs):
+        """Runs the entry in a worker thread. Cancelling the task cancels the run."""
+        return await self._owner._run_async(self.name, args, kwargs)
+
+    def __repr__(self):
+        return f"@{self.name}: {self._owner.entries[self.name]}"
+
+
+class Stats:
+    """Memory of a session, in bytes: `live_bytes` now, `peak_bytes`, `reserved_bytes` of the system; `allocations`."""
+
+    def __init__(self, stats):
+        self.live_bytes, self.peak_bytes = stats.live_bytes, stats.peak_bytes
+        self.reserved_bytes, self.allocations = stats.reserved_bytes, stats.allocations
+
+    def __repr__(self):
+        return f"Stats({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
+
+class Profile:
+    """What the runs of a profiling session did."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def _text(self, form):
+        out = ctypes.c_void_p()
+        check(lib.rvm_machine_profile(self._session._pointer, form, ctypes.byref(out)))
+        return take_string(out.value)
+
+    def table(self):
+        """Tables for people."""
+        return self._text(0)
+
+    def data(self):
+        """Counts and times as dicts and lists."""
+        return json.loads(self._text(1))
+
+    def save_trace(self, path):
+        """Writes a time line for ui.perfetto.dev."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self._text(2))
+
+    def __str__(self):
+        return self.table()
+
+    def _repr_html_(self):
+        return _html.profile(self.data())
+
+
+def check_limits(limits):
+    """Raises InvalidArgument for a limit that is not above 0."""
+    for name, value in limits.items():
+        if value is not None and not value > 0:
+            raise InvalidArgument(f"`{name}` is {value}; expected more than 0", "invalid-argument")
+
+
+class Session:
+    """Heap, stack and limits of one run at a time, for one thread at a time; only cancel() is for any thread.
+
+    threads: that share the work of one big kernel. memory_limit, stack_limit: bytes. fuel: calls and backward jumps of
+    a run. time_limit: seconds of a run. profile: watch every instruction; trace_events: events of the time line kept.
+
+    A session gives its memory back when it is freed, or at the end of a `with` block; then it cannot run any more.
+    In the child of a fork it cannot run either; the executable can.
+    """
+
+    def __init__(self, executable, *, threads=1, memory_limit=None, stack_limit=None, fuel=None, time_limit=None,
+                 profile=False, trace_events=0):
+        check_limits({"memory_limit": memory_limit, "stack_limit": stack_limit, "fuel": fuel, "time_limit": time_limit,
+                      "threads": threads})
+        self._pointer, self._executable = None, executable
+        options = MachineOptions(ctypes.sizeof(MachineOptions), threads, memory_limit or 0, stack_limit or 0, fuel or 0,
+                                 (time_limit or 0) * 1e3, bool(profile), trace_events)
+        out = ctypes.c_void_p()
+        check(lib.rvm_machine_create(executable._pointer, ctypes.byref(options), ctypes.byref(out)))
+        self._pointer = out.value
+        self._signals_error = SignalsError()
+        self._main_options = self._run_options()
+
+    def __del__(self, free=lib.rvm_machine_free):
+        pointer, self._pointer = getattr(self, "_pointer", None), None
+        if pointer:
+            free(pointer)
+
+    def close(self):
+        """Frees the memory. A run that another thread is in is cancelled."""
+        self.__del__()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __reduce__(self):
+        raise TypeError("a session cannot be copied or pickled; its executable can, and makes others")
+
+    def __getitem__(self, entry):
+        """The entry with this name, as a function."""
+        self._executable._entry(entry, KeyError)
+        return Function(self, entry)
+
+    @property
+    def entries(self):
+        """The type of each entry, by name, as Relay writes it."""
+        return self._executable.entries
+
+    def _run_options(self, polls=True, fuel=0, time_limit=0):
+        options = RunOptions(ctypes.sizeof(RunOptions), 0, fuel, time_limit * 1e3)
+        if polls and poll_signals is not None:
+            options.poll, options.poll_context = poll_signals, ctypes.addressof(self._signals_error)
+        return ctypes.byref(options)
+
+    def _invoke(self, entry, handles, fuel=None, time_limit=None):
+        """Runs an entry to a Handle. Handlers of signals run meanwhile if this is the main thread; their exceptions end the run."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if fuel or time_limit:
+            options = self._run_options(is_main, fuel or 0, time_limit or 0)
+        else:
+            options = self._main_options if is_main else None
+        out = ctypes.c_void_p()
+        error = lib.rvm_machine_run_with(self._pointer, entry.encoded, pointers(handles), len(handles), options,
+                                         ctypes.byref(out))
+        if error:
+            if self._signals_error.type:
+                lib.rvm_error_free(error)
+                raise_signals_error(ctypes.byref(self._signals_error))
+            check(error)
+        return Handle(out.value)
+
+    def _run(self, entry, args, kwargs):
+        entry = self._executable._entry(entry)
+        return from_handle(self._invoke(entry, entry.handles(args, kwargs)))
+
+    async def _run_async(self, entry, args, kwargs, **limits):
+        entry = self._executable._entry(entry)
+        handles = entry.handles(args, kwargs)
+        run = asyncio.get_running_loop().run_in_executor(None, lambda: self._invoke(entry, handles, **limits))
+        try:
+            return from_handle(await asyncio.shield(run))
+        except asyncio.CancelledError:
+            # The run may not have begun: a cancel before that has no effect.
+            while not run.done():
+                self.cancel()
+                await asyncio.wait([run], timeout=0.001)
+            run.exception()
+            raise
+
+    def __call__(self, /, *args, entry="main", **kwargs):
+        """Runs an entry. Other threads of Python run meanwhile. `session["name"]` also calls an entry that has a parameter named
+        `entry`, by name."""
+        return self._run(entry, args, kwargs)
+
+    async def call_async(self, /, *args, entry="main", **kwargs):
+        """Runs an entry in a worker thread. Cancelling the task cancels the run."""
+        return await self._run_async(entry, args, kwargs)
+
+    def cancel(self):
+        """Ends the run that is going on, if any: it raises Cancelled. Any thread may call this."""
+        lib.rvm_machine_cancel(self._pointer)
+
+    def trim(self):
+        """Gives cached memory back to the system."""
+        check(lib.rvm_machine_trim(self._pointer))
+
+    @property
+    def stats(self):
+        """Stats of now."""
+        stats = MachineStats(ctypes.sizeof(MachineStats))
+        check(lib.rvm_machine_get_stats(self._pointer, ctypes.byref(stats)))
+        return Stats(stats)
+
+    @property
+    def profile(self):
+        """Profile of all runs of a session made with `profile=True`."""
+        return Profile(self)
