@@ -4,8 +4,8 @@
 
 For each sample, FOLDER/OPERATOR/DTYPE.NUMBER.traced.pt2 and .core.pt2 are the programs before and after
 run_decompositions(), and .npz has the arguments (`in.N`), PyTorch's results (`out.N`) and `random`, which is 1 where
-the results differ from run to run. FORM.reason says why PyTorch does not export a program. Operators that have a
-folder are left as they are.
+an operator draws random numbers or the results differ from run to run. FORM.reason says why PyTorch does not export a
+program. Operators that have a folder are left as they are.
 """
 
 import argparse
@@ -61,6 +61,13 @@ def evaluate(call, tensors, seed):
     return arrays(call(*[tensor.clone() for tensor in tensors]))
 
 
+def draws(exported):
+    """Whether an operator of the program draws random numbers, by PyTorch's own tag."""
+    return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+               for module in exported.graph_module.modules() if isinstance(module, torch.fx.GraphModule)
+               for node in module.graph.nodes)
+
+
 class OutOfTime(Exception):
     pass
 
@@ -72,12 +79,13 @@ def out_of_time(*_):
 def write_sample(path, call, tensors, table, limit):
     """Writes the programs of a sample, each within `limit` seconds, and then its arguments and results."""
     expected, again = (evaluate(call, tensors, seed) for seed in (1, 2))
-    exported = None
+    exported, is_random = None, "empty" in path
     for form in ("traced", "core"):
         signal.alarm(limit)
         try:
             if form == "traced":
                 exported = torch.export.export(call, tuple(tensor.clone() for tensor in tensors))
+                is_random |= draws(exported)
                 exported.example_inputs = None
             else:
                 exported = exported.run_decompositions(table)
@@ -88,8 +96,7 @@ def write_sample(path, call, tensors, table, limit):
             break
         finally:
             signal.alarm(0)
-    is_random = "empty" in path or any(not numpy.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
-                                       for a, b in zip(expected, again))
+    is_random |= any(not numpy.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(expected, again))
     named = {f"{kind}.{i}": array for kind, list_ in (("in", [tensor.numpy() for tensor in tensors]), ("out", expected))
              for i, array in enumerate(list_)}
     numpy.savez(path + ".npz", random=is_random, **named)

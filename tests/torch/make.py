@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges")  # in core operators they are large
+TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses")  # in core operators they are large
 DRAWN = ("draws",)  # their results depend on a seed
 
 
@@ -631,6 +631,58 @@ def cells():
         lambda x, i: f.embedding_bag(i[0], table, mode="max"), lambda x, i: f.embedding_bag(i[0, 0], table, i[0, 0, :1] * 0, mode="mean"),
         lambda x, i: f.embedding_bag(i[0], table, mode="sum", per_sample_weights=x[:3, :2])]
     return Each(functions), [(torch.randn(8, 5), torch.randint(0, 5, (8, 3, 2))) for _ in range(2)], None
+
+
+@fixture
+def losses():
+    """Losses and distances, which core operators spell out; gradients of samples, quantiles, what is written and unpooled."""
+    f = torch.nn.functional
+    halves, weight, classes = torch.tensor([0.25, 0.5, 0.9]), torch.tensor([0.5, 2.0, 1.0, 0.25, 3.0]), torch.randn(3, 4, 5)
+
+    def each(loss, **settings):
+        return [lambda x, y, i, r=r: loss(x, y, reduction=r, **settings) for r in ("none", "mean", "sum")]
+
+    def of_classes(loss, **settings):
+        return [lambda x, y, i, r=r: loss(x, i, reduction=r, **settings) for r in ("none", "mean", "sum")]
+
+    functions = [
+        *each(f.mse_loss), *each(f.l1_loss), *each(f.smooth_l1_loss, beta=0.5), *each(f.huber_loss, delta=0.7),
+        lambda x, y, i: f.smooth_l1_loss(x, y, beta=0.0),
+        lambda x, y, i: f.kl_div(x, y.softmax(1), reduction="batchmean"), lambda x, y, i: f.kl_div(x, y, reduction="sum", log_target=True),
+        lambda x, y, i: f.poisson_nll_loss(x, i[:, None].float(), full=True), lambda x, y, i: f.poisson_nll_loss(x.exp(), y.exp(), log_input=False),
+        lambda x, y, i: f.binary_cross_entropy(x.sigmoid(), y.sigmoid(), weight=weight), lambda x, y, i: f.binary_cross_entropy(x.sign().relu(), y.sigmoid()),
+        *each(f.binary_cross_entropy_with_logits, weight=weight, pos_weight=weight), lambda x, y, i: f.soft_margin_loss(x, y.sign()),
+        lambda x, y, i: f.hinge_embedding_loss(x, y.sign(), margin=0.5), lambda x, y, i: f.margin_ranking_loss(x, x.flip(0), y.sign(), margin=0.2),
+        lambda x, y, i: f.cosine_similarity(x, y[:1], dim=1), lambda x, y, i: f.cosine_embedding_loss(x, y, y[:, 0].sign(), margin=0.1),
+        *(lambda x, y, i, p=p: f.pairwise_distance(x, y, p=p, keepdim=True) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
+        lambda x, y, i: f.triplet_margin_loss(x, y, x.flip(0), p=1.0, swap=True, reduction="none"),
+        *of_classes(f.nll_loss, weight=weight, ignore_index=2), *of_classes(f.cross_entropy, weight=weight, label_smoothing=0.1, ignore_index=1),
+        *of_classes(f.cross_entropy), *of_classes(f.multi_margin_loss, p=2, margin=0.4, weight=weight),
+        lambda x, y, i: f.cross_entropy(x, y.softmax(1), weight=weight, label_smoothing=0.2), lambda x, y, i: f.cross_entropy(x[0], i[0]),
+        lambda x, y, i: f.nll_loss(x[:, :, None] * y[:, None, :3], i[:, None].expand(4, 3)), lambda x, y, i: f.multi_margin_loss(x[0], i[0]),
+        lambda x, y, i: f.multilabel_margin_loss(x, torch.stack([i, i - 1, i * 0 - 1, i, i], 1)), lambda x, y, i: f.multilabel_margin_loss(x[0], i[:1].expand(5)),
+        lambda x, y, i: x.diff(n=2, dim=0), lambda x, y, i: torch.diff(i, prepend=i[:2], append=i[1:]), lambda x, y, i: (x > 0).diff(),
+        lambda x, y, i: torch.gradient(x), lambda x, y, i: torch.gradient(x, spacing=0.5, dim=1, edge_order=2),
+        lambda x, y, i: torch.gradient(x, spacing=[0.5, 2.0]), lambda x, y, i: torch.gradient(i, dim=0),
+        lambda x, y, i: x.quantile(0.3), lambda x, y, i: x.quantile(halves, dim=0, keepdim=True), lambda x, y, i: (x / x.relu()).quantile(halves, dim=1),
+        *(lambda x, y, i, m=m: (x / x.relu()).nanquantile(halves, dim=1, interpolation=m) for m in ("linear", "lower", "higher", "midpoint", "nearest")),
+        lambda x, y, i: torch.aminmax(x, dim=1, keepdim=True), lambda x, y, i: torch.aminmax(i), lambda x, y, i: (x / x.relu()).nansum(1),
+        lambda x, y, i: (x / x.relu()).nanmean(0), lambda x, y, i: torch.isclose(x, x + y * 1e-5), lambda x, y, i: torch.isclose(x / x, x / x, equal_nan=True),
+        lambda x, y, i: torch.isclose(i, i + 1, atol=1.0), lambda x, y, i: torch.linspace(3, -2, 7), lambda x, y, i: torch.linspace(9, 0, 4, dtype=torch.int64),
+        lambda x, y, i: torch.linspace(x[0, 0], y[0, 0], 1), lambda x, y, i: torch.logspace(-1, 2, 5, base=2), lambda x, y, i: x.masked_select(y > 0),
+        lambda x, y, i: x.masked_select(y[:1] > 0), lambda x, y, i: torch.combinations(x[0]), lambda x, y, i: torch.combinations(i, 3, True), lambda x, y, i: torch.combinations(i, 4),
+        *(lambda x, y, i, o=o: torch.diagonal_scatter(x, y.diagonal(o), o) for o in (-2, 0, 1)),
+        lambda x, y, i: torch.diagonal_scatter(classes, x[:, :2], 1, 2, 0), lambda x, y, i: f.bilinear(x, y, torch.ones(2, 5, 5).cumsum(1), x[0, :2]),
+        lambda x, y, i: f.max_unpool2d(*f.max_pool2d(x.reshape(1, 4, 5), 2, return_indices=True), 2, output_size=(4, 5)),
+        lambda x, y, i: f.max_unpool3d(*f.max_pool3d(x[:, :4].reshape(1, 1, 2, 2, 4), (1, 2, 2), return_indices=True), (1, 2, 2)),
+        lambda x, y, i: f.hardshrink(x, 0.3), lambda x, y, i: f.softshrink(x, 0.3), lambda x, y, i: torch.real(x),
+        lambda x, y, i: torch.lu_solve(y[:, :1], *torch.linalg.lu_factor(x[:, :4])),
+        lambda x, y, i: torch.ops.aten._softmax_backward_data(x, y.softmax(1), 1, torch.float32),
+        lambda x, y, i: torch.ops.aten._log_softmax_backward_data(x, y.log_softmax(1), 1, torch.float32),
+        lambda x, y, i: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(classes[None], classes[None], classes[None])[1],
+        lambda x, y, i: torch.ops.aten.max_pool2d_with_indices_backward(
+            y[None, :3, :4], x[None], [2, 2], [1, 1], [0, 0], [1, 1], False, f.max_pool2d(x[None], 2, 1, return_indices=True)[1])]
+    return Each(functions), [(torch.randn(4, 5), torch.randn(4, 5), torch.randint(0, 5, (4,))) for _ in range(2)], None
 
 
 def rolled():

@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/import/term.h"
 #include "compiler/import/torch/converters.h"
 
 namespace rvm::torch::convert {
 namespace {
+
+using importing::Term;
 
 Operand Clip(NodeContext& c, Operand x, double low, double high) {
   return c.Op("clip", {x}, {{"a_min", low}, {"a_max", high}});
@@ -114,5 +117,27 @@ Operands SoftmaxWith(NodeContext& c, ir::Attrs attrs) {
 Operands Softmax(NodeContext& c) { return SoftmaxWith(c, {}); }
 // 0 where all elements are -inf.
 Operands SafeSoftmax(NodeContext& c) { return SoftmaxWith(c, {{"masked", true}}); }
+
+Operands Hardshrink(NodeContext& c) {
+  Term x(c, c.In("self"));
+  double bound = std::abs(c.Float("lambd", 0.5));
+  return {Select(Abs(x) <= bound, 0, x)};
+}
+
+Operands Softshrink(NodeContext& c) {
+  Term x(c, c.In("self"));
+  double bound = c.Float("lambd", 0.5);
+  return {Select(x > bound, x - bound, Select(x < -bound, x + bound, x * 0))};
+}
+
+// The gradients of softmax and log_softmax, from their results.
+Operands SoftmaxGradient(NodeContext& c) {
+  Term gradient(c, c.In("grad_output")), y(c, c.In("output"));
+  if (c.failed() || c.RankOf(y) == 0) return {c.failed() ? nullptr : gradient * 0};
+  ir::Attrs along = {{"axis", ir::AttrValue::List{c.Axis(c.Int("dim", -1), c.RankOf(y))}}, {"keepdims", true}};
+  bool is_log = c.row().relay == "log";
+  Term sum(c, c.Op("sum", {is_log ? gradient : gradient * y}, along));
+  return {c.Cast(is_log ? gradient - Exp(y) * sum : (gradient - sum) * y, c.DType("input_dtype", c.DTypeOf(y)))};
+}
 
 }  // namespace rvm::torch::convert

@@ -51,6 +51,7 @@ Operands Frac(NodeContext& c);
 Operands Nextafter(NodeContext& c);
 Operands Frexp(NodeContext& c);
 Operands CommonDivisor(NodeContext& c);
+Operands IsClose(NodeContext& c);
 
 // special.cc
 Operands Special(NodeContext& c);
@@ -123,6 +124,9 @@ Operands Threshold(NodeContext& c);
 Operands Glu(NodeContext& c);
 Operands Softmax(NodeContext& c);
 Operands SafeSoftmax(NodeContext& c);
+Operands Hardshrink(NodeContext& c);
+Operands Softshrink(NodeContext& c);
+Operands SoftmaxGradient(NodeContext& c);
 
 // reduce.cc
 Operands Reduce(NodeContext& c);
@@ -136,6 +140,8 @@ Operands Logsumexp(NodeContext& c);
 Operands Cumulative(NodeContext& c);
 Operands Distance(NodeContext& c);
 Operands CountNonzero(NodeContext& c);
+Operands Extremes(NodeContext& c);
+Operands SumOfNumbers(NodeContext& c);
 
 // order.cc
 Operands Topk(NodeContext& c);
@@ -150,6 +156,7 @@ Operands IsIn(NodeContext& c);
 Operands Unique(NodeContext& c);
 Operands UniqueConsecutive(NodeContext& c);
 Operands NonzeroStatic(NodeContext& c);
+Operands Quantile(NodeContext& c);
 
 // views.cc
 Operands MoveAxes(NodeContext& c);
@@ -170,6 +177,7 @@ Operands ImageToColumns(NodeContext& c);
 Operands Diag(NodeContext& c);
 Operands Trace(NodeContext& c);
 Operands ChannelShuffle(NodeContext& c);
+Operands Combinations(NodeContext& c);
 
 // products.cc
 Operands OuterProduct(NodeContext& c);
@@ -180,6 +188,8 @@ Operands Kronecker(NodeContext& c);
 Operands Cross(NodeContext& c);
 Operands ProductOfAll(NodeContext& c);
 Operands EmbeddingBag(NodeContext& c);
+Operands Bilinear(NodeContext& c);
+Operands Trilinear(NodeContext& c);
 
 // shape.cc
 Operands View(NodeContext& c);
@@ -219,6 +229,7 @@ Operands Arange(NodeContext& c);
 Operands Eye(NodeContext& c);
 Operands ScalarTensor(NodeContext& c);
 Operands OneHot(NodeContext& c);
+Operands Linspace(NodeContext& c);
 
 // index.cc
 Operands Gather(NodeContext& c);
@@ -233,6 +244,10 @@ Operands IndexReduce(NodeContext& c);
 Operands TakeFlat(NodeContext& c);
 Operands PutFlat(NodeContext& c);
 Operands Nonzero(NodeContext& c);
+Operands MaskedSelect(NodeContext& c);
+Operands MaxUnpool(NodeContext& c);
+Operands MaxPoolGradient(NodeContext& c);
+Operands DiagonalScatter(NodeContext& c);
 
 // nn.cc
 Operands MatMul(NodeContext& c);
@@ -254,6 +269,30 @@ Operands LayerNorm(NodeContext& c);
 Operands RmsNorm(NodeContext& c);
 Operands GroupNorm(NodeContext& c);
 Operands InstanceNorm(NodeContext& c);
+
+// differences.cc
+Operands Diff(NodeContext& c);
+Operands Gradient(NodeContext& c);
+
+// losses.cc
+Operands MseLoss(NodeContext& c);
+Operands L1Loss(NodeContext& c);
+Operands HuberLoss(NodeContext& c);
+Operands KlDivergence(NodeContext& c);
+Operands PoissonLoss(NodeContext& c);
+Operands BinaryCrossEntropy(NodeContext& c);
+Operands BinaryCrossEntropyOfLogits(NodeContext& c);
+Operands SoftMarginLoss(NodeContext& c);
+Operands HingeEmbeddingLoss(NodeContext& c);
+Operands MarginRankingLoss(NodeContext& c);
+Operands CosineSimilarity(NodeContext& c);
+Operands CosineEmbeddingLoss(NodeContext& c);
+Operands PairwiseDistance(NodeContext& c);
+Operands TripletMarginLoss(NodeContext& c);
+Operands NllLoss(NodeContext& c);
+Operands CrossEntropyLoss(NodeContext& c);
+Operands MultiMarginLoss(NodeContext& c);
+Operands MultilabelMarginLoss(NodeContext& c);
 
 // recurrent.cc
 Operands LstmCell(NodeContext& c);

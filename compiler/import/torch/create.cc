@@ -4,11 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/term.h"
 #include "compiler/import/torch/converters.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
 namespace {
+
+using importing::Term;
 
 Operand Filled(NodeContext& c, Operand value, const char* shape) {
   std::optional<Dims> dims = c.Extents(shape);
@@ -71,6 +74,24 @@ Operands OneHot(NodeContext& c) {
   if (classes < 1) return {c.Unsupported("a number of classes that only the running model knows")};
   return {c.Op("one_hot", {c.In("self"), c.Integer(1), c.Integer(0)},
                {{"depth", classes}, {"axis", -1}, {"dtype", "int64"}})};
+}
+
+// linspace and logspace: the second half is counted from the end, so that both ends are met.
+Operands Linspace(NodeContext& c) {
+  DataType dtype = c.OutputDType(0).value_or(kFloat32);
+  std::optional<Dim> count = c.Has("steps") ? c.Extent(*c.Find("steps")) : std::nullopt;
+  if (!count) return {c.Unsupported("a number of steps that only the running model knows")};
+  auto end_of = [&](const char* name) {
+    Operand end = c.Scalar(c.In(name));
+    return Term(c, c.Cast(dtype.is_float() ? end : c.Cast(end, dtype), kFloat64));
+  };
+  Term begin = end_of("start"), end = end_of("end");
+  Term steps(c, c.Cast(c.emit().FromDim(*count), kFloat64)), i(c, c.Cast(c.Iota(*count), kFloat64));
+  Term intervals = Max(steps - 1, steps.Like(1)), step = (end - begin) / intervals;
+  Term x = Select(i < Floor(steps / 2), begin + step * i, end - step * (intervals - i));
+  if (*count == Dim(1)) x = Broadcast(begin, i);
+  if (c.row().relay == "power") x = x.Like(c.Float("base", 10)).Apply("power", x);
+  return {c.Cast(x, dtype)};
 }
 
 }  // namespace rvm::torch::convert

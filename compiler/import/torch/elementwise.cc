@@ -225,4 +225,16 @@ Operands CommonDivisor(NodeContext& c) {
   return {Abs(quotient * Abs(y))};
 }
 
+Operands IsClose(NodeContext& c) {
+  Operand a = c.In("self"), b = c.In("other");
+  c.Promote({&a, &b});
+  double relative = c.Float("rtol", 1e-5), absolute = c.Float("atol", 1e-8);
+  Term x(c, a), y(c, b), close = x == y;
+  if (c.failed()) return {};
+  if (c.DTypeOf(a).is_float() && c.Bool("equal_nan", false)) close = Or(close, And(IsNan(x), IsNan(y)));
+  if (relative == 0 && absolute == 0) return {close};
+  Term apart(c, c.Floating(Abs(x - y))), most = Abs(Term(c, c.Floating(y)) * relative) + absolute;
+  return {Or(close, And(apart < kInfinity, apart <= most))};
+}
+
 }  // namespace rvm::torch::convert

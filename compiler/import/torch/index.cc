@@ -3,15 +3,20 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/shapes.h"
+#include "compiler/import/term.h"
 #include "compiler/import/torch/converters.h"
 
 namespace rvm::torch::convert {
 namespace {
+
+using importing::Term;
 
 // Negative indices counted from the end of an axis.
 Operand AlongAxis(NodeContext& c, Operand x, Operand indices, int64_t axis) {
@@ -292,5 +297,71 @@ Operands IndexUpdate(NodeContext& c) {
 }
 
 Operands Nonzero(NodeContext& c) { return {c.Cast(c.Op("argwhere", {c.In("self")}), kInt64)}; }
+
+// The elements where the mask is true, as a vector.
+Operands MaskedSelect(NodeContext& c) {
+  Term x(c, c.In("self")), mask(c, c.Cast(c.In("mask"), kBool));
+  if (c.failed()) return {};
+  Operand values = Select(mask, x, x), is_set = c.BroadcastTo(mask, c.DimsOf(values));
+  auto flat = [&](Operand y) { return c.Reshape(y, {importing::Product(c.DimsOf(y))}); };
+  Operand places = c.Squeeze(c.Cast(c.Op("argwhere", {flat(is_set)}), kInt64), {1});
+  return {c.Op("take", {flat(values), places}, {{"axis", 0}})};
+}
+
+namespace {
+
+// `source` written or added to zeros of the shape `space` at `places`, which count within the last axes of each image.
+Operand Unpooled(NodeContext& c, Operand source, Operand places, const Dims& space, const char* how) {
+  const Dims dims = c.DimsOf(source);
+  if (c.failed() || dims.size() < space.size()) return c.failed() ? nullptr : c.Fail("its input has too few axes");
+  Dims whole(dims.begin(), dims.end() - static_cast<ptrdiff_t>(space.size())), flat = whole, from = whole;
+  flat.push_back(importing::Product(space));
+  from.push_back(importing::Product(std::span(dims).subspan(whole.size())));
+  whole.insert(whole.end(), space.begin(), space.end());
+  Operand zeros = c.BroadcastTo(c.Number(0, source), flat);
+  Operand y = c.Op("scatter_elements", {zeros, c.Reshape(c.Cast(places, kInt64), from), c.Reshape(source, from)},
+                   {{"axis", static_cast<int64_t>(flat.size()) - 1}, {"reduction", how}});
+  return c.failed() ? nullptr : c.Reshape(y, whole);
+}
+
+}  // namespace
+
+Operands MaxUnpool(NodeContext& c) {
+  std::optional<Dims> space = c.Extents("output_size");
+  if (!space) return {c.Unsupported("extents that only the running model knows")};
+  return {Unpooled(c, c.In("self"), c.In("indices"), *space, "update")};
+}
+
+// The gradient of a max_pool with indices: of overlapping windows the sum.
+Operands MaxPoolGradient(NodeContext& c) {
+  const Dims dims = c.DimsOf(c.In("self"));
+  size_t axes = c.row().name.find("3d") == std::string_view::npos ? 2 : 3;
+  if (c.failed() || dims.size() < axes) return {c.failed() ? nullptr : c.Fail("its input has too few axes")};
+  return {Unpooled(c, c.In("grad_output"), c.In("indices"), Dims(dims.end() - static_cast<ptrdiff_t>(axes), dims.end()),
+                   "add")};
+}
+
+// `src` written to a diagonal of the matrices of two axes.
+Operands DiagonalScatter(NodeContext& c) {
+  Operand x = c.In("self"), source = c.Cast(c.In("src"), c.DTypeOf(x));
+  int64_t rank = c.RankOf(x), first = c.Axis(c.Int("dim1", 0), rank), second = c.Axis(c.Int("dim2", 1), rank);
+  int64_t offset = c.Int("offset", 0);
+  if (c.failed() || rank < 2) return {c.failed() ? nullptr : c.Fail("its input is no matrix")};
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != first && i != second) order.push_back(i);
+  }
+  order.push_back(first);
+  order.push_back(second);
+  Operand matrices = c.Transpose(x, order);
+  Operand rows = c.Iota(c.ExtentOf(matrices, -2)), columns = c.Iota(c.ExtentOf(matrices, -1));
+  Operand hit = c.Op("equal", {c.Unsqueeze(c.Add(rows, c.Integer(offset)), {1}), columns});
+  // The element of the diagonal for each row, or each column where there are rows above it.
+  Operand last = c.Sub(c.emit().FromDim(c.ExtentOf(source, -1)), c.Integer(1));
+  Operand places = c.Op("minimum", {offset < 0 ? columns : rows, c.Op("maximum", {last, c.Integer(0)})});
+  if (c.failed() || c.ExtentOf(source, -1) == Dim(0)) return {x};
+  Operand lines = c.Unsqueeze(c.Op("take", {source, places}, {{"axis", rank - 2}}), {offset < 0 ? rank - 2 : rank - 1});
+  return {c.failed() ? nullptr : c.Transpose(c.Where(hit, lines, matrices), Inverse(order))};
+}
 
 }  // namespace rvm::torch::convert

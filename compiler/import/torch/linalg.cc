@@ -171,10 +171,12 @@ Operands LuUnpack(NodeContext& c) {
   return Unpacked(c, lu.factors, lu.order);
 }
 
+// linalg_lu_solve, and lu_solve, which has the right sides first.
 Operands LinalgLuSolve(NodeContext& c) {
-  std::optional<Term> factors = SquareMatrices(c), b = Matrices(c, 2);
+  bool is_first = c.Has("LU_data");
+  std::optional<Term> factors = SquareMatrices(c, is_first ? 1 : 0), b = Matrices(c, is_first ? 0 : 2);
   if (!factors || !b) return {};
-  Factored lu = GivenFactors(c, *factors, c.In("pivots"));
+  Factored lu = GivenFactors(c, *factors, c.In(is_first ? "LU_pivots" : "pivots"));
   bool is_left = c.Bool("left", true), is_transposed = c.Bool("adjoint", false) == is_left;
   if (is_left) return {SolveFactored(lu, *b, is_transposed)};
   return {Transposed(SolveFactored(lu, Transposed(*b), is_transposed))};

@@ -352,7 +352,9 @@ Operands Attention(NodeContext& c) {
     scores = c.Where(c.Op("less_equal", {c.Iota(c.ExtentOf(key, -2)), last}), scores, none);
   }
   Operand weights = c.Op("nn.softmax", {scores}, {{"axis", rank - 1}, {"masked", masked}});
-  return {c.Op("nn.matmul", {weights, value})};
+  Operands results = {c.Op("nn.matmul", {weights, value})};
+  if (c.WantsOutput(1)) results.push_back(c.Op("logsumexp", {scores}, {{"axis", ir::AttrValue::List{rank - 1}}}));
+  return results;
 }
 
 // ---- images

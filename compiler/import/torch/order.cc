@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "compiler/import/shapes.h"
+#include "compiler/import/term.h"
 #include "compiler/import/torch/converters.h"
 
 namespace rvm::torch::convert {
 namespace {
+
+using importing::Term;
 
 // x with `axis` exchanged with the last one.
 Operand WithLast(NodeContext& c, Operand x, int64_t axis) {
@@ -273,6 +276,43 @@ Operands NonzeroStatic(NodeContext& c) {
   }
   Operand places = columns.size() == 1 ? columns[0] : c.Op("concatenate", {c.emit().Tuple(columns)}, {{"axis", 1}});
   return {c.Where(c.Unsqueeze(is_there, {1}), places, fill)};
+}
+
+// quantile and nanquantile, which skips NaNs: between two neighbours of the sorted lane.
+Operands Quantile(NodeContext& c) {
+  Operand x = c.Floating(c.In("self")), q = c.Cast(c.In("q"), c.DTypeOf(x));
+  bool is_flat = !c.Has("dim"), skips_nan = c.row().name == "nanquantile", is_scalar = c.RankOf(q) == 0;
+  int64_t rank = c.RankOf(x), axis = is_flat || rank == 0 ? 0 : c.Axis(c.Int("dim", -1), rank);
+  if (c.failed() || c.RankOf(q) > 1) return {c.failed() ? nullptr : c.Fail("its `q` is neither a number nor a vector")};
+  is_flat = is_flat || rank == 0;
+  Operand lanes = is_flat ? Flat(c, x) : WithLast(c, x, axis);
+  Term sorted(c, GatherLast(c, lanes, SortOrder(c, lanes, true)));  // NaNs last
+  Term count(c, CountTrue(c, Not(IsNan(sorted)), /*keepdims=*/true));
+  Term total(c, c.emit().FromDim(c.ExtentOf(lanes, -1)));
+  Term top = Cast(Max(skips_nan ? count : total, total.Like(1)) - 1, c.DTypeOf(x));
+  Term place = top * Term(c, is_scalar ? c.Reshape(q, {1}) : q);
+  if (!skips_nan) place = Select(count.Apply("less", total), top, place);
+  std::string mode = c.Text("interpolation", "linear");
+  if (mode == "lower") place = Floor(place);
+  if (mode == "higher") place = place.Apply("ceil");
+  if (mode == "nearest") place = RoundHalfEven(place);
+  Term below = Floor(place), above = place.Apply("ceil");
+  auto at = [&](const Term& index) { return Term(c, GatherLast(c, sorted, c.Cast(index, kInt64))); };
+  Term low = at(below), high = at(above), part = mode == "midpoint" ? place.Like(0.5) : place - below;
+  bool is_between = mode == "linear" || mode == "midpoint";
+  Term value = is_between ? low + part * (high - low) : low;
+  // The quantiles in front, then the axes of x.
+  Operand shown = is_flat ? value.operand() : WithLast(c, value, axis);
+  std::vector<int64_t> order = {axis};
+  for (int64_t i = 0; i < c.RankOf(shown); ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  Dims dims = is_scalar ? Dims() : Dims{c.ExtentOf(q, 0)};
+  for (int64_t i = 0; i < rank; ++i) {
+    bool is_reduced = is_flat || i == axis;
+    if (!is_reduced || c.Bool("keepdim", false)) dims.push_back(is_reduced ? Dim(1) : c.ExtentOf(x, i));
+  }
+  return {c.failed() ? nullptr : c.Reshape(c.Transpose(shown, order), dims)};
 }
 
 }  // namespace rvm::torch::convert

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/converters.h"
 #include "compiler/import/windows.h"
@@ -175,6 +176,39 @@ Operands EmbeddingBag(NodeContext& c) {
                : c.Div(y, c.Op("maximum", {total, c.emit().Number(1, dtype)}));
   }
   return {y};
+}
+
+// bilinear: for each row and output the product x1 W x2.
+Operands Bilinear(NodeContext& c) {
+  Operand a = c.In("input1"), b = c.In("input2"), weight = c.In("weight");
+  c.Promote({&a, &b, &weight});
+  if (c.failed() || c.RankOf(weight) != 3 || c.RankOf(a) < 1 || c.RankOf(b) < 1) {
+    return {c.failed() ? nullptr : c.Fail("its inputs are scalars, or its weights have not 3 axes")};
+  }
+  Dims dims = c.DimsOf(a);
+  Dim rows = Product(std::span(dims).first(dims.size() - 1)), outputs = c.ExtentOf(weight, 0);
+  // (outputs, rows, elements of x2), summed with x2.
+  Operand left = MatrixProduct(c, c.Reshape(a, {rows, dims.back()}), weight);
+  Operand right = c.Reshape(b, {rows, c.ExtentOf(b, -1)});
+  Operand y = c.Op("sum", {c.Mul(left, right)}, {{"axis", ir::AttrValue::List{2}}});
+  dims.back() = outputs;
+  if (c.failed()) return {};
+  y = c.Reshape(c.Transpose(y, {{1, 0}}), dims);
+  return {c.Has("bias") ? c.Add(y, c.In("bias")) : y};
+}
+
+// The product of three tensors with new axes, summed over others: core ATen's bilinear.
+Operands Trilinear(NodeContext& c) {
+  Operand product = nullptr;
+  for (int i = 1; i <= 3; ++i) {
+    std::vector<int64_t> axes = c.Ints(absl::StrCat("expand", i));
+    std::sort(axes.begin(), axes.end());
+    Operand factor = c.Unsqueeze(c.In(absl::StrCat("i", i)), axes);
+    product = product == nullptr ? factor : c.Mul(product, factor);
+  }
+  std::vector<int64_t> axes = c.Axes(c.Ints("sumdim"), c.RankOf(product));
+  if (axes.empty()) return {product};
+  return {c.Op("sum", {product}, {{"axis", ir::IntList(axes)}})};
 }
 
 }  // namespace rvm::torch::convert

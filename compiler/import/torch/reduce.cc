@@ -9,8 +9,10 @@
 
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/norms.h"
 
-namespace rvm::torch::convert {
+namespace rvm::torch {
+namespace convert {
 namespace {
 
 // The axes that are reduced: all, where there is no `dim` or an empty one.
@@ -112,6 +114,15 @@ Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
 }
 
 }  // namespace
+}  // namespace convert
+
+Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims) {
+  return convert::PNorm(c, x, p, [&](std::string_view op, Operand y) {
+    return c.Op(op, {y}, {{"axis", ir::AttrValue::List{axis}}, {"keepdims", keepdims}});
+  });
+}
+
+namespace convert {
 
 // Vector norms.
 Operands Norm(NodeContext& c) {
@@ -127,9 +138,7 @@ Operands Distances(NodeContext& c) {
   int64_t rank = c.RankOf(a);
   if (c.failed() || rank < 2 || c.RankOf(b) < 2) return {c.failed() ? nullptr : c.Fail("an input is no matrix")};
   Operand difference = c.Sub(c.Unsqueeze(a, {rank - 1}), c.Unsqueeze(b, {c.RankOf(b) - 2}));
-  int64_t last = c.RankOf(difference) - 1;
-  return {PNorm(c, difference, c.Float("p", 2),
-                [&](std::string_view op, Operand y) { return c.Op(op, {y}, {{"axis", ir::AttrValue::List{last}}}); })};
+  return {PNormAlong(c, difference, c.Float("p", 2), c.RankOf(difference) - 1, /*keepdims=*/false)};
 }
 
 Operands Logsumexp(NodeContext& c) {
@@ -155,4 +164,20 @@ Operands CountNonzero(NodeContext& c) {
   return {Reduced(c, "sum", c.Cast(c.Cast(x, kBool), kInt64))};
 }
 
-}  // namespace rvm::torch::convert
+Operands Extremes(NodeContext& c) {
+  Operand x = c.In("self");
+  bool is_truth = c.DTypeOf(x).is_bool();
+  return {Reduced(c, is_truth ? "all" : "min", x), Reduced(c, is_truth ? "any" : "max", x)};
+}
+
+// nansum and nanmean.
+Operands SumOfNumbers(NodeContext& c) {
+  Operand x = Widened(c, c.In("self"));
+  if (c.failed() || !c.DTypeOf(x).is_float()) return {Reduced(c, "sum", x)};
+  Operand is_nan = c.Op("isnan", {x}), sum = Reduced(c, "sum", c.Where(is_nan, c.Number(0, x), x));
+  if (c.row().name == "nansum") return {sum};
+  return {c.Div(sum, Reduced(c, "sum", c.Cast(c.Op("logical_not", {is_nan}), c.DTypeOf(x))))};
+}
+
+}  // namespace convert
+}  // namespace rvm::torch

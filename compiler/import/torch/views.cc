@@ -364,4 +364,30 @@ Operands ChannelShuffle(NodeContext& c) {
   return {c.Reshape(c.Transpose(c.Reshape(x, split), axes), dims)};
 }
 
+// Every choice of `r` elements of a vector, in order.
+Operands Combinations(NodeContext& c) {
+  constexpr size_t kMaxChoices = 1 << 20;
+  Operand x = c.In("self");
+  int64_t chosen = c.Int("r", 2), again = c.Bool("with_replacement", false) ? 0 : 1;
+  std::optional<int64_t> extent = c.ExtentOf(x, 0).AsConst();
+  if (c.failed() || !extent)
+    return {c.failed() ? nullptr : c.Unsupported("an extent that only the running model knows")};
+  if (chosen < 0 || c.RankOf(x) != 1) return {c.Fail("its input is no vector, or its `r` is below 0")};
+  if (chosen == 0) return {c.SliceAxis(x, 0, 0, 0)};
+  std::vector<int64_t> choices, choice;
+  for (int64_t i = 0; i < chosen; ++i) choice.push_back(i * again);
+  auto last = [&](size_t i) { return *extent - 1 - again * (chosen - 1 - static_cast<int64_t>(i)); };
+  while (choice[0] <= last(0)) {
+    choices.insert(choices.end(), choice.begin(), choice.end());
+    if (choices.size() > kMaxChoices) return {c.Unsupported("more than 1048576 indices")};
+    size_t at = choice.size() - 1;
+    while (at > 0 && choice[at] >= last(at)) --at;
+    ++choice[at];
+    for (size_t i = at + 1; i < choice.size(); ++i) choice[i] = choice[i - 1] + again;
+  }
+  int64_t rows = static_cast<int64_t>(choices.size()) / chosen;
+  if (rows == 0) return {c.BroadcastTo(c.Number(0, x), {0, chosen})};
+  return {c.Op("take", {x, c.Reshape(c.emit().Vector(choices), {rows, chosen})}, {{"axis", 0}})};
+}
+
 }  // namespace rvm::torch::convert
