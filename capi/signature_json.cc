@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/json_writer.h"
 
 namespace rvm::capi {
@@ -50,17 +51,40 @@ std::string ParamName(const Entry& entry, size_t param) {
   return param < entry.param_names.size() ? entry.param_names[param] : absl::StrCat("argument", param + 1);
 }
 
+// The metadata with that key, or "".
+std::string_view FindMetadata(const Executable& executable, const std::string& key) {
+  for (const auto& [name, text] : executable.metadata) {
+    if (name == key) return text;
+  }
+  return "";
+}
+
 // The compiler notes the names of a parameter's extents as metadata "shape.ENTRY.PARAMETER", "(n, 3)".
 std::string ParamType(const Executable& executable, const Entry& entry, size_t param) {
   TypeId id = executable.functions[entry.function.value].registers[param].type;
   const TypeDesc& type = executable.types[id.value];
-  std::string key = absl::StrCat("shape.", entry.name, ".", ParamName(entry, param));
-  for (const auto& [name, text] : executable.metadata) {
-    if (name == key && type.kind == TypeDescKind::kTensor) {
-      return absl::StrCat("Tensor[", text, ", ", type.dtype.ToString(), "]");
-    }
+  std::string_view shape = FindMetadata(executable, absl::StrCat("shape.", entry.name, ".", ParamName(entry, param)));
+  if (shape.empty() || type.kind != TypeDescKind::kTensor) return TypeToString(executable, id);
+  return absl::StrCat("Tensor[", std::string(shape), ", ", type.dtype.ToString(), "]");
+}
+
+// The results of an entry, the fields of a tuple. The compiler notes their names as metadata "results.ENTRY", one a
+// line.
+void WriteResults(JsonWriter& json, const Executable& executable, const Entry& entry) {
+  TypeId result = executable.functions[entry.function.value].result;
+  const TypeDesc& type = executable.types[result.value];
+  bool is_tuple = type.kind == TypeDescKind::kTuple;
+  std::vector<TypeId> types = is_tuple ? type.fields : std::vector<TypeId>{result};
+  std::string_view noted = FindMetadata(executable, absl::StrCat("results.", entry.name));
+  std::vector<std::string> names;
+  if (!noted.empty()) names = absl::StrSplit(std::string(noted), '\n');
+  json.BeginArray();
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::string name = is_tuple ? absl::StrCat("result", i + 1) : "result";
+    json.BeginObject().Field("name", names.size() == types.size() ? names[i] : name);
+    json.Field("type", int64_t{types[i].value}).EndObject();
   }
-  return TypeToString(executable, id);
+  json.EndArray();
 }
 
 }  // namespace
@@ -85,9 +109,12 @@ std::string SignatureJson(const Executable& executable) {
     json.BeginObject().Field("name", entry.name).Key("parameters").BeginArray();
     for (size_t i = 0; i < function.num_params; ++i) {
       json.BeginObject().Field("name", ParamName(entry, i));
-      json.Field("type", int64_t{function.registers[i].type.value}).EndObject();
+      json.Field("type", int64_t{function.registers[i].type.value});
+      json.Field("text", ParamType(executable, entry, i)).EndObject();
     }
-    json.EndArray().Field("result", int64_t{function.result.value}).EndObject();
+    json.EndArray().Field("result", int64_t{function.result.value});
+    WriteResults(json.Key("results"), executable, entry);
+    json.EndObject();
   }
   json.EndArray().EndObject();
   return std::move(json).Take();

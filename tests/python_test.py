@@ -216,6 +216,34 @@ class Python(tools.TestCase):
         with self.assertRaises(vm.InvalidArgument):
             self.program.with_limits(fuel=0)
 
+    def test_signatures(self):
+        text = """def @main(%x: Tensor[(n, 3, n + 1), float32], %y: (int32, bool), %z: Tensor[(?), int8], result_names=["a", "b/c:0"]) { (%x, %y) }
+def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") }"""
+        program = self.vm.compile(text, target="portable", entries=["main", "one"])
+        inputs, outputs = program.signature
+        self.assertEqual([(x.name, x.dtype, x.shape) for x in inputs],
+                         [("x", "float32", ("n", 3, "n + 1")), ("y", None, None), ("z", "int8", (None,))])
+        self.assertEqual([(x.name, x.type, x.dtype, x.shape) for x in outputs],
+                         [("a", "Tensor[(?, 3, ?), float32]", "float32", (None, 3, None)), ("b/c:0", "(int32, bool)", None, None)])
+        for signature in (program["one"].signature, program.session()["one"].signature, pickle.loads(pickle.dumps(program))["one"].signature):
+            self.assertEqual(signature.outputs, (self.vm.Argument("result", "Tensor[(2), float16]", "float16", (2,)),))
+        text = "def @main(%x: int32, result_names=NAMES) { (%x, %x) }"
+        for names in ('["a"]', '["a", 1]', '"a"', '["a", "b", "c"]'):
+            with self.assertRaises(self.vm.CompileError) as caught:
+                self.vm.compile(text.replace("NAMES", names), target="portable")
+            self.assertIn("expected a list of 2 strings", str(caught.exception))
+
+    def test_outputs_of_onnx_have_their_names(self):
+        from onnx import TensorProto, helper
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in ("x", "label:0", "probabilities")]
+        graph = helper.make_graph([helper.make_node("Abs", ["x"], ["label:0"]), helper.make_node("Neg", ["x"], ["probabilities"])],
+                                  "g", values[:1], values[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        program = self.vm.compile(self.vm.import_onnx(model), target="portable")
+        self.assertEqual([output.name for output in program.signature.outputs], ["label:0", "probabilities"])
+        again = self.vm.compile(self.vm.parse(self.vm.import_onnx(model).text), target="portable")
+        self.assertEqual(again.signature, program.signature)
+
     def test_shared_extents(self):
         """Arguments that do not fit each other are the caller's fault."""
         program = self.vm.compile("def @main(%x: Tensor[(n, 3), float32], %y: Tensor[(n, m), float32], %z: Tensor[(m, m), float32]) "
@@ -631,8 +659,10 @@ class Python(tools.TestCase):
 
     def compare_stub(self, actual, stub):
         if isinstance(stub, ast.ClassDef):
-            self.assertEqual([base.__name__ for base in actual.__bases__ if base is not object],
-                             [base.id for base in stub.bases])
+            bases = ["NamedTuple"] if hasattr(actual, "_fields") else [base.__name__ for base in actual.__bases__ if base is not object]
+            self.assertEqual(bases, [base.id for base in stub.bases])
+            if hasattr(actual, "_fields"):
+                self.assertEqual(list(actual._fields), [node.target.id for node in stub.body])
             methods = {node.name: node for node in stub.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
             public = {name for name, member in vars(actual).items()
                       if not name.startswith("_") and (callable(member) or isinstance(member, property))}

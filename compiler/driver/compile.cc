@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
@@ -86,6 +88,30 @@ void NoteShapes(const ir::Module& module, Executable& executable) {
                                        DimsToString(type->shape.dims));
     }
   }
+}
+
+// Adds the names of an entry's results to the metadata, one a line. They are its attribute `result_names`, which
+// importers set.
+absl::Status NoteResults(const ir::GlobalFunction& function, Executable& executable) {
+  const ir::AttrValue* given = function.function->attrs.Find("result_names");
+  if (given == nullptr) return absl::OkStatus();
+  const auto* result = ir::DynCast<ir::FuncType>(function.function->type);
+  const auto* tuple = result == nullptr ? nullptr : ir::DynCast<ir::TupleType>(result->result);
+  size_t expected = tuple == nullptr ? 1 : tuple->fields.size();
+  std::vector<std::string> names;
+  bool is_right = given->AsList() != nullptr && given->AsList()->size() == expected;
+  if (is_right) {
+    for (const ir::AttrValue& name : *given->AsList()) {
+      is_right = is_right && name.AsString() != nullptr && name.AsString()->find('\n') == std::string::npos;
+      if (is_right) names.push_back(*name.AsString());
+    }
+  }
+  if (!is_right) {
+    return absl::InvalidArgumentError(absl::StrCat("`result_names` of `@", function.name, "` is ", given->ToString(),
+                                                   "; expected a list of ", expected, " strings without line breaks"));
+  }
+  executable.metadata.emplace_back(absl::StrCat("results.", function.name), absl::StrJoin(names, "\n"));
+  return absl::OkStatus();
 }
 
 // Recipes for the kernels of `program`.
@@ -310,6 +336,8 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   CheckTensors(module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
+  Executable named;  // the passes drop attributes of functions
+  for (const std::string& entry : entries) RVM_RETURN_IF_ERROR(NoteResults(*module.FindFunction(entry), named));
   std::vector<passes::PassTime> pass_times;
   size_t passes_done = 0;
   auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
@@ -341,6 +369,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
                        bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
   NoteShapes(module, program.executable);
+  std::move(named.metadata.begin(), named.metadata.end(), std::back_inserter(program.executable.metadata));
   if (!uses_devices) module = {};  // code for devices is made from its functions
   RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
   result.weights = std::move(weights);

@@ -109,8 +109,11 @@ RVM_API const char* rvm_program_entry_type(const rvm_program* program, size_t en
  *  "types": [{"kind": "tensor", "dtype": "float32", "shape": [null, 3], "text": "Tensor[(?, 3), float32]"},
  *            {"kind": "tuple" or "ref", "fields": [TYPE...]}, {"kind": "adt", "adt": ADT}, {"kind": "closure"}...],
  *  "adts": [{"name": "List[int32]", "constructors": [{"name": "Cons", "fields": [TYPE...]}...]}...],
- *  "entries": [{"name": "main", "parameters": [{"name": "x", "type": TYPE}...], "result": TYPE}...]}
- * where TYPE and ADT are indices of those arrays, null is an extent that is not fixed, and a scalar has shape []. */
+ *  "entries": [{"name": "main", "parameters": [{"name": "x", "type": TYPE, "text": "Tensor[(n, 3), float32]"}...],
+ *               "result": TYPE, "results": [{"name": "label", "type": TYPE}...]}...]}
+ * where TYPE and ADT are indices of those arrays, null is an extent that is not fixed, and a scalar has shape [].
+ * Results are the fields of a tuple, or the one value that is none; those without a name of their own are "result1",
+ * ..., or "result". */
 RVM_API const char* rvm_program_signature(const rvm_program* program);
 
 /* ---- machines */

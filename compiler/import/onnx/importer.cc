@@ -439,10 +439,14 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   });
   RVM_RETURN_IF_ERROR(refusals_.ToStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
+  ir::Function& main = *result.module.functions.back().function;
+  ir::AttrValue::List names;
+  for (const std::string& name : result.outputs) names.emplace_back(ReadableText(name));
+  main.attrs.Set("result_names", std::move(names));
   if (key_ != nullptr) {
     result.inputs.push_back(params_.back().name);
   } else {  // nothing draws random numbers
-    result.module.functions.back().function->params.pop_back();
+    main.params.pop_back();
   }
   result.weights = std::move(emit_.weights());
   return result;

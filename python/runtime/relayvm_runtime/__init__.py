@@ -16,12 +16,12 @@ from ._arguments import Importer
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
-from ._session import Entry, Function, Profile, Session, Stats, check_limits
+from ._session import Argument, Entry, Function, Profile, Session, Signature, Stats, check_limits
 from ._values import Adt, Closure, Ref, adt, from_handle
 
-__all__ = ["Adt", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
-           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "Session", "Stats",
-           "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
+__all__ = ["Adt", "Argument", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
+           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "Session", "Signature",
+           "Stats", "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
 _version = lib.rvm_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
 
@@ -109,6 +109,12 @@ class Executable:
     def entries(self):
         """The type of each entry, by name, as Relay writes it: {"main": "fn (%x: int32) -> int32"}."""
         return {name: entry.text for name, entry in self._entries.items()}
+
+    @property
+    def signature(self):
+        """The Signature of `main`: names, dtypes and shapes of its inputs and outputs. `executable["name"].signature` is
+        that of another entry."""
+        return self._entry("main").signature
 
     @property
     def is_native(self):

@@ -1,6 +1,6 @@
 # The public names of relayvm_runtime, with types. tests/python_test.py compares them with the package.
 from os import PathLike
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 __version__: str
 
@@ -27,6 +27,8 @@ class Executable:
     @property
     def entries(self) -> dict[str, str]: ...
     @property
+    def signature(self) -> Signature: ...
+    @property
     def is_native(self) -> bool: ...
     def session(self, *, threads: int = 1, memory_limit: int | None = None, stack_limit: int | None = None,
                 fuel: int | None = None, time_limit: float | None = None, profile: bool = False,
@@ -36,8 +38,20 @@ class Executable:
     def tobytes(self) -> bytes: ...
     def save(self, path: _Path, *, sign_with: bytes | _Path | None = None) -> None: ...
 
+class Argument(NamedTuple):
+    name: str
+    type: str
+    dtype: str | None
+    shape: tuple[int | str | None, ...] | None
+
+class Signature(NamedTuple):
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
 class Function:
     name: str
+    @property
+    def signature(self) -> Signature: ...
     def __init__(self, owner: Executable | Session, name: str) -> None: ...
     def __call__(self, /, *args: _Argument, **kwargs: _Argument) -> _Result: ...
     async def call_async(self, /, *args: _Argument, **kwargs: _Argument) -> _Result: ...

@@ -3,7 +3,9 @@
 import asyncio
 import ctypes
 import json
+import re
 import threading
+import typing
 
 from . import _html
 from ._arguments import pointers
@@ -11,6 +13,34 @@ from ._errors import InvalidArgument, check
 from ._library import (MachineOptions, MachineStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
                        take_string)
 from ._values import Handle, from_handle
+
+
+class Argument(typing.NamedTuple):
+    """A parameter or a result: its name and its type as Relay writes it. `dtype` and `shape` are those of a tensor, otherwise
+    None; an extent that is not fixed is its name or expression, or None."""
+
+    name: str
+    type: str
+    dtype: str | None
+    shape: tuple[int | str | None, ...] | None
+
+
+class Signature(typing.NamedTuple):
+    """The parameters and the results of an entry; a tuple is as many results as it has fields."""
+
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+
+def _argument(name, type_, text):
+    if type_["kind"] != "tensor":
+        return Argument(name, text, None, None)
+    shape = tuple(type_["shape"])
+    extents = re.fullmatch(r"Tensor\[\((.*)\), \w+\]", text)
+    named = [extent.strip() for extent in extents[1].rstrip(",").split(",")] if extents else []
+    if len(named) == len(shape):
+        shape = tuple(fixed if fixed is not None else None if name == "?" else name for fixed, name in zip(shape, named))
+    return Argument(name, text, type_["dtype"], shape)
 
 
 class Entry:
@@ -21,7 +51,14 @@ class Entry:
         self.encoded = self.name.encode()
         self._names = [parameter["name"] for parameter in description["parameters"]]
         self._types = [parameter["type"] for parameter in description["parameters"]]
-        self._importer = importer
+        self._importer, self._description = importer, description
+
+    @property
+    def signature(self):
+        types, description = self._importer.types, self._description
+        return Signature(
+            tuple(_argument(p["name"], types[p["type"]], p["text"]) for p in description["parameters"]),
+            tuple(_argument(r["name"], types[r["type"]], types[r["type"]]["text"]) for r in description["results"]))
 
     def handles(self, args, kwargs):
         """The arguments, by position and by name, as Handles. Raises InvalidArgument."""
@@ -57,6 +94,11 @@ class Function:
 
     def __call__(self, /, *args, **kwargs):
         return self._owner._run(self.name, args, kwargs)
+
+    @property
+    def signature(self):
+        """A Signature."""
+        return self._owner._entry(self.name).signature
 
     async def call_async(self, /, *args, **kwargs):
         """Runs the entry in a worker thread. Cancelling the task cancels the run."""
@@ -158,8 +200,11 @@ class Session:
 
     def __getitem__(self, entry):
         """The entry with this name, as a function."""
-        self._executable._entry(entry, KeyError)
+        self._entry(entry, KeyError)
         return Function(self, entry)
+
+    def _entry(self, name, error=None):
+        return self._executable._entry(name, error)
 
     @property
     def entries(self):
@@ -190,11 +235,11 @@ class Session:
         return Handle(out.value)
 
     def _run(self, entry, args, kwargs):
-        entry = self._executable._entry(entry)
+        entry = self._entry(entry)
         return from_handle(self._invoke(entry, entry.handles(args, kwargs)))
 
     async def _run_async(self, entry, args, kwargs, **limits):
-        entry = self._executable._entry(entry)
+        entry = self._entry(entry)
         handles = entry.handles(args, kwargs)
         run = asyncio.get_running_loop().run_in_executor(None, lambda: self._invoke(entry, handles, **limits))
         try:
