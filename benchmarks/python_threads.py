@@ -42,15 +42,22 @@ def runs_per_second(sessions, args, seconds=2.0):
     return sum(counts) / (time.perf_counter() - began)
 
 
-def table(_folder):
+def package():
+    """The package `relayvm` on this tree's libraries. The tests' own relayvm.py has the same name."""
     os.environ.setdefault("RELAYVM_LIBRARY", tools.built("//capi:librelayvm.so.1"))
     os.environ.setdefault("RELAYVM_COMPILER_LIBRARY", tools.built("//capi/compiler:librelayvm_compiler.so.1"))
+    tools.built("//capi:librelayvm_python_signals.so")
     own = sys.modules.pop("relayvm")
     sys.path[:0] = [os.path.join(tools.ROOT, "python", part) for part in ("runtime", "compiler")]
     try:
         import relayvm as vm
     finally:
         sys.modules["relayvm"] = own
+    return vm
+
+
+def table(_folder):
+    vm = package()
     import numpy as np
     matrix = np.random.default_rng(0).normal(size=(700, 700)).astype("float32")
     lines = ["| Program | Runs a second, one thread | Two threads | Ratio |", "|---|---:|---:|---:|"]

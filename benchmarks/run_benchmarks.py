@@ -20,6 +20,7 @@ import relayvm  # noqa: E402
 import compile_models  # noqa: E402
 import load_time  # noqa: E402
 import peak_memory  # noqa: E402
+import python_calls  # noqa: E402
 import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
@@ -188,7 +189,7 @@ def memory(folder):
 
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
-          "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table,
+          "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table, "calls": python_calls.table,
           "vision": vision.table, "recurrent": recurrent.table, "bert": bert.table, "compile": compile_models.table}
 
 
