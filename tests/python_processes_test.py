@@ -184,6 +184,21 @@ for data in pickles * 2:
     (path,) = [os.path.join(os.environ["RELAYVM_CACHE"], name) for name in os.listdir(os.environ["RELAYVM_CACHE"])]
     with open("/proc/self/maps") as maps:
         assert path in maps.read()
+os.unlink(path)
+
+def shares():
+    again = pickle.loads(data)
+    time.sleep(0.2)  # the others have written theirs, too
+    with open("/proc/self/maps") as maps:
+        return path + "\\n" in maps.read() and again(x).shape == (1, 2000)
+
+racing = [threading.Thread(target=lambda: statuses.append(child(shares))) for _ in range(4)]
+statuses = []
+for thread in racing:
+    thread.start()
+for thread in racing:
+    thread.join()
+assert statuses == [0] * 4, statuses
 os.chmod(path, 0o600)
 with open(path, "ab") as file:
     file.write(b"damage")

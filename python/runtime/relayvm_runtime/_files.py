@@ -38,14 +38,20 @@ def load_borrowed(data, options, out):
     return error
 
 
-def write(path, data, mode=0o666):
-    """Writes a file that is there as a whole or not at all."""
+def write(path, data, mode=0o666, keep=lambda path: False):
+    """Writes a file that is there as a whole or not at all. `keep`: whether a file that is there stays in its place."""
     path = os.fspath(path)
     temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(data)
-        os.replace(temporary, path)
+        try:
+            os.link(temporary, path)  # fails if another process was first
+            os.unlink(temporary)
+        except FileExistsError:
+            os.unlink(temporary) if keep(path) else os.replace(temporary, path)
+        except OSError:  # a file system without links
+            os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
             os.unlink(temporary)
@@ -74,8 +80,11 @@ def shared(data):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_own(folder):
             return data
-        if not (os.path.exists(path) and _is_own(path) and os.path.getsize(path) == data.nbytes):
-            write(path, data, mode=0o400)
+        def is_right(path):
+            return os.path.exists(path) and _is_own(path) and os.path.getsize(path) == data.nbytes
+
+        if not is_right(path):
+            write(path, data, mode=0o400, keep=is_right)
         return path
     except OSError:
         return data
