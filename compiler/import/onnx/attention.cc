@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx::convert {
@@ -60,8 +61,6 @@ Operand Bias(NodeContext& c, Operand query, Operand key, DataType dtype) {
   }
   return bias;
 }
-
-}  // namespace
 
 Operands Attention(NodeContext& c) {
   int64_t q_heads = c.Int("q_num_heads", 0), kv_heads = c.Int("kv_num_heads", 0);
@@ -224,5 +223,17 @@ Operands CausalConvWithState(NodeContext& c) {
   Dim total = c.ExtentOf(padded, 2);
   return {y, c.SliceAxis(padded, 2, total - (taps - 1), total)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"Attention", Attention},
+    {"CausalConvWithState", CausalConvWithState},
+    {"RotaryEmbedding", RotaryEmbedding},
+    {"TensorScatter", TensorScatter},
+    {"ai.onnx.preview.FlexAttention", FlexAttention},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> AttentionOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

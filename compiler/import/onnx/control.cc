@@ -2,24 +2,22 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
+namespace {
 
 using importing::Rolled;
 using importing::Step;
 
-namespace {
-
 bool IsTrue(Operand operand) { return operand->constant && operand->constant->IntAt(0) != 0; }
-
-}  // namespace
 
 Operands If(NodeContext& c) {
   Operand condition = c.Scalar(c.In(0));
@@ -298,5 +296,28 @@ Operands OptionalGetElement(NodeContext& c) {
                            /*partial=*/true),
       element)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"ConcatFromSequence", ConcatFromSequence},
+    {"If", If},
+    {"Loop", Loop},
+    {"Optional", Optional},
+    {"OptionalGetElement", OptionalGetElement},
+    {"OptionalHasElement", OptionalHasElement},
+    {"Scan", BatchedScan},
+    {"Scan", ScanGraph, "", 9},
+    {"SequenceAt", SequenceAt},
+    {"SequenceConstruct", SequenceConstruct},
+    {"SequenceEmpty", SequenceEmpty},
+    {"SequenceErase", SequenceErase},
+    {"SequenceInsert", SequenceInsert},
+    {"SequenceLength", SequenceLength},
+    {"SequenceMap", SequenceMap},
+    {"SplitToSequence", SplitToSequence},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ControlOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -20,18 +20,13 @@ namespace {
 constexpr int64_t kNewestOpset = 27;
 constexpr int kMaxCallDepth = 64;
 
-const OperatorDomain* FindDomain(std::string_view name) {
-  for (const OperatorDomain& domain : OperatorDomains()) {
-    if (domain.name == name) return &domain;
-  }
-  return nullptr;
-}
-
 // The newest meaning of an operator that is not newer than `opset`.
-const OperatorRow* FindRow(const OperatorDomain& domain, std::string_view name, int64_t opset) {
+const OperatorRow* FindRow(std::string_view name, int64_t opset) {
   const OperatorRow* found = nullptr;
-  for (const OperatorRow& row : domain.rows) {
-    if (row.name == name && row.since <= opset && (found == nullptr || row.since >= found->since)) found = &row;
+  for (std::span<const OperatorRow> family : OperatorFamilies()) {
+    for (const OperatorRow& row : family) {
+      if (row.name == name && row.since <= opset && (found == nullptr || row.since >= found->since)) found = &row;
+    }
   }
   return found;
 }
@@ -248,8 +243,7 @@ const Function* Importer::FindFunction(const Node& node) const {
 }
 
 const OperatorRow* Importer::FindOperator(const Node& node, const Scope& scope) const {
-  const OperatorDomain* domain = FindDomain(node.domain);
-  return domain == nullptr ? nullptr : FindRow(*domain, node.op_type, OpsetOf(node.domain, scope, model_));
+  return FindRow(OperatorLabel(node), OpsetOf(node.domain, scope, model_));
 }
 
 Operands Importer::Convert(const Node& node, Scope& scope) {

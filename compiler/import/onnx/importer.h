@@ -36,17 +36,21 @@ using Converter = Operands (*)(NodeContext&);
 
 // One operator of ONNX, as of an opset.
 struct OperatorRow {
-  std::string_view name;
+  std::string_view name;  // "Gelu"; of others than ai.onnx with its domain, "com.microsoft.Gelu"
   Converter convert;
   std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
   int64_t since = 1;            // the opset from which on it means that
 };
-struct OperatorDomain {
-  std::string_view name;  // "" is ai.onnx
-  std::span<const OperatorRow> rows;
-};
-// All operators there are (operators.cc).
-std::span<const OperatorDomain> OperatorDomains();
+// The operators that can be imported, by family: one file each, with a table at its end.
+std::span<const std::span<const OperatorRow>> OperatorFamilies();
+
+namespace convert {
+
+#define RVM_FAMILY(name) std::span<const OperatorRow> name();
+#include "compiler/import/onnx/families.def"
+#undef RVM_FAMILY
+
+}  // namespace convert
 
 // The names that a graph's nodes see: their own graph's, then those around it.
 struct Scope {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -53,8 +53,6 @@ std::string Reduction(NodeContext& c) {
   std::string reduction = c.Text("reduction", "none");
   return reduction == "none" ? "update" : reduction;
 }
-
-}  // namespace
 
 Operands Gather(NodeContext& c) {
   Operand x = c.In(0);
@@ -130,5 +128,23 @@ Operands ReverseSequence(NodeContext& c) {
   Operand x = importing::CheckRange(c, c.In(0), c.In(1), c.Integer(0), steps, "the length of a sequence");
   return {c.Op("reverse_sequence", {x, c.In(1)}, {{"seq_axis", axis}, {"batch_axis", c.Int("batch_axis", 1)}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"Compress", Compress},
+    {"Gather", Gather},
+    {"GatherElements", GatherElements},
+    {"GatherND", GatherND},
+    {"NonZero", NonZero},
+    {"OneHot", OneHot},
+    {"ReverseSequence", ReverseSequence},
+    {"Scatter", ScatterElements},
+    {"ScatterElements", ScatterElements},
+    {"ScatterND", ScatterND},
+    {"Unique", Unique},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> IndexOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -1,10 +1,12 @@
 // Arithmetic element by element: what ONNX calls math, logic and activations.
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/saturated_cast.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -23,8 +25,6 @@ Operand Positive(NodeContext& c, Operand x) { return c.Op("greater", {x, c.Numbe
 
 // alpha * (exp(x) - 1)
 Operand ScaledExpm1(NodeContext& c, Operand x, double alpha) { return c.Mul(c.Number(alpha, x), c.Op("expm1", {x})); }
-
-}  // namespace
 
 Operands Unary(NodeContext& c) { return {c.Op(c.row().relay, {c.In(0)})}; }
 
@@ -177,5 +177,85 @@ Operands FastGelu(NodeContext& c) {
   Operand x = c.Has(1) ? c.Add(c.In(0), c.In(1)) : c.In(0);
   return {c.Op("nn.gelu", {x}, {{"approximate", "tanh"}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"Abs", Unary, "abs"},
+    {"Acos", Unary, "acos"},
+    {"Acosh", Unary, "acosh"},
+    {"Asin", Unary, "asin"},
+    {"Asinh", Unary, "asinh"},
+    {"Atan", Unary, "atan"},
+    {"Atanh", Unary, "atanh"},
+    {"BitwiseNot", Unary, "bitwise_not"},
+    {"Ceil", Unary, "ceil"},
+    {"Cos", Unary, "cos"},
+    {"Cosh", Unary, "cosh"},
+    {"Erf", Unary, "erf"},
+    {"Exp", Unary, "exp"},
+    {"Floor", Unary, "floor"},
+    {"IsNaN", Unary, "isnan"},
+    {"Log", Unary, "log"},
+    {"Neg", Unary, "negative"},
+    {"Not", Unary, "logical_not"},
+    {"Relu", Unary, "nn.relu"},
+    {"Round", Unary, "round_half_even"},
+    {"Sigmoid", Unary, "sigmoid"},
+    {"Sign", Unary, "sign"},
+    {"Sin", Unary, "sin"},
+    {"Sinh", Unary, "sinh"},
+    {"Softplus", Unary, "nn.softplus"},
+    {"Sqrt", Unary, "sqrt"},
+    {"Tan", Unary, "tan"},
+    {"Tanh", Unary, "tanh"},
+    {"Add", Binary, "add"},
+    {"And", Binary, "logical_and"},
+    {"BitwiseAnd", Binary, "bitwise_and"},
+    {"BitwiseOr", Binary, "bitwise_or"},
+    {"BitwiseXor", Binary, "bitwise_xor"},
+    {"Div", Binary, "divide"},
+    {"Equal", Binary, "equal"},
+    {"Greater", Binary, "greater"},
+    {"GreaterOrEqual", Binary, "greater_equal"},
+    {"Less", Binary, "less"},
+    {"LessOrEqual", Binary, "less_equal"},
+    {"Mul", Binary, "multiply"},
+    {"Or", Binary, "logical_or"},
+    {"Sub", Binary, "subtract"},
+    {"Xor", Binary, "logical_xor"},
+    {"Max", Variadic, "maximum"},
+    {"Min", Variadic, "minimum"},
+    {"Sum", Variadic, "add"},
+    {"Mean", Mean, "add"},
+    {"BitCast", BitCast},
+    {"BitShift", BitShift},
+    {"Cast", CastTo},
+    {"CastLike", CastLike},
+    {"Celu", Celu},
+    {"Clip", Clip},
+    {"Elu", Elu},
+    {"Gelu", Gelu},
+    {"HardSigmoid", HardSigmoid},
+    {"HardSwish", HardSwish},
+    {"Identity", Identity},
+    {"IsInf", IsInf},
+    {"LeakyRelu", LeakyRelu},
+    {"Mish", Mish},
+    {"Mod", Mod},
+    {"PRelu", PRelu},
+    {"Pow", Pow},
+    {"Reciprocal", Reciprocal},
+    {"Selu", Selu},
+    {"Shrink", Shrink},
+    {"Softsign", Softsign},
+    {"Swish", Swish},
+    {"ThresholdedRelu", ThresholdedRelu},
+    {"Where", Select},
+    {"com.microsoft.FastGelu", FastGelu},
+    {"com.microsoft.Gelu", Gelu},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> MathOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

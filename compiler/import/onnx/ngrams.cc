@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -98,8 +99,6 @@ Operand Counts(NodeContext& c, Operand x, const Pool& pool) {
   return parts.size() == 1 ? parts[0] : c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", 1}});
 }
 
-}  // namespace
-
 Operands TfIdfVectorizer(NodeContext& c) {
   std::optional<Pool> pool = ReadPool(c);
   if (!pool) return {};
@@ -132,5 +131,13 @@ Operands TfIdfVectorizer(NodeContext& c) {
            {{"axis", 1}});
   return {is_row ? c.Squeeze(y, {0}) : y};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"TfIdfVectorizer", TfIdfVectorizer},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> NgramsOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

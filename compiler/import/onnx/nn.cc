@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/matrix_functions.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx {
@@ -115,8 +115,6 @@ Operand WithBias(NodeContext& c, Operand y, size_t input) {
   return c.Has(input) ? c.Op("nn.bias_add", {y, c.In(input)}, {{"axis", 1}}) : y;
 }
 
-}  // namespace
-
 Operands MatMul(NodeContext& c) { return {MatrixProduct(c, c.In(0), c.In(1))}; }
 
 Operands Gemm(NodeContext& c) {
@@ -145,8 +143,6 @@ Operands FusedMatMul(NodeContext& c) {
   double alpha = c.Float("alpha", 1);
   return {alpha == 1 ? y : c.Mul(y, c.Number(alpha, y))};
 }
-
-namespace {
 
 constexpr int64_t kMostByMinors = 4;
 
@@ -184,8 +180,6 @@ Operand SquareMatrices(NodeContext& c) {
   return is_square ? x : c.Fail("its input is no square matrix");
 }
 
-}  // namespace
-
 Operands Det(NodeContext& c) {
   Operand x = SquareMatrices(c);
   if (c.failed()) return {};
@@ -219,8 +213,6 @@ Operands Einsum(NodeContext& c) {
 
 Operands Conv(NodeContext& c) { return {WithBias(c, PlainConv(c, c.In(0), c.In(1)), 2)}; }
 
-namespace {
-
 // A transposed convolution with a kernel whose extents only the running program knows.
 Operand TransposeGathered(NodeContext& c, Operand x, Operand weight, const Dims& kernel) {
   Windows windows = ReadWindows(c, x, std::vector<int64_t>(kernel.size(), 1));
@@ -244,8 +236,6 @@ Operand TransposeGathered(NodeContext& c, Operand x, Operand weight, const Dims&
   windows.pads.assign(2 * n, 0);
   return importing::ConvolveGathered(c, x, weight, windows, c.Int("group", 1), true);
 }
-
-}  // namespace
 
 Operands ConvTranspose(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(1);
@@ -318,15 +308,11 @@ Operands LpPool(NodeContext& c) {
   return {p == 2 ? c.Op("sqrt", {sum}) : c.Op("power", {sum, c.Number(1 / p, x)})};
 }
 
-namespace {
-
 ir::AttrValue::List SpaceAxes(NodeContext& c, Operand x) {
   ir::AttrValue::List axes;
   for (int64_t i = 2; i < c.RankOf(x); ++i) axes.emplace_back(i);
   return axes;
 }
-
-}  // namespace
 
 Operands GlobalPool(NodeContext& c) {
   return {c.Op(c.row().relay, {c.In(0)}, {{"axis", SpaceAxes(c, c.In(0))}, {"keepdims", true}})};
@@ -370,6 +356,28 @@ Operands MaxUnpool(NodeContext& c) {
   }
   return {c.Op("nn.pad", {y, c.Number(0, y)}, {{"pad_width", widths}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"AveragePool", AveragePool},
+    {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose},
+    {"Det", Det},
+    {"Einsum", Einsum},
+    {"Gemm", Gemm},
+    {"GlobalAveragePool", GlobalPool, "mean"},
+    {"GlobalLpPool", GlobalLpPool},
+    {"GlobalMaxPool", GlobalPool, "max"},
+    {"LpPool", LpPool},
+    {"MatMul", MatMul},
+    {"MaxPool", MaxPool},
+    {"MaxUnpool", MaxUnpool},
+    {"com.microsoft.FusedMatMul", FusedMatMul},
+    {"com.microsoft.Inverse", Inverse},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> NnOperators() { return kRows; }
 
 }  // namespace convert
 }  // namespace rvm::onnx

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -31,8 +32,6 @@ Operand AlongChannels(NodeContext& c, Operand vector, Operand x) {
 DataType Stash(NodeContext& c, DataType dtype) {
   return dtype.bits < 32 && c.Int("stash_type", 1) == 1 ? kFloat32 : dtype;
 }
-
-}  // namespace
 
 Operands BatchNormalization(NodeContext& c) {
   Operand x = c.In(0);
@@ -151,8 +150,6 @@ Operands Softmax(NodeContext& c) {
 
 // ---- losses
 
-namespace {
-
 Operand NegativeLogLikelihood(NodeContext& c, Operand log_probabilities) {
   Operand labels = c.In(1);
   Operand weights = c.Has(2) ? c.In(2) : nullptr;
@@ -166,8 +163,6 @@ Operand NegativeLogLikelihood(NodeContext& c, Operand log_probabilities) {
               {{"reduction", c.Text("reduction", "mean")},
                {"ignore_index", c.HasAttr("ignore_index") ? c.Int("ignore_index", 0) : INT64_MIN / 2}});
 }
-
-}  // namespace
 
 Operands NegativeLogLikelihoodLoss(NodeContext& c) { return {NegativeLogLikelihood(c, c.In(0))}; }
 
@@ -188,5 +183,25 @@ Operands SkipLayerNormalization(NodeContext& c) {
   if (c.WantsOutput(1) || c.WantsOutput(2)) return {y, c.Unsupported("mean and deviation as outputs"), nullptr, sum};
   return {y, nullptr, nullptr, sum};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"BatchNormalization", BatchNormalization},
+    {"GroupNormalization", GroupNormalization},
+    {"InstanceNormalization", InstanceNormalization},
+    {"LRN", LRN},
+    {"LayerNormalization", LayerNormalization},
+    {"LogSoftmax", Softmax, "nn.log_softmax"},
+    {"LpNormalization", LpNormalization},
+    {"MeanVarianceNormalization", MeanVarianceNormalization},
+    {"NegativeLogLikelihoodLoss", NegativeLogLikelihoodLoss},
+    {"RMSNormalization", RMSNormalization},
+    {"Softmax", Softmax, "nn.softmax"},
+    {"SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss},
+    {"com.microsoft.SkipLayerNormalization", SkipLayerNormalization},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> NormOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/saturated_cast.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx::convert {
@@ -62,17 +64,6 @@ Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
   if (!c.Has(zero_point)) return x;
   DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
   return c.Sub(c.Cast(x, wide), c.Cast(Spread(c, c.In(zero_point), x, axis, 0), wide));
-}
-
-}  // namespace
-
-Operand CastSaturated(NodeContext& c, Operand x, DataType dtype) {
-  // A cast gives the greatest value for what is beyond it.
-  if (dtype != kFloat8E4M3FN || c.Int("saturate", 1) != 0) return c.Cast(x, dtype);
-  if (!c.DTypeOf(x).is_float() || c.DTypeOf(x) == kFloat8E4M3FN) x = c.Cast(x, kFloat32);
-  constexpr double kLimit = 464;  // halfway between the greatest value, 448, and the next, 480; it rounds to 448
-  Operand is_beyond = c.Op("greater", {c.Op("abs", {x}), c.Number(kLimit, x)});
-  return c.Cast(c.Where(is_beyond, c.Number(std::numeric_limits<double>::quiet_NaN(), x), x), dtype);
 }
 
 Operands QuantizeLinear(NodeContext& c) {
@@ -133,6 +124,29 @@ Operands QLinearConv(NodeContext& c) {
   if (c.Has(8)) y = c.Op("nn.bias_add", {y, c.In(8)}, {{"axis", 1}});
   Operand scale = c.Div(c.Mul(c.Scalar(c.In(1)), Spread(c, c.In(4), y, 1, 0)), c.Scalar(c.In(6)));
   return {Saturate(c, c.Mul(c.Cast(y, kFloat32), scale), c.Scalar(zero_y), c.DTypeOf(zero_y))};
+}
+
+constexpr OperatorRow kRows[] = {
+    {"ConvInteger", ConvInteger},
+    {"DequantizeLinear", DequantizeLinear},
+    {"DynamicQuantizeLinear", DynamicQuantizeLinear},
+    {"MatMulInteger", MatMulInteger},
+    {"QLinearConv", QLinearConv},
+    {"QLinearMatMul", QLinearMatMul},
+    {"QuantizeLinear", QuantizeLinear},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> QuantizeOperators() { return kRows; }
+
+Operand CastSaturated(NodeContext& c, Operand x, DataType dtype) {
+  // A cast gives the greatest value for what is beyond it.
+  if (dtype != kFloat8E4M3FN || c.Int("saturate", 1) != 0) return c.Cast(x, dtype);
+  if (!c.DTypeOf(x).is_float() || c.DTypeOf(x) == kFloat8E4M3FN) x = c.Cast(x, kFloat32);
+  constexpr double kLimit = 464;  // halfway between the greatest value, 448, and the next, 480; it rounds to 448
+  Operand is_beyond = c.Op("greater", {c.Op("abs", {x}), c.Number(kLimit, x)});
+  return c.Cast(c.Where(is_beyond, c.Number(std::numeric_limits<double>::quiet_NaN(), x), x), dtype);
 }
 
 }  // namespace rvm::onnx::convert

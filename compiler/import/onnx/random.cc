@@ -3,10 +3,11 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 #include "compiler/import/random_numbers.h"
 
 namespace rvm::onnx {
@@ -43,6 +44,7 @@ Operand NodeContext::Key() {
 }
 
 namespace convert {
+namespace {
 
 Operands RandomNormal(NodeContext& c) { return {Normal(c, ShapeAttr(c), c.DTypeAttr("dtype", kFloat32))}; }
 Operands RandomNormalLike(NodeContext& c) {
@@ -84,6 +86,20 @@ Operands Multinomial(NodeContext& c) {
   Operand both = c.Op("random.multinomial", {c.Key(), chances}, {{"num_samples", c.Int("sample_size", 1)}});
   return {c.Cast(c.emit().Field(both, 1), c.DTypeAttr("dtype", kInt32))};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"Bernoulli", Bernoulli},
+    {"Dropout", Dropout},
+    {"Multinomial", Multinomial},
+    {"RandomNormal", RandomNormal},
+    {"RandomNormalLike", RandomNormalLike},
+    {"RandomUniform", RandomUniform},
+    {"RandomUniformLike", RandomUniformLike},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> RandomOperators() { return kRows; }
 
 }  // namespace convert
 }  // namespace rvm::onnx

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,14 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
+namespace {
 
 using importing::Rolled;
 using importing::Step;
-
-namespace {
 
 // An activation of a gate, with its parameters.
 struct Activation {
@@ -299,8 +299,6 @@ class Recurrent {
   Operand lengths_ = nullptr;
 };
 
-}  // namespace
-
 Operands RNN(NodeContext& c) { return Recurrent(c, 1, {"tanh"}).Run(); }
 Operands GRU(NodeContext& c) { return Recurrent(c, 3, {"sigmoid", "tanh"}).Run(); }
 Operands LSTM(NodeContext& c) { return Recurrent(c, 4, {"sigmoid", "tanh", "tanh"}).Run(); }
@@ -360,5 +358,17 @@ Operands LinearAttention(NodeContext& c) {
   Operand y = c.Reshape(c.Transpose(rows, kBatchOutside), {batch, steps, width * q_heads});
   return {c.Cast(y, dtype), c.Cast(rolled.state[0], c.Has(3) ? c.DTypeOf(c.In(3)) : dtype)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"GRU", GRU},
+    {"LSTM", LSTM},
+    {"LinearAttention", LinearAttention},
+    {"RNN", RNN},
+    {"com.microsoft.DynamicQuantizeLSTM", DynamicQuantizeLSTM},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> RecurrentOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

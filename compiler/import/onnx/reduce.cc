@@ -1,12 +1,13 @@
 // Reductions, running sums, the greatest elements.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -37,8 +38,6 @@ Operand Reduce(NodeContext& c, std::string_view op, const Reduction& reduction, 
   if (reduction.is_identity || c.RankOf(x) == 0) return x;
   return c.Op(op, {x}, reduction.attrs);
 }
-
-}  // namespace
 
 Operands Reduce(NodeContext& c) {
   Reduction reduction = ReadReduction(c);
@@ -135,5 +134,28 @@ Operands Hardmax(NodeContext& c) {
   Operand hit = c.Op("equal", {first, c.Unsqueeze(places, behind)});
   return {c.Reshape(c.Cast(hit, c.DTypeOf(x)), dims)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"ArgMax", ArgExtreme, "argmax"},
+    {"ArgMin", ArgExtreme, "argmin"},
+    {"CumProd", Scan, "cumprod"},
+    {"CumSum", Scan, "cumsum"},
+    {"Hardmax", Hardmax},
+    {"ReduceL1", ReduceL1},
+    {"ReduceL2", ReduceL2},
+    {"ReduceLogSum", ReduceLogSum},
+    {"ReduceLogSumExp", ReduceLogSumExp},
+    {"ReduceMax", Reduce, "max"},
+    {"ReduceMean", Reduce, "mean"},
+    {"ReduceMin", Reduce, "min"},
+    {"ReduceProd", Reduce, "prod"},
+    {"ReduceSum", Reduce, "sum"},
+    {"ReduceSumSquare", ReduceSumSquare},
+    {"TopK", TopK},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ReduceOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

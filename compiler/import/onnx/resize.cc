@@ -6,12 +6,13 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -292,8 +293,15 @@ class Resizer {
   std::map<int64_t, Operand> out_;  // the extents of the result, int64 scalars
 };
 
+Operands Resize(NodeContext& c) { return Resizer(c).Run(); }
+
+constexpr OperatorRow kRows[] = {
+    {"Resize", Resize},
+    {"Upsample", Resize, "upsample"},
+};
+
 }  // namespace
 
-Operands Resize(NodeContext& c) { return Resizer(c).Run(); }
+std::span<const OperatorRow> ResizeOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 #include "compiler/import/shapes.h"
 
 namespace rvm::onnx::convert {
@@ -74,8 +74,6 @@ std::optional<std::vector<std::array<int64_t, 2>>> PadWidths(NodeContext& c, std
   }
   return widths;
 }
-
-}  // namespace
 
 // ---- measured
 
@@ -183,8 +181,6 @@ Operands Concat(NodeContext& c) {
   return parts;
 }
 
-namespace {
-
 // Parts whose sizes only the running program knows.
 Operands SplitBySizes(NodeContext& c, Operand x, int64_t axis, Operand sizes, int64_t count) {
   Dim length = c.ExtentOf(sizes, 0);
@@ -207,8 +203,6 @@ Operands SplitBySizes(NodeContext& c, Operand x, int64_t axis, Operand sizes, in
   }
   return parts;
 }
-
-}  // namespace
 
 Operands Split(NodeContext& c) {
   Operand x = c.In(0);
@@ -432,5 +426,33 @@ Operands DepthAndSpace(NodeContext& c) {
   return {c.Op(c.row().relay, {c.In(0)},
                {{"block_size", c.Int("blocksize", 1)}, {"mode", c.Text("mode", "DCR") == "CRD" ? "CRD" : "DCR"}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"CenterCropPad", CenterCropPad},
+    {"Concat", Concat},
+    {"Constant", Constant},
+    {"ConstantOfShape", ConstantOfShape},
+    {"DepthToSpace", DepthAndSpace, "nn.depth_to_space"},
+    {"Expand", Expand},
+    {"EyeLike", EyeLike},
+    {"Flatten", Flatten},
+    {"Pad", Pad},
+    {"Range", Range},
+    {"Reshape", Reshape},
+    {"Shape", Shape},
+    {"Size", Size},
+    {"Slice", Slice},
+    {"SpaceToDepth", DepthAndSpace, "nn.space_to_depth"},
+    {"Split", Split},
+    {"Squeeze", Squeeze},
+    {"Tile", Tile},
+    {"Transpose", Transpose},
+    {"Trilu", Trilu},
+    {"Unsqueeze", Unsqueeze},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ShapeOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -41,8 +42,6 @@ Operands CosineWindow(NodeContext& c, double a0, double a1, double a2) {
   if (a2 != 0) window = c.Add(window, c.Mul(number(a2), c.Op("cos", {c.Mul(number(2), angle)})));
   return {c.Cast(window, dtype)};
 }
-
-}  // namespace
 
 Operands HannWindow(NodeContext& c) { return CosineWindow(c, 0.5, 0.5, 0); }
 Operands HammingWindow(NodeContext& c) { return CosineWindow(c, 25.0 / 46, 21.0 / 46, 0); }
@@ -173,5 +172,14 @@ Operands MelWeightMatrix(NodeContext& c) {
   }
   return {c.Cast(c.emit().Constant(Literal::FromValues<float>(kFloat32, {spectrum, bins}, matrix)), dtype)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"BlackmanWindow", BlackmanWindow},   {"DFT", DFT},   {"HammingWindow", HammingWindow}, {"HannWindow", HannWindow},
+    {"MelWeightMatrix", MelWeightMatrix}, {"STFT", STFT},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> SpectrumOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -1,7 +1,9 @@
 // ai.onnx.preview.training: one step of an optimiser over several tensors. And ai.onnx.ml's few over numbers.
+#include <span>
+
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -28,8 +30,6 @@ Operand Regularized(NodeContext& c, Operand x, Operand gradient) {
   double norm = c.Float("norm_coefficient", 0);
   return norm == 0 ? gradient : c.Add(gradient, c.Mul(x, c.Number(norm, x)));
 }
-
-}  // namespace
 
 Operands Adagrad(NodeContext& c) {
   return ForEachTensor(c, 3, [&](Operand rate, Operand count, const Operands& own) -> Operands {
@@ -85,5 +85,17 @@ Operands ArrayFeatureExtractor(NodeContext& c) {
   if (c.RankOf(x) == 1) x = c.Unsqueeze(x, {0});
   return {c.Op("take", {x, indices}, {{"axis", c.RankOf(x) - 1}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"ai.onnx.preview.training.Adagrad", Adagrad},
+    {"ai.onnx.preview.training.Adam", Adam},
+    {"ai.onnx.preview.training.Momentum", Momentum},
+    {"ai.onnx.ml.ArrayFeatureExtractor", ArrayFeatureExtractor},
+    {"ai.onnx.ml.Binarizer", Binarizer},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> TrainingOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

@@ -2,16 +2,18 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/onnx/converters.h"
+#include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx::convert {
+namespace {
 
 Operands GridSample(NodeContext& c) {
   Operand x = c.In(0), grid = c.In(1);
@@ -64,15 +66,11 @@ Operands AffineGrid(NodeContext& c) {
   return {c.Reshape(grid, out)};
 }
 
-namespace {
-
 // Returns `x`; the program fails unless each of `batches` is the number of an image.
 Operand CheckBatches(NodeContext& c, Operand x, Operand batches) {
   Operand last = c.Sub(c.emit().FromDim(c.ExtentOf(x, 0)), c.Integer(1));
   return importing::CheckRange(c, x, batches, c.Integer(0), last, "the number of an image");
 }
-
-}  // namespace
 
 Operands RoiAlign(NodeContext& c) {
   Operand x = CheckBatches(c, c.In(0), c.In(2)), rois = c.In(1), batches = c.In(2);
@@ -119,8 +117,6 @@ Operands NonMaxSuppression(NodeContext& c) {
                {{"axes", ir::IntList({{0}})}})};
 }
 
-namespace {
-
 // A deformed convolution of taps that are multiplied with a mask, or whose number is unknown: an image of all taps,
 // (batch, channels, kh * kw * height, width), by which the filters are multiplied.
 Operand ConvolveDeformed(NodeContext& c, Operand x, Operand weight, Operand offset, Operand mask, const Dims& kernel,
@@ -158,8 +154,6 @@ Operand ConvolveDeformed(NodeContext& c, Operand x, Operand weight, Operand offs
   Operand y = c.Op("einsum", {c.emit().Tuple({sampled, weight})}, {{"equation", "bgiuvpq,goiuv->bgopq"}});
   return c.Reshape(y, {batch, outputs, space[0], space[1]});
 }
-
-}  // namespace
 
 Operands DeformConv(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(1), offset = c.In(2), mask = c.Has(4) ? c.In(4) : nullptr;
@@ -241,5 +235,15 @@ Operands Col2Im(NodeContext& c) {
   }
   return {y};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"AffineGrid", AffineGrid}, {"Col2Im", Col2Im},         {"DeformConv", DeformConv},
+    {"GridSample", GridSample}, {"MaxRoiPool", MaxRoiPool}, {"NonMaxSuppression", NonMaxSuppression},
+    {"RoiAlign", RoiAlign},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> VisionOperators() { return kRows; }
 
 }  // namespace rvm::onnx::convert

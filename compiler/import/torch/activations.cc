@@ -1,11 +1,12 @@
 // Activations, softmax, dropout.
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -19,8 +20,6 @@ Operand Clip(NodeContext& c, Operand x, double low, double high) {
 Operand ScaledExpm1(NodeContext& c, Operand x, double scale) { return c.Mul(c.Op("expm1", {x}), c.Number(scale, x)); }
 
 Operand IsPositive(NodeContext& c, Operand x) { return c.Op("greater", {x, c.Number(0, x)}); }
-
-}  // namespace
 
 Operands Relu6(NodeContext& c) { return {Clip(c, c.In("self"), 0, 6)}; }
 Operands Hardtanh(NodeContext& c) { return {Clip(c, c.In("self"), c.Float("min_val", -1), c.Float("max_val", 1))}; }
@@ -101,8 +100,6 @@ Operands Glu(NodeContext& c) {
   return {c.Mul(c.SliceAxis(x, axis, 0, half), c.Op("sigmoid", {c.SliceAxis(x, axis, half, extent)}))};
 }
 
-namespace {
-
 Operands SoftmaxWith(NodeContext& c, ir::Attrs attrs) {
   Operand x = c.In("self");
   if (c.Bool("half_to_float", false)) x = c.Cast(x, kFloat32);
@@ -111,8 +108,6 @@ Operands SoftmaxWith(NodeContext& c, ir::Attrs attrs) {
   attrs.Set("axis", c.Axis(c.Int("dim", -1), c.RankOf(x)));
   return {c.Op(c.row().relay, {x}, std::move(attrs))};
 }
-
-}  // namespace
 
 Operands Softmax(NodeContext& c) { return SoftmaxWith(c, {}); }
 // 0 where all elements are -inf.
@@ -139,5 +134,37 @@ Operands SoftmaxGradient(NodeContext& c) {
   Term sum(c, c.Op("sum", {is_log ? gradient : gradient * y}, along));
   return {c.Cast(is_log ? gradient - Exp(y) * sum : (gradient - sum) * y, c.DType("input_dtype", c.DTypeOf(y)))};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"celu", Celu},
+    {"elu", Elu},
+    {"gelu", Gelu},
+    {"glu", Glu},
+    {"hardsigmoid", Hardsigmoid},
+    {"hardswish", Hardswish},
+    {"hardtanh", Hardtanh},
+    {"hardshrink", Hardshrink},
+    {"leaky_relu", LeakyRelu},
+    {"log_sigmoid", LogSigmoid},
+    {"mish", Mish},
+    {"prelu", Prelu},
+    {"relu6", Relu6},
+    {"selu", Selu},
+    {"softplus", Softplus},
+    {"softshrink", Softshrink},
+    {"softsign", Softsign},
+    {"threshold", Threshold},
+    {"softmax", Softmax, "nn.softmax"},
+    {"_softmax", Softmax, "nn.softmax"},
+    {"_safe_softmax", SafeSoftmax, "nn.softmax"},
+    {"log_softmax", Softmax, "nn.log_softmax"},
+    {"_log_softmax", Softmax, "nn.log_softmax"},
+    {"_softmax_backward_data", SoftmaxGradient},
+    {"_log_softmax_backward_data", SoftmaxGradient, "log"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ActivationsOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -1,12 +1,13 @@
 // Control flow, and integers of the graph: cond, while_loop, scan, map; extents and their arithmetic.
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -28,8 +29,6 @@ Operands Joined(Operands a, const Operands& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-
-}  // namespace
 
 Operands Cond(NodeContext& c) {
   const Argument* predicate = c.Positional(0);
@@ -60,8 +59,6 @@ Operands WhileLoop(NodeContext& c) {
   return rolled.state;
 }
 
-namespace {
-
 // A loop over the first axis of `sources`, whose rows are stacked behind the last state.
 Operands OverRows(NodeContext& c, const Graph& body, const Operands& state, const Operands& sources,
                   const Operands& others) {
@@ -80,8 +77,6 @@ Operands OverRows(NodeContext& c, const Graph& body, const Operands& state, cons
   for (size_t i = 0; i < rolled.lists.size(); ++i) results.push_back(StackRows(c, rolled, i));
   return results;
 }
-
-}  // namespace
 
 Operands Scan(NodeContext& c) {
   const Graph* body = c.GraphArg(0);
@@ -159,5 +154,51 @@ Operands Item(NodeContext& c) {
   DataType dtype = c.DTypeOf(x);
   return {c.Cast(x, dtype.is_bool() ? kBool : dtype.is_float() ? kFloat64 : kInt64)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"higher_order.cond", Cond},
+    {"higher_order.map_impl", Map},
+    {"higher_order.scan", Scan},
+    {"higher_order.while_loop", WhileLoop},
+    {"higher_order.wrap_with_autocast", Inlined},
+    {"higher_order.wrap_with_set_grad_enabled", Inlined},
+    {"_assert_async", Assert, "condition"},
+    {"_assert_scalar", Assert, "condition"},
+    {"_assert_tensor_metadata", Nothing},
+    {"sym_constrain_range", Assert, "range"},
+    {"sym_constrain_range_for_size", Assert, "range"},
+    {"sym_numel", SymNumel},
+    {"sym_size", SymSize},
+    {"_local_scalar_dense", Item},
+    {"item", Item},
+    {"_operator.add", SymBinary, "add"},
+    {"_operator.and_", SymBinary, "logical_and"},
+    {"_operator.eq", SymBinary, "equal"},
+    {"_operator.floordiv", SymBinary, "floor_divide"},
+    {"_operator.ge", SymBinary, "greater_equal"},
+    {"_operator.gt", SymBinary, "greater"},
+    {"_operator.le", SymBinary, "less_equal"},
+    {"_operator.lt", SymBinary, "less"},
+    {"_operator.mod", SymBinary, "floor_mod"},
+    {"_operator.mul", SymBinary, "multiply"},
+    {"_operator.ne", SymBinary, "not_equal"},
+    {"_operator.neg", SymUnary, "negative"},
+    {"_operator.or_", SymBinary, "logical_or"},
+    {"_operator.pow", SymBinary, "power"},
+    {"_operator.sub", SymBinary, "subtract"},
+    {"_operator.truediv", SymBinary, "divide"},
+    {"math.ceil", SymUnary, "ceil"},
+    {"math.floor", SymUnary, "floor"},
+    {"math.trunc", SymUnary, "int"},
+    {"sym_float", SymUnary, "float"},
+    {"sym_int", SymUnary, "int"},
+    {"sym_max", SymBinary, "maximum"},
+    {"sym_min", SymBinary, "minimum"},
+    {"sym_not", SymUnary, "logical_not"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ControlOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -1,8 +1,9 @@
 // Histograms.
 #include <cstdint>
+#include <span>
 
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -37,8 +38,6 @@ Range RangeOf(NodeContext& c, const Term& x, double low, double high, double mar
   }
   return range;
 }
-
-}  // namespace
 
 Operands Histc(NodeContext& c) {
   Term x = Flat(c, c.Floating(c.In("self")));
@@ -106,5 +105,15 @@ Operands Bincount(NodeContext& c) {
   Operand zeros = c.Cast(c.Op("zeros_like", {counts}), c.DTypeOf(weights));
   return {c.Op("scatter_elements", {zeros, c.Cast(x, kInt64), weights}, {{"axis", 0}, {"reduction", "add"}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"bincount", Bincount},
+    {"histc", Histc},
+    {"histogram", Histogram},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> CountingOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -1,11 +1,12 @@
 // Tensors made from a shape or from numbers.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
@@ -21,8 +22,6 @@ Operand Filled(NodeContext& c, Operand value, const char* shape) {
   }
   return c.emit().OpAs(*dims, "dyn.full", {value, c.emit().FromDims(*dims)});
 }
-
-}  // namespace
 
 // full, zeros, ones and empty, and the `new_` ones, whose dtype is that of another tensor.
 Operands Full(NodeContext& c) {
@@ -93,5 +92,33 @@ Operands Linspace(NodeContext& c) {
   if (c.row().relay == "power") x = x.Like(c.Float("base", 10)).Apply("power", x);
   return {c.Cast(x, dtype)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"empty", Full},
+    {"empty_permuted", Full},
+    {"empty_strided", Full},
+    {"full", Full},
+    {"new_empty", Full},
+    {"new_empty_strided", Full},
+    {"new_full", Full},
+    {"new_ones", Full, "ones"},
+    {"new_zeros", Full},
+    {"ones", Full, "ones"},
+    {"zeros", Full},
+    {"empty_like", FullLike},
+    {"full_like", FullLike},
+    {"ones_like", FullLike, "ones"},
+    {"zeros_like", FullLike},
+    {"arange", Arange},
+    {"eye", Eye},
+    {"linspace", Linspace},
+    {"logspace", Linspace, "power"},
+    {"one_hot", OneHot},
+    {"scalar_tensor", ScalarTensor},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> CreateOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

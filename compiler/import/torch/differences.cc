@@ -1,11 +1,12 @@
 // Differences of neighbours along an axis, and gradients of samples made of them.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compiler/import/shapes.h"
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -24,8 +25,6 @@ Term Joined(const Term& x, const Operands& parts, int64_t axis) {
   Steps& c = x.steps();
   return {c, c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", axis}})};
 }
-
-}  // namespace
 
 // diff: `n` times the differences of neighbours. Those of truths are whether they differ.
 Operands Diff(NodeContext& c) {
@@ -85,5 +84,14 @@ Operands Gradient(NodeContext& c) {
   }
   return gradients;
 }
+
+constexpr OperatorRow kRows[] = {
+    {"diff", Diff},
+    {"gradient", Gradient},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> DifferencesOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/special_functions.h"
 
 namespace rvm::torch::convert {
@@ -47,8 +48,6 @@ Term IsNegative(NodeContext& c, const Term& x) { return Bits(c, x) < 0; }
 Term Xlog(const Term& x, const Term& y, const Term& logarithm) {
   return Select(IsNan(y), kNan, Select(x == 0, 0, x * logarithm));
 }
-
-}  // namespace
 
 Operands FloatBinary(NodeContext& c) {
   Pair pair = FloatPair(c);
@@ -236,5 +235,44 @@ Operands IsClose(NodeContext& c) {
   Term apart(c, c.Floating(Abs(x - y))), most = Abs(Term(c, c.Floating(y)) * relative) + absolute;
   return {Or(close, And(apart < kInfinity, apart <= most))};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"isclose", IsClose},
+    {"arctan2", FloatBinary, "atan2"},
+    {"atan2", FloatBinary, "atan2"},
+    {"angle", Angle},
+    {"copysign", Copysign},
+    {"deg2rad", ConvertAngle, "radians"},
+    {"rad2deg", ConvertAngle, "degrees"},
+    {"exp2", Exp2},
+    {"special_exp2", Exp2},
+    {"float_power", FloatPower},
+    {"frac", Frac},
+    {"frexp", Frexp},
+    {"gcd", CommonDivisor, "gcd"},
+    {"lcm", CommonDivisor, "lcm"},
+    {"heaviside", Heaviside},
+    {"hypot", Hypot},
+    {"ldexp", Ldexp},
+    {"logaddexp", LogAddExp},
+    {"logaddexp2", LogAddExp, "2"},
+    {"_logcumsumexp", LogCumsumexp},
+    {"logcumsumexp", LogCumsumexp},
+    {"logit", Logit},
+    {"special_logit", Logit},
+    {"nan_to_num", NanToNum},
+    {"nextafter", Nextafter},
+    {"signbit", Signbit},
+    {"sinc", Sinc},
+    {"special_sinc", Sinc},
+    {"special_entr", Entr},
+    {"special_xlog1py", Xlog1py},
+    {"special_xlogy", Xlogy},
+    {"xlogy", Xlogy},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ElementwiseOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

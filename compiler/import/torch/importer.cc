@@ -57,7 +57,9 @@ OperatorName Split(std::string_view target) {
 const OperatorRow* FindExactly(std::string_view name) {
   static const auto* const kRows = [] {
     auto* rows = new absl::flat_hash_map<std::string_view, const OperatorRow*>();
-    for (const OperatorRow& row : Operators()) rows->emplace(row.name, &row);
+    for (std::span<const OperatorRow> family : OperatorFamilies()) {
+      for (const OperatorRow& row : family) rows->emplace(row.name, &row);
+    }
     return rows;
   }();
   auto found = kRows->find(name);

@@ -41,10 +41,23 @@ struct OperatorRow {
   std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
   bool is_view = false;         // its result may share memory with its input
 };
+inline constexpr bool kView = true;
+
 // Whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
 bool Writes(std::string_view target);
-// All operators there are (operators.cc).
-std::span<const OperatorRow> Operators();
+// The operators that can be imported, by family: one file each, with a table at its end.
+std::span<const std::span<const OperatorRow>> OperatorFamilies();
+
+namespace convert {
+
+// Refuses an operator with another way out, which the row says.
+Operands Refused(NodeContext& c);
+
+#define RVM_FAMILY(name) std::span<const OperatorRow> name();
+#include "compiler/import/torch/families.def"
+#undef RVM_FAMILY
+
+}  // namespace convert
 
 // The values of one graph's names, and which of these share memory.
 struct Scope {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -100,8 +100,6 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& order) {
   return inverse;
 }
 
-}  // namespace
-
 Operands Gather(NodeContext& c) {
   Operand x = c.In("self"), index = c.Has("index") ? c.In("index") : c.In("indices");
   if (c.RankOf(x) == 0) return {c.Reshape(x, c.DimsOf(index))};
@@ -163,8 +161,6 @@ Operands IndexPut(NodeContext& c) {
   return {c.failed() ? nullptr : c.Transpose(written, Inverse(picked->order))};
 }
 
-namespace {
-
 std::string Reduction(std::string name) {
   if (name == "sum") return "add";
   if (name == "prod" || name == "multiply") return "mul";
@@ -202,8 +198,6 @@ Operand Scattered(NodeContext& c, Operand x, int64_t axis, Operand index, Operan
   counts = c.Cast(c.Op("maximum", {counts, c.Integer(1)}), dtype);
   return c.Op(dtype.is_float() ? "divide" : "floor_divide", {scattered(into, source, "add"), counts});
 }
-
-}  // namespace
 
 // scatter, scatter_add and scatter_reduce.
 Operands Scatter(NodeContext& c) {
@@ -308,8 +302,6 @@ Operands MaskedSelect(NodeContext& c) {
   return {c.Op("take", {flat(values), places}, {{"axis", 0}})};
 }
 
-namespace {
-
 // `source` written or added to zeros of the shape `space` at `places`, which count within the last axes of each image.
 Operand Unpooled(NodeContext& c, Operand source, Operand places, const Dims& space, const char* how) {
   const Dims dims = c.DimsOf(source);
@@ -323,8 +315,6 @@ Operand Unpooled(NodeContext& c, Operand source, Operand places, const Dims& spa
                    {{"axis", static_cast<int64_t>(flat.size()) - 1}, {"reduction", how}});
   return c.failed() ? nullptr : c.Reshape(y, whole);
 }
-
-}  // namespace
 
 Operands MaxUnpool(NodeContext& c) {
   std::optional<Dims> space = c.Extents("output_size");
@@ -363,5 +353,34 @@ Operands DiagonalScatter(NodeContext& c) {
   Operand lines = c.Unsqueeze(c.Op("take", {source, places}, {{"axis", rank - 2}}), {offset < 0 ? rank - 2 : rank - 1});
   return {c.failed() ? nullptr : c.Transpose(c.Where(hit, lines, matrices), Inverse(order))};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"embedding", Embedding},
+    {"gather", Gather},
+    {"index", Index},
+    {"index_add", IndexUpdate, "add"},
+    {"index_copy", IndexUpdate, "update"},
+    {"index_fill", IndexFill},
+    {"index_put", IndexPut},
+    {"index_reduce", IndexReduce},
+    {"put", PutFlat},
+    {"take", TakeFlat},
+    {"index_select", IndexSelect},
+    {"nonzero", Nonzero},
+    {"diagonal_scatter", DiagonalScatter},
+    {"masked_select", MaskedSelect},
+    {"max_pool2d_with_indices_backward", MaxPoolGradient},
+    {"max_pool3d_with_indices_backward", MaxPoolGradient},
+    {"max_unpool2d", MaxUnpool},
+    {"max_unpool3d", MaxUnpool},
+    {"scatter", Scatter},
+    {"scatter_add", Scatter, "add"},
+    {"scatter_reduce", Scatter},
+    {"take_along_dim", Gather},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> IndexOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

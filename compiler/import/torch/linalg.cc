@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/matrix_functions.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -54,8 +55,6 @@ Factored GivenFactors(NodeContext& c, const Term& factors, Operand pivots) {
   from_zero = from_zero - 1;
   return {factors, OrderOf(from_zero, RowsOf(factors)), from_zero};
 }
-
-}  // namespace
 
 // Vectors on a diagonal of matrices in the axes `dim1` and `dim2`.
 Operands DiagEmbed(NodeContext& c) {
@@ -142,8 +141,6 @@ Operands LinalgLuFactor(NodeContext& c) {
   return {lu.factors, ShownPivots(c, lu.pivots), ZeroPivots(lu)};
 }
 
-namespace {
-
 // P, L and U of factors in one matrix.
 Operands Unpacked(NodeContext& c, const Term& factors, const Term& order) {
   Dim rows = RowsOf(factors), columns = ColumnsOf(factors);
@@ -154,8 +151,6 @@ Operands Unpacked(NodeContext& c, const Term& factors, const Term& order) {
   Term permutation(c, c.Cast(numbers == AsRow(order), c.DTypeOf(factors)));
   return {permutation, lower + Identities(factors, least), upper};
 }
-
-}  // namespace
 
 Operands LinalgLu(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
@@ -291,8 +286,6 @@ Operands Ormqr(NodeContext& c) {
   return {Transposed(ApplyReflectors(*reflectors, taus, Transposed(*b), !transposes))};
 }
 
-namespace {
-
 // The symmetric matrices of one triangle.
 Term Symmetric(const Term& a, bool is_upper) {
   Term half = TriangleOf(a, is_upper, is_upper ? 1 : -1);
@@ -325,8 +318,6 @@ Term Smallest(const Term& values) {
   Steps& c = values.steps();
   return {c, c.Op("min", {values}, {{"axis", ir::AttrValue::List{c.RankOf(values) - 1}}})};
 }
-
-}  // namespace
 
 // linalg_eigh, _linalg_eigh and linalg_eigvalsh; and the square root of positive definite matrices, made of both.
 Operands LinalgEigh(NodeContext& c) {
@@ -363,8 +354,6 @@ Operands LinalgSvdvals(NodeContext& c) {
   return {AnySingular(c, *a).values};
 }
 
-namespace {
-
 // The matrices; of those that are said to be symmetric the lower triangle counts.
 std::optional<Term> MaybeSymmetric(NodeContext& c) {
   if (!c.Bool("hermitian", false)) return Matrices(c);
@@ -394,8 +383,6 @@ Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
   return Max(*absolute, largest * Select(*absolute > 0, 0, common));
 }
 
-}  // namespace
-
 Operands LinalgPinv(NodeContext& c) {
   std::optional<Term> a = MaybeSymmetric(c);
   if (!a) return {};
@@ -415,8 +402,6 @@ Operands LinalgMatrixRank(NodeContext& c) {
   return {c.Op("sum", {c.Cast(is_kept, kInt64)}, {{"axis", ir::AttrValue::List{-1}}})};
 }
 
-namespace {
-
 // Norms of matrices in the last two axes, which are dropped.
 Term MatrixNorm(NodeContext& c, const Term& a, std::string_view name, double order) {
   if (name == "fro") return Sqrt(SumOver(SumOver(a * a, -1), -1));
@@ -425,8 +410,6 @@ Term MatrixNorm(NodeContext& c, const Term& a, std::string_view name, double ord
   if (std::abs(order) == 2) sums = AnySingular(c, a).values;
   return order > 0 ? Largest(sums, false) : Smallest(sums);
 }
-
-}  // namespace
 
 // Of the matrices in the axes `dim`.
 Operands LinalgMatrixNorm(NodeContext& c) {
@@ -467,5 +450,70 @@ Operands LinalgCond(NodeContext& c) {
   std::string name = c.Text("p", "");
   return {MatrixNorm(c, *a, name, order) * MatrixNorm(c, Inverse(*a), name, order)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"diag_embed", DiagEmbed},
+    {"_linalg_det", LinalgDet},
+    {"det", LinalgDet},
+    {"linalg_det", LinalgDet},
+    {"_linalg_slogdet", LinalgSlogdet},
+    {"linalg_slogdet", LinalgSlogdet},
+    {"logdet", LinalgSlogdet},
+    {"slogdet", LinalgSlogdet},
+    {"_linalg_solve_ex", LinalgSolve},
+    {"linalg_solve", LinalgSolve},
+    {"linalg_solve_ex", LinalgSolve},
+    {"inverse", LinalgInverse},
+    {"linalg_inv", LinalgInverse},
+    {"linalg_inv_ex", LinalgInverse},
+    {"_lu_with_info", LinalgLuFactor},
+    {"linalg_lu_factor", LinalgLuFactor},
+    {"linalg_lu_factor_ex", LinalgLuFactor},
+    {"linalg_lu", LinalgLu},
+    {"linalg_lu_solve", LinalgLuSolve},
+    {"lu_solve", LinalgLuSolve},
+    {"lu_unpack", LuUnpack},
+    {"linalg_solve_triangular", LinalgSolveTriangular},
+    {"triangular_solve", TriangularSolve},
+    {"cholesky", LinalgCholesky},
+    {"linalg_cholesky", LinalgCholesky},
+    {"linalg_cholesky_ex", LinalgCholesky},
+    {"cholesky_inverse", CholeskySolve},
+    {"cholesky_solve", CholeskySolve},
+    {"_linalg_check_errors", LinalgCheckErrors},
+    {"linalg_matrix_power", MatrixPower},
+    {"matrix_power", MatrixPower},
+    {"linalg_matrix_exp", MatrixExponential},
+    {"matrix_exp", MatrixExponential},
+    {"linalg_qr", LinalgQr},
+    {"geqrf", Geqrf},
+    {"linalg_householder_product", HouseholderProduct},
+    {"orgqr", HouseholderProduct},
+    {"ormqr", Ormqr},
+    {"_linalg_eigh", LinalgEigh},
+    {"linalg_eigh", LinalgEigh},
+    {"linalg_eigvalsh", LinalgEigh},
+    {"linalg_matrix_sqrth", LinalgEigh},
+    {"linalg_polar", LinalgSvd},
+    {"_linalg_svd", LinalgSvd},
+    {"linalg_svd", LinalgSvd},
+    {"svd", LinalgSvd},
+    {"linalg_svdvals", LinalgSvdvals},
+    {"linalg_pinv", LinalgPinv},
+    {"pinverse", LinalgPinv},
+    {"linalg_eig", Refused, "eigenvalues may be complex; `torch.linalg.eigh` takes symmetric matrices"},
+    {"_linalg_eigvals", Refused, "eigenvalues may be complex; `torch.linalg.eigvalsh` takes symmetric matrices"},
+    {"linalg_eigvals", Refused, "eigenvalues may be complex; `torch.linalg.eigvalsh` takes symmetric matrices"},
+    {"linalg_ldl_factor", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_factor`"},
+    {"linalg_ldl_solve", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_solve`"},
+    {"linalg_ldl_factor_ex", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_factor`"},
+    {"linalg_matrix_rank", LinalgMatrixRank},
+    {"linalg_matrix_norm", LinalgMatrixNorm},
+    {"linalg_cond", LinalgCond},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> LinalgOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -1,12 +1,13 @@
 // Losses and distances of training, of which an exported program may compute one.
 #include <cstdint>
 #include <numbers>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "compiler/import/shapes.h"
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/norms.h"
 
 namespace rvm::torch::convert {
@@ -49,8 +50,6 @@ Term TimesLog(const Term& x, const Term& y) { return Select(x == 0, 0, x * Log(S
 Term Weighted(NodeContext& c, const Term& loss) {
   return c.Has("weight") ? loss * Term(c, c.Cast(c.In("weight"), c.DTypeOf(loss))) : loss;
 }
-
-}  // namespace
 
 Operands MseLoss(NodeContext& c) {
   auto [x, y] = FloatTerms(c);
@@ -143,15 +142,11 @@ Operands CosineEmbeddingLoss(NodeContext& c) {
   return ReducedLoss(c, Select(y == 1, 1 - cosine, 0) + Select(y == -1, far, 0));
 }
 
-namespace {
-
 Term Apart(NodeContext& c, const Term& a, const Term& b, bool keepdims = false) {
   Term difference = a - b + c.Float("eps", 1e-6);
   int64_t last = c.RankOf(difference) - 1;
   return {c, PNormAlong(c, difference, c.Float("p", 2), last, keepdims)};
 }
-
-}  // namespace
 
 Operands PairwiseDistance(NodeContext& c) {
   auto [a, b] = FloatTerms(c, "x1", "x2");
@@ -167,8 +162,6 @@ Operands TripletMarginLoss(NodeContext& c) {
 }
 
 // ---- losses of classes
-
-namespace {
 
 // The class that each element of `target` names, with the axis of classes as one of extent 1.
 struct Targets {
@@ -229,8 +222,6 @@ Operands CrossEntropyOfProbabilities(NodeContext& c, const Term& logarithms, int
   if (smoothing != 0) y = y * (1 - smoothing) + y.Like(smoothing) / Classes(c, logarithms, axis);
   return ReducedLoss(c, -SumAlong(WeightedClasses(c, logarithms * y, axis), axis));
 }
-
-}  // namespace
 
 // nll_loss and its variants for images, whose classes are axis 1.
 Operands NllLoss(NodeContext& c) {
@@ -305,5 +296,36 @@ Operands MultilabelMarginLoss(NodeContext& c) {
   results.push_back(c.Reshape(c.Cast(is_target, c.DTypeOf(x)), dims));
   return results;
 }
+
+constexpr OperatorRow kRows[] = {
+    {"binary_cross_entropy", BinaryCrossEntropy},
+    {"binary_cross_entropy_with_logits", BinaryCrossEntropyOfLogits},
+    {"cosine_embedding_loss", CosineEmbeddingLoss},
+    {"cosine_similarity", CosineSimilarity},
+    {"cross_entropy_loss", CrossEntropyLoss},
+    {"hinge_embedding_loss", HingeEmbeddingLoss},
+    {"huber_loss", HuberLoss},
+    {"kl_div", KlDivergence},
+    {"l1_loss", L1Loss},
+    {"margin_ranking_loss", MarginRankingLoss},
+    {"mse_loss", MseLoss},
+    {"multi_margin_loss", MultiMarginLoss},
+    {"multilabel_margin_loss", MultilabelMarginLoss},
+    {"multilabel_margin_loss_forward", MultilabelMarginLoss},
+    {"nll_loss", NllLoss},
+    {"nll_loss2d", NllLoss},
+    {"nll_loss2d_forward", NllLoss},
+    {"nll_loss_forward", NllLoss},
+    {"nll_loss_nd", NllLoss},
+    {"pairwise_distance", PairwiseDistance},
+    {"poisson_nll_loss", PoissonLoss},
+    {"smooth_l1_loss", HuberLoss},
+    {"soft_margin_loss", SoftMarginLoss},
+    {"triplet_margin_loss", TripletMarginLoss},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> LossesOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

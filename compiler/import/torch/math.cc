@@ -2,13 +2,15 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
+namespace {
 
 Operands Unary(NodeContext& c) { return {c.Op(c.row().relay, {c.In("self")})}; }
 
@@ -149,5 +151,106 @@ Operands Square(NodeContext& c) {
 }
 
 Operands Isfinite(NodeContext& c) { return {c.Op("isfinite", {c.Floating(c.In("self"))})}; }
+
+constexpr OperatorRow kRows[] = {
+    {"abs", Unary, "abs"},
+    {"absolute", Unary, "abs"},
+    {"bitwise_not", Unary, "bitwise_not"},
+    {"ceil", Unary, "ceil"},
+    {"floor", Unary, "floor"},
+    {"isinf", Unary, "isinf"},
+    {"isnan", Unary, "isnan"},
+    {"fix", Unary, "trunc"},
+    {"neg", Unary, "negative"},
+    {"negative", Unary, "negative"},
+    {"relu", Unary, "nn.relu"},
+    {"sgn", Unary, "sign"},
+    {"sign", Unary, "sign"},
+    {"trunc", Unary, "trunc"},
+    {"acos", FloatUnary, "acos"},
+    {"acosh", FloatUnary, "acosh"},
+    {"asin", FloatUnary, "asin"},
+    {"asinh", FloatUnary, "asinh"},
+    {"atan", FloatUnary, "atan"},
+    {"atanh", FloatUnary, "atanh"},
+    {"cos", FloatUnary, "cos"},
+    {"cosh", FloatUnary, "cosh"},
+    {"erf", FloatUnary, "erf"},
+    {"exp", FloatUnary, "exp"},
+    {"expm1", FloatUnary, "expm1"},
+    {"log", FloatUnary, "log"},
+    {"log10", FloatUnary, "log10"},
+    {"log1p", FloatUnary, "log1p"},
+    {"log2", FloatUnary, "log2"},
+    {"rsqrt", FloatUnary, "rsqrt"},
+    {"sigmoid", FloatUnary, "sigmoid"},
+    {"silu", FloatUnary, "nn.silu"},
+    {"sin", FloatUnary, "sin"},
+    {"sinh", FloatUnary, "sinh"},
+    {"sqrt", FloatUnary, "sqrt"},
+    {"tan", FloatUnary, "tan"},
+    {"tanh", FloatUnary, "tanh"},
+    {"bitwise_and", Binary, "bitwise_and"},
+    {"bitwise_or", Binary, "bitwise_or"},
+    {"bitwise_xor", Binary, "bitwise_xor"},
+    {"__and__", Binary, "bitwise_and"},
+    {"__or__", Binary, "bitwise_or"},
+    {"__xor__", Binary, "bitwise_xor"},
+    {"__lshift__", Binary, "left_shift"},
+    {"__rshift__", Binary, "right_shift"},
+    {"bitwise_left_shift", Binary, "left_shift"},
+    {"bitwise_right_shift", Binary, "right_shift"},
+    {"eq", Binary, "equal"},
+    {"fmod", Binary, "trunc_mod"},
+    {"ge", Binary, "greater_equal"},
+    {"greater", Binary, "greater"},
+    {"greater_equal", Binary, "greater_equal"},
+    {"gt", Binary, "greater"},
+    {"le", Binary, "less_equal"},
+    {"less", Binary, "less"},
+    {"less_equal", Binary, "less_equal"},
+    {"lt", Binary, "less"},
+    {"maximum", Binary, "maximum"},
+    {"minimum", Binary, "minimum"},
+    {"mul", Binary, "multiply"},
+    {"multiply", Binary, "multiply"},
+    {"ne", Binary, "not_equal"},
+    {"not_equal", Binary, "not_equal"},
+    {"remainder", Binary, "floor_mod"},
+    {"logical_and", Logical, "logical_and"},
+    {"logical_not", LogicalNot},
+    {"logical_or", Logical, "logical_or"},
+    {"logical_xor", Logical, "logical_xor"},
+    {"add", Sum, "add"},
+    {"sub", Sum, "subtract"},
+    {"subtract", Sum, "subtract"},
+    {"rsub", Sum, "subtract"},
+    {"div", Division},
+    {"divide", Division},
+    {"true_divide", Division},
+    {"floor_divide", Division},
+    {"addcdiv", AddProduct, "divide"},
+    {"addcmul", AddProduct, "multiply"},
+    {"clamp", Clamp},
+    {"clamp_max", Clamp},
+    {"clamp_min", Clamp},
+    {"clip", Clamp},
+    {"copy", Copy},
+    {"fill", Fill},
+    {"zero", Fill},
+    {"isfinite", Isfinite},
+    {"lerp", Lerp},
+    {"masked_fill", MaskedFill},
+    {"masked_scatter", MaskedScatter},
+    {"pow", Power},
+    {"reciprocal", Reciprocal},
+    {"round", Round},
+    {"square", Square},
+    {"where", Where},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> MathOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
@@ -108,8 +109,6 @@ Operand Convolved(NodeContext& c, bool is_transposed) {
   return WithoutBatch(c, WithBias(c, y), is_added);
 }
 
-}  // namespace
-
 // mm, bmm, matmul, mv and dot.
 Operands MatMul(NodeContext& c) {
   const char* names[] = {"mat2", "other", "vec2", "vec", "tensor"};
@@ -151,8 +150,6 @@ Operands TransposedConvolution(NodeContext& c) { return {Convolved(c, true)}; }
 
 // ---- pooling
 
-namespace {
-
 Windows PoolWindows(NodeContext& c, size_t axes) {
   Windows windows = {.axes = axes};
   windows.kernel = PerAxis(c, "kernel_size", axes, 1);
@@ -164,10 +161,6 @@ Windows PoolWindows(NodeContext& c, size_t axes) {
   CheckPositive(c, windows.dilations, "dilation");
   return windows;
 }
-
-}  // namespace
-
-namespace {
 
 // Makes the padding large enough for all windows of `ceil_mode`.
 void PadOverhang(NodeContext& c, Operand x, Windows& windows) {
@@ -256,8 +249,6 @@ Operand AdaptivePlaces(NodeContext& c, Operand x, const std::vector<int64_t>& si
   Operand best = c.Op("argmax", {values}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}});
   return c.Squeeze(c.Op("gather", {places, best}, {{"axis", last}}), {last});
 }
-
-}  // namespace
 
 Operands MaxPool(NodeContext& c) {
   int64_t axes = SpaceAxes(c);
@@ -359,8 +350,6 @@ Operands Attention(NodeContext& c) {
 
 // ---- images
 
-namespace {
-
 double NumberOf(const Argument& argument) {
   return argument.kind == ArgumentKind::kInt ? static_cast<double>(argument.integer) : argument.number;
 }
@@ -384,8 +373,6 @@ std::vector<double> UpsampleFactors(NodeContext& c, size_t axes) {
   }
   return factors;
 }
-
-}  // namespace
 
 // upsample_nearest, linear, bilinear, bicubic and trilinear: to an extent, or by a factor.
 Operands Upsample(NodeContext& c) {
@@ -458,5 +445,62 @@ Operands GridSampler(NodeContext& c) {
                 {"layout", std::string(ImageLayout(static_cast<size_t>(rank - 2)))},
                 {"align_corners", c.Bool("align_corners", false)}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"addmm", Addmm},
+    {"addmv", Addmm},
+    {"baddbmm", Addmm},
+    {"bmm", MatMul},
+    {"dot", MatMul},
+    {"vdot", MatMul},
+    {"einsum", Einsum},
+    {"linear", Linear},
+    {"matmul", MatMul},
+    {"mm", MatMul},
+    {"mv", MatMul},
+    {"conv1d", Convolution},
+    {"conv2d", Convolution},
+    {"conv3d", Convolution},
+    {"convolution", Convolution},
+    {"conv_transpose1d", TransposedConvolution},
+    {"conv_transpose2d", TransposedConvolution},
+    {"conv_transpose3d", TransposedConvolution},
+    {"max_pool1d", MaxPool},
+    {"max_pool1d_with_indices", MaxPool},
+    {"max_pool2d", MaxPool},
+    {"max_pool2d_with_indices", MaxPool},
+    {"max_pool3d", MaxPool},
+    {"max_pool3d_with_indices", MaxPool},
+    {"avg_pool1d", AveragePool},
+    {"avg_pool2d", AveragePool},
+    {"avg_pool3d", AveragePool},
+    {"_adaptive_avg_pool2d", AdaptivePool},
+    {"_adaptive_avg_pool3d", AdaptivePool},
+    {"adaptive_avg_pool1d", AdaptivePool},
+    {"adaptive_avg_pool2d", AdaptivePool},
+    {"adaptive_avg_pool3d", AdaptivePool},
+    {"adaptive_max_pool1d", AdaptivePool, "max"},
+    {"adaptive_max_pool2d", AdaptivePool, "max"},
+    {"adaptive_max_pool3d", AdaptivePool, "max"},
+    {"scaled_dot_product_attention", Attention},
+    {"_scaled_dot_product_flash_attention_for_cpu", Attention},
+    {"upsample_bicubic2d", Upsample, "cubic"},
+    {"upsample_bilinear2d", Upsample, "linear"},
+    {"upsample_linear1d", Upsample, "linear"},
+    {"upsample_nearest1d", Upsample, "nearest_neighbor"},
+    {"upsample_nearest2d", Upsample, "nearest_neighbor"},
+    {"upsample_nearest3d", Upsample, "nearest_neighbor"},
+    {"upsample_trilinear3d", Upsample, "linear"},
+    {"_upsample_nearest_exact1d", Upsample, "nearest_exact"},
+    {"_upsample_nearest_exact2d", Upsample, "nearest_exact"},
+    {"_upsample_nearest_exact3d", Upsample, "nearest_exact"},
+    {"grid_sampler", GridSampler},
+    {"grid_sampler_2d", GridSampler},
+    {"grid_sampler_3d", GridSampler},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> NnOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/import/shapes.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -59,10 +59,6 @@ Normalised NormaliseGroups(NodeContext& c, Operand x, const Dim& groups, double 
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 Operand Vector(NodeContext& c, Operand x) { return c.Reshape(x, {c.ExtentOf(x, 1)}); }
 
 // Moving statistics after a batch, whose `own` ones have extents of 1 beside the channels.
@@ -89,8 +85,6 @@ Operands TrainingNorm(NodeContext& c, Operand x, Operand wide, double epsilon) {
   results.push_back(Moved(c, "running_var", variance));
   return results;
 }
-
-}  // namespace
 
 // With the moving statistics, or with those of the batch: in training, and where there are no others.
 Operands BatchNorm(NodeContext& c) {
@@ -172,5 +166,25 @@ Operands InstanceNorm(NodeContext& c) {
   Normalised result = NormaliseGroups(c, c.Cast(x, Precision(dtype)), c.ExtentOf(x, 1), c.Float("eps", 1e-5));
   return {c.failed() ? nullptr : c.Cast(Affine(c, result.y, x), dtype)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"_batch_norm_with_update", BatchNorm, "reserve"},
+    {"_batch_norm_with_update_functional", BatchNorm, "reserve"},
+    {"_native_batch_norm_legit", BatchNorm},
+    {"_native_batch_norm_legit_functional", BatchNorm},
+    {"_native_batch_norm_legit_no_training", BatchNorm},
+    {"batch_norm", BatchNorm},
+    {"group_norm", GroupNorm},
+    {"native_batch_norm", BatchNorm},
+    {"instance_norm", InstanceNorm},
+    {"layer_norm", LayerNorm},
+    {"native_group_norm", GroupNorm},
+    {"native_layer_norm", LayerNorm},
+    {"rms_norm", RmsNorm},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> NormOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

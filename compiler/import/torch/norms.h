@@ -6,11 +6,11 @@
 
 #include "compiler/import/torch/importer.h"
 
-namespace rvm::torch {
+namespace rvm::torch::convert {
 
 // The p-norm along `axis`; p may be 0 or infinite.
 Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims);
 
-}  // namespace rvm::torch
+}  // namespace rvm::torch::convert
 
 #endif  // RVM_COMPILER_IMPORT_TORCH_NORMS_H_

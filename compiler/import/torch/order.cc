@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/import/shapes.h"
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -65,8 +66,6 @@ std::pair<Operand, Operand> MiddleOfLanes(NodeContext& c, Operand x, bool skips_
   Operand index = GatherLast(c, order, middle);
   return {GatherLast(c, x, index), index};
 }
-
-}  // namespace
 
 Operands Topk(NodeContext& c) {
   Operand x = c.In("self");
@@ -314,5 +313,32 @@ Operands Quantile(NodeContext& c) {
   }
   return {c.failed() ? nullptr : c.Reshape(c.Transpose(shown, order), dims)};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"topk", Topk},
+    {"argsort", Sort, "argsort"},
+    {"sort", Sort},
+    {"bucketize", SearchSorted},
+    {"searchsorted", SearchSorted},
+    {"cummax", RunningExtreme, "greater_equal"},
+    {"cummin", RunningExtreme, "less_equal"},
+    {"fmax", ExtremeOfNumbers, "maximum"},
+    {"fmin", ExtremeOfNumbers, "minimum"},
+    {"isin", IsIn},
+    {"kthvalue", KthValue},
+    {"median", Median},
+    {"nanmedian", Median},
+    {"mode", Mode},
+    {"nonzero_static", NonzeroStatic},
+    {"nanquantile", Quantile},
+    {"quantile", Quantile},
+    {"_unique2", Unique},
+    {"unique_dim", Unique},
+    {"unique_consecutive", UniqueConsecutive},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> OrderOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/shapes.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
@@ -23,8 +23,6 @@ Operand Outer(NodeContext& c, Operand a, Operand b) {
   c.Promote({&a, &b});
   return c.Mul(c.Unsqueeze(a, {c.RankOf(a)}), b);
 }
-
-}  // namespace
 
 // outer and ger.
 Operands OuterProduct(NodeContext& c) { return {Outer(c, c.In("self"), c.In("vec2"))}; }
@@ -210,5 +208,28 @@ Operands Trilinear(NodeContext& c) {
   if (axes.empty()) return {product};
   return {c.Op("sum", {product}, {{"axis", ir::IntList(axes)}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"addbmm", AddProducts},
+    {"addr", AddProducts},
+    {"bilinear", Bilinear},
+    {"_trilinear", Trilinear},
+    {"chain_matmul", ProductOfAll},
+    {"linalg_multi_dot", ProductOfAll},
+    {"cross", Cross},
+    {"linalg_cross", Cross},
+    {"_embedding_bag", EmbeddingBag},
+    {"_embedding_bag_forward_only", EmbeddingBag},
+    {"embedding_bag", EmbeddingBag},
+    {"ger", OuterProduct},
+    {"outer", OuterProduct},
+    {"inner", InnerProduct},
+    {"kron", Kronecker},
+    {"tensordot", TensorDot},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ProductsOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

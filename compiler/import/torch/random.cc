@@ -6,11 +6,12 @@
 #include <limits>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "compiler/import/random_numbers.h"
 #include "compiler/import/term.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch {
 
@@ -70,8 +71,6 @@ Term Distribution(NodeContext& c, const Dims& dims, DataType dtype) {
 }
 
 DataType FloatOf(DataType dtype) { return dtype.is_float() ? dtype : kFloat32; }
-
-}  // namespace
 
 // Of the shape of `self`, whose values do not matter.
 Operands RandomLike(NodeContext& c) {
@@ -188,6 +187,38 @@ Operands Dropout(NodeContext& c) {
   }
   return {Select(kept, p == 1 ? x * 0 : x / (1 - p), x.Like(0)), kept};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"rand", RandomOfShape, "random.uniform"},
+    {"randn", RandomOfShape, "random.normal"},
+    {"cauchy", RandomLike, "cauchy"},
+    {"exponential", RandomLike, "exponential"},
+    {"geometric", RandomLike, "geometric"},
+    {"log_normal", RandomLike, "log_normal"},
+    {"normal_functional", RandomLike, "normal"},
+    {"rand_like", RandomLike, "uniform"},
+    {"randn_like", RandomLike, "normal"},
+    {"uniform", RandomLike, "uniform"},
+    {"normal", Normal},
+    {"bernoulli", Bernoulli},
+    {"randint", RandomIntegers},
+    {"randint_like", RandomIntegers},
+    {"random", RandomIntegers},
+    {"randperm", RandomPermutation},
+    {"multinomial", Multinomial},
+    {"rrelu", RandomLeakyRelu},
+    {"rrelu_with_noise", RandomLeakyRelu},
+    {"rrelu_with_noise_functional", RandomLeakyRelu},
+    {"alpha_dropout", Dropout, "alpha"},
+    {"dropout", Dropout},
+    {"feature_alpha_dropout", Dropout, "alpha feature"},
+    {"feature_dropout", Dropout, "feature"},
+    {"native_dropout", Dropout},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> RandomOperators() { return kRows; }
 
 }  // namespace convert
 }  // namespace rvm::torch

@@ -2,11 +2,12 @@
 // their cells.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "compiler/import/loops.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -131,8 +132,6 @@ Operands RunCell(NodeContext& c, const Operands& state, StepOf step_of) {
   return c.failed() ? Operands{} : step_of(c, gates, state, weights, *hidden);
 }
 
-}  // namespace
-
 Operands LstmCell(NodeContext& c) {
   Operands state = c.List("hx");
   if (!c.failed() && state.size() != 2) c.Fail("its state has not 2 tensors");
@@ -143,5 +142,20 @@ Operands RnnCell(NodeContext& c) { return RunCell(c, {c.In("hx")}, RnnStep); }
 Operands Lstm(NodeContext& c) { return Run(c, c.List("hx"), LstmStep); }
 Operands Gru(NodeContext& c) { return Run(c, {c.In("hx")}, GruStep); }
 Operands Rnn(NodeContext& c) { return Run(c, {c.In("hx")}, RnnStep); }
+
+constexpr OperatorRow kRows[] = {
+    {"gru_cell", GruCell},
+    {"lstm_cell", LstmCell},
+    {"rnn_relu_cell", RnnCell, "nn.relu"},
+    {"rnn_tanh_cell", RnnCell, "tanh"},
+    {"gru", Gru},
+    {"lstm", Lstm},
+    {"rnn_relu", Rnn, "nn.relu"},
+    {"rnn_tanh", Rnn, "tanh"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> RecurrentOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

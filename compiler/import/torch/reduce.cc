@@ -3,16 +3,16 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/import/shapes.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/norms.h"
 
-namespace rvm::torch {
-namespace convert {
+namespace rvm::torch::convert {
 namespace {
 
 // The axes that are reduced: all, where there is no `dim` or an empty one.
@@ -33,8 +33,6 @@ Operand Widened(NodeContext& c, Operand x) {
   DataType dtype = c.DTypeOf(x);
   return c.Cast(x, c.DType("dtype", dtype.is_float() ? dtype : kInt64));
 }
-
-}  // namespace
 
 Operands Reduce(NodeContext& c) {
   Operand x = c.In("self");
@@ -100,8 +98,6 @@ Operands Variance(NodeContext& c) {
   return {result, Reduced(c, "mean", x)};
 }
 
-namespace {
-
 // The p-norm; `reduced` applies an operator to the axes that it goes over.
 template <typename Reduce>
 Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
@@ -112,17 +108,6 @@ Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
   if (p == 0) return reduced("sum", c.Cast(c.Op("not_equal", {x, c.Number(0, x)}), c.DTypeOf(x)));
   return c.Op("power", {reduced("sum", c.Op("power", {size, c.Number(p, x)})), c.Number(1 / p, x)});
 }
-
-}  // namespace
-}  // namespace convert
-
-Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims) {
-  return convert::PNorm(c, x, p, [&](std::string_view op, Operand y) {
-    return c.Op(op, {y}, {{"axis", ir::AttrValue::List{axis}}, {"keepdims", keepdims}});
-  });
-}
-
-namespace convert {
 
 // Vector norms.
 Operands Norm(NodeContext& c) {
@@ -179,5 +164,44 @@ Operands SumOfNumbers(NodeContext& c) {
   return {c.Div(sum, Reduced(c, "sum", c.Cast(c.Op("logical_not", {is_nan}), c.DTypeOf(x))))};
 }
 
-}  // namespace convert
-}  // namespace rvm::torch
+constexpr OperatorRow kRows[] = {
+    {"all", Reduce, "all"},
+    {"amax", Reduce, "max"},
+    {"amin", Reduce, "min"},
+    {"any", Reduce, "any"},
+    {"prod", Reduce, "prod"},
+    {"sum", Reduce, "sum"},
+    {"mean", Mean},
+    {"max", Extreme, "max"},
+    {"min", Extreme, "min"},
+    {"argmax", ArgExtreme, "argmax"},
+    {"argmin", ArgExtreme, "argmin"},
+    {"std", Variance, "std"},
+    {"std_mean", Variance, "std"},
+    {"var", Variance},
+    {"var_mean", Variance},
+    {"_cdist_forward", Distances},
+    {"cdist", Distances},
+    {"linalg_vector_norm", Norm},
+    {"norm", Norm},
+    {"logsumexp", Logsumexp},
+    {"cumprod", Cumulative, "cumprod"},
+    {"cumsum", Cumulative, "cumsum"},
+    {"count_nonzero", CountNonzero},
+    {"aminmax", Extremes},
+    {"nanmean", SumOfNumbers},
+    {"nansum", SumOfNumbers},
+    {"dist", Distance},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ReduceOperators() { return kRows; }
+
+Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims) {
+  return PNorm(c, x, p, [&](std::string_view op, Operand y) {
+    return c.Op(op, {y}, {{"axis", ir::AttrValue::List{axis}}, {"keepdims", keepdims}});
+  });
+}
+
+}  // namespace rvm::torch::convert

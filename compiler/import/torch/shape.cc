@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/shapes.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
@@ -97,8 +97,6 @@ Operands PartsOf(NodeContext& c, Operand x, int64_t axis, const Dims& sizes) {
   }
   return parts;
 }
-
-}  // namespace
 
 // view and reshape, with at most one -1.
 Operands View(NodeContext& c) {
@@ -202,8 +200,6 @@ Operands Repeat(NodeContext& c) {
   return {c.Op("tile", {x}, {{"reps", ir::IntList(*numbers)}})};
 }
 
-namespace {
-
 // For each element of the result the place of the element that it repeats. `extent`: how many repeats there are.
 Operand RepeatedPlaces(NodeContext& c, Operand repeats, const Dim& extent) {
   repeats = c.Cast(repeats, kInt64);
@@ -219,8 +215,6 @@ Operand RepeatedPlaces(NodeContext& c, Operand repeats, const Dim& extent) {
   Operand places = c.Op("arange", {c.Integer(0), count, c.Integer(1)});
   return c.Op("searchsorted", {ends, places}, {{"right", true}, {"dtype", "int64"}});
 }
-
-}  // namespace
 
 // Of a tensor by a number or by a vector of numbers; of a vector of numbers alone, the places repeated.
 Operands RepeatInterleave(NodeContext& c) {
@@ -467,5 +461,79 @@ Operands ToCopy(NodeContext& c) {
   if (c.Has("other") && c.Find("other")->kind == ArgumentKind::kTensor) return {c.Cast(x, c.DTypeOf(c.In("other")))};
   return {c.Cast(x, c.DType("dtype", c.DTypeOf(x)))};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"ravel", Flatten, "", kView},
+    {"_unsafe_view", View},
+    {"reshape", View, "", kView},
+    {"view", View, "", kView},
+    {"view_as", ViewAs, "", kView},
+    {"flatten", Flatten, "", kView},
+    {"unflatten", Unflatten, "", kView},
+    {"squeeze", Squeeze, "", kView},
+    {"unsqueeze", Unsqueeze, "", kView},
+    {"permute", Permute, "", kView},
+    {"mT", TransposeTwo, "", kView},
+    {"numpy_T", TransposeTwo, "", kView},
+    {"adjoint", TransposeTwo, "", kView},
+    {"matrix_H", TransposeTwo, "", kView},
+    {"mH", TransposeTwo, "", kView},
+    {"swapaxes", TransposeTwo, "", kView},
+    {"swapdims", TransposeTwo, "", kView},
+    {"t", TransposeTwo, "", kView},
+    {"transpose", TransposeTwo, "", kView},
+    {"expand", Expand, "", kView},
+    {"expand_as", Expand, "", kView},
+    {"broadcast_to", Expand, "", kView},
+    {"repeat", Repeat},
+    {"tile", Repeat},
+    {"repeat_interleave", RepeatInterleave},
+    {"cat", Concat},
+    {"concat", Concat},
+    {"concatenate", Concat},
+    {"stack", Stack},
+    {"split", Split, "", kView},
+    {"split_with_sizes", Split, "", kView},
+    {"chunk", Chunk, "", kView},
+    {"unbind", Unbind, "", kView},
+    {"slice", Slice, "", kView},
+    {"narrow", Narrow, "", kView},
+    {"select", Select, "", kView},
+    {"flip", Flip},
+    {"roll", Roll},
+    {"tril", Triangle},
+    {"triu", Triangle},
+    {"diagonal", Diagonal, "", kView},
+    {"constant_pad_nd", Pad, "constant"},
+    {"pad", Pad},
+    {"reflection_pad1d", Pad, "reflect"},
+    {"reflection_pad2d", Pad, "reflect"},
+    {"reflection_pad3d", Pad, "reflect"},
+    {"replication_pad1d", Pad, "edge"},
+    {"replication_pad2d", Pad, "edge"},
+    {"replication_pad3d", Pad, "edge"},
+    {"pixel_shuffle", PixelShuffle},
+    {"pixel_unshuffle", PixelShuffle},
+    {"select_scatter", SelectScatter},
+    {"slice_scatter", SliceScatter},
+    {"alias", Identity, "", kView},
+    {"clone", Identity},
+    {"contiguous", Identity, "", kView},
+    {"detach", Identity, "", kView},
+    {"lift_fresh_copy", Identity},
+    {"positive", Identity, "", kView},
+    {"conj", Identity, "", kView},
+    {"conj_physical", Identity},
+    {"real", Identity, "", kView},
+    {"resolve_conj", Identity, "", kView},
+    {"resolve_neg", Identity, "", kView},
+    {"_to_copy", ToCopy},
+    {"to", ToCopy, "", kView},
+    {"type_as", ToCopy, "", kView},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ShapeOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

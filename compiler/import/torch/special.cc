@@ -1,10 +1,11 @@
 // Special functions, computed in float64, and orthogonal polynomials.
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/loops.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/special_functions.h"
 
 namespace rvm::torch::convert {
@@ -69,8 +70,6 @@ auto FunctionOf(const Row (&rows)[size], std::string_view name) -> decltype(Row:
 
 Term Wide(NodeContext& c, Operand x) { return {c, c.Cast(x, kFloat64)}; }
 
-}  // namespace
-
 Operands Special(NodeContext& c) {
   Operand x = c.Floating(At(c, 0));
   UnaryFunction function = FunctionOf(kUnary, c.row().relay);
@@ -107,8 +106,6 @@ Operands MultivariateLgamma(NodeContext& c) {
 
 // ---- orthogonal polynomials
 
-namespace {
-
 // p0 = 1, p1 = first x + shift; (1 + over k) p(k+1) = ((slope + slopes k) x + offset + offsets k) p(k) - (less + lesses
 // k) p(k-1).
 struct Recurrence {
@@ -128,8 +125,6 @@ Term NextPolynomial(const Recurrence& r, const Term& x, const Term& k, const Ter
   Term sum = factor * newer - (r.less + r.lesses * k) * older;
   return r.over == 0 ? sum : sum / (1 + r.over * k);
 }
-
-}  // namespace
 
 // Of x and a degree for each element; 0 where the degree is negative.
 Operands OrthogonalPolynomial(NodeContext& c) {
@@ -161,5 +156,62 @@ Operands OrthogonalPolynomial(NodeContext& c) {
   });
   return {rolled.state.size() == 3 ? c.Cast(rolled.state[2], dtype) : nullptr};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"digamma", Special, "digamma"},
+    {"special_digamma", Special, "digamma"},
+    {"special_psi", Special, "digamma"},
+    {"erfc", Special, "erfc"},
+    {"special_erfc", Special, "erfc"},
+    {"erfinv", Special, "erfinv"},
+    {"special_erfinv", Special, "erfinv"},
+    {"i0", Special, "bessel_i0"},
+    {"special_i0", Special, "bessel_i0"},
+    {"special_i0e", Special, "bessel_i0e"},
+    {"special_i1", Special, "bessel_i1"},
+    {"special_i1e", Special, "bessel_i1e"},
+    {"lgamma", Special, "lgamma"},
+    {"special_gammaln", Special, "lgamma"},
+    {"special_bessel_j0", Special, "bessel_j0"},
+    {"special_bessel_j1", Special, "bessel_j1"},
+    {"special_bessel_y0", Special, "bessel_y0"},
+    {"special_bessel_y1", Special, "bessel_y1"},
+    {"special_erfcx", Special, "erfcx"},
+    {"special_log_ndtr", Special, "log_ndtr"},
+    {"special_modified_bessel_i0", Special, "bessel_i0"},
+    {"special_modified_bessel_i1", Special, "bessel_i1"},
+    {"special_modified_bessel_k0", Special, "bessel_k0"},
+    {"special_modified_bessel_k1", Special, "bessel_k1"},
+    {"special_ndtr", Special, "ndtr"},
+    {"special_ndtri", Special, "ndtri"},
+    {"special_scaled_modified_bessel_k0", Special, "bessel_k0e"},
+    {"special_scaled_modified_bessel_k1", Special, "bessel_k1e"},
+    {"special_spherical_bessel_j0", Special, "spherical_bessel_j0"},
+    {"igamma", SpecialBinary, "lower_gamma"},
+    {"special_gammainc", SpecialBinary, "lower_gamma"},
+    {"igammac", SpecialBinary, "upper_gamma"},
+    {"special_gammaincc", SpecialBinary, "upper_gamma"},
+    {"special_zeta", SpecialBinary, "zeta"},
+    {"mvlgamma", MultivariateLgamma},
+    {"special_multigammaln", MultivariateLgamma},
+    {"polygamma", Polygamma},
+    {"special_polygamma", Polygamma},
+    {"special_chebyshev_polynomial_t", OrthogonalPolynomial, "chebyshev_t"},
+    {"special_chebyshev_polynomial_u", OrthogonalPolynomial, "chebyshev_u"},
+    {"special_chebyshev_polynomial_v", OrthogonalPolynomial, "chebyshev_v"},
+    {"special_chebyshev_polynomial_w", OrthogonalPolynomial, "chebyshev_w"},
+    {"special_hermite_polynomial_h", OrthogonalPolynomial, "hermite_h"},
+    {"special_hermite_polynomial_he", OrthogonalPolynomial, "hermite_he"},
+    {"special_laguerre_polynomial_l", OrthogonalPolynomial, "laguerre_l"},
+    {"special_legendre_polynomial_p", OrthogonalPolynomial, "legendre_p"},
+    {"special_shifted_chebyshev_polynomial_t", OrthogonalPolynomial, "shifted_chebyshev_t"},
+    {"special_shifted_chebyshev_polynomial_u", OrthogonalPolynomial, "shifted_chebyshev_u"},
+    {"special_shifted_chebyshev_polynomial_v", OrthogonalPolynomial, "shifted_chebyshev_v"},
+    {"special_shifted_chebyshev_polynomial_w", OrthogonalPolynomial, "shifted_chebyshev_w"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> SpecialOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert

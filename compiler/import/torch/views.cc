@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/shapes.h"
-#include "compiler/import/torch/converters.h"
+#include "compiler/import/torch/importer.h"
 #include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
@@ -63,8 +63,6 @@ Operands Grid(NodeContext& c, Operands tensors) {
   }
   return tensors;
 }
-
-}  // namespace
 
 // movedim and moveaxis.
 Operands MoveAxes(NodeContext& c) {
@@ -124,8 +122,6 @@ Operands Unfold(NodeContext& c) {
   return {c.Transpose(windows, axes)};
 }
 
-namespace {
-
 struct Strided {
   Operand places = nullptr;  // in the flattened input
   Shape sizes;
@@ -166,8 +162,6 @@ std::optional<Strided> StridedPlaces(NodeContext& c, Operand x) {
   }
   return view;
 }
-
-}  // namespace
 
 Operands AsStrided(NodeContext& c) {
   Operand x = c.In("self");
@@ -389,5 +383,43 @@ Operands Combinations(NodeContext& c) {
   if (rows == 0) return {c.BroadcastTo(c.Number(0, x), {0, chosen})};
   return {c.Op("take", {x, c.Reshape(c.emit().Vector(choices), {rows, chosen})}, {{"axis", 0}})};
 }
+
+constexpr OperatorRow kRows[] = {
+    {"as_strided", AsStrided, "", kView},
+    {"as_strided_scatter", AsStridedScatter},
+    {"atleast_1d", AtLeastRank, "", kView},
+    {"atleast_2d", AtLeastRank, "", kView},
+    {"atleast_3d", AtLeastRank, "", kView},
+    {"block_diag", BlockDiagonal},
+    {"broadcast_tensors", BroadcastAll},
+    {"cartesian_prod", CartesianProduct},
+    {"combinations", Combinations},
+    {"channel_shuffle", ChannelShuffle},
+    {"native_channel_shuffle", ChannelShuffle},
+    {"column_stack", StackAlong, "c"},
+    {"dstack", StackAlong, "d"},
+    {"hstack", StackAlong, "h"},
+    {"vstack", StackAlong, "v"},
+    {"diag", Diag},
+    {"diagflat", Diag},
+    {"fliplr", FlipOne},
+    {"flipud", FlipOne},
+    {"im2col", ImageToColumns},
+    {"meshgrid", Meshgrid},
+    {"moveaxis", MoveAxes, "", kView},
+    {"movedim", MoveAxes, "", kView},
+    {"rot90", Rotate},
+    {"dsplit", SplitAt, "", kView},
+    {"hsplit", SplitAt, "", kView},
+    {"tensor_split", SplitAt, "", kView},
+    {"vsplit", SplitAt, "", kView},
+    {"sum_to_size", SumToSize},
+    {"trace", Trace},
+    {"unfold", Unfold, "", kView},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ViewsOperators() { return kRows; }
 
 }  // namespace rvm::torch::convert
