@@ -13,7 +13,7 @@ import subprocess
 import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Of every system that glibc 2.36 runs on.
+# Libraries of every system with the glibc that the wheel's tag names.
 SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s))\.so(\.\d+)*$")
 
 
@@ -32,6 +32,20 @@ def needed(library):
     lines = subprocess.run(["ldd", library], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     found = [match.groups() for line in lines if (match := re.match(r"\s*(\S+) => (/\S+)", line))]
     return sorted((name, path) for name, path in found if not SYSTEM.match(name))
+
+
+# The glibc, 2.x, of the systems whose libstdc++ has GLIBCXX_3.4.n, by n: the policies of auditwheel.
+_GLIBC_OF_LIBSTDCXX = {28: 31, 29: 34, 30: 35}
+
+
+def tag(libraries):
+    """The oldest systems that have what the libraries need: manylinux_2_x, where x is the minor version of their glibc."""
+    symbols = "".join(subprocess.run(["objdump", "-T", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+                      for path in libraries)
+    glibc = max(int(minor) for minor in re.findall(r"\bGLIBC_2\.(\d+)", symbols))
+    for patch in map(int, re.findall(r"\bGLIBCXX_3\.4\.(\d+)", symbols)):
+        glibc = max(glibc, *(_GLIBC_OF_LIBSTDCXX[known] for known in _GLIBC_OF_LIBSTDCXX if known <= patch), 0)
+    return f"manylinux_2_{glibc}_x86_64"
 
 
 class Wheel:
@@ -82,11 +96,13 @@ class Wheel:
 
     def build(self, directory, editable):
         """Writes the wheel into `directory` and returns its name. The library has been built."""
-        tag = "py3-none-manylinux_2_36_x86_64"
+        libraries = [built(target) for target in self.targets]
+        libraries += [path for library in libraries for _, path in needed(library)]
+        platform = f"py3-none-{tag(libraries)}"
         stem = f"{self.package}-{version()}"
         info = f"{stem}.dist-info"
         record = []
-        path = os.path.join(directory, f"{stem}-{tag}.whl")
+        path = os.path.join(directory, f"{stem}-{platform}.whl")
         with zipfile.ZipFile(path + ".tmp", "w", zipfile.ZIP_DEFLATED) as archive:
             def put(name, data):
                 entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -98,7 +114,7 @@ class Wheel:
             for name, data in self.files(editable):
                 put(name, data)
             put(f"{info}/METADATA", self.metadata())
-            put(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: relayvm\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
+            put(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: relayvm\nRoot-Is-Purelib: false\nTag: {platform}\n".encode())
             put(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
         shutil.move(path + ".tmp", path)
         return os.path.basename(path)

@@ -771,6 +771,13 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
             self.assertEqual(*digests)
             with zipfile.ZipFile(f"{folder}/a/{wheel}") as archive:
                 archive.extractall(f"{folder}/installed")
+            newest = 0
+            for name in os.listdir(f"{folder}/installed/relayvm_runtime"):
+                if ".so" in name:
+                    symbols = tools.must("objdump", "-T", f"{folder}/installed/relayvm_runtime/{name}")
+                    newest = max([newest, *map(int, re.findall(r"GLIBC_2\.(\d+)", symbols))])
+            self.assertGreaterEqual(int(re.search(r"-py3-none-manylinux_2_(\d+)_x86_64\.whl", wheel)[1]), newest)
+            self.assertIn("librelayvm_python_signals.so", os.listdir(f"{folder}/installed/relayvm_runtime"))
             self.program.save(f"{folder}/p.rvm")
             # Only what the wheel has, and numpy.
             code = f"import relayvm_runtime as r; print(r.load('{folder}/p.rvm')['total']([1, 2]), r.__file__)"
