@@ -40,7 +40,7 @@ class CInterface(relayvm.TestCase):
 
     def test_symbols(self):
         found = sorted(line.split()[-1] for line in relayvm.must("nm", "-D", "--defined-only", LIBRARY).splitlines())
-        path = os.path.join(relayvm.ROOT, "tests/capi_symbols.txt")
+        path = os.path.join(relayvm.ROOT, "tests/embed/capi_symbols.txt")
         if os.environ.get("UPDATE_GOLDENS"):
             with open(path, "w", encoding="utf-8") as file:
                 file.write("\n".join(found) + "\n")
@@ -48,7 +48,7 @@ class CInterface(relayvm.TestCase):
             self.assertEqual(found, file.read().split())
 
     def test_every_function_is_declared(self):
-        with open(os.path.join(relayvm.ROOT, "tests/capi_symbols.txt"), encoding="utf-8") as file:
+        with open(os.path.join(relayvm.ROOT, "tests/embed/capi_symbols.txt"), encoding="utf-8") as file:
             names = [line.split("@")[0] for line in file.read().split() if line.startswith("rvm_")]
         with open(os.path.join(relayvm.ROOT, "include/relayvm/relayvm.h"), encoding="utf-8") as file:
             header = file.read()
