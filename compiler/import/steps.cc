@@ -83,6 +83,20 @@ Operand Steps::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& e
                     {{"axes", ir::IntList({{axis}})}});
 }
 
+Operand Steps::Concatenate(Operands parts, int64_t axis) {
+  constexpr size_t kMaxParts = 32;
+  while (parts.size() > 1) {
+    Operands joined;
+    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+      Operands group(parts.begin() + static_cast<ptrdiff_t>(i),
+                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxParts)));
+      joined.push_back(group.size() == 1 ? group[0] : Op("concatenate", {emit_.Tuple(group)}, {{"axis", axis}}));
+    }
+    parts = std::move(joined);
+  }
+  return parts[0];
+}
+
 Operand Steps::Squeeze(Operand x, std::vector<int64_t> axes) {
   return axes.empty() ? x : Op("squeeze", {x}, {{"axis", ir::IntList(axes)}});
 }

@@ -45,7 +45,9 @@ class Steps {
   Operand SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& end);
   Operand Squeeze(Operand x, std::vector<int64_t> axes);
   Operand Unsqueeze(Operand x, std::vector<int64_t> axes);  // sorted places in the result
-  Operand Scalar(Operand x);                                // of a tensor of one element
+  // Joined along an axis, many parts in groups, so that no extent is a sum of very many; one part as it is.
+  Operand Concatenate(Operands parts, int64_t axis);
+  Operand Scalar(Operand x);  // of a tensor of one element
   // `axis` counted from the front; a mistake, and 0, if it is no axis of `rank`.
   int64_t Axis(int64_t axis, int64_t rank);
   std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);

@@ -58,6 +58,13 @@ std::string OperatorLabel(const Node& node) {
   return node.domain.empty() ? std::string(node.op_type) : absl::StrCat(Abseil(node.domain), ".", Abseil(node.op_type));
 }
 
+int64_t CountNodes(const Model& model) {
+  size_t nodes = 0;
+  for (const Graph& graph : model.graphs) nodes += graph.nodes.size();
+  for (const Function& function : model.functions) nodes += function.nodes.size();
+  return static_cast<int64_t>(nodes);
+}
+
 }  // namespace
 
 Operand Scope::Find(std::string_view name) const {
@@ -74,10 +81,7 @@ bool Scope::Defines(std::string_view name) const {
 }
 
 Importer::Importer(const Model& model, const ImportOptions& options)
-    : model_(model), options_(options), emit_(builder_), budget_(20000) {
-  for (const Graph& graph : model.graphs) budget_ += 100 * static_cast<int64_t>(graph.nodes.size());
-  for (const Function& function : model.functions) budget_ += 100 * static_cast<int64_t>(function.nodes.size());
-}
+    : Frame(options, CountNodes(model)), model_(model) {}
 
 // ---- inputs
 
@@ -184,12 +188,10 @@ absl::Status Importer::ReadInputs() {
       constants_[input.name] = emit_.Placeholder();
       continue;
     }
-    params_.push_back({emit_.UniqueName(input.name), nullptr});
-    param_types_.push_back(*type);
+    AddParam(input.name, *type);
     param_inputs_.push_back(&input);
   }
-  params_.push_back({emit_.UniqueName("seed"), nullptr});
-  param_types_.push_back(emit_.TensorType({}, kInt64));
+  AddSeed();
   for (const auto& [name, literal] : options_.frozen) {
     bool is_input =
         std::any_of(model_.graph->inputs.begin(), model_.graph->inputs.end(),
@@ -299,28 +301,14 @@ std::string Importer::Origin(const Node& node, const Scope& scope) const {
   return ReadableText(origin);
 }
 
-ir::Span Importer::SetOrigin(ir::Span origin) {
-  builder_.SetOrigin(origin);
-  return std::exchange(origin_, origin);
-}
-
 void Importer::ImportNode(const Node& node, Scope& scope) {
-  if (--budget_ < 0) {
-    if (budget_ == -1) {
-      Refuse(node, absl::InvalidArgumentError("functions and loops expand to too many nodes"));
-    }
+  if (!Spend([&](const absl::Status& status) { Refuse(node, status); }, "functions and loops")) {
     for (std::string_view output : node.outputs) scope.values[output] = emit_.Placeholder();
     return;
   }
-  ir::Span outer = origin_;
-  if (options_.sources != nullptr) {
-    std::string text = Origin(node, scope);
-    auto [origin, is_new] = origins_.try_emplace(std::move(text));
-    if (is_new) origin->second = options_.sources->AddOrigin(origin->first);
-    SetOrigin(origin->second);
-  }
+  ir::Span outer = EnterOrigin([&] { return Origin(node, scope); });
   Operands results = WithStack([&] { return Convert(node, scope); });
-  SetOrigin(outer);
+  LeaveOrigin(outer);
   absl::Status status = emit_.TakeStatus();
   if (!status.ok()) {
     Refuse(node, status);
@@ -405,44 +393,29 @@ absl::StatusOr<ImportedModel> Importer::Import() {
         absl::StrCat("the model is of opset ", opset, "; the newest that is known is ", kNewestOpset));
   }
   RVM_RETURN_IF_ERROR(ReadInputs());
-  if (options_.sources != nullptr) SetOrigin(options_.sources->AddOrigin(options_.name));
-  for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
+  EnterOrigin([&] { return options_.name; });
   ImportedModel result;
   Scope scope;
   AddInitializers(*model_.graph, scope);
   for (const auto& [name, operand] : constants_) scope.values[name] = operand;
-  builder_.Define("main", params_, nullptr, [&](builder::Values values) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      Operand operand = emit_.Bound(values[i], param_types_[i]);
-      emit_.PlaceNames(operand);
-      if (i == param_inputs_.size()) {
-        seed_ = operand;
-        continue;
-      }
-      operand->name = std::string(param_inputs_[i]->name);
-      scope.values[param_inputs_[i]->name] = operand;
+  DefineMain([&](const Operands& params) {
+    for (size_t i = 0; i < params.size(); ++i) {
+      params[i]->name = std::string(param_inputs_[i]->name);
+      scope.values[param_inputs_[i]->name] = params[i];
       result.inputs.emplace_back(param_inputs_[i]->name);
     }
     ImportNodes(model_.graph->nodes, scope);
-    std::vector<builder::Value> outputs;
+    Operands outputs;
     for (const ValueInfo& output : model_.graph->outputs) {
-      outputs.push_back(emit_.Use(Output(output, scope)));
+      outputs.push_back(Output(output, scope));
       result.outputs.emplace_back(output.name);
     }
-    return outputs.size() == 1 ? outputs[0] : builder_.TupleOf(outputs);
+    return outputs;
   });
-  RVM_RETURN_IF_ERROR(refusals_.ToStatus());
-  RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
-  ir::Function& main = *result.module.functions.back().function;
+  RVM_RETURN_IF_ERROR(Finish(result));
   ir::AttrValue::List names;
   for (const std::string& name : result.outputs) names.emplace_back(ReadableText(name));
-  main.attrs.Set("result_names", std::move(names));
-  if (key_ != nullptr) {
-    result.inputs.push_back(params_.back().name);
-  } else {  // nothing draws random numbers
-    main.params.pop_back();
-  }
-  result.weights = std::move(emit_.weights());
+  result.module.FindFunction("main")->function->attrs.Set("result_names", std::move(names));
   return result;
 }
 

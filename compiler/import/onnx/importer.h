@@ -15,11 +15,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/frame/frame.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/model.h"
 #include "compiler/import/onnx/tensor_data.h"
-#include "compiler/import/refusals.h"
-#include "compiler/import/steps.h"
 
 namespace rvm::onnx {
 
@@ -119,7 +118,7 @@ class NodeContext : public Steps {
   Operands inputs_;
 };
 
-class Importer {
+class Importer : importing::Frame {
  public:
   Importer(const Model& model, const ImportOptions& options);
   absl::StatusOr<ImportedModel> Import();
@@ -142,8 +141,6 @@ class Importer {
   void ImportNode(const Node& node, Scope& scope);
   // "MatMul node `/proj` of model.onnx".
   std::string Origin(const Node& node, const Scope& scope) const;
-  // Steps made from now on come from `origin`. Returns where they came from before.
-  ir::Span SetOrigin(ir::Span origin);
   Operands Convert(const Node& node, Scope& scope);
   Operands CallFunction(const Function& function, const Node& node, Scope& scope);
   Operands Body(const Graph& graph, const Operands& inputs, const Scope& outer);
@@ -156,23 +153,11 @@ class Importer {
   Operand Output(const ValueInfo& output, const Scope& scope);
 
   const Model& model_;
-  const ImportOptions& options_;
-  builder::ProgramBuilder builder_;
-  Emitter emit_;
-  std::vector<builder::Param> params_;
-  std::vector<const ir::Type*> param_types_;
-  std::vector<const ValueInfo*> param_inputs_;
+  std::vector<const ValueInfo*> param_inputs_;                // the parameters, in their order
   absl::flat_hash_map<std::string_view, Operand> constants_;  // inputs that are no parameters
   absl::flat_hash_map<const Graph*, absl::flat_hash_map<std::string_view, Operand>> initializers_;  // of subgraphs
   absl::flat_hash_map<std::string, Dim> dims_;
-  Refusals refusals_;
-  absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
-  ir::Span origin_;
-  // Bodies of loops are converted more than once and functions where they are called; this bounds the product.
-  int64_t budget_;
   int call_depth_ = 0, subgraph_depth_ = 0;
-  Operand seed_ = nullptr;  // the last argument, an int64 scalar; left out where nothing draws random numbers
-  Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
 };
 
 }  // namespace rvm::onnx

@@ -6,27 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/norms.h"
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 namespace {
 
-ir::AttrValue::List AxesFrom(int64_t axis, int64_t rank) {
-  ir::AttrValue::List axes;
-  for (int64_t i = axis; i < rank; ++i) axes.emplace_back(i);
-  return axes;
-}
-
-Operand Average(NodeContext& c, Operand x, const ir::AttrValue::List& axes) {
-  return c.Op("mean", {x}, {{"axis", axes}, {"keepdims", true}});
-}
-
-// A vector along axis 1 of x.
-Operand AlongChannels(NodeContext& c, Operand vector, Operand x) {
-  std::vector<int64_t> axes;
-  for (int64_t i = 1; i < c.RankOf(x) - 1; ++i) axes.push_back(i);
-  return c.Unsqueeze(vector, axes);
-}
+using importing::AxesFrom;
+using importing::Normalised;
 
 // The dtype in which statistics are computed: float32 for shorter ones.
 DataType Stash(NodeContext& c, DataType dtype) {
@@ -86,12 +73,10 @@ Operands LayerNormalization(NodeContext& c) {
     Operand bias = has_bias ? c.In(2) : c.Op("zeros_like", {c.In(1)});
     return {c.Op("nn.layer_norm", {x, c.In(1), bias}, {{"epsilon", epsilon}, {"center", has_bias}})};
   }
-  ir::AttrValue::List axes = AxesFrom(axis, rank);
-  Operand mean = Average(c, x, axes), centred = c.Sub(x, mean);
-  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(centred, centred), axes), c.Number(epsilon, x))});
-  Operand y = c.Mul(c.Cast(c.Mul(centred, inverse), dtype), c.In(1));
+  Normalised result = Normalise(c, x, AxesFrom(axis, rank), epsilon);
+  Operand y = c.Mul(c.Cast(result.y, dtype), c.In(1));
   if (c.Has(2)) y = c.Add(y, c.In(2));
-  return {y, mean, inverse};
+  return {y, result.mean, result.inverse};
 }
 
 Operands RMSNormalization(NodeContext& c) {

@@ -39,8 +39,7 @@ Operand NodeContext::Key() {
     auto bits = std::bit_cast<uint32_t>(static_cast<float>(Float("seed", 0)));
     return importing::KeyOfSeed(*this, emit().Integer(bits));
   }
-  if (importer_.key_ == nullptr) importer_.key_ = importing::KeyOfSeed(*this, importer_.seed_);
-  return importing::NextKey(*this, importer_.key_);
+  return importer_.SplitKey(*this);
 }
 
 namespace convert {

@@ -24,8 +24,6 @@ using importing::KnownExtent;
 using importing::Product;
 using importing::SlicedExtent;
 
-constexpr size_t kMaxParts = 32;  // of one concatenation
-
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
 
 // ONNX's 0 and -1 in a target shape replaced by the extents that they stand for.
@@ -168,17 +166,7 @@ Operands Concat(NodeContext& c) {
   Operands parts = c.All();
   if (c.failed() || parts.size() == 1) return parts;
   int64_t axis = c.Axis(c.Int("axis", c.opset() < 4 ? 1 : 0), c.RankOf(parts[0]));
-  // Many parts in groups, so that no extent is a sum of very many.
-  while (parts.size() > 1) {
-    Operands joined;
-    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
-      Operands group(parts.begin() + static_cast<ptrdiff_t>(i),
-                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxParts)));
-      joined.push_back(group.size() == 1 ? group[0] : c.Op("concatenate", {c.emit().Tuple(group)}, {{"axis", axis}}));
-    }
-    parts = std::move(joined);
-  }
-  return parts;
+  return {c.Concatenate(parts, axis)};
 }
 
 // Parts whose sizes only the running program knows.

@@ -110,14 +110,18 @@ void CountUses(Scope& scope) {
   }
 }
 
+int64_t CountNodes(const Program& program) {
+  size_t nodes = 0;
+  for (const Graph& graph : program.graphs) nodes += graph.nodes.size();
+  return static_cast<int64_t>(nodes);
+}
+
 }  // namespace
 
 bool Writes(std::string_view target) { return Split(target).writes; }
 
 Importer::Importer(const Archive& archive, const ImportOptions& options)
-    : archive_(archive), program_(archive.program()), options_(options), emit_(builder_), budget_(20000) {
-  for (const Graph& graph : program_.graphs) budget_ += 100 * static_cast<int64_t>(graph.nodes.size());
-}
+    : Frame(options, CountNodes(archive.program())), archive_(archive), program_(archive.program()) {}
 
 // ---- values
 
@@ -153,14 +157,6 @@ std::string Importer::Origin(const Node& node) const {
   if (!node.module.empty()) absl::StrAppend(&origin, " of module `", node.module, "`");
   absl::StrAppend(&origin, " of ", options_.name);
   return ReadableText(origin);
-}
-
-ir::Span Importer::SetOrigin(std::string text) {
-  if (options_.sources == nullptr) return origin_;
-  auto [origin, is_new] = origins_.try_emplace(std::move(text));
-  if (is_new) origin->second = options_.sources->AddOrigin(origin->first);
-  builder_.SetOrigin(origin->second);
-  return std::exchange(origin_, origin->second);
 }
 
 void Importer::Refuse(const Node& node, const absl::Status& status) {
@@ -236,7 +232,7 @@ bool Importer::IsNamed(const Dim& dim) const {
 }
 
 // The value as the file says it is: of that dtype, and with extents of which it knows more.
-Operand Importer::Finish(Operand result, const Argument& output, const Scope& scope) {
+Operand Importer::Completed(Operand result, const Argument& output, const Scope& scope) {
   if (output.kind != ArgumentKind::kTensor || result->is_placeholder) return result;
   auto found = scope.graph->tensors.find(output.text);
   if (found == scope.graph->tensors.end()) return result;
@@ -281,25 +277,23 @@ void Importer::ImportNode(const Node& node, size_t number, Scope& scope) {
   auto bind = [&](const Argument& output, Operand value) {
     if (output.IsValue() && !scope.same.contains(output.text)) scope.values[output.text] = value;
   };
-  if (--budget_ < 0) {
-    if (budget_ == -1) Refuse(node, absl::InvalidArgumentError("bodies of loops expand to too many nodes"));
+  if (!Spend([&](const absl::Status& status) { Refuse(node, status); }, "bodies of loops")) {
     for (const Argument* output : outputs) bind(*output, emit_.Placeholder());
     return;
   }
-  ir::Span outer = SetOrigin(Origin(node));
+  ir::Span outer = EnterOrigin([&] { return Origin(node); });
   Operands results = WithStack([&] { return Convert(node, number, scope); });
   if (emit_.failed()) results.clear();
   for (size_t i = 0; i < outputs.size(); ++i) {
     Operand result = i < results.size() ? results[i] : nullptr;
-    if (result != nullptr) result = Finish(result, *outputs[i], scope);
+    if (result != nullptr) result = Completed(result, *outputs[i], scope);
     bool is_used = scope.last_use.contains(outputs[i]->text);
     if (result == nullptr && is_used && !results.empty() && !emit_.failed()) {
       emit_.Fail(absl::UnimplementedError(absl::StrCat("its output ", i, " is not supported")));
     }
     bind(*outputs[i], result == nullptr || emit_.failed() ? emit_.Placeholder() : result);
   }
-  builder_.SetOrigin(outer);
-  origin_ = outer;
+  LeaveOrigin(outer);
   absl::Status status = emit_.TakeStatus();
   if (!status.ok()) Refuse(node, status);
 }
@@ -396,36 +390,23 @@ void Importer::DefineInitialState() {
     if (input->role == InputRole::kBuffer) values.push_back(Weight(*input));
   }
   if (values.empty()) return;
-  builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
-    return emit_.InBlock([&] {
-      std::vector<builder::Value> used;
-      for (Operand value : values) used.push_back(emit_.Use(value));
-      return used.size() == 1 ? used[0] : builder_.TupleOf(used);
-    });
-  });
+  builder_.Define("initial_state", {}, nullptr,
+                  [&](builder::Values) { return emit_.InBlock([&] { return Result(values); }); });
 }
 
 absl::StatusOr<ImportedModel> Importer::Import() {
   Scope scope;
   scope.graph = program_.graph;
   CountUses(scope);
-  SetOrigin(options_.name);
+  EnterOrigin([&] { return options_.name; });
   FindMutations();
   RVM_RETURN_IF_ERROR(ReadInputs(scope));
-  params_.push_back({emit_.UniqueName("seed"), nullptr});
-  param_types_.push_back(emit_.TensorType({}, kInt64));
-  for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
+  AddSeed();
   ImportedModel result;
-  builder_.Define("main", params_, nullptr, [&](builder::Values values) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      Operand operand = emit_.Bound(values[i], param_types_[i]);
-      emit_.PlaceNames(operand);
-      if (i == param_inputs_.size()) {
-        seed_ = operand;
-        break;
-      }
+  DefineMain([&](const Operands& params) {
+    for (size_t i = 0; i < params.size(); ++i) {
       const InputSpec& input = *param_inputs_[i];
-      scope.values[input.arg.text] = operand;
+      scope.values[input.arg.text] = params[i];
       result.inputs.push_back(input.role == InputRole::kBuffer ? input.target : input.arg.text);
     }
     CheckRanges(scope);
@@ -433,20 +414,10 @@ absl::StatusOr<ImportedModel> Importer::Import() {
     ImportNodes(*program_.graph, scope);
     Operands results = Outputs(scope, result);
     CheckAssertions(results);
-    std::vector<builder::Value> outputs;
-    for (Operand operand : results) outputs.push_back(emit_.Use(operand));
-    return outputs.size() == 1 ? outputs[0] : builder_.TupleOf(outputs);
+    return results;
   });
   DefineInitialState();
-  RVM_RETURN_IF_ERROR(refusals_.ToStatus());
-  RVM_RETURN_IF_ERROR(emit_.TakeStatus());
-  RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
-  if (key_ != nullptr) {
-    result.inputs.push_back(params_.back().name);
-  } else {  // nothing draws random numbers
-    result.module.FindFunction("main")->function->params.pop_back();
-  }
-  result.weights = std::move(emit_.weights());
+  RVM_RETURN_IF_ERROR(Finish(result));
   result.warnings = std::move(warnings_);
   return result;
 }

@@ -16,8 +16,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "compiler/import/refusals.h"
-#include "compiler/import/steps.h"
+#include "compiler/import/frame/frame.h"
 #include "compiler/import/torch/archive.h"
 #include "compiler/import/torch/guard.h"
 #include "compiler/import/torch/import.h"
@@ -138,7 +137,7 @@ class NodeContext : public Steps {
   absl::flat_hash_set<Operand> numbers_;  // operands that were numbers
 };
 
-class Importer {
+class Importer : importing::Frame {
  public:
   Importer(const Archive& archive, const ImportOptions& options);
   absl::StatusOr<ImportedModel> Import();
@@ -170,7 +169,7 @@ class Importer {
   void ImportNode(const Node& node, size_t number, Scope& scope);
   Operands Convert(const Node& node, size_t number, Scope& scope);
   void CheckWrite(const Node& node, size_t number, Scope& scope);
-  Operand Finish(Operand result, const Argument& output, const Scope& scope);
+  Operand Completed(Operand result, const Argument& output, const Scope& scope);
   bool IsNamed(const Dim& dim) const;
   bool IsInferred(Operand operand, const Dims& dims);
   Operands Body(const Graph& graph, const Operands& inputs, bool is_block);
@@ -178,19 +177,13 @@ class Importer {
   void CheckAssertions(std::vector<Operand>& outputs);
   Operand Value(const Argument& argument, const Scope& scope);
   std::string Origin(const Node& node) const;
-  ir::Span SetOrigin(std::string text);
   void Refuse(const Node& node, const absl::Status& status);
   Operands Outputs(const Scope& scope, ImportedModel& result);
   void DefineInitialState();
 
   const Archive& archive_;
   const Program& program_;
-  const ImportOptions& options_;
-  builder::ProgramBuilder builder_;
-  importing::Emitter emit_;
-  std::vector<builder::Param> params_;
-  std::vector<const ir::Type*> param_types_;
-  std::vector<const InputSpec*> param_inputs_;
+  std::vector<const InputSpec*> param_inputs_;           // the parameters, in their order
   absl::flat_hash_map<std::string, Dim> dims_;           // by the names of symbols
   absl::flat_hash_map<std::string, Operand> weight_at_;  // by places in the archive
   absl::flat_hash_set<std::string> mutated_;             // names of inputs of the graph that nodes write to
@@ -199,15 +192,9 @@ class Importer {
     std::string what;
   };
   std::vector<Assertion> assertions_;  // of the graph that is being imported
-  importing::Refusals refusals_;
   std::vector<std::string> warnings_;
-  absl::flat_hash_map<std::string, ir::Span> origins_;
-  ir::Span origin_;
-  int64_t budget_;  // bodies of loops are converted more than once; this bounds the product
   int depth_ = 0;
-  int block_depth_ = 0;     // of bodies that run in blocks of their own
-  Operand seed_ = nullptr;  // the last argument, an int64 scalar; left out where nothing draws random numbers
-  Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
+  int block_depth_ = 0;  // of bodies that run in blocks of their own
 };
 
 }  // namespace rvm::torch

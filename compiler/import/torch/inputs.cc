@@ -120,8 +120,7 @@ absl::Status Importer::AddParam(const InputSpec& input) {
     for (size_t i = 0; i < meta.sizes.size(); ++i) dims.push_back(DimOf(meta.sizes[i], name, i));
     type = emit_.TensorType(std::move(dims), *dtype);
   }
-  params_.push_back({emit_.UniqueName(name), nullptr});
-  param_types_.push_back(type);
+  Frame::AddParam(name, type);
   param_inputs_.push_back(&input);
   return absl::OkStatus();
 }

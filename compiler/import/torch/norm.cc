@@ -5,47 +5,24 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/import/blocks/norms.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
 
+using importing::AxesFrom;
+using importing::Normalised;
+
 // Sums of half floats are too coarse to normalise by.
 DataType Precision(DataType dtype) { return dtype.bits < 32 ? kFloat32 : dtype; }
-
-Operand Average(NodeContext& c, Operand x, const ir::AttrValue::List& axes) {
-  return c.Op("mean", {x}, {{"axis", axes}, {"keepdims", true}});
-}
-
-// A vector along axis 1 of x.
-Operand AlongChannels(NodeContext& c, Operand vector, Operand x) {
-  std::vector<int64_t> axes;
-  for (int64_t i = 1; i < c.RankOf(x) - 1; ++i) axes.push_back(i);
-  return c.Unsqueeze(vector, axes);
-}
 
 // Scaled and shifted along axis 1.
 Operand Affine(NodeContext& c, Operand y, Operand x) {
   if (c.Has("weight")) y = c.Mul(y, AlongChannels(c, c.Cast(c.In("weight"), c.DTypeOf(y)), x));
   if (c.Has("bias")) y = c.Add(y, AlongChannels(c, c.Cast(c.In("bias"), c.DTypeOf(y)), x));
   return y;
-}
-
-ir::AttrValue::List AxesFrom(int64_t first, int64_t rank) {
-  ir::AttrValue::List axes;
-  for (int64_t i = first; i < rank; ++i) axes.emplace_back(i);
-  return axes;
-}
-
-struct Normalised {
-  Operand y, mean, inverse;
-};
-
-Normalised Normalise(NodeContext& c, Operand x, const ir::AttrValue::List& axes, double epsilon) {
-  Operand mean = Average(c, x, axes), centred = c.Sub(x, mean);
-  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(centred, centred), axes), c.Number(epsilon, x))});
-  return {c.Mul(centred, inverse), mean, inverse};
 }
 
 // (batch, groups, rest) normalised over the rest, in the shape of x again.

@@ -18,8 +18,7 @@ namespace rvm::torch {
 Operand NodeContext::Key() {
   // One of each turn of a loop would have to be threaded through it.
   if (importer_.block_depth_ > 0) return Unsupported("random numbers inside of a branch or a loop");
-  if (importer_.key_ == nullptr) importer_.key_ = importing::KeyOfSeed(*this, importer_.seed_);
-  return importing::NextKey(*this, importer_.key_);
+  return importer_.SplitKey(*this);
 }
 
 namespace convert {

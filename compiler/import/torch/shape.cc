@@ -68,21 +68,6 @@ Operand Selected(NodeContext& c, Operand x, int64_t axis, Operand index) {
   return c.Op("take", {x, place}, {{"axis", axis}});
 }
 
-Operand Joined(NodeContext& c, Operands parts, int64_t axis) {
-  // Many parts in groups, so that no extent is a sum of very many.
-  constexpr size_t kMaxParts = 32;
-  while (parts.size() > 1) {
-    Operands joined;
-    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
-      Operands group(parts.begin() + static_cast<ptrdiff_t>(i),
-                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxParts)));
-      joined.push_back(group.size() == 1 ? group[0] : c.Op("concatenate", {c.emit().Tuple(group)}, {{"axis", axis}}));
-    }
-    parts = std::move(joined);
-  }
-  return parts[0];
-}
-
 // Parts of these extents along an axis.
 Operands PartsOf(NodeContext& c, Operand x, int64_t axis, const Dims& sizes) {
   Operands parts;
@@ -249,7 +234,7 @@ Operands Concat(NodeContext& c) {
   std::vector<Operand*> all;
   for (Operand& part : parts) all.push_back(&part);
   c.Promote(all);
-  return {Joined(c, parts, c.Axis(c.Int("dim", 0), c.RankOf(parts[0])))};
+  return {c.Concatenate(parts, c.Axis(c.Int("dim", 0), c.RankOf(parts[0])))};
 }
 
 Operands Stack(NodeContext& c) {
@@ -260,7 +245,7 @@ Operands Stack(NodeContext& c) {
   for (Operand& part : parts) all.push_back(&part);
   c.Promote(all);
   for (Operand& part : parts) part = c.Unsqueeze(part, {axis});
-  return {Joined(c, parts, axis)};
+  return {c.Concatenate(parts, axis)};
 }
 
 // split: into parts of one extent, of which the last may be smaller, or of given ones.
@@ -361,7 +346,7 @@ Operands Roll(NodeContext& c) {
     if (*extent == 0) continue;
     int64_t at = ((-shifts[i]) % *extent + *extent) % *extent;
     if (at == 0) continue;
-    x = Joined(c, {c.SliceAxis(x, axes[i], at, *extent), c.SliceAxis(x, axes[i], 0, at)}, axes[i]);
+    x = c.Concatenate({c.SliceAxis(x, axes[i], at, *extent), c.SliceAxis(x, axes[i], 0, at)}, axes[i]);
   }
   return {is_flat ? c.Reshape(x, dims) : x};
 }
