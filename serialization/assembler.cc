@@ -397,11 +397,12 @@ class Assembler {
         value.param = U32();
         value.element = U32();
         kernel.values.push_back(value);
-      } else if (Accept("reuse")) {
-        KernelDesc::Reuse reuse;
-        reuse.result = U32();
-        reuse.param = U32();
-        kernel.reuses.push_back(reuse);
+      } else if (Is("reuse") || Is("update")) {
+        std::vector<KernelDesc::Reuse>& list = Is("reuse") ? kernel.reuses : kernel.updates;
+        Expect(Is("reuse") ? "reuse" : "update");
+        KernelDesc::Reuse& pair = list.emplace_back();
+        pair.result = U32();
+        pair.param = U32();
       } else {
         KernelDesc::Check check;
         if (Accept("check_broadcast")) {

@@ -76,6 +76,7 @@ class Decoder {
       case Section::kCodeObject: ReadCodeObject(in); break;
       case Section::kDeviceCode: ReadDeviceCode(in); break;
       case Section::kDeviceProducts: ReadDeviceProducts(in); break;
+      case Section::kUpdates: ReadUpdates(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -467,13 +468,38 @@ class Decoder {
     return product;
   }
 
-  void ReadDeviceProducts(ByteReader& in) {
-    std::vector<DeviceCode>& codes = executable_.device_codes;
+  // The name with which a section begins that came after the first version.
+  void ReadSectionName(ByteReader& in, Section section) {
     uint64_t begin = in.offset();
-    const std::string expected(format::FindSection(static_cast<uint16_t>(Section::kDeviceProducts))->name);
+    const std::string expected(format::FindSection(static_cast<uint16_t>(section))->name);
     std::string name = ReadExtraName(in);
     if (in.ok() && name != expected)
       in.Fail(begin, absl::StrCat("the name `", name, "`"), absl::StrCat("`", expected, "`"));
+  }
+
+  // The verifier checks what the numbers stand for.
+  void ReadUpdates(ByteReader& in) {
+    std::vector<KernelDesc>& kernels = executable_.kernels;
+    ReadSectionName(in, Section::kUpdates);
+    uint32_t count = in.Count(12), last = 0;
+    if (in.ok() && count == 0) in.Fail(in.offset(), "no updates", "no section, if it holds nothing");
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      uint64_t at = in.offset();
+      uint32_t kernel = in.U32();
+      KernelDesc::Update update;
+      update.result = in.U32();
+      update.param = in.U32();
+      if (in.ok() && (kernel >= kernels.size() || kernel < last)) {
+        in.Fail(at, absl::StrCat("an update of kernel ", kernel), "kernels that there are, in ascending order");
+      }
+      if (in.ok()) kernels[kernel].updates.push_back(update);
+      last = kernel;
+    }
+  }
+
+  void ReadDeviceProducts(ByteReader& in) {
+    std::vector<DeviceCode>& codes = executable_.device_codes;
+    ReadSectionName(in, Section::kDeviceProducts);
     uint32_t count = in.Count(123);
     if (in.ok() && count == 0) in.Fail(in.offset(), "no products", "no section, if it holds nothing");
     std::tuple<uint32_t, uint32_t, uint32_t> last;

@@ -206,6 +206,8 @@ class Disassembler {
     absl::StrAppend(&body, "  workspace ", DimText(kernel.workspace), "\n");
     for (const KernelDesc::Reuse& reuse : kernel.reuses)
       absl::StrAppend(&body, "  reuse ", reuse.result, " ", reuse.param, "\n");
+    for (const KernelDesc::Update& update : kernel.updates)
+      absl::StrAppend(&body, "  update ", update.result, " ", update.param, "\n");
     body += "}\n";
     absl::StrAppend(&out_, "kernel N", index, " ", Quoted(kernel.name), " ", Quoted(kernel.symbol), " (");
     for (uint32_t s = 0; s < kernel.num_symbols; ++s) {

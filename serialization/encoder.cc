@@ -134,6 +134,7 @@ class Encoder {
     EncodeCodeObjects();
     for (const DeviceCode& code : executable_.device_codes) EncodeDeviceCode(code);
     EncodeDeviceProducts();
+    EncodeUpdates();
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -450,6 +451,22 @@ class Encoder {
           out.U32(static_cast<uint32_t>(k));
           EncodeDeviceProduct(product);
         }
+      }
+    }
+  }
+
+  void EncodeUpdates() {
+    size_t count = 0;
+    for (const KernelDesc& kernel : executable_.kernels) count += kernel.updates.size();
+    if (count == 0) return;
+    ByteWriter& out = Begin(Section::kUpdates);
+    SectionName(format::FindSection(static_cast<uint16_t>(Section::kUpdates))->name);
+    out.Count(count);
+    for (size_t k = 0; k < executable_.kernels.size(); ++k) {
+      for (const KernelDesc::Update& update : executable_.kernels[k].updates) {
+        out.U32(static_cast<uint32_t>(k));
+        out.U32(update.result);
+        out.U32(update.param);
       }
     }
   }

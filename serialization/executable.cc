@@ -116,8 +116,9 @@ Dims DeviceProduct::dims() const {
 }
 
 bool KernelDesc::MayReuse(size_t result, size_t param) const {
-  return std::binary_search(reuses.begin(), reuses.end(),
-                            Reuse{static_cast<uint32_t>(result), static_cast<uint32_t>(param)});
+  Reuse pair{static_cast<uint32_t>(result), static_cast<uint32_t>(param)};
+  return std::binary_search(reuses.begin(), reuses.end(), pair) ||
+         std::binary_search(updates.begin(), updates.end(), pair);
 }
 
 const Entry* Executable::FindEntry(std::string_view name) const {

@@ -130,6 +130,12 @@ struct KernelDesc {
     std::strong_ordering operator<=>(const Reuse&) const = default;
   };
   std::vector<Reuse> reuses;
+  // Result `result` has the elements of parameter `param` when the kernel begins, which then writes only some of them:
+  // same dims and dtype. A call copies them, unless it consumes the parameter and nobody else has it; then the result
+  // takes its memory. Sorted; one for a result, which has no reuse.
+  using Update = Reuse;
+  std::vector<Update> updates;
+  // Whether the result may have the memory of the parameter.
   bool MayReuse(size_t result, size_t param) const;
   bool operator==(const KernelDesc&) const = default;
 };

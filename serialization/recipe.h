@@ -4,8 +4,9 @@
 // A recipe is a list of loop nests, run in order. At each position of its axes a nest computes values, step by step,
 // from elements of buffers, and stores some of them. At most one step reduces a value over further axes: the steps
 // before it also run at each position of those; the steps after it use its result, but no value from before it. A nest
-// that loads from a buffer that it stores into, or that sorts one, runs its positions in order; the positions of other
-// nests may run in any order, or in parallel.
+// that loads from a buffer that it stores into, that stores under a condition, or that sorts one, runs its positions in
+// order; the positions of other nests may run in any order, or in parallel. What a limit is made from is computed once,
+// before the first position.
 //
 // A recipe cannot do harm: a load outside a buffer gives 0, a store outside one ends the call with an error, and no
 // function of numbers traps.
@@ -49,7 +50,10 @@ enum RecipeFields : uint8_t {
   RVM_RECIPE_OP(Bitcast, "bitcast", kAField)                      /* to a dtype of as many bits */                     \
   /* Sorts b keys and, behind them, the b numbers that go with them; behind these are 2 * b more, scratch. The keys */ \
   /* begin at element number a. Makes no value. */                                                                     \
-  RVM_RECIPE_OP(Order, "order", kAField | kBField | kBufferField)
+  RVM_RECIPE_OP(Order, "order", kAField | kBField | kBufferField)                                                      \
+  RVM_RECIPE_OP(StoreIf, "store_if", kAField | kBField | kCField | kBufferField) /* a store, where c */                \
+  /* Only the positions of axis number a below b run. What b is made from depends on no axis. Makes no value. */       \
+  RVM_RECIPE_OP(Limit, "limit", kNumberField | kBField)
 
 #define RVM_ENUMERATOR(Name, text, fields) k##Name,
 #define RVM_INFO(Name, text, fields) {text, fields},
@@ -62,7 +66,10 @@ inline constexpr RecipeOpInfo kRecipeOps[] = {RVM_RECIPE_OPS(RVM_INFO)};
 #undef RVM_ENUMERATOR
 #undef RVM_INFO
 
-constexpr bool MakesValue(RecipeOp op) { return op != RecipeOp::kStore && op != RecipeOp::kOrder; }
+constexpr bool MakesValue(RecipeOp op) {
+  return op != RecipeOp::kStore && op != RecipeOp::kStoreIf && op != RecipeOp::kOrder && op != RecipeOp::kLimit;
+}
+constexpr bool IsStore(RecipeOp op) { return op == RecipeOp::kStore || op == RecipeOp::kStoreIf; }
 
 // The names of what `function` may be.
 inline std::span<const std::string_view> FunctionNames(RecipeOp op) {
@@ -78,7 +85,9 @@ inline std::span<const std::string_view> FunctionNames(RecipeOp op) {
     case RecipeOp::kCast:
     case RecipeOp::kStore:
     case RecipeOp::kBitcast:
-    case RecipeOp::kOrder: return {};
+    case RecipeOp::kOrder:
+    case RecipeOp::kStoreIf:
+    case RecipeOp::kLimit: return {};
   }
 }
 

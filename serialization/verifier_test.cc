@@ -33,6 +33,7 @@ kernel N0 "add" "add" () { param float32 (4) param float32 (4) result float32 (4
 kernel N1 "dyn" "dyn" ("n") { param float32 ($0) result float32 (($0 + 1)) workspace 0 }
 kernel N2 "len" "len" () { param float32 (4) param int32 () result int32 () workspace 0 }
 kernel N3 "inc" "inc" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 reuse 0 0 }
+kernel N4 "set" "set" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 update 0 0 }
 )";
 
 constexpr char kOtherFunctions[] = R"(
@@ -224,7 +225,7 @@ constexpr CodeCase kCells[] = {
 
 constexpr CodeCase kKernels[] = {
     {"call_kernel [r3], N0, [r1, K0] drop r3 drop r1 return r0", ""},
-    {"call_kernel [r3], N9, [r1, K0] fatal 0", "kernel 9 out of range; there are 4"},
+    {"call_kernel [r3], N9, [r1, K0] fatal 0", "kernel 9 out of range; there are 5"},
     {"call_kernel [r3], N0, [r1, K7] fatal 0", "constant 7 out of range"},
     {"call_kernel [r3], N0, [r1] fatal 0", "1 arguments; kernel `add` takes 2"},
     {"call_kernel [], N0, [r1, r1] fatal 0", "0 destinations; kernel `add` gives 1"},
@@ -261,6 +262,11 @@ constexpr CodeCase kPlanned[] = {
     {"call_kernel [r3], N3, [r1, r1!] fatal 0", "register r1 is used up and used again by one call"},
     {"call_kernel [r2], N2, [r1, r0!] fatal 0", "register r0 for `args` is `int32`; expected a tensor to use up"},
     {"call_kernel_dynamic [r10], N1, [r1!] drop r10 return r0", ""},
+    // An update may have the place of the parameter that it begins as, and of no other.
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N4, [r11!, K0] drop r1 return r0",
+     ""},
+    {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N4, [K0, r11!] fatal 0",
+     "planned register r12 overlaps r11, which this call uses"},
     {"call_kernel_planned [r11], [0], N0, [r1, K0] call_kernel_planned [r12], [0], N3, [r11!, K0] "
      "get_dim r13, r12, 0 drop r1 return r0",
      ""},
@@ -391,6 +397,24 @@ constexpr CodeCase kTableCases[] = {
     {"kernel N0 \"k\" \"k\" (\"n\") { param int32 () value 1 0 0 workspace 0 }", "symbol 1 out of range"},
     {"kernel N0 \"k\" \"k\" (\"n\") { param int32 (2) value 0 0 0 value 0 0 1 workspace 0 }", "symbol 0 is two values"},
     {"kernel N0 \"k\" \"k\" () { workspace -8 }", "a workspace of -8 bytes"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (4) result float32 (4) workspace 0 update 1 0 }",
+     "result 1 as an update of parameter 0: out of range"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (4) result float32 (4) workspace 0 update 0 1 }",
+     "result 0 as an update of parameter 1: out of range"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (4) result float32 (5) workspace 0 update 0 0 }",
+     "which is float32 of shape (4); the result is float32 of shape (5)"},
+    {"kernel N0 \"k\" \"k\" () { param int32 (4) result float32 (4) workspace 0 update 0 0 }",
+     "which is int32 of shape (4); the result is float32 of shape (4)"},
+    {"kernel N0 \"k\" \"k\" (\"n\") { param float32 ($0) result float32 (($0 + 1)) workspace 0 update 0 0 }",
+     "which is float32 of shape (n); the result is float32 of shape (n + 1)"},
+    {"kernel N0 \"k\" \"k\" () { param float32 () result float32 () workspace 0 update 0 0 }",
+     "which is float32 of shape (); the result is float32 of shape ()"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 "
+     "update 0 0 update 0 1 }",
+     "result 0 as an update of parameter 1 is out of order"},
+    {"kernel N0 \"k\" \"k\" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 "
+     "reuse 0 1 update 0 0 }",
+     "result 0 as an update of parameter 0, which may also lie in place of a parameter"},
     {"class portable kernel N0 \"k\" \"k\" () { workspace 0 } kernel N1 \"l\" \"l\" () { workspace 0 } recipe N0 { }",
      "1 recipes for 2 kernels"},
     {"class portable kernel N0 \"k\" \"k\" () { workspace 0 }", "0 recipes for 1 kernels"},
@@ -537,6 +561,22 @@ INSTANTIATE_TEST_SUITE_P(
         RecipeCase{"nest () () () { v0 = constant int64 1 v1 = constant int32 1 v2 = order bool v0 v1 B3 }",
                    "v1 is int32; expected int64"},
         RecipeCase{"nest () () () { v0 = constant int64 1 v1 = order int64 v0 v0 B0 }", "a store into a parameter"},
+        RecipeCase{"nest (2) () () { v0 = constant int64 1 v1 = load int64 v0 B1 v2 = limit int64 0 v1 "
+                   "v3 = index int64 0 v4 = constant float32 1 v5 = binary \"<\" bool v3 v1 "
+                   "v6 = store_if float32 v3 v4 v5 B2 }",
+                   ""},
+        RecipeCase{"nest (2) () () { v0 = constant int64 1 v1 = limit int64 1 v0 }", "step 1: saw 1; there are 1"},
+        RecipeCase{"nest (2) () () { v0 = constant int32 1 v1 = limit int64 0 v0 }", "v0 is int32; expected int64"},
+        RecipeCase{"nest (2) () () { v0 = constant int64 1 v1 = limit int32 0 v0 }", "step 1: expected int64"},
+        RecipeCase{"nest (2, 2) () () { v0 = index int64 1 v1 = load int64 v0 B1 v2 = limit int64 0 v1 }",
+                   "step 2: v1 depends on an axis"},
+        RecipeCase{"nest (2) (2) () { v0 = constant int64 1 v1 = limit int64 0 v0 v2 = reduce \"sum\" int64 v0 }",
+                   "an axis is limited beside a reduction"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = constant float32 0 v2 = store_if float32 v0 v1 v0 B2 }",
+                   "v0 is int64; expected bool"},
+        RecipeCase{"nest () () () { v0 = constant int64 0 v1 = constant float32 0 v2 = constant bool 1 "
+                   "v3 = store_if float32 v0 v1 v2 B0 }",
+                   "step 3: a store into a parameter"},
         RecipeCase{"nest () (2) () { v0 = constant int64 1 v1 = order bool v0 v0 B3 v2 = reduce \"sum\" int64 v0 }",
                    "keys are ordered beside a reduction"},
         RecipeCase{"nest () () () { v0 = constant float32 1 v1 = unary \"not\" float32 v0 }",

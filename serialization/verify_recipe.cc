@@ -30,6 +30,7 @@ class NestVerifier {
       if (absl::Status status = Check(nest_.steps[number_]); !status.ok()) {
         return Error(absl::StrCat("step ", number_, ": ", std::string(status.message())));
       }
+      depends_on_axis_.push_back(DependsOnAxis(nest_.steps[number_]));
     }
     return absl::OkStatus();
   }
@@ -89,6 +90,22 @@ class NestVerifier {
     return step.dtype == kInt64 ? absl::OkStatus() : Error("expected int64");
   }
 
+  // The axis is one that is not reduced, and nothing that the limit is made from depends on a position.
+  absl::Status CheckLimit(const RecipeStep& step) const {
+    if (reduces_) return Error("an axis is limited beside a reduction");
+    if (step.a >= nest_.axes.size()) return Error(absl::StrCat("saw ", step.a, "; there are ", nest_.axes.size()));
+    RVM_RETURN_IF_ERROR(CheckIs(step.b, kInt64));
+    if (depends_on_axis_[step.b]) return Error(absl::StrCat("v", step.b, " depends on an axis"));
+    return step.dtype == kInt64 ? absl::OkStatus() : Error("expected int64");
+  }
+
+  // Whether the step is an index or has an operand that depends on one.
+  bool DependsOnAxis(const RecipeStep& step) const {
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    return step.op == RecipeOp::kIndex || ((fields & kAField) && depends_on_axis_[step.a]) ||
+           ((fields & kBField) && depends_on_axis_[step.b]) || ((fields & kCField) && depends_on_axis_[step.c]);
+  }
+
   absl::Status Check(const RecipeStep& step) {
     if (static_cast<size_t>(step.op) >= std::size(kRecipeOps)) return Error("no such step");
     uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
@@ -112,6 +129,11 @@ class NestVerifier {
         RVM_RETURN_IF_ERROR(CheckIs(step.b, step.dtype));
         return CheckIs(step.c, step.dtype);
       case RecipeOp::kStore: RVM_RETURN_IF_ERROR(CheckIs(step.a, kInt64)); return CheckIs(step.b, step.dtype);
+      case RecipeOp::kStoreIf:
+        RVM_RETURN_IF_ERROR(CheckIs(step.a, kInt64));
+        RVM_RETURN_IF_ERROR(CheckIs(step.c, kBool));
+        return CheckIs(step.b, step.dtype);
+      case RecipeOp::kLimit: return CheckLimit(step);
       case RecipeOp::kBitcast:
         if (TypeOf(step.a).bits == step.dtype.bits) return absl::OkStatus();
         return Error(absl::StrCat("the bits of ", TypeOf(step.a).ToString(), " as ", step.dtype.ToString()));
@@ -130,6 +152,7 @@ class NestVerifier {
   size_t number_ = 0;   // of the step that is checked
   uint32_t first_ = 0;  // value that is known now: the reduction, once it is past
   bool reduces_ = false;
+  std::vector<bool> depends_on_axis_;  // by step
 };
 
 }  // namespace

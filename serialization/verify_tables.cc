@@ -267,6 +267,30 @@ class TableVerifier {
     return absl::InvalidArgumentError("results in place of parameters; a recipe fills its results first");
   }
 
+  // A result begins as a copy of a parameter only if it is the same tensor whatever the shapes of the call.
+  static absl::Status CheckUpdates(const KernelDesc& kernel) {
+    const KernelDesc::Update* before = nullptr;
+    for (const KernelDesc::Update& update : kernel.updates) {
+      auto error = [&](std::string_view what) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("result ", update.result, " as an update of parameter ", update.param, Abseil(what)));
+      };
+      if (update.result >= kernel.results.size() || update.param >= kernel.params.size())
+        return error(": out of range");
+      const KernelTensor &result = kernel.results[update.result], &param = kernel.params[update.param];
+      if (result.dims.empty() || result != param)
+        return error(absl::StrCat(", which is ", param.dtype.ToString(), " of shape ", DimsToString(param.dims),
+                                  "; the result is ", result.dtype.ToString(), " of shape ",
+                                  DimsToString(result.dims)));
+      if (before != nullptr && before->result >= update.result) return error(" is out of order");
+      bool reuses = std::any_of(kernel.reuses.begin(), kernel.reuses.end(),
+                                [&](const KernelDesc::Reuse& reuse) { return reuse.result == update.result; });
+      if (reuses) return error(", which may also lie in place of a parameter");
+      before = &update;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckKernelParts(const KernelDesc& kernel) {
     for (const KernelTensor& param : kernel.params) RVM_RETURN_IF_ERROR(CheckKernelTensor(param, kernel));
     for (const KernelTensor& result : kernel.results) RVM_RETURN_IF_ERROR(CheckKernelTensor(result, kernel));
@@ -281,6 +305,7 @@ class TableVerifier {
       return absl::InvalidArgumentError(absl::StrCat("a workspace of ", kernel.workspace.constant(), " bytes"));
     }
     RVM_RETURN_IF_ERROR(CheckReuses(kernel));
+    RVM_RETURN_IF_ERROR(CheckUpdates(kernel));
     return CheckSymbols(kernel);
   }
 

@@ -166,6 +166,10 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   info.has_scalars = std::any_of(info.params.begin(), info.params.end(), is_scalar) ||
                      std::any_of(info.results.begin(), info.results.end(), is_scalar);
   for (const KernelDesc::Reuse& reuse : desc.reuses) info.results[reuse.result].may_take.push_back(reuse.param);
+  for (const KernelDesc::Update& update : desc.updates) {
+    info.results[update.result].may_take.push_back(update.param);
+    info.results[update.result].begins_as = static_cast<int32_t>(update.param);
+  }
   RVM_RETURN_IF_ERROR(LinkBinds(desc, info));
   for (const KernelDesc::Check& check : desc.checks) {
     RVM_ASSIGN_OR_RETURN(DimProgram a, CompileDim(desc, check.a));
@@ -174,12 +178,12 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
   }
   RVM_ASSIGN_OR_RETURN(info.workspace, CompileDim(desc, desc.workspace));
   info.static_workspace = info.workspace.AsConst().value_or(0);
-  if (info.is_static && !info.has_scalars && info.recipe == nullptr && info.results.size() == 1) {
+  bool is_plain = info.recipe == nullptr && info.results.size() == 1 && desc.updates.empty();
+  if (is_plain && info.is_static && !info.has_scalars) {
     info.plain_workspace = info.static_workspace;
   }
   std::optional<int64_t> workspace = info.workspace.AsConst();
-  bool one_tensor = info.results.size() == 1 && !info.results[0].scalar;
-  if (info.recipe == nullptr && one_tensor && info.values.empty() && info.checks.empty() &&
+  if (is_plain && !info.results[0].scalar && info.values.empty() && info.checks.empty() &&
       workspace.value_or(-1) >= 0) {
     info.shape_code = shapes.Write(desc);
     if (!info.shape_code.empty()) info.shaped_workspace = *workspace;

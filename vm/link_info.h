@@ -42,6 +42,7 @@ struct KernelInfo {
     Tensor heap_header = {};
     std::vector<DimProgram> programs;  // one per dim
     std::vector<uint32_t> may_take;    // of a result: parameters whose memory it may reuse
+    int32_t begins_as = -1;            // of a result: the parameter of which it has the elements before the kernel runs
   };
   // A dim of an argument: binds a symbol, or is compared with `expected`.
   struct Bind {
@@ -73,8 +74,8 @@ struct KernelInfo {
   std::vector<Check> checks;
   DimProgram workspace;
   int64_t static_workspace = 0;
-  // As static_workspace, for machine code with static shapes, no scalars and one result; INT64_MAX for other kernels,
-  // which forces the slow path.
+  // As static_workspace, for machine code with static shapes, no scalars and one result, no update; INT64_MAX for other
+  // kernels, which forces the slow path.
   int64_t plain_workspace = std::numeric_limits<int64_t>::max();
   // Likewise for machine code that gives one tensor, all of whose dims are symbols or constants, with a constant
   // workspace, no checks and no symbols that are values. `shape_code` holds, for each parameter and then for the

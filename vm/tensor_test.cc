@@ -40,6 +40,11 @@ int32_t AddDynamic(void* const* buffers, const int64_t* dims, RvmKernelContext* 
   std::memset(context->workspace, 1, static_cast<size_t>(8 * dims[0]));
   return AddFloats(buffers, dims[0]);
 }
+// Adds to the first element only.
+int32_t AddToFirst(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  *static_cast<float*>(buffers[2]) += *static_cast<const float*>(buffers[1]);
+  return kRvmOk;
+}
 // The scalar int32 difference of two scalars, and 1 if it is negative: checks the extension in registers.
 int32_t Subtract(void* const* buffers, const int64_t*, RvmKernelContext*) {
   *static_cast<int32_t*>(buffers[2]) = *static_cast<int32_t*>(buffers[0]) - *static_cast<int32_t*>(buffers[1]);
@@ -124,6 +129,49 @@ TEST(TensorTest, AResultTakesTheMemoryOfAnArgumentNobodyElseHas) {
   for (bool shared : {false, true}) {
     CheckMemoryIsTaken(shared, n, n * Dim(8));
     CheckMemoryIsTaken(shared, n, Dim(64));
+  }
+}
+
+// Updates x three times; `shared` keeps what the first gave, so the second must work on a copy.
+void CheckUpdates(bool shared, const Dim& n) {
+  ProgramBuilder b;
+  bool is_static = n.is_const();
+  TypeId x = b.TensorOf(kFloat32, {is_static ? n.constant() : TypeDesc::kUnknownDim});
+  KernelDesc add = Desc("add", {{kFloat32, {n}}, {kFloat32, {n}}}, {{kFloat32, {n}}});
+  add.num_symbols = is_static ? 0 : 1;
+  add.updates = {{0, 0}};
+  b.executable().kernels.push_back(add);
+  TypeId pair = b.TupleOf({x, x});
+  LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, x});
+  FunctionId main = b.Declare("main", {x, x}, pair);
+  Code c;
+  auto call = [&](int dst, int a) {
+    c.CallKernel({dst}, 0, {kMovedArg | a, 1}, is_static ? Opcode::kCallKernel : Opcode::kCallKernelDynamic);
+  };
+  call(2, 0);  // the caller's memory is copied
+  if (shared) {
+    c.Op(Opcode::kRetain, {3, 2});
+  } else {
+    c.Op(Opcode::kRetain, {3, 1});
+  }
+  call(4, 2);
+  call(4, 4);
+  c.Op(Opcode::kDrop, {1}).MakeCell(5, cell, {3, 4}).Return(5);
+  b.Define(main, {x, x, x, pair}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({AddToFirst}), {});
+  Value argument = Floats({1, 2});
+  EXPECT_EQ(RunMain(*machine, {argument, Floats({1, 5})}).ToString(),
+            shared ? "([2f, 2f], [4f, 2f])" : "([1f, 5f], [4f, 2f])");
+  EXPECT_EQ(argument.ToString(), "[1f, 2f]");
+  // Two arguments, a tensor and perhaps its copy, a tuple.
+  EXPECT_EQ(machine->stats().allocations, shared ? 5 : 4);
+}
+
+TEST(TensorTest, AResultBeginsAsACopyOfAnArgumentThatOthersHave) {
+  for (bool shared : {false, true}) {
+    CheckUpdates(shared, Dim(2));
+    CheckUpdates(shared, Dim::Var(0, "n"));
   }
 }
 

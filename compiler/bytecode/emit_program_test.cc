@@ -16,6 +16,7 @@
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "compiler/typing/infer_type.h"
+#include "kernels/schedule/schedule.h"
 #include "serialization/disassembler.h"
 #include "serialization/isa/isa.h"
 #include "serialization/verifier.h"
@@ -61,7 +62,9 @@ struct Compiled {
       problem = std::string(passed.status().message());
       return;
     }
-    absl::StatusOr<EmittedProgram> emitted = EmitProgram(*passed, entries, sources, {.plan_memory = level > 0});
+    EmitOptions options{.plan_memory = level > 0};
+    options.target.has_updates = true;
+    absl::StatusOr<EmittedProgram> emitted = EmitProgram(*passed, entries, sources, options);
     if (!emitted.ok()) {
       problem = std::string(emitted.status().message());
       return;
@@ -114,6 +117,28 @@ TEST(EmitProgram, ALoopAllocatesAndCallsNothing) {
       pc += instruction->length;
     }
   }
+}
+
+TEST(EmitProgram, ARowOfALoopsTensorIsWrittenInPlace) {
+  Compiled compiled(
+      "rows.relay",
+      "def @loop(%i: int32, %n: int32, %h: Tensor[(1, 8), float32], %c: Tensor[(t, 8), float32])\n"
+      "    -> Tensor[(t, 8), float32] {\n"
+      "  if (%i == %n) { %c } else {\n"
+      "    let %next = tanh(%h);\n"
+      "    let %strides = Constant([1, 1], (2), int32);\n"
+      "    @loop(%i + 1, %n, %next, strided_set(%c, %next, stack((%i, 0)), stack((%i + 1, 8)), %strides))\n"
+      "  }\n"
+      "}\n"
+      "def @main(%n: int32, %h: Tensor[(1, 8), float32], %c: Tensor[(t, 8), float32])\n"
+      "    -> Tensor[(t, 8), float32] { @loop(0, %n, %h, %c) }",
+      {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  ASSERT_EQ(compiled.program.kernels.size(), 1u) << code;
+  EXPECT_EQ(schedule::Describe(compiled.program.kernels[0]), "loops 8: map; update s0x8: strided_set");
+  EXPECT_NE(code.find("  update 1 3\n"), std::string::npos) << code;
+  EXPECT_NE(code.find(", r3!, K0]"), std::string::npos) << code;
 }
 
 TEST(EmitProgram, ACellTakesTheMemoryOfOneThatDies) {

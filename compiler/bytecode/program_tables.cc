@@ -120,6 +120,9 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
         lowered.desc.reuses.push_back({static_cast<uint32_t>(reuse.output), static_cast<uint32_t>(reuse.input)});
       }
     }
+    for (const schedule::Schedule::Update& update : schedule.updates) {
+      lowered.desc.updates.push_back({static_cast<uint32_t>(update.output), static_cast<uint32_t>(update.input)});
+    }
     lowered.desc.workspace = schedule.workspace;
     lowered.desc.symbol = absl::StrCat("rvm_k", it->second.value, "_", lowered.desc.name);
     program_.executable.kernels.push_back(std::move(lowered.desc));

@@ -361,6 +361,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   // Tensors on a device have no place in an arena, and it reads constants as they are.
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
+  emit.target.has_updates = true;
   for (const codegen::HostTarget& target : targets.hosts) {
     emit.reuse_inputs = options.opt_level > 0;
     schedule::Target facts = codegen::ScheduleTarget(target);

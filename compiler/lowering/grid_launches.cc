@@ -16,10 +16,12 @@ constexpr size_t kMaxArguments = 100;
 absl::Status CheckNest(const RecipeNest& nest, size_t num_buffers) {
   std::vector<bool> stored(num_buffers);
   for (const RecipeStep& step : nest.steps) {
-    if (step.op == RecipeOp::kStore) stored[step.buffer] = true;
+    if (IsStore(step.op)) stored[step.buffer] = true;
   }
   for (const RecipeStep& step : nest.steps) {
     if (step.op == RecipeOp::kOrder) return absl::UnimplementedError("it sorts");
+    if (step.op == RecipeOp::kLimit || step.op == RecipeOp::kStoreIf)
+      return absl::UnimplementedError("it updates an argument in place");
     if (step.op == RecipeOp::kLoad && stored[step.buffer])
       return absl::UnimplementedError("it computes elements one after the other");
   }

@@ -65,6 +65,7 @@ class NestBuilder {
 
   RecipeNest Run() {
     AddAxes(nest_.axes, recipe_.axes);
+    if (nest_.update) AddLimits(*nest_.update);
     const Expr& first = nest_.tensors[0].value;
     if (first->kind == ExprKind::kReduce) AddReduction(*first);
     for (const NestTensor& t : nest_.tensors) AddTensor(t);
@@ -84,6 +85,14 @@ class NestBuilder {
     return static_cast<uint32_t>(recipe_.steps.size() - 1);
   }
 
+  void AddLimits(const schedule::NestUpdate& update) {
+    for (size_t axis = 0; axis < update.counts.size(); ++axis) {
+      if (!update.counts[axis]) continue;
+      uint32_t count = Value(update.counts[axis]);
+      Add({.op = RecipeOp::kLimit, .dtype = kInt64, .a = static_cast<uint32_t>(axis), .b = count});
+    }
+  }
+
   // Nothing computed for the reduction is known after it.
   void AddReduction(const ExprNode& reduce) {
     AddAxes(reduce.axes, recipe_.reduce_axes);
@@ -98,8 +107,13 @@ class NestBuilder {
     uint32_t value = Value(t.value);
     DataType dtype = t.tensor.dtype();
     if (t.stored) {
-      uint32_t offset = Value(nest_.store_offset);
-      Add({.op = RecipeOp::kStore, .dtype = dtype, .a = offset, .b = value, .buffer = scope_.Buffer(t.tensor)});
+      RecipeStep store{.op = RecipeOp::kStore, .dtype = dtype, .b = value, .buffer = scope_.Buffer(t.tensor)};
+      store.a = Value(nest_.store_offset);
+      if (nest_.update && nest_.update->condition) {
+        store.op = RecipeOp::kStoreIf;
+        store.c = Value(nest_.update->condition);
+      }
+      Add(store);
     }
     bool rounds = dtype.is_small_float();
     own_[t.tensor.get()] = rounds ? Add({.op = RecipeOp::kCast, .dtype = dtype, .a = value}) : value;

@@ -216,7 +216,9 @@ void NestSource::EmitStep(size_t number) {
     case RecipeOp::kBitcast: text = absl::StrFormat("as_%s(v%d)", OpenClType(step.dtype), step.a); break;
     case RecipeOp::kStore: return Store(step);
     case RecipeOp::kReduce:
-    case RecipeOp::kOrder: RVM_UNREACHABLE("not a step of straight-line code");
+    case RecipeOp::kOrder:
+    case RecipeOp::kStoreIf:
+    case RecipeOp::kLimit: RVM_UNREACHABLE("not a step of straight-line code");
   }
   Line(absl::StrFormat("const %s v%d = %s;", OpenClType(step.dtype), number, text));
 }

@@ -60,27 +60,89 @@ Expr ElementOr(const Tensor& vector, size_t axis, const Expr& otherwise) {
   return te::Select(Less(place, te::DimValue(count)), te::Cast(kInt64, vector({place})), otherwise);
 }
 
-// The extents of the slice depend on values, so `v` may be smaller; its last elements are then repeated.
+// The slice along one axis of data, of extent `extent`.
+struct Slice {
+  Expr begin, step;  // begin is in [0, extent) if the slice has elements
+  Expr end;          // may be out of range
+  Expr forward;      // whether the step is positive
+  Expr extent;
+
+  // Whether index `i` of data is in the slice.
+  Expr Has(const Expr& i) const {
+    Expr inside = te::Select(forward, And(te::Binary(BinaryOp::kLessEqual, begin, i), Less(i, end)),
+                             And(te::Binary(BinaryOp::kLessEqual, i, begin), Less(end, i)));
+    return And(inside, Equal(te::Binary(BinaryOp::kFloorMod, i - begin, step), te::Index(0)));
+  }
+  // The number of elements.
+  Expr Count() const {
+    Expr zero = te::Index(0), one = te::Index(1);
+    Expr up = te::Binary(BinaryOp::kMinimum, end, extent) - begin;
+    Expr down = begin - te::Binary(BinaryOp::kMaximum, end, te::Index(-1));
+    Expr distance = te::Select(forward, up, down), stride = te::Select(forward, step, zero - step);
+    Expr count = te::Binary(BinaryOp::kFloorDivide, distance - one, stride) + one;
+    return te::Select(Less(zero, distance), count, zero);
+  }
+};
+
+// Inputs 2, 3 and 4 are begins, ends and strides. As slices do, it begins inside, where the strides are counted from.
+Slice SliceOf(const ComputeContext& context, size_t axis) {
+  Slice slice{.extent = te::DimValue(context.input(0).dims()[axis])};
+  Expr zero = te::Index(0), minus_one = te::Index(-1);
+  auto from_end = [&](const Expr& x) { return te::Select(Less(x, zero), x + slice.extent, x); };
+  slice.step = ElementOr(context.input(4), axis, te::Index(1));
+  slice.forward = Less(zero, slice.step);
+  Expr first = te::Select(slice.forward, zero, minus_one);
+  Expr last = te::Select(slice.forward, slice.extent, slice.extent + minus_one);
+  Expr begin = from_end(ElementOr(context.input(2), axis, zero));
+  slice.begin = te::Binary(BinaryOp::kMinimum, te::Binary(BinaryOp::kMaximum, begin, first), last);
+  slice.end = from_end(ElementOr(context.input(3), axis, slice.extent));
+  return slice;
+}
+
+// The extents of the slice depend on values, so `v` may be smaller; its last elements are then repeated. Steps of 1 and
+// slices of the extents of `v` are the usual ones.
+Tensor StridedSetInPlace(const Tensor& set, const ComputeContext& context, const std::vector<Slice>& slices) {
+  const Tensor &data = context.input(0), &v = context.input(1);
+  te::TensorUpdate update{.base = data, .estimate = Volume(v.dims())};
+  std::vector<Expr> fits(slices.size());  // whether v has all elements of the slice; null: known, or v has only one
+  for (size_t axis = 0; axis < slices.size(); ++axis) {
+    const Slice& slice = slices[axis];
+    Expr count = slice.Count();
+    const Dim& given = v.dims()[axis];
+    if (given != Dim(1) && CompareDims(given, data.dims()[axis]) != DimEquality::kEqual) {
+      fits[axis] = te::Binary(BinaryOp::kLessEqual, count, te::DimValue(given));
+      update.usual.push_back(fits[axis]);
+    }
+    if (slice.step->kind != te::ExprKind::kIntConst) update.usual.push_back(Equal(slice.step, te::Index(1)));
+    update.counts.push_back(UnlessEmpty(given, count));
+  }
+  return te::WithUpdate(set, update, data.dims(), [&](Indices u) {
+    te::TensorUpdate::Position position;
+    std::vector<Expr> at;
+    for (size_t axis = 0; axis < slices.size(); ++axis) {
+      const Slice& slice = slices[axis];
+      Expr moved = te::Select(Equal(slice.step, te::Index(1)), u[axis], u[axis] * slice.step);
+      position.place.push_back(slice.begin + moved);
+      const Dim& given = v.dims()[axis];
+      Expr inside = given == Dim(1) ? te::Index(0) : u[axis];
+      at.push_back(fits[axis] ? te::Select(fits[axis], inside, Clamp(u[axis], given)) : inside);
+    }
+    position.value = v(at);
+    return position;
+  });
+}
+
 std::vector<Tensor> ComputeStridedSet(const ComputeContext& context) {
   const Tensor &data = context.input(0), &v = context.input(1);
-  return {te::ComputeTensor("strided_set", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+  std::vector<Slice> slices;
+  for (size_t axis = 0; axis < data.rank(); ++axis) slices.push_back(SliceOf(context, axis));
+  Tensor set = te::ComputeTensor("strided_set", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
     std::vector<Expr> at;
     Expr written;
     for (size_t axis = 0; axis < data.rank(); ++axis) {
-      Expr extent = te::DimValue(data.dims()[axis]), zero = te::Index(0);
-      auto from_end = [&](const Expr& x) { return te::Select(Less(x, zero), x + extent, x); };
-      Expr step = ElementOr(context.input(4), axis, te::Index(1));
-      Expr forward = Less(zero, step);
-      // As slices do, it begins inside, where the strides are counted from.
-      Expr first = te::Select(forward, zero, te::Index(-1)), last = te::Select(forward, extent, extent + te::Index(-1));
-      Expr begin = from_end(ElementOr(context.input(2), axis, zero));
-      begin = te::Binary(BinaryOp::kMinimum, te::Binary(BinaryOp::kMaximum, begin, first), last);
-      Expr end = from_end(ElementOr(context.input(3), axis, extent));
-      Expr distance = i[axis] - begin;
-      Expr inside = te::Select(forward, And(te::Binary(BinaryOp::kLessEqual, begin, i[axis]), Less(i[axis], end)),
-                               And(te::Binary(BinaryOp::kLessEqual, i[axis], begin), Less(end, i[axis])));
-      Expr here = And(inside, Equal(te::Binary(BinaryOp::kFloorMod, distance, step), zero));
-      at.push_back(Clamp(te::Binary(BinaryOp::kFloorDivide, distance, step), v.dims()[axis]));
+      const Slice& slice = slices[axis];
+      Expr here = slice.Has(i[axis]);
+      at.push_back(Clamp(te::Binary(BinaryOp::kFloorDivide, i[axis] - slice.begin, slice.step), v.dims()[axis]));
       written = written ? And(written, here) : here;
     }
     if (!written) return v(at);
@@ -88,7 +150,8 @@ std::vector<Tensor> ComputeStridedSet(const ComputeContext& context) {
     bool never_empty = volume.is_const() && volume.constant() > 0;
     if (!never_empty) written = And(written, Less(te::Index(0), te::DimValue(volume)));
     return te::Select(written, v(at), data(i));
-  })};
+  });
+  return {data.rank() == 0 ? set : StridedSetInPlace(set, context, slices)};
 }
 
 // ---- diagonals -----------------------------------------------------------------------
@@ -123,32 +186,68 @@ Solve MatrixSetDiagRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
+// The diagonals that `matrix_set_diag` writes.
+struct Diagonals {
+  Expr rows, columns;
+  Expr longest;  // elements of a row of `diagonal`
+  int64_t k1, k2;
+  bool is_right_aligned_above, is_right_aligned_below;
+
+  // How many elements diagonal `k` has.
+  Expr Length(const Expr& k) const {
+    return te::Select(Less(te::Index(0), k), Least(rows, columns - k), Least(rows + k, columns));
+  }
+  // The column of `diagonal` that the first element of diagonal `k` is in.
+  Expr First(const Expr& k) const {
+    if (k1 == k2) return te::Index(0);
+    Expr gap = longest - Length(k), zero = te::Index(0);
+    return te::Select(Less(zero, k), is_right_aligned_above ? gap : zero, is_right_aligned_below ? gap : zero);
+  }
+  static Expr Least(Expr a, Expr b) { return te::Binary(BinaryOp::kMinimum, std::move(a), std::move(b)); }
+};
+
+// A position for each element of `diagonal`, of which some are beyond a diagonal's end.
+Tensor SetDiagonalsInPlace(const Tensor& set, const Tensor& data, const Tensor& diagonal, const Diagonals& diagonals) {
+  size_t lead = data.rank() - 2;
+  te::TensorUpdate update{.base = data, .estimate = Volume(diagonal.dims())};
+  return te::WithUpdate(set, update, diagonal.dims(), [&](Indices u) {
+    Expr zero = te::Index(0);
+    Expr k = diagonals.k1 < diagonals.k2 ? te::Index(diagonals.k2) - u[lead] : te::Index(diagonals.k1);
+    Expr place = u.back() - diagonals.First(k);
+    te::TensorUpdate::Position position{.value = diagonal(u)};
+    position.place.assign(u.begin(), u.begin() + static_cast<std::ptrdiff_t>(lead));
+    position.place.push_back(place - Diagonals::Least(k, zero));
+    position.place.push_back(place + te::Binary(BinaryOp::kMaximum, k, zero));
+    position.condition = And(te::Binary(BinaryOp::kGreaterEqual, place, zero), Less(place, diagonals.Length(k)));
+    return position;
+  });
+}
+
 std::vector<Tensor> ComputeMatrixSetDiag(const ComputeContext& context) {
   const Tensor &data = context.input(0), &diagonal = context.input(1);
   const ir::Attrs& attrs = context.attrs();
-  int64_t k1 = attrs.GetInt("k1"), k2 = attrs.GetInt("k2");
   size_t lead = data.rank() - 2;
-  Expr rows = te::DimValue(data.dims()[lead]), columns = te::DimValue(data.dims()[lead + 1]);
-  const Dim& longest = diagonal.dims()[diagonal.rank() - 1];
-  auto least = [](Expr a, Expr b) { return te::Binary(BinaryOp::kMinimum, std::move(a), std::move(b)); };
-  return {te::ComputeTensor("matrix_set_diag", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
+  Diagonals diagonals{.rows = te::DimValue(data.dims()[lead]),
+                      .columns = te::DimValue(data.dims()[lead + 1]),
+                      .longest = te::DimValue(diagonal.dims()[diagonal.rank() - 1]),
+                      .k1 = attrs.GetInt("k1"),
+                      .k2 = attrs.GetInt("k2"),
+                      .is_right_aligned_above = attrs.GetBool("super_diag_right_align"),
+                      .is_right_aligned_below = attrs.GetBool("sub_diag_right_align")};
+  Tensor set = te::ComputeTensor("matrix_set_diag", data.dtype(), data.dims(), [&](std::span<const Expr> i) {
     Expr row = i[lead], column = i[lead + 1];
     Expr k = column - row;
-    Expr above = Less(te::Index(0), k);
-    Expr place = least(row, column);
     std::vector<Expr> at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(lead));
-    Expr hit = Equal(k, te::Index(k1));
-    if (k1 < k2) {
-      hit = And(te::Binary(BinaryOp::kLessEqual, te::Index(k1), k), te::Binary(BinaryOp::kLessEqual, k, te::Index(k2)));
-      Expr length = te::Select(above, least(rows, columns - k), least(rows + k, columns));
-      Expr gap = te::DimValue(longest) - length;
-      auto shift = [&](std::string_view attr) { return attrs.GetBool(attr) ? gap : te::Index(0); };
-      place = place + te::Select(above, shift("super_diag_right_align"), shift("sub_diag_right_align"));
-      at.push_back(te::Index(k2) - k);
+    Expr hit = Equal(k, te::Index(diagonals.k1));
+    if (diagonals.k1 < diagonals.k2) {
+      hit = And(te::Binary(BinaryOp::kLessEqual, te::Index(diagonals.k1), k),
+                te::Binary(BinaryOp::kLessEqual, k, te::Index(diagonals.k2)));
+      at.push_back(te::Index(diagonals.k2) - k);
     }
-    at.push_back(place);
+    at.push_back(Diagonals::Least(row, column) + diagonals.First(k));
     return te::Select(hit, diagonal(at), data(i));
-  })};
+  });
+  return {SetDiagonalsInPlace(set, data, diagonal, diagonals)};
 }
 
 // ---- queues ----------------------------------------------------------------------------

@@ -168,6 +168,26 @@ Tensor Scatter(const std::string& mode, const Tensor& data, const Updates& updat
   });
 }
 
+// Whether the updates can be folded in one after the other: not those of a mean, and not sums that are rounded once.
+bool FoldsInPlace(std::string_view mode, DataType dtype) {
+  if (mode == "mean" || dtype.is_bool()) return mode == "update";
+  return mode == "update" || mode == "min" || mode == "max" || !dtype.is_small_float();
+}
+
+// `scattered`, as data in which each update has its place. Of several for one place the last one stays.
+Tensor ScatterInPlace(const Tensor& scattered, const Tensor& data, std::string_view mode, const Dims& extents,
+                      const std::function<te::TensorUpdate::Position(Indices)>& position) {
+  if (data.rank() == 0 || !FoldsInPlace(mode, data.dtype())) return scattered;
+  te::TensorUpdate update{.base = data, .has_distinct_places = false, .estimate = Volume(extents)};
+  if (mode != "update") {
+    update.fold = mode == "add"   ? BinaryOp::kAdd
+                  : mode == "mul" ? BinaryOp::kMultiply
+                  : mode == "min" ? BinaryOp::kMinimum
+                                  : BinaryOp::kMaximum;
+  }
+  return te::WithUpdate(scattered, update, extents, position);
+}
+
 Solve ScatterElementsRelation(TypeContext& context) {
   Types args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -203,7 +223,8 @@ std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
   all.row = [&](Indices lane, const Expr& update) { return FromEnd(indices, with_axis(lane, update), all.rows); };
   all.value = [&](Indices lane, const Expr& update, Indices) { return updates(with_axis(lane, update)); };
   // Beside the axis indices may be shorter than data.
-  return {Scatter(context.attrs().GetString("reduction"), data, all, [&](Indices o) {
+  const std::string mode = context.attrs().GetString("reduction");
+  Tensor scattered = Scatter(mode, data, all, [&](Indices o) {
     Place place{.row = o[axis]};
     for (size_t k = 0; k < o.size(); ++k) {
       if (k == axis) continue;
@@ -212,6 +233,18 @@ std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
       place.has_lane = place.has_lane ? And(place.has_lane, here) : here;
     }
     return place;
+  });
+  return {ScatterInPlace(scattered, data, mode, indices.dims(), [&](Indices u) {
+    Expr row = FromEnd(indices, u, all.rows);
+    te::TensorUpdate::Position position{
+        .place = With(u, axis, row), .condition = InRange(row, all.rows), .value = updates(u)};
+    for (size_t k = 0; k < u.size(); ++k) {
+      const Dim &own = indices.dims()[k], &there = data.dims()[k];
+      bool fits = k == axis || CompareDims(own, there) == DimEquality::kEqual ||
+                  (own.is_const() && there.is_const() && own.constant() <= there.constant());
+      if (!fits) position.condition = And(position.condition, Less(u[k], te::DimValue(there)));
+    }
+    return position;
   })};
 }
 
@@ -282,7 +315,23 @@ std::vector<Tensor> ComputeScatterNd(const ComputeContext& context) {
     at.insert(at.end(), rest.begin(), rest.end());
     return updates(at);
   };
-  return {Scatter(context.attrs().GetString("mode"), data, all, [&](Indices o) { return PlaceOf(extents, o); })};
+  const std::string mode = context.attrs().GetString("mode");
+  Tensor scattered = Scatter(mode, data, all, [&](Indices o) { return PlaceOf(extents, o); });
+  Dims written = places;
+  written.insert(written.end(), all.rest.begin(), all.rest.end());
+  return {ScatterInPlace(scattered, data, mode, written, [&](Indices u) {
+    te::TensorUpdate::Position position{.value = updates(u)};
+    std::vector<Expr> at(u.begin(), u.begin() + static_cast<std::ptrdiff_t>(places.size()));
+    at.insert(at.begin(), Expr());
+    for (size_t k = 0; k < extents.size(); ++k) {
+      at[0] = te::Index(static_cast<int64_t>(k));
+      Expr index = FromEnd(indices, at, extents[k]), inside = InRange(index, extents[k]);
+      position.place.push_back(index);
+      position.condition = position.condition ? And(position.condition, inside) : inside;
+    }
+    position.place.insert(position.place.end(), u.begin() + static_cast<std::ptrdiff_t>(places.size()), u.end());
+    return position;
+  })};
 }
 
 // ---- sparse ----------------------------------------------------------------------

@@ -150,18 +150,35 @@ class Harness {
     return dims;
   }
 
+  using Pairs = std::vector<std::pair<int64_t, int64_t>>;  // output, input
+
+  static Pairs UpdatesOf(const schedule::Schedule& schedule) {
+    Pairs pairs;
+    for (const schedule::Schedule::Update& update : schedule.updates) pairs.emplace_back(update.output, update.input);
+    return pairs;
+  }
+
   // Each output takes the first input that it may and that no other has taken.
-  static void PlaceOutputsOnInputs(const std::vector<schedule::Reuse>& reuses, const std::vector<Literal>& inputs,
+  static void PlaceOutputsOnInputs(const Pairs& pairs, const std::vector<Literal>& inputs,
                                    std::vector<void*>& buffers) {
     std::set<int64_t> outputs, taken;
-    for (const schedule::Reuse& reuse : reuses) {
-      if (outputs.contains(reuse.output) || taken.contains(reuse.input)) continue;
-      outputs.insert(reuse.output);
-      taken.insert(reuse.input);
-      const Literal& input = inputs[static_cast<size_t>(reuse.input)];
-      void*& place = buffers[static_cast<size_t>(reuse.input)];
-      place = buffers[inputs.size() + static_cast<size_t>(reuse.output)];
+    for (const auto& [output, number] : pairs) {
+      if (outputs.contains(output) || taken.contains(number)) continue;
+      outputs.insert(output);
+      taken.insert(number);
+      const Literal& input = inputs[static_cast<size_t>(number)];
+      void*& place = buffers[static_cast<size_t>(number)];
+      place = buffers[inputs.size() + static_cast<size_t>(output)];
       std::memcpy(place, input.data(), static_cast<size_t>(input.bytes()));
+    }
+  }
+
+  // Updated outputs begin as their inputs.
+  static void BeginOutputs(const Pairs& updates, const std::vector<Literal>& inputs, std::vector<void*>& buffers) {
+    for (const auto& [output, number] : updates) {
+      const Literal& input = inputs[static_cast<size_t>(number)];
+      std::memcpy(buffers[inputs.size() + static_cast<size_t>(output)], input.data(),
+                  static_cast<size_t>(input.bytes()));
     }
   }
 
@@ -177,17 +194,20 @@ class Harness {
   void RunNative(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
     std::vector<Literal> packed = PackConstants(inputs);
     std::vector<int64_t> dims = DimValues(symbols);
+    Pairs updates = UpdatesOf(compiled_.schedule), pairs = updates;
     Check(packed, expected, Value(compiled_.schedule.workspace, symbols),
           [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+            BeginOutputs(updates, inputs, buffers);
             return library_->Find("kernel")(buffers.data(), dims.data(), &context);
           });
-    std::vector<schedule::Reuse> reuses = compiled_.schedule.reuses;
+    for (const schedule::Reuse& reuse : compiled_.schedule.reuses) pairs.emplace_back(reuse.output, reuse.input);
     for (bool last : {false, true}) {
-      if (reuses.empty() || testing::Test::HasFatalFailure()) return;
-      if (last) std::reverse(reuses.begin(), reuses.end());
+      if (pairs.empty() || testing::Test::HasFatalFailure()) return;
+      if (last) std::reverse(pairs.begin(), pairs.end());
       Check(packed, expected, Value(compiled_.schedule.workspace, symbols),
             [&](std::vector<void*>& buffers, RvmKernelContext& context) {
-              PlaceOutputsOnInputs(reuses, inputs, buffers);
+              BeginOutputs(updates, inputs, buffers);
+              PlaceOutputsOnInputs(pairs, inputs, buffers);
               return library_->Find("kernel")(buffers.data(), dims.data(), &context);
             });
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "outputs in place of inputs";
@@ -198,18 +218,23 @@ class Harness {
     vm::RecipePlan plan;
     std::vector<int64_t> dims;
     int64_t workspace_bytes = 0;
+    Pairs updates;
     int32_t Run(std::vector<void*>& buffers, RvmKernelContext& context) const {
       return vm::RunRecipe(plan, buffers.data(), dims, workspace_bytes, context);
     }
   };
 
   void MakeRecipe(const Symbols& symbols, Recipe& recipe) const {
-    absl::StatusOr<schedule::Schedule> schedule = schedule::MakeSchedule(computation_, {}, {});
+    absl::StatusOr<schedule::Schedule> schedule = schedule::MakeSchedule(computation_, {}, {.has_updates = true});
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     absl::StatusOr<lowering::PortableKernel> kernel = lowering::MakePortableKernel(*schedule);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     KernelDesc desc = Describe();
     desc.workspace = kernel->workspace;
+    recipe.updates = UpdatesOf(*schedule);
+    for (const auto& [output, input] : recipe.updates) {
+      desc.updates.push_back({static_cast<uint32_t>(output), static_cast<uint32_t>(input)});
+    }
     absl::Status verified = VerifyRecipe(desc, kernel->recipe);
     ASSERT_TRUE(verified.ok()) << verified;
     absl::StatusOr<vm::RecipePlan> plan = vm::MakeRecipePlan(desc, kernel->recipe);
@@ -224,8 +249,15 @@ class Harness {
     Recipe recipe;
     MakeRecipe(symbols, recipe);
     if (testing::Test::HasFatalFailure()) return;
-    Check(inputs, expected, recipe.plan.scratch_bytes + recipe.workspace_bytes,
-          [&](std::vector<void*>& buffers, RvmKernelContext& context) { return recipe.Run(buffers, context); });
+    for (bool in_place : {false, true}) {
+      if (in_place && (recipe.updates.empty() || testing::Test::HasFatalFailure())) return;
+      Check(inputs, expected, recipe.plan.scratch_bytes + recipe.workspace_bytes,
+            [&](std::vector<void*>& buffers, RvmKernelContext& context) {
+              BeginOutputs(recipe.updates, inputs, buffers);
+              if (in_place) PlaceOutputsOnInputs(recipe.updates, inputs, buffers);
+              return recipe.Run(buffers, context);
+            });
+    }
   }
 
   // Whether a run that is stopped on its way leaves the end of its outputs alone. The other thread says so after a

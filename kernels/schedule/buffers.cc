@@ -43,6 +43,7 @@ bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t 
   }
   for (size_t n = nest; n < schedule.nests.size(); ++n) {
     const LoopNest& reader = schedule.nests[n];
+    if (reader.update && Reads(reader, *input)) return false;
     for (size_t t = 0; t < reader.tensors.size(); ++t) {
       // A tile reads its factors for many positions before it stores any; of tiles that overlap, one reads where
       // another has stored.
@@ -99,7 +100,10 @@ void PlanWorkspace(Schedule& schedule) {
 void FindReuses(Schedule& schedule) {
   for (size_t o = 0; o < schedule.outputs.size(); ++o) {
     const Tensor& output = schedule.outputs[o];
-    if (output.rank() == 0) continue;
+    bool is_update = std::any_of(schedule.updates.begin(), schedule.updates.end(), [&](const Schedule::Update& update) {
+      return update.output == static_cast<int64_t>(o);
+    });
+    if (output.rank() == 0 || is_update) continue;
     size_t nest = 0, position = 0;
     for (size_t n = 0; n < schedule.nests.size(); ++n) {
       for (size_t t = 0; t < schedule.nests[n].tensors.size(); ++t) {

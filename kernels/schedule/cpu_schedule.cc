@@ -74,7 +74,7 @@ void PlanForCpu(Schedule& schedule) {
   std::vector<LoopNest> nests;
   for (LoopNest nest : schedule.nests) {  // a copy: who reads a tensor is decided by the nests as they were built
     const te::Tensor first = nest.tensors[0].tensor;
-    bool any_order = !first->self && !first->is_ordered;
+    bool any_order = !first->self && !first->is_ordered && !nest.update;
     if (first->is_ordered) LeaveScratch(nest);
     if (any_order) SplitDividedAxes(*schedule.pool, nest);
     if (nest.reduction() != nullptr && any_order) {

@@ -1,5 +1,6 @@
 #include "kernels/schedule/loop_nest.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -50,6 +51,14 @@ void Replace(ExprPool& pool, LoopNest& nest, const Expr& from, const Expr& to) {
 
 }  // namespace
 
+std::vector<Expr> NestUpdate::Expressions() const {
+  std::vector<Expr> all = counts;
+  all.push_back(condition);
+  all.insert(all.end(), usual.begin(), usual.end());
+  std::erase_if(all, [](const Expr& e) { return !e; });
+  return all;
+}
+
 std::vector<Expr> Values(const LoopNest& nest) {
   std::vector<Expr> values;
   for (const Replica& replica : nest.replicas) values.push_back(replica.value);
@@ -61,7 +70,7 @@ std::vector<Expr> Values(const LoopNest& nest) {
 int64_t CountReaders(const std::vector<LoopNest>& nests, const te::Tensor& tensor) {
   int64_t readers = 0;
   for (const LoopNest& nest : nests) {
-    for (const ExprNode* node : Postorder(Values(nest))) {
+    for (const ExprNode* node : Postorder(nest.update ? Roots(nest) : Values(nest))) {
       readers += node->kind == ExprKind::kRead && node->tensor.get() == tensor.get();
     }
   }
@@ -72,6 +81,10 @@ std::vector<Expr> Roots(const LoopNest& nest) {
   std::vector<Expr> roots = Values(nest);
   for (const Replica& replica : nest.replicas) roots.push_back(replica.store_offset);
   if (nest.replicas.empty()) roots.push_back(nest.store_offset);
+  if (nest.update) {
+    std::vector<Expr> update = nest.update->Expressions();
+    roots.insert(roots.end(), update.begin(), update.end());
+  }
   return roots;
 }
 
@@ -82,9 +95,17 @@ void Apply(ExprPool& pool, LoopNest& nest, Rewrite rewrite) {
     replica.store_offset = pool.Copy(replica.store_offset, rewrite);
     replica.value = pool.Copy(replica.value, rewrite);
   }
+  if (!nest.update) return;
+  auto copy = [&](Expr& e) {
+    if (e) e = pool.Copy(e, rewrite);
+  };
+  copy(nest.update->condition);
+  for (Expr& count : nest.update->counts) copy(count);
+  for (Expr& condition : nest.update->usual) copy(condition);
 }
 
 std::vector<Expr> ReadExpressions(const LoopNest& nest) {
+  if (nest.update) return Roots(nest);
   std::vector<Expr> expressions = Values(nest);
   if (!nest.tile) return expressions;
   expressions[0] = nest.tile->broadcast;
@@ -97,7 +118,9 @@ void Substitute(ExprPool& pool, LoopNest& nest, const IndexVar& variable, const 
 }
 
 void CollapseAxes(ExprPool& pool, LoopNest& nest) {
-  for (size_t i = nest.axes.size(); i-- > 1;) {
+  bool has_counts = nest.update && std::any_of(nest.update->counts.begin(), nest.update->counts.end(),
+                                               [](const Expr& count) { return static_cast<bool>(count); });
+  for (size_t i = has_counts ? 0 : nest.axes.size(); i-- > 1;) {
     std::vector<Expr> roots = Roots(nest);
     Expr pair = FindPair(Postorder(roots), roots, pool, nest.axes[i - 1], nest.axes[i]);
     if (!pair) continue;

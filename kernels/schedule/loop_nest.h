@@ -45,6 +45,19 @@ struct Replica {
   te::Expr store_offset, value;
 };
 
+// A nest that writes only some elements of tensors[0], whose memory holds the others when it begins. It has no other
+// tensor. Its store offset may contain reads. See te::TensorUpdate.
+struct NestUpdate {
+  std::vector<te::Expr> counts;  // by axis: only the positions below this number run; null: all
+  te::Expr condition;            // whether a position writes; null: always
+  std::vector<te::Expr> usual;   // conditions over no axis that usually hold
+  bool is_in_order = false;      // positions may write the same element
+  Dim estimate = 1;              // the usual number of positions
+
+  // All of its expressions; none is null.
+  std::vector<te::Expr> Expressions() const;
+};
+
 struct LoopNest {
   std::vector<te::IndexVar> axes;  // no axis of constant extent 1
   te::Expr store_offset;           // where each tensor is written at a position
@@ -58,6 +71,7 @@ struct LoopNest {
   std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
   std::optional<Team> team;                    // kTeams: likewise
   std::optional<BlockTile> block_tile;         // kBlockTiles: likewise
+  std::optional<NestUpdate> update;            // kPositions: likewise
 
   // The reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {
@@ -70,7 +84,7 @@ struct LoopNest {
 std::vector<te::Expr> Values(const LoopNest& nest);
 // How many different reads of a tensor they have.
 int64_t CountReaders(const std::vector<LoopNest>& nests, const te::Tensor& tensor);
-// Those and the offsets to which they are stored.
+// Returns Values(nest), the offsets to which they are stored, and the expressions of an update.
 std::vector<te::Expr> Roots(const LoopNest& nest);
 // The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
 std::vector<te::Expr> ReadExpressions(const LoopNest& nest);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "kernels/schedule/updates.h"
 #include "kernels/te/kernel_symbols.h"
 
 namespace rvm::schedule {
@@ -39,9 +40,6 @@ using te::TensorNode;
 using te::UnaryOp;
 
 bool IsReduce(const Tensor& tensor) { return tensor->body->kind == ExprKind::kReduce; }
-// Whether it is of use only when all of it is computed, or is computed in an order of its own.
-bool StaysAlone(const Tensor& tensor) { return tensor->self || tensor->is_ordered; }
-bool HasOwnNest(const Tensor& tensor) { return IsReduce(tensor) || StaysAlone(tensor); }
 
 // How costly an operation is beside an addition.
 int64_t Cost(const ExprNode& e) {
@@ -118,8 +116,16 @@ constexpr int64_t kMaxInlineCost = 2000;  // code of one expression
 
 class NestBuilder {
  public:
-  NestBuilder(const Computation& computation, Schedule& schedule) : computation_(computation), schedule_(schedule) {
+  // `left_out`: outputs that are not made by updates.
+  NestBuilder(Schedule& schedule, const absl::flat_hash_set<size_t>& left_out)
+      : computation_(schedule.computation),
+        schedule_(schedule),
+        updates_(schedule.target.has_updates ? FindUpdates(computation_, schedule.constant_inputs, left_out)
+                                             : std::vector<OutputUpdates>()) {
     schedule_.pool = std::make_shared<ExprPool>();
+    for (const OutputUpdates& output : updates_) {
+      for (const OutputUpdates::Step& step : output.steps) steps_.emplace(step.tensor.get(), &step);
+    }
   }
 
   absl::Status Run();
@@ -136,8 +142,18 @@ class NestBuilder {
   };
 
   ExprPool& pool() { return *schedule_.pool; }
+  // Whether the tensor is made by an update of its base, in the memory of an output.
+  bool IsUpdated(const Tensor& tensor) const { return steps_.contains(tensor.get()); }
+  // Whether it is of use only when all of it is computed, or is computed in an order of its own.
+  bool StaysAlone(const Tensor& tensor) const { return tensor->self || tensor->is_ordered || IsUpdated(tensor); }
+  bool HasOwnNest(const Tensor& tensor) const { return IsReduce(tensor) || StaysAlone(tensor); }
+  std::vector<Expr> Definition(const Tensor& tensor) const;
+  const std::vector<IndexVar>& AxesOf(const Tensor& tensor) const {
+    return IsUpdated(tensor) ? tensor->update->axes : tensor->axes;
+  }
   absl::Status CheckDims() const;
   void CollectTensors();
+  void CollectFrom(const Tensor& root, absl::flat_hash_set<const TensorNode*>& seen);
   void AddCostsAndReaders();
   void VisitReads(const Tensor& consumer);
   bool FinishesReduction(const Tensor& tensor) const;
@@ -146,16 +162,39 @@ class NestBuilder {
   std::optional<NestTensor> Fits(const Tensor& tensor, LoopNest& nest);
   NestTensor Expand(const Tensor& tensor, const LoopNest& nest);
   Expr Inline(const Tensor& tensor, const std::vector<Expr>& indices);
-  std::vector<Tensor> StoredReads(const NestTensor& t) const;
+  Expr Inline(const Expr& e, const std::vector<IndexVar>& axes, const std::vector<Expr>& indices);
+  Expr Rounded(const Tensor& tensor, Expr value);
+  void PlaceUpdate(const Tensor& tensor);
+  static std::vector<Tensor> ComputedReads(const std::vector<Expr>& expressions);
   void MarkStored();
 
   const Computation& computation_;
   Schedule& schedule_;
+  const std::vector<OutputUpdates> updates_;
+  absl::flat_hash_map<const TensorNode*, const OutputUpdates::Step*> steps_;  // by tensor
   absl::flat_hash_map<const TensorNode*, Facts> facts_;
   using InlineKey = std::pair<const TensorNode*, std::vector<const ExprNode*>>;
   std::map<InlineKey, Expr> inlined_;
   int64_t next_site_ = 0;
 };
+
+// The expressions that compute the tensor.
+std::vector<Expr> NestBuilder::Definition(const Tensor& tensor) const {
+  auto found = steps_.find(tensor.get());
+  if (found == steps_.end()) return {tensor->body};
+  const te::TensorUpdate& update = *tensor->update;
+  std::vector<Expr> expressions = Expressions(update);
+  if (const Tensor& values = found->second->values) {
+    std::vector<Expr> at;
+    for (const IndexVar& axis : update.axes) {
+      ExprNode index{.kind = ExprKind::kIndex, .dtype = kInt64};
+      index.index = axis;
+      at.push_back(axis.extent == Dim(1) ? Index(0) : Expr(std::make_shared<const ExprNode>(std::move(index))));
+    }
+    expressions[0] = values(at);
+  }
+  return expressions;
+}
 
 // Every extent must follow from the symbols.
 absl::Status NestBuilder::CheckDims() const {
@@ -170,7 +209,7 @@ absl::Status NestBuilder::CheckDims() const {
   };
   auto check = [&](const Tensor& tensor) {
     bool ok = std::all_of(tensor.dims().begin(), tensor.dims().end(), known);
-    for (const ExprNode* node : tensor->body ? Postorder({tensor->body}) : std::vector<const ExprNode*>()) {
+    for (const ExprNode* node : tensor->body ? Postorder(Definition(tensor)) : std::vector<const ExprNode*>()) {
       if (node->kind == ExprKind::kDim) ok = ok && known(node->dim);
       for (const IndexVar& axis : node->axes) ok = ok && known(axis.extent);
     }
@@ -183,7 +222,32 @@ absl::Status NestBuilder::CheckDims() const {
   return absl::OkStatus();
 }
 
-// Computed tensors, producers first.
+// Computed tensors that `root` needs, producers first.
+void NestBuilder::CollectFrom(const Tensor& root, absl::flat_hash_set<const TensorNode*>& seen) {
+  std::vector<std::pair<Tensor, std::vector<Tensor>>> path;
+  auto enter = [&](const Tensor& t) {
+    if (t->kind != TensorKind::kCompute || !seen.insert(t.get()).second) return;
+    std::vector<Tensor> reads;
+    for (const ExprNode* node : Postorder(Definition(t))) {
+      if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
+    }
+    if (IsUpdated(t)) reads.push_back(t->update->base);
+    std::reverse(reads.begin(), reads.end());
+    path.emplace_back(t, std::move(reads));
+  };
+  enter(root);
+  while (!path.empty()) {
+    if (path.back().second.empty()) {
+      schedule_.tensors.push_back(path.back().first);
+      path.pop_back();
+      continue;
+    }
+    Tensor next = path.back().second.back();
+    path.back().second.pop_back();
+    enter(next);
+  }
+}
+
 void NestBuilder::CollectTensors() {
   absl::flat_hash_set<const TensorNode*> seen;
   for (const Tensor& output : computation_.outputs) {
@@ -195,26 +259,11 @@ void NestBuilder::CollectTensors() {
           te::ComputeTensor("copy", output.dtype(), output.dims(), [&](std::span<const Expr> i) { return output(i); });
     }
     schedule_.outputs.push_back(tensor);
-    std::vector<std::pair<Tensor, std::vector<Tensor>>> path;
-    auto enter = [&](const Tensor& t) {
-      if (t->kind != TensorKind::kCompute || !seen.insert(t.get()).second) return;
-      std::vector<Tensor> reads;
-      for (const ExprNode* node : Postorder({t->body})) {
-        if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
-      }
-      std::reverse(reads.begin(), reads.end());
-      path.emplace_back(t, std::move(reads));
-    };
-    enter(tensor);
-    while (!path.empty()) {
-      if (path.back().second.empty()) {
-        schedule_.tensors.push_back(path.back().first);
-        path.pop_back();
-        continue;
-      }
-      Tensor next = path.back().second.back();
-      path.back().second.pop_back();
-      enter(next);
+  }
+  // Updates come last: what else reads their inputs has done so.
+  for (bool updated : {false, true}) {
+    for (const Tensor& output : schedule_.outputs) {
+      if (IsUpdated(output) == updated) CollectFrom(output, seen);
     }
   }
 }
@@ -225,7 +274,7 @@ void NestBuilder::AddCostsAndReaders() {
     std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
     std::set<const TensorNode*> read;
     int64_t cost = 0;
-    for (const ExprNode* node : Postorder({tensor->body})) {
+    for (const ExprNode* node : Postorder(Definition(tensor))) {
       cost += Cost(*node);
       if (node->kind != ExprKind::kRead) continue;
       if (node->tensor->kind == TensorKind::kCompute) read.insert(node->tensor.get());
@@ -245,14 +294,15 @@ void NestBuilder::AddCostsAndReaders() {
 void NestBuilder::VisitReads(const Tensor& consumer) {
   const Facts from = facts_.at(consumer.get());
   Rewrite rewrite;
-  Expr body = pool().Copy(consumer->body, rewrite);
-  std::vector<IndexVar> loops = consumer->axes;
-  bool reduces = body->kind == ExprKind::kReduce;
-  if (reduces) loops.insert(loops.end(), body->axes.begin(), body->axes.end());
-  for (const ExprNode* node : Postorder({body})) {
+  std::vector<Expr> definition;
+  for (const Expr& e : Definition(consumer)) definition.push_back(pool().Copy(e, rewrite));
+  std::vector<IndexVar> loops = AxesOf(consumer);
+  bool updates = IsUpdated(consumer), reduces = !updates && definition[0]->kind == ExprKind::kReduce;
+  if (reduces) loops.insert(loops.end(), definition[0]->axes.begin(), definition[0]->axes.end());
+  for (const ExprNode* node : Postorder(definition)) {
     if (node->kind != ExprKind::kRead || node->tensor->kind != TensorKind::kCompute) continue;
     Facts& facts = facts_.at(node->tensor.get());
-    bool identical = !reduces && IsSamePosition(*node, consumer);
+    bool identical = !reduces && !updates && IsSamePosition(*node, consumer);
     facts.in_reduce |= reduces || from.in_reduce;
     facts.replicated |= from.replicated && !from.materialised;
     if (identical) {
@@ -263,8 +313,10 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
       }
       continue;
     }
-    for (const IndexVar& loop : loops) {
-      if (loop.extent == Dim(1)) continue;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      const IndexVar& loop = loops[i];
+      // Where an update does not use the index of a counted axis, it usually runs one position of it.
+      if (loop.extent == Dim(1) || (updates && consumer->update->counts[i])) continue;
       bool unused = std::none_of(node->operands.begin(), node->operands.end(),
                                  [&](const Expr& e) { return DependsOn(e, loop.id); });
       facts.replicated |= unused || (reduces && RepeatsAlong(node->operands, loop));
@@ -305,12 +357,10 @@ void NestBuilder::Decide() {
   }
 }
 
-Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices) {
-  InlineKey key{tensor.get(), {}};
-  for (const Expr& index : indices) key.second.push_back(index.get());
-  if (auto found = inlined_.find(key); found != inlined_.end()) return found->second;
+// `e` with values for its axes, and with the bodies of what it reads of tensors that are not materialised.
+Expr NestBuilder::Inline(const Expr& e, const std::vector<IndexVar>& axes, const std::vector<Expr>& indices) {
   Rewrite rewrite;
-  for (size_t i = 0; i < indices.size(); ++i) rewrite.variables[tensor->axes[i].id] = indices[i];
+  for (size_t i = 0; i < indices.size(); ++i) rewrite.variables[axes[i].id] = indices[i];
   rewrite.read = [this](const Tensor& read, std::vector<Expr> at) {
     if (read->kind == TensorKind::kCompute && !facts_.at(read.get()).materialised) return Inline(read, at);
     ExprNode node{.kind = ExprKind::kRead, .dtype = read.dtype()};
@@ -322,13 +372,22 @@ Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices)
     }
     return pool().Intern(std::move(node));
   };
-  Expr value = WithStack([&] { return pool().Copy(tensor->body, rewrite); });
-  if (tensor.dtype().is_small_float()) {
-    // A cast to its own dtype rounds: small floats compute in float32 between tensors.
-    ExprNode round{.kind = ExprKind::kCast, .dtype = tensor.dtype()};
-    round.operands = {value};
-    value = pool().Intern(std::move(round));
-  }
+  return WithStack([&] { return pool().Copy(e, rewrite); });
+}
+
+// A cast of a value to its own dtype rounds: small floats compute in float32 between tensors.
+Expr NestBuilder::Rounded(const Tensor& tensor, Expr value) {
+  if (!tensor.dtype().is_small_float()) return value;
+  ExprNode round{.kind = ExprKind::kCast, .dtype = tensor.dtype()};
+  round.operands = {std::move(value)};
+  return pool().Intern(std::move(round));
+}
+
+Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices) {
+  InlineKey key{tensor.get(), {}};
+  for (const Expr& index : indices) key.second.push_back(index.get());
+  if (auto found = inlined_.find(key); found != inlined_.end()) return found->second;
+  Expr value = Rounded(tensor, Inline(tensor->body, tensor->axes, indices));
   inlined_.emplace(std::move(key), value);
   return value;
 }
@@ -349,9 +408,9 @@ NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
   return {tensor, value, false};
 }
 
-std::vector<Tensor> NestBuilder::StoredReads(const NestTensor& t) const {
+std::vector<Tensor> NestBuilder::ComputedReads(const std::vector<Expr>& expressions) {
   std::vector<Tensor> reads;
-  for (const ExprNode* node : Postorder({t.value})) {
+  for (const ExprNode* node : Postorder(expressions)) {
     if (node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute) reads.push_back(node->tensor);
   }
   return reads;
@@ -379,10 +438,50 @@ std::optional<NestTensor> NestBuilder::Fits(const Tensor& tensor, LoopNest& nest
   return t;
 }
 
+// Adds the nest of an update.
+void NestBuilder::PlaceUpdate(const Tensor& tensor) {
+  const te::TensorUpdate& update = *tensor->update;
+  LoopNest nest;
+  nest.update = {.is_in_order = !update.has_distinct_places, .estimate = update.estimate};
+  std::vector<Expr> at;
+  for (const IndexVar& axis : update.axes) {
+    if (axis.extent != Dim(1)) nest.axes.push_back(pool().Fresh(axis.extent, "u"));
+    at.push_back(axis.extent == Dim(1) ? pool().Intern(*Index(0)) : pool().Variable(nest.axes.back()));
+  }
+  auto inlined = [&](const Expr& e) { return Inline(e, update.axes, at); };
+  Expr condition = update.position.condition;
+  for (size_t i = 0; i < update.axes.size(); ++i) {
+    const Expr& count = update.counts[i];
+    if (update.axes[i].extent != Dim(1)) {
+      nest.update->counts.push_back(count ? inlined(count) : Expr());
+    } else if (count) {
+      Expr runs = te::Binary(BinaryOp::kLess, Index(0), count);
+      condition = condition ? te::Binary(BinaryOp::kAnd, runs, condition) : runs;
+    }
+  }
+  if (condition) nest.update->condition = inlined(condition);
+  for (const Expr& usual : update.usual) nest.update->usual.push_back(inlined(usual));
+  bool has_counts = std::any_of(nest.update->counts.begin(), nest.update->counts.end(),
+                                [](const Expr& count) { return static_cast<bool>(count); });
+  if (!has_counts) nest.update->counts.clear();
+  std::vector<Expr> place;
+  for (const Expr& index : update.position.place) place.push_back(inlined(index));
+  nest.store_offset = pool().Offset(tensor.dims(), place);
+  Expr value = Definition(tensor)[0];
+  if (update.fold) value = te::Binary(*update.fold, update.self(update.position.place), value);
+  nest.tensors = {{tensor, Rounded(tensor, inlined(value)), false}};
+  facts_.at(tensor.get()).nest = schedule_.nests.size();
+  schedule_.nests.push_back(std::move(nest));
+}
+
 void NestBuilder::PlaceAll() {
   for (const Tensor& tensor : schedule_.tensors) {
     Facts& facts = facts_.at(tensor.get());
     if (!facts.materialised) continue;
+    if (IsUpdated(tensor)) {
+      PlaceUpdate(tensor);
+      continue;
+    }
     LoopNest own;
     std::vector<Expr> position;
     for (const Dim& dim : tensor.dims()) {
@@ -392,7 +491,7 @@ void NestBuilder::PlaceAll() {
     own.store_offset = pool().Offset(tensor.dims(), position);
     NestTensor t = Expand(tensor, own);
     size_t earliest = 0;  // the last nest that computes something it needs
-    for (const Tensor& read : StoredReads(t)) earliest = std::max(earliest, facts_.at(read.get()).nest);
+    for (const Tensor& read : ComputedReads({t.value})) earliest = std::max(earliest, facts_.at(read.get()).nest);
     std::optional<NestTensor> joined;
     for (size_t n = earliest; n < schedule_.nests.size() && !joined; ++n) {
       joined = Fits(tensor, schedule_.nests[n]);
@@ -414,6 +513,13 @@ void NestBuilder::MarkStored() {
     stored.insert(schedule_.outputs[i].get());
     schedule_.buffers[schedule_.outputs[i].get()] = {true, static_cast<int64_t>(i), Dim(0)};
   }
+  for (const OutputUpdates& update : updates_) {
+    for (const OutputUpdates::Step& step : update.steps) {
+      stored.insert(step.tensor.get());
+      schedule_.buffers[step.tensor.get()] = {true, static_cast<int64_t>(update.output), Dim(0)};
+    }
+    schedule_.updates.push_back({static_cast<int64_t>(update.output), update.input});
+  }
   // What is known of extents leaves some tensors without a reader: nests of those alone go.
   std::vector<LoopNest> nests;
   for (size_t n = schedule_.nests.size(); n-- > 0;) {
@@ -421,10 +527,8 @@ void NestBuilder::MarkStored() {
     bool is_read = std::any_of(tensors.begin(), tensors.end(),
                                [&](const NestTensor& t) { return stored.contains(t.tensor.get()); });
     if (!is_read) continue;
-    for (const NestTensor& t : tensors) {
-      for (const Tensor& read : StoredReads(t)) {
-        if (facts_.at(read.get()).nest != n) stored.insert(read.get());
-      }
+    for (const Tensor& read : ComputedReads(ReadExpressions(schedule_.nests[n]))) {
+      if (facts_.at(read.get()).nest != n) stored.insert(read.get());
     }
     nests.push_back(std::move(schedule_.nests[n]));
   }
@@ -452,8 +556,21 @@ absl::Status NestBuilder::Run() {
 
 }  // namespace
 
-absl::Status BuildNests(const Computation& computation, Schedule& schedule) {
-  return NestBuilder(computation, schedule).Run();
+absl::Status BuildNests(Schedule& schedule) {
+  absl::flat_hash_set<size_t> left_out;
+  while (true) {
+    Schedule attempt;
+    attempt.computation = schedule.computation;
+    attempt.constant_inputs = schedule.constant_inputs;
+    attempt.target = schedule.target;
+    RVM_RETURN_IF_ERROR(NestBuilder(attempt, left_out).Run());
+    std::optional<size_t> late = FindLateRead(attempt);
+    if (!late) {
+      schedule = std::move(attempt);
+      return absl::OkStatus();
+    }
+    left_out.insert(*late);
+  }
 }
 
 }  // namespace rvm::schedule

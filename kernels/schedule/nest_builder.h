@@ -7,9 +7,9 @@
 
 namespace rvm::schedule {
 
-// Sets symbols, values, pool, tensors, nests, and the buffers of the outputs. Returns kInvalidArgument if an extent is
-// not determined by the inputs.
-absl::Status BuildNests(const te::Computation& computation, Schedule& schedule);
+// Sets symbols, values, pool, tensors, nests, updates, and the buffers of the outputs. Returns kInvalidArgument if an
+// extent is not determined by the inputs. REQUIRES: the schedule has a computation, constant inputs and a target.
+absl::Status BuildNests(Schedule& schedule);
 
 }  // namespace rvm::schedule
 

@@ -30,10 +30,8 @@ class Rewriter {
         continue;
       }
       size_t before = path.size();
-      for (const ExprNode* node : te::Postorder({tensor->body})) {
-        bool waits = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
-                     !done_.contains(node->tensor.get());
-        if (waits) path.push_back(node->tensor);
+      for (const Tensor& read : ReadTensors(tensor)) {
+        if (read->kind == TensorKind::kCompute && !done_.contains(read.get())) path.push_back(read);
       }
       if (path.size() > before) continue;
       path.pop_back();
@@ -44,6 +42,21 @@ class Rewriter {
   }
 
  private:
+  // The tensors that the definitions of `tensor` read.
+  static std::vector<Tensor> ReadTensors(const Tensor& tensor) {
+    std::vector<Expr> definitions = {tensor->body};
+    std::vector<Tensor> reads;
+    if (tensor->update) {
+      std::vector<Expr> update = Expressions(*tensor->update);
+      definitions.insert(definitions.end(), update.begin(), update.end());
+      reads.push_back(tensor->update->base);
+    }
+    for (const ExprNode* node : te::Postorder(definitions)) {
+      if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
+    }
+    return reads;
+  }
+
   Tensor WithNewReads(const Tensor& tensor) {
     bool changes = false;
     te::Rewrite reads;
@@ -53,10 +66,25 @@ class Rewriter {
       changes |= now.get() != read.get();
       return pool_.Intern(*now(at));
     };
-    Expr body = pool_.Copy(tensor->body, reads);
-    if (!changes) return tensor;
     TensorNode node = *tensor;
-    node.body = std::move(body);
+    node.body = pool_.Copy(tensor->body, reads);
+    if (tensor->update) {
+      te::TensorUpdate update = *tensor->update;
+      auto copy = [&](Expr& e) {
+        if (e) e = pool_.Copy(e, reads);
+      };
+      copy(update.position.value);
+      copy(update.position.condition);
+      for (std::vector<Expr>* list : {&update.position.place, &update.counts, &update.usual}) {
+        for (Expr& e : *list) copy(e);
+      }
+      if (auto found = done_.find(update.base.get()); found != done_.end()) {
+        changes |= found->second.get() != update.base.get();
+        update.base = found->second;
+      }
+      node.update = std::make_shared<const te::TensorUpdate>(std::move(update));
+    }
+    if (!changes) return tensor;
     return Tensor(std::make_shared<const TensorNode>(std::move(node)));
   }
 

@@ -44,7 +44,7 @@ std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
 
 bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
-  if (nest.axes.empty() || first->self) return false;
+  if (nest.axes.empty() || first->self || nest.update) return false;
   if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
   // Tiles whose outermost loop is the first axis, as of a depthwise convolution, run behind the nest that pads their
   // image. A group is divided among threads by rows, so there must be enough of them.

@@ -73,6 +73,7 @@ std::string Describe(const LoopNest& nest, const BlockTile& tile) {
 std::string KindOf(const LoopNest& nest) {
   if (nest.tensors[0].tensor->self) return "scan";
   if (nest.tensors[0].tensor->is_ordered) return "order";
+  if (nest.update) return "update";
   switch (nest.form) {
     case NestForm::kPositions: return nest.reduction() != nullptr ? "reduce" : "loops";
     case NestForm::kColumns: return "columns";
@@ -157,7 +158,7 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   schedule.computation = std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;
-  RVM_RETURN_IF_ERROR(BuildNests(schedule.computation, schedule));
+  RVM_RETURN_IF_ERROR(BuildNests(schedule));
   if (target.has_vectors) PlanForCpu(schedule);
   if (target.has_blocks) PlanForGpu(schedule);
   if (target.has_vectors || target.has_blocks) PlanRowGroups(schedule);

@@ -67,6 +67,13 @@ struct Schedule {
   absl::flat_hash_map<const te::TensorNode*, TensorBuffer> buffers;  // of the tensors stored, but local ones
   Dim workspace;                                                     // bytes
   std::vector<Reuse> reuses;                                         // by output, then input
+  // An output that has the elements of an input, or its memory, when the kernel begins. Nests with an update write the
+  // others. The input is not read once the first of them runs.
+  struct Update {
+    int64_t output = 0;
+    int64_t input = 0;
+  };
+  std::vector<Update> updates;  // by output; such outputs have no reuses
 
   // Owners of the nodes that the nests refer to.
   std::shared_ptr<te::ExprPool> pool;

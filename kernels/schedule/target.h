@@ -11,6 +11,7 @@ namespace rvm::schedule {
 
 struct Target {
   bool has_vectors = false;     // false: nests are interpreted element by element (portable executables)
+  bool has_updates = false;     // a result may begin as a copy of an argument, which calls of the kernel make
   bool has_blocks = false;      // a GPU: blocks of threads that share memory
   int64_t tensor_cores = 0;     // those of a compute capability of NVIDIA's GPUs, 75 or 80; 0: none
   bool rounds_to_tf32 = false;  // tensor cores multiply elements of float32, rounded to 10 bits of fraction
@@ -30,6 +31,7 @@ struct Target {
 // and the layout of packed constants.
 inline Target Common(const Target& a, const Target& b) {
   return {.has_vectors = a.has_vectors && b.has_vectors,
+          .has_updates = a.has_updates && b.has_updates,
           .has_blocks = a.has_blocks && b.has_blocks,
           .tensor_cores = std::min(a.tensor_cores, b.tensor_cores),
           .rounds_to_tf32 = a.rounds_to_tf32 && b.rounds_to_tf32,

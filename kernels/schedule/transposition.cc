@@ -17,7 +17,7 @@ std::optional<size_t> TransposedAxis(const LoopNest& nest) {
     return std::nullopt;
   }
   bool moves = nest.tensors.size() == 1 && nest.axes.size() > 1 && nest.reduction() == nullptr && !tensor->self &&
-               !tensor->is_ordered && te::Stride(nest.store_offset, nest.axes.back().id) == 1;
+               !nest.update && !tensor->is_ordered && te::Stride(nest.store_offset, nest.axes.back().id) == 1;
   if (!moves) return std::nullopt;
   std::vector<int64_t> contiguous(nest.axes.size());
   for (const te::ExprNode* node : te::Postorder(Values(nest))) {

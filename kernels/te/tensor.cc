@@ -81,6 +81,15 @@ class Printer {
     });
   }
 
+  std::string Of(const TensorUpdate& update) {
+    std::string axes = Axes(update.axes);
+    std::string text = absl::StrCat("update of ", NameOf(update.base.get()), " {", axes, "}",
+                                    update.has_distinct_places ? "" : " in order",
+                                    update.fold ? absl::StrCat(" ", Text(*update.fold)) : "");
+    for (const Expr& e : Expressions(update)) absl::StrAppend(&text, ", ", Of(e));
+    return text;
+  }
+
  private:
   std::string OnThisStack(const Expr& e) {
     switch (e->kind) {
@@ -140,6 +149,7 @@ std::string Describe(const Computation& computation, bool canonical) {
       absl::StrAppend(&form, " first ", printer.DimText(tensor->ordered_first));
     absl::StrAppend(&text, "  ", name, "[", axes, "]: ", tensor->dtype.ToString(), form, " = ",
                     printer.Of(tensor->body), "\n");
+    if (canonical && tensor->update) absl::StrAppend(&text, "    ", printer.Of(*tensor->update), "\n");
   }
   absl::StrAppend(&text, "  ->", outputs, "\n");
   return text;
@@ -215,6 +225,33 @@ Tensor Stored(const Tensor& tensor) {
   TensorNode node = *tensor;
   node.is_stored = true;
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+Tensor WithUpdate(const Tensor& tensor, TensorUpdate update, const Dims& extents,
+                  const std::function<TensorUpdate::Position(std::span<const Expr>)>& position) {
+  RVM_CHECK(update.base.dtype() == tensor.dtype() && update.base.rank() == tensor.rank(),
+            "a tensor is an update of another kind of tensor");
+  std::vector<Expr> indices;
+  update.axes = MakeAxes(extents, "u", indices);
+  update.counts.resize(extents.size());
+  update.self =
+      Tensor(std::make_shared<const TensorNode>(TensorNode{TensorKind::kSelf, tensor.dtype(), tensor.dims(), "self"}));
+  update.position = position(indices);
+  RVM_CHECK(update.position.value.dtype() == tensor.dtype() && update.position.place.size() == tensor.rank(),
+            "an update writes other elements than its tensor has");
+  TensorNode node = *tensor;
+  node.update = std::make_shared<const TensorUpdate>(std::move(update));
+  return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+std::vector<Expr> Expressions(const TensorUpdate& update) {
+  std::vector<Expr> all = {update.position.value};
+  all.insert(all.end(), update.position.place.begin(), update.position.place.end());
+  all.push_back(update.position.condition);
+  all.insert(all.end(), update.counts.begin(), update.counts.end());
+  all.insert(all.end(), update.usual.begin(), update.usual.end());
+  std::erase_if(all, [](const Expr& e) { return !e; });
+  return all;
 }
 
 Expr Reduce(ReduceOp op, std::span<const Dim> extents, const std::function<Expr(std::span<const Expr>)>& body) {

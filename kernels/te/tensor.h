@@ -13,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,6 +58,7 @@ struct IndexVar {
 
 struct ExprNode;
 struct TensorNode;
+struct TensorUpdate;
 
 class Expr {
  public:
@@ -126,6 +128,28 @@ struct TensorNode {
   bool is_ordered = false;     // by OrderTensor
   Dim ordered_first = 0;       // if ordered: the keys of each row that are sorted
   bool is_stored = false;      // by Stored
+  // Another definition, by WithUpdate; null: none.
+  std::shared_ptr<const TensorUpdate> update = nullptr;
+};
+
+// A tensor as its base with some elements written: the same tensor as its body defines, for targets that can begin with
+// a copy of the base, or with its memory. Positions of `axes` run in row-major order.
+struct TensorUpdate {
+  // The expressions of a position: functions of the indices of the axes.
+  struct Position {
+    std::vector<Expr> place;  // the element of the tensor that is written; in bounds if the condition holds
+    Expr condition;           // bool: whether the position writes; null: always
+    Expr value;               // what is written, or folded in
+  };
+  Tensor base;                      // of the same dtype and dims
+  Tensor self;                      // kSelf: stands for the tensor in what the scheduler makes of `fold`
+  std::optional<BinaryOp> fold;     // the element becomes fold(element, value); none: value
+  bool has_distinct_places = true;  // no two positions write the same element: their order does not matter
+  Dim estimate = 1;                 // the usual number of positions, for decisions about speed
+  std::vector<IndexVar> axes;
+  std::vector<Expr> counts;  // by axis: only the positions below this number run; null: all
+  std::vector<Expr> usual;   // conditions that usually hold; code may be specialised for them
+  Position position;
 };
 
 // ---- building ----------------------------------------------------------------
@@ -148,6 +172,12 @@ Dim OrderedRowSize(const Tensor& tensor);
 // The tensor, computed as a whole and kept in memory before anything reads it, however cheap it is: what arranges data
 // for its readers. REQUIRES: it is computed.
 Tensor Stored(const Tensor& tensor);
+// `tensor` with another definition, by positions over `extents`. `update` has all members but self, axes and position;
+// counts and usual conditions are the same at all positions. REQUIRES: `tensor` is computed; both definitions agree.
+Tensor WithUpdate(const Tensor& tensor, TensorUpdate update, const Dims& extents,
+                  const std::function<TensorUpdate::Position(std::span<const Expr> indices)>& position);
+// All expressions of an update; none is null.
+std::vector<Expr> Expressions(const TensorUpdate& update);
 // A reduction of `body` over axes of `extents`; only allowed as the root of a tensor's body. kSum, kProduct, kMaximum
 // and kMinimum keep the dtype of the body (float16 and bfloat16 accumulate in float32).
 Expr Reduce(ReduceOp op, std::span<const Dim> extents,

@@ -147,7 +147,7 @@ class Mutator {
       for (size_t i = dice_.Pick(3); i > 0; --i) made.dims.push_back(RandomDim(kernel.num_symbols));
       return made;
     };
-    switch (dice_.Pick(8)) {
+    switch (dice_.Pick(9)) {
       case 0: kernel.num_symbols = static_cast<uint32_t>(dice_.Pick(5)); break;
       case 1: ChangeList(kernel.params, tensor); break;
       case 2: ChangeList(kernel.results, tensor); break;
@@ -167,6 +167,11 @@ class Mutator {
       case 6:
         ChangeList(kernel.reuses, [&] {
           return KernelDesc::Reuse{static_cast<uint32_t>(dice_.Pick(2)), static_cast<uint32_t>(dice_.Pick(3))};
+        });
+        break;
+      case 7:
+        ChangeList(kernel.updates, [&] {
+          return KernelDesc::Update{static_cast<uint32_t>(dice_.Pick(2)), static_cast<uint32_t>(dice_.Pick(3))};
         });
         break;
       default: {

@@ -1,5 +1,6 @@
 // Operators with indices, masks and shapes taken from other tensors; functions whose type parameters are shapes and
 // dtypes.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -59,6 +60,43 @@ std::string Generator::CallGeneric(const TypeRef& type, int depth) {
   return absl::StrCat(GenericHelper(number), "(", first, Expr(type, depth - 1), ")");
 }
 
+// A tensor of which a part is written, and which may be needed as it was: then it must be copied.
+// REQUIRES: static, and no scalar.
+std::string Generator::PartialUpdate(const TypeRef& type, int depth) {
+  std::vector<int64_t> shape = StaticShape(type), part = shape;
+  std::string begin, end, strides;
+  auto vector = [&](std::string& text, int64_t number) { absl::StrAppend(&text, text.empty() ? "" : ", ", number); };
+  for (int64_t& extent : part) {
+    int64_t first = dice_.Pick(static_cast<int>(extent)), step = 1 + dice_.Pick(2);
+    int64_t last = first + dice_.Pick(static_cast<int>(extent - first) + 1);
+    vector(begin, dice_.Chance(70) ? first : first - extent);
+    vector(end, last == extent && dice_.Chance(50) ? 99 : last);
+    vector(strides, step);
+    // Of a slice that is larger the last elements are written again and again.
+    extent = std::max<int64_t>((last - first + step - 1) / step - dice_.Pick(2), 1);
+  }
+  auto constant = [&](const std::string& numbers) {
+    return absl::StrCat("Constant([", numbers, "], (", shape.size(), "), int32)");
+  };
+  std::string data = NewName("u"), set = NewName("u");
+  std::string written = absl::StrCat("strided_set(", data, ", ", Expr(WithDims(type, part), depth - 1), ", ",
+                                     constant(begin), ", ", constant(end), ", ", constant(strides), ")");
+  if (dice_.Chance(40)) {
+    std::vector<int64_t> rows = shape;
+    rows[0] = 1 + dice_.Pick(3);
+    // Places below 0 count from the end, and others are left out.
+    std::string places = Expr(WithDims(Scalar(kInt32), {1, rows[0]}), depth - 1);
+    written = absl::StrCat("scatter_nd(", data, ", clip(", places, ", a_min=-3f, a_max=5f), ",
+                           Expr(WithDims(type, rows), depth - 1), ")");
+  }
+  std::string result = set;
+  if (dice_.Chance(50)) {
+    const char* pair = type->dtype.is_bool() ? "logical_xor" : "maximum";
+    result = absl::StrCat(pair, "(", result, ", ", data, ")");
+  }
+  return absl::StrCat("{ let ", data, " = ", Expr(type, depth - 1), "; let ", set, " = ", written, "; ", result, " }");
+}
+
 // REQUIRES: static, and no scalar.
 std::string Generator::Transform(const TypeRef& type, int depth) {
   std::vector<int64_t> shape = StaticShape(type);
@@ -66,6 +104,7 @@ std::string Generator::Transform(const TypeRef& type, int depth) {
   size_t at = static_cast<size_t>(axis);
   std::vector<int64_t> from = shape;
   auto integers = [&](const std::vector<int64_t>& dims) { return Expr(WithDims(Scalar(kInt32), dims), depth - 1); };
+  if (!differentiable_ && dice_.Chance(15)) return PartialUpdate(type, depth);
   switch (dice_.Pick(12)) {
     case 0: {
       std::vector<int64_t> reps(shape.size(), 1);

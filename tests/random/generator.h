@@ -200,6 +200,7 @@ class Generator {
   std::string GenericHelper(int number);
   std::string CallGeneric(const TypeRef& type, int depth);
   std::string Transform(const TypeRef& type, int depth);
+  std::string PartialUpdate(const TypeRef& type, int depth);
 
   bool for_device() const { return flavor_ == Flavor::kTensorWork || flavor_ == Flavor::kProducts; }
 

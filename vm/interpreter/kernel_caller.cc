@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -216,6 +217,8 @@ const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* 
       return nullptr;
     }
     outputs[i] = tensor->data;
+    if (result.begins_as >= 0 && !BeginResult(call, i, *tensor)) [[unlikely]]
+      return nullptr;
     // The register of a result owns nothing, since moved_ holds what the call consumes: it can be written now.
     r[dsts[i]] = AsSlot(tensor);
   }
@@ -313,6 +316,21 @@ bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
   return true;
 }
 
+bool KernelCaller::BeginResult(const Call& call, size_t index, const Tensor& result) {
+  constexpr int64_t kPiece = 1 << 20;
+  const KernelInfo::TensorInfo& info = call.kernel->results[index];
+  const auto* from = static_cast<const std::byte*>(buffers_[static_cast<size_t>(info.begins_as)]);
+  auto* to = static_cast<std::byte*>(result.data);
+  if (from == to) return true;
+  int64_t bytes = info.dtype.bytes();
+  for (uint16_t axis = 0; axis < result.rank; ++axis) bytes *= result.dims[axis];
+  for (int64_t begin = 0; begin < bytes; begin += kPiece) {
+    if (control_.signal().reason() != 0) return Fail(control_.Poll());
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(std::min(kPiece, bytes - begin)));
+  }
+  return true;
+}
+
 bool KernelCaller::MakeDynamicResults(const Call& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   for (size_t i = 0; i < kernel.results.size(); ++i) {
@@ -322,7 +340,8 @@ bool KernelCaller::MakeDynamicResults(const Call& call, Slot* r) {
     } else if (Tensor* taken = num_moved_ > 0 ? ReuseArg(result) : nullptr; taken != nullptr) {
       buffers_[call.num_args + i] = taken->data;
       r[call.dsts[i]] = AsSlot(taken);
-    } else if (!MakeDynamicResult(call, i, r)) {
+    } else if (!MakeDynamicResult(call, i, r) ||
+               (result.begins_as >= 0 && !BeginResult(call, i, *AsTensor(r[call.dsts[i]])))) {
       return false;
     }
   }

@@ -131,6 +131,8 @@ class KernelCaller {
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const Call& call, Slot* r);
   bool MakeDynamicResults(const Call& call, Slot* r);
   bool MakeDynamicResult(const Call& call, size_t index, Slot* r);
+  // Copies the elements with which a result begins, unless it has the memory of their parameter.
+  bool BeginResult(const Call& call, size_t index, const Tensor& result);
   void StoreScalars(const Call& call, Slot* r);
   // These set error_ and give false.
   bool Fail(absl::Status error) {

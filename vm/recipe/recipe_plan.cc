@@ -49,6 +49,7 @@ class NestPlanner {
 
   bool live(uint32_t step) const { return live_[step]; }
   void MarkLive();
+  void MarkLimits();
   uint32_t NewValue(Form form, DataType dtype, bool constant);
   void AddStep(uint32_t number);
   void AddReduce(uint32_t number);
@@ -59,6 +60,7 @@ class NestPlanner {
   void AddStore(uint32_t number);
   void AddBitcast(uint32_t number);
   void AddOrder(uint32_t number);
+  void AddLimit(uint32_t number);
   bool AddLinear(uint32_t number);
   uint32_t AsVector(uint32_t value);
   uint32_t AsLinear(uint32_t value);
@@ -76,6 +78,7 @@ class NestPlanner {
   NestPlan plan_;
   PlanPart* part_ = &plan_.outer;
   std::vector<bool> live_;
+  std::vector<bool> limits_;        // by step: a limit is made from it
   std::vector<uint32_t> value_of_;  // by step
   std::vector<Value> values_;
 };
@@ -88,6 +91,7 @@ void NestPlanner::MarkLive() {
     if (!live_[i] && !keeps) continue;
     live_[i] = true;
     switch (step.op) {
+      case RecipeOp::kStoreIf:
       case RecipeOp::kSelect: live_[step.c] = true; [[fallthrough]];
       case RecipeOp::kBinary:
       case RecipeOp::kOrder:
@@ -97,10 +101,25 @@ void NestPlanner::MarkLive() {
       case RecipeOp::kCast:
       case RecipeOp::kBitcast:
       case RecipeOp::kReduce: live_[step.a] = true; break;
+      case RecipeOp::kLimit: live_[step.b] = true; break;
       case RecipeOp::kConstant:
       case RecipeOp::kIndex:
       case RecipeOp::kExtent: break;
     }
+  }
+}
+
+// Marks what limits are made from. Its operands come before each step.
+void NestPlanner::MarkLimits() {
+  limits_.assign(nest_.steps.size(), false);
+  for (size_t i = nest_.steps.size(); i-- > 0;) {
+    const RecipeStep& step = nest_.steps[i];
+    if (step.op == RecipeOp::kLimit) limits_[step.b] = true;
+    if (!limits_[i]) continue;
+    uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
+    if (fields & kAField) limits_[step.a] = true;
+    if (fields & kBField) limits_[step.b] = true;
+    if (fields & kCField) limits_[step.c] = true;
   }
 }
 
@@ -249,11 +268,12 @@ void NestPlanner::AddLoad(uint32_t number) {
   std::optional<int64_t> stride = values_[a].stride;
   bool near = form == Form::kUniform || (stride && (*stride == 0 || *stride == 1));
   plan_.far_loads += near ? 0 : 1;
-  // Never `once`, because an earlier step of the nest may store to the location.
-  made.to = NewValue(form, step.dtype, false);
+  // Only limits are made from what was loaded `once`: otherwise an earlier step of the nest may store to the location.
+  bool constant = limits_[number];
+  made.to = NewValue(form, step.dtype, constant);
   made.load = FindLoad(made.dtype);
   made.gather = FindGather(made.dtype);
-  Emit(made, false, form);
+  Emit(made, constant, form);
   value_of_[number] = made.to;
 }
 
@@ -263,8 +283,15 @@ void NestPlanner::AddStore(uint32_t number) {
   PlanStep made{.kind = PlanStep::kStoreOne, .dtype = buffers_[step.buffer].dtype, .buffer = step.buffer};
   made.store = FindStore(made.dtype);
   Form form = Join({a, b});
+  bool is_conditional = step.op == RecipeOp::kStoreIf, by_lane = false;
+  if (is_conditional) {
+    made.c = value_of_[step.c];
+    by_lane = values_[made.c].form == Form::kVector;
+    made.condition = by_lane ? PlanStep::kByLane : PlanStep::kForAll;
+    if (by_lane) form = Form::kVector;
+  }
   if (form == Form::kVector) {
-    bool linear = values_[a].form == Form::kLinear;
+    bool linear = values_[a].form == Form::kLinear && !by_lane;
     made.kind = linear ? PlanStep::kStoreLinear : PlanStep::kScatter;
     if (!linear) a = AsVector(a);
     b = AsVector(b);
@@ -272,6 +299,11 @@ void NestPlanner::AddStore(uint32_t number) {
   made.a = a;
   made.b = b;
   Emit(made, false, form);
+}
+
+void NestPlanner::AddLimit(uint32_t number) {
+  const RecipeStep& step = nest_.steps[number];
+  Emit({.kind = PlanStep::kLimit, .a = step.a, .b = value_of_[step.b]}, true, Form::kUniform);
 }
 
 void NestPlanner::AddBitcast(uint32_t number) {
@@ -343,9 +375,11 @@ void NestPlanner::AddStep(uint32_t number) {
     case RecipeOp::kBinary: return AddBinary(number);
     case RecipeOp::kSelect: return AddSelect(number);
     case RecipeOp::kReduce: return AddReduce(number);
-    case RecipeOp::kStore: return AddStore(number);
+    case RecipeOp::kStore:
+    case RecipeOp::kStoreIf: return AddStore(number);
     case RecipeOp::kBitcast: return AddBitcast(number);
     case RecipeOp::kOrder: return AddOrder(number);
+    case RecipeOp::kLimit: return AddLimit(number);
   }
 }
 
@@ -397,6 +431,7 @@ void NestPlanner::PlaceVectors() {
 
 NestPlan NestPlanner::Run() {
   MarkLive();
+  MarkLimits();
   value_of_.assign(nest_.steps.size(), 0);
   if (reduces_) part_ = &plan_.inner;
   for (uint32_t i = 0; i < nest_.steps.size(); ++i) {
@@ -455,7 +490,7 @@ bool RunsInOrder(const RecipeNest& nest) {
     if (step.op == RecipeOp::kOrder) return true;
     bool loads_stored =
         step.op == RecipeOp::kLoad && std::any_of(nest.steps.begin(), nest.steps.end(), [&](const RecipeStep& other) {
-          return other.op == RecipeOp::kStore && other.buffer == step.buffer;
+          return IsStore(other.op) && other.buffer == step.buffer;
         });
     if (loads_stored) return true;
   }
@@ -475,6 +510,8 @@ absl::StatusOr<RecipePlan> MakeRecipePlan(const KernelDesc& desc, const KernelRe
   plan.num_results = desc.results.size();
   for (const KernelTensor& param : desc.params) plan.buffers.push_back({param.dtype, compile(param.dims), {}});
   for (const KernelTensor& result : desc.results) plan.buffers.push_back({result.dtype, compile(result.dims), {}});
+  plan.begun.assign(plan.num_results, false);
+  for (const KernelDesc::Update& update : desc.updates) plan.begun[update.result] = true;
   for (const RecipeWorkspace& workspace : recipe.workspaces) {
     plan.buffers.push_back({workspace.dtype, {compile(workspace.elements)}, compile(workspace.offset)});
   }

@@ -38,8 +38,12 @@ struct PlanStep {
     kStoreLinear,   // buffer[a] = b, a linear
     kScatter,       // buffer[a] = b, a vector
     kOrder,         // sorts b keys from buffer[a] on; uniform
+    kLimit,         // axis a has at most b positions; uniform
   };
+  // Whether a store happens: always, where the uniform c is true, or in the lanes where c is.
+  enum Condition : uint8_t { kAlways, kForAll, kByLane };
   Kind kind;
+  Condition condition = kAlways;
   bool one_a = false, one_b = false;  // kBinary
   DataType dtype;                     // loads and stores: of the buffer
   uint32_t to = 0, a = 0, b = 0, c = 0;
@@ -101,6 +105,7 @@ struct RecipePlan {
   };
   std::vector<Buffer> buffers;
   size_t num_params = 0, num_results = 0;
+  std::vector<bool> begun;  // by result: it has the elements of a parameter when the recipe begins
   std::vector<Nest> nests;
   int64_t scratch_bytes = 0;  // needed at the start of the workspace of a run; a multiple of 64
 };

@@ -156,7 +156,9 @@ void NestRun::StoreLinear(const PlanStep& step, Cell at, int64_t begin, int64_t 
 void NestRun::Scatter(const PlanStep& step, int64_t n) {
   const auto* numbers = static_cast<const int64_t*>(at_[step.a]);
   const auto* lanes = static_cast<const std::byte*>(at_[step.b]);
+  const auto* writes = static_cast<const int64_t*>(step.condition == PlanStep::kByLane ? at_[step.c] : nullptr);
   for (int64_t i = 0; i < n; ++i) {
+    if (writes != nullptr && writes[i] == 0) continue;
     if (static_cast<uint64_t>(numbers[i]) >= static_cast<uint64_t>(buffers_[step.buffer].elements)) {
       code_ = kRecipeStoresOutside;
       return;
@@ -186,6 +188,7 @@ void NestRun::Order(const PlanStep& step) {
 // Runs `steps` for the lanes [begin, begin + n) of the axis run along.
 void NestRun::RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_t n) {
   for (const PlanStep& s : steps) {
+    if (s.condition == PlanStep::kForAll && cell(s.c).first == 0) continue;
     switch (s.kind) {
       case PlanStep::kIndex: cell(s.to).first = index_[s.a]; break;
       case PlanStep::kIndexAlong: cell(s.to) = {0, 1}; break;
@@ -232,6 +235,7 @@ void NestRun::RunSteps(const std::vector<PlanStep>& steps, int64_t begin, int64_
       case PlanStep::kScatter: Scatter(s, n); break;
       case PlanStep::kBitcast: Bitcast(s, n); break;
       case PlanStep::kOrder: Order(s); break;
+      case PlanStep::kLimit: extents_[s.a] = std::clamp<int64_t>(cell(s.b).first, 0, extents_[s.a]); break;
     }
   }
 }
@@ -329,6 +333,7 @@ int32_t NestRun::Run() {
   if (Empty(0, nest_.num_outer)) return kRvmOk;
   bool columns = ChooseColumns();
   Begin(columns ? nest_.by_column : nest_.by_row);
+  if (Empty(0, nest_.num_outer)) return code_;  // after limits
   columns ? RunColumns() : RunRows();
   return code_;
 }
@@ -366,7 +371,8 @@ int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const 
     }
     all.push_back(buffer);
     // Elements that the recipe does not write must not reveal old memory.
-    if (i >= plan.num_params && !Clear(buffer.data, bytes, cancel)) return kRvmCancelled;
+    bool is_begun = i >= plan.num_params && i < tensors && plan.begun[i - plan.num_params];
+    if (i >= plan.num_params && !is_begun && !Clear(buffer.data, bytes, cancel)) return kRvmCancelled;
   }
   for (const RecipePlan::Nest& nest : plan.nests) {
     NestRun run(nest, symbols, all.data(), scratch, cancel);

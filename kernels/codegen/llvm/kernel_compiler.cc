@@ -300,7 +300,7 @@ absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& 
 schedule::Target ScheduleTarget(const HostTarget& target) {
   std::vector<std::string> features = absl::StrSplit(target.features, ',');
   auto has = [&](const char* name) { return std::find(features.begin(), features.end(), name) != features.end(); };
-  schedule::Target facts{.has_vectors = true};
+  schedule::Target facts{.has_vectors = true, .has_updates = true};
   if (has("+neon")) {
     facts.vector_registers = 32;
     facts.has_half_conversions = true;

@@ -69,6 +69,8 @@ class NestEmitter {
   int64_t CostOfPosition() const;
   int64_t CostOfTurn(size_t axis) const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
+  void EmitUpdate();
+  size_t AxesOfCondition() const;
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                 std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
   std::vector<Expr> ChoicesAround(size_t axis) const;
@@ -95,6 +97,8 @@ class NestEmitter {
   Value* end_ = nullptr;
   Value* cancel_ = nullptr;
   llvm::MDNode* group_ = nullptr;  // if vectors need no checks: the accesses of all positions
+  std::vector<Value*> counts_;     // of an update, by axis; null: all positions
+  bool is_condition_open_ = true;  // of an update: not emitted yet
   Value* streams_ = nullptr;       // whether stores bypass the caches; null: never
   bool in_streaming_loop_ = false;
 };
@@ -129,6 +133,7 @@ Dim NestEmitter::Work() const {
     }
   }
   Dim work = std::max<int64_t>(operations, 1);
+  if (nest_.update) return work * nest_.update->estimate;
   for (const IndexVar& axis : nest_.axes) work = work * axis.extent;
   if (const ExprNode* reduce = nest_.reduction()) {
     for (const IndexVar& axis : reduce->axes) work = work * axis.extent;
@@ -186,6 +191,7 @@ void NestEmitter::Begin(const std::string& name) {
     function->addParamAttr(next, llvm::Attribute::NonNull);
     e_.pointers[tensor.get()] = function->getArg(next++);
     if (tensor->self) e_.pointers[tensor->self.get()] = e_.pointers[tensor.get()];
+    if (tensor->update) e_.pointers[tensor->update->self.get()] = e_.pointers[tensor.get()];
   }
   // Elements of one tensor that a position stores lie too far apart for checks.
   if (!nest_.replicas.empty()) group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
@@ -250,10 +256,50 @@ int64_t NestEmitter::CostOfTurn(size_t axis) const {
   return cost;
 }
 
+// How many axes are outside the condition of an update.
+size_t NestEmitter::AxesOfCondition() const {
+  size_t axes = nest_.axes.size();
+  while (axes > 0 && !te::DependsOn(nest_.update->condition, nest_.axes[axes - 1].id)) --axes;
+  return axes;
+}
+
+// The positions that an update has in this call. Code for the usual case is apart.
+void NestEmitter::EmitUpdate() {
+  for (const Expr& count : nest_.update->counts) counts_.push_back(count ? e_.Emit(count) : nullptr);
+  auto emit = [&] { EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); }); };
+  if (nest_.update->usual.empty()) return emit();
+  Value* is_usual = b_.getTrue();
+  for (const Expr& condition : nest_.update->usual) is_usual = b_.CreateAnd(is_usual, e_.Emit(condition));
+  auto usual = [&] {
+    e_.OpenScope();
+    for (const Expr& condition : nest_.update->usual) e_.BindValue(condition.get(), b_.getTrue());
+    emit();
+    e_.CloseScope();
+  };
+  auto other = [&] {
+    e_.OpenScope();
+    emit();
+    e_.CloseScope();
+  };
+  EmitIfElse(b_, is_usual, usual, other);
+}
+
 void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body) {
+  bool has_condition = nest_.update && nest_.update->condition && is_condition_open_;
+  if (has_condition && axis == AxesOfCondition()) {
+    Value* condition = e_.Emit(nest_.update->condition);
+    is_condition_open_ = false;
+    e_.OpenScope();
+    EmitIf(b_, condition, [&] { EmitAxes(axis, count, body); });
+    e_.CloseScope();
+    is_condition_open_ = true;
+    return;
+  }
   if (axis == count) return body();
   Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
   Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
+  if (axis < counts_.size() && counts_[axis] != nullptr)
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, counts_[axis]);
   if (axis >= nest_.ranges.size() || nest_.ranges[axis].empty()) return EmitAxis(axis, count, begin, end, {}, body);
   for (const schedule::AxisRange& range : nest_.ranges[axis]) {
     auto limit = [&](llvm::Intrinsic::ID id, Value* x, int64_t bound) {
@@ -287,7 +333,8 @@ std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
 // Whether the result is so large that its stores should bypass the caches: they then need not read what they overwrite.
 // Null if it never is, or if its elements are not stored in a way that allows it.
 Value* NestEmitter::Streams() {
-  if (!StreamsStores(module_) || nest_.form != NestForm::kPositions || !nest_.replicas.empty() || nest_.axes.empty())
+  if (!StreamsStores(module_) || nest_.update || nest_.form != NestForm::kPositions || !nest_.replicas.empty() ||
+      nest_.axes.empty())
     return nullptr;
   const NestTensor& last = nest_.tensors.back();
   bool is_only =
@@ -541,7 +588,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
   result_.work = Work();
-  result_.in_order = static_cast<bool>(nest_.tensors[0].tensor->self);
+  result_.in_order = nest_.tensors[0].tensor->self || (nest_.update && nest_.update->is_in_order);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
   switch (nest_.form) {
     case NestForm::kTiles: {
@@ -564,6 +611,10 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       break;
     }
     case NestForm::kPositions: {
+      if (nest_.update) {
+        EmitUpdate();
+        break;
+      }
       streams_ = Streams();
       EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
       if (streams_ != nullptr) EmitIf(b_, streams_, [&] { EmitStreamFence(b_); });
@@ -579,7 +630,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
 }
 
 EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
-  RVM_CHECK(!nest_.tensors[0].tensor->self && !nest_.tensors[0].tensor->is_ordered,
+  RVM_CHECK(!nest_.tensors[0].tensor->self && !nest_.tensors[0].tensor->is_ordered && !nest_.update,
             "a nest whose positions are not independent");
   CollectTensors();
   Begin(name);
