@@ -15,10 +15,6 @@ using te::Tensor;
 using te::TensorKind;
 using te::TensorNode;
 
-// Tensors up to this size are computed as a whole if that needs no search for the elements written: it costs less than
-// finding out whether they must be copied.
-constexpr int64_t kMostWholeBytes = 1024;
-
 // The tensors that the expressions read, each once.
 std::vector<Tensor> ReadsOf(const std::vector<Expr>& expressions) {
   std::vector<Tensor> reads;
@@ -47,7 +43,7 @@ class UpdateFinder {
       found.steps.insert(found.steps.begin(), {tensor, Tensor()});
       tensor = tensor->update->base;
     }
-    if (tensor->kind != TensorKind::kInput || IsCheapAsAWhole(found) || !MayBegin(tensor, output)) return {};
+    if (found.steps.empty() || tensor->kind != TensorKind::kInput || !MayBegin(tensor, output)) return {};
     found.input = tensor->input_index;
     for (OutputUpdates::Step& step : found.steps) {
       if (!Complete(step, tensor)) return {};
@@ -82,14 +78,6 @@ class UpdateFinder {
         pending.push_back(read);
       }
     }
-  }
-
-  static bool IsCheapAsAWhole(const OutputUpdates& updates) {
-    return std::all_of(updates.steps.begin(), updates.steps.end(), [](const OutputUpdates::Step& step) {
-      Dim bytes = step.tensor.dtype().bytes();
-      for (const Dim& dim : step.tensor.dims()) bytes = bytes * dim;
-      return step.tensor->update->has_distinct_places && bytes.is_const() && bytes.constant() <= kMostWholeBytes;
-    });
   }
 
   bool IsOutput(const Tensor& tensor) const {
