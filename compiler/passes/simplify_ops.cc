@@ -43,7 +43,7 @@ constexpr NeutralElement kNeutralElements[] = {
 };
 
 // Larger constants are not searched.
-constexpr int64_t kMaxElements = 4096;
+constexpr int64_t kMaxElements = 65536;
 
 bool IsFull(const Expr* expr, double element) {
   const auto* constant = DynCast<ir::Constant>(expr);

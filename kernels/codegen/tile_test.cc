@@ -108,6 +108,63 @@ TEST(TileTest, ProductsOfIntegers) {
   }
 }
 
+// sum over k of x[m, k] * w[n, k], of elements that a tensor between converts, transposed on the way if `moves`.
+te::Computation StoredProduct(const Dim& m, int64_t n, int64_t k, DataType stored, DataType middle, DataType sum,
+                              bool moves) {
+  Tensor x = Input(0, "x", sum == kInt32 ? kInt16 : sum, {m, k});
+  Tensor w = Input(1, "w", stored, moves ? Dims{k, n} : Dims{n, k});
+  Tensor wide = ComputeTensor("wide", middle, {n, k},
+                              [&](Indices i) { return te::Cast(middle, moves ? w({i[1], i[0]}) : w({i[0], i[1]})); });
+  Dim extents[] = {k};
+  Tensor y = ComputeTensor("y", sum, {m, n}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents,
+                      [&](Indices r) { return te::Cast(sum, x({i[0], r[0]})) * te::Cast(sum, wide({i[1], r[0]})); });
+  });
+  return {"stored", {x, w}, {y}};
+}
+
+// A constant is packed as it is stored, however it is converted to what is multiplied, and converted by the tile.
+TEST(TileTest, ConstantFactorsArePackedAsStored) {
+  struct Case {
+    DataType stored, middle, sum;
+  };
+  Dim m = Dim::Var(1, "m");
+  for (auto [stored, middle, sum] : {Case{kInt8, kFloat32, kFloat32},
+                                     {kUInt8, kFloat32, kFloat32},
+                                     {kInt16, kInt32, kFloat32},
+                                     {kFloat16, kFloat32, kFloat32},
+                                     {kBFloat16, kFloat32, kFloat32},
+                                     {kFloat8E4M3FN, kFloat32, kFloat32},
+                                     {kInt8, kFloat16, kFloat32},
+                                     {kFloat32, kFloat64, kFloat64},
+                                     {kUInt8, kInt16, kInt32},
+                                     {kInt8, kInt32, kInt32}}) {
+    for (bool moves : {false, true}) {
+      CheckOptions options{.symbol_values = {{1}, {7}}, .constant_inputs = {false, true}, .range = 3};
+      for (const ScheduledKernel& kernel :
+           CheckOnTargets(StoredProduct(m, 35, 34, stored, middle, sum, moves), options)) {
+        EXPECT_EQ(kernel.schedule.nests.size(), 1) << Describe(kernel.schedule);
+        EXPECT_NE(kernel.schedule.Layout(1), nullptr) << Describe(kernel.schedule);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// What is rounded, or used for more than one product, is converted once.
+TEST(TileTest, ConvertedFactorsThatAreNotPackedAreConvertedOnce) {
+  for (const ScheduledKernel& kernel :
+       CheckOnTargets(StoredProduct(9, 35, 34, kInt32, kInt8, kFloat32, false), {.constant_inputs = {false, true}})) {
+    EXPECT_EQ(kernel.schedule.Layout(1), nullptr) << Describe(kernel.schedule);
+  }
+  te::Computation product = StoredProduct(9, 35, 34, kInt8, kFloat32, kFloat32, false);
+  Tensor w = product.inputs[1];
+  product.outputs.push_back(ComputeTensor("w", kInt8, w.dims(), [&](Indices i) { return w(i) + w(i); }));
+  for (const ScheduledKernel& kernel : CheckOnTargets(product, {.constant_inputs = {false, true}})) {
+    EXPECT_EQ(kernel.schedule.Layout(1), nullptr) << Describe(kernel.schedule);
+  }
+}
+
 // Several products of the same bytes, which all of their tiles read as int16: bytes of an input, or those that a nest
 // before the tiles computes.
 TEST(TileTest, ProductsThatShareAFactorOfBytes) {

@@ -16,6 +16,7 @@
 #include "kernels/schedule/nest_builder.h"
 #include "kernels/schedule/padding.h"
 #include "kernels/schedule/row_groups.h"
+#include "kernels/schedule/stored_factors.h"
 
 namespace rvm::schedule {
 namespace {
@@ -150,8 +151,10 @@ te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string 
   return schedule.tensors.back();
 }
 
-absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
-                                      const Target& target) {
+namespace {
+
+absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<bool> constant_inputs,
+                                    const Target& target) {
   Schedule schedule;
   if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation));
   if (target.has_pair_products) computation = PairDepth(computation, constant_inputs);
@@ -165,6 +168,29 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   PlanWorkspace(schedule);
   FindReuses(schedule);
   return schedule;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
+                                      const Target& target) {
+  std::vector<bool> stored = constant_inputs;
+  stored.resize(target.has_vectors ? computation.inputs.size() : 0, false);
+  std::vector<bool> read = stored;
+  te::Computation direct = ReadStoredFactors(computation, read);
+  if (std::find(read.begin(), read.end(), true) == read.end()) {
+    return ScheduleOf(std::move(computation), std::move(constant_inputs), target);
+  }
+  RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOf(std::move(direct), constant_inputs, target));
+  // What no tile packs is converted once, not for each of its uses.
+  bool all_packed = true;
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!read[i] || schedule.Layout(i) != nullptr) continue;
+    stored[i] = all_packed = false;
+  }
+  if (all_packed) return schedule;
+  read = stored;
+  return ScheduleOf(ReadStoredFactors(computation, read), std::move(constant_inputs), target);
 }
 
 }  // namespace rvm::schedule

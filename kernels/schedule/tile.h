@@ -20,7 +20,7 @@ namespace rvm::schedule {
 struct Tile {
   te::Expr broadcast;  // does not depend on the column axis
   te::Expr vector;     // a read, if not from panels of computed values; it depends on the row axis only in place, where
-                       // the broadcast factor then does not; integers may be narrower than the sums
+                       // the broadcast factor then does not; may be narrower than the sums: converted as it is loaded
 
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/stored_factors.h"
+
 namespace rvm::schedule {
 namespace {
 
@@ -130,7 +132,10 @@ class TilePlanner {
     if (!rows.empty()) tile.row = RowOf(rows);
     tile.column = Widest(columns);
     bool fills = FillsVectors(nest_.axes[tile.column].extent, tile);
-    int rank = Pack(tile) ? (fills ? 3 : 1) : ReadInPlace(columns, tile) ? 2 : CopyToPanels(tile) ? 1 : 0;
+    int rank = PackStored(tile) || Pack(tile) ? (fills ? 3 : 1)
+               : ReadInPlace(columns, tile)   ? 2
+               : CopyToPanels(tile)           ? 1
+                                              : 0;
     if (rank == 0) return 0;
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
       if (i == tile.column || i == tile.row) continue;
@@ -162,6 +167,16 @@ class TilePlanner {
     int64_t vectors = (columns.constant() + tile.lanes - 1) / tile.lanes;
     return rows.is_const() && rows.constant() >= kLeastRowsForPanels &&
            columns.constant() * 10 >= vectors * tile.lanes * 9;
+  }
+
+  // A constant that floats are converted from is packed as it is stored.
+  bool PackStored(Tile& tile) const {
+    Expr stored = reduce_.dtype.is_float() ? StoredFactor(tile.vector) : Expr();
+    if (!stored) return false;
+    std::swap(tile.vector, stored);
+    if (Pack(tile)) return true;
+    tile.vector = stored;
+    return false;
   }
 
   // A constant that nobody else reads, and this nest reads whole, gets another layout.

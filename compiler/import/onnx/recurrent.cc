@@ -15,6 +15,7 @@
 #include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx::convert {
 namespace {
@@ -60,13 +61,9 @@ class Recurrent {
   Recurrent(NodeContext& c, int64_t gates, std::vector<std::string> standard)
       : c_(c), gates_(gates), standard_(std::move(standard)) {}
 
-  // Weights are (directions, inputs, gates * hidden) integers, and what they are multiplied with is rounded to 256
-  // steps between its least and its greatest element, as if it were quantised.
-  void Quantise() {
-    quantised_ = true;
-    input_weights_ = Dequantised(1, 8);
-    recurrent_weights_ = Dequantised(2, 10);
-  }
+  // Weights are (directions, inputs, gates * hidden) integers, and what they are multiplied with is quantised in 256
+  // steps between its least and its greatest element.
+  void TakeQuantised() { quantised_ = true; }
 
   Operands Run() {
     Operand x = c_.In(0);
@@ -74,11 +71,9 @@ class Recurrent {
     constexpr int64_t kSwapped[] = {1, 0, 2};
     if (c_.RankOf(x) != 3) return {c_.Fail("its input has not 3 axes")};
     if (batch_first) x = c_.Transpose(x, kSwapped);
-    if (!quantised_) {
-      input_weights_ = c_.In(1);
-      recurrent_weights_ = c_.In(2);
-    }
-    std::optional<int64_t> hidden = c_.ExtentOf(recurrent_weights_, 2).AsConst();
+    input_weights_ = c_.In(1);
+    recurrent_weights_ = c_.In(2);
+    std::optional<int64_t> hidden = c_.ExtentOf(recurrent_weights_, quantised_ ? 1 : 2).AsConst();
     hidden_ = hidden ? *hidden : c_.Int("hidden_size", 0);
     if (hidden_ < 1) return {c_.Fail("`hidden_size` is missing")};
     clip_ = c_.Float("clip", 0);
@@ -122,8 +117,14 @@ class Recurrent {
   struct Results {
     Operand rows, hidden, cell;
   };
+  // The matrix of a direction: (gates * hidden, inputs); integers with a scale and a zero point, of all or of each
+  // column, are (inputs, gates * hidden).
+  struct Matrix {
+    Operand weights, scale = nullptr, zero_point = nullptr;
+  };
   struct Weights {
-    Operand recurrent, recurrent_bias;                         // (gates * hidden, hidden), (gates * hidden)
+    Matrix recurrent;
+    Operand recurrent_bias;                                    // (gates * hidden)
     Operand input_peephole, output_peephole, forget_peephole;  // of LSTM, or null
   };
 
@@ -149,16 +150,16 @@ class Recurrent {
   Operand Row(Operand x, int64_t direction) { return c_.Squeeze(c_.SliceAxis(x, 0, direction, direction + 1), {0}); }
   Operand Part(size_t i, int64_t direction) { return Row(c_.In(i), direction); }
 
-  Operand Dequantised(size_t weights, size_t scale) {
-    Operand wide = c_.Cast(c_.In(weights), kInt32);
-    // One scale and zero point per direction, or per column of each.
-    auto spread = [&](Operand x) { return c_.RankOf(x) == 1 ? c_.Unsqueeze(x, {1, 2}) : c_.Unsqueeze(x, {1}); };
-    wide = c_.Sub(wide, spread(c_.Cast(c_.In(scale + 1), kInt32)));
-    constexpr int64_t kTransposed[] = {0, 2, 1};
-    return c_.Transpose(c_.Mul(c_.Cast(wide, kFloat32), spread(c_.In(scale))), kTransposed);
+  Matrix MatrixOf(Operand weights, size_t scale, int64_t direction) {
+    if (!quantised_) return {Row(weights, direction)};
+    return {Row(weights, direction), Part(scale, direction), Part(scale + 1, direction)};
   }
 
-  Operand Rounded(Operand x) {
+  // What is quantised, as integers less their zero point, and its scale.
+  struct Quantised {
+    Operand steps, scale;
+  };
+  Quantised Quantise(Operand x) {
     Operand zero = c_.Number(0, x), one = c_.Number(1, x);
     Operand greatest = c_.Op("maximum", {c_.Op("max", {x}), zero}), least = c_.Op("minimum", {c_.Op("min", {x}), zero});
     Operand scale = c_.Div(c_.Sub(greatest, least), c_.Number(255, x));
@@ -168,12 +169,20 @@ class Recurrent {
     };
     Operand zero_point = in_range(c_.Div(c_.Op("negative", {least}), scale));
     Operand steps = in_range(c_.Add(c_.Op("round_half_even", {c_.Div(x, scale)}), zero_point));
-    return c_.Mul(c_.Sub(steps, zero_point), scale);
+    return {c_.Cast(c_.Sub(steps, zero_point), kInt16), scale};
+  }
+
+  // x times the matrix. If that is quantised, so is x, and the product is one of integers.
+  Operand Dense(Operand x, const Matrix& matrix) {
+    if (!quantised_) return c_.Op("nn.dense", {x, matrix.weights});
+    Quantised rows = Quantise(x);
+    Operand columns = c_.Sub(c_.Cast(matrix.weights, kInt16), c_.Cast(matrix.zero_point, kInt16));
+    Operand sums = MatrixProduct(c_, rows.steps, columns, "int32");
+    return c_.Mul(c_.Cast(sums, kFloat32), c_.Mul(rows.scale, matrix.scale));
   }
   Operand Gate(Operand x, int64_t gate) {
     return c_.SliceAxis(x, c_.RankOf(x) - 1, gate * hidden_, (gate + 1) * hidden_);
   }
-  Operand Dense(Operand x, Operand weight) { return c_.Op("nn.dense", {quantised_ ? Rounded(x) : x, weight}); }
   Operand Clipped(Operand x) { return clip_ > 0 ? c_.Op("clip", {x}, {{"a_min", -clip_}, {"a_max", clip_}}) : x; }
   Operand Apply(int64_t direction, size_t which, Operand x) {
     return Activate(c_, activations_[static_cast<size_t>(direction) * standard_.size() + which], Clipped(x));
@@ -188,8 +197,8 @@ class Recurrent {
   }
 
   Results RunDirection(Operand x, int64_t direction, bool backwards, bool batch_first) {
-    Weights weights = {.recurrent = Row(recurrent_weights_, direction)};
-    Operand input = Dense(x, Row(input_weights_, direction));
+    Weights weights = {.recurrent = MatrixOf(recurrent_weights_, 10, direction)};
+    Operand input = Dense(x, MatrixOf(input_weights_, 8, direction));
     if (c_.Has(3)) {
       Operand bias = Part(3, direction);
       input = c_.Add(input, c_.SliceAxis(bias, 0, 0, gates_ * hidden_));
@@ -246,7 +255,7 @@ class Recurrent {
   // Gates in the order z, r, h.
   Operand GruStep(int64_t direction, Operand gates, Operand h, const Weights& weights) {
     auto rows = [&](int64_t begin, int64_t end) {
-      return c_.SliceAxis(weights.recurrent, 0, begin * hidden_, end * hidden_);
+      return Matrix{c_.SliceAxis(weights.recurrent.weights, 0, begin * hidden_, end * hidden_)};
     };
     auto bias = [&](int64_t begin, int64_t end) {
       return weights.recurrent_bias == nullptr
@@ -306,7 +315,7 @@ Operands LSTM(NodeContext& c) { return Recurrent(c, 4, {"sigmoid", "tanh", "tanh
 // com.microsoft
 Operands DynamicQuantizeLSTM(NodeContext& c) {
   Recurrent lstm(c, 4, {"sigmoid", "tanh", "tanh"});
-  lstm.Quantise();
+  lstm.TakeQuantised();
   return lstm.Run();
 }
 

@@ -61,8 +61,7 @@ std::vector<Value*> ExprEmitter::LoadVector(DataType dtype, Value* pointer, Valu
 // The value of a small float, from its bits, and its bits, from a value.
 Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
   if (dtype == kBFloat16) return EmitBFloatToFloat(b_, bits);
-  if (dtype == kFloat16 && target_.has_half_conversions)
-    return b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
+  if (dtype == kFloat16 && target_.has_half_conversions) return EmitHalfToFloat(b_, bits);
   return EmitBitsToFloat(b_, bits, *FindDataType(dtype)->format);
 }
 
@@ -247,6 +246,15 @@ Value* ExprEmitter::EmitSaturating(DataType from, DataType to, Value* x) {
   converted = b_.CreateSelect(b_.CreateFCmpOGE(x, limit(most)), bound(most), converted);
   converted = b_.CreateSelect(b_.CreateFCmpOLE(x, limit(least)), bound(least), converted);
   return b_.CreateTrunc(converted, type);
+}
+
+Value* ExprEmitter::WidenVector(DataType from, DataType to, Value* elements) {
+  auto* shape = llvm::cast<llvm::FixedVectorType>(elements->getType());
+  llvm::Type* type = llvm::FixedVectorType::get(RegisterType(to), shape->getNumElements());
+  if (from.is_small_float()) elements = FromBits(from, elements);
+  if (from.is_float()) return b_.CreateFPExt(elements, type);
+  if (to.is_float()) return from.is_int() ? b_.CreateSIToFP(elements, type) : b_.CreateUIToFP(elements, type);
+  return from.is_int() ? b_.CreateSExt(elements, type) : b_.CreateZExt(elements, type);
 }
 
 Value* ExprEmitter::EmitBitcast(DataType from, DataType to, Value* x) {

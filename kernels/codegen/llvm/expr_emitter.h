@@ -43,6 +43,8 @@ class ExprEmitter {
   llvm::Value* Load(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   // `count` elements that follow each other, aligned to their size together.
   std::vector<llvm::Value*> LoadVector(DataType dtype, llvm::Value* pointer, llvm::Value* offset, int64_t count);
+  // Elements as they are in memory, converted to numbers of a dtype that holds them or rounds them to nearest.
+  llvm::Value* WidenVector(DataType from, DataType to, llvm::Value* elements);
   llvm::StoreInst* Store(DataType dtype, llvm::Value* value, llvm::Value* pointer, llvm::Value* offset);
   llvm::Value* Address(DataType dtype, llvm::Value* pointer, llvm::Value* offset);
   // Rounds to the precision of `dtype`.

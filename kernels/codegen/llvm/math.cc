@@ -124,17 +124,25 @@ Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base) {
   return b.CreateSelect(bad, Float(x, std::numeric_limits<float>::quiet_NaN()), result);
 }
 
+// float, or a vector of as many as `bits`.
+static llvm::Type* FloatsFor(IRBuilder<>& b, Value* bits) {
+  auto* vector = llvm::dyn_cast<llvm::VectorType>(bits->getType());
+  return vector == nullptr ? b.getFloatTy() : llvm::VectorType::get(b.getFloatTy(), vector->getElementCount());
+}
+
 Value* EmitBitsToFloat(IRBuilder<>& b, Value* bits, const FloatFormat& format) {
-  llvm::Type* f32 = b.getFloatTy();
-  Value* u = b.CreateZExt(bits, b.getInt32Ty());
+  llvm::Type* f32 = FloatsFor(b, bits);
+  llvm::Type* u32 = bits->getType()->getWithNewBitWidth(32);
+  Value* u = b.CreateZExt(bits, u32);
   Value* magnitude = b.CreateAnd(u, format.sign() - 1);
   Value* sign = b.CreateShl(b.CreateAnd(u, format.sign()), static_cast<uint64_t>(32 - format.bits()));
   Value* moved = b.CreateShl(magnitude, static_cast<uint64_t>(23 - format.fraction_bits));
   // Multiplying corrects the bias of the exponent, also for subnormals.
-  Value* finite = b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, format.scale())),
-                                  b.getInt32Ty());
+  Value* finite =
+      b.CreateBitCast(b.CreateFMul(b.CreateBitCast(moved, f32), llvm::ConstantFP::get(f32, format.scale())), u32);
   Value* special = b.CreateOr(moved, 0x7f800000);
-  Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, b.getInt32(format.first_special())), special, finite);
+  Value* result =
+      b.CreateSelect(b.CreateICmpUGE(magnitude, llvm::ConstantInt::get(u32, format.first_special())), special, finite);
   return b.CreateBitCast(b.CreateOr(result, sign), f32);
 }
 
@@ -158,7 +166,17 @@ Value* EmitFloatToBits(IRBuilder<>& b, Value* x, const FloatFormat& format) {
 }
 
 Value* EmitBFloatToFloat(IRBuilder<>& b, Value* bits) {
-  return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, b.getInt32Ty()), 16), b.getFloatTy());
+  llvm::Type* u32 = bits->getType()->getWithNewBitWidth(32);
+  return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, u32), 16), FloatsFor(b, bits));
+}
+
+Value* EmitHalfToFloat(IRBuilder<>& b, Value* bits) {
+  llvm::Type* floats = FloatsFor(b, bits);
+  llvm::Type* halves = b.getHalfTy();
+  if (auto* vector = llvm::dyn_cast<llvm::VectorType>(floats)) {
+    halves = llvm::VectorType::get(halves, vector->getElementCount());
+  }
+  return b.CreateFPExt(b.CreateBitCast(bits, halves), floats);
 }
 
 Value* EmitFloatToBFloat(IRBuilder<>& b, Value* x) {

@@ -37,6 +37,8 @@ llvm::Value* EmitPower(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);
 llvm::Value* EmitBitsToFloat(llvm::IRBuilder<>& b, llvm::Value* bits, const FloatFormat& format);
 llvm::Value* EmitFloatToBits(llvm::IRBuilder<>& b, llvm::Value* x, const FloatFormat& format);
 llvm::Value* EmitBFloatToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
+// For targets that have an instruction for it.
+llvm::Value* EmitHalfToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);
 llvm::Value* EmitFloatToBFloat(llvm::IRBuilder<>& b, llvm::Value* x);
 
 }  // namespace rvm::codegen

@@ -155,7 +155,7 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
     Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.group));
     Value* vector =
         panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
-    loaded.push_back(element_->isIntegerTy() ? Widen(t_.vector.dtype(), vector) : vector);
+    loaded.push_back(Widen(t_.vector.dtype(), vector));
   }
   return loaded;
 }
@@ -193,8 +193,10 @@ Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
   return b_.CreateShuffleVector(all, columns);
 }
 
-// Integers as they are multiplied: in pairs as int16, else as they are summed.
+// Elements as they are multiplied: in pairs as int16, else as they are summed.
 Value* TileEmitter::Widen(DataType from, Value* x) {
+  const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
+  if (sum.is_float()) return from == sum ? x : e_.WidenVector(from, sum, x);
   llvm::Type* type = x->getType()->getWithNewBitWidth(t_.group > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }

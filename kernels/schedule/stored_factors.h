@@ -1,0 +1,22 @@
+// Products with constants that are stored in a narrower dtype than they are multiplied in.
+#ifndef RVM_KERNELS_SCHEDULE_STORED_FACTORS_H_
+#define RVM_KERNELS_SCHEDULE_STORED_FACTORS_H_
+
+#include <vector>
+
+#include "kernels/te/tensor.h"
+
+namespace rvm::schedule {
+
+// Makes sums of products read their factors from constant inputs directly, where tensors between them only convert
+// elements and move them: a tile then packs the constant as it is stored and converts vectors as it loads them.
+// `may_read`: by input, whether it may be read so; it is set to false for all inputs that are not.
+te::Computation ReadStoredFactors(const te::Computation& computation, std::vector<bool>& may_read);
+
+// The operand of `factor` if that is a cast that tiles apply to vectors as they load them, else null: from a number
+// that takes no more bytes to a float, or from a narrower integer to int32.
+te::Expr StoredFactor(const te::Expr& factor);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_STORED_FACTORS_H_
