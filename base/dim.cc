@@ -375,4 +375,10 @@ std::optional<int64_t> NumElements(const Shape& shape) {
   return overflow ? std::nullopt : std::optional<int64_t>(count);
 }
 
+Dim NumElements(std::span<const Dim> dims) {
+  Dim product = 1;
+  for (const Dim& dim : dims) product = product * dim;
+  return product;
+}
+
 }  // namespace rvm

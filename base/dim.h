@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,6 +147,7 @@ std::optional<Shape> StaticShape(const Dims& dims);
 Dims ToDims(const Shape& shape);
 // Product of the extents; 1 for rank 0. nullopt on overflow of int64.
 std::optional<int64_t> NumElements(const Shape& shape);
+Dim NumElements(std::span<const Dim> dims);
 
 }  // namespace rvm
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kFew = 32;
 constexpr int kDigits = 8;
-constexpr int kValues = 256;                       // of a digit
-constexpr int64_t kMostNarrow = int64_t{1} << 32;  // keys, of which the index has 32 bits
+constexpr int kValues = 256;                      // of a digit
+constexpr int64_t kMaxNarrow = int64_t{1} << 32;  // keys, of which the index has 32 bits
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 // The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.
@@ -116,7 +116,7 @@ bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
     return true;
   });
   int digits = (std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) + 7) / 8;
-  if (digits <= 4 && n < kMostNarrow) return all && SortNarrow(block, n, least, stop);
+  if (digits <= 4 && n < kMaxNarrow) return all && SortNarrow(block, n, least, stop);
   int64_t begins[kDigits][kValues];
   for (int digit = 0; digit < digits; ++digit) std::fill_n(begins[digit], kValues, 0);
   all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {

@@ -86,9 +86,9 @@ TEST(OrderKeysTest, EndsEarlyWhenStopped) {
 }
 
 TEST(OrderKeysTest, KnowsTheExtremes) {
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> keys;
-  for (int i = 0; i < 20; ++i) keys.insert(keys.end(), {0, kMost, -1, kLeast, 1});
+  for (int i = 0; i < 20; ++i) keys.insert(keys.end(), {0, kMax, -1, kMin, 1});
   Check(keys);
 }
 

@@ -127,8 +127,13 @@ inline constexpr uint8_t kNumReduceOps = 0 RVM_REDUCE_OPS(RVM_ONE);
 #undef RVM_ONE
 
 constexpr bool IsBitwise(UnaryOp op) { return op == UnaryOp::kLogicalNot || op == UnaryOp::kBitwiseNot; }
+constexpr bool IsRoot(UnaryOp op) { return op == UnaryOp::kSqrt || op == UnaryOp::kRsqrt; }
+constexpr bool IsTranscendental(UnaryOp op) { return op >= UnaryOp::kExp && op <= UnaryOp::kAtanh; }
 constexpr bool IsTest(UnaryOp op) { return op >= UnaryOp::kIsNan; }
 constexpr bool IsBitwise(BinaryOp op) { return op >= BinaryOp::kAnd && op <= BinaryOp::kShiftRight; }
+constexpr bool IsDivision(BinaryOp op) { return op >= BinaryOp::kDivide && op <= BinaryOp::kTruncMod; }
+// Returns true if the result, of floats, may be rounded.
+constexpr bool IsRounded(BinaryOp op) { return op <= BinaryOp::kPower; }
 constexpr bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEqual; }
 constexpr bool IsArg(ReduceOp op) { return op >= ReduceOp::kArgMax; }
 

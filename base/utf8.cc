@@ -17,9 +17,9 @@ size_t Utf8CharacterSize(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
     code_point = code_point << 6 | (byte(i) & 0x3f);
   }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // of that size: others have a shorter form
+  constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};  // of that size: others have a shorter form
   bool is_surrogate = code_point >= 0xd800 && code_point < 0xe000;
-  return code_point < kLeast[size] || code_point > 0x10ffff || is_surrogate ? 0 : size;
+  return code_point < kMin[size] || code_point > 0x10ffff || is_surrogate ? 0 : size;
 }
 
 std::string ReadableText(std::string_view text) {

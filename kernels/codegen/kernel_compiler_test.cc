@@ -40,7 +40,7 @@ Tensor Map(const Tensor& x, UnaryOp op) {
 }
 
 Tensor Zip(BinaryOp op, const Tensor& a, const Tensor& b) {
-  DataType dtype = op >= BinaryOp::kEqual ? kBool : a.dtype();
+  DataType dtype = IsComparison(op) ? kBool : a.dtype();
   return ComputeTensor("zip", dtype, a.dims(), [&](Indices i) { return te::Binary(op, a(i), b(i)); });
 }
 
@@ -49,7 +49,7 @@ Tensor ReduceAxis(ReduceOp op, const Tensor& x, size_t axis) {
   Dims dims = x.dims();
   Dim extents[] = {dims[axis]};
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  DataType dtype = op >= ReduceOp::kArgMax ? kInt64 : x.dtype();
+  DataType dtype = IsArg(op) ? kInt64 : x.dtype();
   return ComputeTensor("reduce", dtype, dims, [&](Indices i) {
     return te::Reduce(op, extents, [&](Indices r) {
       std::vector<Expr> at(i.begin(), i.end());
@@ -93,7 +93,7 @@ TEST(KernelCompilerTest, BinaryOperationsOfEveryType) {
     Computation computation{"binary", {a, b}, {}};
     for (int op = 0; op <= static_cast<int>(BinaryOp::kGreaterEqual); ++op) {
       auto binary = static_cast<BinaryOp>(op);
-      bool bits = binary >= BinaryOp::kAnd && binary <= BinaryOp::kShiftRight;
+      bool bits = IsBitwise(binary);
       if (dtype.is_float() && bits) continue;
       computation.outputs.push_back(Zip(binary, a, b));
     }
@@ -109,8 +109,8 @@ TEST(KernelCompilerTest, IntegerArithmeticNeverTraps) {
                       BinaryOp::kTruncMod, BinaryOp::kShiftLeft, BinaryOp::kShiftRight, BinaryOp::kPower}) {
     computation.outputs.push_back(Zip(op, a, b));
   }
-  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
-  const int32_t x[] = {kLeast, kLeast, 7, -7, kLeast, 5}, y[] = {-1, 0, 0, -2, 33, -40};
+  constexpr int32_t kMin = std::numeric_limits<int32_t>::min();
+  const int32_t x[] = {kMin, kMin, 7, -7, kMin, 5}, y[] = {-1, 0, 0, -2, 33, -40};
   CheckKernelOn(computation,
                 {Literal::FromValues<int32_t>(kInt32, {6}, x), Literal::FromValues<int32_t>(kInt32, {6}, y)});
 }

@@ -36,7 +36,7 @@ Tensor SlowMap(const Tensor& x) {
 Tensor SlowReduce(ReduceOp op, const Tensor& x, size_t kept) {
   Dims reduced(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(kept));
   Dims dims(x.dims().end() - static_cast<std::ptrdiff_t>(kept), x.dims().end());
-  return ComputeTensor("reduce", op >= ReduceOp::kArgMax ? kInt64 : x.dtype(), dims, [&](Indices i) {
+  return ComputeTensor("reduce", IsArg(op) ? kInt64 : x.dtype(), dims, [&](Indices i) {
     return te::Reduce(op, reduced, [&](Indices r) {
       std::vector<Expr> at(r.begin(), r.end());
       at.insert(at.end(), i.begin(), i.end());

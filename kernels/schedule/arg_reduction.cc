@@ -33,9 +33,9 @@ int64_t Roundings(const ExprNode& e) {
   if (!e.dtype.is_float()) return 0;
   if (e.kind == ExprKind::kUnary) {
     if (e.unary == te::UnaryOp::kSqrt) return 1;
-    return e.unary > te::UnaryOp::kSqrt && e.unary <= te::UnaryOp::kAtanh ? 2 : 0;
+    return IsRoot(e.unary) || IsTranscendental(e.unary) ? 2 : 0;
   }
-  return e.kind == ExprKind::kBinary && e.binary <= BinaryOp::kPower ? 1 : 0;
+  return e.kind == ExprKind::kBinary && IsRounded(e.binary) ? 1 : 0;
 }
 
 // Whether two loops surely give the value the same bits. With more than one rounding they may not: code for one of them
@@ -61,7 +61,7 @@ bool IsReproducible(const Expr& value) {
 
 Tensor Split(te::ExprPool& pool, const Tensor& tensor) {
   const ExprNode& body = *tensor->body;
-  if (body.kind != ExprKind::kReduce || body.reduce < ReduceOp::kArgMax || body.axes.size() != 1) return tensor;
+  if (body.kind != ExprKind::kReduce || !IsArg(body.reduce) || body.axes.size() != 1) return tensor;
   const Expr& value = body.operands[0];
   if (value->dtype.is_bool() || !IsReproducible(value)) return tensor;
   bool greatest = body.reduce == ReduceOp::kArgMax || body.reduce == ReduceOp::kArgMaxLast;

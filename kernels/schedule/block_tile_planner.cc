@@ -20,19 +20,19 @@ using te::IndexVar;
 using te::ReduceOp;
 
 // Products of fewer rows or columns, or positions, or of less depth, use no element often enough.
-constexpr int64_t kLeastLines = 16;
-constexpr int64_t kLeastPositions = 1024;
-constexpr int64_t kLeastDepth = 8;
+constexpr int64_t kMinLines = 16;
+constexpr int64_t kMinPositions = 1024;
+constexpr int64_t kMinDepth = 8;
 // What an unknown extent counts as when sizes are compared.
 constexpr int64_t kUnknownExtent = 512;
 // So many blocks keep a GPU busy.
 constexpr int64_t kFullBlocks = 128;
 // Elements that each thread copies in a step, or more: their loads are underway while the step before is summed up.
-constexpr int64_t kLeastCopies = 12;
+constexpr int64_t kMinCopies = 12;
 // Of shared memory that a block has on every GPU (48 KiB), what its tiles may take.
 constexpr int64_t kSharedBytes = 40 << 10;
 constexpr int64_t kSectorElements = 8;  // a load from global memory takes 32 bytes or more
-constexpr int64_t kMostVectorBytes = 16;
+constexpr int64_t kMaxVectorBytes = 16;
 constexpr int64_t kBanks = 32;
 
 struct Size {
@@ -47,19 +47,13 @@ constexpr Size kSizes[] = {{8, 8, 16, 8}, {8, 8, 8, 16}, {8, 4, 8, 16}, {4, 4, 1
 constexpr Size kMmaSizes[] = {{8, 8, 16, 8}, {4, 16, 16, 8}, {4, 8, 16, 8}, {4, 8, 32, 4}, {4, 8, 8, 16},
                               {4, 4, 16, 8}, {2, 8, 16, 8},  {2, 8, 8, 16}, {2, 4, 16, 8}, {2, 4, 8, 16}};
 // Words of a line that are copied in a step for tensor cores.
-constexpr int64_t kLeastWords = 8, kMostWords = 32;
+constexpr int64_t kMinWords = 8, kMaxWords = 32;
 // Registers that hold the copies of a thread in such a step, beside up to 64 sums: each takes others for its place.
-constexpr int64_t kMostCopies = 24;
+constexpr int64_t kMaxCopies = 24;
 
 int64_t CountOf(const Dim& extent) { return extent.AsConst().value_or(kUnknownExtent); }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 bool IsKnownBelow(const Dim& extent, int64_t bound) { return extent.is_const() && extent.constant() < bound; }
-
-Dim Product(std::span<const IndexVar> axes) {
-  Dim product = 1;
-  for (const IndexVar& axis : axes) product = product * axis.extent;
-  return product;
-}
 
 // The value of an index expression where all variables are 0; nullopt if it is not known.
 std::optional<int64_t> ValueAtZero(const Expr& e) {
@@ -170,9 +164,9 @@ class BlockTilePlanner {
     tile.rows.factor = product->operands[0];
     tile.columns.factor = product->operands[1];
     DivideAxes(tile);
-    Dim rows = Lines(nest_, tile.rows), columns = Lines(nest_, tile.columns), depth = Product(reduce_.axes);
-    bool is_small = IsKnownBelow(rows, kLeastLines) || IsKnownBelow(columns, kLeastLines) ||
-                    IsKnownBelow(rows * columns, kLeastPositions) || IsKnownBelow(depth, kLeastDepth);
+    Dim rows = Lines(nest_, tile.rows), columns = Lines(nest_, tile.columns), depth = te::NumPositions(reduce_.axes);
+    bool is_small = IsKnownBelow(rows, kMinLines) || IsKnownBelow(columns, kMinLines) ||
+                    IsKnownBelow(rows * columns, kMinPositions) || IsKnownBelow(depth, kMinDepth);
     if (tile.rows.axes.empty() || tile.columns.axes.empty() || is_small) return std::nullopt;
     tile.mma = ChooseMma(tile.rows.factor, tile.columns.factor, target_);
     ChooseSize(rows, columns, tile);
@@ -244,7 +238,7 @@ class BlockTilePlanner {
 
   void PlanSteps(const Dim& depth, BlockTile& tile) const {
     int64_t lines = tile.rows.lines + tile.columns.lines, words = tile.depth;
-    while (lines * words < kLeastCopies * kBlockThreads && HasRoom(2 * words, tile)) words *= 2;
+    while (lines * words < kMinCopies * kBlockThreads && HasRoom(2 * words, tile)) words *= 2;
     SetStep(words, 1, depth, tile);
     for (Staging* side : {&tile.rows, &tile.columns}) {
       PlanCopies(tile.depth, std::nullopt, *side);
@@ -255,7 +249,7 @@ class BlockTilePlanner {
   // The largest step whose copies have room. Products of zeros beyond the end of the depth cost time, too.
   void PlanStepsOfWords(const Dim& depth, BlockTile& tile) const {
     int64_t pack = bytes_ / tile.mma->row_dtype.bytes();
-    for (int64_t words = kMostWords;; words /= 2) {
+    for (int64_t words = kMaxWords;; words /= 2) {
       SetStep(words, pack, depth, tile);
       PlanCopies(tile.depth, tile.mma->row_dtype, tile.rows);
       PlanCopies(tile.depth, tile.mma->column_dtype, tile.columns);
@@ -264,7 +258,7 @@ class BlockTilePlanner {
         copies += side->lines * (side->is_verbatim ? words : words * pack) / kBlockThreads;
       }
       bool is_half_empty = depth.is_const() && depth.constant() <= tile.depth / 2;
-      if (words == kLeastWords || (HasRoom(words, tile) && copies <= kMostCopies && !is_half_empty)) break;
+      if (words == kMinWords || (HasRoom(words, tile) && copies <= kMaxCopies && !is_half_empty)) break;
     }
     DivideThreadsOfWords(tile.rows);
     DivideThreadsOfWords(tile.columns);
@@ -306,7 +300,7 @@ class BlockTilePlanner {
                      side.factor->kind == ExprKind::kCast && side.factor->operands[0].get() == read;
     side.vector = 1;
     if (read != nullptr) {
-      side.vector = kMostVectorBytes / std::max<int64_t>(read->dtype.bytes(), are_words ? 1 : 4);
+      side.vector = kMaxVectorBytes / std::max<int64_t>(read->dtype.bytes(), are_words ? 1 : 4);
       side.vector = are_words ? side.vector : std::min<int64_t>(4, side.vector);
     }
     while (side.vector > 1 && !(IsAligned(read->operands[0], run, along, side.vector) && HasWork(depth, side)))
@@ -364,7 +358,7 @@ std::optional<BlockTile> PlanBlockTile(const LoopNest& nest, const Target& targe
 Dim IsWorthTiles(const LoopNest& nest) {
   Dim rows = Lines(nest, nest.block_tile->rows), columns = Lines(nest, nest.block_tile->columns);
   auto has = [](const Dim& count, int64_t least) { return Min(FloorDiv(count, least), 1); };
-  return has(rows, kLeastLines) * has(columns, kLeastLines) * has(rows * columns, kLeastPositions);
+  return has(rows, kMinLines) * has(columns, kMinLines) * has(rows * columns, kMinPositions);
 }
 
 Dim Lines(const LoopNest& nest, const Staging& side) {

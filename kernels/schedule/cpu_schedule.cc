@@ -29,7 +29,7 @@ constexpr int64_t kShortReduction = 16;
 // Whether reducing many columns side by side reads memory in better order than one by one.
 bool ReducesByColumns(const LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
-  if (reduce == nullptr || nest.axes.empty() || reduce->axes.empty() || reduce->reduce >= ReduceOp::kArgMax) {
+  if (reduce == nullptr || nest.axes.empty() || reduce->axes.empty() || IsArg(reduce->reduce)) {
     return false;
   }
   const IndexVar &column = nest.axes.back(), &inner = reduce->axes.back();

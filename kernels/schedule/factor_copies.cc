@@ -18,26 +18,24 @@ using te::ExprNode;
 using te::IndexVar;
 
 // Copying an element pays if so many vectors are multiplied by it.
-constexpr int64_t kLeastUses = 2;
+constexpr int64_t kMinUses = 2;
 // Panels of rows pay for sums of so many products, with so many vectors of columns; less of both if they hold what is
 // converted, which takes a few instructions.
-constexpr int64_t kLeastDepth = 128;
-constexpr int64_t kLeastVectors = 16;
-constexpr int64_t kLeastDepthConverted = 16;
-constexpr int64_t kLeastVectorsConverted = 4;
+constexpr int64_t kMinDepth = 128;
+constexpr int64_t kMinVectors = 16;
+constexpr int64_t kMinDepthConverted = 16;
+constexpr int64_t kMinVectorsConverted = 4;
 constexpr int64_t kLineBytes = 64;
 
 // Whether the tile multiplies an element of `tensor` by several vectors. Extents that are not known count as large.
 bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   const Tile& tile = *nest.tile;
-  if (nest.axes[tile.column].extent.AsConst().value_or(tile.panel() * kLeastUses) >= tile.panel() * kLeastUses) {
+  if (nest.axes[tile.column].extent.AsConst().value_or(tile.panel() * kMinUses) >= tile.panel() * kMinUses) {
     return true;
   }
-  Dim uses = 1, elements = tile.panel();
-  for (const IndexVar& axis : nest.axes) uses = uses * axis.extent;
-  for (const IndexVar& axis : nest.reduction()->axes) uses = uses * axis.extent;
-  for (const Dim& dim : tensor.dims()) elements = elements * dim;
-  return !uses.is_const() || !elements.is_const() || uses.constant() >= elements.constant() * kLeastUses;
+  Dim uses = te::NumPositions(nest.axes) * te::NumPositions(nest.reduction()->axes);
+  Dim elements = NumElements(tensor.dims()) * tile.panel();
+  return !uses.is_const() || !elements.is_const() || uses.constant() >= elements.constant() * kMinUses;
 }
 
 // The nest that computes `tensor`, if one read is all that needs the tensor; else null.
@@ -75,14 +73,13 @@ bool PaysToCopyRows(const LoopNest& nest) {
   const Dim &rows = nest.axes[*tile.row].extent, &columns = nest.axes[tile.column].extent;
   bool known = rows.is_const() && rows.constant() > 0 && columns.is_const();
   if (!known || !te::DependsOn(tile.broadcast, nest.axes[*tile.row].id)) return false;
-  Dim depth = 1;
-  for (const IndexVar& axis : nest.reduction()->axes) depth = depth * axis.extent;
+  Dim depth = te::NumPositions(nest.reduction()->axes);
   if (!depth.is_const()) return false;
   int64_t vectors = columns.constant() / tile.lanes;
   const ExprNode& factor = *tile.broadcast;
   bool is_converted = factor.kind == ExprKind::kCast && factor.operands[0].dtype().is_small_float();
-  if (is_converted) return depth.constant() >= kLeastDepthConverted && vectors >= kLeastVectorsConverted;
-  return depth.constant() >= kLeastDepth && vectors >= kLeastVectors && ReadsManyLines(nest);
+  if (is_converted) return depth.constant() >= kMinDepthConverted && vectors >= kMinVectorsConverted;
+  return depth.constant() >= kMinDepth && vectors >= kMinVectors && ReadsManyLines(nest);
 }
 
 // A nest under construction that copies a factor into a tensor of another layout.

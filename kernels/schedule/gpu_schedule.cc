@@ -29,20 +29,14 @@ constexpr int64_t kManyReductions = 1024;
 constexpr int64_t kFewBlocks = 64;
 // Minimum number of elements per result for a division, and the number in a part. A block reduces one part of elements
 // that are contiguous; a warp reduces 32 parts of columns.
-constexpr int64_t kLeastSplit = 1 << 15, kPartElements = 4096;
-constexpr int64_t kLeastSplitColumns = 1 << 12, kPartElementsColumns = 256;
+constexpr int64_t kMinSplit = 1 << 15, kPartElements = 4096;
+constexpr int64_t kMinSplitColumns = 1 << 12, kPartElementsColumns = 256;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
 // Of the sides of a transposition: shorter ones leave most of a square empty.
-constexpr int64_t kLeastSide = 16;
+constexpr int64_t kMinSide = 16;
 
 Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
-
-Dim Product(const std::vector<IndexVar>& axes) {
-  Dim product = 1;
-  for (const IndexVar& axis : axes) product = product * axis.extent;
-  return product;
-}
 
 Dim BlockTiles(const LoopNest& nest) {
   const BlockTile& tile = *nest.block_tile;
@@ -82,7 +76,7 @@ bool ReadsAlongReduction(const LoopNest& nest, const ExprNode& reduce) {
 // The axis along which more of the reads are contiguous than along the last one, if both are long enough for squares.
 std::optional<size_t> LongTransposedAxis(const LoopNest& nest) {
   std::optional<size_t> axis = TransposedAxis(nest);
-  if (!axis || !IsAtLeast(nest.axes[*axis].extent, kLeastSide) || !IsAtLeast(nest.axes.back().extent, kLeastSide))
+  if (!axis || !IsAtLeast(nest.axes[*axis].extent, kMinSide) || !IsAtLeast(nest.axes.back().extent, kMinSide))
     return std::nullopt;
   int64_t more = 0;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
@@ -125,13 +119,13 @@ int64_t PlanNeighbours(const LoopNest& nest) {
   int64_t neighbours = 16 / std::max<int64_t>(bytes, 4);
   bool fits = contiguous > 0 && te::Stride(nest.store_offset, last.id) == 1 && last.extent.is_const() &&
               last.extent.constant() % neighbours == 0;
-  return fits && IsKnownAtLeast(Product(nest.axes), kFullGrid * neighbours) ? neighbours : 1;
+  return fits && IsKnownAtLeast(te::NumPositions(nest.axes), kFullGrid * neighbours) ? neighbours : 1;
 }
 
 std::optional<Team> PlanTeam(const LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
   if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;
-  Dim positions = Product(nest.axes), elements = Product(reduce->axes);
+  Dim positions = te::NumPositions(nest.axes), elements = te::NumPositions(reduce->axes);
   if (!IsAtLeast(elements, kShortReduction + 1)) return std::nullopt;
   if (!ReadsAlongReduction(nest, *reduce)) {
     if (IsKnownAtLeast(positions, kFullGrid)) return std::nullopt;
@@ -167,11 +161,11 @@ void PlanNest(Schedule& schedule, LoopNest& nest) {
 std::optional<LoopNest> PlanParts(Schedule& schedule, LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
   if (reduce == nullptr || reduce->axes.empty()) return std::nullopt;
-  Dim positions = Product(nest.axes), elements = Product(reduce->axes);
+  Dim positions = te::NumPositions(nest.axes), elements = te::NumPositions(reduce->axes);
   if (!positions.is_const() || !elements.is_const()) return std::nullopt;
   bool is_along = ReadsAlongReduction(nest, *reduce);
   int64_t blocks = is_along ? positions.constant() : positions.constant() / kWarpThreads;
-  int64_t least = is_along ? kLeastSplit : kLeastSplitColumns;
+  int64_t least = is_along ? kMinSplit : kMinSplitColumns;
   if (blocks >= kFewBlocks || elements.constant() < least) return std::nullopt;
   LoopNest divided = nest;
   SplitDividedAxes(*schedule.pool, divided);
@@ -195,7 +189,7 @@ void PlanForGpu(Schedule& schedule) {
 
 Dim Blocks(const LoopNest& nest) {
   if (nest.form == NestForm::kTransposed) return TransposedBlocks(nest);
-  Dim teams = nest.team ? CeilDiv(Product(nest.axes), nest.team->positions()) : Dim(0);
+  Dim teams = nest.team ? CeilDiv(te::NumPositions(nest.axes), nest.team->positions()) : Dim(0);
   if (!nest.block_tile) return teams;
   if (!nest.team) return BlockTiles(nest);
   Dim by_tiles = IsWorthTiles(nest);
@@ -203,8 +197,8 @@ Dim Blocks(const LoopNest& nest) {
 }
 
 Dim GridThreads(const LoopNest& nest) {
-  if (nest.neighbours > 1) return FloorDiv(Product(nest.axes), nest.neighbours);
-  return nest.form == NestForm::kPositions ? Product(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
+  if (nest.neighbours > 1) return FloorDiv(te::NumPositions(nest.axes), nest.neighbours);
+  return nest.form == NestForm::kPositions ? te::NumPositions(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
 }
 
 std::vector<NestGroup> Launches(const Schedule& schedule) {

@@ -41,13 +41,13 @@ using te::UnaryOp;
 
 bool IsReduce(const Tensor& tensor) { return tensor->body->kind == ExprKind::kReduce; }
 
-// How costly an operation is beside an addition.
-int64_t Cost(const ExprNode& e) {
+// Returns the cost of computing an operation again, in additions, by which nests recompute or store a value.
+int64_t RecomputeCost(const ExprNode& e) {
   switch (e.kind) {
-    case ExprKind::kUnary: return e.unary >= UnaryOp::kSqrt && e.unary <= UnaryOp::kAtanh ? 20 : 1;
+    case ExprKind::kUnary: return IsRoot(e.unary) || IsTranscendental(e.unary) ? 20 : 1;
     case ExprKind::kBinary:
       if (e.binary == BinaryOp::kPower) return 40;
-      return e.binary >= BinaryOp::kDivide && e.binary <= BinaryOp::kTruncMod ? 5 : 1;
+      return IsDivision(e.binary) ? 5 : 1;
     case ExprKind::kCast: {
       // Between float64 and int64 most machines convert one element at a time.
       DataType from = e.operands[0].dtype();
@@ -274,8 +274,13 @@ void NestBuilder::AddCostsAndReaders() {
     std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
     std::set<const TensorNode*> read;
     int64_t cost = 0;
+<<<<<<< HEAD
     for (const ExprNode* node : Postorder(Definition(tensor))) {
       cost += Cost(*node);
+=======
+    for (const ExprNode* node : Postorder({tensor->body})) {
+      cost += RecomputeCost(*node);
+>>>>>>> 8c69758 (kernels: limits are kMax and kMin; predicates instead of the order of enumerators; one product of extents)
       if (node->kind != ExprKind::kRead) continue;
       if (node->tensor->kind == TensorKind::kCompute) read.insert(node->tensor.get());
       std::vector<const ExprNode*> at;
@@ -400,7 +405,7 @@ NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
   }
   Expr value = Inline(tensor, position);
   while (value->kind == ExprKind::kCast && value->operands[0].dtype() == value->dtype) value = value->operands[0];
-  if (value->kind == ExprKind::kReduce && value->reduce < ReduceOp::kArgMax) {
+  if (value->kind == ExprKind::kReduce && !IsArg(value->reduce)) {
     ExprNode node = *value;
     std::erase_if(node.axes, [](const IndexVar& axis) { return axis.extent == Dim(1); });
     value = pool().Intern(std::move(node));

@@ -24,10 +24,10 @@ constexpr int64_t kBlockBytes = 16384;  // of a tensor, a block of rows: a few o
 constexpr int64_t kStackBytes =
     65536;  // of all tensors that only the group needs: a host's thread may have little more
 
-constexpr int64_t kLeastTiledRows = 16;
+constexpr int64_t kMinTiledRows = 16;
 
 // Of a GPU: elements of a row that are no work for a single block.
-constexpr int64_t kMostBlockElements = 8192;
+constexpr int64_t kMaxBlockElements = 8192;
 
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
 std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
@@ -35,9 +35,7 @@ std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
   for (size_t i = 0; i < tensor.rank(); ++i) {
     rows = rows * tensor.dims()[i];
     if (CompareDims(rows, axis.extent) != DimEquality::kEqual) continue;
-    Dim size = 1;
-    for (size_t k = i + 1; k < tensor.rank(); ++k) size = size * tensor.dims()[k];
-    return size;
+    return NumElements(std::span(tensor.dims()).subspan(i + 1));
   }
   return std::nullopt;
 }
@@ -49,7 +47,7 @@ bool MayShareRows(const LoopNest& nest) {
   // Tiles whose outermost loop is the first axis, as of a depthwise convolution, run behind the nest that pads their
   // image. A group is divided among threads by rows, so there must be enough of them.
   if (nest.form == NestForm::kTiles) {
-    bool many = nest.axes[0].extent.is_const() && nest.axes[0].extent.constant() >= kLeastTiledRows;
+    bool many = nest.axes[0].extent.is_const() && nest.axes[0].extent.constant() >= kMinTiledRows;
     return many && nest.tile->access == Tile::Access::kInPlace && !nest.tile->outer.empty() && nest.tile->outer[0] == 0;
   }
   if (nest.form == NestForm::kTeams) return nest.team->are_neighbours;
@@ -139,12 +137,9 @@ class Grouper {
     bool reduces = false;
     for (size_t n = group.first; n < group.first + group.count; ++n) {
       reduces |= nest(n).form == NestForm::kTeams;
-      Dim size = 1;
-      for (const IndexVar& axis : std::span(nest(n).axes).subspan(1)) size = size * axis.extent;
-      if (const ExprNode* reduce = nest(n).reduction()) {
-        for (const IndexVar& axis : reduce->axes) size = size * axis.extent;
-      }
-      if (size.is_const() && size.constant() > kMostBlockElements) return false;
+      Dim size = te::NumPositions(std::span(nest(n).axes).subspan(1));
+      if (const ExprNode* reduce = nest(n).reduction()) size = size * te::NumPositions(reduce->axes);
+      if (size.is_const() && size.constant() > kMaxBlockElements) return false;
     }
     return reduces;
   }

@@ -253,7 +253,7 @@ std::string ReducedOnGpu(ReduceOp op, DataType dtype, int64_t rows, int64_t colu
     bool is_reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
     is_reduced ? extents.push_back(x.dims()[axis]) : kept.push_back(x.dims()[axis]);
   }
-  Tensor y = ComputeTensor("y", op >= ReduceOp::kArgMax ? kInt64 : dtype, kept, [&](Indices i) {
+  Tensor y = ComputeTensor("y", IsArg(op) ? kInt64 : dtype, kept, [&](Indices i) {
     return te::Reduce(op, extents, [&](Indices r) {
       return extents.size() == 2 ? x({r[0], r[1]}) : axes[0] == 0 ? x({r[0], i[0]}) : x({i[0], r[0]});
     });

@@ -5,7 +5,7 @@
 namespace rvm::schedule {
 
 // With more sums than this, a second step would need registers that the sums occupy.
-constexpr int64_t kMostSumsToUnroll = 24;
+constexpr int64_t kMaxSumsToUnroll = 24;
 
 Tile::Heights Tile::HeightsOf(int64_t count) const {
   int64_t tiles = (count + rows - 1) / rows;
@@ -20,7 +20,7 @@ int64_t Tile::Strands(int64_t height) const {
 
 int64_t Tile::Unroll(int64_t height) const {
   int64_t sums = height * vectors, strands = Strands(height);
-  if (slides || sums > kMostSumsToUnroll) return strands;
+  if (slides || sums > kMaxSumsToUnroll) return strands;
   // A lower tile runs once for each panel: small code counts more there.
   int64_t steps = std::max(strands, height < rows ? 1 : sums >= 16 ? int64_t{2} : int64_t{4});
   return inner_depth == 0 ? steps : std::min(steps, inner_depth);

@@ -9,11 +9,11 @@
 namespace rvm::schedule {
 
 // Fewer elements side by side leave most of a block empty; the vectoriser interleaves them.
-constexpr int64_t kLeastColumns = 4;
+constexpr int64_t kMinColumns = 4;
 
 std::optional<size_t> TransposedAxis(const LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
-  if (!nest.axes.empty() && nest.axes.back().extent.AsConst().value_or(kLeastColumns) < kLeastColumns) {
+  if (!nest.axes.empty() && nest.axes.back().extent.AsConst().value_or(kMinColumns) < kMinColumns) {
     return std::nullopt;
   }
   bool moves = nest.tensors.size() == 1 && nest.axes.size() > 1 && nest.reduction() == nullptr && !tensor->self &&

@@ -14,8 +14,8 @@ using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
 
-constexpr int64_t kMostPerAxis = 8;
-constexpr int64_t kMostElements = 64;
+constexpr int64_t kMaxPerAxis = 8;
+constexpr int64_t kMaxElements = 64;
 
 // Whether the nest compares the axis with a number.
 bool Selects(const LoopNest& nest, const IndexVar& axis) {
@@ -56,8 +56,8 @@ bool UnrollAxes(te::ExprPool& pool, LoopNest& nest) {
   std::vector<IndexVar> left;
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     const IndexVar& axis = nest.axes[i];
-    bool is_short = axis.extent.is_const() && axis.extent.constant() > 0 && axis.extent.constant() <= kMostPerAxis &&
-                    axis.extent.constant() * static_cast<int64_t>(replicas.size()) <= kMostElements;
+    bool is_short = axis.extent.is_const() && axis.extent.constant() > 0 && axis.extent.constant() <= kMaxPerAxis &&
+                    axis.extent.constant() * static_cast<int64_t>(replicas.size()) <= kMaxElements;
     // Vectors run along the last axis.
     if (i + 1 < nest.axes.size() && is_short && Selects(nest, axis)) {
       replicas = Replicate(pool, axis, replicas);

@@ -378,7 +378,7 @@ Number Evaluator::EvalReduce(const ExprNode& e) {
       }
     }
   }
-  if (e.reduce >= ReduceOp::kArgMax) return {best_at, 0};
+  if (IsArg(e.reduce)) return {best_at, 0};
   return best;
 }
 
@@ -406,7 +406,7 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
       Number a = Eval(e.operands[0]), b = Eval(e.operands[1]);
       DataType dtype = e.operands[0].dtype();
       if (!dtype.is_float()) return {IntBinary(e.binary, a.i, b.i, dtype), 0};
-      if (e.binary >= BinaryOp::kEqual) return {FloatCompare(e.binary, a.d, b.d), 0};
+      if (IsComparison(e.binary)) return {FloatCompare(e.binary, a.d, b.d), 0};
       return {0, RoundTo(dtype, FloatArithmetic(e.binary, a.d, b.d))};
     }
   }

@@ -258,7 +258,7 @@ Expr Reduce(ReduceOp op, std::span<const Dim> extents, const std::function<Expr(
   std::vector<Expr> indices;
   std::vector<IndexVar> axes = MakeAxes(extents, "r", indices);
   Expr reduced = body(indices);
-  DataType dtype = op >= ReduceOp::kArgMax ? kInt64 : reduced.dtype();
+  DataType dtype = IsArg(op) ? kInt64 : reduced.dtype();
   ExprNode node{ExprKind::kReduce, dtype};
   node.reduce = op;
   node.axes = std::move(axes);
@@ -288,7 +288,7 @@ Expr DimValue(const Dim& dim) {
 }
 
 Expr Unary(UnaryOp op, Expr a) {
-  bool predicate = op == UnaryOp::kLogicalNot || op >= UnaryOp::kIsNan;
+  bool predicate = op == UnaryOp::kLogicalNot || IsTest(op);
   ExprNode node{ExprKind::kUnary, predicate ? kBool : a.dtype()};
   node.unary = op;
   node.operands = {std::move(a)};

@@ -56,6 +56,13 @@ struct IndexVar {
   std::string name;
 };
 
+// Returns the number of positions of all axes together: the product of their extents.
+inline Dim NumPositions(std::span<const IndexVar> axes) {
+  Dim product = 1;
+  for (const IndexVar& axis : axes) product = product * axis.extent;
+  return product;
+}
+
 struct ExprNode;
 struct TensorNode;
 struct TensorUpdate;

@@ -268,9 +268,7 @@ void BlockTileEmitter::Finish(const std::vector<Value*>& sums, Value* thread, ll
 
 void BlockTileEmitter::Run(llvm::function_ref<void(Value*)> finish) {
   e_.OpenScope();
-  Dim depth = 1;
-  for (const IndexVar& axis : reduce_.axes) depth = depth * axis.extent;
-  depth_ = e_.EmitExtent(depth);
+  depth_ = e_.EmitExtent(te::NumPositions(reduce_.axes));
   FindBlock();
   Value* thread = EmitThread(b_);
   FindThread(thread);

@@ -18,8 +18,7 @@ Value* IndexEmitter::HiddenZero() {
 
 // In 32 bits where that suffices: divisions are slow.
 std::vector<Value*> IndexEmitter::Decode(const std::vector<IndexVar>& axes, Value* number) {
-  Dim count = 1;
-  for (const IndexVar& axis : axes) count = count * axis.extent;
+  Dim count = te::NumPositions(axes);
   bool is_short = count.is_const() && count.constant() <= std::numeric_limits<int32_t>::max();
   std::vector<Value*> positions(axes.size());
   for (size_t i = axes.size(); i-- > 0;) {

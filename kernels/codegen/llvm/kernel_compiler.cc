@@ -184,8 +184,7 @@ void EntryEmitter::RunNest(const EmittedNest& nest, std::vector<Value*> args) {
 }
 
 void EntryEmitter::Order(const te::Tensor& tensor) {
-  Dim rows = 1;
-  for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
+  Dim rows = NumElements(std::span(tensor.dims()).first(tensor.rank() - 2));
   EmitOrder(b_, e_, tensor, PointerOf(tensor), e_.EmitExtent(rows), cancel_);
   ReturnIfCancelled();
 }

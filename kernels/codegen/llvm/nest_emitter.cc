@@ -41,13 +41,13 @@ namespace {
 // Of a column reduction: how many rows are folded while the accumulators are in registers.
 constexpr int64_t kRowsAtOnce = 8;
 // Each doubles the code of the innermost loop.
-constexpr size_t kMostChoices = 2;
+constexpr size_t kMaxChoices = 2;
 // Of a result that is stored past the caches: less stays in them for its reader.
-constexpr int64_t kLeastStreamedBytes = int64_t{8} << 20;
+constexpr int64_t kMinStreamedBytes = int64_t{8} << 20;
 // Of its rows: each begins with elements up to the next line of the caches.
-constexpr int64_t kLeastStreamedRow = 1024;
+constexpr int64_t kMinStreamedRow = 1024;
 // Of a position, in additions: more work hides what the stores take.
-constexpr int64_t kMostStreamedCost = 32;
+constexpr int64_t kMaxStreamedCost = 32;
 
 class NestEmitter {
  public:
@@ -123,12 +123,12 @@ void NestEmitter::CollectTensors() {
   }
 }
 
+// Returns the work by which the runtime decides how many threads share a nest: operations, without reads and addresses.
 Dim NestEmitter::Work() const {
   int64_t operations = 0;
   for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
     if (node->kind == ExprKind::kUnary || node->kind == ExprKind::kBinary) {
-      bool function =
-          node->kind == ExprKind::kUnary && node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh;
+      bool function = node->kind == ExprKind::kUnary && IsTranscendental(node->unary);
       operations += function ? 10 : 1;
     }
   }
@@ -216,14 +216,15 @@ void NestEmitter::AssumeExtents() {
   }
 }
 
-// About how many additions each value takes; a read that misses the caches is as long as some tens.
+// Returns the time of computing `roots`, in additions, for the distance between polls and for streaming stores. A
+// read that misses the caches takes as long as some tens.
 int64_t NestEmitter::CostOf(const std::vector<Expr>& roots) {
   int64_t cost = 1;
   for (const ExprNode* node : te::Postorder(roots)) {
     if (node->kind == ExprKind::kUnary) {
-      cost += node->unary >= te::UnaryOp::kExp && node->unary <= te::UnaryOp::kAtanh ? 10 : 1;
+      cost += IsTranscendental(node->unary) ? 10 : 1;
     } else if (node->kind == ExprKind::kBinary) {
-      cost += node->binary >= BinaryOp::kDivide && node->binary <= BinaryOp::kPower ? 10 : 1;
+      cost += IsDivision(node->binary) || node->binary == BinaryOp::kPower ? 10 : 1;
     } else if (node->kind == ExprKind::kRead) {
       cost += 2;
     }
@@ -315,7 +316,7 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
 std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
   std::vector<Expr> choices;
   for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
-    if (node->kind != ExprKind::kSelect || choices.size() == kMostChoices) continue;
+    if (node->kind != ExprKind::kSelect || choices.size() == kMaxChoices) continue;
     const Expr& condition = node->operands[0];
     bool is_same = true;
     for (const ExprNode* part : te::Postorder({condition})) {
@@ -343,15 +344,15 @@ Value* NestEmitter::Streams() {
   auto buffer = schedule_.buffers.find(last.tensor.get());
   bool is_read_here = schedule::CountReaders(schedule_.nests, last.tensor) > 0;
   if (buffer == schedule_.buffers.end() || !buffer->second.is_output || is_read_here) return nullptr;
-  if (te::Stride(nest_.store_offset, nest_.axes.back().id) != 1 || CostOfPosition() > kMostStreamedCost) return nullptr;
+  if (te::Stride(nest_.store_offset, nest_.axes.back().id) != 1 || CostOfPosition() > kMaxStreamedCost) return nullptr;
   Dim row = nest_.axes.back().extent * last.tensor.dtype().bytes(), size = last.tensor.dtype().bytes();
   for (const IndexVar& axis : nest_.axes) size = size * axis.extent;
   auto known_below = [](const Dim& dim, int64_t least) { return dim.is_const() && dim.constant() < least; };
-  if (known_below(row, kLeastStreamedRow) || known_below(size, kLeastStreamedBytes)) return nullptr;
+  if (known_below(row, kMinStreamedRow) || known_below(size, kMinStreamedBytes)) return nullptr;
   auto is_least = [&](const Dim& dim, int64_t least) {
     return b_.CreateICmpSGE(e_.EmitExtent(dim), b_.getInt64(static_cast<uint64_t>(least)));
   };
-  Value* streams = b_.CreateAnd(is_least(row, kLeastStreamedRow), is_least(size, kLeastStreamedBytes));
+  Value* streams = b_.CreateAnd(is_least(row, kMinStreamedRow), is_least(size, kMinStreamedBytes));
   // Where it replaces an input, its lines have just been read.
   for (const schedule::Reuse& reuse : schedule_.reuses) {
     if (&schedule_.nests[reuse.nest] != &nest_ || reuse.output != buffer->second.output) continue;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -173,8 +174,7 @@ void EntryEmitter::RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<Emi
 
 // The positions of a nest in a row: a thread has each 128th, or all have each together.
 void EntryEmitter::RunRow(const schedule::LoopNest& nest, const EmittedNest& emitted, Value* row) {
-  Dim size = 1;
-  for (const te::IndexVar& axis : llvm::drop_begin(nest.axes)) size = size * axis.extent;
+  Dim size = te::NumPositions(std::span(nest.axes).subspan(1));
   Value *first = b_.CreateNSWMul(row, e_.EmitExtent(size)), *end = b_.CreateNSWAdd(first, e_.EmitExtent(size));
   if (!emitted.of_blocks) first = b_.CreateNSWAdd(first, EmitThread(b_));
   EmitLoop(b_, first, end, emitted.of_blocks ? 1 : schedule::kBlockThreads, {},

@@ -13,7 +13,7 @@ ReduceEmitter::ReduceEmitter(llvm::IRBuilder<>& builder, ExprEmitter& emitter, c
       e_(emitter),
       reduce_(reduce),
       dtype_(reduce.operands[0].dtype()),
-      finds_place_(reduce.reduce >= ReduceOp::kArgMax) {}
+      finds_place_(IsArg(reduce.reduce)) {}
 
 Value* ReduceEmitter::Identity() {
   llvm::Type* type = e_.RegisterType(dtype_);

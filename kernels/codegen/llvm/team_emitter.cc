@@ -75,8 +75,7 @@ Value* TeamEmitter::Exchange(Value* value, int64_t distance) {
 
 // The elements of a strand; none if there is no such position.
 TeamEmitter::Partial TeamEmitter::EmitStrand(Value* strand, Value* is_position) {
-  Dim elements = 1;
-  for (const te::IndexVar& axis : reduce_.axes) elements = elements * axis.extent;
+  Dim elements = te::NumPositions(reduce_.axes);
   Value* end = b_.CreateSelect(is_position, e_.EmitExtent(elements), Number(0));
   return EmitLoop(b_, strand, end, team_.strands, steps_.Initial(), [&](Value* at, const Partial& carried) {
     e_.OpenScope();
@@ -121,8 +120,7 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
   Value* strand = are_neighbours ? b_.CreateURem(thread, Number(team_.strands)) : warp;
   Value* slot = are_neighbours ? b_.CreateUDiv(thread, Number(team_.strands)) : lane;
   Value* position = b_.CreateNUWAdd(b_.CreateNUWMul(site_.block, Number(team_.positions())), slot);
-  Dim positions = 1;
-  for (const te::IndexVar& axis : site_.nest.axes) positions = positions * axis.extent;
+  Dim positions = te::NumPositions(site_.nest.axes);
   Value* is_position = b_.CreateICmpSLT(position, e_.EmitExtent(positions));
   e_.OpenScope();
   BindFlat(b_, e_, site_.nest.axes, position);
