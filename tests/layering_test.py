@@ -36,14 +36,29 @@ MAY_USE = {
     "tests": EVERYTHING,
     "benchmarks": EVERYTHING,
 }
-# Of a layer that MAY_USE lets a folder use as a whole, the parts that it uses.
-PARTS = {"compiler/import": ("compiler/import/", "compiler/builder/", "compiler/diagnostics/", "compiler/ir/",
-                             "compiler/ops/", "compiler/typing/")}
+# The rooms of the compiler: the others that each may use, from those that stand on none.
+ROOMS = {
+    "ir": set(),
+    "diagnostics": {"ir"},
+    "prelude": set(),
+    "analysis": {"ir"},
+    "ops": {"diagnostics", "ir"},
+    "target": {"ir", "ops"},
+    "lowering": {"ir", "ops"},
+    "builder": {"ir", "ops"},
+    "text": {"analysis", "diagnostics", "ir", "ops", "prelude"},
+    "typing": {"analysis", "diagnostics", "ir", "ops"},
+    "reference": {"analysis", "ir", "ops"},
+    "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
+    "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
+    "import": {"builder", "diagnostics", "ir", "ops", "typing"},
+    "driver": {"bytecode", "diagnostics", "ir", "lowering", "ops", "passes", "target", "text", "typing"},
+}
 # The one folder that may see LLVM.
 LLVM = re.compile(r"#include [<\"](llvm|llvm-c|clang|lld)/")
 LLVM_HOME = "kernels/codegen/"
 # What only checks: it may use any layer but is in nothing that ships.
-TEST_ONLY = re.compile(r"(_test\.(cc|h)$|/testing\.(cc|h)$|/testing/|/testdata/|_benchmark\.cc$)")
+TEST_ONLY = re.compile(r"((_test|_test_support)\.(cc|h)$|/testing\.(cc|h)$|/testing/|/testdata/|_benchmark\.cc$)")
 # (user, used): single headers that two layers share, and why.
 SHARED = {
     # The compiler's target "host" names the CPU's features in the words the loader checks.
@@ -144,11 +159,23 @@ class Layering(relayvm.TestCase):
                     wrong.append(f"{path} includes {used_path}: {user} may not use {used}")
         self.assert_none(wrong)
 
-    def test_importers_use_the_builder(self):
-        wrong = [f"{path} includes {used}" for user, parts in PARTS.items() for path in sources()
-                 if path.startswith(user + "/") and not TEST_ONLY.search(path)
-                 for used in includes(path) if used.startswith("compiler/") and not used.startswith(parts)]
+    def test_includes_follow_the_rooms_of_the_compiler(self):
+        def room(path):
+            return path.split("/")[1] if path.startswith("compiler/") else None
+
+        wrong = [f"{path} includes {used}: {room(path)} may not use {room(used)}" for path in sources()
+                 if room(path) and not TEST_ONLY.search(path)
+                 for used in includes(path) if room(used) not in {None, room(path), *ROOMS.get(room(path), ())}]
         self.assert_none(wrong)
+        self.assertEqual(sorted(ROOMS), sorted({room(path) for path in sources() if room(path)}))
+
+    def test_rooms_have_an_order(self):
+        """No room uses, through others, itself."""
+        for room, used in ROOMS.items():
+            reached = set(used)
+            while (more := reached | {further for one in reached for further in ROOMS[one]}) != reached:
+                reached = more
+            self.assertNotIn(room, reached)
 
     def test_every_folder_has_a_layer(self):
         self.assert_none([path for path in sources() if layer(path) is None])

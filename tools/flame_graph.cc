@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kWidth = 1200;
 constexpr double kRow = 18;
-constexpr double kLeastWidth = 0.3;  // narrower frames are not drawn
-constexpr double kLetter = 6.6;      // width of a letter at this font size
+constexpr double kMinWidth = 0.3;  // narrower frames are not drawn
+constexpr double kLetter = 6.6;    // width of a letter at this font size
 
 FlameFrame& Callee(FlameFrame& caller, const std::string& name) {
   std::unique_ptr<FlameFrame>& callee = caller.callees[name];
@@ -127,7 +127,7 @@ class Drawing {
  private:
   void Draw(const FlameFrame& frame, double x, double y, double pixels_per_ns) {
     double width = frame.ns * pixels_per_ns;
-    if (width < kLeastWidth) return;
+    if (width < kMinWidth) return;
     std::string title = absl::StrFormat("%s: %.3f ms, %.1f%%, %d calls", frame.name, frame.ns * 1e-6,
                                         100 * frame.ns / root_.ns, frame.calls);
     const char* color = frame.is_kernel ? "#9ec5fe" : "#fecba1";

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "serialization/device_contract.h"
 #include "vm/limit.h"
 
 namespace rvm::vm {
@@ -45,7 +46,7 @@ absl::Status Load(const Executable& executable, const DeviceCode& code, std::sha
       std::optional<DimProgram> items = DimProgram::Compile(kernel.launches[i], desc.num_symbols);
       compiles = compiles && items.has_value();
       if (items) linked->launches.push_back(*std::move(items));
-      functions.push_back(absl::StrCat("k", number, "_", i));
+      functions.push_back(device_contract::FunctionName(number, static_cast<uint32_t>(i)));
     }
     for (const DeviceProduct& product : kernel.products) {
       linked->products.resize(product.launch + 1);

@@ -8,7 +8,9 @@
 #include "absl/status/status.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "compiler/bytecode/branch_instruction.h"
 #include "compiler/bytecode/function_emitter.h"
+#include "compiler/ops/select_scalar.h"
 
 namespace rvm::bytecode {
 namespace {
@@ -30,7 +32,7 @@ void ForEachScalarCall(const ir::Expr* block, const F& visit) {
       } else if (const auto* match = ir::DynCast<ir::Match>(step)) {
         for (const ir::Clause& clause : match->clauses) ForEachScalarCall(clause.body, visit);
       } else if (const auto* call = ir::DynCast<ir::Call>(step)) {
-        if (std::optional<ScalarInstruction> selected = SelectScalar(*call)) visit(*call, *selected);
+        if (std::optional<ops::ScalarInstruction> selected = ops::SelectScalar(*call)) visit(*call, *selected);
       }
     }
   });
@@ -73,7 +75,7 @@ void FunctionEmitter::FindSelfTailCalls(const ir::Expr* block) {
 }
 
 void FunctionEmitter::LoadLoopConstants() {
-  ForEachScalarCall(pending_.function->body, [&](const ir::Call& call, const ScalarInstruction& selected) {
+  ForEachScalarCall(pending_.function->body, [&](const ir::Call& call, const ops::ScalarInstruction& selected) {
     for (const ir::Expr* arg : call.args) {
       const auto* constant = ir::DynCast<ir::Constant>(arg);
       if (constant == nullptr || loop_constants_.size() == kMaxLoopConstants) continue;

@@ -15,9 +15,9 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "compiler/bytecode/branch_instruction.h"
 #include "compiler/bytecode/decision_tree.h"
 #include "compiler/bytecode/function_emitter.h"
-#include "compiler/bytecode/scalar_instruction.h"
 
 namespace rvm::bytecode {
 namespace {

@@ -11,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/bytecode/branch_instruction.h"
 #include "compiler/bytecode/function_emitter.h"
 #include "compiler/ops/derive_type.h"
 #include "compiler/ops/extent.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 
 namespace rvm::bytecode {
 namespace {
@@ -178,7 +180,7 @@ absl::Status FunctionEmitter::EmitCall(const ir::Call& call, const ir::Var* var,
     case ir::ExprKind::kFunction: return EmitKernelCall(call, {var}, target);
     case ir::ExprKind::kVar: return EmitClosureCall(call, var, target);
     case ir::ExprKind::kOp:
-      if (std::optional<ScalarInstruction> selected = SelectScalar(call)) {
+      if (std::optional<ops::ScalarInstruction> selected = ops::SelectScalar(call)) {
         return EmitScalar(call, *selected, var, target);
       }
       if (ops::IsExtent(call)) return EmitExtent(call, var, target);
@@ -281,8 +283,8 @@ absl::Status FunctionEmitter::EmitClosureCall(const ir::Call& call, const ir::Va
 
 // ---- operators ----------------------------------------------------------------
 
-absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
-                                         const Target& target) {
+absl::Status FunctionEmitter::EmitScalar(const ir::Call& call, const ops::ScalarInstruction& selected,
+                                         const ir::Var* var, const Target& target) {
   TypeId type = TypeOf(&call);
   DataType dtype = tables_.types().desc(TypeOf(call.args[0])).dtype;
   Operands operands;

@@ -12,7 +12,9 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "compiler/bytecode/branch_instruction.h"
 #include "compiler/ops/extent.h"
+#include "compiler/ops/select_scalar.h"
 
 namespace rvm::bytecode {
 namespace {
@@ -152,7 +154,7 @@ bool FunctionEmitter::CanFuseCompare(const ir::Let& let, const ir::If& branch) c
   const auto* call = ir::DynCast<ir::Call>(let.value);
   if (condition == nullptr || condition->var != let.var || call == nullptr || liveness_.num_uses(let.var) != 1)
     return false;
-  std::optional<ScalarInstruction> selected = SelectScalar(*call);
+  std::optional<ops::ScalarInstruction> selected = ops::SelectScalar(*call);
   return selected && BranchIfNot(selected->opcode, selected->negate).has_value();
 }
 
@@ -203,7 +205,7 @@ absl::Status FunctionEmitter::EmitIf(const ir::If& expr, const ir::Var* var, con
   if (fused_compare_ != nullptr) {
     const ir::Call& compare = *std::exchange(fused_compare_, nullptr);
     uint32_t position = std::exchange(position_, fused_position_);
-    ScalarInstruction selected = *SelectScalar(compare);
+    ops::ScalarInstruction selected = *ops::SelectScalar(compare);
     InverseBranch branch = *BranchIfNot(selected.opcode, selected.negate);
     const ir::Expr *left = compare.args[0], *right = compare.args[1];
     if (selected.swap != branch.swap) std::swap(left, right);

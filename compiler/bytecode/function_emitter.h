@@ -25,7 +25,7 @@
 #include "compiler/bytecode/liveness.h"
 #include "compiler/bytecode/program_tables.h"
 #include "compiler/bytecode/register_allocator.h"
-#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/ops/scalar_instruction.h"
 
 namespace rvm::bytecode {
 
@@ -127,7 +127,7 @@ class FunctionEmitter {
   absl::StatusOr<std::vector<Reg>> TakeArgs(FunctionId callee, const std::vector<ir::Expr*>& args, Operands& operands);
   absl::Status EmitClosureCall(const ir::Call& call, const ir::Var* var, const Target& target);
   absl::Status EmitConstructor(const ir::Call& call, const ir::Var* var, const Target& target);
-  absl::Status EmitScalar(const ir::Call& call, const ScalarInstruction& selected, const ir::Var* var,
+  absl::Status EmitScalar(const ir::Call& call, const ops::ScalarInstruction& selected, const ir::Var* var,
                           const Target& target);
   absl::Status EmitView(const ir::Call& call, const ir::Var* var, const Target& target);
   // What a view's dims are computed from.

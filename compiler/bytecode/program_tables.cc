@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/lowering/fused_function.h"
+#include "compiler/target/device_kind.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::bytecode {
@@ -108,7 +108,7 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   for (const KernelDesc::Check& check : lowered.desc.checks) {
     absl::StrAppend(&key, "|", check.a.ToString(), " ", static_cast<int>(check.relation), " ", check.b.ToString());
   }
-  std::string device(lowering::DeviceOf(primitive.attrs));
+  std::string device(target::DeviceOf(primitive.attrs));
   absl::StrAppend(&key, "@", device);
   auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
   if (added) {

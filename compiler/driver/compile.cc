@@ -21,10 +21,12 @@
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/passes/differentiate/has_transforms.h"
 #include "compiler/passes/placement/device_rules.h"
+#include "compiler/target/device_kind.h"
 #include "compiler/text/parser.h"
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
+#include "serialization/device_contract.h"
 #include "serialization/limits.h"
 
 namespace rvm::driver {
@@ -186,8 +188,8 @@ absl::StatusOr<Targets> ReadTargets(const CompileOptions& options, const passes:
     return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
   }
   RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(options.target));
-  bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const lowering::DeviceKind* kind) {
-    return kind->target == lowering::kPtxTarget || !kind->members.empty();
+  bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const target::DeviceKind* kind) {
+    return target::UsesTarget(*kind, device_contract::kPtxTarget);
   });
   if (!targets.ptx.empty() && !uses_ptx) {
     return absl::InvalidArgumentError(absl::StrCat("`--target ", options.target, "`: `sm_", targets.ptx[0].capability,
@@ -228,14 +230,14 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
 
 // `devices`: the kinds that kernels are placed on.
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const Targets& targets,
-                                       std::span<const lowering::DeviceKind* const> devices,
+                                       std::span<const target::DeviceKind* const> devices,
                                        const CompileOptions& options) {
   CompiledProgram result;
   Executable& executable = program.executable;
   NameKernels(executable);
   // Without kernels there is no machine code either.
   bool is_portable = targets.hosts.empty() || program.kernels.empty();
-  for (const lowering::DeviceKind* device : devices) {
+  for (const target::DeviceKind* device : devices) {
     if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(*device, targets.ptx, !options.host_fallback, program));
   }
   RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets.hosts, options, result));

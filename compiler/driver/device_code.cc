@@ -18,13 +18,18 @@
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/lowering/matrix_product.h"
 #include "compiler/lowering/opencl_source.h"
-#include "compiler/lowering/tile_product.h"
 #include "compiler/ops/virtual_device.h"
+#include "compiler/target/tile_product.h"
 #include "kernels/codegen/ptx_compiler.h"
+#include "kernels/schedule/block.h"
 #include "kernels/schedule/schedule.h"
+#include "serialization/device_contract.h"
 
 namespace rvm::driver {
 namespace {
+
+static_assert(schedule::kBlockThreads == device_contract::kPtxBlockThreads,
+              "schedules divide work among the threads that the runtime launches");
 
 // Makes the code for one kind of device.
 class CodeMaker {
@@ -112,8 +117,8 @@ class TileMaker : public CodeMaker {
   using CodeMaker::CodeMaker;
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
-    RVM_ASSIGN_OR_RETURN(std::string product, lowering::MakeTileProduct(number, program_.executable.kernels[number],
-                                                                        *program_.origins[number].primitive));
+    RVM_ASSIGN_OR_RETURN(std::string product, target::MakeTileProduct(number, program_.executable.kernels[number],
+                                                                      *program_.origins[number].primitive));
     text_ += product;
     return DeviceCode::Kernel{KernelId(number), Dim(0), {Dim(1)}};
   }
@@ -127,20 +132,39 @@ class TileMaker : public CodeMaker {
   std::string text_;
 };
 
-// One for each code of the kind, in the order in which a device is looked for.
-std::vector<std::unique_ptr<CodeMaker>> MakersFor(const lowering::DeviceKind& kind,
-                                                  std::span<const codegen::PtxTarget> ptx,
-                                                  bytecode::EmittedProgram& program) {
-  std::vector<std::unique_ptr<CodeMaker>> makers;
-  if (kind.target == lowering::kPtxTarget) {
-    for (const codegen::PtxTarget& target : ptx) makers.push_back(std::make_unique<PtxMaker>(program, target));
-  } else if (kind.target == lowering::kOpenClTarget) {
-    makers.push_back(std::make_unique<OpenClMaker>(program));
-  } else {
-    RVM_CHECK(kind.target == lowering::kTileTarget, "a kind of device that no code can be made for");
-    makers.push_back(std::make_unique<TileMaker>(program));
-  }
+using Makers = std::vector<std::unique_ptr<CodeMaker>>;
+
+Makers MakePtx(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> targets) {
+  Makers makers;
+  for (const codegen::PtxTarget& target : targets) makers.push_back(std::make_unique<PtxMaker>(program, target));
   return makers;
+}
+
+template <typename Maker>
+Makers MakeOne(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> /*ptx*/) {
+  Makers makers;
+  makers.push_back(std::make_unique<Maker>(program));
+  return makers;
+}
+
+struct TargetMakers {
+  std::string_view target;
+  // Returns a maker for each code of the target, in the order in which a device is looked for.
+  Makers (*make)(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> ptx);
+};
+
+constexpr TargetMakers kMakers[] = {
+    {device_contract::kPtxTarget, MakePtx},
+    {device_contract::kOpenClTarget, MakeOne<OpenClMaker>},
+    {device_contract::kTileTarget, MakeOne<TileMaker>},
+};
+
+Makers MakersFor(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
+                 bytecode::EmittedProgram& program) {
+  for (const TargetMakers& row : kMakers) {
+    if (row.target == kind.target) return row.make(program, ptx);
+  }
+  RVM_UNREACHABLE("a kind of device that no code can be made for");
 }
 
 // The code for one kind of device, as it grows.
@@ -149,13 +173,10 @@ struct GrowingCode {
   std::unique_ptr<CodeMaker> maker;
 };
 
-std::vector<GrowingCode> BeginCodes(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
+std::vector<GrowingCode> BeginCodes(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
                                     bool is_required, bytecode::EmittedProgram& program) {
-  std::vector<const lowering::DeviceKind*> kinds;
-  for (std::string_view member : kind.members) kinds.push_back(lowering::FindDeviceKind(member));
-  if (kinds.empty()) kinds.push_back(&kind);
   std::vector<GrowingCode> codes;
-  for (const lowering::DeviceKind* one : kinds) {
+  for (const target::DeviceKind* one : target::MembersOf(kind)) {
     for (std::unique_ptr<CodeMaker>& maker : MakersFor(*one, ptx, program)) {
       codes.push_back({{.target = std::string(one->target), .is_required = is_required}, std::move(maker)});
     }
@@ -175,7 +196,7 @@ absl::Status AddKernel(uint32_t number, std::vector<GrowingCode>& codes) {
 }
 
 // The code of the kernels on one device.
-absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
+absl::Status AddCodeOfPlace(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
                             const std::string& place, bool is_required, bytecode::EmittedProgram& program) {
   Executable& executable = program.executable;
   std::vector<GrowingCode> codes = BeginCodes(kind, ptx, is_required, program);
@@ -206,11 +227,11 @@ absl::Status AddCodeOfPlace(const lowering::DeviceKind& kind, std::span<const co
 
 }  // namespace
 
-absl::Status AddDeviceCode(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx, bool is_required,
+absl::Status AddDeviceCode(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx, bool is_required,
                            bytecode::EmittedProgram& program) {
-  absl::btree_map<size_t, std::string> places = {{0, lowering::PlaceName(kind, 0)}};  // by number
+  absl::btree_map<size_t, std::string> places = {{0, target::PlaceName(kind, 0)}};  // by number
   for (const bytecode::EmittedProgram::Origin& origin : program.origins) {
-    if (lowering::KindOfPlace(origin.device) != &kind) continue;
+    if (target::KindOfPlace(origin.device) != &kind) continue;
     places.try_emplace(ops::NumberOfVirtualDevice(origin.device), origin.device);
   }
   for (const auto& [number, place] : places) {

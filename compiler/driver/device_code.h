@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "compiler/bytecode/emit_program.h"
-#include "compiler/lowering/device_kind.h"
+#include "compiler/target/device_kind.h"
 #include "kernels/codegen/ptx_compiler.h"
 
 namespace rvm::driver {
@@ -16,7 +16,7 @@ namespace rvm::driver {
 // `device.PLACE` counts the operators that run there. `ptx`: the GPUs that code for NVIDIA's is made for, the latest
 // first; code that no kernel needs, as the one for an earlier GPU does the same, is left out. REQUIRES: no kernel reads
 // a constant in a packed layout.
-absl::Status AddDeviceCode(const lowering::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx, bool is_required,
+absl::Status AddDeviceCode(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx, bool is_required,
                            bytecode::EmittedProgram& program);
 
 }  // namespace rvm::driver

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/ir/primitive.h"
 #include "compiler/ops/derive_type.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/te_expressions.h"
@@ -79,7 +80,7 @@ void PrimitiveLowering::BindParam(const ir::Var& param) {
 // Constants that are scalars or decide shapes become immediates of the computation; others are parameters.
 Binding PrimitiveLowering::LowerConstant(const ir::Constant& constant) {
   const Literal& literal = constant.literal;
-  RVM_CHECK(literal.num_elements() <= kMaxImmediates, "a large constant stands inside a primitive function");
+  RVM_CHECK(literal.num_elements() <= ir::kMaxImmediates, "a large constant stands inside a primitive function");
   DataType dtype = literal.dtype();
   Dims dims = ToDims(literal.shape());
   te::Tensor tensor = te::ComputeTensor("constant", dtype, dims, [&](std::span<const te::Expr> indices) {

@@ -9,17 +9,12 @@
 #ifndef RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 #define RVM_COMPILER_LOWERING_FUSED_FUNCTION_H_
 
-#include <cstdint>
-
 #include "absl/status/statusor.h"
 #include "compiler/ir/expr.h"
 #include "kernels/te/tensor.h"
 #include "serialization/executable.h"
 
 namespace rvm::lowering {
-
-// The largest constant, in elements, inside a primitive function. Larger ones are passed as parameters.
-inline constexpr int64_t kMaxImmediates = 64;
 
 struct LoweredKernel {
   te::Computation computation;

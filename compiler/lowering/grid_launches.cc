@@ -43,9 +43,7 @@ absl::StatusOr<Dims> GridLaunches(const KernelDesc& kernel, const KernelRecipe& 
   Dims launches;
   for (const RecipeNest& nest : recipe.nests) {
     RVM_RETURN_IF_ERROR(CheckNest(nest, tensors + recipe.workspaces.size()));
-    Dim items = 1;
-    for (const Dim& axis : nest.axes) items = items * axis;
-    launches.push_back(items);
+    launches.push_back(NumElements(nest.axes));
   }
   return launches;
 }

@@ -43,9 +43,7 @@ class KernelScope {
     if (buffer.is_output) return static_cast<uint32_t>(first_result + static_cast<size_t>(buffer.output));
     auto [it, added] = workspaces_.try_emplace(tensor.get(), made_.size());
     if (added) {
-      Dim elements = 1;
-      for (const Dim& dim : tensor.dims()) elements = elements * dim;
-      made_.push_back({tensor.dtype(), Numbered(buffer.offset), Numbered(elements)});
+      made_.push_back({tensor.dtype(), Numbered(buffer.offset), Numbered(NumElements(tensor.dims()))});
     }
     return static_cast<uint32_t>(first_result + schedule_.computation.outputs.size() + it->second);
   }
@@ -187,8 +185,7 @@ class NestBuilder {
 
 // Sorts the rows of a tensor by its keys (te::OrderTensor).
 RecipeNest OrderNest(KernelScope& scope, const Tensor& tensor) {
-  Dim rows = 1;
-  for (const Dim& dim : std::span(tensor.dims()).first(tensor.rank() - 2)) rows = rows * dim;
+  Dim rows = NumElements(std::span(tensor.dims()).first(tensor.rank() - 2));
   const Dim& keys = tensor.dims().back();
   RecipeNest nest{.axes = {scope.Numbered(rows)}, .extents = {scope.Numbered(keys), scope.Numbered(keys * 4)}};
   auto times = static_cast<uint8_t>(BinaryOp::kMultiply);

@@ -10,6 +10,7 @@
 #include "compiler/lowering/symbol_numbers.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "kernels/te/expr_pool.h"
+#include "serialization/device_contract.h"
 
 namespace rvm::lowering {
 namespace {
@@ -238,17 +239,13 @@ class ProductFinder {
   bool AddAddend(const Expr& e) {
     std::optional<Matrix> addend = MatrixOf(e, rows_, columns_);
     if (!addend || addend->dtype != product_.d.dtype) return false;
-    bool is_bias = IsBias(*addend);
+    bool is_bias = device_contract::IsBias(*addend);
     if (!is_bias && (addend->row_stride == 0 || addend->column_stride == 0)) return false;
     for (const Matrix& other : product_.addends) {
-      if (IsBias(other) == is_bias) return false;
+      if (device_contract::IsBias(other) == is_bias) return false;
     }
     product_.addends.push_back(*std::move(addend));
     return true;
-  }
-
-  static bool IsBias(const Matrix& addend) {
-    return addend.batch_stride == 0 && addend.row_stride == 0 && addend.column_stride == 1;
   }
 
   std::optional<Matrix> MatrixOf(const Expr& read, const Axes& rows, const Axes& columns) const {

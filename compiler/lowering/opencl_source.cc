@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/opencl_expression.h"
+#include "serialization/device_contract.h"
 
 namespace rvm::lowering {
 namespace {
@@ -75,9 +76,7 @@ NestSource::Buffer NestSource::BufferOf(uint32_t index) const {
     return {workspace.dtype, workspace.elements};
   }
   const KernelTensor& tensor = index < params ? kernel_.params[index] : kernel_.results[index - params];
-  Dim elements = 1;
-  for (const Dim& dim : tensor.dims) elements = elements * dim;
-  return {tensor.dtype, elements};
+  return {tensor.dtype, NumElements(tensor.dims)};
 }
 
 absl::Status NestSource::Check() const {
@@ -135,9 +134,7 @@ absl::StatusOr<std::string> NestSource::Run(const std::string& name) {
   RVM_RETURN_IF_ERROR(Check());
   Open(absl::StrCat("__kernel void ", name, "(", Parameters(), ")"));
   EmitBuffers();
-  Dim positions = 1;
-  for (const Dim& axis : nest_.axes) positions = positions * axis;
-  Line(absl::StrCat("const long positions = ", OpenClDim(positions), ";"));
+  Line(absl::StrCat("const long positions = ", OpenClDim(NumElements(nest_.axes)), ";"));
   Open("for (long position = get_global_id(0); position < positions; position += get_global_size(0))");
   EmitPosition();
   Close();
@@ -231,7 +228,7 @@ absl::StatusOr<OpenClKernel> MakeOpenClKernel(uint32_t number, const KernelDesc&
   result.source = absl::StrCat("\n// ", kernel.name, "\n");
   for (size_t i = 0; i < recipe.nests.size(); ++i) {
     NestSource source(kernel, recipe, recipe.nests[i]);
-    RVM_ASSIGN_OR_RETURN(std::string text, source.Run(absl::StrCat("k", number, "_", i)));
+    RVM_ASSIGN_OR_RETURN(std::string text, source.Run(device_contract::FunctionName(number, static_cast<uint32_t>(i))));
     result.source += text;
     result.uses_fp64 |= source.uses_fp64();
   }

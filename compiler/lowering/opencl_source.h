@@ -15,8 +15,6 @@
 
 namespace rvm::lowering {
 
-inline constexpr char kOpenClTarget[] = "opencl-c-1.2";
-
 struct OpenClKernel {
   std::string source;  // its functions: "k<number>_0", "k<number>_1", ...
   Dims launches;       // work items of each

@@ -132,7 +132,7 @@ Expr WeightOf(const ir::Attrs& attrs, const Expr& bits, DataType dtype) {
   return bits + bits - te::IntConst(dtype, most);
 }
 
-constexpr int64_t kMostBits = 16;
+constexpr int64_t kMaxBits = 16;
 
 bool CheckOperands(TypeContext& context, const Types& args, std::string_view data_bits) {
   if (!AreIntegers(context, args)) return false;
@@ -140,7 +140,7 @@ bool CheckOperands(TypeContext& context, const Types& args, std::string_view dat
     context.Fail(DiagnosticKind::kBadAttribute, "`out_dtype` is no integer dtype");
     return false;
   }
-  return Bits(context, data_bits, kMostBits) && Bits(context, "weight_bits", kMostBits);
+  return Bits(context, data_bits, kMaxBits) && Bits(context, "weight_bits", kMaxBits);
 }
 
 // ---- dense -----------------------------------------------------------------------------

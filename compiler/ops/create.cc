@@ -83,8 +83,7 @@ Solve SizeRelation(TypeContext& context) {
 
 std::vector<Tensor> ComputeSize(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();
-  Dim size = 1;
-  for (const Dim& dim : context.input(0).dims()) size = size * dim;
+  Dim size = NumElements(context.input(0).dims());
   return {te::ComputeTensor("size", out.dtype, {},
                             [&](std::span<const Expr>) { return te::Cast(out.dtype, te::DimValue(size)); })};
 }

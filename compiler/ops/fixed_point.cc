@@ -20,7 +20,7 @@ Expr MultiplyAndShift(const Expr& x, const Expr& significand, const Expr& right_
 }
 
 FixedPointFactors ToFixedPoint(const Tensor& factors) {
-  constexpr int64_t kLeastExponent = -31, kGreatestExponent = 30;
+  constexpr int64_t kMinExponent = -31, kGreatestExponent = 30;
   auto real = [](double value) { return te::FloatConst(kFloat64, value); };
   Tensor factor = te::ComputeTensor("factor", kFloat64, factors.dims(), [&](std::span<const Expr> i) {
     Expr m = te::Select(Less(real(0), factors(i)), factors(i), real(0));
@@ -28,19 +28,19 @@ FixedPointFactors ToFixedPoint(const Tensor& factors) {
   });
   // 2^e is computed as 2^(31 + e) / 2^31, whose numerator is exact.
   auto power = [&](const Expr& exponent) {
-    Expr shifted = te::Binary(BinaryOp::kShiftLeft, te::Index(1), exponent - te::Index(kLeastExponent));
+    Expr shifted = te::Binary(BinaryOp::kShiftLeft, te::Index(1), exponent - te::Index(kMinExponent));
     return te::Cast(kFloat64, shifted) * real(1.0 / static_cast<double>(int64_t{1} << 31));
   };
   // The logarithm may be off by one next to a power of two.
   Tensor guess = te::ComputeTensor("guess", kInt64, factors.dims(), [&](std::span<const Expr> i) {
     Expr floor = te::Cast(kInt64, te::Unary(UnaryOp::kFloor, te::Unary(UnaryOp::kLog2, factor(i))));
-    Expr least = te::Binary(BinaryOp::kMaximum, floor, te::Index(kLeastExponent - 1));
+    Expr least = te::Binary(BinaryOp::kMaximum, floor, te::Index(kMinExponent - 1));
     return te::Binary(BinaryOp::kMinimum, least, te::Index(kGreatestExponent - 1)) + te::Index(1);
   });
   Tensor exponent = te::ComputeTensor("exponent", kInt64, factors.dims(), [&](std::span<const Expr> i) {
     Expr m = factor(i), e = guess(i), p = power(e);
     Expr above = And(te::Binary(BinaryOp::kLessEqual, p, m), Less(e, te::Index(kGreatestExponent)));
-    Expr below = And(Less(m, p * real(0.5)), Less(te::Index(kLeastExponent), e));
+    Expr below = And(Less(m, p * real(0.5)), Less(te::Index(kMinExponent), e));
     return te::Select(above, e + te::Index(1), te::Select(below, e - te::Index(1), e));
   });
   FixedPointFactors result;

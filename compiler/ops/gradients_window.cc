@@ -315,8 +315,8 @@ void MaxPool2dGradGradient(Pullback& p) {
   const std::string& layout = p.attrs().GetString("layout");
   std::vector<Window> windows = *MakeWindows(p.attrs(), PerAxis(p.attrs().GetInts("pool_size"), 2), nullptr);
   const Ints axes = {static_cast<int64_t>(layout.find('H')), static_cast<int64_t>(layout.find('W'))};
-  constexpr int64_t kMostTaps = 100;
-  if (windows[0].extent * windows[1].extent > kMostTaps) return ReadAtGreatest(p, windows, axes);
+  constexpr int64_t kMaxTaps = 100;
+  if (windows[0].extent * windows[1].extent > kMaxTaps) return ReadAtGreatest(p, windows, axes);
   // Windows may end behind the padding: `ceil_mode`.
   ir::AttrValue::List widths(4, ir::IntList({{0, 0}}));
   for (size_t i = 0; i < 2; ++i) {

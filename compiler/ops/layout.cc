@@ -30,7 +30,7 @@ using BlockedLayout = std::vector<LayoutAxis>;
 
 // Parses a layout; nullopt if `text` is not one.
 std::optional<BlockedLayout> ParseLayout(const std::string& text) {
-  constexpr int64_t kMostInBlock = 1 << 20;
+  constexpr int64_t kMaxInBlock = 1 << 20;
   BlockedLayout axes;
   int64_t number = 0;
   auto has = [&](char letter, bool is_block) {
@@ -40,7 +40,7 @@ std::optional<BlockedLayout> ParseLayout(const std::string& text) {
   for (char c : text) {
     bool is_block = c >= 'a' && c <= 'z';
     char letter = is_block ? static_cast<char>(c - 'a' + 'A') : c;
-    if (c >= '0' && c <= '9' && number < kMostInBlock) {
+    if (c >= '0' && c <= '9' && number < kMaxInBlock) {
       number = 10 * number + (c - '0');
     } else if (letter >= 'A' && letter <= 'Z' && (number > 0) == is_block && !has(letter, is_block)) {
       axes.push_back({letter, number});

@@ -44,12 +44,12 @@ Solve SearchSortedRelation(TypeContext& context) {
   return ResultTensor(context, values, dtype);
 }
 
-constexpr int64_t kMostSteps = 40;  // for sequences of more elements than there is memory
+constexpr int64_t kMaxSteps = 40;  // for sequences of more elements than there is memory
 
 // How often a sequence of `extent` can be halved; of one that is not known, as often as any.
 int64_t Halvings(const Dim& extent) {
   int64_t steps = 0;
-  while (steps < kMostSteps && !(extent.is_const() && extent.constant() >> steps == 0)) ++steps;
+  while (steps < kMaxSteps && !(extent.is_const() && extent.constant() >> steps == 0)) ++steps;
   return steps;
 }
 

@@ -13,8 +13,8 @@ size_t Normal(int64_t axis, size_t rank) {
 DataType Accumulator(DataType dtype) { return dtype.is_small_float() ? kFloat32 : dtype; }
 
 DataType SumAccumulator(DataType dtype, const Dim& count) {
-  constexpr int64_t kMostInFloat32 = 1024;
-  bool is_short = count.is_const() && count.constant() <= kMostInFloat32;
+  constexpr int64_t kMaxInFloat32 = 1024;
+  bool is_short = count.is_const() && count.constant() <= kMaxInFloat32;
   return dtype.is_float() && !is_short ? kFloat64 : Accumulator(dtype);
 }
 
@@ -49,11 +49,7 @@ std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
                             [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
 }
 
-Dim Volume(const Dims& dims) {
-  Dim volume = 1;
-  for (const Dim& dim : dims) volume = volume * dim;
-  return volume;
-}
+Dim Volume(const Dims& dims) { return NumElements(dims); }
 
 std::vector<Expr> With(std::span<const Expr> indices, size_t axis, Expr index) {
   std::vector<Expr> result(indices.begin(), indices.end());

@@ -218,8 +218,8 @@ Tensor PaddedImage(const Tensor& data, const std::vector<Window>& windows, const
 // plane: they compete for few sets of the caches where planes are of a multiple of a large power of two. What is too
 // large for the caches is read faster plane by plane, one address after the other.
 bool PointsLieTogether(const Dim& tiles, const Dim& channels) {
-  constexpr int64_t kMostElements = 1 << 15;  // of a plane
-  return tiles.is_const() && channels.is_const() && tiles.constant() * channels.constant() <= kMostElements;
+  constexpr int64_t kMaxElements = 1 << 15;  // of a plane
+  return tiles.is_const() && channels.is_const() && tiles.constant() * channels.constant() <= kMaxElements;
 }
 
 std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {

@@ -215,12 +215,12 @@ bool Passes(const ir::Call& call, const Scale& scale) {
 // whether that loses no more than rounding.
 template <typename T>
 bool Multiply(std::span<const T> elements, const double* factors, size_t step, T* products) {
-  constexpr double kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
+  constexpr double kMin = std::numeric_limits<T>::min(), kMax = std::numeric_limits<T>::max();
   bool loses = false;
   for (size_t i = 0; i < elements.size(); ++i) {
     const double element = elements[i], factor = factors[i * step], product = element * factor;
-    const bool vanishes = factor != 0 && std::abs(element) >= kLeast && std::abs(product) < kLeast;
-    loses |= vanishes || !(std::abs(product) <= kMost);
+    const bool vanishes = factor != 0 && std::abs(element) >= kMin && std::abs(product) < kMin;
+    loses |= vanishes || !(std::abs(product) <= kMax);
     products[i] = static_cast<T>(product);
   }
   return !loses;

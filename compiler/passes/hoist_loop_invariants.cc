@@ -33,9 +33,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/dim.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 
@@ -110,7 +110,7 @@ bool IsRepeatable(const Expr* value) {
 
 bool NeedsKernel(const Expr* value) {
   const auto* call = DynCast<ir::Call>(value);
-  return ir::OpCallee(call) != nullptr && !bytecode::NeedsNoKernel(*call);
+  return ir::OpCallee(call) != nullptr && !ops::NeedsNoKernel(*call);
 }
 
 // The lets of invariant values, in the order of the program.
@@ -230,7 +230,7 @@ class InvariantFinder {
 
   bool IsCostlyCall(const ir::Call& call) const {
     const ops::OpDef& op = *ir::OpCallee(&call);
-    if (bytecode::NeedsNoKernel(call) || op.is_reshape) return false;
+    if (ops::NeedsNoKernel(call) || op.is_reshape) return false;
     std::vector<std::string> extents = ExtentTexts(call.type);
     auto has_elements_of = [&](const Expr* arg) { return !extents.empty() && ExtentTexts(arg->type) == extents; };
     switch (op.fusion) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -63,7 +63,7 @@ class LoopOrderer : public Rewriter {
     const auto* operation = DynCast<ir::Call>(binding.value);
     auto uses = uses_.find(binding.var);
     if (operation == nullptr || uses == uses_.end() || uses->second.all != 1) return nullptr;
-    if (!bytecode::SelectScalar(*operation)) return nullptr;
+    if (!ops::SelectScalar(*operation)) return nullptr;
     for (size_t i = 0; i < call.args.size(); ++i) {
       const auto* use = DynCast<ir::VarExpr>(call.args[i]);
       if (use != nullptr && use->var == binding.var) return global_.function->params[i];

@@ -22,12 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/dim.h"
 #include "base/literal.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/window.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 namespace {
@@ -36,7 +36,7 @@ using ir::DynCast;
 using ir::Expr;
 
 // More convolutions than that are not made of one.
-constexpr size_t kMostParts = 9;
+constexpr size_t kMaxParts = 9;
 
 // Neighbouring phases of one axis that are one convolution.
 struct Phases {
@@ -103,7 +103,7 @@ std::optional<Transposed> Describe(const ir::Call& call) {
   const ir::Attrs& attrs = call.attrs;
   const auto* filters = DynCast<ir::Constant>(call.args[1]);
   const ir::TensorType *data = TensorOf(call.args[0]), *out = TensorOf(&call);
-  bool is_here = attrs.Find(lowering::kDeviceAttr) == nullptr && DynCast<ir::VarExpr>(call.args[0]) != nullptr;
+  bool is_here = attrs.Find(target::kDeviceAttr) == nullptr && DynCast<ir::VarExpr>(call.args[0]) != nullptr;
   if (filters == nullptr || data == nullptr || out == nullptr || !is_here) return std::nullopt;
   std::string layout = "NC" + letters, out_layout = attrs.GetString("out_layout");
   if (attrs.GetString("data_layout") != layout || (!out_layout.empty() && out_layout != layout) ||
@@ -122,7 +122,7 @@ std::optional<Transposed> Describe(const ir::Call& call) {
     parts *= axis->phases.size();
     conv.axes.push_back(*std::move(axis));
   }
-  return parts <= kMostParts ? std::optional(std::move(conv)) : std::nullopt;
+  return parts <= kMaxParts ? std::optional(std::move(conv)) : std::nullopt;
 }
 
 // The filters (I, O / groups, taps...) of some phases, as (O * phases, I / groups, taps...) of an ordinary convolution.

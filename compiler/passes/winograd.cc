@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "base/data_type.h"
 #include "base/literal.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 namespace {
@@ -36,7 +36,7 @@ constexpr std::string_view kTiled = "nn.contrib_conv2d_winograd_without_weight_t
 constexpr double kTransform = 350;
 constexpr double kFilter = 8;
 // The gain that pays for what it costs otherwise.
-constexpr double kLeastGain = 1.2;
+constexpr double kMinGain = 1.2;
 
 bool AllAre(const std::vector<int64_t>& numbers, int64_t number) {
   for (int64_t n : numbers) {
@@ -51,7 +51,7 @@ bool HasForm(const ir::Call& call) {
   const ir::Attrs& attrs = call.attrs;
   const auto* filters = DynCast<ir::Constant>(call.args[1]);
   const ir::TensorType *data = TensorOf(call.args[0]), *out = TensorOf(&call);
-  if (filters == nullptr || data == nullptr || out == nullptr || attrs.Find(lowering::kDeviceAttr) != nullptr)
+  if (filters == nullptr || data == nullptr || out == nullptr || attrs.Find(target::kDeviceAttr) != nullptr)
     return false;
   const Shape& shape = filters->literal.shape();
   bool is_float = filters->literal.dtype() == kFloat32 && data->dtype.dtype == kFloat32 && out->dtype.dtype == kFloat32;
@@ -74,7 +74,7 @@ bool Pays(const Dims& out, const Shape& filters) {
   double positions = images * static_cast<double>(out[2].constant()) * static_cast<double>(out[3].constant());
   double directly = ops::kWinogradTaps * ops::kWinogradTaps * positions * results * channels;
   double by_tiles = points * results * channels * (count + kFilter) + kTransform * (results + channels) * count;
-  return directly > by_tiles * kLeastGain;
+  return directly > by_tiles * kMinGain;
 }
 
 class WinogradRewriter : public Rewriter {

@@ -341,7 +341,7 @@ FAKE cublasLtMatmulPreferenceDestroy(Preference preference) {
 FAKE cublasLtMatmulPreferenceSetAttribute(Preference preference, int32_t attribute, const void* value, size_t bytes) {
   FAKE_ENTER();
   FakePreference* fake = OneOf(s.preferences, preference, __func__);
-  if (attribute == kMostWorkspace) {
+  if (attribute == kMaxWorkspace) {
     Set(__func__, fake->workspace, value, bytes);
   } else if (attribute == kReductionSchemes) {
     Set(__func__, fake->schemes, value, bytes);

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "compiler/lowering/device_kind.h"
+#include "compiler/target/device_kind.h"
 #include "vm/device/choose_devices.h"
 #include "vm/device/device.h"
 
@@ -33,7 +33,7 @@ class ForeseenDevice : public device::Device {
 
 // The kind of devices that run code of the target; the target itself if it is one of a newer compiler.
 std::string KindOfTarget(const std::string& target) {
-  for (const lowering::DeviceKind& kind : lowering::DeviceKinds()) {
+  for (const target::DeviceKind& kind : target::DeviceKinds()) {
     if (kind.target == target) return std::string(kind.name);
   }
   return target;

@@ -32,8 +32,8 @@
 namespace rvm::tools {
 namespace {
 
-constexpr size_t kMostRows = 200;            // of a table; the rest is one row
-constexpr size_t kMostGraphNodes = 1500;     // Graphviz takes minutes for larger ones
+constexpr size_t kMaxRows = 200;             // of a table; the rest is one row
+constexpr size_t kMaxGraphNodes = 1500;      // Graphviz takes minutes for larger ones
 constexpr int64_t kTraceEvents = 1'000'000;  // of the flame graph
 
 constexpr OptionSpec kOptions[] = {
@@ -86,7 +86,7 @@ void AddSizes(Page& page, const SizeTable& table) {
                           "style=\"width:%.0fpx\"></span></td><td class=\"name\">%s</td></tr>\n",
                           bytes, share, 2 * share, EscapeMarkup(name));
   };
-  size_t shown = std::min(table.rows.size(), kMostRows);
+  size_t shown = std::min(table.rows.size(), kMaxRows);
   for (size_t i = 0; i < shown; ++i) row(table.rows[i].name, table.rows[i].bytes);
   int64_t rest = 0;
   for (size_t i = shown; i < table.rows.size(); ++i) rest += table.rows[i].bytes;
@@ -131,7 +131,7 @@ absl::Status AddGraph(Page& page, const ProgramToRun& loaded) {
   const Executable& executable = loaded.program->executable();
   std::string entry = executable.FindEntry(loaded.run.entry) != nullptr ? loaded.run.entry : "";
   RVM_ASSIGN_OR_RETURN(ProgramGraph graph, MakeProgramGraph(loaded.program->verified(), entry));
-  if (graph.num_nodes > kMostGraphNodes) {
+  if (graph.num_nodes > kMaxGraphNodes) {
     page.Note(
         absl::StrCat("Not drawn: the graph has ", graph.num_nodes, " nodes. `relayvm inspect --graph` draws it."));
     return absl::OkStatus();

@@ -47,7 +47,7 @@ inline constexpr int32_t kBatchCount = 5;   // int32
 inline constexpr int32_t kBatchStride = 6;  // int64, elements
 
 // cublasLtMatmulPreferenceAttributes_t, and the values of them
-inline constexpr int32_t kMostWorkspace = 1;     // uint64, bytes
+inline constexpr int32_t kMaxWorkspace = 1;      // uint64, bytes
 inline constexpr int32_t kReductionSchemes = 3;  // uint32, a mask
 inline constexpr int32_t kAlignmentA = 5;        // uint32, bytes; B, C and D follow
 inline constexpr int32_t kAlignmentB = 6;

@@ -55,7 +55,7 @@ TEST_F(Library, TakesPreferences) {
   Preference preference = nullptr;
   ASSERT_EQ(lt_->PreferenceCreate(&preference), 0);
   auto set = Setter(lt_->PreferenceSetAttribute, preference);
-  EXPECT_EQ(set(kMostWorkspace, uint64_t{1} << 22), 0);
+  EXPECT_EQ(set(kMaxWorkspace, uint64_t{1} << 22), 0);
   EXPECT_EQ(set(kReductionSchemes, kSumsInWorkspace), 0);
   for (int32_t attribute : {kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD}) {
     EXPECT_EQ(set(attribute, uint32_t{64}), 0);

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "serialization/device_contract.h"
 #include "vm/device/cuda_api.h"
 #include "vm/device/device.h"
 
 namespace rvm::device::cuda {
 
-inline constexpr uint32_t kBlockThreads = 128;
+using device_contract::kPtxBlockThreads;
 
 // Any thread.
 struct Core {

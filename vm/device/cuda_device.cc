@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/device_contract.h"
 #include "vm/device/cuda_api.h"
 #include "vm/device/cuda_core.h"
 #include "vm/device/cuda_products.h"
@@ -114,7 +115,7 @@ absl::StatusOr<DeviceInfo> InfoOf(const Api& cu, cuda::DeviceId device, int32_t 
   }
   DeviceInfo info{.id = absl::StrCat("cuda:", number),
                   .name = name,
-                  .target = "ptx",
+                  .target = device_contract::kPtxTarget,
                   .features = "",
                   .memory_bytes = static_cast<int64_t>(bytes)};
   for (int32_t known : kCapabilities) {

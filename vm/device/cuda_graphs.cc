@@ -8,8 +8,8 @@
 namespace rvm::device::cuda {
 namespace {
 
-constexpr size_t kMostKept = 64;              // stretches
-constexpr size_t kLeastLaunches = 4;          // of a graph
+constexpr size_t kMaxKept = 64;               // stretches
+constexpr size_t kMinLaunches = 4;            // of a graph
 constexpr size_t kLaunchesPerDifference = 4;  // launches of a graph for each one that may differ
 
 }  // namespace
@@ -37,7 +37,7 @@ KernelNodeParams Stretch::Params(size_t launch) {
           .grid_x = of.blocks,
           .grid_y = 1,
           .grid_z = 1,
-          .block_x = kBlockThreads,
+          .block_x = kPtxBlockThreads,
           .block_y = 1,
           .block_z = 1,
           .shared_bytes = 0,
@@ -51,7 +51,7 @@ LaunchGraphs::~LaunchGraphs() {
 }
 
 void LaunchGraphs::NoteIdle() {
-  bound_ = kLeastBound;
+  bound_ = kMinBound;
   for (Kept& kept : retired_) {
     core_.cu->GraphExecDestroy(kept.exec);
     core_.cu->GraphDestroy(kept.graph);
@@ -115,13 +115,13 @@ absl::Status LaunchGraphs::EndStretch() {
       kept_.splice(kept_.begin(), kept_, best);
       // A graph that matches all of the stretch matched its beginnings, so that none of it was launched yet.
       status = best->exec != nullptr ? LaunchGraph(*best) : Build(*best);
-    } else if (stretch_.size() >= kLeastLaunches) {
+    } else if (stretch_.size() >= kMinLaunches) {
       Remember();
     }
   }
   stretch_.Clear();
   num_launched_ = 0;
-  bound_ = std::min(2 * bound_, kMostBound);
+  bound_ = std::min(2 * bound_, kMaxBound);
   for (Kept& kept : kept_) {
     kept.is_candidate = true;
     kept.different.clear();
@@ -130,7 +130,7 @@ absl::Status LaunchGraphs::EndStretch() {
 }
 
 void LaunchGraphs::Remember() {
-  if (kept_.size() == kMostKept) {
+  if (kept_.size() == kMaxKept) {
     Retire(kept_.back());
     kept_.pop_back();
   }

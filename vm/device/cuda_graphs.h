@@ -25,7 +25,7 @@
 
 namespace rvm::device::cuda {
 
-// Launches of blocks of kBlockThreads threads.
+// Launches of blocks of kPtxBlockThreads threads.
 class Stretch {
  public:
   size_t size() const { return launches_.size(); }
@@ -99,14 +99,14 @@ class LaunchGraphs {
   const Core& core_;
   Stream stream_;
   bool is_on_ = true;
-  Stretch stretch_;             // under way
-  size_t num_launched_ = 0;     // of its launches, from the first on, that the driver has
-  size_t bound_ = kLeastBound;  // of its launches
-  std::list<Kept> kept_;        // the one that was used last is first
+  Stretch stretch_;           // under way
+  size_t num_launched_ = 0;   // of its launches, from the first on, that the driver has
+  size_t bound_ = kMinBound;  // of its launches
+  std::list<Kept> kept_;      // the one that was used last is first
   std::vector<Kept> retired_;
   GraphUse use_;
 
-  static constexpr size_t kLeastBound = 8, kMostBound = 64;
+  static constexpr size_t kMinBound = 8, kMaxBound = 64;
 };
 
 }  // namespace rvm::device::cuda

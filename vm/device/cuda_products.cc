@@ -6,14 +6,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/device_contract.h"
 
 namespace rvm::device::cuda {
 namespace {
 
 namespace lt = cublaslt;
 
-constexpr size_t kMostPlans = 512;
-constexpr uint64_t kMostAlignment = 256;  // bytes; the library does not look further
+constexpr size_t kMaxPlans = 512;
+constexpr uint64_t kMaxAlignment = 256;  // bytes; the library does not look further
 
 int32_t TypeOf(DataType dtype) {
   return dtype == kFloat64    ? lt::kReal64
@@ -63,15 +64,12 @@ Address FirstOf(const Matrix& matrix) { return AddressOf(*matrix.block) + static
 void* PointerTo(const Matrix& matrix) { return reinterpret_cast<void*>(FirstOf(matrix)); }
 uint32_t AlignmentOf(const Matrix& matrix) {
   Address first = FirstOf(matrix);
-  return static_cast<uint32_t>(std::min(first & -first, kMostAlignment));
+  return static_cast<uint32_t>(std::min(first & -first, kMaxAlignment));
 }
 
-bool IsBias(const Matrix& addend) {
-  return addend.batch_stride == 0 && addend.row_stride == 0 && addend.column_stride == 1;
-}
 const Matrix* FindAddend(const Product& product, bool is_bias) {
   for (const Matrix& addend : product.addends) {
-    if (IsBias(addend) == is_bias) return &addend;
+    if (device_contract::IsBias(addend) == is_bias) return &addend;
   }
   return nullptr;
 }
@@ -163,7 +161,7 @@ absl::StatusOr<LibraryProducts::Plan*> LibraryProducts::PlanFor(const Product& p
   Key key = KeyOf(product, workspace_bytes);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    if (plans_.size() == kMostPlans) plans_.clear();
+    if (plans_.size() == kMaxPlans) plans_.clear();
     found = plans_.emplace(key, MakePlan(product, static_cast<uint64_t>(workspace_bytes))).first;
   }
   Plan* plan = found->second.get();
@@ -216,7 +214,7 @@ bool LibraryProducts::ChooseAlgorithm(const Product& product, uint64_t workspace
   auto prefer = [&](int32_t attribute, auto value) {
     return lt_->PreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)) == 0;
   };
-  bool is_asked = prefer(lt::kMostWorkspace, workspace_bytes) && prefer(lt::kReductionSchemes, lt::kSumsInWorkspace) &&
+  bool is_asked = prefer(lt::kMaxWorkspace, workspace_bytes) && prefer(lt::kReductionSchemes, lt::kSumsInWorkspace) &&
                   prefer(lt::kAlignmentA, AlignmentOf(product.b)) && prefer(lt::kAlignmentB, AlignmentOf(product.a)) &&
                   prefer(lt::kAlignmentC, AlignmentOf(MatrixC(product))) &&
                   prefer(lt::kAlignmentD, AlignmentOf(product.d));

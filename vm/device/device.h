@@ -67,6 +67,9 @@ struct GraphUse {
   int64_t launches = 0;  // of them
 };
 
+// Maximum number of work items of one launch of a grid. Functions stride over the rest.
+inline constexpr int64_t kMaxItems = 1 << 22;
+
 // Work, done in the order in which it was queued. One thread at a time. An error may belong to work that was queued
 // before; after an error, a stream is only good to be destroyed. The caller bounds how much is queued. Code outlives
 // the streams that it was launched on.

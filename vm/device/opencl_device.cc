@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/device_contract.h"
 #include "vm/device/opencl_api.h"
 #include "vm/device/opencl_core.h"
 #include "vm/device/opencl_program.h"
@@ -29,7 +30,6 @@ using opencl::Error;
 constexpr int64_t kGroup = 64;  // work items
 // The part of a wait that spins. It is short: some drivers compute on the CPU that would spin.
 constexpr std::chrono::microseconds kBusyWait(50);
-constexpr int64_t kMaxItems = 1 << 22;  // of a launch; functions stride over the rest
 
 class OpenClBlock : public Block {
  public:
@@ -224,7 +224,7 @@ DeviceInfo InfoOf(const Api& cl, opencl::DeviceId device, size_t number) {
   DeviceInfo info;
   info.id = absl::StrCat("opencl:", number);
   info.name = opencl::DeviceText(cl, device, opencl::kDeviceName);
-  info.target = "opencl-c-1.2";
+  info.target = device_contract::kOpenClTarget;
   if (opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) info.features = "+fp64";
   info.memory_bytes =
       static_cast<int64_t>(opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceMemoryBytes).value_or(0));

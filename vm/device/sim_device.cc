@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "serialization/device_contract.h"
 #include "vm/device/tile_program.h"
 
 namespace rvm::device {
@@ -220,7 +221,7 @@ class SimDevice : public Device {
 
 std::shared_ptr<Device> MakeSimDevice(SimOptions options) {
   auto core = std::make_shared<Core>();
-  core->info = {"sim:0", "simulated accelerator of int8 tiles", kSimTarget, "", options.memory_bytes};
+  core->info = {"sim:0", "simulated accelerator of int8 tiles", device_contract::kTileTarget, "", options.memory_bytes};
   core->options = std::move(options);
   return std::make_shared<SimDevice>(std::move(core));
 }

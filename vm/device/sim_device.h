@@ -29,8 +29,6 @@
 
 namespace rvm::device {
 
-inline constexpr char kSimTarget[] = "int8-tiles-16";
-
 // What may fail. kRun: a command that was queued before, whose error the next wait or copy to the host reports.
 enum class SimCall : uint8_t { kAllocate, kLoad, kNewStream, kCopyIn, kCopyOut, kLaunch, kWait, kRun };
 

@@ -14,7 +14,7 @@ namespace rvm::vm::forecast {
 namespace {
 
 constexpr int64_t kTooMany = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMostBytes = int64_t{1} << 60;  // of all blocks; no device has as much
+constexpr int64_t kMaxBytes = int64_t{1} << 60;  // of all blocks; no device has as much
 
 }  // namespace
 
@@ -35,7 +35,7 @@ ShadowObject* Path::RootOf(Shadow tensor) {
 
 bool Path::TakeBlock(size_t lane, int64_t bytes) {
   ShadowLane& memory = lanes_[lane];
-  if (bytes < 0 || bytes > kMostBytes - memory.reserved_bytes) return false;
+  if (bytes < 0 || bytes > kMaxBytes - memory.reserved_bytes) return false;
   int64_t size = device::BlockBytes(bytes);
   auto found = memory.free.find(size);
   if (found == memory.free.end()) {
@@ -67,7 +67,7 @@ void Path::GiveBlock(size_t lane, int64_t bytes) {
 
 bool Path::FetchToHost(ShadowObject& tensor) {
   if (tensor.on_host) return true;
-  if (tensor.element_bytes > kMostBytes - copied_bytes_) return false;
+  if (tensor.element_bytes > kMaxBytes - copied_bytes_) return false;
   tensor.on_host = true;
   tensor.copied_bytes = std::max<int64_t>(tensor.element_bytes, 64);
   copied_bytes_ += tensor.copied_bytes;

@@ -76,7 +76,7 @@ bool CycleCollector::Collect() {
   List visited;
   Step step = CollectWith(visited);
   Free(visited);
-  next_bytes_ = std::max(kLeastBytes, 2 * heap_.live_bytes());
+  next_bytes_ = std::max(kMinBytes, 2 * heap_.live_bytes());
   is_collecting_ = false;
   if (step == Step::kStopped) Forgo();
   return !is_forgone_;
@@ -93,7 +93,7 @@ CycleCollector::Step CycleCollector::CollectWith(List& visited) {
   int64_t before = collected_;
   step = FreeDead(visited);
   // The next collection may visit the survivors of this one again, so it waits for as many writes.
-  next_size_ = roots_.size + std::max(kLeastRoots, (visited.size - (collected_ - before)) / 2);
+  next_size_ = roots_.size + std::max(kMinRoots, (visited.size - (collected_ - before)) / 2);
   return step;
 }
 

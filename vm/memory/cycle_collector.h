@@ -37,8 +37,8 @@ class CycleCollector {
   void Reset() {
     roots_ = {};
     is_forgone_ = false;
-    next_size_ = kLeastRoots;
-    next_bytes_ = kLeastBytes;
+    next_size_ = kMinRoots;
+    next_bytes_ = kMinBytes;
   }
 
   int64_t collected() const { return collected_; }
@@ -76,14 +76,14 @@ class CycleCollector {
   std::span<const HeapLayout> layouts_;
   const StopSignal& stop_;
   List roots_;
-  int64_t next_size_ = kLeastRoots;
-  int64_t next_bytes_ = kLeastBytes;
+  int64_t next_size_ = kMinRoots;
+  int64_t next_bytes_ = kMinBytes;
   bool is_collecting_ = false;
   bool is_forgone_ = false;
   int64_t collected_ = 0;
 
-  static constexpr int64_t kLeastRoots = 256;
-  static constexpr int64_t kLeastBytes = 16 << 20;
+  static constexpr int64_t kMinRoots = 256;
+  static constexpr int64_t kMinBytes = 16 << 20;
 };
 
 }  // namespace rvm::vm

@@ -144,7 +144,7 @@ Operands FusedMatMul(NodeContext& c) {
   return {alpha == 1 ? y : c.Mul(y, c.Number(alpha, y))};
 }
 
-constexpr int64_t kMostByMinors = 4;
+constexpr int64_t kMaxByMinors = 4;
 
 // Expands along the first row. `minors` are determinants of the last rows, by set of columns. This is one kernel, where
 // the loop of LuFactor launches many.
@@ -184,7 +184,7 @@ Operands Det(NodeContext& c) {
   Operand x = SquareMatrices(c);
   if (c.failed()) return {};
   std::optional<int64_t> size = c.ExtentOf(x, -1).AsConst();
-  if (size && *size >= 1 && *size <= kMostByMinors) return {DeterminantByMinors(c, x, *size)};
+  if (size && *size >= 1 && *size <= kMaxByMinors) return {DeterminantByMinors(c, x, *size)};
   return {importing::matrix::Determinant(importing::matrix::LuFactor({c, x}))};
 }
 

@@ -67,10 +67,10 @@ Term Zeta(const Term& s, const Term& q) {
                                   -4.5979787224074726105e15,
                                   1.8152105401943546773e17,
                                   -7.1661652561756670113e18};
-  constexpr double kLeast = -1048576;  // there is no result below, where float32 has integers alone
+  constexpr double kMin = -1048576;  // there is no result below, where float32 has integers alone
   Steps& c = s.steps();
   Term exponent = -s, start = Broadcast(q, s);
-  auto goes_on = [&](const Term& index, const Term& at) { return Or(index < 9, And(at <= 9, at > kLeast)); };
+  auto goes_on = [&](const Term& index, const Term& at) { return Or(index < 9, And(at <= 9, at > kMin)); };
   auto power = [&](const Term& at) { return at.Apply("power", exponent); };
   Term first = power(start);
   Operand zero = c.Number(0, q);
@@ -93,7 +93,7 @@ Term Zeta(const Term& s, const Term& q) {
     b = b / w;
   }
   Term is_pole = And(q <= 0, q == Floor(q));
-  Term is_defined = And(s >= 1, Or(q > 0, And(s == Floor(s), q > kLeast)));
+  Term is_defined = And(s >= 1, Or(q > 0, And(s == Floor(s), q > kMin)));
   sum = Select(is_defined, sum, kNan);
   return Select(s == 1, kInfinity, Select(And(s > 1, is_pole), kInfinity, sum));
 }

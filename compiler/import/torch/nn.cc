@@ -209,8 +209,8 @@ Operand AdaptivePlaces(NodeContext& c, Operand x, const std::vector<int64_t>& si
   for (int64_t i = 0; i < axes; ++i) {
     std::optional<int64_t> extent = space[static_cast<size_t>(i)].AsConst();
     int64_t bins = sizes[static_cast<size_t>(i)];
-    constexpr int64_t kMostBins = 65536;
-    if (c.failed() || !extent || bins < 1 || bins > kMostBins || *extent > (int64_t{1} << 31)) {
+    constexpr int64_t kMaxBins = 65536;
+    if (c.failed() || !extent || bins < 1 || bins > kMaxBins || *extent > (int64_t{1} << 31)) {
       return c.failed() ? nullptr : c.Unsupported("indices of bins that are not known, or of more than 65536");
     }
     int64_t taps = 0;

@@ -24,13 +24,13 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/scalar_instruction.h"
-#include "compiler/lowering/device_kind.h"
-#include "compiler/lowering/fused_function.h"
+#include "compiler/ir/primitive.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/passes/fusion/fusion_groups.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 namespace {
@@ -54,8 +54,8 @@ class PrimitiveBuilder {
     for (size_t i = 0; i < step.op->args.size(); ++i) {
       Expr* arg = step.op->args[i];
       const auto* constant = DynCast<ir::Constant>(arg);
-      bool is_immediate = constant != nullptr && ops::DecidesShape(op, i) &&
-                          constant->literal.num_elements() <= lowering::kMaxImmediates;
+      bool is_immediate =
+          constant != nullptr && ops::DecidesShape(op, i) && constant->literal.num_elements() <= ir::kMaxImmediates;
       args.push_back(is_immediate ? arg : Operand(arg));
     }
     span_ = step.op->span;
@@ -87,7 +87,7 @@ class PrimitiveBuilder {
     Expr* result = results.size() == 1 ? results[0] : at.Tuple(std::move(results));
     ir::Function* function = at.Function({}, std::move(params_), MakeLets(arena_, body_, result));
     function->is_primitive = true;
-    if (!device_.empty()) function->attrs.Set(lowering::kDeviceAttr, device_);
+    if (!device_.empty()) function->attrs.Set(target::kDeviceAttr, device_);
     return at.Call(function, std::move(args_));
   }
 
@@ -96,12 +96,12 @@ class PrimitiveBuilder {
 
   // The attributes without the device, which becomes that of the function.
   ir::Attrs TakeDevice(const ir::Attrs& attrs) {
-    std::string_view device = lowering::DeviceOf(attrs);
+    std::string_view device = target::DeviceOf(attrs);
     if (device.empty()) return attrs;
     device_ = device;
     ir::Attrs others;
     for (const ir::Attr& attr : attrs.entries()) {
-      if (attr.name != lowering::kDeviceAttr) others.Set(attr.name, attr.value, attr.span);
+      if (attr.name != target::kDeviceAttr) others.Set(attr.name, attr.value, attr.span);
     }
     return others;
   }
@@ -212,7 +212,7 @@ class Fuser : public Rewriter {
   void EmitGroup(const FusionPlan& plan, uint32_t index, std::vector<Binding>& chain, Expr*& tail) {
     const std::vector<uint32_t>& members = plan.groups()[index].members;
     const FusionStep& last = plan.steps()[members.back()];
-    if (members.size() == 1 && bytecode::NeedsNoKernel(*last.op)) {
+    if (members.size() == 1 && ops::NeedsNoKernel(*last.op)) {
       return Emit(last.var, RewriteChildren(last.value), last.span, chain, tail);
     }
     PrimitiveBuilder builder(arena_, renamed_);

@@ -5,10 +5,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/scalar_instruction.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/passes/fusion/kernel_extents.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 
@@ -49,7 +49,7 @@ bool IsStatic(const FusionStep& step) {
 const ir::Call* FusableCall(const Expr* value) {
   if (ir::OpCallee(value) == nullptr) return nullptr;
   const auto* call = Cast<ir::Call>(value);
-  return bytecode::SelectScalar(*call).has_value() ? nullptr : call;
+  return ops::SelectScalar(*call).has_value() ? nullptr : call;
 }
 
 template <typename F>
@@ -207,7 +207,7 @@ void FusionPlan::ReadProjections(const BlockUses& uses, absl::flat_hash_map<cons
 
 bool FusionPlan::IsView(uint32_t step) const {
   const ir::Call* op = steps_[step].op;
-  return op != nullptr && bytecode::NeedsNoKernel(*op);
+  return op != nullptr && ops::NeedsNoKernel(*op);
 }
 
 bool FusionPlan::Grows(uint32_t step) const {
@@ -325,7 +325,7 @@ bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
 
 std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& group) const {
   for (uint32_t member : group.members) {
-    if (!IsView(member)) return lowering::DeviceOf(steps_[member].op->attrs);
+    if (!IsView(member)) return target::DeviceOf(steps_[member].op->attrs);
   }
   return std::nullopt;
 }
@@ -333,7 +333,7 @@ std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& gro
 bool FusionPlan::MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const {
   std::optional<std::string_view> a = DeviceOfGroup(producer), b = DeviceOfGroup(consumer);
   if (a && b && *a != *b) return false;
-  const lowering::DeviceKind* kind = lowering::KindOfPlace(a.value_or(b.value_or("")));
+  const target::DeviceKind* kind = target::KindOfPlace(a.value_or(b.value_or("")));
   return kind == nullptr || kind->fuses;
 }
 

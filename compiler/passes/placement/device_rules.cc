@@ -29,13 +29,13 @@ bool Matches(std::string_view pattern, std::string_view name) {
 
 std::string KindNames() {
   std::string names = "`host`";
-  for (const lowering::DeviceKind& kind : lowering::DeviceKinds()) {
+  for (const target::DeviceKind& kind : target::DeviceKinds()) {
     absl::StrAppend(&names, ", `", Abseil(kind.name), "`");
   }
   return names;
 }
 
-bool Accepts(const lowering::DeviceKind& kind, const ir::Call& call) {
+bool Accepts(const target::DeviceKind& kind, const ir::Call& call) {
   return kind.accepts == nullptr || kind.accepts(call);
 }
 
@@ -47,7 +47,7 @@ absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> text
     for (const std::string& rule : std::vector<std::string>(absl::StrSplit(text, ','))) {
       std::pair<std::string, std::string> parts = absl::StrSplit(rule, absl::MaxSplits(':', 1));
       auto& [name, pattern] = parts;
-      const lowering::DeviceKind* kind = lowering::FindDeviceKind(name);
+      const target::DeviceKind* kind = target::FindDeviceKind(name);
       if (kind == nullptr && name != kHost) {
         return absl::InvalidArgumentError(
             absl::StrCat("saw the device `", name, "`; kernels can be compiled for ", KindNames()));
@@ -71,7 +71,7 @@ std::string DeviceRules::PlaceOf(const ir::Call& call) const {
   for (const Rule& rule : rules_) {
     if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
     if (rule.kind == nullptr) return "";
-    if (Accepts(*rule.kind, call)) return lowering::PlaceName(*rule.kind, 0);
+    if (Accepts(*rule.kind, call)) return target::PlaceName(*rule.kind, 0);
   }
   return "";
 }
@@ -80,11 +80,11 @@ std::string DeviceRules::PlaceOf(const ir::Call& call, std::string_view virtual_
   const ops::VirtualDevice& device = *ops::FindVirtualDevice(virtual_device);
   if (device.is_host) return "";
   size_t number = ops::NumberOfVirtualDevice(virtual_device);
-  for (const lowering::DeviceKind* kind : kinds_) {
-    if (kind->name == device.name) return Accepts(*kind, call) ? lowering::PlaceName(*kind, number) : "";
+  for (const target::DeviceKind* kind : kinds_) {
+    if (kind->name == device.name) return Accepts(*kind, call) ? target::PlaceName(*kind, number) : "";
   }
-  for (const lowering::DeviceKind* kind : kinds_) {
-    if (Accepts(*kind, call)) return lowering::PlaceName(*kind, number);
+  for (const target::DeviceKind* kind : kinds_) {
+    if (Accepts(*kind, call)) return target::PlaceName(*kind, number);
   }
   return "";
 }

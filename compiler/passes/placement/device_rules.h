@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/virtual_device.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 
@@ -23,8 +23,8 @@ class DeviceRules {
   static absl::StatusOr<DeviceRules> Parse(std::span<const std::string> texts);
 
   // The devices that the program uses beside the host, as they are named first.
-  std::span<const lowering::DeviceKind* const> kinds() const { return kinds_; }
-  // Where a typed call of an operator runs (lowering::PlaceName); "": on the host.
+  std::span<const target::DeviceKind* const> kinds() const { return kinds_; }
+  // Where a typed call of an operator runs (target::PlaceName); "": on the host.
   std::string PlaceOf(const ir::Call& call) const;
   // Likewise of a call that the program marks for the virtual device of this name: the kind of this name, or, if the
   // program is compiled for none of this name, the first that accepts the call; and the device with its number.
@@ -32,11 +32,11 @@ class DeviceRules {
 
  private:
   struct Rule {
-    const lowering::DeviceKind* kind;  // null: the host
+    const target::DeviceKind* kind;  // null: the host
     std::string pattern;
   };
   std::vector<Rule> rules_;
-  std::vector<const lowering::DeviceKind*> kinds_;
+  std::vector<const target::DeviceKind*> kinds_;
 };
 
 }  // namespace rvm::passes

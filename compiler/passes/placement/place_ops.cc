@@ -14,14 +14,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/ir/walk.h"
-#include "compiler/lowering/device_kind.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/ops/virtual_device.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/placement/device_rules.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/target/device_kind.h"
 
 namespace rvm::passes {
 namespace {
@@ -82,7 +82,7 @@ class Marks {
         pending.push_back(project->tuple);
       } else if (ir::OpCallee(expr) != nullptr && AsMark(expr) == nullptr) {
         const auto* call = ir::Cast<ir::Call>(expr);
-        if (bytecode::NeedsNoKernel(*call)) {
+        if (ops::NeedsNoKernel(*call)) {
           pending.push_back(call->args[0]);
         } else {
           places_.try_emplace(call, device);
@@ -125,7 +125,7 @@ class Placer : public Rewriter {
     std::string place = PlaceOf(call);
     if (place.empty()) return RewriteChildren(expr);
     ir::Attrs attrs = call.attrs;
-    attrs.Set(lowering::kDeviceAttr, std::move(place));
+    attrs.Set(target::kDeviceAttr, std::move(place));
     return At(call.span).Call(call.callee, RewriteAll(call.args), std::move(attrs), call.type);
   }
 
@@ -136,7 +136,7 @@ class Placer : public Rewriter {
   }
 
   std::string PlaceOf(const ir::Call& call) const {
-    if (rules_ == nullptr || rules_->kinds().empty() || bytecode::NeedsNoKernel(call)) return "";
+    if (rules_ == nullptr || rules_->kinds().empty() || ops::NeedsNoKernel(call)) return "";
     const std::string* marked = marks_.Find(call);
     return marked == nullptr ? rules_->PlaceOf(call) : rules_->PlaceOf(call, *marked);
   }

@@ -6,9 +6,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
-#include "compiler/bytecode/scalar_instruction.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/select_scalar.h"
 #include "compiler/passes/verify/verify_module.h"
 
 namespace rvm::passes {
@@ -101,7 +101,7 @@ class FormVerifier {
     if (forms_.Has(Form::kCountedResults) && !is_counted) {
       Report(&call, "an operator whose number of results is not counted first");
     }
-    if (forms_.Has(Form::kKernels) && !bytecode::NeedsNoKernel(call)) {
+    if (forms_.Has(Form::kKernels) && !ops::NeedsNoKernel(call)) {
       Report(&call, "an operator that needs a kernel and is in none");
     }
   }

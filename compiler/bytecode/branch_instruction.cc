@@ -1,42 +1,11 @@
-#include "compiler/bytecode/scalar_instruction.h"
+#include "compiler/bytecode/branch_instruction.h"
 
 #include <cstdint>
 #include <limits>
 
-#include "compiler/ops/extent.h"
-#include "compiler/ops/op_def.h"
-
 namespace rvm::bytecode {
-namespace {
 
 using enum Opcode;
-
-std::optional<DataType> ScalarDType(const ir::Expr& expr) {
-  const auto* tensor = ir::DynCast<ir::TensorType>(expr.type);
-  if (tensor == nullptr || !ir::IsScalar(tensor)) return std::nullopt;
-  return tensor->dtype.dtype;
-}
-
-}  // namespace
-
-std::optional<ScalarInstruction> SelectScalar(const ir::Call& call) {
-  const ops::OpDef* op = ir::OpCallee(&call);
-  if (op == nullptr || op->scalar == nullptr || !ScalarDType(call)) return std::nullopt;
-  std::optional<DataType> dtype;
-  for (const ir::Expr* arg : call.args) {
-    dtype = ScalarDType(*arg);
-    if (!dtype) return std::nullopt;
-  }
-  return op->scalar->For(*dtype);
-}
-
-bool NeedsNoKernel(const ir::Call& call) {
-  const ops::OpDef* op = ir::OpCallee(&call);
-  if (op == nullptr) return false;
-  if (SelectScalar(call) || ops::IsExtent(call)) return true;
-  if (ops::IsCheckExtent(call) || ops::IsCheckAtLeast(call)) return true;
-  return op->is_reshape && !ir::IsScalar(call.type) && !ir::IsScalar(call.args[0]->type);
-}
 
 std::optional<ImmediateBranch> WithImmediate(Opcode branch, int16_t value, bool is_left) {
   if (branch == kBranchEqInt) return ImmediateBranch{kBranchEqImm, value};

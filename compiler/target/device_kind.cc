@@ -1,10 +1,16 @@
-#include "compiler/lowering/device_kind.h"
+#include "compiler/target/device_kind.h"
 
-#include "compiler/lowering/opencl_source.h"
-#include "compiler/lowering/tile_product.h"
+#include <algorithm>
 
-namespace rvm::lowering {
+#include "compiler/target/tile_product.h"
+#include "serialization/device_contract.h"
+
+namespace rvm::target {
 namespace {
+
+using device_contract::kOpenClTarget;
+using device_contract::kPtxTarget;
+using device_contract::kTileTarget;
 
 constexpr std::string_view kGpus[] = {"cuda", "opencl"};
 
@@ -26,6 +32,18 @@ const DeviceKind* FindDeviceKind(std::string_view name) {
   return nullptr;
 }
 
+std::vector<const DeviceKind*> MembersOf(const DeviceKind& kind) {
+  if (kind.members.empty()) return {&kind};
+  std::vector<const DeviceKind*> members;
+  for (std::string_view name : kind.members) members.push_back(FindDeviceKind(name));
+  return members;
+}
+
+bool UsesTarget(const DeviceKind& kind, std::string_view target) {
+  std::vector<const DeviceKind*> members = MembersOf(kind);
+  return std::any_of(members.begin(), members.end(), [&](const DeviceKind* one) { return one->target == target; });
+}
+
 std::string PlaceName(const DeviceKind& kind, size_t number) {
   std::string name(kind.name);
   return number == 0 ? name : name + ":" + std::to_string(number);
@@ -38,4 +56,4 @@ std::string_view DeviceOf(const ir::Attrs& attrs) {
   return device == nullptr || device->AsString() == nullptr ? std::string_view() : *device->AsString();
 }
 
-}  // namespace rvm::lowering
+}  // namespace rvm::target

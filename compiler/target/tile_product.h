@@ -1,7 +1,7 @@
-// What the simulated accelerator (vm/device/sim_device.h) computes: the table of patterns of operators that are
-// products of int8, and their code for it.
-#ifndef RVM_COMPILER_LOWERING_TILE_PRODUCT_H_
-#define RVM_COMPILER_LOWERING_TILE_PRODUCT_H_
+// Patterns of the operators that the simulated accelerator (vm/device/sim_device.h) computes, which are products of
+// int8, and their code for it.
+#ifndef RVM_COMPILER_TARGET_TILE_PRODUCT_H_
+#define RVM_COMPILER_TARGET_TILE_PRODUCT_H_
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,9 @@
 #include "compiler/ir/expr.h"
 #include "serialization/executable.h"
 
-namespace rvm::lowering {
+namespace rvm::target {
 
-inline constexpr char kTileTarget[] = "int8-tiles-16";
-
-// Whether a typed call of an operator, whose arguments are variables and constants, fits a pattern: factors of int8 or
+// Returns true if a typed call of an operator, of variables and constants, fits a pattern: factors of int8 or
 // uint8, a result of int32, constant zero points. Extents along which a window slides must be known.
 bool IsTileProduct(const ir::Call& call);
 
@@ -23,6 +21,6 @@ bool IsTileProduct(const ir::Call& call);
 // extents are more than constants and symbols.
 absl::StatusOr<std::string> MakeTileProduct(uint32_t number, const KernelDesc& kernel, const ir::Function& primitive);
 
-}  // namespace rvm::lowering
+}  // namespace rvm::target
 
-#endif  // RVM_COMPILER_LOWERING_TILE_PRODUCT_H_
+#endif  // RVM_COMPILER_TARGET_TILE_PRODUCT_H_

@@ -1,4 +1,4 @@
-#include "compiler/lowering/tile_product.h"
+#include "compiler/target/tile_product.h"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,9 @@
 #include "base/status_macros.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/window.h"
+#include "serialization/device_contract.h"
 
-namespace rvm::lowering {
+namespace rvm::target {
 namespace {
 
 // The accelerator's bounds.
@@ -190,8 +191,9 @@ class TileWriter {
 
   absl::StatusOr<std::string> Write(uint32_t number, const std::array<size_t, 3>& arguments,
                                     const std::array<int64_t, 2>& zeros) {
-    out_ = absl::StrCat("product k", number, "_0\nloops ", product_.loops.size(), " ", product_.num_outer, " ",
-                        product_.rows, " ", product_.columns, " ", product_.depth, "\nextents");
+    out_ =
+        absl::StrCat("product ", device_contract::FunctionName(number, 0), "\nloops ", product_.loops.size(), " ",
+                     product_.num_outer, " ", product_.rows, " ", product_.columns, " ", product_.depth, "\nextents");
     for (const Dim& loop : product_.loops) RVM_RETURN_IF_ERROR(AddExtent(loop));
     for (size_t t = 0; t < 3; ++t) {
       bool is_result = t == 2;
@@ -275,4 +277,4 @@ absl::StatusOr<std::string> MakeTileProduct(uint32_t number, const KernelDesc& k
   return TileWriter(kernel, *product).Write(number, arguments, zeros);
 }
 
-}  // namespace rvm::lowering
+}  // namespace rvm::target
