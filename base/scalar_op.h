@@ -14,7 +14,7 @@ namespace rvm {
   RVM_UNARY(Negative, "-")                  \
   RVM_UNARY(Abs, "abs")                     \
   RVM_UNARY(Sign, "sign")
-// Of floats, to the same dtype; an integer is left alone.
+// On floats, to the same dtype; the identity on integers.
 #define RVM_UNARY_ROUNDING_OPS(RVM_UNARY)      \
   RVM_UNARY(Floor, "floor")                    \
   RVM_UNARY(Ceil, "ceil")                      \
