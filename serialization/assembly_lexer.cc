@@ -48,7 +48,7 @@ AssemblyToken AssemblyLexer::Next() {
   }
   bool negative_infinity = c == '-' && Peek() == 'i';
   if (IsDigit(c) || (c == '-' && IsDigit(Peek())) || negative_infinity) {
-    // Also floats: 1.5e-07. What is wrong in it shows when it is converted.
+    // Accepts floats, too: 1.5e-07. Errors in a number are found when it is converted.
     auto is_part = [this] {
       char p = Peek();
       char before = text_[position_ - 1];

@@ -47,7 +47,7 @@ Executable Program(const std::string& name) {
   return program.ok() ? *std::move(program) : Executable();
 }
 
-// As `relayvm verify` reads files.
+// Decodes like `relayvm verify`.
 absl::StatusOr<Executable> DecodeAll(std::span<const uint8_t> bytes) {
   return Decode(bytes, {.owner = nullptr, .check_constants = true});
 }
@@ -87,7 +87,7 @@ void Reseal(std::vector<uint8_t>& bytes) {
           ExtendCrc32c(crc, std::span(bytes).subspan(format::kHeaderBytes, table_end - format::kHeaderBytes)));
 }
 
-// Where the entry of the section with this id is; at the end of the table if there is none.
+// Returns the offset of the entry of the section with this id; the end of the table if there is none.
 size_t EntryOf(std::span<const uint8_t> bytes, uint16_t id) {
   size_t entry = format::kHeaderBytes;
   while (entry < TableEnd(bytes) && Load(bytes, entry, 2) != id) entry += format::kSectionEntryBytes;

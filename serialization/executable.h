@@ -75,7 +75,7 @@ struct AdtDesc {
   bool operator==(const AdtDesc&) const = default;
 };
 
-// What a heap cell holds.
+// Kind of value that a heap cell holds.
 enum class CellKind : uint8_t { kTuple, kAdt, kClosure, kRef };
 struct CellLayout {
   CellKind kind = CellKind::kTuple;
@@ -179,9 +179,9 @@ struct DeviceProduct {
 };
 
 // The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
-// that has such a device runs them there. Codes of one target are for different devices, in their order, but for those
-// of the same kernels, which are for one device with different features. A kernel may have several codes: it runs on
-// the first for which there is a device.
+// that has such a device runs them there. Codes with equal targets belong to device ordinals 0, 1, ..., except that
+// codes with equal kernels are alternatives for one device, distinguished by features. A kernel may have several codes:
+// it runs on the first for which there is a device.
 struct DeviceCode {
   // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
   struct Kernel {

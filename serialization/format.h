@@ -76,7 +76,7 @@ constexpr const SectionSpec* FindSection(uint16_t id) {
 inline constexpr uint32_t kHeaderBytes = 32;
 inline constexpr uint32_t kSectionEntryBytes = 24;
 inline constexpr uint32_t kSectionAlignment = 8;
-// Of the constant data and of each tensor in it: a mapped file is used in place.
+// Alignment of the constant data and of each tensor in it: a mapped file is used in place.
 inline constexpr uint32_t kTensorAlignment = 64;
 
 // Flag of a section entry; no other is defined.

@@ -1,5 +1,5 @@
-// What an executable may have at most: the one list, for the compiler, the verifier and the decoder, so that no file is
-// written that would be refused when it is loaded.
+// Limits of an executable: the one list, for the compiler, the verifier and the decoder, so that no file is written
+// that would be refused when it is loaded.
 #ifndef RVM_SERIALIZATION_LIMITS_H_
 #define RVM_SERIALIZATION_LIMITS_H_
 

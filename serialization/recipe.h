@@ -24,7 +24,7 @@
 
 namespace rvm {
 
-// Which fields of RecipeStep an op uses, besides `dtype`; the others are 0.
+// Fields of RecipeStep that an op uses, besides `dtype`; the others are 0.
 enum RecipeFields : uint8_t {
   kFunctionField = 1,  // `function`
   kNumberField = 2,    // `a` is a number

@@ -1,4 +1,4 @@
-// What the verifier knows about the registers of a frame at one place in the code.
+// State of the registers of a frame at one place in the code, as the verifier derives it.
 #ifndef RVM_SERIALIZATION_REGISTER_STATE_H_
 #define RVM_SERIALIZATION_REGISTER_STATE_H_
 

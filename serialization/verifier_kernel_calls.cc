@@ -67,7 +67,7 @@ absl::Status FunctionVerifier::CheckMovedArgs(const Operand& args) {
   return absl::OkStatus();
 }
 
-// Also learns the values of symbols from dims that are known.
+// Checks an argument, and derives the values of symbols from dims that are known.
 absl::Status FunctionVerifier::CheckKernelArg(const Operand& args, uint32_t index, const KernelTensor& param,
                                               bool is_static, std::vector<std::optional<int64_t>>& symbols) {
   uint16_t operand = args.u16(index);

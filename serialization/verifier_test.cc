@@ -253,7 +253,7 @@ constexpr CodeCase kPlanned[] = {
      ""},
     {"call_kernel_planned [r11], [0], N0, [r1, K0] get_dim r13, r11, 0 drop r1 return r0", ""},
     {"call_kernel_planned [r3], [new], N0, [r1, K0] drop r3 drop r1 return r0", ""},
-    // What a call uses up.
+    // Operands that a call consumes.
     {"call_kernel [r3], N3, [r1!, K0] drop r3 return r0", ""},
     {"call_kernel [r1], N3, [r1!, K0] drop r1 return r0", ""},
     {"call_kernel [r3], N0, [r1!, K0] drop r3 return r0", ""},

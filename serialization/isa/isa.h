@@ -61,7 +61,7 @@ enum class RegisterClass : uint8_t {
   kPointer,
 };
 
-// What comes after an instruction.
+// Successors of an instruction.
 enum class Flow : uint8_t {
   kNext,    // the next instruction
   kJump,    // its label
@@ -130,7 +130,7 @@ inline constexpr uint16_t kConstantArg = 0x8000;
 inline constexpr uint16_t kMovedArg = 0x4000;
 // An element of kOffsets for an output that does not live in the arena.
 inline constexpr uint32_t kNoOffset = 0xffffffff;
-// Where the elements of a planned tensor begin, from its offset; before them is its header.
+// Distance from the offset of a planned tensor to its elements; its header is in between.
 inline constexpr uint32_t kPlannedHeaderBytes = 64;
 
 namespace isa_internal {
