@@ -21,7 +21,7 @@ namespace rvm::vm {
 struct DeviceKernel {
   size_t part = 0;                   // of DeviceProgram: the device it runs on
   std::vector<DimProgram> launches;  // work items of each
-  // By launch, up to the last one that is a product.
+  // Indexed by launch; shorter than `launches` if the trailing launches are no matrix products.
   std::vector<std::optional<ProductProgram>> products;
   DimProgram workspace;         // bytes
   uint32_t first_function = 0;  // of the code; the launches have consecutive ones
@@ -38,8 +38,8 @@ struct DeviceProgram {
   std::vector<std::unique_ptr<const DeviceKernel>> kernels;  // by kernel; null: it runs on the host
 };
 
-// Which of the devices of its target each code of an executable is for: the first code for number 0, the next one,
-// unless it has the same kernels, for number 1, and so on.
+// Assigns a device ordinal to each DeviceCode. Codes of one target get ordinals 0, 1, ... in order; codes with the same
+// kernels are alternatives and share one.
 class DeviceNumbers {
  public:
   size_t Of(const DeviceCode& code);

@@ -34,7 +34,7 @@ class DimProgram {
     int64_t number;  // of a constant or a symbol
   };
   std::vector<Step> steps_;
-  // Of a program that is one leaf, as most are: what it is, or the number of the symbol.
+  // Symbol of a program that is one leaf, as most are: kConstant, or the number of the symbol.
   static constexpr int64_t kNoLeaf = -1;
   static constexpr int64_t kConstant = -2;
   int64_t symbol_ = kNoLeaf;

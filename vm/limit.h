@@ -1,4 +1,5 @@
-// What ends a run beside the program itself: the limits of the machine, and devices. Such errors carry it.
+// Errors that end a run beside those of the program itself: limits of the machine and failures of devices. The status
+// tells them apart.
 #ifndef RVM_VM_LIMIT_H_
 #define RVM_VM_LIMIT_H_
 

@@ -1,4 +1,5 @@
-// What ends a run before its end: limits, another thread, failing allocations. And what never grows.
+// Tests of the ends of runs before their end: limits, another thread, failing allocations; and of memory that never
+// grows.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -43,10 +43,10 @@ struct LoadOptions {
   bool allow_native = false;
   // A native executable signed by one of these keys is also accepted. Not for Link.
   std::vector<PublicKey> trusted_keys;
-  // Of an executable with code for devices: where its kernels run, by names between commas
+  // Devices that run the kernels of an executable with code for devices, by names between commas
   // (vm/device/choose_devices.h); "" for all devices of this machine, "host" for none. For each kind of code the first
-  // of them that fits is used.
-  // kFailedPrecondition if one with such a name is not there, or if the executable requires one and none fits.
+  // of them that fits is used. kFailedPrecondition if one with such a name is not there, or if the executable requires
+  // one and none fits.
   std::string device;
   bool host_fallback = false;  // then kernels without their device run on the host instead
 };

@@ -1,4 +1,4 @@
-// What a profiler counts. Times are not looked at, but that they add up.
+// Tests of the counts of a profiler. Times are only checked to add up.
 #include "vm/profiler/profiler.h"
 
 #include <gtest/gtest.h>

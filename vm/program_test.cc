@@ -1,4 +1,4 @@
-// Which code of a native executable is loaded, and whether any is.
+// Tests of which code of a native executable is loaded, and whether any is.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -18,7 +18,7 @@ namespace rvm::vm {
 // expected int32" ("at line 2, column 6" in a text of several lines), then that line and a caret.
 absl::StatusOr<Value> ParseValueText(const Executable& executable, TypeId type, std::string_view text);
 
-// As many values as `types`, one after the other, separated by blanks, line ends or a comma.
+// Parses as many values as `types`, one after the other, separated by blanks, line ends or a comma.
 absl::StatusOr<std::vector<Value>> ParseValueTexts(const Executable& executable, std::span<const TypeId> types,
                                                    std::string_view text);
 

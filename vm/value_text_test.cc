@@ -11,7 +11,7 @@ namespace {
 
 class ValueTextTest : public ::testing::Test {
  protected:
-  // What the text reads as, or the first line of the error.
+  // Returns the parsed value, or the first line of the error.
   std::string Read(TypeId type, std::string_view text) {
     auto value = ParseValueText(b_.executable(), type, text);
     if (value.ok()) return value->ToString();

@@ -84,7 +84,7 @@ std::string_view Variable(const char* name) {
 std::string BinaryCache::DirectoryOf(std::string_view name) {
   if (Variable("RELAYVM_DEVICE_CACHE") == "off") return "";
   std::string_view base = Variable("XDG_CACHE_HOME"), home = Variable("HOME");
-  // As the specification of base directories has it, relative paths do not count.
+  // The specification of base directories ignores relative paths.
   if (base.starts_with('/')) return absl::StrCat(Abseil(base), "/relayvm/", Abseil(name));
   return home.starts_with('/') ? absl::StrCat(Abseil(home), "/.cache/relayvm/", Abseil(name)) : "";
 }

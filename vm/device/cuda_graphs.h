@@ -34,7 +34,7 @@ class Stretch {
   Function function(size_t launch) const { return launches_[launch].function; }
   // Whether launch number `launch` of both has the same grid and arguments. REQUIRES: it has the same function.
   bool IsSame(const Stretch& other, size_t launch) const;
-  // What the driver takes; good until the next call of any function of the stretch.
+  // Returns the parameters that the driver takes; valid until the next call of any function of the stretch.
   KernelNodeParams Params(size_t launch);
 
  private:
@@ -52,8 +52,8 @@ class Stretch {
   std::vector<void*> pointers_;  // of Params
 };
 
-// Of one stream; functions are called with the context of the device. An error of the driver that leaves the device as
-// it was ends the use of graphs, and is no error of the stream.
+// Graphs of one stream. Functions are called with the context of the device. An error of the driver that leaves the
+// device as it was ends the use of graphs, and is no error of the stream.
 class LaunchGraphs {
  public:
   LaunchGraphs(const Core& core, Stream stream) : core_(core), stream_(stream) {}
@@ -83,7 +83,7 @@ class LaunchGraphs {
 
   // Whether `kept` may be used for the stretch under way, whose last launch is new.
   bool Matches(Kept& kept) const;
-  // Of those that match the whole stretch under way, the one that costs least; end() if there is none.
+  // Returns the cheapest graph that matches the whole stretch under way; end() if there is none.
   std::list<Kept>::iterator BestMatch();
   // Launches all of the stretch that was kept back, one by one.
   absl::Status LaunchEach();

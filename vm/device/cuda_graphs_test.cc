@@ -15,8 +15,8 @@
 namespace rvm::device::cuda {
 namespace {
 
-// What the driver was told: launches by the number of their function, "set N" a node of it, "make N" a graph of so many
-// nodes, "graph" its launch, "drop". `fails`: the call that fails with `error`.
+// Log of the calls of the driver: launches by the number of their function, "set N" a node of it, "make N" a graph of
+// so many nodes, "graph" its launch, "drop". `fails`: the call that fails with `error`.
 struct Told {
   std::string text, fails;
   Result error = kInvalidValue;

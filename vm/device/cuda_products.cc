@@ -23,7 +23,7 @@ int32_t TypeOf(DataType dtype) {
                               : lt::kReal32;
 }
 
-// Of an object of the library: destroys it.
+// Owns an object of the library.
 template <typename T>
 class Owned {
  public:
@@ -34,7 +34,7 @@ class Owned {
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   T get() const { return object_; }
-  // What a function that makes an object takes. REQUIRES: it is called once.
+  // Returns the address for the function that makes the object. REQUIRES: it is called once.
   T* Made(lt::Status (*destroy)(T)) {
     destroy_ = destroy;
     return &object_;

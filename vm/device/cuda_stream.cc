@@ -97,8 +97,7 @@ class CudaStream : public device::Stream {
       values_.push_back(!is_block ? arg.number : arg.block == nullptr ? 0 : AddressOf(*arg.block));
     }
     const CudaCode::Entry& entry = static_cast<const CudaCode&>(code).entries[function];
-    // All launches of a kernel are given all of its arguments; those that one does not use would only tell it from
-    // others.
+    // Zero the arguments that this function does not use, so that launches differing only in those compare equal.
     for (size_t unused : entry.unused) {
       if (unused < values_.size()) values_[unused] = 0;
     }

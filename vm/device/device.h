@@ -1,4 +1,4 @@
-// What a device, such as a GPU, does for the VM.
+// The interface of the VM to a device, such as a GPU.
 //
 // The VM decides which kernels run where, cuts device memory up and counts it against its limit; a device gives memory,
 // copies, and runs functions, in the order in which a stream was told. Drivers are opened when a program runs: nothing
@@ -87,8 +87,8 @@ class Stream {
   // Queues a copy to memory of the stream, and returns that memory; nullptr if this copy must be one of CopyOut. The
   // bytes are there when all work is done, until the next copy.
   virtual absl::StatusOr<const std::byte*> StageOut(const Block& /*from*/, size_t /*bytes*/) { return nullptr; }
-  // Queues function number `function` of the code, with about so many work items; the function divides its work among
-  // those there are. REQUIRES: items > 0.
+  // Enqueues function number `function` of `code`. `items` is a hint: functions stride over the grid, so that any number
+  // of work items is correct. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
   // Whether there is a library for products of matrices. The first call may open it.
   virtual bool HasProducts() { return false; }
@@ -98,13 +98,12 @@ class Stream {
   // `workspace`: kProductWorkspaceBytes, or null. kInvalidArgument if a matrix does not lie in its block.
   // REQUIRES: HasProducts().
   virtual absl::StatusOr<bool> Multiply(const Product& /*product*/, const Block* /*workspace*/) { return false; }
-  // Hands all work that is queued to the device. A caller that goes on to something long gives it no cause to stand
-  // idle.
+  // Submits all queued work. Call before long host work, so that the device does not idle.
   virtual absl::Status Submit() { return absl::OkStatus(); }
   // Waits until all work is done, but not much longer than `time`; gives whether it is done.
   virtual absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) = 0;
-  // Of a stream that keeps times: those of the copies and launches that were queued since the last call, in order.
-  // REQUIRES: all work is done.
+  // Returns the times of the copies and launches that were queued since the last call, in order, for a stream that
+  // keeps times. REQUIRES: all work is done.
   virtual absl::StatusOr<std::vector<WorkTime>> TakeTimes() = 0;
   virtual GraphUse graph_use() const { return {}; }
 };
@@ -127,7 +126,7 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(bool keeps_times) = 0;
 };
 
-// What a machine of the VM did with a device since it was made.
+// Counts of a machine's use of a device since the machine was made.
 struct DeviceUse {
   std::string device;          // its id
   std::string code;            // the origin of its code

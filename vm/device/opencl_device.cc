@@ -138,7 +138,7 @@ class OpenClStream : public Stream {
   }
 
  private:
-  // Where the event of the next command goes; null if times are not kept.
+  // Returns the place for the event of the next command; null if times are not kept.
   opencl::Event* NewEvent() { return keeps_times_ ? &new_event_ : nullptr; }
   // After a command was queued, with an event from NewEvent.
   absl::Status Queued(Error error, const char* what) {

@@ -10,8 +10,8 @@
 
 namespace rvm::device {
 
-// Those of all platforms, in their order: "opencl:0", "opencl:1", ... kUnavailable, saying what is missing, if there
-// are none.
+// Returns the devices of all platforms, in their order: "opencl:0", "opencl:1", ... kUnavailable, with what is missing,
+// if there are none.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> OpenClDevices();
 
 }  // namespace rvm::device

@@ -1,4 +1,4 @@
-// Which parameters the functions of a text of PTX use.
+// Finds the parameters that the functions of a text of PTX use.
 #ifndef RVM_VM_DEVICE_PTX_PARAMS_H_
 #define RVM_VM_DEVICE_PTX_PARAMS_H_
 

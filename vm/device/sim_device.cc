@@ -23,7 +23,7 @@
 namespace rvm::device {
 namespace {
 
-// What a device and all that it made share.
+// State that a device and all that it made share.
 struct Core {
   SimOptions options;
   DeviceInfo info;

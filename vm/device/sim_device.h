@@ -29,7 +29,7 @@
 
 namespace rvm::device {
 
-// What may fail. kRun: a command that was queued before, whose error the next wait or copy to the host reports.
+// Calls that may fail. kRun: a command that was queued before, whose error the next wait or copy to the host reports.
 enum class SimCall : uint8_t { kAllocate, kLoad, kNewStream, kCopyIn, kCopyOut, kLaunch, kWait, kRun };
 
 struct SimOptions {

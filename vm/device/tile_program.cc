@@ -115,7 +115,7 @@ class TileParser {
       RVM_ASSIGN_OR_RETURN(axis.extent, Extent());
       RVM_ASSIGN_OR_RETURN(axis.constant, Number(-kMaxExtent, kMaxExtent));
       for (size_t loop = 0; loop < product.loops.size(); ++loop) {
-        // What a tile does not vary along, and the result does not read.
+        // Coefficients that must be 0: a tile does not vary along these loops, and the result does not read them.
         bool must_be_0 = t == 0 ? loop == product.columns : t == 1 ? loop == product.rows : loop >= product.num_outer;
         int64_t most = must_be_0 ? 0 : kMaxCoefficient;
         RVM_ASSIGN_OR_RETURN(int64_t coefficient, Number(-most, most));

@@ -135,7 +135,7 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
       if (ShadowObject* object = Object(reg(i[0].u16()))) {
         Drop(std::exchange(object->fields[0], value));
       } else if (!lanes_.empty()) {
-        // What is read from there later may be on a device.
+        // A tensor read from a reference may be on a device.
         return Unbounded("data decides which tensors a reference holds");
       }
       return true;

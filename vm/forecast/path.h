@@ -19,7 +19,7 @@
 
 namespace rvm::vm::forecast {
 
-// What a register or a field holds.
+// Value of a register or a field.
 struct Shadow {
   enum class Kind : uint8_t {
     kUnknown,  // data, or nothing
@@ -44,7 +44,7 @@ struct ShadowObject {
   Shape shape;
   Shadow owner;  // of the elements of a view
   std::vector<Shadow> fields;
-  // Of a tensor with elements of its own, in a program that uses devices.
+  // Size of a tensor with elements of its own, in a program that uses devices.
   int64_t element_bytes = 0;
   std::vector<bool> lanes;   // those with a copy; empty: none has had one
   bool on_host = true;       // the host has the elements
@@ -84,7 +84,7 @@ class Path {
   static constexpr size_t kMaxSize = 1'000'000;
   size_t size() const { return num_registers_ + objects_.size() + constants_.size(); }
 
-  // Of the entry: its arguments.
+  // Enters the entry with its arguments.
   void Enter(FunctionId function, std::vector<Shadow> args);
   Shadow NewArgument(std::span<const int64_t> shape, int64_t element_bytes);
   Shadow NewCell(uint16_t layout, std::vector<Shadow> fields);
@@ -93,11 +93,11 @@ class Path {
   // False at the end of the path, also when no more can be said: see unbounded.
   bool Step(std::vector<Path>& others);
 
-  // Where the path is, and how much it holds there: a way through the same place with the same is the same.
+  // Returns the place and the amounts that the path holds there: paths with equal ones continue equally.
   std::string Place() const;
   std::vector<int64_t> Amounts() const;
   const std::string& unbounded() const { return unbounded_; }
-  // What to say where the path came by again and again, each time with more.
+  // Returns the message for a path that came by repeatedly, each time holding more.
   std::string GrowsHere() { return absl::StrCat("`", function().name, "`: data decides how much is kept"); }
   bool just_forked() const { return just_forked_; }
 
@@ -118,7 +118,7 @@ class Path {
   void Grow(int64_t bytes);
   // The shape of what `r` holds, by its type if need be; nullopt if only data says it.
   std::optional<Shape> ShapeOf(Shadow shadow, const TypeDesc& type);
-  // What can be reached from `shadow`, it included.
+  // Returns the objects that can be reached from `shadow`, itself included.
   std::vector<ShadowObject*> Reachable(Shadow shadow);
   Shadow Constant(uint32_t index);
 
@@ -134,7 +134,7 @@ class Path {
   bool Fetch(Shadow tensor, size_t lane);
   // The arguments of a kernel, where it runs.
   bool FetchArgs(const KernelInfo& kernel, const Operand& args);
-  // What a kernel takes beside its tensors while it is launched.
+  // Takes the memory that a kernel uses beside its tensors during a launch.
   bool TakeForLaunch(const KernelInfo& kernel, std::span<const int64_t> symbols);
   bool MakeDeviceResult(const KernelInfo& kernel, ShadowObject& tensor);
   void ReleaseElements(const ShadowObject& tensor);

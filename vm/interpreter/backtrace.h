@@ -40,7 +40,7 @@ class Backtrace {
   static constexpr int64_t kMaxFrames = 1 << 20;  // some milliseconds
   Run* Latest();
   bool IsInPrelude(const Run& run) const;
-  // As AppendRun, without repeated frames.
+  // Like AppendRun, without repeated frames.
   void AppendPlace(const Run& run, std::string& out) const;
   void AppendRun(const Run& run, std::string& out) const;
 

@@ -48,7 +48,7 @@ class DeviceLane {
 
   // Waits for all work, unless the run must stop. False if any of it failed: what is on the device may be wrong.
   bool EndWork();
-  // Hands all work that is queued to the device.
+  // Submits all queued work to the device.
   absl::Status Submit();
   // Submits all work, and puts the free blocks in an order, so that the same calls on the same free blocks take the
   // same ones in the next run: a device may keep what it launches. False if work failed, as for EndWork.
@@ -61,9 +61,9 @@ class DeviceLane {
  private:
   // Gives memory that is not in use back to the device.
   absl::Status DropFreeBlocks();
-  // What Write and Launch queue on; there is room for one more piece of work.
+  // Returns the stream for Write and Launch; it has room for one more piece of work.
   absl::StatusOr<device::Stream*> Room();
-  // What was queued last, of `bytes` bytes.
+  // Records the work that was queued last, of `bytes` bytes.
   void NoteQueued(DeviceWork::Kind kind, int64_t bytes);
   absl::Status Wait() {
     return num_queued_ == 0 ? absl::OkStatus() : Wait([] { return absl::OkStatus(); });

@@ -42,7 +42,7 @@ class DeviceTensors : public DeviceMemoryOwner {
 
   // The heap frees the tensor: its device memory is free, and it has the storage of its part on the host again.
   void Release(Tensor* tensor) override;
-  // Hands all work that is queued to the devices.
+  // Submits all queued work to the devices.
   absl::Status Submit();
   // Waits for all work that is queued, unless the run must stop.
   void EndWork();
@@ -59,7 +59,7 @@ class DeviceTensors : public DeviceMemoryOwner {
     Tensor* tensor;
     std::vector<std::unique_ptr<device::Block>> blocks;  // by lane; null: no copy there
     int64_t bytes;                                       // of the elements
-    // What the tensor's header was before.
+    // Previous contents of the tensor's header.
     TensorStorage storage;
     int64_t block_bytes;
     void* host_copy;  // raw memory of the heap; null: the elements are the tensor's own, or not on the host

@@ -125,7 +125,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   [[clang::musttail]] return Next(pc + 4 + count, r, vm, budget, fn);
 }
 
-// As MakeCellSlow and UnpackShared, for the instructions that reuse a cell's memory.
+// Slow paths of make_cell_in and unpack_shell; see MakeCellSlow and UnpackShared.
 [[gnu::noinline, clang::preserve_none]] inline void MakeCellInSlow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                    int64_t budget, const FunctionInfo* fn) {
   Object* cell = vm->heap.NewCell(static_cast<uint16_t>(pc[3] + 1));

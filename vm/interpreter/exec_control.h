@@ -46,7 +46,7 @@ template <auto kCondition>
   [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
 }
 
-// As BranchBinary; the second operand is a number.
+// Like BranchBinary; the second operand is an immediate.
 template <auto kCondition>
 [[clang::preserve_none]] void BranchImm(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                         const FunctionInfo* fn) {
@@ -148,7 +148,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
-// As ExecCall; the link holds the address of the destination registers.
+// Like ExecCall; the link holds the address of the destination registers.
 [[clang::preserve_none]] inline void ExecCallFields(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
   Slot* base = r + fn->frame_slots;

@@ -29,7 +29,7 @@ template <bool kIsPlanned>
   [[clang::musttail]] return Next(next, r, vm, budget, fn);
 }
 
-// Of an instruction with one result.
+// Executes a kernel call with one result.
 template <bool kIsPlanned>
 [[gnu::always_inline, clang::preserve_none]] inline void ExecStaticKernel(const uint16_t* pc, Slot* r, Execution* vm,
                                                                           int64_t budget, const FunctionInfo* fn) {

@@ -22,7 +22,7 @@ namespace rvm::vm {
   [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
 }
 
-// Of a tensor that is not on the host yet.
+// Reads an element of a tensor that is not on the host yet.
 [[clang::preserve_none]] void ExecFetchElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                const FunctionInfo* fn);
 

@@ -41,7 +41,7 @@ class Interpreter {
   absl::Status InEntry(FunctionId entry, const absl::Status& error) const;
   // Frees everything on the heap.
   void Reset();
-  // Also gives all memory back to the system. REQUIRES: no run is under way.
+  // Frees caches and returns all memory to the system. REQUIRES: no run is under way.
   void Trim();
   // A run lasts from Begin to End. Begin fails if no thread can watch it. `fuel`, `time_limit_ms`: -1 for no limit.
   absl::Status Begin(int64_t fuel, double time_limit_ms, PollHook poll);

@@ -37,7 +37,7 @@ class KernelCaller {
   KernelCaller(const KernelCaller&) = delete;
   KernelCaller& operator=(const KernelCaller&) = delete;
 
-  // In place of every kernel of a profiled machine.
+  // Replaces every kernel's entry point when profiling.
   static int32_t ProbeKernel(void* const* buffers, const int64_t* dims, RvmKernelContext* context);
 
   // Make any call: that of the instruction `pc` in the frame `r`. `window`: the activation's window of the arena, where
@@ -46,9 +46,9 @@ class KernelCaller {
   const uint16_t* CallStatic(const uint16_t* pc, Slot window, Slot* r);
   const uint16_t* CallDynamic(const uint16_t* pc, Slot* r);
   absl::Status TakeError() { return std::move(error_); }
-  // What ends a run in which a kernel gave `code`, or which must stop.
+  // Converts the return code of a kernel, or a pending stop, to the run's error.
   absl::Status KernelError(const KernelInfo& kernel, int32_t code) const;
-  // Why an allocation failed.
+  // Returns the error of a failed allocation.
   absl::Status OutOfMemory() const;
   // Before a run: kernels look at `signal`.
   void Begin(const StopSignal& signal) { context_.cancel = signal.word(); }
@@ -71,7 +71,7 @@ class KernelCaller {
   // ---- steps of the common calls
 
   const KernelInfo& kernel(uint32_t index) const { return kernels_[index]; }
-  // Of scratch memory, that kernels may use without a check.
+  // Size of the scratch memory that kernels may use without a check.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const int64_t* symbols() const { return symbols_.data(); }
   // Whether the call consumes arguments that no result has reused yet.
@@ -117,7 +117,8 @@ class KernelCaller {
   absl::Status LaunchWith(const Call& call, const device::Block* workspace);
   // Whether the launch is a product that the device's library computes; it is queued then.
   absl::StatusOr<bool> Multiply(const DeviceKernel& kernel, size_t launch);
-  // Of a kernel that runs on the host, all arguments; of any, those with symbols that are values.
+  // Fetches the arguments of a kernel that runs on the host; FetchValues those with symbols that are values, for any
+  // kernel.
   bool FetchArgs(const Call& call, const Slot* r);
   bool FetchValues(const Call& call, const Slot* r);
 

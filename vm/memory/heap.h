@@ -77,7 +77,8 @@ class Heap {
     tensor->data = reinterpret_cast<std::byte*>(tensor) + kTensorHeaderBytes;
     return tensor;
   }
-  // As above, with its own dims, which the caller writes; `header.block_bytes`: bytes before the elements.
+  // Like the function above, for a tensor with dims of its own, which the caller writes; `header.block_bytes`: bytes
+  // before the elements.
   Tensor* TryNewTensor(const Tensor& header, int64_t data_bytes) {
     if (data_bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
       return nullptr;
@@ -147,7 +148,7 @@ class Heap {
   void* TakeRaw(int64_t bytes);
   void GiveRaw(void* memory);
 
-  // Of tensors of storage kOnDevice; outlives the heap. REQUIRED before there are any.
+  // Sets the owner of tensors of storage kOnDevice; it outlives the heap. REQUIRED before there are any.
   void SetDeviceMemoryOwner(DeviceMemoryOwner* owner) { device_memory_ = owner; }
 
   // Frees all objects and all raw memory.
@@ -242,7 +243,7 @@ class Heap {
     live_bytes_ += bytes;
     peak_bytes_ = peak_bytes_ < live_bytes_ ? live_bytes_ : peak_bytes_;
   }
-  // As Refuse, for an allocation that was counted already.
+  // Like Refuse, for an allocation that was counted already.
   void* RefuseCounted(int64_t bytes) {
     ++frees_;
     return Refuse(bytes);

@@ -85,7 +85,7 @@ TEST(HeapTest, BigTensorsAreTheirOwn) {
   EXPECT_EQ(elements[bytes - 1], static_cast<std::byte>(tensors.size()));
 }
 
-// What leaves the heap comes back for its next tensors, counted against the limit from then on.
+// Detached blocks come back for the heap's next tensors, counted against the limit from then on.
 TEST(HeapTest, DetachedBlocksComeBack) {
   std::vector<HeapLayout> layouts;
   StopSignal stop;
@@ -105,7 +105,7 @@ TEST(HeapTest, DetachedBlocksComeBack) {
   auto [second, same_place] = detached();
   EXPECT_EQ(same_place, place);
   EXPECT_EQ(heap->reserved_bytes(), 0);
-  // Of two that come back the limit has room for one.
+  // The limit has room for one of two that come back.
   auto [third, other_place] = detached();
   EXPECT_NE(other_place, place);
   second = third = nullptr;

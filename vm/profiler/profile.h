@@ -24,7 +24,7 @@ enum class ProfilePhase : uint8_t {
 };
 inline constexpr size_t kProfilePhases = 4;
 
-// What instructions allocate besides cells.
+// Allocations of instructions besides cells.
 enum class ProfileMemory : uint8_t {
   kTensor,   // a kernel's result in its own block
   kPlanned,  // a kernel's result in the window of its activation, without an allocation
@@ -42,7 +42,7 @@ struct Profile {
     int64_t count = 0;
     int64_t bytes = 0;
   };
-  // What a device did, by its own clock, and how long the host waited for it. Both go on at the same time.
+  // Work of a device, by its own clock, and the time that the host waited for it. Both go on at the same time.
   struct DeviceUse {
     Sum launches;
     Sum copies_in;  // to the device

@@ -140,7 +140,7 @@ class Tables {
                           static_cast<double>(bytes) * 1e-6, std::string(what));
   }
 
-  // What devices did while the host went on, by their own clocks.
+  // Reports the work of devices while the host went on, by their own clocks.
   void Devices() {
     for (const Profile::DeviceRow& row : profile_.devices) {
       const Profile::DeviceUse& use = row.use;

@@ -47,7 +47,7 @@ class Profiler {
   // Keeps the first `max_trace_events` events for trace().
   explicit Profiler(int64_t max_trace_events = 0);
 
-  // What was seen since the profiler was made, or since Clear.
+  // Returns the counts since the profiler was made, or since Clear.
   Profile Snapshot() const;
   void Clear();
   std::vector<TraceEvent> Trace() const;
@@ -89,7 +89,7 @@ class Profiler {
   // Around a wait of the host for a device, which ended at `ended`: what follows until EndWait is the profiler's time.
   void BeginWait();
   void EndWait(size_t device, Ticks ended);
-  // What the current instruction queues.
+  // Returns the work that the current instruction queues.
   DeviceWork WorkOfNow(DeviceWork::Kind kind, int64_t bytes) const;
   // The device did it. `latest_ns`: the end of the work that the host has just waited for. Times are of a clock of the
   // device's.
@@ -194,7 +194,7 @@ class Profiler {
   bool is_in_kernel_ = false;
   double waits_in_kernel_ = 0;  // with what the profiler did there
   Ticks wait_began_ = 0;
-  // Of the instruction or phase that runs: its kernel, its waits, and what the profiler did there.
+  // Time of the running instruction or phase spent elsewhere: in its kernel, its waits, and the profiler itself.
   double elsewhere_ = 0;
   int64_t wall_before_ = 0;  // nanoseconds of the clock and of the processor when they were last compared
   int64_t processor_before_ = 0;
