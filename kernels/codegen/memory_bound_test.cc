@@ -100,7 +100,7 @@ TEST(MemoryBoundTest, PlacesOfExtremes) {
   }
 }
 
-// Where the two reductions could round the values differently there is one.
+// A single reduction remains where two could round the values differently.
 TEST(MemoryBoundTest, PlacesOfExtremesOfComputedValues) {
   Tensor x = Input(0, "x", kFloat32, {Dim(9), Dim(300)}), b = Input(1, "b", kFloat32, {Dim(300)});
   Tensor sum = ComputeTensor("sum", kFloat32, x.dims(), [&](Indices i) { return x(i) + b({i[1]}); });

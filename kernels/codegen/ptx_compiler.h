@@ -21,15 +21,15 @@ struct PtxTarget {
   int64_t capability = 75;  // 75 or 80: text of PTX 6.5 or 7.0
   bool has_tf32 = false;    // products of float32 may be rounded to TF32, which takes 80
 
-  // What a device must have to run the code: "+sm_75".
+  // Returns the features that a device must have to run the code: "+sm_75".
   std::string Features() const;
-  // What schedules are made for.
+  // Returns the target that schedules are made for.
   schedule::Target ScheduleTarget() const;
 };
 
 // `sm_75`, `sm_80` or `sm_80+tf32`. nullopt for text that does not begin with `sm_`; kInvalidArgument for others.
 absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text);
-// Those for which code is made if none is named; the latest first.
+// Returns the targets of a compilation that names none; the latest first.
 std::vector<PtxTarget> DefaultPtxTargets();
 
 // PTX for a target. Each of schedule::Launches of a kernel becomes one function (`.entry`), whose threads

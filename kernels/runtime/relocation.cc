@@ -74,7 +74,7 @@ int AccessScale(uint32_t instruction) {
   if ((instruction & 0x3b000000) != 0x39000000) return -1;
   int size = static_cast<int>(instruction >> 30);
   bool is_vector = (instruction >> 26 & 1) != 0;
-  // Of vector registers, the upper bit of opc tells 16 bytes from 1.
+  // The upper bit of opc tells vector registers of 16 bytes from those of 1.
   if (!is_vector || (instruction >> 23 & 1) == 0) return size;
   return size == 0 ? 4 : -1;
 }

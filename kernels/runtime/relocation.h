@@ -13,13 +13,13 @@
 
 namespace rvm::runtime {
 
-// What a relocation refers to.
+// Object that a relocation refers to.
 enum class Referent : uint8_t {
   kSymbol,
   kFunction,  // a symbol, or the stub of one that may be too far away
   kGotEntry,  // the address word in the symbol's stub
 };
-// Which number of it is stored, and how: the place is P, the referent's address plus the addend X.
+// Number that is stored, and its form: the place is P, the referent's address plus the addend X.
 enum class Value : uint8_t {
   kNothing,
   kAbsolute,      // X

@@ -144,7 +144,7 @@ TEST(RelocationTest, WordsOf64Bits) {
 }
 
 TEST(RelocationTest, OtherTypesAreUnknown) {
-  // Of the large code model, of thread-local variables, and of no standard.
+  // Relocations of the large code model and of thread-local variables, and a number that no standard defines.
   for (uint32_t number : {R_AARCH64_MOVW_UABS_G0, R_AARCH64_TLSLE_ADD_TPREL_HI12, 4000}) {
     EXPECT_EQ(FindRelocationType(Architecture::kAArch64, number), nullptr) << number;
   }

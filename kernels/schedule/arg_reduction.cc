@@ -68,7 +68,7 @@ Tensor Split(te::ExprPool& pool, const Tensor& tensor) {
   bool last = body.reduce == ReduceOp::kArgMaxLast || body.reduce == ReduceOp::kArgMinLast;
   const Dim& extent = body.axes[0].extent;
   DataType index = extent.is_const() && extent.constant() < kMaxInt32 ? kInt32 : kInt64;
-  // What stands for no place: it loses against each of them.
+  // Stands for no position: it loses against each of them.
   int64_t none = last ? -1 : index == kInt32 ? kMaxInt32 : std::numeric_limits<int64_t>::max();
   Tensor best = te::ComputeTensor("extreme", value->dtype, tensor.dims(), [&](std::span<const Expr> i) {
     return te::Reduce(greatest ? ReduceOp::kMaximum : ReduceOp::kMinimum, {&extent, 1},

@@ -1,5 +1,5 @@
-// Where the greatest or least element is, as two reductions that vectorise: the extreme, then the first place (or the
-// last) that holds it. Not of values that rounding may make different in the two.
+// Splits an argmax or argmin into two reductions that vectorise: the extreme, then the first (or last) position that
+// holds it. Values that rounding may make different in the two are left alone.
 #ifndef RVM_KERNELS_SCHEDULE_ARG_REDUCTION_H_
 #define RVM_KERNELS_SCHEDULE_ARG_REDUCTION_H_
 

@@ -99,7 +99,7 @@ struct BlockTile {
   int64_t finished_stride() const { return columns.lines + (mma ? 8 : 0); }
 
  private:
-  // As many as one load from shared memory takes.
+  // Returns as many positions as one load from shared memory takes.
   static int64_t Group(int64_t positions, int64_t bytes) { return positions * bytes < 16 ? positions : 16 / bytes; }
 };
 

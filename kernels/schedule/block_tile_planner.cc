@@ -23,13 +23,13 @@ using te::ReduceOp;
 constexpr int64_t kMinLines = 16;
 constexpr int64_t kMinPositions = 1024;
 constexpr int64_t kMinDepth = 8;
-// What an unknown extent counts as when sizes are compared.
+// Extent assumed for unknown extents when sizes are compared.
 constexpr int64_t kUnknownExtent = 512;
-// So many blocks keep a GPU busy.
+// Minimum number of blocks that keeps a GPU busy.
 constexpr int64_t kFullBlocks = 128;
 // Elements that each thread copies in a step, or more: their loads are underway while the step before is summed up.
 constexpr int64_t kMinCopies = 12;
-// Of shared memory that a block has on every GPU (48 KiB), what its tiles may take.
+// Maximum size of the tiles of a block, of the 48 KiB of shared memory that a block has on every GPU.
 constexpr int64_t kSharedBytes = 40 << 10;
 constexpr int64_t kSectorElements = 8;  // a load from global memory takes 32 bytes or more
 constexpr int64_t kMaxVectorBytes = 16;

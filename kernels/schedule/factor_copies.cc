@@ -109,7 +109,7 @@ struct Copy {
   }
 };
 
-// What a nest of `planned` stores if that is `tensor` as int16; else null.
+// Returns the tensor that a nest of `planned` stores if that is `tensor` as int16; else null.
 te::Tensor WidenedBefore(const std::vector<LoopNest>& planned, const te::Tensor& tensor) {
   for (const LoopNest& nest : planned) {
     const NestTensor& stored = nest.tensors[0];
@@ -148,7 +148,7 @@ LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   }
   Expr lane = copy.Add(tile.panel());
   if (tile.group > 1) {
-    // What stands beyond the depth is multiplied by zeros.
+    // Elements beyond the depth are multiplied by zeros.
     const IndexVar& innermost = nest.reduction()->axes.back();
     Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.group));
     Expr depth = pool.Binary(BinaryOp::kAdd, first, copy.Add(tile.group));
@@ -221,7 +221,7 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
   read.tensor = wide;
   read.dtype = kInt16;
   tile.broadcast = pool.Intern(read);
-  // What the factor is widened to is the same from either.
+  // The widened factor is the same from either tensor.
   te::Rewrite rewrite;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
     bool widens = node->kind == ExprKind::kCast && node->operands[0].get() == narrow.get();

@@ -22,7 +22,8 @@ using te::IndexVar;
 
 // Reductions of at most so many elements are loops within a thread.
 constexpr int64_t kShortReduction = 16;
-// Of longer ones a warp has several turns per thread, which suffices if there are many of them.
+// Minimum length of a long reduction. A warp takes several iterations per thread for it, which suffices if there are
+// kManyReductions.
 constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kManyReductions = 1024;
 // Minimum number of blocks that a reduction should occupy. One with fewer results is divided into parts.
@@ -33,7 +34,7 @@ constexpr int64_t kMinSplit = 1 << 15, kPartElements = 4096;
 constexpr int64_t kMinSplitColumns = 1 << 12, kPartElementsColumns = 256;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
-// Of the sides of a transposition: shorter ones leave most of a square empty.
+// Minimum side of a transposition: shorter ones leave most of a square empty.
 constexpr int64_t kMinSide = 16;
 
 Dim CeilDiv(const Dim& x, int64_t y) { return FloorDiv(x + Dim(y - 1), Dim(y)); }
@@ -110,7 +111,7 @@ int64_t PlanNeighbours(const LoopNest& nest) {
   int64_t bytes = tensor.tensor.dtype().bytes(), contiguous = 0;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
     if (node->kind != ExprKind::kRead) continue;
-    // What may not be read everywhere stands behind a condition.
+    // Reads that are not safe everywhere are behind a condition.
     std::optional<int64_t> stride = te::Stride(node->operands[0], last.id);
     if (node->int_value != te::kReadIsSafe || !stride || *stride > 1) return 1;
     contiguous += *stride;

@@ -17,7 +17,7 @@ Dim Blocks(const LoopNest& nest);
 // The threads that run the nest.
 Dim GridThreads(const LoopNest& nest);
 
-// What a device with a grid of work items launches, in order, and the threads for it.
+// Returns the launches of a device with a grid of work items, in order.
 std::vector<NestGroup> Launches(const Schedule& schedule);
 Dim GridThreads(const Schedule& schedule, const NestGroup& launch);
 

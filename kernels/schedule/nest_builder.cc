@@ -274,13 +274,8 @@ void NestBuilder::AddCostsAndReaders() {
     std::set<std::pair<const TensorNode*, std::vector<const ExprNode*>>> reads;
     std::set<const TensorNode*> read;
     int64_t cost = 0;
-<<<<<<< HEAD
     for (const ExprNode* node : Postorder(Definition(tensor))) {
-      cost += Cost(*node);
-=======
-    for (const ExprNode* node : Postorder({tensor->body})) {
       cost += RecomputeCost(*node);
->>>>>>> 8c69758 (kernels: limits are kMax and kMin; predicates instead of the order of enumerators; one product of extents)
       if (node->kind != ExprKind::kRead) continue;
       if (node->tensor->kind == TensorKind::kCompute) read.insert(node->tensor.get());
       std::vector<const ExprNode*> at;
@@ -525,7 +520,7 @@ void NestBuilder::MarkStored() {
     }
     schedule_.updates.push_back({static_cast<int64_t>(update.output), update.input});
   }
-  // What is known of extents leaves some tensors without a reader: nests of those alone go.
+  // Known extents leave some tensors without a reader: drops nests of such tensors alone.
   std::vector<LoopNest> nests;
   for (size_t n = schedule_.nests.size(); n-- > 0;) {
     const std::vector<NestTensor>& tensors = schedule_.nests[n].tensors;

@@ -1,4 +1,4 @@
-// What is inlined, what has a nest, and where the tensors between nests lie.
+// Tests which tensors are inlined, which have a nest, and where those between nests are stored.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -108,7 +108,7 @@ class PaddingHoister {
     return Tensor(std::make_shared<const TensorNode>(std::move(node)));
   }
 
-  // What reads `select` from a padded tensor; null if it is no window over the edge of one.
+  // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
   Expr PaddedRead(const ExprNode& select) {
     Expr otherwise = select.operands[2];
     bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;

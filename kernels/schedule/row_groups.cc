@@ -26,7 +26,7 @@ constexpr int64_t kStackBytes =
 
 constexpr int64_t kMinTiledRows = 16;
 
-// Of a GPU: elements of a row that are no work for a single block.
+// Maximum number of elements of a row that a single block of a GPU works on.
 constexpr int64_t kMaxBlockElements = 8192;
 
 // Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
@@ -191,7 +191,7 @@ bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, const Ind
   first_row.variables[axis.id] = pool.Intern(*te::Index(0));
   Expr rest = pool.Copy(offset, first_row);
   if (te::DependsOn(rest, axis.id) || !pool.IsBelow(rest, pool.Extent(*size))) return false;
-  // Where indices are nested, as in (row * 4 + 1) * 8 + i, the offset does not have the form below.
+  // Nested indices, as in (row * 4 + 1) * 8 + i, do not have the form below.
   if (size->is_const() && te::Stride(offset, axis.id) == size->constant()) return true;
   Expr row = pool.Binary(BinaryOp::kMultiply, pool.Variable(axis), pool.Extent(*size));
   return pool.Binary(BinaryOp::kAdd, row, rest).get() == offset.get();

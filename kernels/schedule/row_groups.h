@@ -10,7 +10,7 @@ namespace rvm::schedule {
 // Divides the nests among groups; a group of one nest is run as a whole. Call after the form of each nest is decided.
 void PlanRowGroups(Schedule& schedule);
 
-// Whether the offset lies in that row of the tensor that the axis counts.
+// Returns true if `offset` addresses the row of `tensor` selected by `axis`.
 bool IsInRow(te::ExprPool& pool, const te::Expr& offset, const te::Tensor& tensor, const te::IndexVar& axis);
 
 }  // namespace rvm::schedule

@@ -288,7 +288,7 @@ TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {
   EXPECT_EQ(text(256, 256, 256, false),
             "block tiles 256x256: product [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; columns "
             "vectors of 4 along lines]");
-  // Of odd extents nothing is aligned but the last step of the depth, which is filled with zeros.
+  // Odd extents align nothing but the last step of the depth, which is filled with zeros.
   EXPECT_EQ(text(1023, 513, 63, false),
             "block tiles 1023x513: product [64x64 by 8x4, depth 16 with zeros; rows along the depth + 4, edges; "
             "columns along lines + 16, edges]");
@@ -296,7 +296,7 @@ TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {
             "block tiles 16x16384: product [16x128 by 4x4, depth 16; rows vectors of 2 along the depth + 4; columns "
             "vectors of 4 along the depth + 4]");
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
-  // Which rows and columns there are decides when it runs.
+  // Unknown numbers of rows and columns decide at run time.
   EXPECT_EQ(text(m, 512, 64, true),
             "block tiles mx512: product [64x32 by 4x4, depth 16; rows vectors of 4 along the depth + 4, edges; columns "
             "vectors of 4 along the depth + 4] or [32 neighbours each]");

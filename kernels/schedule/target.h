@@ -27,8 +27,8 @@ struct Target {
   int64_t Lanes(DataType dtype) const { return vector_bits / dtype.bits; }
 };
 
-// What code for either machine can rely on: executables for several machines share schedules, and with them workspace
-// and the layout of packed constants.
+// Returns the target whose code either machine can run: executables for several machines share schedules, and with them
+// workspace and the layout of packed constants.
 inline Target Common(const Target& a, const Target& b) {
   return {.has_vectors = a.has_vectors && b.has_vectors,
           .has_updates = a.has_updates && b.has_updates,

@@ -19,8 +19,9 @@ namespace rvm::schedule {
 
 struct Tile {
   te::Expr broadcast;  // does not depend on the column axis
-  te::Expr vector;     // a read, if not from panels of computed values; it depends on the row axis only in place, where
-                       // the broadcast factor then does not; may be narrower than the sums: converted as it is loaded
+  // The factor loaded as vectors. A read, except with panels of computed values. May depend on the row axis only if
+  // access is kInPlace; the broadcast factor then does not. May be narrower than the sums: converted when it is loaded.
+  te::Expr vector;
 
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };
@@ -54,8 +55,8 @@ struct Tile {
   // rows would be stored in short pieces that lie far apart.
   int64_t panels_at_once = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs
-  // Rows read at one step what other rows read at a later one, as windows that slide along an image do. Unrolled steps
-  // would load it once, and keep it in registers that the sums need.
+  // True for sliding windows: a row reads at one step what another row reads at a later one. Do not unroll: LLVM would
+  // keep the shared load in a register and spill accumulators.
   bool slides = false;
   // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
   // are widened to 16, and their products are added up in pairs in lanes of int32. Else 1.

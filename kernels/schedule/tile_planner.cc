@@ -27,7 +27,7 @@ constexpr int64_t kCacheSetBytes = 4096;
 constexpr int64_t kRowsPerCacheSet = 8;
 // Columns further apart are not read as vectors in place: most of what is loaded would be dropped.
 constexpr int64_t kMostColumnStride = 4;
-// What masks of the last vectors cost, in times of a tile without: few CPUs store with masks as fast as without.
+// Cost of masking the last vectors, relative to a tile without: few CPUs store with masks as fast as without.
 constexpr double kCostOfMasks = 1.1;
 // Cycles to transpose the sums of one vector of columns.
 constexpr double kTransposition = 27;

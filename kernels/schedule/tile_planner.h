@@ -12,7 +12,7 @@ namespace rvm::schedule {
 // The greatest height of a tile, if there are registers for it.
 inline constexpr int64_t kMostTileRows = 14;
 
-// What a factor of a product widens to int32 and fits 16 bits; null if it widens nothing.
+// Returns the operand that a factor of a product widens to int32 and that fits 16 bits; null if it widens nothing.
 te::Expr NarrowFactor(const te::Expr& factor);
 
 // The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not

@@ -24,7 +24,7 @@ std::optional<size_t> TransposedAxis(const LoopNest& nest) {
     if (node->kind != te::ExprKind::kRead) continue;
     // An unsafe read may stand behind a condition, which a block does not have.
     if (node->int_value != te::kReadIsSafe) return std::nullopt;
-    // What is the same along the innermost axis is read once for many positions.
+    // A value that does not depend on the innermost axis is read once for many positions.
     if (!te::DependsOn(node->operands[0], nest.axes.back().id)) continue;
     for (size_t i = 0; i < nest.axes.size(); ++i) contiguous[i] += te::Stride(node->operands[0], nest.axes[i].id) == 1;
   }

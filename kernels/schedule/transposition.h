@@ -1,4 +1,4 @@
-// Which nests read along another axis than they store.
+// Finds nests that read along another axis than they store.
 #ifndef RVM_KERNELS_SCHEDULE_TRANSPOSITION_H_
 #define RVM_KERNELS_SCHEDULE_TRANSPOSITION_H_
 

@@ -148,7 +148,7 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       return divide ? a->operands[0]->operands[0] : a->operands[1];
     }
     case BinaryOp::kSubtract: {
-      // As indices have it that are shifted into a padded tensor: x - 1 - -1.
+      // Indices that are shifted into a padded tensor have this form: x - 1 - -1.
       if (!IsConst(b)) return Expr();
       if (b->int_value == 0) return a;
       int64_t shift = 0;

@@ -82,7 +82,7 @@ class BlockTileEmitter {
   Value *column_line_ = nullptr, *depth_word_ = nullptr;  // mma: of the first word of the columns; of all words
 };
 
-// Which tile the block computes: its outer axes are bound. Neighbouring blocks have the same rows.
+// Computes which tile the block has: binds its outer axes. Neighbouring blocks have the same rows.
 void BlockTileEmitter::FindBlock() {
   Value* number = rows_.FindTile(columns_.FindTile(block_));
   std::vector<IndexVar> outer;
@@ -90,7 +90,7 @@ void BlockTileEmitter::FindBlock() {
   i_.Bind(outer, i_.Decode(outer, number));
 }
 
-// What a thread copies, and where its sums are.
+// Computes which elements a thread copies, and where its sums are.
 void BlockTileEmitter::FindThread(Value* thread) {
   rows_.FindThread(thread);
   columns_.FindThread(thread);

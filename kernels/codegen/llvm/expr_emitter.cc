@@ -236,7 +236,7 @@ Value* ExprEmitter::EmitSaturating(DataType from, DataType to, Value* x) {
     return llvm::ConstantFP::get(x->getType(), to.is_int() ? static_cast<double>(value.getSExtValue())
                                                            : static_cast<double>(value.getZExtValue()));
   };
-  // As a float the greatest int32 is 2^31, which is outside already.
+  // The greatest int32 is 2^31 as a float, which is outside already.
   Value* inside = b_.CreateAnd(b_.CreateFCmpOGT(x, limit(least)), b_.CreateFCmpOLT(x, limit(most)));
   Value* number = b_.CreateSelect(inside, x, llvm::ConstantFP::get(x->getType(), 0));
   Value* converted = b_.CreateFPToSI(number, b_.getInt32Ty());

@@ -1,4 +1,4 @@
-// Which CPU to compile for.
+// Finds the CPU to compile for.
 #include "kernels/codegen/llvm/host_target.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the functions of math.h are made of.
+// Building blocks of the functions of math.h.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_MATH_STEPS_H_
 #define RVM_KERNELS_CODEGEN_LLVM_MATH_STEPS_H_
 

@@ -38,15 +38,15 @@ using te::ReduceOp;
 
 namespace {
 
-// Of a column reduction: how many rows are folded while the accumulators are in registers.
+// Rows folded per iteration of a column reduction, with the accumulators in registers.
 constexpr int64_t kRowsAtOnce = 8;
-// Each doubles the code of the innermost loop.
+// Maximum number of conditions that a loop is unswitched by: each doubles the code of the innermost loop.
 constexpr size_t kMaxChoices = 2;
-// Of a result that is stored past the caches: less stays in them for its reader.
+// Minimum size of a result stored with non-temporal stores. Smaller results stay cached for their reader.
 constexpr int64_t kMinStreamedBytes = int64_t{8} << 20;
-// Of its rows: each begins with elements up to the next line of the caches.
+// Minimum row size for non-temporal stores: each row pays a scalar prologue up to the next cache line.
 constexpr int64_t kMinStreamedRow = 1024;
-// Of a position, in additions: more work hides what the stores take.
+// Maximum cost per position, in additions, for non-temporal stores. Above it, computation hides the cost of the stores.
 constexpr int64_t kMaxStreamedCost = 32;
 
 class NestEmitter {
@@ -156,7 +156,8 @@ bool NestEmitter::MayOverlap(const te::Tensor& tensor) const {
   return false;
 }
 
-// Positions touch nothing of each other even where an output lies on an input: vectors need no checks.
+// Marks iterations as independent even when an output aliases an input, so that the vectorizer needs no runtime alias
+// checks.
 void NestEmitter::MarkAccesses() {
   for (llvm::BasicBlock& block : *result_.function) {
     for (llvm::Instruction& instruction : block) {
@@ -353,7 +354,7 @@ Value* NestEmitter::Streams() {
     return b_.CreateICmpSGE(e_.EmitExtent(dim), b_.getInt64(static_cast<uint64_t>(least)));
   };
   Value* streams = b_.CreateAnd(is_least(row, kMinStreamedRow), is_least(size, kMinStreamedBytes));
-  // Where it replaces an input, its lines have just been read.
+  // An input that the result replaces has just been read, so that its lines are cached.
   for (const schedule::Reuse& reuse : schedule_.reuses) {
     if (&schedule_.nests[reuse.nest] != &nest_ || reuse.output != buffer->second.output) continue;
     for (const te::Tensor& tensor : result_.tensors) {
@@ -381,7 +382,7 @@ Value* NestEmitter::AlignedFrom(Value* begin, Value* end) {
 // A loop in which comparisons have known values.
 void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                            std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body) {
-  // Around EmitColumns positions share its accumulators.
+  // Loops around EmitColumns share its accumulators, so their accesses are not independent.
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
   auto loop_over = [&](Value* from, Value* to) {
@@ -466,7 +467,7 @@ void NestEmitter::EmitNeighbours(Value* group) {
   groups.back().extent = FloorDiv(groups.back().extent, nest_.neighbours);
   IndexEmitter i(b_, e_);
   std::vector<Value*> positions = i.Decode(groups, group);
-  // All offsets grow from the same position: of the first, the number of the group would be recognised.
+  // Adds an opaque zero so that LLVM does not rewrite the first offset in terms of the group number.
   Value* number = positions.size() == 1 ? positions.back() : b_.CreateNUWAdd(positions.back(), i.HiddenZero());
   Value* first = i.Times(number, nest_.neighbours);
   positions.pop_back();

@@ -100,7 +100,7 @@ void EntryEmitter::Begin(const std::string& name) {
   }
 }
 
-// Where nests, which load them, find scalar arguments; optimisation leaves no memory of them.
+// Stores scalar arguments to allocas, because nests load their inputs. SROA removes the allocas.
 void EntryEmitter::PlaceScalars() {
   for (const te::Tensor& input : schedule_.computation.inputs) {
     if (input.rank() != 0) continue;
@@ -244,8 +244,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   tuning.SLPVectorization = false;
   RunPasses(module, machine, tuning, [](llvm::PassBuilder& builder) {
     llvm::ModulePassManager passes;
-    // First, while each load has one address: of two that are merged, one might be that of a scalar, whose place would
-    // then stay memory.
+    // Inline and run SROA first. A later pass may merge two loads into one with a selected address; if one is a scalar's
+    // alloca, SROA could no longer remove it.
     passes.addPass(llvm::AlwaysInlinerPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
     passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2));
@@ -294,7 +294,7 @@ PtxCompiler::PtxCompiler(const PtxTarget& target) : impl_(std::make_unique<Impl>
 PtxCompiler::~PtxCompiler() = default;
 
 absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
-  // Also where there is but one element, so that nothing reads another.
+  // Rejects scans even if they have a single element and therefore no dependence.
   for (const schedule::LoopNest& nest : schedule.nests) {
     if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
     if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");

@@ -45,7 +45,7 @@ std::vector<Value*> ReduceEmitter::Initial() {
   return {Identity(), b_.getInt64(0), b_.getInt64(0)};
 }
 
-// Of two partial results of one value.
+// Merges two partial results of one value.
 Value* ReduceEmitter::Combined(Value* x, Value* y) {
   llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
   llvm::FastMathFlags flags = b_.getFastMathFlags();

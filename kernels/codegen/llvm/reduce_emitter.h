@@ -19,10 +19,10 @@ class ReduceEmitter {
   std::vector<llvm::Value*> Initial();
   // Takes in the element at the position that is bound. `position`: its number; null: it follows all those before.
   std::vector<llvm::Value*> Combine(const std::vector<llvm::Value*>& carried, llvm::Value* position = nullptr);
-  // Of two partial results, over any elements; of equal ones the position decides.
+  // Merges two partial results, over any elements. The position decides between equal ones.
   std::vector<llvm::Value*> Merge(const std::vector<llvm::Value*>& a, const std::vector<llvm::Value*>& b);
   llvm::Value* Result(const std::vector<llvm::Value*>& carried) { return carried[finds_place_ ? 1 : 0]; }
-  // Of a reduction that finds no place: takes in a value of the operand.
+  // Folds a value of the operand into `best`, for a reduction without positions.
   llvm::Value* Fold(llvm::Value* best, llvm::Value* value);
 
  private:

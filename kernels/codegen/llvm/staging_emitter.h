@@ -40,10 +40,10 @@ class StagingEmitter {
   llvm::Value* count() const { return count_; }                    // of lines, of all tiles
   const schedule::Staging& staging() const { return staging_; }
 
-  // What a thread copies of a step that begins at the depth `first`; zeros beyond the end of the depth, unless that is
-  // null.
+  // Loads the values that a thread copies in a step that begins at the depth `first`; zeros beyond `end`, unless that
+  // is null.
   std::vector<llvm::Value*> Load(llvm::Value* first, llvm::Value* end);
-  // How many values that is.
+  // Number of values that Load returns.
   size_t copies() const;
   void Store(llvm::ArrayRef<llvm::Value*> values, llvm::Value* buffer);
   // The place of a word in shared memory.

@@ -15,10 +15,10 @@
 
 namespace rvm::codegen {
 
-// Of the caches.
+// Size of a cache line.
 inline constexpr uint64_t kLineBytes = 64;
 
-// Whether the target has such stores of vectors.
+// Returns true if the target has non-temporal stores of vectors.
 bool StreamsStores(const llvm::Module& module);
 
 // REQUIRES: the loop around it stores consecutive elements, the first of them at the beginning of a line.

@@ -10,7 +10,7 @@
 
 namespace rvm::codegen {
 
-// What runs in all threads of a block together.
+// Code that all threads of a block run together.
 struct BlockSite {
   llvm::Module& module;
   llvm::IRBuilder<>& b;

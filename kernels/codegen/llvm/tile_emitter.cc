@@ -39,7 +39,7 @@ class TileEmitter {
   Dim Run();
 
  private:
-  // What the vectors of a panel are read from.
+  // Source of the vectors of a panel.
   struct Panel {
     Value* index;           // of the panel
     Value* column;          // its first
@@ -67,9 +67,9 @@ class TileEmitter {
   void EmitUnit(Value* unit);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
-  // Of the innermost depth axis; the last one may be of fewer positions.
+  // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
   Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
-  // How many blocks of panels the columns have.
+  // Returns the number of blocks of panels that the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
 
@@ -87,7 +87,8 @@ class TileEmitter {
   llvm::AllocaInst* buffer_ = nullptr;
 };
 
-// Of one turn of a depth axis, as loops count: sums of vectors, many of them at once. Axis -1: of the whole depth.
+// Returns the cost of one iteration of a depth axis, for loops that poll: sums of vectors, many of them at once. Axis
+// -1: the cost of the whole depth.
 int64_t TileEmitter::CostOfSums(size_t axis) const {
   int64_t cost = std::max<int64_t>(t_.rows * t_.vectors / 8, 1);
   for (size_t inner = axis + 1; inner < depth_.size(); ++inner) cost = CostOfTurns(cost, depth_[inner].extent);

@@ -154,8 +154,8 @@ class TransposeEmitter {
     }
   }
 
-  // What is read along the other axis is transposed first; values are computed along the axis of the stores, of which
-  // there may be fewer columns than a block has.
+  // Transposes values that are read along the other axis first, then computes along the axis of the stores, which may
+  // have fewer columns than a block.
   void EmitMixedBlock(Value* i, Value* j, Value* columns) {
     for (const Moved& moved : moved_) {
       DataType dtype = moved.read->dtype;
