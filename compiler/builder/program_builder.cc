@@ -169,7 +169,7 @@ ir::Expr* ProgramBuilder::Use(const Value& value) {
   if (const auto* constructor = ir::DynCast<ir::ConstructorExpr>(value.leaf_)) {
     return arena().New<ir::ConstructorExpr>(constructor->constructor, origin_);
   }
-  // What stands for a mistake: the program is never typed.
+  // Placeholder for a mistake: the program is never typed.
   return arena().New<ir::Tuple>(std::vector<ir::Expr*>{}, origin_);
 }
 

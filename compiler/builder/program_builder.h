@@ -92,7 +92,7 @@ struct Param {
   Type type = nullptr;
 };
 
-// What a clause of Match takes apart.
+// Pattern of a clause of Match.
 struct Pattern {
   static Pattern Any() { return {}; }
   static Pattern Var(std::string name) { return {ir::PatternKind::kVar, std::move(name), {}}; }
@@ -145,8 +145,9 @@ class ProgramBuilder {
   DataTypeBuilder NewType(std::string name, std::vector<std::string> params = {});
   // A type that is there already: `DataType("List").Of({element})`.
   DataTypeBuilder DataType(std::string_view name);
-  // What is known of a value's type while building: each step has the type that its operator's rule, the function that
-  // it calls or its branches give it. Extents that are not known yet are `?`. Null: only inference can tell.
+  // Returns the type of a value as far as it is known while building: each step has the type that its operator's rule,
+  // the function that it calls or its branches give it. Extents that are not known yet are `?`. Null if only inference
+  // can determine it.
   Type TypeOf(const Value& value);
 
   // ---- origins

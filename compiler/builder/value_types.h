@@ -20,9 +20,9 @@ Type OpResult(ir::Arena& arena, const ops::OpDef& op, const ir::Attrs& attrs, co
 Type CallResult(ir::Arena& arena, Type callee, const std::vector<Type>& args);
 // The type of a value that is of one of two types: extents that differ are `?`. Where one is null, the other.
 Type JoinTypes(ir::Arena& arena, Type a, Type b);
-// Of a tuple, by field; null for all else.
+// Returns the type of a field of a tuple; null for other types.
 Type FieldType(Type tuple, size_t index);
-// The constructor as a function.
+// Returns the type of a constructor as a function.
 Type ConstructorType(ir::Arena& arena, const ir::Constructor& constructor);
 
 }  // namespace rvm::builder

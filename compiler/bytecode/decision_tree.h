@@ -24,7 +24,7 @@ using Part = uint32_t;
 
 struct DecisionNode;
 
-// What a part is known to be on a branch: a literal, or constructor `tag` (of a tuple: 0) with its fields by part.
+// Value that a part has on a branch: a literal, or constructor `tag` (0 for a tuple) with its fields by part.
 struct DecisionCase {
   uint32_t tag = 0;
   const Literal* literal = nullptr;

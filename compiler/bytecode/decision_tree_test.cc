@@ -44,7 +44,7 @@ struct Tree {
   Executable executable;
   absl::StatusOr<DecisionTree> tree = absl::InternalError("no match");
 
-  // Of the first `match` in the program.
+  // Builds the tree of the first `match` in the program.
   explicit Tree(std::string_view program) {
     diagnostics::SourceMap sources;
     diagnostics::Diagnostics diagnostics(&sources);

@@ -38,7 +38,7 @@ class MatchEmitter {
   absl::Status Run();
 
  private:
-  // Where a part is on the current path.
+  // Location of a part on the current path.
   struct Place {
     Reg reg;
     bool is_owned = false;  // by the tree

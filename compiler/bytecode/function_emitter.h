@@ -40,7 +40,7 @@ class FunctionEmitter {
   absl::StatusOr<FunctionDesc> Run();
 
  private:
-  // Where a bound variable is, and who gives it up when.
+  // Location and owner of a bound variable.
   struct VarState {
     Reg reg;
     TypeId type;
@@ -56,7 +56,7 @@ class FunctionEmitter {
     std::set<std::pair<uint32_t, const ir::Var*>> dying;
   };
 
-  // Where a value goes: to a register of a known type, or out of the function.
+  // Destination of a value: a register of a known type, or the result of the function.
   struct Target {
     bool is_tail = true;
     Reg reg;
@@ -84,7 +84,7 @@ class FunctionEmitter {
   // Whether `let` is a comparison of scalars that only `branch`, right behind it, looks at.
   bool CanFuseCompare(const ir::Let& let, const ir::If& branch) const;
 
-  // Where the branches of a value deliver it, and what is done with it behind them.
+  // JoinTarget returns the destination of the branches of a value; Joined emits the code behind them.
   Target JoinTarget(const ir::Type* type, const ir::Var* var, const Target& target);
   absl::Status Joined(const Target& inner, const ir::Var* var, const Target& target);
 
@@ -130,7 +130,7 @@ class FunctionEmitter {
   absl::Status EmitScalar(const ir::Call& call, const ops::ScalarInstruction& selected, const ir::Var* var,
                           const Target& target);
   absl::Status EmitView(const ir::Call& call, const ir::Var* var, const Target& target);
-  // What a view's dims are computed from.
+  // Sources of the dims of a view.
   struct ViewDims {
     absl::flat_hash_map<int64_t, Reg> symbols;
     absl::flat_hash_map<std::pair<uint16_t, int64_t>, Dim> values;  // by register and element
@@ -156,7 +156,7 @@ class FunctionEmitter {
   absl::Status EmitCallWithProjections(const ir::Let& let, const ir::Expr** next);
   std::vector<Reg> CallForFields(FunctionId callee, const std::vector<Reg>& args,
                                  const std::vector<const ir::Var*>& vars);
-  // Of values that a call gave as fields.
+  // Delivers or returns values that a call gave as fields.
   absl::Status DeliverFields(const std::vector<Reg>& fields, TypeId tuple, const ir::Var* var, const Target& target);
   absl::Status ReturnFields(std::vector<Reg> fields);
   absl::Status ReturnTuple(const ir::Tuple& tuple);

@@ -27,7 +27,7 @@ class Liveness {
   uint32_t step_end(uint32_t position) const { return step_ends_[position]; }
   // End (exclusive) of a block; blocks are numbered in the order they are entered.
   uint32_t block_end(uint32_t block) const { return block_ends_[block]; }
-  // Where each clause of the match at `position` starts.
+  // Begin of a clause of the match at `position`.
   struct Start {
     uint32_t position;
     uint32_t block;
@@ -45,13 +45,14 @@ class Liveness {
     int64_t index;
     const ir::Var* var;
   };
-  // Those that the block itself makes, not what is nested in it, in order.
+  // Returns the projections that the block itself makes, without nested blocks, in order.
   std::span<const Projection> Projections(const ir::Var* tuple, uint32_t block) const;
-  // Used other than as an argument of a kernel call: the value may outlive the activation.
+  // Returns true if the variable is used other than as an argument of a kernel call: the value may outlive the
+  // activation.
   bool Escapes(const ir::Var* var) const { return escaping_.contains(var); }
-  // Where in [begin, end) cells of that many fields are made, in order.
+  // Returns the positions in [begin, end) at which cells of that many fields are made, in order.
   std::span<const uint32_t> CellsMade(size_t fields, uint32_t begin, uint32_t end) const;
-  // What a function literal captures besides itself, in order of first use.
+  // Returns the captures of a function literal, without itself, in order of first use.
   const std::vector<ir::Var*>& captures(const ir::Function* function) const { return captures_.at(function); }
 
  private:

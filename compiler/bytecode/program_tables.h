@@ -25,7 +25,7 @@ struct PendingFunction {
   std::string name;  // for people
   const ir::Function* function;
   const ir::GlobalFunction* global = nullptr;  // null: local
-  // Of a closure's code: register 0 is the closure; it holds the captures.
+  // True for the code of a closure: register 0 is the closure; it holds the captures.
   bool is_closure = false;
   TypeId closure_type;
   LayoutId layout;

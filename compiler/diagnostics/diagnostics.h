@@ -58,7 +58,7 @@ struct Diagnostic {
   }
 };
 
-// What spans point into: texts, and origins, which are places that are in no text of ours.
+// Targets of spans: texts, and origins, which are places outside of our texts.
 class SourceMap {
  public:
   // Returns the id for spans (1, 2, ...). `name` is a path or "<argument>".
@@ -66,10 +66,10 @@ class SourceMap {
   // The span of what an importer made from `origin`, "node `MatMul_3` of model.onnx". Messages and backtraces show that
   // in place of a line and a column.
   ir::Span AddOrigin(std::string origin);
-  // What follows `offset` in the text `source` comes from `origin`, up to the next mark; "" ends that. Marks are made
-  // in the order of the text; one before the last is ignored, as where a text is read twice.
+  // Marks the text of `source` from `offset` up to the next mark as coming from `origin`; "" ends a mark. Marks are
+  // made in the order of the text; one before the last is ignored, as happens if a text is read twice.
   void MarkOrigin(uint32_t source, uint32_t offset, std::string origin);
-  // The span of the origin that `span` is marked with; `span` itself where there is none.
+  // Returns the span of the origin that `span` is marked with; `span` itself if there is none.
   ir::Span Resolve(ir::Span span) const;
   std::string_view name(uint32_t source) const;
   std::string_view text(uint32_t source) const;

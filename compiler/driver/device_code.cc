@@ -47,7 +47,7 @@ class CodeMaker {
   bytecode::EmittedProgram& program_;
 };
 
-// What a kernel computes, position by position.
+// Returns the schedule of a kernel for a device: it computes position by position.
 absl::StatusOr<schedule::Schedule> PlainSchedule(const schedule::Schedule& kernel, const schedule::Target& target) {
   return schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, target);
 }

@@ -29,7 +29,7 @@ struct ParamFile {
 absl::StatusOr<ParamFile> LoadParams(const std::string& path);
 absl::StatusOr<ParamFile> DecodeParams(const std::string& path, std::span<const uint8_t> bytes);
 
-// What BindParams did; names without the `%`.
+// Result of BindParams; names without the `%`.
 struct BoundWeights {
   std::vector<std::string> unused;     // tensors without a variable of their name
   std::string declaration;             // of a variable for the first of them: "free_var %w: Tensor[(2), float32];"

@@ -217,7 +217,7 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
   if (const auto* adt = ir::DynCast<ir::AdtType>(a)) {
     const auto* other = ir::DynCast<ir::AdtType>(b);
     if (adt->adt != other->adt) return nullptr;
-    // What has no elements is of any type.
+    // A list without elements may have any type.
     auto is_unknown = [](const ir::AdtType* type) { return type->args[0].type->type_kind == ir::TypeKind::kTuple; };
     if (is_unknown(adt)) return b;
     if (is_unknown(other)) return a;

@@ -89,16 +89,16 @@ class Emitter {
   // Extents that were named behind `watermark`, by values of an inner block, are unknown outside.
   const ir::Type* Escape(const ir::Type* type, int64_t watermark);
   int64_t Watermark() const { return next_dim_; }
-  // The same value under a type that the importer knows better or less exactly.
+  // Changes only the importer's type of `operand`.
   Operand Retyped(Operand operand, const ir::Type* type);
-  // The same value, of that very type also in the program: as elements of one list are.
+  // Also emits an annotation, so that the program has exactly this type: elements of one list share it.
   Operand Widened(Operand operand, const ir::Type* type);
   const ir::Type* ListOf(const ir::Type* element);
   // The list that has the elements of `reversed`, last one first. They are reversed only where a step needs the list.
   Operand Backwards(Operand reversed);
   const ir::Type* OptionOf(const ir::Type* element);
   const ir::Type* TupleOf(std::vector<const ir::Type*> fields);
-  // What a list or an option is of; null for other types.
+  // Returns the element type of a list or an option; null for other types.
   const ir::Type* ElementType(const ir::Type* type, std::string_view adt) const;
   // A dim that the program knows by name. PlaceNames says which parameters have such extents.
   Dim NameDim(std::string_view name);
@@ -162,7 +162,7 @@ class Emitter {
   builder::ProgramBuilder& builder_;
   ir::Arena arena_;  // of the importer's types
   std::deque<OperandNode> operands_;
-  // Where an extent that only the running program knows is to be read.
+  // Location from which an extent that only the running program knows is read.
   struct Place {
     Operand operand;
     size_t axis;

@@ -1,4 +1,4 @@
-// What the importer computes instead of adding a step: constants, and integer tensors whose elements are extents.
+// Computes values in the importer instead of adding a step: constants, and integer tensors whose elements are extents.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -21,7 +21,7 @@ bool IsExtent(std::string_view text) {
   if (absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) {
     return text.size() <= 18 && are_all([](unsigned char c) { return absl::ascii_isdigit(c); });
   }
-  // As models name theirs, which need be no identifiers.
+  // Names of models need not be identifiers.
   auto is_part = [](unsigned char c) { return absl::ascii_isgraph(c) && c != ',' && c != '?'; };
   return text[0] != '-' && text[0] != '+' && are_all(is_part);
 }

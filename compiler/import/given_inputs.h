@@ -1,4 +1,4 @@
-// What the user says of inputs: values that they always have, and other extents.
+// Options of the user about inputs: constant values and other extents.
 #ifndef RVM_COMPILER_IMPORT_GIVEN_INPUTS_H_
 #define RVM_COMPILER_IMPORT_GIVEN_INPUTS_H_
 

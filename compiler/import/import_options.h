@@ -1,4 +1,4 @@
-// What importers of models take and give.
+// Options and results of the importers of models.
 #ifndef RVM_COMPILER_IMPORT_IMPORT_OPTIONS_H_
 #define RVM_COMPILER_IMPORT_IMPORT_OPTIONS_H_
 

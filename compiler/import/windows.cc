@@ -21,7 +21,7 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
                  std::string_view out_dtype) {
   Dims dims = c.DimsOf(weight);
   if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
-  // Of filters of one channel each Relay wants (channels, filters of a channel, ...).
+  // Relay's layout of filters of one channel each is (channels, filters of a channel, ...).
   std::optional<int64_t> outputs = dims[0].AsConst();
   bool is_depthwise = groups > 1 && c.ExtentOf(x, 1) == Dim(groups) && dims[1] == Dim(1);
   if (is_depthwise && outputs && *outputs != groups && *outputs % groups == 0) {

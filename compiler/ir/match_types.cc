@@ -39,7 +39,7 @@ class TypeMatcher {
     if (pattern.is_binary() && pattern.kind() == dim.kind()) {
       return MatchDim(pattern.lhs(), dim.lhs()) && MatchDim(pattern.rhs(), dim.rhs());
     }
-    // What a compound dim is made of may follow from other places.
+    // The parts of a compound dim may follow from other places.
     return pattern == dim || pattern.is_binary();
   }
 

@@ -23,8 +23,7 @@ namespace {
 // A name longer than this helps nobody.
 constexpr size_t kMaxNameLength = 120;
 
-// What a variable of the primitive's body stands for: one tensor, or the
-// tensors of a tuple.
+// Value of a variable of the primitive's body: one tensor, or the tensors of a tuple.
 struct Binding {
   const ir::Type* type;  // dims over the kernel's symbols
   std::vector<te::Tensor> tensors;

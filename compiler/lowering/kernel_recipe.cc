@@ -28,7 +28,7 @@ using te::IndexVar;
 using te::Tensor;
 using te::TensorNode;
 
-// What all nests of a kernel share: its symbols and its buffers.
+// State shared by all nests of a kernel: its symbols and its buffers.
 class KernelScope {
  public:
   explicit KernelScope(const schedule::Schedule& schedule) : schedule_(schedule), symbols_(schedule) {}
@@ -145,7 +145,7 @@ class NestBuilder {
         if (auto own = own_.find(node.tensor.get()); own != own_.end()) return own->second;
         step.op = RecipeOp::kLoad;
         step.a = Operand(node, 0);
-        // Of the tensors of a nest the first alone may be a scan.
+        // Only the first tensor of a nest may be a scan.
         step.buffer = scope_.Buffer(node.tensor->kind == te::TensorKind::kSelf ? nest_.tensors[0].tensor : node.tensor);
         break;
       case ExprKind::kUnary:

@@ -21,8 +21,8 @@ struct OpenClKernel {
   bool uses_fp64 = false;
 };
 
-// What all programs of kernels begin with: functions that the kernels call. `uses_fp64`: whether any of them computes
-// in float64, which is an extension of OpenCL C 1.2.
+// Returns the prelude of all programs of kernels: functions that the kernels call. `uses_fp64`: whether any of them
+// computes in float64, which is an extension of OpenCL C 1.2.
 std::string OpenClPrelude(bool uses_fp64);
 
 // `recipe` is that of `kernel`, made from a schedule without vectors. The parameters of each function are, in order:

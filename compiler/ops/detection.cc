@@ -143,8 +143,8 @@ Solve ReorgRelation(TypeContext& context) {
                       args[0]->dtype.dtype);
 }
 
-// As in Darknet: blocks of space are read as if the image had c / stride^2 channels and were `stride` times as high and
-// wide. The values read, which have the shape of data, are then reshaped to the shape of the result.
+// Computes like Darknet: blocks of space are read as if the image had c / stride^2 channels and were `stride` times as
+// high and wide. The values read, which have the shape of data, are then reshaped to the shape of the result.
 std::vector<Tensor> ComputeReorg(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const te::TensorSpec& out = context.output();

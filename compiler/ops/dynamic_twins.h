@@ -18,7 +18,7 @@ std::vector<te::Tensor> ComputeFill(const ComputeContext& context) {
                             [&](std::span<const te::Expr>) { return te::Const(out.dtype, value); })};
 }
 
-// Of the scalar that is argument `input`.
+// Fills the result with the scalar that is argument `input`.
 template <size_t input>
 std::vector<te::Tensor> ComputeFull(const ComputeContext& context) {
   const te::TensorSpec& out = context.output();

@@ -276,7 +276,7 @@ Solve CollapseSumToRelation(TypeContext& context) {
   return CollapseSum(context, *args[0], out);
 }
 
-// Where it is known only at run time whether an axis is summed, all of it is looked at.
+// Sums along axes that are known at run time only: reads all of each axis that may be summed.
 std::vector<Tensor> ComputeCollapseSum(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   const Dims& out = context.output().dims;

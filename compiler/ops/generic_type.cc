@@ -23,10 +23,10 @@ namespace {
 // In the order in which a message would like to speak of them.
 constexpr size_t kRanks[] = {1, 2, 3, 4, 5, 0};
 constexpr DataType kDTypes[] = {kFloat32, kInt32, kBool, kUInt8, kInt64, kFloat16};
-// Of more parameters at once there are too many combinations.
+// Maximum number of parameters: more have too many combinations.
 constexpr size_t kMaxParams = 3;
 
-// What one try puts in the place of the parameters, by position, and what came of it.
+// Arguments of the parameters in one try, by position, and its result.
 struct Try {
   std::vector<TypeArg> params;
   const Type* result;
@@ -46,7 +46,7 @@ void CollectParams(const Type* type, std::vector<const TypeParam*>& params) {
   }
 }
 
-// What each parameter can be tried as.
+// Returns the arguments that a parameter can be tried with.
 std::vector<TypeArg> Choices(const TypeParam& param, ir::Arena& arena) {
   std::vector<TypeArg> choices;
   TypeArg choice;
@@ -78,7 +78,7 @@ bool MentionsAxis(const Dim& dim, const Dims& axes) {
   return found;
 }
 
-// What `results`, one of each try, are in terms of the parameters; nullopt where that is not one thing.
+// Returns the dtype of `results`, one of each try, in terms of the parameters; nullopt if no single term fits all.
 std::optional<ir::DTypeTerm> CommonDType(const std::vector<const TypeParam*>& params, const std::vector<Try>& tries,
                                          const std::vector<const TensorType*>& results) {
   for (size_t p = 0; p < params.size(); ++p) {

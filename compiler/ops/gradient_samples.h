@@ -11,8 +11,8 @@
 
 namespace rvm::ops {
 
-// What is read along one axis, and the weight of each element read. Both are (taps, ...), where ... broadcasts to the
-// shape of the samples. Without weights each is 1.
+// Positions read along one axis, and the weight of each. Both are (taps, ...), where ... broadcasts to the shape of the
+// samples. Without weights each is 1.
 struct Taps {
   Term places;  // int64
   std::optional<Term> weights;
@@ -24,7 +24,7 @@ Taps NearestTap(Term place);
 Taps LinearTaps(Term x);
 // The four around it: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
 Taps CubicTaps(Term x, double alpha);
-// Those outside of an axis of `extent` elements have the weight 0.
+// Gives taps outside of an axis of `extent` elements the weight 0.
 Taps InsideOnly(Taps taps, Term extent);
 
 // NC... as N...C, and back.

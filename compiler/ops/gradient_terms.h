@@ -38,9 +38,9 @@ Term InLayout(Term x, const std::string& from, const std::string& to);
 
 // 1, 2, ... as int64, in the shape of `x`.
 Term Numbered(Term x);
-// As int64.
+// Casts to int64.
 Term Wide(Term indices);
-// As float32 if it is narrower: coordinates and weights are computed so.
+// Casts to float32 if `x` is narrower: coordinates and weights are computed in it.
 Term WideFloat(Term x);
 
 // The extent of `x` along `axis`, a scalar of int64; 0, 1, ... for each of its elements along it, a vector.

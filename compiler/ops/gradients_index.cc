@@ -134,7 +134,7 @@ void TopKGradient(Pullback& p) {
   if (p.num_args() > 1) args.push_back(p.x(1));
   GiveSorted(p, p.Call(p.op(), args, attrs), p.d());
 }
-// Of several values written at a place the last one counts.
+// The last one of several values written to a position counts.
 void SparseToDenseGradient(Pullback& p) {
   auto write = [&](Term values, Term elsewhere) {
     std::vector<Term> args = {p.x(0), values, elsewhere};

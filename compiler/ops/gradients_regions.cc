@@ -56,8 +56,8 @@ Samples SamplesOf(Pullback& p, Term rois, Term images, int64_t s, int64_t bins) 
     Term inside = Both(Compared("greater_equal", at, p.Scalar(-1, at)), Compared("less_equal", at, n));
     return {Minimum(Maximum(at, Zero(at)), n - 1), inside};
   }
-  // Of about one sample per element, those from the first inside: twice the extent and four suffice, because several
-  // samples are at least half an element apart.
+  // About one sample per element, from the first one inside: twice the extent and four suffice, because several samples
+  // are at least half an element apart.
   Term existing = p.Call("ceil", {length}), count = existing;
   if (least <= 0) count = Maximum(count, p.Scalar(1, count));  // a bin may have none
   Term before = p.Call("floor", {(-1 - start) * count / length - 1});
@@ -140,8 +140,8 @@ void RoiAlignGradient(Pullback& p) {
 
 namespace {
 
-// Which elements the bins of regions have along one axis, bools (regions, bins, elements); whether a bin has any,
-// (regions, bins).
+// Elements in the bins of regions along one axis, bools (regions, bins, elements); and which bins have any, (regions,
+// bins).
 struct Ranges {
   Term elements, has_any;
 };
@@ -174,7 +174,7 @@ void RoiPoolGradient(Pullback& p) {
     Term batches = BatchesOf(rois, images);
     Ranges rows = RangesOf(p, rois, images, 0, size[0]), columns = RangesOf(p, rois, images, 1, size[1]);
     Term regions = p.Call("take", {images, batches}, ir::Attrs{{"axis", 0}});
-    // Of each row of a region the column of the greatest element, (regions, C, height, bins), then the row.
+    // First the column of the greatest element of each row of a region, (regions, C, height, bins), then the row.
     Term column = FirstGreatest(regions, 3, Expanded(columns.elements, 1, 2));
     Term of_rows = p.Call("gather", {regions, column}, ir::Attrs{{"axis", 3}});
     Term row = FirstGreatest(of_rows, 2, Expanded(rows.elements, 1, 2));

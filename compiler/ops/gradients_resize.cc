@@ -55,7 +55,7 @@ void GiveByMatrices(Pullback& p, const std::function<Term(Term units, size_t s)>
 
 }  // namespace
 
-// What is read outside of the image is constant.
+// Elements read outside of the image are constant.
 void ResizeGradient(Pullback& p) {
   const ir::Attrs& attrs = p.attrs();
   Layout layout(attrs.GetString("layout"));
@@ -76,7 +76,7 @@ void ResizeGradient(Pullback& p) {
   });
 }
 
-// Of an image whose other axes of space have one element and are not scaled.
+// Handles an image whose other axes of space have one element and are not scaled.
 void UpsamplingGradient(Pullback& p) {
   std::vector<std::string> scales = {"scale_h", "scale_w"};
   if (p.rank(0) == 5) scales.insert(scales.begin(), "scale_d");

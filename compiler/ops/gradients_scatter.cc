@@ -35,7 +35,8 @@ Term Scattered(Pullback& p, const Scatter& scatter, Term data, Term updates, con
   return p.Call(p.op(), {data, p.x(1), updates}, attrs);
 }
 
-// Of several updates of a place the last one stays: each writes its number, and reads whether it is there.
+// Gives the gradient of updates of which the last one of a position stays: each writes its number, and reads whether it
+// is there.
 void GiveUpdate(Pullback& p, const Scatter& scatter) {
   p.Give(0, Scattered(p, scatter, p.d(), p.Call("zeros_like", {scatter.updates}), "update"));
   Term none = Wide(p.Call("zeros_like", {p.x(0)})), numbers = Numbered(scatter.updates);

@@ -155,7 +155,8 @@ void DynStridedSliceGradient(Pullback& p) {
   std::vector<int64_t> axes(static_cast<size_t>(count));
   std::iota(axes.begin(), axes.end(), 0);
   if (!p.attrs().IsNone("axes") && !p.attrs().GetInts("axes").empty()) axes = p.attrs().GetInts("axes");
-  // Of each axis of x, the place in begin, end and strides; behind these vectors stands what takes all of an axis.
+  // Position of each axis of x in begin, end and strides; behind these vectors stands the entry that takes all of an
+  // axis.
   std::vector<int64_t> places(p.type(0).shape.dims.size(), count);
   for (size_t i = 0; i < axes.size(); ++i) {
     axes[i] = FromFront(axes[i], p.rank(0));
@@ -179,7 +180,7 @@ void DynStridedSliceGradient(Pullback& p) {
   p.Give(0, p.Call("strided_set", {zeros, p.d(), by_axis(begin, 0), by_axis(end, kWholeAxis), by_axis(strides, 1)}));
 }
 void SliceLikeGradient(Pullback& p) {
-  // As padding with zeros up to x: a part of x at its beginning.
+  // Inverts the slice by padding with zeros up to x: a part of x at its beginning.
   Term zeros = p.Call("zeros_like", {p.x()});
   int64_t rank = p.d().rank();
   std::vector<int64_t> axes = p.attrs().IsNone("axes") ? std::vector<int64_t>() : p.attrs().GetInts("axes");

@@ -101,7 +101,7 @@ std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank, const Tensor
   if (resize.coordinates != Coordinates::kCrop) return resize;
   std::vector<Expr> roi;
   if (roi_tensor != nullptr) {
-    // Where the type does not say how many numbers there are, they are those of all axes.
+    // A tensor whose type has no number of elements has those of all axes.
     size_t numbers = static_cast<size_t>(roi_tensor->dims()[0].AsConst().value_or(static_cast<int64_t>(2 * rank)));
     for (size_t i = 0; i < numbers && numbers <= 2 * rank; ++i) {
       roi.push_back(Real((*roi_tensor)({te::Index(static_cast<int64_t>(i))})));
@@ -125,7 +125,7 @@ std::optional<Resize> Describe(const ir::Attrs& attrs, size_t rank, const Tensor
   return resize;
 }
 
-// What the attributes of a resizing operator must be for data of `rank`.
+// Checks the attributes of a resizing operator for data of `rank`.
 bool CheckResize(TypeContext& context, const Dims& data, size_t rank, const Tensor* roi) {
   const ir::Attrs& attrs = context.attrs();
   if (data.size() != rank) {

@@ -80,8 +80,8 @@ Solve TupleFields(TypeContext& context, std::vector<const ir::TensorType*>& fiel
   return Solve::kDone;
 }
 
-// Where each of the tensors begins along an axis, and at last where the last one ends. Sums of many extents are added
-// in parts: no deep expressions.
+// Returns the begin of each of the tensors along an axis, and at last the end of the last one. Sums of many extents are
+// added in parts: no deep expressions.
 template <typename ExtentOf>
 std::vector<Dim> Starts(size_t count, ExtentOf&& extent) {
   constexpr size_t kPart = 32;
@@ -181,7 +181,7 @@ std::vector<Tensor> ComputeStack(const ComputeContext& context) {
   })};
 }
 
-// Where each part begins, and after them where the last ends.
+// Returns the begin of each part, and at last the end of the last one.
 std::vector<Dim> SplitBounds(const ir::Attrs& attrs, const Dim& extent) {
   std::vector<Dim> bounds = {0};
   const ir::AttrValue& how = *attrs.Find("indices_or_sections");

@@ -236,7 +236,7 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
   auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
   Tensor top = ReduceAxis(te::ReduceOp::kMaximum, wide, data.dims(), axis, x);
   if (masked) {
-    // Of elements that are all -inf, each exponential is then 0, not that of -inf - -inf.
+    // Elements that are all -inf get exponentials of 0, instead of -inf - -inf.
     Tensor greatest = top;
     top = te::ComputeTensor("top", wide, greatest.dims(), [&](std::span<const Expr> i) {
       return te::Select(Equal(greatest(i), Lowest(wide)), te::Const(wide, 0), greatest(i));

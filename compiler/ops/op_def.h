@@ -23,7 +23,7 @@ namespace rvm::ops {
 
 using diagnostics::DiagnosticKind;
 
-// What fusion may do with an operator (the predecessor's pattern letters).
+// Freedom of fusion with an operator (the predecessor's pattern letters).
 enum class FusionClass : uint8_t {
   kElementwise,  // E: output element i reads element i of each input
   kBroadcast,    // B: ... after broadcasting
@@ -149,7 +149,7 @@ using Gradient = void (*)(Pullback&);
 // The rule of operators that are constant wherever they have a derivative, and of those that hide one.
 inline void NothingFlows(Pullback&) {}
 
-// What an operator makes of a function (passes/differentiate).
+// Transformation of a function that an operator stands for (passes/differentiate).
 enum class Transform : uint8_t { kNone, kGrad, kVjp, kJvp, kCustomVjp, kCheckpoint };
 
 struct OpDef {

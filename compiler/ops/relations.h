@@ -56,7 +56,7 @@ inline bool FitsAsDefault(DataType dtype, DataType values) {
 // Requires extent `small` to broadcast to `big`: to be equal to it, or 1.
 bool RequireRepeatable(TypeContext& context, const Dim& small, const Dim& big, std::string_view what);
 
-// Which axes of a tensor a reduction reduces, by its attributes `axis` and `exclude`. REQUIRES: they are valid.
+// Returns the axes that a reduction reduces, by its attributes `axis` and `exclude`. REQUIRES: they are valid.
 std::vector<bool> ReducedAxes(const ir::Attrs& attrs, size_t rank);
 
 // `axis` in [-rank, rank) as [0, rank); reports an error otherwise.

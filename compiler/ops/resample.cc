@@ -82,7 +82,8 @@ Expr CubicWeight(double alpha, const Expr& t, int distance) {
   return ((Real(alpha) * s - Real(5 * alpha)) * s + Real(8 * alpha)) * s - Real(4 * alpha);
 }
 
-// What one axis of the result reads: `taps` positions (int64, clamped) and their weights, tensors (extent, taps).
+// Elements that one axis of the result reads: `taps` positions (int64, clamped) and their weights, tensors (extent,
+// taps).
 struct AxisTaps {
   Tensor places, weights;
   int64_t taps;

@@ -32,8 +32,8 @@ struct Resize {
   std::vector<te::Expr> roi;   // float64: the begins, then the ends of the axes of space
 };
 
-// Where the begin and the end of axis `s` of space are among the numbers of `roi`: those of all axes of `layout`, or of
-// its axes of space. nullopt if there are neither so many.
+// Returns the positions of the begin and the end of axis `s` of space among the numbers of `roi`: those of all axes of
+// `layout`, or of its axes of space. nullopt if their number is neither.
 std::optional<std::pair<size_t, size_t>> PlacesInRoi(const Layout& layout, size_t numbers, size_t s);
 
 // The method that an attribute names, or nullopt.

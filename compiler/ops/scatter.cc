@@ -50,7 +50,7 @@ bool IsReduction(std::string_view name, bool with_mean) {
          (with_mean && name == "mean");
 }
 
-// Which updates go where. Data is rows of elements, in independent lanes.
+// Updates and their destinations. Data is rows of elements, in independent lanes.
 struct Updates {
   Dims lanes;                                                 // as many as the updates have
   Dim rows;                                                   // in a lane
@@ -65,7 +65,7 @@ class SortedUpdates {
  public:
   explicit SortedUpdates(const Updates& updates);
 
-  // Those of a row are [Begin, End).
+  // Begin and end of the updates of a row.
   Expr Begin(Indices lane, const Expr& row) const {
     return te::Select(Equal(row, te::Index(0)), te::Index(0), end_(Join(lane, row - te::Index(1))));
   }
@@ -101,7 +101,7 @@ SortedUpdates::SortedUpdates(const Updates& updates)
       }) {
   size_t axis = updates.lanes.size();
   Expr count = te::DimValue(updates.count), one = te::Index(1);
-  // Where the row of an update ends, from the last update to the first.
+  // Ends of the rows of updates, from the last update to the first.
   Tensor ends = Running(Join(updates.lanes, updates.count), axis, count, [&](Indices i, const Expr& before) {
     Indices lane = i.first(axis);
     Expr at = count - one - i[axis];
@@ -128,7 +128,7 @@ Tensor SortedUpdates::Folded(BinaryOp op, DataType dtype) const {
   });
 }
 
-// Where an element of data is among `Updates`.
+// Position of an element of data among `Updates`.
 struct Place {
   std::vector<Expr> lane;
   Expr row;

@@ -87,8 +87,8 @@ Expr UnlessEmpty(const Dim& extent, Expr value) {
   return te::Select(Less(te::Index(0), te::DimValue(extent)), std::move(value), te::Const(dtype, 0));
 }
 
-// What is added is the greatest number below one half: halves reach the next integer, and nothing below them does. A
-// result of zero has the sign of x.
+// Adds the greatest number below one half: halves reach the next integer, and nothing below them does. A result of zero
+// has the sign of x.
 Expr RoundHalfAway(const Expr& x) {
   DataType dtype = x.dtype();
   if (!dtype.is_float()) return x;

@@ -1,4 +1,4 @@
-// Which global functions call which, after specialisation.
+// Calls among global functions, after specialisation.
 #ifndef RVM_COMPILER_PASSES_CALL_GRAPH_H_
 #define RVM_COMPILER_PASSES_CALL_GRAPH_H_
 

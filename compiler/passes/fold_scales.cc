@@ -98,7 +98,7 @@ struct ScaledOperand {
   Scale scale;
 };
 
-// What a multiplication or division by a constant does to a variable of the same type.
+// Returns the scale that a multiplication or division by a constant applies to a variable of the same type.
 std::optional<ScaledOperand> ReadScale(const ir::Call& call) {
   const std::string_view op = ir::OpCallee(&call)->name;
   if ((op != "multiply" && op != "divide") || !IsFloat(TensorOf(&call))) return std::nullopt;
@@ -123,7 +123,7 @@ struct Normalisation {
   std::vector<double> shift;
 };
 
-// What a call of `nn.batch_norm` does, if its statistics are constants.
+// Returns the effect of a call of `nn.batch_norm`, if its statistics are constants.
 std::optional<Normalisation> ReadNormalisation(const ir::Call& call) {
   const ir::TensorType* data = TensorOf(call.args[0]);
   if (!IsFloat(data)) return std::nullopt;
@@ -323,7 +323,7 @@ class ScaleFolder : public Rewriter {
     return ir::MakeBlock(arena_, std::move(kept), tail.value);
   }
 
-  // What can be done with one step, behind `chain`: its value becomes a variable if it is a scale that went backwards.
+  // Folds one step, behind `chain`: its value becomes a variable if it is a scale that moved backwards.
   void Fold(Binding& step, std::vector<Binding>& chain) {
     if (ir::OpCallee(step.value) == nullptr) return;
     const auto& call = *Cast<ir::Call>(step.value);
@@ -335,8 +335,8 @@ class ScaleFolder : public Rewriter {
     }
   }
 
-  // What the step does if it is a normalisation by constants. Its other results, the moving statistics, must not be
-  // used.
+  // Returns the effect of the step if it is a normalisation by constants. Its other results, the moving statistics,
+  // must not be used.
   std::optional<Normalisation> FindNormalisation(const Binding& step) {
     if (ir::OpCallee(step.value) == nullptr || ir::OpCallee(step.value)->name != "nn.batch_norm") return std::nullopt;
     if (uses_[step.var].all != normalised_uses_[step.var]) return std::nullopt;
@@ -426,7 +426,7 @@ class ScaleFolder : public Rewriter {
     return Passes(call, scale) && Backward(*call.args[0], scale, chain);
   }
 
-  // Of a product of two computed matrices.
+  // Moves a scale backwards into an operand of a product of two computed matrices.
   bool BackwardIntoOperand(const ir::Call& call, const Scale& scale, std::vector<Binding>& chain) {
     if (scale.axis || !IsMatrixProduct(ir::OpCallee(&call)->name)) return false;
     return std::any_of(call.args.begin(), call.args.end(), [&](const Expr* operand) {

@@ -214,7 +214,7 @@ class InvariantFinder {
     }
     known_.insert(let.var);
     found_.lets.push_back(&let);
-    // What is made of constants alone is folded, or is smaller as it is.
+    // Values of constants alone are folded, or are smaller as they are.
     bool depends = std::any_of(operands.begin(), operands.end(), [&](const Expr* operand) {
       return AnyVar(operand, [&](const ir::Var* var) { return depends_.contains(var); });
     });
@@ -255,7 +255,7 @@ class InvariantFinder {
   Invariants found_;
 };
 
-// What the second function does not compute, and what it is passed instead.
+// Steps that the second function does not compute, and the values that it is passed instead.
 struct Plan {
   std::vector<ir::Var*> passed;
   VarSet dropped;

@@ -22,8 +22,8 @@ struct PassContext {
   const DeviceRules* devices = nullptr;  // null: everything runs on the host
 };
 
-// What a specialised module may have been brought into, on top of the rules that always hold
-// (verify/verify_module.h). Passes keep the forms that they find.
+// Form that a specialised module may have, on top of the rules that always hold (verify/verify_module.h). Passes keep
+// the forms that they find.
 enum class Form : uint8_t {
   kANormal = 1,         // A-normal form (to_anf.cc)
   kCountedResults = 2,  // operators whose number of results depends on the data take that number (count_results.cc)

@@ -1,4 +1,4 @@
-// What the tests of passes share: from Relay text to the text after a pass.
+// Shared parts of the tests of passes: from Relay text to the text after a pass.
 #ifndef RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
 #define RVM_COMPILER_PASSES_PASS_TEST_SUPPORT_H_
 
@@ -44,7 +44,7 @@ inline std::string After(std::string_view name, std::string source, int opt_leve
   return text.substr(text.find("\n\n") + 2);
 }
 
-// What a pass makes of a program.
+// Program before and after a pass.
 struct PassCase {
   std::string_view name;  // of the case
   std::string_view pass;

@@ -1,4 +1,4 @@
-// Which extents of a function's parameters repeat a name that another place of the parameters decides.
+// Finds the extents of a function's parameters that repeat a name which another place of the parameters decides.
 #ifndef RVM_COMPILER_PASSES_REPEATED_EXTENTS_H_
 #define RVM_COMPILER_PASSES_REPEATED_EXTENTS_H_
 

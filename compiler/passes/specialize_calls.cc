@@ -62,7 +62,7 @@ std::vector<bool> OnlyCalledParams(const ir::GlobalFunction& global) {
   return result;
 }
 
-// What a copy is made for: the literal for each parameter that goes, null for the rest.
+// Key of a copy: the literal for each parameter that goes, null for the rest.
 struct Copy {
   std::string name;
   std::vector<const ir::Function*> literals;  // by parameter

@@ -54,7 +54,7 @@ struct Axis {
   std::vector<Phases> phases;
 };
 
-// What the attributes of a call say, of data and results of layout NC..., filters of layout IO....
+// Attributes of a call, of data and results of layout NC..., filters of layout IO....
 struct Transposed {
   const Literal* filters = nullptr;
   std::vector<Axis> axes;
@@ -229,7 +229,7 @@ class PhaseBuilder {
     std::vector<int64_t> order = {0, 1};
     auto axes = static_cast<int64_t>(phases.size());
     for (int64_t k = 0; k < axes; ++k) {
-      // Of the axis of channels, then of the phases of all axes from k on, the first part.
+      // Takes the first part of the axis of channels, then of the phases of all axes from k on.
       std::vector<int64_t> shape(static_cast<size_t>(k) + 1, 0);
       shape.insert(shape.end(), {-4, first, rest, -2});
       sums = Call("reshape", {sums}, {{"newshape", ir::IntList(shape)}});
@@ -280,7 +280,7 @@ class PhaseSplitter : public Rewriter {
   }
 
  private:
-  // What replaces `expr`, with the steps before it appended to `chain`; null if it stays.
+  // Returns the replacement of `expr`, with the steps before it appended to `chain`; null if it stays.
   Expr* Split(const Expr* expr, std::vector<Binding>& chain) {
     const auto* call = DynCast<ir::Call>(expr);
     std::optional<Transposed> conv = call == nullptr ? std::nullopt : Describe(*call);

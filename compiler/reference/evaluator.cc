@@ -30,7 +30,7 @@ namespace {
 using ir::Expr;
 using ir::ExprKind;
 
-// What to do with the next value.
+// Use of the next value.
 enum class ContinuationKind : uint8_t {
   kOperand,  // it is operand `index` of `expr`
   kLet,      // bind it, go on with the body
@@ -533,7 +533,7 @@ class Evaluator {
     return facts;
   }
 
-  // Of a variable that the program binds, in the latest activation.
+  // Returns the slot of a variable that the program binds, in the latest activation.
   Handle& Slot(const ir::Var* var) { return frames_[activations_.back().base + slots_.at(var)]; }
 
   const ir::Module& module_;

@@ -38,7 +38,7 @@ bool IsClosing(const Token& token) {
 }
 bool StartsDefinition(const Token& token) { return token.kind == TokenKind::kIdent && token.text == "def"; }
 
-// What `expected`, seen `saw` after the token `after` (each may be empty: any), stands for, with an example.
+// Meaning of `expected`, seen `saw` after the token `after` (each may be empty: any), with an example.
 struct Expectation {
   std::string_view expected;
   std::string_view saw;

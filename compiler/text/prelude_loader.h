@@ -1,4 +1,4 @@
-// Which definitions of the Prelude a text needs. Internal to this folder.
+// Finds the definitions of the Prelude that a text needs. Internal to this folder.
 #ifndef RVM_COMPILER_TEXT_PRELUDE_LOADER_H_
 #define RVM_COMPILER_TEXT_PRELUDE_LOADER_H_
 

@@ -410,7 +410,7 @@ class Printer {
       out_ += ">";
     }
     const ir::Constructor* constructor = ir::ConstructorCallee(&call);
-    // As a callee, the value is printed as `Nil()`, to distinguish it from the constructor.
+    // A callee is printed as `Nil()` if it is a value, to distinguish it from the constructor.
     bool is_value = constructor != nullptr && constructor->fields.empty() && precedence < kPostfixPrecedence &&
                     call.explicit_type_args.empty();
     if (is_value && call.args.empty() && call.attrs.empty()) return;

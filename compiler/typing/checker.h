@@ -33,11 +33,11 @@ class Checker {
     bool is_used_elsewhere = false;           // some of these are in other functions
   };
 
-  // What a value flows into, for the message if it does not fit: "argument 1 of `@f`".
+  // Returns the destination of a value, for the message if it does not fit: "argument 1 of `@f`".
   using Subject = absl::FunctionRef<std::string()>;
 
-  // Where a value flows, for the message if it does not fit. Its notes are those of
-  // AddOrigin(value) and `declared`, where the expectation was written.
+  // Destination of a value, for the message if it does not fit. Its notes are those of AddOrigin(value) and `declared`,
+  // where the expectation was written.
   struct Site {
     diagnostics::DiagnosticKind kind;
     ir::Span span;
@@ -128,7 +128,7 @@ class Checker {
   absl::flat_hash_map<int, const ir::Type*> scalars_;
   std::vector<ir::TypeConstraint>* assumptions_ = nullptr;  // of the function being checked
 
-  // What was typed, to write back.
+  // Nodes that were typed, to write back.
   std::vector<ir::Expr*> exprs_;
   std::vector<ir::Var*> vars_;
   std::vector<ir::Match*> matches_;

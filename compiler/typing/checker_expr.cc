@@ -20,7 +20,7 @@ using ir::Type;
 
 namespace {
 
-// What a chain of lets gives.
+// Returns the value of a chain of lets.
 const Expr* LastOf(const Expr* expr) {
   while (const auto* let = DynCast<ir::Let>(expr)) expr = let->body;
   return expr;

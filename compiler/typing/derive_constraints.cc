@@ -42,7 +42,7 @@ class Checker::ConstraintDeriver {
     return !ReadsConstants(*dependent.relation);
   }
 
-  // What the function's type parameters make of the result.
+  // Returns the result of a relation in terms of the function's type parameters.
   const Type* ResultOf(const RelationQueue::Dependent& dependent) {
     const Relation& relation = *dependent.relation;
     for (const ir::TypeConstraint& known : function_.constraints) {

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn(std::initializer_list<Case>{
         {"def @main() { let %r = ref(1); let %u = (%r := 2); !%r }", "fn () -> int32"},
         {"def @main(%r: ref(int32)) { %r := 3 }", "fn (ref(int32)) -> ()"},
-        // What was computed from the contents is computed again when a write makes a dim unknown.
+        // A result that was computed from the contents is computed again when a write makes a dim unknown.
         {"def @main(%x: Tensor[(3), float32], %y: Tensor[(?), float32]) {"
          " let %r = ref(%x); let %a = negative(!%r); let %u = (%r := %y); (%a, !%r) }",
          "fn (Tensor[(3), float32], Tensor[(?), float32]) -> (Tensor[(?), float32], Tensor[(?), float32])"},

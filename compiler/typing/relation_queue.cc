@@ -116,7 +116,7 @@ class RelationQueue::Context : public ops::TypeContext {
   void AddNote(ir::Span span, std::string message) { notes_.push_back({span, std::move(message)}); }
 
  private:
-  // Where the variables among the arguments got their types; `only`: of that argument, or of all.
+  // Adds notes on where the variables among the arguments got their types; `only`: of that argument, or of all.
   void AddNotes(diagnostics::Diagnostic& diagnostic, size_t only) {
     if (relation_.is_constraint) diagnostic.AddNote(relation_.declared_at, "the relation is required here");
     if (relation_.call == nullptr) return;
@@ -286,7 +286,7 @@ Solve RelationQueue::TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const 
     Context context(solver_, diagnostics_, relation, args);
     return context.Unify(result.type, relation.result) ? Solve::kDone : Solve::kFailed;
   }
-  // What is wrong with one of those tried is wrong with all.
+  // An error of one of the instances tried is an error of all.
   std::vector<const Type*> tried;
   for (const Type* arg : args) tried.push_back(result.tried.Apply(solver_.arena(), arg));
   Relation trial = relation;

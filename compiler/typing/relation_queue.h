@@ -74,7 +74,7 @@ class RelationQueue {
   void Try(int32_t index, bool force);
   ops::Solve TryProject(Entry& entry, std::vector<HoleUse>& uses);
   ops::Solve TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force);
-  // Where shapes or dtypes of `args` are the type parameters `params`.
+  // Solves a relation in which shapes or dtypes of `args` are the type parameters `params`.
   ops::Solve TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const ir::Type*>& args,
                         const std::vector<const ir::TypeParam*>& params);
   bool HoldsByAssumption(const Relation& relation, const std::vector<const ir::Type*>& args);

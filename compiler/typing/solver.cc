@@ -132,7 +132,7 @@ class Solver::HoleMapper : public ir::TypeMapper {
   HoleMapper(Solver& solver, uint8_t flags) : TypeMapper(solver.arena_), solver_(solver), flags_(flags) {}
 
  protected:
-  // What stands for a hole; it is mapped in its turn. Here: the hole.
+  // Returns the replacement of a hole, which is mapped in its turn. Here: the hole.
   virtual const Type* MapHole(const Type* hole) { return hole; }
 
   const Type* MapType(const Type* type) final {

@@ -27,7 +27,7 @@
 
 namespace rvm::typing {
 
-// Which holes were met when a type was read, so that a relation can wait on them.
+// Holes that were met when a type was read, so that a relation can wait on them.
 struct HoleUse {
   enum class Sort : uint8_t { kType, kShape, kDType, kDim } sort;
   int64_t id;
@@ -118,7 +118,7 @@ class Solver {
   template <typename Value>
   using Holes = std::vector<Hole<Value>>;
 
-  // What occurs in a type as it is written.
+  // Parts that occur in a type as it is written.
   static constexpr uint8_t kHasHole = 1, kHasDim = 2, kHasAny = 4, kHasPolymorphic = 8;
   uint8_t Flags(const ir::Type* type);
   uint8_t FlagsOnThisStack(const ir::Type* type);
@@ -136,7 +136,7 @@ class Solver {
   template <typename Value>
   void Wake(Hole<Value>& hole);
 
-  // What builds types from others; solver.cc.
+  // Build types from others; solver.cc.
   class HoleMapper;
   class ResolveMapper;
   class FreshenMapper;

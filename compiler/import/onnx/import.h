@@ -30,7 +30,7 @@ using importing::ImportOptions;
 // `bytes` must outlive the call, no more.
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options);
 
-// Of the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
+// Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
 // unless `options.files` is set. Weights share memory with a file where they lie as kernels want them; others are
 // copied, and their pages of the file released. kNotFound: a file cannot be read.
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);

@@ -109,7 +109,7 @@ TEST(Import, ListsAllThatIsNotSupportedAtOnce) {
             "StringSplit: this operator is not supported (the node of `c`)");
 }
 
-// Also what is behind an operator or an input that is not supported, and inside of it.
+// The report includes uses of an operator or an input that is not supported, and the contents of such an operator.
 TEST(Import, ListsWhatIsBehindWhatIsNotSupported) {
   Message branch = MakeGraph({MakeNode("Twiddle", {"a"}, {"t"})}, {}, {ValueOf("t", 1, {})});
   Message graph =

@@ -55,7 +55,7 @@ namespace convert {
 struct Scope {
   const Scope* outer = nullptr;
   absl::flat_hash_map<std::string_view, Operand> values;  // null: an input that the call of the function leaves out
-  // Of a function's body: the call, whose attributes stand for those that nodes refer to, and the function.
+  // Call of a function whose body is imported: its attributes replace those that nodes refer to.
   const Node* call = nullptr;
   const Scope* call_scope = nullptr;
   const Function* function = nullptr;
@@ -147,7 +147,7 @@ class Importer : importing::Frame {
   const Function* FindFunction(const Node& node) const;
   // Null if there is none.
   const OperatorRow* FindOperator(const Node& node, const Scope& scope) const;
-  // What can be said to be unsupported of a node that is not converted, as an input of it is not.
+  // Reports unsupported features of a node that is skipped because one of its inputs failed.
   void Survey(const Node& node, const Scope& scope);
   void Refuse(const Node& node, const absl::Status& status);
   Operand Output(const ValueInfo& output, const Scope& scope);

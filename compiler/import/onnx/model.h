@@ -1,4 +1,4 @@
-// What an .onnx file says, as it says it: graphs, nodes, attributes, tensors, functions. Nothing is interpreted.
+// Contents of an .onnx file, uninterpreted: graphs, nodes, attributes, tensors, functions.
 //
 // Texts and tensors point into the file's bytes, which must outlive the model. Structures are a small multiple of the
 // file: a message of n bytes makes one structure, and its numbers stay where they are until somebody asks.

@@ -349,7 +349,7 @@ Operands MaxUnpool(NodeContext& c) {
   auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
   Operand y = c.Reshape(c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}}), inner);
   if (inner == outer) return {y};
-  // What is larger has the rest behind.
+  // Pads the larger axes at their ends.
   ir::AttrValue::List widths;
   for (size_t i = 0; i < inner.size() && i < outer.size(); ++i) {
     widths.emplace_back(ir::IntList({{0, (*to)[i] - (*from)[i]}}));

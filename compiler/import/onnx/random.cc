@@ -79,7 +79,7 @@ Operands Dropout(NodeContext& c) {
   Operand scaled = c.Op("divide", {x, c.Op("subtract", {c.Number(1, x), ratio})});
   return {c.Op("where", {mask, scaled, c.Op("zeros_like", {x})}), mask};
 }
-// Of each row of logarithms of chances, that many classes.
+// Samples that many classes from each row of log probabilities.
 Operands Multinomial(NodeContext& c) {
   Operand chances = c.Op("nn.softmax", {c.In(0)}, {{"axis", -1}});
   Operand both = c.Op("random.multinomial", {c.Key(), chances}, {{"num_samples", c.Int("sample_size", 1)}});

@@ -171,7 +171,7 @@ class Resizer {
     }
   }
 
-  // Where each element of the result lies in the input: a float64 vector.
+  // Returns the coordinate in the input of each element of the result: a float64 vector.
   Operand Places(const ResizedAxis& axis) {
     Operand count = out_[axis.axis];
     Operand x = c_.Cast(c_.emit().OpAs({axis.out}, "arange", {c_.Integer(0), count, c_.Integer(1)}), kFloat64);

@@ -183,7 +183,7 @@ absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& 
 }
 
 absl::StatusOr<Literal> ReadElements(const SparseTensor& tensor, const ExternalFiles& files) {
-  // What it stands for may be far greater than the file.
+  // The dense tensor may be far larger than the file.
   constexpr int64_t kMaxElements = int64_t{1} << 20;
   RVM_ASSIGN_OR_RETURN(Literal values, ReadElements(tensor.values, files));
   RVM_ASSIGN_OR_RETURN(Literal indices, ReadElements(tensor.indices, files));

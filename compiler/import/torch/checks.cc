@@ -1,4 +1,4 @@
-// What an export assumed of its inputs, checked when the program runs: ranges of extents, and guards.
+// Checks, when the program runs, the assumptions of an export about its inputs: ranges of extents, and guards.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -84,7 +84,7 @@ void Importer::CheckRanges(Scope& scope) {
   }
 }
 
-// What a leaf reads; null where the graph has no such input, or it has no such axis.
+// Returns the value of a leaf; null if the graph has no such input, or it has no such axis.
 Operand Importer::GuardLeaf(const GuardExpression& leaf, const Scope& scope) {
   if (leaf.kind == Kind::kNumber) return emit_.Integer(leaf.number);
   auto found = scope.values.find(leaf.input);

@@ -10,7 +10,7 @@
 
 namespace rvm::torch {
 
-// What a name stands for; nullopt: nobody knows.
+// Returns the dim that a name denotes; nullopt if it is unknown.
 using DimOfName = std::function<std::optional<Dim>(std::string_view name)>;
 
 // The name of an expression that is a symbol alone; "" for others.

@@ -23,7 +23,7 @@ using importing::ImportOptions;
 
 // Weights that are views of `file` keep its owner alive; without an owner they are copies.
 absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options);
-// Of the file at `path`, which becomes the model's name. kNotFound: it cannot be read.
+// Imports the file at `path`, which becomes the model's name. kNotFound: it cannot be read.
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::torch

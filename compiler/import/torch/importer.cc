@@ -371,7 +371,7 @@ Operands Importer::Outputs(const Scope& scope, ImportedModel& result) {
         break;
     }
   }
-  // What nodes write to is no output of its own.
+  // Buffers and inputs that nodes write to are no outputs of their own.
   for (const InputSpec& input : program_.inputs) {
     std::string name = input.role == InputRole::kBuffer ? input.target : input.arg.text;
     if (!mutated_.contains(input.arg.text) || done.contains(name)) continue;

@@ -62,7 +62,7 @@ Operands Refused(NodeContext& c);
 struct Scope {
   const Graph* graph = nullptr;
   absl::flat_hash_map<std::string, Operand> values;
-  absl::flat_hash_map<std::string, std::string> same;     // of a name of a tensor that has another: the other
+  absl::flat_hash_map<std::string, std::string> same;     // the other name of a tensor that has two
   absl::flat_hash_map<std::string, std::string> storage;  // of a name that is a view: the name it is a view of
   absl::flat_hash_map<std::string, size_t> last_use;      // the number of the last node that reads a name
 };

@@ -32,8 +32,8 @@ Operand AlongAxis(NodeContext& c, Operand x, Operand indices, int64_t axis) {
   return c.Where(c.Op("less", {indices, zero}), c.Add(indices, extent), indices);
 }
 
-// What x[i, :, j] picks: x with the indexed axes in front, and for these one tensor each; masks are the places where
-// they are true.
+// Operands of x[i, :, j]: x with the indexed axes in front, and one tensor for each of these; masks are the indices
+// where they are true.
 struct Picked {
   Operand x = nullptr;
   std::vector<int64_t> axes;  // of x as it was, in front now
@@ -212,7 +212,7 @@ Operands Scatter(NodeContext& c) {
   Operand source = c.Has("src") ? c.In("src") : c.In("value");
   source = c.Cast(source, c.DTypeOf(x));
   if (c.RankOf(source) == 0) source = c.BroadcastTo(source, c.DimsOf(index));
-  // What of `src` lies behind the indices is not used.
+  // The part of `src` behind the indices is not used.
   const Dims wanted = c.DimsOf(index);
   for (size_t i = 0; i < wanted.size() && c.RankOf(source) == c.RankOf(index); ++i) {
     if (CompareDims(wanted[i], c.DimsOf(source)[i]) != DimEquality::kEqual) {
@@ -259,7 +259,7 @@ Operands PutFlat(NodeContext& c) {
   return {c.failed() ? nullptr : c.Reshape(y, c.DimsOf(self))};
 }
 
-// Where an axis is picked by a vector of indices.
+// Fills an axis at the positions of a vector of indices.
 Operands IndexFill(NodeContext& c) {
   Operand x = c.In("self"), value = c.Cast(c.Scalar(c.In("value")), c.DTypeOf(x));
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));

@@ -262,7 +262,7 @@ Operands NonzeroStatic(NodeContext& c) {
   Operand fill = c.BroadcastTo(c.Integer(c.Int("fill_value", -1)), dims);
   if (count == 0 || rank == 0 || size == 0) return {rank == 0 && size > 0 ? c.Reshape(fill, dims) : fill};
   Operand is_set = Flat(c, c.Cast(x, kBool));
-  // Those that are set come first, and in their order.
+  // Sorts elements that are set first, in their order.
   Operand order = SortOrder(c, c.Cast(c.Op("logical_not", {is_set}), kInt32), true);
   Operand at = c.Op("take", {order, c.Iota(size)}, {{"axis", 0}});
   Operand is_there = c.Op("less", {c.Iota(size), CountTrue(c, is_set, false)});

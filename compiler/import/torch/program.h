@@ -1,4 +1,4 @@
-// What an exported program of PyTorch says, as it says it: graphs, nodes, arguments. Nothing is interpreted.
+// Contents of an exported program of PyTorch, uninterpreted: graphs, nodes, arguments.
 //
 // The source is the JSON that torch.export.save writes (schema 8, which the module torch._export.serde.schema of
 // PyTorch describes).

@@ -28,7 +28,7 @@ Operand Reduced(NodeContext& c, std::string_view op, Operand x) {
   return c.Op(op, {x}, {{"axis", ReducedAxes(c, x)}, {"keepdims", c.Bool("keepdim", false)}});
 }
 
-// What a sum of integers and truths is computed in.
+// Casts to the type in which integers and bools are summed.
 Operand Widened(NodeContext& c, Operand x) {
   DataType dtype = c.DTypeOf(x);
   return c.Cast(x, c.DType("dtype", dtype.is_float() ? dtype : kInt64));
@@ -117,7 +117,7 @@ Operands Norm(NodeContext& c) {
   return {PNorm(c, x, p, [&](std::string_view op, Operand y) { return Reduced(c, op, y); })};
 }
 
-// Of each row of x1 from each row of x2.
+// Returns the distance of each row of x1 from each row of x2.
 Operands Distances(NodeContext& c) {
   Operand a = c.In("x1"), b = c.In("x2");
   int64_t rank = c.RankOf(a);

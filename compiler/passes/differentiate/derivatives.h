@@ -1,4 +1,4 @@
-// What reverse mode (reverse.h) and forward mode (forward.h) share.
+// Shared parts of reverse mode (reverse.h) and forward mode (forward.h).
 #ifndef RVM_COMPILER_PASSES_DIFFERENTIATE_DERIVATIVES_H_
 #define RVM_COMPILER_PASSES_DIFFERENTIATE_DERIVATIVES_H_
 
@@ -24,7 +24,7 @@ enum class Conversion : uint8_t {
   kTangent,  // forward mode, Boxed(T) -> T
 };
 
-// What is shared by all derivatives in a module.
+// State shared by all derivatives in a module.
 class Derivatives {
  public:
   Derivatives(const ir::Module& module, diagnostics::Diagnostics& diagnostics)
@@ -36,8 +36,8 @@ class Derivatives {
 
   // The literal that a variable was bound to by a let, free of gradients itself; null if there is none.
   virtual const ir::Function* LiteralOf(const ir::Var* var) = 0;
-  // What a global function becomes in `mode`, to be made if it does not exist, where no derivatives flow for the flat
-  // arguments that are `constant`. `use` is for messages.
+  // Returns the name of the derivative of a global function in `mode`, to be made if it does not exist, where no
+  // derivatives flow for the flat arguments that are `constant`. `use` is for messages.
   virtual std::string Derived(const ir::GlobalExpr& use, Mode mode, const std::vector<bool>& constant) = 0;
   // The name of a global function, to be made if it does not exist. `mode` matters for kLift only.
   virtual std::string Converter(const ir::AdtType& adt, Conversion conversion, Mode mode) = 0;
@@ -61,7 +61,7 @@ class Lifter {
   ir::Builder At(ir::Span span) { return {shared_.arena, span}; }
   ir::Expr* ZerosLike(ir::Var* var, ir::Span span);
   void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
-  // What is asked for, in messages: "gradient" or "tangent".
+  // Returns the name of the derivative in messages: "gradient" or "tangent".
   std::string_view Asked() const { return types_.mode() == Mode::kReverse ? "gradient" : "tangent"; }
   // A call of a converter.
   ir::Expr* Convert(Conversion conversion, std::vector<ir::Expr*> args, const ir::Type* type, ir::Span span);

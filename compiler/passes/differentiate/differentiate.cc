@@ -70,7 +70,7 @@ class Differentiator : public Rewriter, public Derivatives {
 
   ir::Module Run() {
     for (const ir::GlobalFunction& global : module_.functions) FreeOfTransforms(global.name, global.span);
-    // Of a function that differentiates itself there is always a next derivative.
+    // A function that differentiates itself always has a next derivative.
     while (!pending_.empty() && !is_endless_) {
       auto [source, mode, constant, name] = std::move(pending_.front());
       pending_.pop_front();
@@ -283,7 +283,7 @@ class Differentiator : public Rewriter, public Derivatives {
   absl::flat_hash_map<std::string, const ir::GlobalFunction*> sources_;
   absl::flat_hash_map<std::string, ir::Function*> finished_;
   absl::flat_hash_set<std::string> started_, names_;
-  // Of a function's name, and which of its arguments are constant.
+  // Name of a function, and which of its arguments are constant.
   using Key = std::tuple<std::string, Mode, std::vector<bool>>;
   absl::node_hash_map<Key, std::string> derived_;
   absl::node_hash_map<std::tuple<Conversion, Mode, std::string>, std::string> converters_;

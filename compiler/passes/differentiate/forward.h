@@ -60,7 +60,7 @@ class Forward : public Lifter {
   Dual BoxedVar(ir::Var* var, const ir::Type* type) { return {var, nullptr, types_.HasFloats(type)}; }
   // A tensor as its value and its tangent.
   Dual TakeApart(const Dual& dual, Block& block, ir::Span span);
-  // As a value of type Boxed(type).
+  // Returns the dual as a value of type Boxed(type).
   ir::Expr* AsBoxed(const Dual& dual, const ir::Type* type, Block& block, ir::Span span);
 
   // ---- expressions: appends to the block

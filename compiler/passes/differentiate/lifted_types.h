@@ -36,12 +36,12 @@ class LiftedTypes {
   const ir::Type* Flat(const ir::Type* type);
   const ir::Type* Boxed(const ir::Type* type);
   const ir::Type* Adjoint(const ir::Type* type);
-  // What a function becomes in reverse mode, and what a call of it gives. Parameters that are `constant` have the
-  // adjoint `()`; those beyond its end are not.
+  // Returns the type of a function in reverse mode, and of the result of a call of it. Parameters that are `constant`
+  // have the adjoint `()`; those beyond its end are not.
   const ir::FuncType* Reversed(const ir::FuncType& type, const std::vector<bool>& constant = {});
   const ir::Type* ReversedResult(const ir::Type* result, const std::vector<const ir::Type*>& adjoints_of,
                                  const std::vector<bool>& constant = {});
-  // What a function becomes in forward mode. Parameters that are `constant` have no tangents.
+  // Returns the type of a function in forward mode. Parameters that are `constant` have no tangents.
   const ir::FuncType* Forward(const ir::FuncType& type, const std::vector<bool>& constant = {});
 
   // A floating-point tensor, or a tuple with one: Flat and Boxed differ.

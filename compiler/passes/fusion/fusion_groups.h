@@ -1,4 +1,4 @@
-// Which operator calls of one block become one kernel.
+// Decides which operator calls of one block become one kernel.
 #ifndef RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
 #define RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
 

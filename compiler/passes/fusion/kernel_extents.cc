@@ -11,10 +11,10 @@
 namespace rvm::passes {
 namespace {
 
-// Of all extents and checks of a kernel: it adds its results up to the size of a workspace.
+// Maximum size of all extents and checks of a kernel together: it adds its results up to the size of a workspace.
 constexpr int kMaxKernelNodes = 2048;
 
-// More than any kernel may have, for a dim that alone is too large.
+// Returns the size of a dim; kMaxKernelNodes + 1 if it alone is too large.
 int NodesOf(const Dim& dim) {
   int count = CountDimNodes(dim, kMaxDerivedDimNodes);
   return count > kMaxDerivedDimNodes ? kMaxKernelNodes + 1 : count;
@@ -61,7 +61,8 @@ const ir::Type* KernelExtents::TypeOf(const ir::Expr* atom) {
   return it->second;
 }
 
-// What the call gives over symbols, or null if its operator refuses; `nodes`: of that and of its checks.
+// Returns the result of the call over symbols, or null if its operator refuses; `nodes`: the size of that and of its
+// checks.
 const ir::Type* KernelExtents::ResultOf(const FusionStep& step, int& nodes) {
   std::vector<const ir::Type*> args;
   std::vector<const Literal*> values;

@@ -1,4 +1,4 @@
-// Which calls are unfolded.
+// Decides which calls are unfolded.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -215,7 +215,7 @@ Evaluator::Value* Evaluator::Unroll(const ir::Call& call, const std::string& nam
   if (!is_attempt) return result;
   auto left = left_calls_.extract(name);
   if (left.empty()) return result;
-  // Where a call of the function would be left, nothing is gained: all is taken back.
+  // A remaining call of the function gains nothing: all is taken back.
   shared_.not_unrolled.insert(key);
   RemarkLoop(call, name, left.mapped());
   block_->erase(block_->begin() + static_cast<std::ptrdiff_t>(block_size), block_->end());

@@ -20,7 +20,7 @@
 
 namespace rvm::passes {
 
-// What the evaluations of a module's functions share.
+// State shared by the evaluations of a module's functions.
 struct EvaluatedModule {
   EvaluatedModule(const ir::Module& m, diagnostics::Diagnostics& d) : module(m), diagnostics(d), graph(m) {}
 

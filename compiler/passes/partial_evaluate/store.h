@@ -1,4 +1,4 @@
-// What partial evaluation knows about references: values, and the store that simulates their contents.
+// Partial evaluation of references: values, and the store that simulates their contents.
 #ifndef RVM_COMPILER_PASSES_PARTIAL_EVALUATE_STORE_H_
 #define RVM_COMPILER_PASSES_PARTIAL_EVALUATE_STORE_H_
 
@@ -12,7 +12,7 @@
 
 namespace rvm::passes {
 
-// What is known of a value at compile time. Its parts may be dynamic: known only when the program runs.
+// Compile-time knowledge about a value. Its parts may be dynamic: known only when the program runs.
 struct PartialValue {
   // A closure, a location, a tuple and data are made by residual code only where such code needs them: `slot` is where
   // the let that makes them goes, and `is_made` whether it is there.

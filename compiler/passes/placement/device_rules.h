@@ -24,9 +24,9 @@ class DeviceRules {
 
   // The devices that the program uses beside the host, as they are named first.
   std::span<const target::DeviceKind* const> kinds() const { return kinds_; }
-  // Where a typed call of an operator runs (target::PlaceName); "": on the host.
+  // Returns the place of a typed call of an operator (target::PlaceName); "" on the host.
   std::string PlaceOf(const ir::Call& call) const;
-  // Likewise of a call that the program marks for the virtual device of this name: the kind of this name, or, if the
+  // Likewise for a call that the program marks for the virtual device of this name: the kind of this name, or, if the
   // program is compiled for none of this name, the first that accepts the call; and the device with its number.
   std::string PlaceOf(const ir::Call& call, std::string_view virtual_device) const;
 

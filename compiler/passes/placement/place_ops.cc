@@ -44,7 +44,7 @@ std::optional<std::string> DeviceOfMark(const ir::Call& mark) {
   return std::string(mark.attrs.GetString(attr));
 }
 
-// Which operator calls of a function are marked.
+// Operator calls of a function that are marked.
 class Marks {
  public:
   explicit Marks(const ir::Expr* body) {

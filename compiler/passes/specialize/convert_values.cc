@@ -79,7 +79,7 @@ std::vector<const Type*> ValueConverter::Universals(size_t count) { return {coun
 
 const Type* ValueConverter::Closed(const Type* type) { return DimEraser(arena_, types_, true).Map(type); }
 
-// Of the tuple in a variable.
+// Projects a field of the tuple in a variable.
 Expr* ValueConverter::Field(const Expr* value, size_t index) {
   return At({}).Project(At({}).Use(ir::Cast<ir::VarExpr>(value)->var), index);
 }

@@ -1,4 +1,4 @@
-// Which type parameters have no end of instances.
+// Finds type parameters with infinitely many instances.
 #ifndef RVM_COMPILER_PASSES_SPECIALIZE_ENDLESS_PARAMS_H_
 #define RVM_COMPILER_PASSES_SPECIALIZE_ENDLESS_PARAMS_H_
 

@@ -77,7 +77,7 @@ class PolymorphicFields {
     }
   }
   bool found() const { return found_; }
-  // Of one whose type names parameters of the ADT.
+  // Returns true for a type that names parameters of the ADT.
   bool names_params() const { return names_params_; }
 
  private:

@@ -50,7 +50,7 @@ class PolymorphicTypes : private ir::TypeMapper {
   // Reports what cannot be done with a polymorphic function; of one run only the first.
   void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
   bool refused() const { return refused_; }
-  // Where the program has what is lowered next, for errors. Kept if invalid.
+  // Sets the place in the program of the type that is lowered next, for errors. Keeps the last one if invalid.
   void set_place(ir::Span place) { place_ = place.valid() ? place : place_; }
 
   // The type without polymorphic function types. Fails if a type parameter is left in it.
@@ -61,14 +61,14 @@ class PolymorphicTypes : private ir::TypeMapper {
   // ADTs that lowering made.
   const std::vector<ir::AdtDef*>& adts() const { return new_adts_; }
 
-  // What the parameters of `type` are in `instance`, a type of its form; nullopt if it does not say.
+  // Returns the parameters of `type` in `instance`, a type of its form; nullopt if it does not determine them.
   std::optional<PolymorphicInstance> Solve(const ir::FuncType& type, const ir::Type* instance);
   // The index among the instances of `type`. REQUIRES: AsPolymorphic(type); `instance` is lowered.
   size_t Demand(const ir::FuncType& type, PolymorphicInstance instance);
   const std::vector<PolymorphicInstance>& InstancesOf(const ir::FuncType& type);
   // The type of an instance, lowered.
   const ir::Type* InstanceType(const ir::FuncType& type, const PolymorphicInstance& instance);
-  // What a lowered tuple type stands for, or null.
+  // Returns the function type that a lowered tuple type stands for, or null.
   const ir::FuncType* Origin(const ir::Type* lowered) const;
 
   // Two lowered types have the same values: equal but for dims that are not constant.
@@ -92,7 +92,7 @@ class PolymorphicTypes : private ir::TypeMapper {
   absl::flat_hash_map<const ir::AdtDef*, const ir::AdtDef*> originals_;           // of lowered definitions
   bool grew_ = false;
   int key_depth_ = 0;
-  // Of this run.
+  // Lowered types of this run.
   absl::flat_hash_map<const ir::Type*, const ir::Type*> lowered_;
   // By KeyOf: the types, which differ in dims, and what each was lowered to.
   absl::flat_hash_map<std::string, std::vector<std::pair<const ir::FuncType*, const ir::Type*>>> tuples_;

@@ -1,4 +1,4 @@
-// Where the value of an expression comes from.
+// Finds the sources of the value of an expression.
 #ifndef RVM_COMPILER_PASSES_TUPLES_TAILS_H_
 #define RVM_COMPILER_PASSES_TUPLES_TAILS_H_
 

@@ -1,4 +1,4 @@
-// Which tuples cross calls field by field.
+// Decides which tuples cross calls field by field.
 #ifndef RVM_COMPILER_PASSES_TUPLES_UNBOX_PLAN_H_
 #define RVM_COMPILER_PASSES_TUPLES_UNBOX_PLAN_H_
 
