@@ -17,7 +17,7 @@
 namespace rvm::capi {
 namespace {
 
-// Where the lines of a backtrace begin (vm/interpreter/backtrace.h).
+// Beginning of the lines of a backtrace (vm/interpreter/backtrace.h).
 constexpr std::string_view kFrame = "\n  in `";
 
 rvm_code CodeOf(absl::StatusCode code, rvm_code invalid) {
@@ -83,7 +83,7 @@ rvm_error* NewError(rvm_code code, std::string_view message) {
 rvm_error* ErrorOf(const absl::Status& status, rvm_code invalid) {
   std::string message(status.message());
   size_t frames = message.find(kFrame);
-  // What the program did wrong has a backtrace; what the caller did wrong has none.
+  // Errors of the program have a backtrace; errors of the caller have none.
   if (frames != std::string::npos && invalid == RVM_INVALID_ARGUMENT) invalid = RVM_PROGRAM_FAILED;
   rvm_code code = vm::IsDeviceFailure(status) ? RVM_DEVICE_FAILED : CodeOf(status.code(), invalid);
   rvm_error* error = NewError(code, message.substr(0, frames));

@@ -67,7 +67,7 @@ struct Object {
   }
 };
 
-// What a run uses: outlives the handle if it is freed meanwhile.
+// State of a machine that its runs use: outlives the handle if it is freed meanwhile.
 struct MachineState {
   std::unique_ptr<vm::Profiler> profiler;  // null: none; outlives the machine
   std::unique_ptr<vm::Machine> machine;

@@ -1,4 +1,4 @@
-// What the tools do where nothing can be returned: memory is exhausted, or a library throws.
+// Handles failures of the tools that cannot be returned: memory is exhausted, or a library throws.
 #ifndef RVM_TOOLS_LAST_RESORT_H_
 #define RVM_TOOLS_LAST_RESORT_H_
 

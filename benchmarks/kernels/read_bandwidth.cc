@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "read_bandwidth: no memory for a block of %zu bytes\n", size);
     return 1;
   }
-  // Where the system has large pages, address translation takes no part of the time.
+  // Large pages, if the system has them, keep address translation out of the measured time.
   madvise(block, size, MADV_HUGEPAGE);
   std::memset(block, 1, size);
   std::printf("%.4g\n", static_cast<double>(part * threads) / Least(block, part, static_cast<int>(threads)));

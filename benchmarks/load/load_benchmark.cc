@@ -1,4 +1,4 @@
-// What loading an executable takes, step by step, in microseconds: the least of many times.
+// Measures the steps of loading an executable, in microseconds: the minimum of many repetitions.
 //
 //   load_benchmark FILE.rvm
 #include <algorithm>

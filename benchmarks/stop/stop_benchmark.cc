@@ -121,7 +121,7 @@ def @grow(%n: int32, %l: List[int32]) -> List[int32] { if (%n == 0) { %l } else 
 def @main(%n: int32) -> List[int32] { @grow(%n, Nil) })"},
 };
 
-// What somebody asked for by the beginning of its name.
+// Returns true if an argument is a prefix of `name`, or if there are no arguments.
 bool IsWanted(std::string_view name, int argc, char** argv) {
   return argc < 2 ||
          std::any_of(argv + 1, argv + argc, [&](std::string_view begin) { return name.starts_with(begin); });

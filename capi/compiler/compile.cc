@@ -174,7 +174,7 @@ absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, con
   return absl::OkStatus();
 }
 
-// What `relayvm check` says; and what was parsed as text in canonical form.
+// Returns the JSON of what `relayvm check` prints; for a module that was parsed, also its text in canonical form.
 std::string TypesJson(const ir::Module& module) {
   JsonWriter json;
   json.BeginObject();
@@ -197,7 +197,7 @@ absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_c
 
 using TextStep = absl::FunctionRef<absl::Status(uint32_t source, diagnostics::Diagnostics&, rvm_compilation&)>;
 
-// What `step` makes of a program's text.
+// Runs `step` on the text of a program.
 rvm_compilation* OfText(const char* name, const char* text, size_t size, TextStep step) {
   auto* result = new rvm_compilation();
   if (text == nullptr) {

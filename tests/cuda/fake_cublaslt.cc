@@ -52,7 +52,7 @@ struct FakePreference {
 };
 struct FakeHandle {};
 
-// What an algorithm was made for.
+// Plan of a product: what an algorithm was made for.
 struct Plan {
   FakeDesc desc;
   FakeLayout layouts[4];  // a, b, c, d

@@ -130,7 +130,7 @@ bool Fails(const char* kind) {
 
 int Capability() { return std::getenv("FAKE_CUDA_CAPABILITY") ? std::atoi(std::getenv("FAKE_CUDA_CAPABILITY")) : 75; }
 
-// What every function with a context begins with.
+// Prologue of every function with a context.
 #define FAKE_ENTER()                                                           \
   State& s = state();                                                          \
   std::lock_guard<std::mutex> lock(s.mutex);                                   \
@@ -155,7 +155,7 @@ std::string Planted(std::string text) {
   return text;
 }
 
-// What the handle stands for, which must be one of `all`.
+// Returns the object of a handle, which must be one of `all`.
 template <typename Fake, typename Handle>
 Fake* OneOf(const std::set<Fake*>& all, Handle handle, const char* where, const char* problem) {
   auto* fake = reinterpret_cast<Fake*>(handle);
@@ -204,7 +204,7 @@ FakeNode* NodeOf(const char* where, const FakeGraph& graph, GraphNode node) {
   Misuse(where, "the graph has no such node");
 }
 
-// What the environment says that a call of graphs gives.
+// Returns the result that the environment gives a call of graphs.
 Result GraphError() {
   return std::getenv("FAKE_CUDA_ERROR") ? std::atoi(std::getenv("FAKE_CUDA_ERROR")) : kInvalidValue;
 }

@@ -1,5 +1,5 @@
-// What the driver of the tests (libcuda.so.1) offers to libraries of the tests that queue work of their own. They find
-// these functions by dlsym: nothing links the driver.
+// Functions of the driver of the tests (libcuda.so.1) for libraries of the tests that queue work of their own. They
+// find these functions by dlsym: nothing links the driver.
 #ifndef RVM_TESTS_CUDA_FAKE_DRIVER_H_
 #define RVM_TESTS_CUDA_FAKE_DRIVER_H_
 

@@ -129,7 +129,7 @@ std::string Parse(const std::string& text, Module& module);
 struct Grid {
   uint32_t blocks = 1, threads = 1;
 };
-// What all threads did together.
+// Totals over all threads.
 struct Counts {
   uint64_t instructions = 0;
   uint64_t loaded = 0;   // elements, from global memory

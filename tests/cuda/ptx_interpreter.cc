@@ -257,7 +257,7 @@ class Thread {
   void NoteAccesses(std::vector<GlobalAccess>& accesses) { accesses_ = &accesses; }
   const std::string& problem() const { return problem_; }
   const Counts& counts() const { return counts_; }
-  // Where it waits.
+  // The instruction at which the thread waits.
   const Instruction& waits_at() const { return entry_.code[at_ - 1]; }
   uint32_t Offered(size_t operand) const { return static_cast<uint32_t>(Value(waits_at().from[operand])); }
   void Take(size_t result, uint32_t value) { registers_[waits_at().to[result]] = value; }
@@ -452,7 +452,7 @@ class Thread {
   bool PutFloat(const Instruction& now, double value) {
     if (now.type.bytes == 8) return Put(now, value);
     if (now.type.bytes == 4) return Put(now, static_cast<float>(value));
-    // Of a float: a double is never rounded to 16 bits by way of one.
+    // The source is a float: a double is never rounded to 16 bits by way of one.
     if (now.source.bytes == 8) return false;
     registers_[now.to[0]] = std::bit_cast<uint16_t>(static_cast<_Float16>(static_cast<float>(value)));
     return true;
@@ -603,7 +603,7 @@ class Block {
     for (const auto& [instruction, of_warp] : sectors) counts_.sectors += of_warp.size();
   }
 
-  // What the lanes of a warp do together.
+  // Runs the lanes of a warp together.
   std::string RunWarp(uint32_t first, std::vector<bool>& is_ready, bool& goes_on) {
     uint32_t end = std::min(first + kWarp, grid_.threads), waiting = 0;
     const Instruction* at = nullptr;

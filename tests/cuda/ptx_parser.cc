@@ -239,7 +239,7 @@ class Parser {
     return {Operand::From::kNumber, value};
   }
 
-  // Of an instruction's name, what follows the operation: types and modifiers.
+  // Parses the part of an instruction's name behind the operation: types and modifiers.
   bool Modifiers(const std::vector<std::string>& words, Instruction& made) {
     static const std::map<std::string, Rounding> roundings = {
         {"rn", Rounding::kNearest},  {"rz", Rounding::kZero},        {"rm", Rounding::kDown},
@@ -321,7 +321,7 @@ class Parser {
     entry_->code.push_back(made);
   }
 
-  // What `{%r1, %r2}` lists.
+  // Returns the list inside `{%r1, %r2}`.
   static std::vector<std::string> Inside(const std::string& text) {
     return Split(text.substr(1, text.size() - 2), ',');
   }
@@ -484,7 +484,7 @@ class Parser {
     bool is_wide = made.op == Op::kMulWide || made.op == Op::kMadWide;
     bool counts = made.op == Op::kClz || made.op == Op::kPopCount;
     size_t result = made.op == Op::kSetPredicate ? 1 : counts ? 4 : is_wide ? 2 * bytes : bytes;
-    // Of 8 bits there are no registers.
+    // Registers have at least 16 bits.
     made.to.push_back(Register(args[0], result, made.op == Op::kConvert));
     for (size_t i = 1; i < args.size(); ++i) {
       size_t expected = bytes;

@@ -150,8 +150,8 @@ TEST(PtxTest, FindsLanesThatDoNotExchange) {
 
 // ---- mma.sync -----------------------------------------------------------------
 
-// Where the elements of the fragments lie, as the PTX ISA has it for each shape: element i of the lane with number t in
-// group g.
+// Layout of the elements of the fragments in the PTX ISA, for each shape: element i of the lane with number t in group
+// g.
 struct Layout {
   std::string shape, types;
   size_t rows, depth;
@@ -252,7 +252,7 @@ Factors RandomFactors(const Layout& layout) {
 size_t SumRow(size_t lane, size_t i) { return lane / 4 + (i < 2 ? 0 : 8); }
 size_t SumColumn(size_t lane, size_t i) { return lane % 4 * 2 + (i & 1); }
 
-// What each lane loads.
+// Returns the bytes that each lane loads.
 std::vector<uint8_t> Lanes(const Layout& layout, const Factors& factors) {
   std::vector<uint8_t> bytes;
   auto put = [&](MmaType type, int value) {

@@ -1,4 +1,4 @@
-// What holds of an imported model, whatever the bytes were.
+// Checks the invariants of an imported model, whatever the bytes were.
 #ifndef RVM_TESTS_FUZZ_CHECK_IMPORTED_H_
 #define RVM_TESTS_FUZZ_CHECK_IMPORTED_H_
 

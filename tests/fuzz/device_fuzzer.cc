@@ -77,7 +77,7 @@ void RunEntry(const std::shared_ptr<const vm::Program>& program, const Entry& en
     if (result.ok()) result->ToString();
     RVM_CHECK(result.status().code() != absl::StatusCode::kInternal, result.status().ToString().c_str());
     RVM_CHECK((*machine)->stats().live_objects == 0, "objects are left behind");
-    // What ends within its fuel is mostly short to follow.
+    // A run that ends within its fuel is mostly short to follow.
     if (i == 0 && result.ok()) CheckForecast(*program, entry, *args, (*machine)->stats());
   }
   (*machine)->Trim();
@@ -138,7 +138,7 @@ std::vector<uint8_t> MutateSection(std::span<const uint8_t> file, Dice& dice) {
 }  // namespace rvm::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // What does not verify stays out of the corpus: a mutation of it would hardly ever run.
+  // Programs that do not verify stay out of the corpus: their mutations would hardly ever run.
   return rvm::fuzz::RunBytes(data, size) ? 0 : -1;
 }
 

@@ -93,7 +93,7 @@ class Mutator {
       case 4: type.result = Type(); break;
       default: type.adt = AdtId(Index(executable_.adts)); break;
     }
-    // What each kind has, or it could not be written.
+    // Fields that each kind must have, or the type could not be written.
     if (type.kind == TypeDescKind::kRef && type.fields.empty()) type.fields.push_back(Type());
     if (type.kind == TypeDescKind::kShell && type.dims.empty()) type.dims.push_back(1);
   }

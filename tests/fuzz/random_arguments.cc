@@ -13,7 +13,7 @@ class ArgumentMaker {
   ArgumentMaker(const Executable& executable, Dice& dice)
       : executable_(executable), dice_(dice), extent_(static_cast<int64_t>(dice.Pick(9))) {}
 
-  // Of constructors, those with fewest fields below `depth` levels of ADTs.
+  // Makes a value; below `depth` levels of ADTs, one of the constructors with fewest fields.
   std::optional<Value> Make(TypeId id, int depth) {
     const TypeDesc& type = executable_.types[id.value];
     switch (type.kind) {

@@ -82,7 +82,7 @@ bool RunBytes(const uint8_t* data, size_t size) {
 }  // namespace rvm::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // What does not verify stays out of the corpus: a mutation of it would hardly ever run.
+  // Programs that do not verify stay out of the corpus: their mutations would hardly ever run.
   return rvm::fuzz::RunBytes(data, size) ? 0 : -1;
 }
 

@@ -14,7 +14,7 @@ struct Section {
   std::vector<uint8_t> contents;
 };
 
-// What the table says lies where; sections that lie outside the file are empty.
+// Returns the sections of the table; those that lie outside the file are empty.
 std::vector<Section> Split(std::span<const uint8_t> file);
 
 // A file of the sections, with right offsets and checksums.

@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   absl::StatusOr<rvm::Value> value = rvm::vm::ParseValueText(executable, type, text);
   if (!value.ok()) return 0;
-  // What a value prints as is a text of it.
+  // The printed text of a value parses as that value.
   std::string printed = value->ToString();
   absl::StatusOr<rvm::Value> again = rvm::vm::ParseValueText(executable, type, printed);
   RVM_CHECK(again.ok() && rvm::DiffValues(*value, *again).empty(), printed.c_str());

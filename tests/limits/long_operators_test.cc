@@ -24,7 +24,7 @@ void ExpectUsable(vm::Machine& machine) {
 absl::StatusOr<Value> Cancelled(vm::Machine& machine, const std::vector<Value>& args) {
   std::atomic<bool> done = false;
   std::thread other([&] {
-    // What comes before the run begins is for nothing.
+    // A cancellation before the run begins has no effect.
     while (!done) {
       std::this_thread::sleep_for(milliseconds(5));
       machine.Cancel();

@@ -101,10 +101,9 @@ Verdict Compare(const std::string& level, const EntryCall& call, const absl::Sta
           absl::StrCat(where, difference, "\nreference: ", expected->ToString(), "\nVM: ", seen->ToString())};
 }
 
-// What optimisation may do to the error of operands whose extents do not fit: a pass that drops dead code
-// may lose it, so that what follows is seen, and fusion, which computes an operator together with what uses
-// it, may let another error come first. Then the program before that pass gives the error, and after it what
-// the VM gave.
+// Returns true if optimisation moved the error of operands whose extents do not fit: a pass that drops dead code may
+// lose it, so that a later one is seen, and fusion, which computes an operator together with its users, may let another
+// error come first. Then the program before that pass gives the error, and after it what the VM gave.
 bool IsMovedError(const Program& program, const EntryCall& call, const absl::StatusOr<Value>& expected,
                   const absl::StatusOr<Value>& seen, const driver::CompileOptions& options) {
   bool is_plain = options.opt_level == 0 && options.extra_passes.empty();
@@ -130,7 +129,7 @@ bool IsMovedError(const Program& program, const EntryCall& call, const absl::Sta
 
 using Results = std::vector<absl::StatusOr<Value>>;
 
-// What a device took for the first call of a machine beyond what was foreseen; "" if there is nothing.
+// Describes the memory that a device took for the first call of a machine beyond the forecast; "" if none.
 std::string UnforeseenMemory(const vm::Program& linked, const EntryCall& call, const vm::MachineStats& stats) {
   auto extent = [&](size_t param, size_t axis) -> std::optional<int64_t> {
     if (call.args[param].kind() != ValueKind::kTensor) return std::nullopt;
@@ -196,7 +195,7 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
   return {.skipped = !options.devices.empty() && !launched};
 }
 
-// What the reference evaluator gives for each call, or nothing where one takes too many steps to compare.
+// Returns the results of the reference evaluator, or nothing if a call takes too many steps to compare.
 std::optional<Results> Evaluate(const Program& program, const ir::Module& module) {
   Results results;
   for (const EntryCall& call : program.calls) {
@@ -298,7 +297,7 @@ std::optional<double> Difference(const ir::Module& module, const EntryCall& call
   return (values[1] - values[0]) / (2 * step);
 }
 
-// Of @tangent: the arguments of @gradient, and the direction of each that its gradient is by.
+// Returns the call of @tangent: the arguments of @gradient, each with its gradient as the direction.
 EntryCall TangentCall(const Program& program) {
   EntryCall call = program.calls[0];
   call.entry = "tangent";
@@ -328,7 +327,7 @@ Verdict CheckOnDevice(const Program& program, const std::string& kind) {
   return CheckPlaced(program, choices);
 }
 
-// What a child tells its parent of each program: a size, then failure, detail, skipped, separated by zeros.
+// Packs what a child reports to its parent for each program: a size, then failure, detail, skipped, separated by zeros.
 std::string Pack(const Verdict& verdict) {
   std::string zero(1, '\0');
   std::string text = absl::StrCat(verdict.failure, zero, verdict.detail, zero, verdict.skipped ? "1" : "0");

@@ -1,5 +1,5 @@
-// What must hold of every program: it types, its text reads back equal, and the VM, unoptimised
-// and optimised, gives what the reference evaluator gives, errors included.
+// Checks the invariants of every program: it types, its text reads back equal, and the VM, unoptimised and optimised,
+// gives the results of the reference evaluator, errors included.
 #ifndef RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
 #define RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
 

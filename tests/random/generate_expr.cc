@@ -212,7 +212,7 @@ std::string Generator::FunctionValue(const TypeRef& type, int depth) {
       values = {"logical_and", "logical_or"};
     }
   }
-  // What an operator takes must be said where nothing else does.
+  // Nothing else determines the types of the operands, so that annotations state them.
   for (std::string& op : values) {
     std::string name = NewName("o");
     op = absl::StrCat("{ let ", name, ": ", type->text, " = ", op, "; ", name, " }");

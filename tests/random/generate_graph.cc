@@ -1,5 +1,5 @@
-// What passes over graphs of operators work on: layers with constant weights and scales, several of one operand; and
-// values that are the same in each turn of a recursion.
+// Generates input for passes over graphs of operators: layers with constant weights and scales, several of one operand;
+// and loop invariants of recursive functions.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -101,7 +101,7 @@ std::string Generator::Body(const Signature& signature, int depth) {
   return Expr(signature.result, depth);
 }
 
-// Of the function whose body begins: nothing but its parameters was added to the scope.
+// Names of the parameters of the function whose body begins: nothing else was added to the scope.
 std::vector<std::string> Generator::ParamNames(const Signature& signature) const {
   std::vector<std::string> names;
   for (size_t i = scope_.size() - signature.params.size(); i < scope_.size(); ++i) names.push_back(scope_[i].name);
@@ -164,7 +164,7 @@ void Generator::MakeFunction() {
   // Half of the polymorphic ones keep their type, which others may have as well.
   bool keeps_type = !signature.type_params.empty() && dice_.Chance(50);
   int form = keeps_type ? 9 : dice_.Pick(10);
-  // Those that count may call themselves at larger types.
+  // Counting functions may call themselves at larger types.
   if (grows_ && !signature.type_params.empty()) form = 0;
   if (form < 3 && signature.type_params.empty() && dice_.Chance(60)) signature.params.push_back(RandomTensor());
   if (form < 3) signature.params.insert(signature.params.begin(), Scalar(kInt32));
@@ -247,7 +247,7 @@ Program Generator::MakeDifferentiableProgram() {
     names.push_back(variable.name);
     params.push_back(absl::StrCat(variable.name, ": ", variable.type->text));
   }
-  // Of several expressions some one will depend on the arguments.
+  // One of several expressions will depend on the arguments.
   std::string body = Body(value, 6);
   for (int i = 0; i < 2; ++i) body = absl::StrCat("tanh(", body, " + ", Body(value, 6), ")");
   definitions_.push_back(absl::StrCat(text, body, "\n}"));

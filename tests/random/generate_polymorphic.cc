@@ -143,7 +143,7 @@ bool Generator::MayInstantiate(const Bindings& bindings) const {
   return true;
 }
 
-// What a type parameter that nothing determines stands for.
+// Returns a type for a type parameter that nothing determines.
 TypeRef Generator::TypeArgument(const std::string& param) {
   if (IsAnyTensor(param)) return dice_.Chance(50) ? RandomScalar() : RandomTensor();
   TypeRef type = UsefulType(1);

@@ -22,7 +22,7 @@ int64_t Extent(const TypeRef& type, size_t axis) { return std::stoll(type->dims[
 
 }  // namespace
 
-// Of data that a product takes: only the first extent may be unknown, and none is a multiple of a tile's.
+// Returns the type of a factor of a product: only the first extent may be unknown, and none is a multiple of a tile's.
 TypeRef Generator::RandomFactor() {
   std::vector<std::string> dims;
   int rank = 2 + dice_.Pick(3);
@@ -151,7 +151,8 @@ std::string Generator::Fitted(Typed from, const TypeRef& type) {
   return absl::StrCat("broadcast_to(", from.text, ", shape=", ListText(StaticShape(type)), ")");
 }
 
-// What an accelerator of products of bytes can compute, in the shape of `type`. REQUIRES: `type` is static, int32.
+// Returns a product of bytes that an accelerator can compute, in the shape of `type`. REQUIRES: `type` is static,
+// int32.
 std::string Generator::ByteProduct(const TypeRef& type) {
   std::vector<Typed> inputs;
   for (const Variable& variable : scope_) {

@@ -58,7 +58,7 @@ class Generator {
     // Texts of which the first argument is one; empty: anything of its type. This is how
     // recursion ends: each text is less than the caller's own first argument.
     std::vector<std::string> first_args;
-    // Of a function that calls itself, there: its parameters, which calls may pass on as they are.
+    // Parameters of a function that calls itself, which recursive calls may pass on as they are.
     std::vector<std::string> own_params = {};
     bool has_invariant = false;
   };
@@ -71,7 +71,7 @@ class Generator {
     Variable variable;
     std::string text;
   };
-  // What an entry computes beside its result: a call of a function with an invariant, and layers. No type: none.
+  // Work of an entry beside its result: a call of a function with an invariant, and layers. No type: none.
   struct GraphWork {
     Signature loop;
     TypeRef layers;

@@ -61,7 +61,7 @@ std::string Declaration(const std::string& name);
 bool IsAnyTensor(const std::string& param);
 std::string Declarations(const std::vector<std::string>& names);
 
-// What type parameters ("A") and dim parameters ("n") stand for.
+// Arguments of type parameters ("A") and dim parameters ("n").
 struct Bindings {
   std::map<std::string, TypeRef> types;
   std::map<std::string, std::string> dims;
@@ -87,11 +87,11 @@ bool HoldsFloat(const TypeRef& type);
 bool HoldsRef(const TypeRef& type);
 bool HasOpenDims(const TypeRef& type);
 bool HoldsPolymorphic(const TypeRef& type);
-// What a type parameter may stand for where functions are polymorphic values: were it a type around another parameter,
-// there might be no end of instances.
+// Returns true if a type parameter may be `type` where functions are polymorphic values: a type around another
+// parameter could have infinitely many instances.
 bool MayStandForParam(const std::string& param, const TypeRef& type);
 
-// What every choice comes from.
+// Source of all random choices.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : random_(seed) {}

@@ -16,7 +16,7 @@ namespace {
 using ir::Expr;
 using ir::ExprKind;
 
-// Where expressions stand: the pointers to them, each before those inside it.
+// Collects pointers to all expressions, each before those inside it.
 void CollectSlots(Expr** slot, std::vector<Expr**>& slots) {
   slots.push_back(slot);
   auto collect = [&](Expr*& child) { CollectSlots(&child, slots); };

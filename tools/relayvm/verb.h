@@ -53,7 +53,7 @@ bool IsAlreadyShown(const absl::Status& status);
 class SourceFile {
  public:
   static absl::StatusOr<SourceFile> Read(const std::string& path);
-  // Of the model at `path`, which is no text: what is said of it has origins for places.
+  // Makes the source of the model at `path`, which is no text: its diagnostics have origins for places.
   static SourceFile OfModel(const std::string& path);
   diagnostics::Diagnostics& diagnostics() { return *diagnostics_; }
   uint32_t id() const { return id_; }  // REQUIRES: not OfModel

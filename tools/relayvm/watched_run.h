@@ -16,7 +16,7 @@ namespace rvm::tools {
 struct WatchedRun {
   double plain_ns = std::numeric_limits<double>::infinity();  // of the fastest run that nobody watched
   double watched_ns = std::numeric_limits<double>::infinity();
-  // Of the fastest profiled run, which was disturbed least by other processes.
+  // Profile of the fastest run, which was disturbed least by other processes.
   vm::Profile profile;
   std::vector<vm::TraceEvent> trace;
   int64_t dropped_trace_events = 0;
