@@ -91,7 +91,7 @@ class Emitter {
   int64_t Watermark() const { return next_dim_; }
   // Changes only the importer's type of `operand`.
   Operand Retyped(Operand operand, const ir::Type* type);
-  // Also emits an annotation, so that the program has exactly this type: elements of one list share it.
+  // Changes the type and emits an annotation, so that the program has exactly this type: elements of one list share it.
   Operand Widened(Operand operand, const ir::Type* type);
   const ir::Type* ListOf(const ir::Type* element);
   // The list that has the elements of `reversed`, last one first. They are reversed only where a step needs the list.

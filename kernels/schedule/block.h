@@ -19,15 +19,15 @@ inline constexpr int64_t kBlockThreads = 128;
 // Positions along both sides of the square that a block transposes.
 inline constexpr int64_t kTransposeTile = 32;
 
-// A reduction: each position has `strands` threads. Thread s of them folds elements s, s + strands, and so on, in the
-// order of the reduced axes; then their results are merged, always in the same order.
+// The threads that reduce each position. Thread s of them folds elements s, s + threads, and so on, in the order of the
+// reduced axes; then their results are merged, always in the same order.
 struct Team {
-  int64_t strands = 1;  // kWarpThreads or kBlockThreads if they are neighbours, else the number of warps
-  // Whether the strands of a position are neighbouring threads, for reads that are contiguous along the reduced axes.
-  // Else neighbouring threads have neighbouring positions, and each warp is a strand of 32 of them.
+  int64_t threads = 1;  // kWarpThreads or kBlockThreads if they are neighbours, else the number of warps
+  // True if the threads of a position are neighbours, for reads that are contiguous along the reduced axes. Else
+  // neighbouring threads have neighbouring positions, and each warp has one thread of each of 32 positions.
   bool are_neighbours = true;
 
-  int64_t positions() const { return kBlockThreads / strands; }  // of a block
+  int64_t positions() const { return kBlockThreads / threads; }  // of a block
 };
 
 // How a block copies one factor of a product to shared memory: for a step of the depth, an array of words. A word is an

@@ -124,7 +124,7 @@ class Grouper {
         for (size_t n = group.first; n < group.first + group.count; ++n) {
           LoopNest& in_row = schedule_.nests[n];
           in_row.neighbours = 1;
-          if (in_row.team) in_row.team->strands = kBlockThreads;
+          if (in_row.team) in_row.team->threads = kBlockThreads;
         }
         continue;
       }

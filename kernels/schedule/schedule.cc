@@ -99,7 +99,7 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
     if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
     if (nest.block_tile) *out += Describe(nest, *nest.block_tile);
     if (nest.team) {
-      absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->strands,
+      absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->threads,
                       nest.team->are_neighbours ? " neighbours" : " warps", " each]");
     }
     if (nest.neighbours > 1) absl::StrAppend(out, " [", nest.neighbours, " neighbours at once]");

@@ -8,28 +8,28 @@
 namespace rvm::device::cuda {
 namespace {
 
-constexpr size_t kMaxKept = 64;               // stretches
+constexpr size_t kMaxKept = 64;               // batches
 constexpr size_t kMinLaunches = 4;            // of a graph
 constexpr size_t kLaunchesPerDifference = 4;  // launches of a graph for each one that may differ
 
 }  // namespace
 
-void Stretch::Add(Function function, uint32_t blocks, std::span<const uint64_t> values) {
+void LaunchBatch::Add(Function function, uint32_t blocks, std::span<const uint64_t> values) {
   launches_.push_back({function, blocks, values_.size(), values.size()});
   values_.insert(values_.end(), values.begin(), values.end());
 }
 
-void Stretch::Clear() {
+void LaunchBatch::Clear() {
   launches_.clear();
   values_.clear();
 }
 
-bool Stretch::IsSame(const Stretch& other, size_t launch) const {
+bool LaunchBatch::IsSame(const LaunchBatch& other, size_t launch) const {
   const Launch &a = launches_[launch], &b = other.launches_[launch];
   return a.blocks == b.blocks && std::ranges::equal(ValuesOf(a), other.ValuesOf(b));
 }
 
-KernelNodeParams Stretch::Params(size_t launch) {
+KernelNodeParams LaunchBatch::Params(size_t launch) {
   const Launch& of = launches_[launch];
   pointers_.clear();
   for (size_t i = 0; i < of.count; ++i) pointers_.push_back(&values_[of.first + i]);
@@ -64,14 +64,14 @@ void LaunchGraphs::Retire(Kept& kept) {
 }
 
 bool LaunchGraphs::Matches(Kept& kept) const {
-  size_t last = stretch_.size() - 1;
-  if (last >= kept.stretch.size() || stretch_.function(last) != kept.stretch.function(last)) return false;
-  if (!stretch_.IsSame(kept.stretch, last)) kept.different.push_back(last);
-  return kept.different.size() <= kept.stretch.size() / kLaunchesPerDifference;
+  size_t last = batch_.size() - 1;
+  if (last >= kept.batch.size() || batch_.function(last) != kept.batch.function(last)) return false;
+  if (!batch_.IsSame(kept.batch, last)) kept.different.push_back(last);
+  return kept.different.size() <= kept.batch.size() / kLaunchesPerDifference;
 }
 
 absl::Status LaunchGraphs::Launch(Function function, uint32_t blocks, std::span<const uint64_t> values) {
-  stretch_.Add(function, blocks, values);
+  batch_.Add(function, blocks, values);
   bool may_be_graph = false;
   for (Kept& kept : kept_) {
     if (!kept.is_candidate) continue;
@@ -79,12 +79,12 @@ absl::Status LaunchGraphs::Launch(Function function, uint32_t blocks, std::span<
     may_be_graph |= kept.is_candidate && kept.exec != nullptr;
   }
   if (!may_be_graph) RVM_RETURN_IF_ERROR(LaunchEach());
-  return stretch_.size() == bound_ ? EndStretch() : absl::OkStatus();
+  return batch_.size() == bound_ ? EndBatch() : absl::OkStatus();
 }
 
 absl::Status LaunchGraphs::LaunchEach() {
-  while (num_launched_ < stretch_.size()) {
-    KernelNodeParams p = stretch_.Params(num_launched_++);
+  while (num_launched_ < batch_.size()) {
+    KernelNodeParams p = batch_.Params(num_launched_++);
     RVM_RETURN_IF_ERROR(
         core_.Check(core_.cu->LaunchKernel(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
                                            p.shared_bytes, stream_, p.params, p.extra),
@@ -96,7 +96,7 @@ absl::Status LaunchGraphs::LaunchEach() {
 std::list<LaunchGraphs::Kept>::iterator LaunchGraphs::BestMatch() {
   auto best = kept_.end();
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-    if (!kept->is_candidate || kept->stretch.size() != stretch_.size()) continue;
+    if (!kept->is_candidate || kept->batch.size() != batch_.size()) continue;
     bool is_better =
         best == kept_.end() || (kept->exec != nullptr) > (best->exec != nullptr) ||
         ((kept->exec != nullptr) == (best->exec != nullptr) && kept->different.size() < best->different.size());
@@ -105,21 +105,21 @@ std::list<LaunchGraphs::Kept>::iterator LaunchGraphs::BestMatch() {
   return best;
 }
 
-absl::Status LaunchGraphs::EndStretch() {
-  if (stretch_.size() == 0) return absl::OkStatus();
+absl::Status LaunchGraphs::EndBatch() {
+  if (batch_.size() == 0) return absl::OkStatus();
   auto best = BestMatch();
   absl::Status status;
   if (best == kept_.end() || best->exec == nullptr) status = LaunchEach();
   if (status.ok() && is_on_) {
     if (best != kept_.end()) {
       kept_.splice(kept_.begin(), kept_, best);
-      // A graph that matches all of the stretch matched its beginnings, so that none of it was launched yet.
+      // A graph that matches all of the batch matched its beginnings, so that none of it was launched yet.
       status = best->exec != nullptr ? LaunchGraph(*best) : Build(*best);
-    } else if (stretch_.size() >= kMinLaunches) {
+    } else if (batch_.size() >= kMinLaunches) {
       Remember();
     }
   }
-  stretch_.Clear();
+  batch_.Clear();
   num_launched_ = 0;
   bound_ = std::min(2 * bound_, kMaxBound);
   for (Kept& kept : kept_) {
@@ -134,13 +134,13 @@ void LaunchGraphs::Remember() {
     Retire(kept_.back());
     kept_.pop_back();
   }
-  kept_.emplace_front().stretch = stretch_;
+  kept_.emplace_front().batch = batch_;
 }
 
 absl::Status LaunchGraphs::LaunchGraph(Kept& kept) {
   Result result = 0;
   for (size_t launch : kept.different) {
-    KernelNodeParams params = stretch_.Params(launch);
+    KernelNodeParams params = batch_.Params(launch);
     result = core_.cu->GraphExecKernelNodeSetParams(kept.exec, kept.nodes[launch], &params);
     if (result != 0) break;
   }
@@ -148,7 +148,7 @@ absl::Status LaunchGraphs::LaunchGraph(Kept& kept) {
     RVM_RETURN_IF_ERROR(GiveUp(result, "GraphExecKernelNodeSetParams"));
     return LaunchEach();
   }
-  if (!kept.different.empty()) kept.stretch = stretch_;
+  if (!kept.different.empty()) kept.batch = batch_;
   result = core_.cu->GraphLaunch(kept.exec, stream_);
   if (result == kOutOfMemory) {
     RVM_RETURN_IF_ERROR(GiveUp(result, "GraphLaunch"));
@@ -156,12 +156,12 @@ absl::Status LaunchGraphs::LaunchGraph(Kept& kept) {
   }
   RVM_RETURN_IF_ERROR(core_.Check(result, "GraphLaunch"));
   ++use_.graphs;
-  use_.launches += static_cast<int64_t>(stretch_.size());
+  use_.launches += static_cast<int64_t>(batch_.size());
   return absl::OkStatus();
 }
 
 absl::Status LaunchGraphs::Build(Kept& kept) {
-  kept.stretch = stretch_;
+  kept.batch = batch_;
   const char* what = "";
   Result result = Make(kept, what);
   if (result == 0) return absl::OkStatus();
@@ -177,8 +177,8 @@ Result LaunchGraphs::Make(Kept& kept, const char*& what) {
     return result;
   }
   what = "GraphAddKernelNode";
-  for (size_t launch = 0; launch < kept.stretch.size(); ++launch) {
-    KernelNodeParams params = kept.stretch.Params(launch);
+  for (size_t launch = 0; launch < kept.batch.size(); ++launch) {
+    KernelNodeParams params = kept.batch.Params(launch);
     const GraphNode* before = launch == 0 ? nullptr : &kept.nodes.back();
     GraphNode node = nullptr;
     if (Result result = core_.cu->GraphAddKernelNode(&node, kept.graph, before, launch == 0 ? 0 : 1, &params);

@@ -1,12 +1,12 @@
-// LaunchGraphs: submits a stretch of launches in one call of the driver, if the stream was given the same one before.
+// LaunchGraphs: submits a batch of launches in one call of the driver, if the stream was given the same one before.
 //
-// A stretch is what a stream is told to launch between two copies, waits or other ends, or the part of it up to a
-// bound. The first time, each launch goes to the driver at once, and the stretch is remembered; when it comes again, a
+// A batch is what a stream is told to launch between two copies, waits or other ends, or the part of it up to a
+// bound. The first time, each launch goes to the driver at once, and the batch is remembered; when it comes again, a
 // graph is made of it; from then on its launches are kept back, one by one, for as long as they are those of some
-// graph, and the end of the stretch launches that graph. Launches that turn out to be others go to the driver one by
+// graph, and the end of the batch launches that graph. Launches that turn out to be others go to the driver one by
 // one after all.
 //
-// Launches are the same if function, grid and arguments are. A graph is also used for a stretch in which up to a
+// Launches are the same if function, grid and arguments are. A graph is also used for a batch in which up to a
 // quarter of the launches have another grid or other arguments: these nodes are set first, which costs about as much as
 // their launches would.
 #ifndef RVM_VM_DEVICE_CUDA_GRAPHS_H_
@@ -26,15 +26,15 @@
 namespace rvm::device::cuda {
 
 // Launches of blocks of kPtxBlockThreads threads.
-class Stretch {
+class LaunchBatch {
  public:
   size_t size() const { return launches_.size(); }
   void Add(Function function, uint32_t blocks, std::span<const uint64_t> values);
   void Clear();
   Function function(size_t launch) const { return launches_[launch].function; }
   // Whether launch number `launch` of both has the same grid and arguments. REQUIRES: it has the same function.
-  bool IsSame(const Stretch& other, size_t launch) const;
-  // Returns the parameters that the driver takes; valid until the next call of any function of the stretch.
+  bool IsSame(const LaunchBatch& other, size_t launch) const;
+  // Returns the parameters that the driver takes; valid until the next call of any function of the batch.
   KernelNodeParams Params(size_t launch);
 
  private:
@@ -63,29 +63,29 @@ class LaunchGraphs {
   LaunchGraphs& operator=(const LaunchGraphs&) = delete;
 
   absl::Status Launch(Function function, uint32_t blocks, std::span<const uint64_t> values);
-  // The stretch is complete: all of it goes to the driver.
-  absl::Status EndStretch();
+  // The batch is complete: all of it goes to the driver.
+  absl::Status EndBatch();
   // The stream has no work: what comes next is not kept back for long.
   void NoteIdle();
   const GraphUse& use() const { return use_; }
 
  private:
-  // A stretch that was seen, and its graph, if it was seen twice.
+  // A batch that was seen, and its graph, if it was seen twice.
   struct Kept {
-    Stretch stretch;
+    LaunchBatch batch;
     Graph graph = nullptr;
     GraphExec exec = nullptr;
     std::vector<GraphNode> nodes;
-    // How the stretch that is under way compares with it so far.
+    // How the batch that is under way compares with it so far.
     bool is_candidate = true;
     std::vector<size_t> different;  // launches
   };
 
-  // Whether `kept` may be used for the stretch under way, whose last launch is new.
+  // Whether `kept` may be used for the batch under way, whose last launch is new.
   bool Matches(Kept& kept) const;
-  // Returns the cheapest graph that matches the whole stretch under way; end() if there is none.
+  // Returns the cheapest graph that matches the whole batch under way; end() if there is none.
   std::list<Kept>::iterator BestMatch();
-  // Launches all of the stretch that was kept back, one by one.
+  // Launches all of the batch that was kept back, one by one.
   absl::Status LaunchEach();
   absl::Status LaunchGraph(Kept& kept);
   absl::Status Build(Kept& kept);
@@ -99,7 +99,7 @@ class LaunchGraphs {
   const Core& core_;
   Stream stream_;
   bool is_on_ = true;
-  Stretch stretch_;           // under way
+  LaunchBatch batch_;         // under way
   size_t num_launched_ = 0;   // of its launches, from the first on, that the driver has
   size_t bound_ = kMinBound;  // of its launches
   std::list<Kept> kept_;      // the one that was used last is first

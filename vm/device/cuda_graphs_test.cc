@@ -80,14 +80,14 @@ class LaunchGraphsTest : public testing::Test {
     EXPECT_EQ(told_.execs, 0);
   }
 
-  // Launches functions, each with one argument, and ends the stretch; gives what the driver was told.
+  // Launches functions, each with one argument, and ends the batch; gives what the driver was told.
   std::string Run(const std::vector<std::pair<uint64_t, uint64_t>>& launches, bool is_idle = true) {
     told_.text.clear();
     for (auto [function, value] : launches) {
       absl::Status status = graphs_->Launch(reinterpret_cast<Function>(function), 1, {&value, 1});
       if (!status.ok()) return std::string(status.message());
     }
-    absl::Status status = graphs_->EndStretch();
+    absl::Status status = graphs_->EndBatch();
     if (!status.ok()) return std::string(status.message());
     if (is_idle) graphs_->NoteIdle();
     return told_.text;
@@ -112,7 +112,7 @@ TEST_F(LaunchGraphsTest, MakesAGraphOfWhatComesTwice) {
   EXPECT_EQ(Run({{1, 0}, {2, 0}, {3, 0}, {4, 0}}), "graph");
 }
 
-TEST_F(LaunchGraphsTest, LeavesShortStretches) {
+TEST_F(LaunchGraphsTest, LeavesShortBatches) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Run({{1, 0}, {2, 0}, {3, 0}}), "1 2 3");
 }
 
@@ -134,7 +134,7 @@ TEST_F(LaunchGraphsTest, KeepsTheFirstLaunchesBackForAShortTimeOnly) {
   Run(loop);
   EXPECT_EQ(Run(loop), "graph graph graph");  // of 8, 16 and 6
   EXPECT_EQ(graphs_->use().launches, 30);
-  // Without a wait in between, the next stretch is not cut where the first one is.
+  // Without a wait in between, the next batch is not cut where the first one is.
   loop.resize(16);
   EXPECT_EQ(Run(loop, false), "graph 9 10 11 12 13 14 15 16");
   EXPECT_EQ(Run(loop), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");

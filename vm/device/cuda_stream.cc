@@ -55,7 +55,7 @@ class CudaStream : public device::Stream {
 
   absl::Status CopyIn(const Block& to, std::span<const std::byte> from) override {
     Entered entered(*core_);
-    RVM_RETURN_IF_ERROR(EndStretch());
+    RVM_RETURN_IF_ERROR(EndBatch());
     RVM_RETURN_IF_ERROR(RecordEvent());
     RVM_RETURN_IF_ERROR(
         core_->Check(core_->cu->MemcpyHtoDAsync(AddressOf(to), from.data(), from.size(), stream_), "MemcpyHtoDAsync"));
@@ -64,7 +64,7 @@ class CudaStream : public device::Stream {
 
   absl::Status CopyOut(std::span<std::byte> to, const Block& from) override {
     Entered entered(*core_);
-    RVM_RETURN_IF_ERROR(EndStretch());
+    RVM_RETURN_IF_ERROR(EndBatch());
     RVM_RETURN_IF_ERROR(RecordEvent());
     absl::Status queued =
         core_->Check(core_->cu->MemcpyDtoHAsync(to.data(), AddressOf(from), to.size(), stream_), "MemcpyDtoHAsync");
@@ -77,7 +77,7 @@ class CudaStream : public device::Stream {
   absl::StatusOr<const std::byte*> StageOut(const Block& from, size_t bytes) override {
     if (bytes > kStagingBytes || cannot_stage_) return nullptr;
     Entered entered(*core_);
-    RVM_RETURN_IF_ERROR(EndStretch());
+    RVM_RETURN_IF_ERROR(EndBatch());
     if (staging_ == nullptr && core_->cu->MemAllocHost(&staging_, kStagingBytes) != 0) {
       staging_ = nullptr;
       cannot_stage_ = true;
@@ -125,7 +125,7 @@ class CudaStream : public device::Stream {
     RVM_ASSIGN_OR_RETURN(LibraryProducts::Plan * plan,
                          products_->PlanFor(product, workspace == nullptr ? 0 : kProductWorkspaceBytes));
     if (plan == nullptr) return false;
-    RVM_RETURN_IF_ERROR(EndStretch());
+    RVM_RETURN_IF_ERROR(EndBatch());
     size_t num_recorded = num_recorded_;
     RVM_RETURN_IF_ERROR(RecordEvent());
     RVM_ASSIGN_OR_RETURN(bool is_queued, products_->Run(*plan, product, workspace));
@@ -139,12 +139,12 @@ class CudaStream : public device::Stream {
 
   absl::Status Submit() override {
     Entered entered(*core_);
-    return EndStretch();
+    return EndBatch();
   }
 
   absl::StatusOr<bool> WaitFor(std::chrono::nanoseconds time) override {
     Entered entered(*core_);
-    RVM_RETURN_IF_ERROR(EndStretch());
+    RVM_RETURN_IF_ERROR(EndBatch());
     bool is_done = true;
     if (time == kForever) {
       RVM_RETURN_IF_ERROR(core_->Check(core_->cu->StreamSynchronize(stream_), "StreamSynchronize"));
@@ -180,7 +180,7 @@ class CudaStream : public device::Stream {
   GraphUse graph_use() const override { return graphs_ == nullptr ? GraphUse() : graphs_->use(); }
 
  private:
-  absl::Status EndStretch() { return graphs_ == nullptr ? absl::OkStatus() : graphs_->EndStretch(); }
+  absl::Status EndBatch() { return graphs_ == nullptr ? absl::OkStatus() : graphs_->EndBatch(); }
   // Before and after each piece of work, if times are kept. Event 0 is the end of earlier work, or the very first.
   absl::Status RecordEvent() {
     if (!keeps_times_) return absl::OkStatus();

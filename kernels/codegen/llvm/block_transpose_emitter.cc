@@ -64,8 +64,8 @@ void BlockTransposeEmitter::ForEachElement(bool along_reads, Element emit) {
   Value* thread = EmitThread(b_);
   Value *lane = i_.Remainder(thread, kWarpThreads), *warp = i_.Quotient(thread, kWarpThreads);
   EmitLoop(b_, warp, i_.Number(kTransposeTile), kBlockThreads / kWarpThreads, {},
-           [&](Value* turn, const std::vector<Value*>&) -> std::vector<Value*> {
-             Value *of_read = along_reads ? lane : turn, *of_store = along_reads ? turn : lane;
+           [&](Value* other, const std::vector<Value*>&) -> std::vector<Value*> {
+             Value *of_read = along_reads ? lane : other, *of_store = along_reads ? other : lane;
              Value *read = b_.CreateNUWAdd(first_read_, of_read), *stored = b_.CreateNUWAdd(first_store_, of_store);
              Value* is_there = b_.CreateAnd(b_.CreateICmpULT(read, e_.EmitExtent(read_axis_.extent)),
                                             b_.CreateICmpULT(stored, e_.EmitExtent(store_axis_.extent)));

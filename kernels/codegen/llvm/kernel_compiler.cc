@@ -246,7 +246,8 @@ llvm::ModulePassManager LoopNestPipeline() {
   f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true)));
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::IndVarSimplifyPass()));
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass(2)));
-  // Unrolled turns are one block, without the offsets that they share, before the vectoriser counts what they cost.
+  // Unrolled iterations are one block, without the offsets that they share, before the vectoriser counts what they
+  // cost.
   f.addPass(llvm::SimplifyCFGPass());
   f.addPass(llvm::EarlyCSEPass());
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));

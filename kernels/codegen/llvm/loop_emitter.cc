@@ -74,10 +74,11 @@ std::vector<Value*> EmitLoop(llvm::IRBuilder<>& b, Value* begin, Value* end, int
 
 namespace {
 
-// Between two looks at the flag: tens of microseconds as a rule, a few milliseconds where every read misses the caches.
+// Cost between two polls of the flag: tens of microseconds as a rule, a few milliseconds where every read misses the
+// caches.
 constexpr int64_t kChunkCost = 32768;
-// Turns in a chunk are a multiple of this, or each turn looks.
-constexpr int64_t kTurns = 64;
+// Divides the number of iterations of a chunk; iterations that cost more than their part of a chunk poll each time.
+constexpr int64_t kIterationsPerCheck = 64;
 
 // Returns from the function if *cancel is not 0.
 void EmitStop(llvm::IRBuilder<>& b, Value* cancel) {
@@ -94,26 +95,26 @@ void EmitStop(llvm::IRBuilder<>& b, Value* cancel) {
 
 }  // namespace
 
-int64_t CostOfTurns(int64_t cost, const Dim& turns) {
-  if (cost == kUnknownCost || !turns.is_const()) return kUnknownCost;
+int64_t CostOfIterations(int64_t cost, const Dim& count) {
+  if (cost == kUnknownCost || !count.is_const()) return kUnknownCost;
   int64_t product = 0;
-  bool overflows = __builtin_mul_overflow(cost, std::max<int64_t>(turns.constant(), 1), &product);
+  bool overflows = __builtin_mul_overflow(cost, std::max<int64_t>(count.constant(), 1), &product);
   return overflows ? kUnknownCost : product;
 }
 
 std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, Value* cancel, int64_t cost,
                                       std::vector<Value*> carried, LoopBody body, const LoopHints& hints) {
-  int64_t all = CostOfTurns(cost, FloorDiv(range.extent + (range.step - 1), range.step));
+  int64_t all = CostOfIterations(cost, FloorDiv(range.extent + (range.step - 1), range.step));
   if (cancel == nullptr || all <= kChunkCost)
     return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
-  if (cost > kChunkCost / kTurns) {
+  if (cost > kChunkCost / kIterationsPerCheck) {
     auto checked = [&](Value* at, const std::vector<Value*>& current) {
       EmitStop(b, cancel);
       return body(at, current);
     };
     return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), checked, hints);
   }
-  int64_t chunk = kChunkCost / std::max<int64_t>(cost, 1) / kTurns * kTurns * range.step;
+  int64_t chunk = kChunkCost / std::max<int64_t>(cost, 1) / kIterationsPerCheck * kIterationsPerCheck * range.step;
   return EmitLoop(b, range.begin, range.end, chunk, std::move(carried),
                   [&](Value* first, const std::vector<Value*>& current) {
                     Value* limit = b.CreateNSWAdd(first, b.getInt64(static_cast<uint64_t>(chunk)));

@@ -28,7 +28,8 @@ std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llv
 
 // An estimate of work in additions, or unknown.
 inline constexpr int64_t kUnknownCost = std::numeric_limits<int64_t>::max();
-int64_t CostOfTurns(int64_t cost, const Dim& turns);
+// Returns the cost of `count` iterations of `cost` each.
+int64_t CostOfIterations(int64_t cost, const Dim& count);
 
 struct LoopRange {
   llvm::Value* begin;

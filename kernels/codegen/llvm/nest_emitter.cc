@@ -65,9 +65,9 @@ class NestEmitter {
   void AssumeExtents();
   Dim Work() const;
   static int64_t CostOf(const std::vector<Expr>& roots);
-  static int64_t CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns);
+  static int64_t CostOfReduceIteration(const ExprNode& reduce, size_t axis, int64_t columns);
   int64_t CostOfPosition() const;
-  int64_t CostOfTurn(size_t axis) const;
+  int64_t CostOfIteration(size_t axis) const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
   void EmitUpdate();
   size_t AxesOfCondition() const;
@@ -233,13 +233,13 @@ int64_t NestEmitter::CostOf(const std::vector<Expr>& roots) {
   return cost;
 }
 
-// One turn of a reduced axis, of `columns` side by side.
-int64_t NestEmitter::CostOfReduceTurn(const ExprNode& reduce, size_t axis, int64_t columns) {
+// Returns the cost of one iteration of a reduced axis, of `columns` side by side.
+int64_t NestEmitter::CostOfReduceIteration(const ExprNode& reduce, size_t axis, int64_t columns) {
   int64_t cost = CostOf({reduce.operands[0]});
   for (size_t inner = axis + 1; inner < reduce.axes.size(); ++inner) {
-    cost = CostOfTurns(cost, reduce.axes[inner].extent);
+    cost = CostOfIterations(cost, reduce.axes[inner].extent);
   }
-  return CostOfTurns(cost, columns);
+  return CostOfIterations(cost, columns);
 }
 
 int64_t NestEmitter::CostOfPosition() const {
@@ -248,13 +248,14 @@ int64_t NestEmitter::CostOfPosition() const {
   if (reduce == nullptr) return CostOf(values);
   values.erase(values.begin());
   int64_t cost = CostOf({reduce->operands[0]}) + CostOf(values);
-  for (const IndexVar& axis : reduce->axes) cost = CostOfTurns(cost, axis.extent);
+  for (const IndexVar& axis : reduce->axes) cost = CostOfIterations(cost, axis.extent);
   return cost;
 }
 
-int64_t NestEmitter::CostOfTurn(size_t axis) const {
+int64_t NestEmitter::CostOfIteration(size_t axis) const {
   int64_t cost = CostOfPosition();
-  for (size_t inner = axis + 1; inner < nest_.axes.size(); ++inner) cost = CostOfTurns(cost, nest_.axes[inner].extent);
+  for (size_t inner = axis + 1; inner < nest_.axes.size(); ++inner)
+    cost = CostOfIterations(cost, nest_.axes[inner].extent);
   return cost;
 }
 
@@ -312,7 +313,7 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   }
 }
 
-// Conditions that choose between reads, one of which may be out of bounds, and are the same in all turns of the
+// Conditions that choose between reads, one of which may be out of bounds, and are the same in all iterations of the
 // innermost loop.
 std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
   std::vector<Expr> choices;
@@ -386,7 +387,7 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
   auto loop_over = [&](Value* from, Value* to) {
-    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, CostOfTurn(axis), {},
+    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, CostOfIteration(axis), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
                         e_.Bind(nest_.axes[axis], at);
@@ -492,7 +493,7 @@ std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t a
   if (axis == reduce.axes.size()) return ReduceEmitter(b_, e_, reduce).Combine(carried);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
   LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
-  return EmitStoppableLoop(b_, range, cancel_, CostOfReduceTurn(reduce, axis, 1), std::move(carried),
+  return EmitStoppableLoop(b_, range, cancel_, CostOfReduceIteration(reduce, axis, 1), std::move(carried),
                            [&](Value* at, const std::vector<Value*>& current) {
                              e_.OpenScope();
                              e_.Bind(reduce.axes[axis], at);
@@ -511,12 +512,12 @@ Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
 void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows body) {
   if (axis == reduce.axes.size()) return body(nullptr, 1);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
-  int64_t cost = CostOfReduceTurn(reduce, axis, nest_.column_block);
-  auto loop = [&](Value* begin, Value* limit, int64_t step, llvm::function_ref<void(Value*)> turn) {
-    EmitStoppableLoop(b_, {begin, limit, reduce.axes[axis].extent, step}, cancel_, CostOfTurns(cost, step), {},
+  int64_t cost = CostOfReduceIteration(reduce, axis, nest_.column_block);
+  auto loop = [&](Value* begin, Value* limit, int64_t step, llvm::function_ref<void(Value*)> iteration) {
+    EmitStoppableLoop(b_, {begin, limit, reduce.axes[axis].extent, step}, cancel_, CostOfIterations(cost, step), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
-                        turn(at);
+                        iteration(at);
                         e_.CloseScope();
                         return {};
                       });
@@ -549,7 +550,7 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   auto store = [&](Value* value, Value* i) {
     b_.CreateStore(memory == type ? value : b_.CreateZExt(value, memory), b_.CreateInBoundsGEP(memory, block, i));
   };
-  int64_t cost = CostOfTurns(CostOfPosition(), nest_.column_block);
+  int64_t cost = CostOfIterations(CostOfPosition(), nest_.column_block);
   LoopRange range{begin, end, nest_.axes.back().extent, nest_.column_block};
   EmitStoppableLoop(b_, range, cancel_, cost, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
     Value* left = b_.CreateNSWSub(end, first);

@@ -244,8 +244,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   tuning.SLPVectorization = false;
   RunPasses(module, machine, tuning, [](llvm::PassBuilder& builder) {
     llvm::ModulePassManager passes;
-    // Inline and run SROA first. A later pass may merge two loads into one with a selected address; if one is a scalar's
-    // alloca, SROA could no longer remove it.
+    // Inline and run SROA first. A later pass may merge two loads into one with a selected address; if one is a
+    // scalar's alloca, SROA could no longer remove it.
     passes.addPass(llvm::AlwaysInlinerPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
     passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2));

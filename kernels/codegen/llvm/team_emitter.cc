@@ -37,7 +37,7 @@ class TeamEmitter {
   Value* Number(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
   Value* Exchange(Value* value, int64_t distance);
   Value* ExchangeWord(Value* word, int64_t distance);
-  Partial EmitStrand(Value* strand, Value* is_position);
+  Partial EmitThreadPart(Value* part, Value* is_position);
   Partial MergeLanes(Partial partial);
   void StoreShared(const Partial& partial, Value* place);
   Partial LoadShared(Value* place);
@@ -73,11 +73,11 @@ Value* TeamEmitter::Exchange(Value* value, int64_t distance) {
   return b_.CreateBitCast(raw, type);
 }
 
-// The elements of a strand; none if there is no such position.
-TeamEmitter::Partial TeamEmitter::EmitStrand(Value* strand, Value* is_position) {
+// Folds the elements of thread `part` of a position; none if there is no such position.
+TeamEmitter::Partial TeamEmitter::EmitThreadPart(Value* part, Value* is_position) {
   Dim elements = te::NumPositions(reduce_.axes);
   Value* end = b_.CreateSelect(is_position, e_.EmitExtent(elements), Number(0));
-  return EmitLoop(b_, strand, end, team_.strands, steps_.Initial(), [&](Value* at, const Partial& carried) {
+  return EmitLoop(b_, part, end, team_.threads, steps_.Initial(), [&](Value* at, const Partial& carried) {
     e_.OpenScope();
     BindFlat(b_, e_, reduce_.axes, at);
     Partial next = steps_.Combine(carried, at);
@@ -117,16 +117,16 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
   Value* thread = EmitThread(b_);
   Value *warp = b_.CreateLShr(thread, Number(5)), *lane = b_.CreateAnd(thread, Number(kWarpThreads - 1));
   bool are_neighbours = team_.are_neighbours;
-  Value* strand = are_neighbours ? b_.CreateURem(thread, Number(team_.strands)) : warp;
-  Value* slot = are_neighbours ? b_.CreateUDiv(thread, Number(team_.strands)) : lane;
+  Value* part = are_neighbours ? b_.CreateURem(thread, Number(team_.threads)) : warp;
+  Value* slot = are_neighbours ? b_.CreateUDiv(thread, Number(team_.threads)) : lane;
   Value* position = b_.CreateNUWAdd(b_.CreateNUWMul(site_.block, Number(team_.positions())), slot);
   Dim positions = te::NumPositions(site_.nest.axes);
   Value* is_position = b_.CreateICmpSLT(position, e_.EmitExtent(positions));
   e_.OpenScope();
   BindFlat(b_, e_, site_.nest.axes, position);
-  Partial partial = EmitStrand(strand, is_position);
+  Partial partial = EmitThreadPart(part, is_position);
   if (are_neighbours) partial = MergeLanes(std::move(partial));
-  Value* is_first = b_.CreateAnd(is_position, b_.CreateICmpEQ(strand, Number(0)));
+  Value* is_first = b_.CreateAnd(is_position, b_.CreateICmpEQ(part, Number(0)));
   auto finish_first = [&](llvm::function_ref<Partial()> merged) {
     EmitIf(b_, is_first, [&] {
       e_.OpenScope();
@@ -134,7 +134,7 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
       e_.CloseScope();
     });
   };
-  if (team_.strands == kWarpThreads && are_neighbours) {
+  if (team_.threads == kWarpThreads && are_neighbours) {
     finish_first([&] { return partial; });
   } else {
     // Each warp leaves a partial result of each position.

@@ -91,7 +91,7 @@ class TileEmitter {
 // -1: the cost of the whole depth.
 int64_t TileEmitter::CostOfSums(size_t axis) const {
   int64_t cost = std::max<int64_t>(t_.rows * t_.vectors / 8, 1);
-  for (size_t inner = axis + 1; inner < depth_.size(); ++inner) cost = CostOfTurns(cost, depth_[inner].extent);
+  for (size_t inner = axis + 1; inner < depth_.size(); ++inner) cost = CostOfIterations(cost, depth_[inner].extent);
   return cost;
 }
 
@@ -268,7 +268,7 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
   return sums;
 }
 
-// The innermost depth axis, several steps a turn; strands are summed one after the other.
+// Emits the innermost depth axis, several steps per iteration; strands are summed one after the other.
 Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
   const Dim& extent = depth_.back().extent;
   int64_t group = t_.group;
@@ -288,7 +288,7 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
   Value* last = e_.EmitExtent(whole);
   LoopHints hints{.keep_rolled = true};
   sums = EmitStoppableLoop(
-      b_, {I64(0), last, whole, unroll * group}, s_.cancel, CostOfTurns(CostOfSums(depth_.size() - 1), unroll),
+      b_, {I64(0), last, whole, unroll * group}, s_.cancel, CostOfIterations(CostOfSums(depth_.size() - 1), unroll),
       std::move(sums), [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
   if (extent.is_const()) {
     int64_t rest = extent.constant() - whole.constant();
@@ -378,11 +378,11 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     e_.CloseScope();
   };
   auto loop = [&](Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
-    auto turn = [&](Value* i, const Values&) -> Values {
+    auto iteration = [&](Value* i, const Values&) -> Values {
       body(i);
       return {};
     };
-    EmitLoop(b_, I64(0), end, 1, {}, turn, hints);
+    EmitLoop(b_, I64(0), end, 1, {}, iteration, hints);
   };
   // `length`: of the inner loop, over elements that are stored side by side.
   auto all = [&](Value* length, int64_t fold_tail) {
@@ -506,7 +506,7 @@ Dim TileEmitter::Run() {
     begin = b_.CreateNSWMul(begin, row);
     end = b_.CreateNSWMul(end, row);
   }
-  int64_t cost = CostOfTurns(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
+  int64_t cost = CostOfIterations(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
   EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
     e_.OpenScope();
     EmitUnit(unit);

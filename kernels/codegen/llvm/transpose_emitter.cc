@@ -69,9 +69,9 @@ class TransposeEmitter {
   }
 
   template <typename Body>
-  void Turns(Value* turns, const Body& body, const LoopHints& hints = {}) {
+  void Repeat(Value* count, const Body& body, const LoopHints& hints = {}) {
     EmitLoop(
-        b_, Number(0), turns, 1, {},
+        b_, Number(0), count, 1, {},
         [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
           e_.OpenScope();
           body(at);
@@ -118,10 +118,10 @@ class TransposeEmitter {
   template <typename Element>  // Value*()
   std::vector<Value*> TransposedBlock(Value* i, Value* j, Value* columns, DataType dtype, llvm::AllocaInst* block,
                                       const Element& element) {
-    Turns(columns, [&](Value* column) {
+    Repeat(columns, [&](Value* column) {
       e_.Bind(site_.nest.axes[stores()], b_.CreateNSWAdd(j, column));
       Value* row = b_.CreateNSWMul(column, Number(side_));
-      Turns(Number(side_), [&](Value* lane) {
+      Repeat(Number(side_), [&](Value* lane) {
         e_.Bind(site_.nest.axes[reads()], b_.CreateNSWAdd(i, lane));
         e_.Store(dtype, element(), block, b_.CreateNSWAdd(row, lane));
       });
@@ -170,10 +170,10 @@ class TransposeEmitter {
     }
     LoopHints hints{.independent = site_.independent};
     if (site_.target.has_masks) hints.fold_tail = side_;
-    Turns(Number(side_), [&](Value* row) {
+    Repeat(Number(side_), [&](Value* row) {
       e_.Bind(site_.nest.axes[reads()], b_.CreateNSWAdd(i, row));
       Value* first = b_.CreateNSWMul(row, Number(side_));
-      Turns(
+      Repeat(
           columns,
           [&](Value* column) {
             e_.Bind(site_.nest.axes[stores()], b_.CreateNSWAdd(j, column));
