@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 
 import relayvm
 from operator_cases import examples
@@ -20,3 +21,16 @@ class Documents(relayvm.TestCase):
             written = file.read().splitlines()
         self.assert_none(sorted(set(expected.splitlines()) ^ set(written)), "lines of docs/operators.md that differ from the tables")
         self.assertEqual(written, expected.splitlines())
+
+    def test_passes(self):
+        """The rows of compiler/passes/README.md are the passes of pipeline.def with their lowest levels."""
+        def read(name):
+            with open(os.path.join(relayvm.ROOT, "compiler/passes", name), encoding="utf-8") as file:
+                return file.read()
+
+        levels = {}
+        for name, level in re.findall(r"^RVM_PASS\((\w+), (\d)\)", read("pipeline.def"), re.MULTILINE):
+            snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+            levels[snake] = min(int(level), levels.get(snake, 9))
+        rows = re.findall(r"^\| `(\w+)` \| (\d) \|", read("README.md"), re.MULTILINE)
+        self.assertEqual({name: int(level) for name, level in rows}, levels)

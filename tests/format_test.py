@@ -38,6 +38,27 @@ def enumeration_defaults(text):
     return found
 
 
+# Openings that leave out the subject of the sentence, which the reader must then find in the code below (docs/style.md).
+OPENINGS = re.compile(r"(?:What|Of|Where|As|Which|Those|Also|So that)\b")
+# House words for established terms.
+HOUSE_WORDS = {r"\bk(?:Most|Least)(?=[A-Z]|\b)": "kMax and kMin", r"//.*\b[Ss]tretch(?:es)?\b": "batch"}
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
+
+
+def comments(text):
+    """The first line of each comment of C++, with its number. Lines that go on with a comment are no first ones."""
+    found, in_comment = [], False
+    text = RAW_STRING.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for number, line in enumerate(text.split("\n"), 1):
+        own = re.match(r"\s*//+ ?(.*)", line)
+        if own and not in_comment:
+            found.append((number, own.group(1)))
+        elif not own and (behind := re.search(r"[^:\"/]\s// ?(.*)", line)):
+            found.append((number, behind.group(1)))
+        in_comment = own is not None
+    return found
+
+
 class Format(relayvm.TestCase):
     def test_clang_format(self):
         wrong = set()
@@ -92,6 +113,18 @@ class Format(relayvm.TestCase):
             for name in re.findall(r"(?<![\w./<>*{-])([\w-][\w/.-]*\.(?:h|cc|def|md|py))\b(?![\w*{(])", text):
                 if name not in known and name not in examples:
                     wrong.append(f"{path}: {name}")
+        self.assert_none(wrong)
+
+    def test_comments_begin_with_a_verb_or_a_noun(self):
+        self.assertEqual(comments("// Of a\n// b\nint c;  // Where\n//\n"), [(1, "Of a"), (3, "Where"), (4, "")])
+        wrong = [f"{path}:{number}: {text}" for path in tracked("*.h", "*.cc", "*.def")
+                 for number, text in comments(read(path)) if OPENINGS.match(text)]
+        self.assert_none(wrong, "functions: a verb (Returns, Emits); members and constants: the noun that names the thing")
+
+    def test_house_words(self):
+        wrong = [f"{path}:{number}: {match.group()}; expected {word}" for path in tracked("*.h", "*.cc", "*.def")
+                 for number, line in enumerate(read(path).splitlines(), 1)
+                 for pattern, word in HOUSE_WORDS.items() if (match := re.search(pattern, line))]
         self.assert_none(wrong)
 
     def test_switches_over_enumerations_have_no_default(self):
