@@ -56,7 +56,7 @@ void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
   if (!merged->tile) return;
   bool reads_rows = merged->tile->row == merged->axes.size() - 1,
        in_place = merged->tile->column == merged->axes.size() - 1;
-  bool fills_tiles = inner.constant() >= kMostTileRows && inner.constant() % nest.tile->rows == 0;
+  bool fills_tiles = inner.constant() >= kMaxTileRows && inner.constant() % nest.tile->rows == 0;
   if ((reads_rows && !fills_tiles) || in_place) nest = *std::move(merged);
 }
 

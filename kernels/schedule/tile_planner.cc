@@ -21,12 +21,12 @@ using te::IndexVar;
 using te::ReduceOp;
 
 // Rows of a tile whose number of rows is not known before the kernel runs: each height up to it has code of its own.
-constexpr int64_t kMostRowsUnknown = 8;
+constexpr int64_t kMaxRowsUnknown = 8;
 // The rows of a tile that lie a multiple of this apart fall into one set of the first-level cache.
 constexpr int64_t kCacheSetBytes = 4096;
 constexpr int64_t kRowsPerCacheSet = 8;
 // Columns further apart are not read as vectors in place: most of what is loaded would be dropped.
-constexpr int64_t kMostColumnStride = 4;
+constexpr int64_t kMaxColumnStride = 4;
 // Cost of masking the last vectors, relative to a tile without: few CPUs store with masks as fast as without.
 constexpr double kCostOfMasks = 1.1;
 // Cycles to transpose the sums of one vector of columns.
@@ -39,14 +39,14 @@ constexpr double kPanelInCache = 24 * 1024;
 constexpr double kLoadBeyondCache = 2.5;
 // Panels that are read again for each tile of rows, all together.
 constexpr int64_t kPanelsInCache = 16 * 1024;
-constexpr int64_t kMostPanelsAtOnce = 16;
+constexpr int64_t kMaxPanelsAtOnce = 16;
 // Threads share blocks of panels.
-constexpr int64_t kLeastUnits = 16;
+constexpr int64_t kMinUnits = 16;
 // Fewer rows do not pay for a copy of the other factor into panels.
-constexpr int64_t kLeastRowsForPanels = 4;
+constexpr int64_t kMinRowsForPanels = 4;
 // With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
 // then stored as they are, not transposed, and both factors are read side by side.
-constexpr int64_t kLeastRowsForCopies = 96;
+constexpr int64_t kMinRowsForCopies = 96;
 // Sums of fewer products cost less than it takes to transpose them and to store them in many short pieces.
 constexpr int64_t kShallowDepth = 64;
 
@@ -143,18 +143,14 @@ class TilePlanner {
     }
     tile.transposed_store = tile.row && *tile.row > tile.column;
     if (StoresWholeRows(tile)) {
-      bool has_many_rows = tile.column_stride == 1 && nest_.axes[*tile.row].extent.constant() >= kLeastRowsForCopies;
+      bool has_many_rows = tile.column_stride == 1 && nest_.axes[*tile.row].extent.constant() >= kMinRowsForCopies;
       if (IsShallow() || (has_many_rows && CopyToPanels(tile))) rank = 4;
     }
     ChooseSize(tile);
     return rank;
   }
 
-  Dim Depth() const {
-    Dim depth = 1;
-    for (const IndexVar& axis : reduce_.axes) depth = depth * axis.extent;
-    return depth;
-  }
+  Dim Depth() const { return te::NumPositions(reduce_.axes); }
 
   bool IsShallow() const { return Depth().is_const() && Depth().constant() <= kShallowDepth; }
 
@@ -165,7 +161,7 @@ class TilePlanner {
     if (!columns.is_const() || !tile.row || !te::DependsOn(tile.broadcast, nest_.axes[*tile.row].id)) return false;
     const Dim& rows = nest_.axes[*tile.row].extent;
     int64_t vectors = (columns.constant() + tile.lanes - 1) / tile.lanes;
-    return rows.is_const() && rows.constant() >= kLeastRowsForPanels &&
+    return rows.is_const() && rows.constant() >= kMinRowsForPanels &&
            columns.constant() * 10 >= vectors * tile.lanes * 9;
   }
 
@@ -225,7 +221,7 @@ class TilePlanner {
   // The last axis that gives a tile several rows, else the one that gives it the most.
   size_t RowOf(const std::vector<size_t>& rows) const {
     auto extent = [&](size_t row) {
-      return std::min(nest_.axes[row].extent.AsConst().value_or(kLeastRowsForPanels), kLeastRowsForPanels);
+      return std::min(nest_.axes[row].extent.AsConst().value_or(kMinRowsForPanels), kMinRowsForPanels);
     };
     return *std::max_element(rows.rbegin(), rows.rend(), [&](size_t a, size_t b) { return extent(a) < extent(b); });
   }
@@ -240,7 +236,7 @@ class TilePlanner {
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
       int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
-      if (stride < 1 || stride > kMostColumnStride || !FillsVectors(axis.extent, tile)) continue;
+      if (stride < 1 || stride > kMaxColumnStride || !FillsVectors(axis.extent, tile)) continue;
       bool fits = axis.extent.is_const() && axis.extent.constant() >= tile.lanes;
       if (!fits && !target_.has_masks) continue;
       tile.column = column;
@@ -261,7 +257,7 @@ class TilePlanner {
   bool CopyToPanels(Tile& tile) const {
     if (HasBranches(tile.vector) || !tile.row || !FillsVectors(nest_.axes[tile.column].extent, tile)) return false;
     const Dim& rows = nest_.axes[*tile.row].extent;
-    if (rows.is_const() && rows.constant() < kLeastRowsForPanels) return false;
+    if (rows.is_const() && rows.constant() < kMinRowsForPanels) return false;
     tile.access = Tile::Access::kPanels;
     return true;
   }
@@ -298,11 +294,11 @@ class TilePlanner {
     if (!tile.row || by_row || !is_stored_by_rows || !columns.is_const() || !depth.is_const()) return 1;
     int64_t panel_bytes =
         std::max<int64_t>(depth.constant() * tile.panel() * tile.column_stride * reduce_.dtype.bytes(), 1);
-    int64_t panels = (columns.constant() + tile.panel() - 1) / tile.panel(), most = kMostPanelsAtOnce;
+    int64_t panels = (columns.constant() + tile.panel() - 1) / tile.panel(), most = kMaxPanelsAtOnce;
     Dim units = panels;
     for (size_t axis : tile.outer) units = units * nest_.axes[axis].extent;
     for (size_t axis : tile.inner) units = units * nest_.axes[axis].extent;
-    if (units.is_const()) most = std::min(most, units.constant() / kLeastUnits);
+    if (units.is_const()) most = std::min(most, units.constant() / kMinUnits);
     return std::clamp<int64_t>(std::min(kPanelsInCache / panel_bytes, panels), 1, std::max<int64_t>(most, 1));
   }
 
@@ -314,7 +310,7 @@ class TilePlanner {
     // One row of a product reads the other factor once, which is fast in long pieces.
     bool is_one_row = rows == Dim(1) && tile.access == Tile::Access::kInPlace && tile.column_stride == 1;
     if (is_one_row) most_vectors = target_.vector_registers / 2;
-    int64_t most_rows = !rows.is_const() ? kMostRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMostTileRows;
+    int64_t most_rows = !rows.is_const() ? kMaxRowsUnknown : RowsCollide(tile) ? kRowsPerCacheSet : kMaxTileRows;
     bool in_place = tile.access == Tile::Access::kInPlace;
     auto fits = [&](int64_t vectors) { return columns.is_const() && columns.constant() >= vectors * tile.lanes; };
     if (in_place && !target_.has_masks) {

@@ -10,7 +10,7 @@
 namespace rvm::schedule {
 
 // The greatest height of a tile, if there are registers for it.
-inline constexpr int64_t kMostTileRows = 14;
+inline constexpr int64_t kMaxTileRows = 14;
 
 // Returns the operand that a factor of a product widens to int32 and that fits 16 bits; null if it widens nothing.
 te::Expr NarrowFactor(const te::Expr& factor);
