@@ -10,9 +10,9 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 
 #include "vm/interpreter/execution.h"
+#include "vm/interpreter/operands.h"
 
 namespace rvm::vm {
 
@@ -32,17 +32,6 @@ void EnterEntry(Slot* r, Execution* vm, const FunctionInfo* entry);
 [[gnu::always_inline, clang::preserve_none]] inline void Next(const uint16_t* pc, Slot* r, Execution* vm,
                                                               int64_t budget, const FunctionInfo* fn) {
   [[clang::musttail]] return kHandlers[*pc](pc, r, vm, budget, fn);
-}
-
-inline uint32_t Read32(const uint16_t* units) {
-  uint32_t value;
-  std::memcpy(&value, units, sizeof(value));
-  return value;
-}
-inline uint64_t Read64(const uint16_t* units) {
-  uint64_t value;
-  std::memcpy(&value, units, sizeof(value));
-  return value;
 }
 
 }  // namespace rvm::vm

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_scalar.h"
+#include "vm/interpreter/operands.h"
 
 namespace rvm::vm {
 
@@ -25,7 +26,8 @@ namespace rvm::vm {
 
 [[clang::preserve_none]] inline void ExecJump(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
-  const uint16_t* target = fn->code + Read32(pc + 1);
+  Operands<Opcode::kJump> in(pc);
+  const uint16_t* target = fn->code + in.Get<"target">();
   if (target <= pc && --budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
@@ -36,28 +38,30 @@ namespace rvm::vm {
 template <auto kCondition>
 [[clang::preserve_none]] void BranchBinary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                            const FunctionInfo* fn) {
-  if (kCondition(r[pc[1]], r[pc[2]])) {
-    const uint16_t* target = fn->code + Read32(pc + 3);
+  Operands<Opcode::kBranchEqInt> in(pc);
+  if (kCondition(r[in.Get<"a">()], r[in.Get<"b">()])) {
+    const uint16_t* target = fn->code + in.Get<"target">();
     if (target <= pc && --budget < 0) [[unlikely]] {
       [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
     }
     [[clang::musttail]] return Next(target, r, vm, budget, fn);
   }
-  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 // Like BranchBinary; the second operand is an immediate.
 template <auto kCondition>
 [[clang::preserve_none]] void BranchImm(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                         const FunctionInfo* fn) {
-  if (kCondition(r[pc[1]], Imm16(pc[2]))) {
-    const uint16_t* target = fn->code + Read32(pc + 3);
+  Operands<Opcode::kBranchEqImm> in(pc);
+  if (kCondition(r[in.Get<"a">()], Imm16(in.Get<"value">()))) {
+    const uint16_t* target = fn->code + in.Get<"target">();
     if (target <= pc && --budget < 0) [[unlikely]] {
       [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
     }
     [[clang::musttail]] return Next(target, r, vm, budget, fn);
   }
-  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 inline constexpr Handler ExecBranchEqInt = BranchBinary<EqInt>;
@@ -72,14 +76,15 @@ inline constexpr Handler ExecBranchGeImm = BranchImm<GeInt>;
 template <Slot kTaken>
 [[clang::preserve_none]] void BranchBool(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                          const FunctionInfo* fn) {
-  if (r[pc[1]] == kTaken) {
-    const uint16_t* target = fn->code + Read32(pc + 2);
+  Operands<Opcode::kBranchIf> in(pc);
+  if (r[in.Get<"cond">()] == kTaken) {
+    const uint16_t* target = fn->code + in.Get<"target">();
     if (target <= pc && --budget < 0) [[unlikely]] {
       [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
     }
     [[clang::musttail]] return Next(target, r, vm, budget, fn);
   }
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 inline constexpr Handler ExecBranchIf = BranchBool<1>;
@@ -87,19 +92,21 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[clang::preserve_none]] inline void ExecBranchTag(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  if (TagOf(r[pc[1]]) == pc[2]) {
-    const uint16_t* target = fn->code + Read32(pc + 3);
+  Operands<Opcode::kBranchTag> in(pc);
+  if (TagOf(r[in.Get<"adt">()]) == in.Get<"tag">()) {
+    const uint16_t* target = fn->code + in.Get<"target">();
     if (target <= pc && --budget < 0) [[unlikely]] {
       [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
     }
     [[clang::musttail]] return Next(target, r, vm, budget, fn);
   }
-  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecSwitch(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
-  const uint16_t* target = fn->code + Read32(pc + 3 + 2 * size_t{TagOf(r[pc[1]])});
+  Operands<Opcode::kSwitch> in(pc);
+  const uint16_t* target = fn->code + Read32(in.Elements<"targets">() + 2 * size_t{TagOf(r[in.Get<"adt">()])});
   if (target <= pc && --budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
@@ -134,17 +141,18 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[clang::preserve_none]] inline void ExecCall(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
+  Operands<Opcode::kCall> in(pc);
   Slot* base = r + fn->frame_slots;
   if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  const FunctionInfo* callee = vm->functions + Read32(pc + 2);
-  uint32_t count = pc[4];
+  const FunctionInfo* callee = vm->functions + in.Get<"callee">();
+  uint32_t count = in.Count<"args">();
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
-  for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[5 + i]];
-  base[-3] = AsSlot(pc + 5 + count);
+  for (uint32_t i = 0; i < count; ++i) base[i] = r[in.Elements<"args">()[i]];
+  base[-3] = AsSlot(in.End());
   base[-2] = AsSlot(fn);
-  base[-1] = pc[1];
+  base[-1] = in.Get<"dst">();
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
@@ -155,32 +163,33 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
   if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  base[-1] = AsSlot(pc + 2);
-  pc += 2 + pc[1];
-  const FunctionInfo* callee = vm->functions + Read32(pc);
-  uint32_t count = pc[2];
+  Operands<Opcode::kCallFields> in(pc);
+  base[-1] = AsSlot(in.Elements<"dsts">());
+  const FunctionInfo* callee = vm->functions + in.Get<"callee">();
+  uint32_t count = in.Count<"args">();
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
-  for (uint32_t i = 0; i < count; ++i) base[i] = r[pc[3 + i]];
-  base[-3] = AsSlot(pc + 3 + count);
+  for (uint32_t i = 0; i < count; ++i) base[i] = r[in.Elements<"args">()[i]];
+  base[-3] = AsSlot(in.End());
   base[-2] = AsSlot(fn);
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
 [[clang::preserve_none]] inline void ExecCallClosure(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                      const FunctionInfo* fn) {
+  Operands<Opcode::kCallClosure> in(pc);
   Slot* base = r + fn->frame_slots;
   if (--budget < 0 || base > vm->stack_soft_end) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  Slot closure = r[pc[2]];
+  Slot closure = r[in.Get<"closure">()];
   const FunctionInfo* callee = vm->functions + vm->layouts[AsObject(closure)->layout].function;
-  uint32_t count = pc[3];
+  uint32_t count = in.Count<"args">();
   base[0] = closure;
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
-  for (uint32_t i = 0; i < count; ++i) base[1 + i] = r[pc[4 + i]];
-  base[-3] = AsSlot(pc + 4 + count);
+  for (uint32_t i = 0; i < count; ++i) base[1 + i] = r[in.Elements<"args">()[i]];
+  base[-3] = AsSlot(in.End());
   base[-2] = AsSlot(fn);
-  base[-1] = pc[1];
+  base[-1] = in.Get<"dst">();
   [[clang::musttail]] return Enter(pc, base, vm, budget, callee);
 }
 
@@ -206,14 +215,15 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[clang::preserve_none]] inline void ExecTailCall(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
+  Operands<Opcode::kTailCall> in(pc);
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  const FunctionInfo* callee = vm->functions + Read32(pc + 1);
+  const FunctionInfo* callee = vm->functions + in.Get<"callee">();
   bool has_window = fn->arena_bytes != 0;
   if (has_window) [[unlikely]]
     vm->window_to_leave = r[fn->num_registers];
-  MoveArgs(pc + 4, pc[3], r, r, r + vm->scratch_offset);
+  MoveArgs(in.Elements<"args">(), in.Count<"args">(), r, r, r + vm->scratch_offset);
   if (has_window) [[unlikely]] {
     [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
   }
@@ -222,15 +232,16 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[clang::preserve_none]] inline void ExecTailCallClosure(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                          const FunctionInfo* fn) {
+  Operands<Opcode::kTailCallClosure> in(pc);
   if (--budget < 0) [[unlikely]] {
     [[clang::musttail]] return PollAndRetry(pc, r, vm, budget, fn);
   }
-  Slot closure = r[pc[1]];
+  Slot closure = r[in.Get<"closure">()];
   const FunctionInfo* callee = vm->functions + vm->layouts[AsObject(closure)->layout].function;
   bool has_window = fn->arena_bytes != 0;
   if (has_window) [[unlikely]]
     vm->window_to_leave = r[fn->num_registers];
-  MoveArgs(pc + 3, pc[2], r, r + 1, r + vm->scratch_offset);
+  MoveArgs(in.Elements<"args">(), in.Count<"args">(), r, r + 1, r + vm->scratch_offset);
   r[0] = closure;
   if (has_window) [[unlikely]] {
     [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
@@ -240,22 +251,24 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[gnu::noinline, clang::preserve_none]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Execution* vm,
                                                                      int64_t budget, const FunctionInfo* fn) {
+  Operands<Opcode::kReturn> in(pc);
   vm->arena.Pop(reinterpret_cast<std::byte*>(r[fn->num_registers]));
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
-  base[r[-1]] = r[pc[1]];
+  base[r[-1]] = r[in.Get<"result">()];
   pc = reinterpret_cast<const uint16_t*>(r[-3]);
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }
 
 [[clang::preserve_none]] inline void ExecReturn(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
+  Operands<Opcode::kReturn> in(pc);
   if (fn->arena_bytes != 0) [[unlikely]] {
     [[clang::musttail]] return ReturnFromWindow(pc, r, vm, budget, fn);
   }
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
-  base[r[-1]] = r[pc[1]];
+  base[r[-1]] = r[in.Get<"result">()];
   pc = reinterpret_cast<const uint16_t*>(r[-3]);
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }
@@ -263,12 +276,13 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 [[gnu::always_inline, clang::preserve_none]] inline void ReturnFieldsToCaller(const uint16_t* pc, Slot* r,
                                                                               Execution* vm, int64_t budget,
                                                                               const FunctionInfo*) {
+  Operands<Opcode::kReturnFields> in(pc);
   const auto* caller = reinterpret_cast<const FunctionInfo*>(r[-2]);
   Slot* base = r - caller->frame_slots;
   const auto* dsts = reinterpret_cast<const uint16_t*>(r[-1]);
-  uint32_t count = pc[1];
+  uint32_t count = in.Count<"fields">();
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
-  for (uint32_t i = 0; i < count; ++i) base[dsts[i]] = r[pc[2 + i]];
+  for (uint32_t i = 0; i < count; ++i) base[dsts[i]] = r[in.Elements<"fields">()[i]];
   pc = reinterpret_cast<const uint16_t*>(r[-3]);
   [[clang::musttail]] return Next(pc, base, vm, budget, caller);
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/operands.h"
 #include "vm/interpreter/scalar_cast.h"
 
 namespace rvm::vm {
@@ -89,15 +90,17 @@ inline Slot LeF64(Slot a, Slot b) { return F64(a) <= F64(b); }
 template <auto kOperator>
 [[clang::preserve_none]] void Binary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                      const FunctionInfo* fn) {
-  r[pc[1]] = kOperator(r[pc[2]], r[pc[3]]);
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kAddI32> in(pc);
+  r[in.Get<"dst">()] = kOperator(r[in.Get<"a">()], r[in.Get<"b">()]);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 template <auto kOperator>
 [[clang::preserve_none]] void Unary(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                     const FunctionInfo* fn) {
-  r[pc[1]] = kOperator(r[pc[2]]);
-  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+  Operands<Opcode::kNegInt> in(pc);
+  r[in.Get<"dst">()] = kOperator(r[in.Get<"a">()]);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 inline constexpr Handler ExecAddI32 = Binary<AddI32>;
@@ -146,44 +149,51 @@ inline constexpr Handler ExecLeF64 = Binary<LeF64>;
 
 [[clang::preserve_none]] inline void ExecMove(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
-  r[pc[1]] = r[pc[2]];
-  [[clang::musttail]] return Next(pc + 3, r, vm, budget, fn);
+  Operands<Opcode::kMove> in(pc);
+  r[in.Get<"dst">()] = r[in.Get<"src">()];
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecLoadInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
-  r[pc[1]] = OfI32(Read32(pc + 2));
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kLoadInt> in(pc);
+  r[in.Get<"dst">()] = OfI32(in.Get<"value">());
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecLoadBits(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                   const FunctionInfo* fn) {
-  r[pc[1]] = Read64(pc + 2);
-  [[clang::musttail]] return Next(pc + 6, r, vm, budget, fn);
+  Operands<Opcode::kLoadBits> in(pc);
+  r[in.Get<"dst">()] = in.Get<"bits">();
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecAddImmI32(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  r[pc[1]] = AddI32(r[pc[2]], Imm16(pc[3]));
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kAddImmI32> in(pc);
+  r[in.Get<"dst">()] = AddI32(r[in.Get<"a">()], Imm16(in.Get<"value">()));
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecAddImmInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  r[pc[1]] = r[pc[2]] + Imm16(pc[3]);
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kAddImmInt> in(pc);
+  r[in.Get<"dst">()] = r[in.Get<"a">()] + Imm16(in.Get<"value">());
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecWrapInt(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                  const FunctionInfo* fn) {
-  r[pc[1]] = WrapToDType(r[pc[2]], pc[3]);
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kWrapInt> in(pc);
+  r[in.Get<"dst">()] = WrapToDType(r[in.Get<"a">()], in.Get<"dtype">());
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecCast(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
-  r[pc[1]] = CastScalar(r[pc[2]], pc[3], pc[4]);
-  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+  Operands<Opcode::kCast> in(pc);
+  r[in.Get<"dst">()] = CastScalar(r[in.Get<"src">()], in.Get<"from">(), in.Get<"to">());
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 }  // namespace rvm::vm

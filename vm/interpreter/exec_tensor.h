@@ -7,19 +7,22 @@
 #include <utility>
 
 #include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/operands.h"
 
 namespace rvm::vm {
 
 [[clang::preserve_none]] inline void ExecLoadConst(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  r[pc[1]] = AsSlot(vm->caller.constant(Read32(pc + 2)));
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kLoadConst> in(pc);
+  r[in.Get<"dst">()] = AsSlot(vm->caller.constant(in.Get<"constant">()));
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecGetDim(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                 const FunctionInfo* fn) {
-  r[pc[1]] = static_cast<Slot>(AsTensor(r[pc[2]])->dims[pc[3]]);
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  Operands<Opcode::kGetDim> in(pc);
+  r[in.Get<"dst">()] = static_cast<Slot>(AsTensor(r[in.Get<"tensor">()])->dims[in.Get<"axis">()]);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 // Reads an element of a tensor that is not on the host yet.
@@ -28,45 +31,51 @@ namespace rvm::vm {
 
 [[clang::preserve_none]] inline void ExecGetElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
-  const Tensor& tensor = *AsTensor(r[pc[2]]);
+  Operands<Opcode::kGetElement> in(pc);
+  const Tensor& tensor = *AsTensor(r[in.Get<"tensor">()]);
   if (tensor.data == nullptr) [[unlikely]] {
     [[clang::musttail]] return ExecFetchElement(pc, r, vm, budget, fn);
   }
-  r[pc[1]] = LoadScalar(tensor.dtype, static_cast<const std::byte*>(tensor.data) + pc[3] * tensor.dtype.bytes());
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  r[in.Get<"dst">()] =
+      LoadScalar(tensor.dtype, static_cast<const std::byte*>(tensor.data) + in.Get<"element">() * tensor.dtype.bytes());
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecFetchElement(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                       const FunctionInfo* fn) {
-  if (!vm->caller.FetchToHost(AsTensor(r[pc[2]]))) [[unlikely]]
+  Operands<Opcode::kGetElement> in(pc);
+  if (!vm->caller.FetchToHost(AsTensor(r[in.Get<"tensor">()]))) [[unlikely]]
     return vm->StopInCall(pc, r, fn);
   [[clang::musttail]] return ExecGetElement(pc, r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecView(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                               const FunctionInfo* fn) {
+  Operands<Opcode::kView> in(pc);
   if (!vm->MakeView(pc, r)) [[unlikely]]
     return vm->Stop(pc, r, fn, std::move(vm->error));
-  [[clang::musttail]] return Next(pc + 6 + pc[5], r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecCheckShape(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                     const FunctionInfo* fn) {
-  Slot tensor = r[pc[2]];
-  if (!vm->CheckShape(*AsTensor(tensor), TypeId(Read32(pc + 3)))) [[unlikely]] {
+  Operands<Opcode::kCheckShape> in(pc);
+  Slot tensor = r[in.Get<"src">()];
+  if (!vm->CheckShape(*AsTensor(tensor), TypeId(in.Get<"type">()))) [[unlikely]] {
     return vm->Stop(pc, r, fn, std::move(vm->error));
   }
-  r[pc[1]] = tensor;
-  [[clang::musttail]] return Next(pc + 5, r, vm, budget, fn);
+  r[in.Get<"dst">()] = tensor;
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[clang::preserve_none]] inline void ExecCheckDims(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
                                                    const FunctionInfo* fn) {
-  if (!vm->CheckDims(static_cast<int64_t>(r[pc[1]]), static_cast<int64_t>(r[pc[2]]),
-                     DimRelation{static_cast<uint8_t>(pc[3])})) [[unlikely]] {
+  Operands<Opcode::kCheckDims> in(pc);
+  if (!vm->CheckDims(static_cast<int64_t>(r[in.Get<"a">()]), static_cast<int64_t>(r[in.Get<"b">()]),
+                     DimRelation{static_cast<uint8_t>(in.Get<"what">())})) [[unlikely]] {
     return vm->Stop(pc, r, fn, std::move(vm->error));
   }
-  [[clang::musttail]] return Next(pc + 4, r, vm, budget, fn);
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 }  // namespace rvm::vm
