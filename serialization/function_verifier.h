@@ -55,7 +55,6 @@ class FunctionVerifier {
 
   // ---- verifier_rules.cc: what an opcode needs beyond the classes of its operands
   absl::Status CheckRules(const Instruction& i);
-  absl::Status CheckMove(const Instruction& i);
   absl::Status CheckLoadBits(uint16_t dst, uint64_t bits);
   absl::Status CheckLoadConst(const Instruction& i);
   absl::Status CheckTag(uint16_t adt, uint16_t tag, bool no_fields);

@@ -74,7 +74,6 @@ class FunctionEmitter {
   // ---- blocks (function_emitter.cc)
   absl::Status EmitBlock(const ir::Expr* expr, Target target);
   absl::Status EmitLet(const ir::Let& let, const ir::Expr** next);
-  absl::Status EmitTail(const ir::Expr* expr, Target target);
   absl::Status EmitKernelWithProjections(const ir::Let& let, const ir::Expr** next);
   // Skips the lets at the front of `rest` that name fields of `tuple`, each once, into `fields`. How many they are.
   static uint32_t FollowProjections(const ir::Var* tuple, const ir::Expr** rest, std::vector<const ir::Var*>& fields);

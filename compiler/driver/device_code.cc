@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "compiler/lowering/launch_shapes.h"
 #include "compiler/lowering/matrix_product.h"
 #include "compiler/lowering/opencl_source.h"
 #include "compiler/ops/virtual_device.h"
@@ -86,14 +86,13 @@ class PtxMaker : public CodeMaker {
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
     RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], target_.ScheduleTarget()));
-    // The recipe has the numbers of arguments and threads; the code is made from the schedule.
-    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
-    RVM_RETURN_IF_ERROR(lowering::GridLaunches(program_.executable.kernels[number], portable.recipe).status());
+    RVM_ASSIGN_OR_RETURN(lowering::LaunchShapes shapes,
+                         lowering::ShapesOfLaunches(program_.executable.kernels[number], plain));
     RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));
     for (const schedule::LoopNest& nest : plain.nests) {
       is_needed_ |= nest.block_tile && nest.block_tile->mma && nest.block_tile->mma->capability == target_.capability;
     }
-    return DeviceCode::Kernel{KernelId(number), portable.workspace, std::move(portable.grid_threads),
+    return DeviceCode::Kernel{KernelId(number), shapes.workspace, std::move(shapes.threads),
                               lowering::FindProducts(plain)};
   }
 

@@ -30,7 +30,7 @@ absl::Status CheckNest(const RecipeNest& nest, size_t num_buffers) {
 
 }  // namespace
 
-absl::StatusOr<Dims> GridLaunches(const KernelDesc& kernel, const KernelRecipe& recipe) {
+absl::Status CheckGridArguments(const KernelDesc& kernel) {
   size_t tensors = kernel.params.size() + kernel.results.size();
   if (tensors + kernel.num_symbols > kMaxArguments) {
     return absl::UnimplementedError("it has more arguments than a device function may have");
@@ -40,6 +40,12 @@ absl::StatusOr<Dims> GridLaunches(const KernelDesc& kernel, const KernelRecipe& 
       std::all_of(kernel.results.begin(), kernel.results.end(), is_scalar)) {
     return absl::UnimplementedError("it computes scalars from scalars");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dims> GridLaunches(const KernelDesc& kernel, const KernelRecipe& recipe) {
+  RVM_RETURN_IF_ERROR(CheckGridArguments(kernel));
+  size_t tensors = kernel.params.size() + kernel.results.size();
   Dims launches;
   for (const RecipeNest& nest : recipe.nests) {
     RVM_RETURN_IF_ERROR(CheckNest(nest, tensors + recipe.workspaces.size()));

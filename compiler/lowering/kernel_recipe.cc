@@ -13,7 +13,6 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/symbol_numbers.h"
-#include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/schedule.h"
 
 namespace rvm::lowering {
@@ -212,9 +211,6 @@ absl::StatusOr<PortableKernel> MakePortableKernel(const schedule::Schedule& sche
     kernel.recipe.nests.push_back(std::move(recipe));
     const Tensor& first = nest.tensors[0].tensor;
     if (first->is_ordered) kernel.recipe.nests.push_back(OrderNest(scope, first));
-  }
-  for (const schedule::NestGroup& launch : schedule::Launches(schedule)) {
-    kernel.grid_threads.push_back(scope.Numbered(schedule::GridThreads(schedule, launch)));
   }
   kernel.recipe.workspaces = scope.TakeWorkspaces();
   kernel.workspace = scope.Numbered(schedule.workspace);

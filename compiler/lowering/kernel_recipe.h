@@ -11,7 +11,6 @@ namespace rvm::lowering {
 struct PortableKernel {
   KernelRecipe recipe;  // symbols are numbered in the order of te::KernelSymbols
   Dim workspace;        // bytes, over the same symbols
-  Dims grid_threads;    // for a GPU: of each of schedule::Launches, over the same symbols
 };
 
 // Returns kUnimplemented for nests of more than kMaxRecipeAxes axes. REQUIRES: !schedule.target.has_vectors.

@@ -49,9 +49,9 @@ struct Capability {
 constexpr Capability kCapabilities[] = {{80, "+ptx70"}, {75, "+ptx65"}};
 
 // Emits the function of one launch.
-class EntryEmitter {
+class GridEntryEmitter {
  public:
-  EntryEmitter(llvm::Module& module, const Schedule& schedule)
+  GridEntryEmitter(llvm::Module& module, const Schedule& schedule)
       : module_(module), schedule_(schedule), b_(module.getContext()), e_(b_, schedule.target) {}
 
   // The entry, and the functions of its nests.
@@ -78,7 +78,7 @@ class EntryEmitter {
   absl::flat_hash_map<int64_t, Value*> scalars_;  // by number of the input
 };
 
-void EntryEmitter::Begin(const std::string& name) {
+void GridEntryEmitter::Begin(const std::string& name) {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
   std::vector<llvm::Type*> parameters;
   for (const te::Tensor& input : schedule_.computation.inputs) parameters.push_back(input.rank() == 0 ? i64 : pointer);
@@ -101,7 +101,7 @@ void EntryEmitter::Begin(const std::string& name) {
 }
 
 // Stores scalar arguments to allocas, because nests load their inputs. SROA removes the allocas.
-void EntryEmitter::PlaceScalars() {
+void GridEntryEmitter::PlaceScalars() {
   for (const te::Tensor& input : schedule_.computation.inputs) {
     if (input.rank() != 0) continue;
     Value* place = b_.CreateAlloca(b_.getInt64Ty());
@@ -110,7 +110,7 @@ void EntryEmitter::PlaceScalars() {
   }
 }
 
-Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
+Value* GridEntryEmitter::PointerOf(const te::Tensor& tensor) {
   if (tensor->kind == te::TensorKind::kInput) {
     if (tensor.rank() == 0) return scalars_.at(tensor->input_index);
     return function_->getArg(static_cast<unsigned>(tensor->input_index));
@@ -123,7 +123,7 @@ Value* EntryEmitter::PointerOf(const te::Tensor& tensor) {
   return function_->getArg(static_cast<unsigned>(index));
 }
 
-void EntryEmitter::Annotate(const char* key, int64_t value) {
+void GridEntryEmitter::Annotate(const char* key, int64_t value) {
   llvm::LLVMContext& context = module_.getContext();
   module_.getOrInsertNamedMetadata("nvvm.annotations")
       ->addOperand(
@@ -132,7 +132,7 @@ void EntryEmitter::Annotate(const char* key, int64_t value) {
 }
 
 // for (at = first; at < end; at += stride)
-void EntryEmitter::EmitStrided(Value* first, Value* end, Value* stride, llvm::function_ref<void(Value* at)> emit) {
+void GridEntryEmitter::EmitStrided(Value* first, Value* end, Value* stride, llvm::function_ref<void(Value* at)> emit) {
   auto make = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
   llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = make("position"), *done = make("done");
   b_.CreateCondBr(b_.CreateICmpSLT(first, end), body, done);
@@ -148,7 +148,7 @@ void EntryEmitter::EmitStrided(Value* first, Value* end, Value* stride, llvm::fu
 
 // for (at = block * threads of a block + thread; at < count; at += threads of the grid), or for units of blocks
 // for (at = block; at < count; at += blocks)
-void EntryEmitter::RunUnits(const EmittedNest& nest) {
+void GridEntryEmitter::RunUnits(const EmittedNest& nest) {
   Value *first = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x),
         *stride = Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
   if (!nest.of_blocks) {
@@ -161,7 +161,7 @@ void EntryEmitter::RunUnits(const EmittedNest& nest) {
 
 // for (row = block; row < rows; row += blocks) each nest of the launch does what it has in the row. Threads of the
 // block wait for one another, as they read what others stored.
-void EntryEmitter::RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests) {
+void GridEntryEmitter::RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests) {
   Value* rows = e_.EmitExtent(schedule_.nests[launch.first].axes[0].extent);
   EmitStrided(Special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x), rows,
               Special(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x), [&](Value* row) {
@@ -173,7 +173,7 @@ void EntryEmitter::RunRows(const schedule::NestGroup& launch, llvm::ArrayRef<Emi
 }
 
 // The positions of a nest in a row: a thread has each 128th, or all have each together.
-void EntryEmitter::RunRow(const schedule::LoopNest& nest, const EmittedNest& emitted, Value* row) {
+void GridEntryEmitter::RunRow(const schedule::LoopNest& nest, const EmittedNest& emitted, Value* row) {
   Dim size = te::NumPositions(std::span(nest.axes).subspan(1));
   Value *first = b_.CreateNSWMul(row, e_.EmitExtent(size)), *end = b_.CreateNSWAdd(first, e_.EmitExtent(size));
   if (!emitted.of_blocks) first = b_.CreateNSWAdd(first, EmitThread(b_));
@@ -185,7 +185,7 @@ void EntryEmitter::RunRow(const schedule::LoopNest& nest, const EmittedNest& emi
 }
 
 // Runs one unit of the nest.
-void EntryEmitter::Call(const EmittedNest& nest, Value* unit) {
+void GridEntryEmitter::Call(const EmittedNest& nest, Value* unit) {
   std::vector<Value*> args = {unit, b_.CreateNSWAdd(unit, b_.getInt64(1))};
   for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor));
   for (const Dim& symbol : schedule_.symbols) args.push_back(e_.symbols.at(symbol.id()));
@@ -193,7 +193,7 @@ void EntryEmitter::Call(const EmittedNest& nest, Value* unit) {
   b_.CreateCall(nest.function, args);
 }
 
-std::vector<llvm::Function*> EntryEmitter::Run(const schedule::NestGroup& launch, const std::string& name) {
+std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& launch, const std::string& name) {
   std::vector<EmittedNest> nests;
   for (size_t n = 0; n < launch.count; ++n) {
     std::string of_nest = absl::StrCat(name, ".nest", n);
@@ -304,7 +304,8 @@ absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule)
   std::vector<llvm::Function*> made;
   std::string missing;
   for (size_t i = 0; const schedule::NestGroup& launch : schedule::Launches(schedule)) {
-    for (llvm::Function* function : EntryEmitter(impl_->module, schedule).Run(launch, absl::StrCat(name, "_", i++))) {
+    for (llvm::Function* function :
+         GridEntryEmitter(impl_->module, schedule).Run(launch, absl::StrCat(name, "_", i++))) {
       if (missing.empty()) missing = MissingFunction(*function);
       made.push_back(function);
     }
