@@ -124,7 +124,7 @@ class Nodes(relayvm.TestCase):
             model = self.save([self.node("Both", given, ["y"], domain="local")], [self.value("x", ["n"])], [self.value("y", None)],
                               weights, [outer, inner])
             self.compare(model, [{"x": self.floats(9)}])
-        for given, message in ((["x", "lo"], "local.Both: its input `lo` is defined nowhere before it"),
+        for given, message in ((["x", "lo"], "local.Both: its input `lo` is undefined; expected a name that stands before it"),
                                (["x", "low", "high", "x"], "local.Both: it has 4 inputs; its function has 3"),
                                (["", "low"], "Clip: input 0 is missing")):
             model = self.save([self.node("Both", given, ["y"], domain="local")], [self.value("x", ["n"])], [self.value("y", None)],

@@ -357,7 +357,7 @@ Operand Join(Steps& c, Operand list, int64_t axis, bool is_reversed, bool may_be
   const ir::Type* element = ElementOf(c, list);
   const auto* tensor = ir::DynCast<ir::TensorType>(element);
   if (tensor == nullptr)
-    return c.failed() ? c.emit().Placeholder() : c.Fail("a sequence of nothing that is known cannot be joined");
+    return c.failed() ? c.emit().Placeholder() : c.Fail("cannot join a sequence whose elements have no known type");
   Emitter& emit = c.emit();
   Dims dims = tensor->shape.dims;
   axis = c.Axis(axis, static_cast<int64_t>(dims.size()));

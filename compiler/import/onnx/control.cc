@@ -172,7 +172,7 @@ Operands ConcatFromSequence(NodeContext& c) {
   int64_t axis = c.Int("axis", 0);
   if (c.Int("new_axis", 0) == 0) return {Join(c, list, axis, false, /*may_be_empty=*/true)};
   const auto* element = ir::DynCast<ir::TensorType>(c.emit().ElementType(list->type, "List"));
-  if (element == nullptr) return {c.Unsupported("a sequence of nothing that is known")};
+  if (element == nullptr) return {c.Unsupported("a sequence whose elements have no known type")};
   axis = c.Axis(axis, static_cast<int64_t>(element->shape.dims.size()) + 1);
   Operand limit = Length(c, list);
   Rolled rolled = Roll(c, limit, nullptr, {list}, [&](Operand, const Operands& state) -> Step {

@@ -51,7 +51,8 @@ std::string NodeLabel(const Node& node) {
 absl::Status UnknownOperator() { return absl::UnimplementedError("this operator is not supported"); }
 
 absl::Status UndefinedInput(std::string_view name) {
-  return absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(name), "` is defined nowhere before it"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("its input `", Abseil(name), "` is undefined; expected a name that stands before it"));
 }
 
 std::string OperatorLabel(const Node& node) {

@@ -131,8 +131,8 @@ Operand Importer::Value(const Argument& argument, const Scope& scope) {
     case ArgumentKind::kSymbol: {
       auto found = scope.values.find(Canonical(scope, argument.text));
       if (found != scope.values.end()) return found->second;
-      emit_.Fail(
-          absl::InvalidArgumentError(absl::StrCat("its input `", argument.text, "` is defined nowhere before it")));
+      emit_.Fail(absl::InvalidArgumentError(
+          absl::StrCat("its input `", argument.text, "` is undefined; expected a name that stands before it")));
       return emit_.Placeholder();
     }
     case ArgumentKind::kInt: return emit_.Integer(argument.integer);
