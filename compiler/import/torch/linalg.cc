@@ -185,7 +185,7 @@ Operands LinalgSolveTriangular(NodeContext& c) {
   return {Transposed(SolveTriangular(Transposed(*a), Transposed(*b), !is_upper, is_unit))};
 }
 
-// Of the right-hand side and the matrix, which it also gives.
+// Solves a triangular system; returns the solution and the matrix.
 Operands TriangularSolve(NodeContext& c) {
   std::optional<Term> b = Matrices(c), a = SquareMatrices(c, 1);
   if (!a || !b) return {};
@@ -217,7 +217,7 @@ Operands CholeskySolve(NodeContext& c) {
   return {SolveTriangular(upper, SolveTriangular(lower, b, false, false), true, false)};
 }
 
-// What an operator with `_ex` found. Its arguments may have lost their names.
+// Checks the `info` of an operator with `_ex`. Its arguments may have lost their names.
 Operands LinalgCheckErrors(NodeContext& c) {
   const Argument *info = c.Positional(0), *name = c.Positional(1);
   if (info == nullptr || name == nullptr) return {c.Fail("it has too few arguments")};
@@ -361,8 +361,8 @@ std::optional<Term> MaybeSymmetric(NodeContext& c) {
   return a ? std::optional<Term>(Symmetric(*a, false)) : std::nullopt;
 }
 
-// What is taken for 0: the greater of the absolute and the relative tolerance. Without both it is the relative one of
-// the dtype and the extents.
+// Returns the bound below which values count as 0: the greater of the absolute and the relative tolerance. Without both
+// it is the relative one of the dtype and the extents.
 Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
   auto given = [&](const char* name) -> std::optional<Term> {
     if (!c.Has(name)) return std::nullopt;
@@ -411,7 +411,7 @@ Term MatrixNorm(NodeContext& c, const Term& a, std::string_view name, double ord
   return order > 0 ? Largest(sums, false) : Smallest(sums);
 }
 
-// Of the matrices in the axes `dim`.
+// Computes norms of the matrices in the axes `dim`.
 Operands LinalgMatrixNorm(NodeContext& c) {
   Operand x = c.In("self");
   x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));

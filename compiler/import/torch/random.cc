@@ -71,7 +71,7 @@ Term Distribution(NodeContext& c, const Dims& dims, DataType dtype) {
 
 DataType FloatOf(DataType dtype) { return dtype.is_float() ? dtype : kFloat32; }
 
-// Of the shape of `self`, whose values do not matter.
+// Makes random numbers in the shape of `self`, whose values do not matter.
 Operands RandomLike(NodeContext& c) {
   Operand x = c.In("self");
   DataType dtype = c.OutputDType(0).value_or(c.DTypeOf(x));

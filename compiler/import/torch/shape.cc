@@ -201,7 +201,8 @@ Operand RepeatedPlaces(NodeContext& c, Operand repeats, const Dim& extent) {
   return c.Op("searchsorted", {ends, places}, {{"right", true}, {"dtype", "int64"}});
 }
 
-// Of a tensor by a number or by a vector of numbers; of a vector of numbers alone, the places repeated.
+// Repeats the elements of a tensor by a number or by a vector of numbers. The vector of numbers alone repeats its
+// positions.
 Operands RepeatInterleave(NodeContext& c) {
   const Argument* repeats = c.Find("repeats");
   if (repeats == nullptr) return {c.Fail("its argument `repeats` is missing")};

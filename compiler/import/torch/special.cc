@@ -126,7 +126,7 @@ Term NextPolynomial(const Recurrence& r, const Term& x, const Term& k, const Ter
   return r.over == 0 ? sum : sum / (1 + r.over * k);
 }
 
-// Of x and a degree for each element; 0 where the degree is negative.
+// Evaluates a polynomial of x, with a degree for each element; 0 where the degree is negative.
 Operands OrthogonalPolynomial(NodeContext& c) {
   constexpr std::string_view kShifted = "shifted_";
   std::string_view name = c.row().relay;
