@@ -74,8 +74,8 @@ struct KernelInfo {
   std::vector<Check> checks;
   DimProgram workspace;
   int64_t static_workspace = 0;
-  // Like static_workspace, for machine code with static shapes, no scalars and one result, no update; INT64_MAX for other
-  // kernels, which forces the slow path.
+  // Like static_workspace, for machine code with static shapes, no scalars and one result, no update; INT64_MAX for
+  // other kernels, which forces the slow path.
   int64_t plain_workspace = std::numeric_limits<int64_t>::max();
   // Likewise for machine code that gives one tensor, all of whose dims are symbols or constants, with a constant
   // workspace, no checks and no symbols that are values. `shape_code` holds, for each parameter and then for the

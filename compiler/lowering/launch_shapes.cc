@@ -11,6 +11,7 @@ namespace rvm::lowering {
 absl::StatusOr<LaunchShapes> ShapesOfLaunches(const KernelDesc& kernel, const schedule::Schedule& schedule) {
   RVM_RETURN_IF_ERROR(CheckGridArguments(kernel));
   for (const schedule::LoopNest& nest : schedule.nests) {
+    if (nest.update) return absl::UnimplementedError("it updates an argument in place");
     if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
     if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
   }

@@ -134,10 +134,10 @@ std::optional<int64_t> KnownZeroPoint(const Tensor& zero_point) {
 // The integers minus their zero points, in the narrowest dtype that surely holds them: products of narrow integers are
 // faster, and a constant without a zero point is packed as it is stored.
 Tensor Factor(const Tensor& data, const Tensor& zero_point, size_t axis) {
-  constexpr int64_t kMost = 1 << 14;
+  constexpr int64_t kMax = 1 << 14;
   std::optional<int64_t> zero = KnownZeroPoint(zero_point);
   if (zero == 0) return data;
-  if (!zero || data.dtype().bits > 8 || *zero < -kMost || *zero > kMost) return Centred(data, zero_point, axis);
+  if (!zero || data.dtype().bits > 8 || *zero < -kMax || *zero > kMax) return Centred(data, zero_point, axis);
   return te::ComputeTensor("centred", kInt16, data.dims(), [&](std::span<const te::Expr> i) {
     return te::Cast(kInt16, data(i)) - te::IntConst(kInt16, *zero);
   });

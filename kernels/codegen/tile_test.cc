@@ -151,7 +151,7 @@ TEST(TileTest, ConstantFactorsArePackedAsStored) {
   }
 }
 
-// What is rounded, or used for more than one product, is converted once.
+// Factors that are rounded, or used by more than one product, are converted once.
 TEST(TileTest, ConvertedFactorsThatAreNotPackedAreConvertedOnce) {
   for (const ScheduledKernel& kernel :
        CheckOnTargets(StoredProduct(9, 35, 34, kInt32, kInt8, kFloat32, false), {.constant_inputs = {false, true}})) {

@@ -148,7 +148,7 @@ TEST(UpdateTest, ResultsThatAreComputedAsAWhole) {
   Tensor root = ComputeTensor("double", kFloat32, data.dims(),
                               [set = SetRows(data, rows, at)](Indices i) { return set(i) + set(i); });
   CheckUpdates({"f", {data, rows, at}, {root}}, 0, {.symbol_values = {{3}}});
-  // What is updated is computed here.
+  // The updated tensor is computed by the kernel.
   Tensor halves = ComputeTensor("halves", kFloat32, data.dims(),
                                 [&](Indices i) { return data(i) * te::FloatConst(kFloat32, 0.5); });
   CheckUpdates({"f", {data, rows, at}, {SetRows(halves, rows, at)}}, 0, {.symbol_values = {{3}}});

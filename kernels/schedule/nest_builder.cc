@@ -315,7 +315,7 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
     }
     for (size_t i = 0; i < loops.size(); ++i) {
       const IndexVar& loop = loops[i];
-      // Where an update does not use the index of a counted axis, it usually runs one position of it.
+      // An update that does not use the index of a counted axis usually runs one position of it.
       if (loop.extent == Dim(1) || (updates && consumer->update->counts[i])) continue;
       bool unused = std::none_of(node->operands.begin(), node->operands.end(),
                                  [&](const Expr& e) { return DependsOn(e, loop.id); });

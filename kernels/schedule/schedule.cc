@@ -182,7 +182,7 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
     return ScheduleOf(std::move(computation), std::move(constant_inputs), target);
   }
   RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOf(std::move(direct), constant_inputs, target));
-  // What no tile packs is converted once, not for each of its uses.
+  // Factors that no tile packs are converted once, not for each of their uses.
   bool all_packed = true;
   for (size_t i = 0; i < read.size(); ++i) {
     if (!read[i] || schedule.Layout(i) != nullptr) continue;

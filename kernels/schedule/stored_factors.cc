@@ -57,7 +57,7 @@ class FactorReader {
     ExprNode changed = *product;
     bool changes = false;
     for (Expr& factor : changed.operands) {
-      // What is a constant already stays as it is.
+      // Constants stay as they are.
       std::optional<Expr> stored = ReadsComputed(factor) ? Stored(factor) : std::nullopt;
       if (!stored) continue;
       const Expr read = (*stored)->kind == ExprKind::kCast ? StoredFactor(*stored) : *stored;

@@ -72,7 +72,7 @@ std::string Generator::PartialUpdate(const TypeRef& type, int depth) {
     vector(begin, dice_.Chance(70) ? first : first - extent);
     vector(end, last == extent && dice_.Chance(50) ? 99 : last);
     vector(strides, step);
-    // Of a slice that is larger the last elements are written again and again.
+    // A larger slice writes its last elements repeatedly.
     extent = std::max<int64_t>((last - first + step - 1) / step - dice_.Pick(2), 1);
   }
   auto constant = [&](const std::string& numbers) {

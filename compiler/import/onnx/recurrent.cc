@@ -155,7 +155,7 @@ class Recurrent {
     return {Row(weights, direction), Part(scale, direction), Part(scale + 1, direction)};
   }
 
-  // What is quantised, as integers less their zero point, and its scale.
+  // Quantised values: integers less their zero point, and the scale.
   struct Quantised {
     Operand steps, scale;
   };
