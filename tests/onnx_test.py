@@ -201,6 +201,15 @@ class AgainstRuntime(relayvm.TestCase):
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", 8])]
         self.compare([node], inputs, weights,
                      [{"x": random.standard_normal(shape).astype(np.float32)} for shape in ((5, 2, 8), (3, 1, 8))])
+        # Both directions, with a scale for each and for each column.
+        node.attribute.append(helper.make_attribute("direction", "bidirectional"))
+        for columns in ((), (24,)):
+            weights = {"w": random.integers(-63, 64, (2, 8, 24), np.int8),
+                       "r": random.integers(-63, 64, (2, 6, 24), np.int8),
+                       "w_scale": (random.random((2, *columns)) / 100).astype(np.float32),
+                       "r_scale": (random.random((2, *columns)) / 100).astype(np.float32),
+                       "zero": np.zeros((2, *columns), np.int8)}
+            self.compare([node], inputs, weights, [{"x": random.standard_normal((5, 2, 8)).astype(np.float32)}])
 
 
 @unittest.skipUnless(has_runtime(), "the Python packages onnx and onnxruntime are not installed")
