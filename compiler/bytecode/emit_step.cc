@@ -362,12 +362,18 @@ absl::Status FunctionEmitter::EmitView(const ir::Call& call, const ir::Var* var,
     Reg b = EmitDim(check.b, dims);
     EmitCheckDims(a, b, check.relation, check.what);
   }
-  const auto& result = *ir::DynCast<ir::TensorType>(derived.result);
+  // The type says more of extents that are values of elements, which the checks compare.
+  const auto &measured = *ir::DynCast<ir::TensorType>(derived.result), &typed = *ir::DynCast<ir::TensorType>(call.type);
+  Dims extents = measured.shape.dims;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (typed.shape.dims[i].is_const()) extents[i] = typed.shape.dims[i];
+  }
   std::vector<Reg> unknown;
-  for (const Dim& dim : result.shape.dims) {
+  for (const Dim& dim : extents) {
     if (!dim.is_const()) unknown.push_back(EmitDim(dim, dims));
   }
-  TypeId type = tables_.types().Lower(&result);
+  const ir::Type* result = ir::MakeTensorType(tables_.arena(), std::move(extents), measured.dtype.dtype);
+  TypeId type = tables_.types().Lower(result);
   Reg out = Destination(var, target, type);
   code_.Op(Opcode::kView).R(out).R(source).U32(type.value).Rs(unknown);
   for (Reg reg : dims.temporaries) registers_.Free(reg);

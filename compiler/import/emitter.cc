@@ -437,7 +437,12 @@ const ir::Type* Emitter::Derive(const ops::OpDef& op, const ir::Attrs& attrs, st
     const auto& elements = args[arg]->elements;
     return elements ? (*elements)[static_cast<size_t>(element)] : Dim::Any();
   };
-  absl::StatusOr<ops::DerivedResult> derived = ops::DeriveResult(op, attrs, types, values, arena_, value_dim);
+  auto known_value = [&](size_t arg, int64_t element) -> std::optional<Dim> {
+    const auto& elements = args[arg]->elements;
+    return elements ? std::optional((*elements)[static_cast<size_t>(element)]) : std::nullopt;
+  };
+  absl::StatusOr<ops::DerivedResult> derived =
+      ops::DeriveResult(op, attrs, types, values, arena_, value_dim, known_value);
   if (derived.ok()) return derived->result;
   Fail(derived.status());
   return nullptr;

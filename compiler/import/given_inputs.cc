@@ -19,10 +19,11 @@ bool IsExtent(std::string_view text) {
   auto are_all = [&](auto accepts) { return std::all_of(text.begin(), text.end(), accepts); };
   if (text.empty()) return false;
   if (absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) {
-    return text.size() <= 18 && are_all([](unsigned char c) { return absl::ascii_isdigit(c); });
+    bool is_number = text.size() <= 18 && are_all([](unsigned char c) { return absl::ascii_isdigit(c); });
+    if (is_number || text.find('*') == std::string_view::npos) return is_number;  // `2*n` is an expression
   }
   // Names of models need not be identifiers.
-  auto is_part = [](unsigned char c) { return absl::ascii_isgraph(c) && c != ',' && c != '?'; };
+  auto is_part = [](unsigned char c) { return (absl::ascii_isgraph(c) || c == ' ') && c != ',' && c != '?'; };
   return text[0] != '-' && text[0] != '+' && are_all(is_part);
 }
 

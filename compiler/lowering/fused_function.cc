@@ -1,6 +1,8 @@
 #include "compiler/lowering/fused_function.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +45,9 @@ class PrimitiveLowering {
   static Binding LowerConstant(const ir::Constant& constant);
   // The symbol that is element `element` of `tensor`.
   Dim ValueSymbol(const te::Tensor& tensor, int64_t element);
+  // `derived` with the extents that `type`, the type of a call whose shape an argument decides, says in constants and
+  // in variables of the parameters' types: values of elements are known only when the kernel is called.
+  const ir::Type* Refined(const ir::Type* derived, const ir::Type* type);
   // `dim` over symbols: the same variable is the same symbol; anything else unknown is a new one.
   Dim SymbolFor(const Dim& dim);
 
@@ -97,6 +102,27 @@ Binding PrimitiveLowering::LowerConstant(const ir::Constant& constant) {
   return {constant.type, {tensor}, &literal};
 }
 
+const ir::Type* PrimitiveLowering::Refined(const ir::Type* derived, const ir::Type* type) {
+  if (const auto* tuple = ir::DynCast<ir::TupleType>(derived)) {
+    std::vector<const ir::Type*> fields;
+    for (size_t i = 0; i < tuple->fields.size(); ++i) {
+      fields.push_back(Refined(tuple->fields[i], ir::DynCast<ir::TupleType>(type)->fields[i]));
+    }
+    return arena_.New<ir::TupleType>(std::move(fields));
+  }
+  const auto &tensor = *ir::DynCast<ir::TensorType>(derived), &typed = *ir::DynCast<ir::TensorType>(type);
+  Dims dims = tensor.shape.dims;
+  auto is_symbol = [&](const Dim& leaf) {
+    return leaf.kind() == DimKind::kVar && symbol_of_variable_.contains(leaf.id());
+  };
+  auto symbol = [&](const Dim& leaf) { return std::optional(symbol_of_variable_.at(leaf.id())); };
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Dim& known = typed.shape.dims[i];
+    if (!dims[i].is_const() && IsArithmeticOf(known, is_symbol)) dims[i] = SubstituteDim(known, symbol);
+  }
+  return ir::MakeTensorType(arena_, std::move(dims), tensor.dtype.dtype);
+}
+
 Dim PrimitiveLowering::ValueSymbol(const te::Tensor& tensor, int64_t element) {
   RVM_CHECK(tensor->kind == te::TensorKind::kInput, "a kernel computes a value that decides its own shapes");
   size_t input = static_cast<size_t>(tensor->input_index);
@@ -128,6 +154,9 @@ absl::StatusOr<Binding> PrimitiveLowering::LowerCall(const ir::Call& call) {
                                                                      [&](size_t arg, int64_t element) {
                                                                        return ValueSymbol(whole_args[arg], element);
                                                                      }));
+  bool has_values = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                [](const ops::Input& input) { return input.decides_shape || input.may_decide_shape; });
+  if (has_values) derived.result = Refined(derived.result, call.type);
   for (const ops::DimCheck& check : derived.checks) {
     kernel_.desc.checks.push_back({check.a, check.b, check.relation, check.what});
   }

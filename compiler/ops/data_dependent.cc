@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
@@ -26,7 +28,9 @@ namespace {
 constexpr Input kCount = {.name = "count", .doc = "an int64 scalar, the number of results", .decides_shape = true};
 constexpr Input kData[] = {{"data", "a tensor"}};
 constexpr Input kDataAndCount[] = {{"data", "a tensor"}, kCount};
-constexpr Input kRange[] = {{"start", "a scalar"}, {"stop", "a scalar"}, {"step", "a scalar"}};
+constexpr Input kRange[] = {{.name = "start", .doc = "a scalar", .may_decide_shape = true},
+                            {.name = "stop", .doc = "a scalar", .may_decide_shape = true},
+                            {.name = "step", .doc = "a scalar", .may_decide_shape = true}};
 constexpr Input kRangeAndCount[] = {{"start", "a scalar"}, {"stop", "a scalar"}, {"step", "a scalar"}, kCount};
 constexpr AttrSpec kRangeAttrs[] = {{"start", AttrType::kAny, "None", "unused, for compatibility", true},
                                     {"stop", AttrType::kAny, "None", "unused, for compatibility", true},
@@ -75,6 +79,22 @@ std::optional<double> KnownRange(TypeContext& context) {
   return values[2] == 0 ? HUGE_VAL : std::max(count, 0.0);
 }
 
+// The number of elements if the arguments are integers and their values are known as dims.
+std::optional<Dim> KnownCount(TypeContext& context, const Types& args) {
+  std::optional<Dim> values[3];
+  for (size_t i = 0; i < 3; ++i) {
+    DataType dtype = args[i]->dtype.dtype;
+    values[i] = dtype == kInt32 || dtype == kInt64 ? context.KnownValue(i, 0) : std::nullopt;
+    if (!values[i]) return std::nullopt;
+  }
+  std::optional<int64_t> step = values[2]->AsConst();
+  if (!step || *step == 0 || *step == INT64_MIN) return std::nullopt;
+  Dim distance = WithoutCancelled(*step > 0 ? *values[1] - *values[0] : *values[0] - *values[1]);
+  int64_t stride = std::abs(*step);
+  Dim count = FloorDiv(distance + (stride - 1), stride);
+  return IsNatural(count) ? count : Max(count, 0);
+}
+
 template <bool is_given>
 Solve ArangeRelation(TypeContext& context) {
   Types args;
@@ -85,7 +105,10 @@ Solve ArangeRelation(TypeContext& context) {
   }
   std::optional<double> known = is_given ? std::nullopt : KnownRange(context);
   Dim count;
-  if (!known) {
+  std::optional<Dim> known_count = is_given || known ? std::nullopt : KnownCount(context, args);
+  if (known_count) {
+    count = *known_count;
+  } else if (!known) {
     constexpr std::string_view kWhat = "`arange`: `step` is 0; expected a step up or down; number of elements";
     if (!CountDim(context, is_given, count, kWhat)) return Solve::kFailed;
   } else if (*known < 1e12) {

@@ -1,6 +1,7 @@
 #include "compiler/ops/derive_type.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,12 +17,13 @@ namespace {
 class ForwardContext : public TypeContext {
  public:
   ForwardContext(const ir::Attrs& attrs, std::span<const ir::Type* const> args, std::span<const Literal* const> values,
-                 ir::Arena& arena, const ValueDims& value_dims)
+                 ir::Arena& arena, const ValueDims& value_dims, const KnownValues& known_values)
       : attrs_(attrs),
         args_(args),
         values_(values),
         arena_(arena),
         value_dims_(value_dims),
+        known_values_(known_values),
         hole_(arena.New<ir::HoleType>(int64_t{0})) {}
 
   ir::Arena& arena() override { return arena_; }
@@ -58,6 +60,11 @@ class ForwardContext : public TypeContext {
     const Literal* literal = arg_value(arg);
     return literal != nullptr ? Dim(literal->IntAt(element)) : value_dims_(arg, element);
   }
+  std::optional<Dim> KnownValue(size_t arg, int64_t element) override {
+    if (known_values_ == nullptr) return std::nullopt;
+    const Literal* literal = arg_value(arg);
+    return literal != nullptr ? Dim(literal->IntAt(element)) : known_values_(arg, element);
+  }
   Dim DataDependentDim() override { return Dim::Any(); }
   Solve Fail(diagnostics::DiagnosticKind, std::string message, int) override {
     if (message_.empty()) message_ = std::move(message);
@@ -91,6 +98,7 @@ class ForwardContext : public TypeContext {
   std::span<const Literal* const> values_;
   ir::Arena& arena_;
   const ValueDims& value_dims_;
+  const KnownValues& known_values_;
   const ir::Type* hole_;
   DerivedResult derived_{nullptr, {}};
   std::string message_;
@@ -101,8 +109,8 @@ class ForwardContext : public TypeContext {
 absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_view name, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,
-                                           const ValueDims& value_dims) {
-  ForwardContext context(attrs, args, values, arena, value_dims);
+                                           const ValueDims& value_dims, const KnownValues& known_values) {
+  ForwardContext context(attrs, args, values, arena, value_dims, known_values);
   Solve solve = relation(context);
   absl::StatusOr<DerivedResult> result = context.Finish(solve);
   if (result.ok()) return result;
@@ -114,8 +122,8 @@ absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_vi
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,
-                                           const ValueDims& value_dims) {
-  return DeriveResult(op.type_relation, op.name, attrs, args, values, arena, value_dims);
+                                           const ValueDims& value_dims, const KnownValues& known_values) {
+  return DeriveResult(op.type_relation, op.name, attrs, args, values, arena, value_dims, known_values);
 }
 
 }  // namespace rvm::ops

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,17 +29,19 @@ struct DerivedResult {
 
 // Implements TypeContext::ValueDim for arguments that are not constant.
 using ValueDims = std::function<Dim(size_t arg, int64_t element)>;
+// Implements TypeContext::KnownValue for arguments that are not constant; null: nothing is known.
+using KnownValues = std::function<std::optional<Dim>(size_t arg, int64_t element)>;
 
 // `args` have no holes; their dims may be variables. `values[i]` is the argument's constant value or null. Returns
 // kInvalidArgument with the relation's message if the relation does not hold.
 absl::StatusOr<DerivedResult> DeriveResult(TypeRelation relation, std::string_view name, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,
-                                           const ValueDims& value_dims);
+                                           const ValueDims& value_dims, const KnownValues& known_values = nullptr);
 absl::StatusOr<DerivedResult> DeriveResult(const OpDef& op, const ir::Attrs& attrs,
                                            std::span<const ir::Type* const> args,
                                            std::span<const Literal* const> values, ir::Arena& arena,
-                                           const ValueDims& value_dims);
+                                           const ValueDims& value_dims, const KnownValues& known_values = nullptr);
 
 }  // namespace rvm::ops
 

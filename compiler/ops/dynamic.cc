@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
+#include "compiler/ops/dynamic_reshape.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
@@ -88,110 +90,6 @@ Solve FullRelation(TypeContext& context) {
 }
 
 // ---- views -------------------------------------------------------------------------
-
-// 1 if `dim` is zero, otherwise 0.
-Dim IsZero(const Dim& dim) { return Dim(1) - Min(Max(dim, Dim(0) - dim), 1); }
-
-// The extents of the input that the elements of `newshape` refer to: element i to axis i, and one axis further for each
-// -3 before it.
-class ReferredAxes {
- public:
-  explicit ReferredAxes(const Dims& in) : in_(in), rank_(static_cast<int64_t>(in.size())) {}
-
-  // The extent that element `i` copies; 0 if it refers to no axis.
-  Dim Copied(int64_t i) const {
-    return At(i, [&](int64_t axis) { return Extent(axis); });
-  }
-  // The product of that extent and the next one.
-  Dim Joined(int64_t i) const {
-    return At(i, [&](int64_t axis) { return axis + 1 < rank_ ? Extent(axis) * Extent(axis + 1) : Dim(0); });
-  }
-  // 1 if element `i` refers to no axis with at least, or exactly, so many axes behind it, otherwise 0.
-  Dim LacksAxes(int64_t i, int64_t behind, bool exactly = false) const {
-    if (!exactly && i + most_ + behind < rank_) return 0;
-    return Dim(1) - At(i, [&](int64_t axis) {
-             int64_t rest = rank_ - 1 - axis;
-             return Dim(exactly ? rest == behind : rest >= behind);
-           });
-  }
-  // 1 if element `i` refers to `axis`, otherwise 0.
-  Dim IsAt(int64_t i, int64_t axis) const {
-    int64_t shift = axis - i;
-    if (shift < 0 || shift > most_) return 0;
-    if (most_ == 0) return 1;
-    if (shift == 0) return Dim(1) - Min(shift_, 1);
-    return shift == most_ ? Max(shift_ - (most_ - 1), 0) : IsZero(shift_ - shift);
-  }
-  // `joins` is 1 if the element before the next one is -3, otherwise 0.
-  void Shift(const Dim& joins) {
-    if (joins == Dim(0) || rank_ < 2) return;
-    shift_ = shift_ + joins;
-    ++most_;
-  }
-
- private:
-  Dim Extent(int64_t axis) const { return in_[static_cast<size_t>(axis)]; }
-
-  // `of(axis)` of the axis that element `i` refers to; 0 if there is none.
-  template <typename F>
-  Dim At(int64_t i, F of) const {
-    Dim value = 0;
-    for (int64_t axis = i; axis < rank_ && axis <= i + most_; ++axis) {
-      value = value + IsAt(i, axis) * of(axis);
-    }
-    return value;
-  }
-
-  const Dims& in_;
-  int64_t rank_;
-  Dim shift_ = 0;     // the number of -3 so far
-  int64_t most_ = 0;  // its maximum
-};
-
-Solve ReshapeRelation(TypeContext& context) {
-  std::vector<const ir::TensorType*> args;
-  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
-  const Dims& in = args[0]->shape.dims;
-  bool copies = context.attrs().GetInt("allowzero") == 0;
-  Dims values;
-  if (!ValueDims(context, 1, 1, values)) return Solve::kFailed;
-  Dims out, is_inferred;
-  ReferredAxes axes(in);
-  Dim inferred = 0;  // the number of inferred extents
-  // The inferred extent is the quotient of the products of these extents. Those that are copied are in neither, so that
-  // they may be 0.
-  Dim from = 1, known = 1;
-  Dims copied(in.size(), Dim(0));  // by axis: 1 if it is copied, otherwise 0
-  Dim missing = 0;                 // the number of elements that refer to axes which the input does not have
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Dim& value = values[i];
-    if (!context.RequireAtLeast(value, -3, "an extent of `newshape`")) return Solve::kFailed;
-    auto at = static_cast<int64_t>(i);
-    Dim joins = Max(Dim(-2) - value, 0), copies_last = IsZero(value + 2), is_copy = copies ? IsZero(value) : Dim(0);
-    missing = missing + joins * axes.LacksAxes(at, 1) + is_copy * axes.LacksAxes(at, 0);
-    // -2 stands for as many extents as are left: here it must be one.
-    bool is_last = i + 1 == values.size();
-    missing = missing + (is_last ? copies_last * axes.LacksAxes(at, 0, /*exactly=*/true) : copies_last);
-    if (is_last) is_copy = is_copy + copies_last;
-    is_inferred.push_back(IsZero(value + 1));
-    inferred = inferred + is_inferred[i];
-    Dim extent = Max(value, 0) + joins * axes.Joined(at);
-    known = known * (extent + is_inferred[i] + is_copy);
-    for (size_t axis = i; axis < in.size(); ++axis) {
-      copied[axis] = copied[axis] + is_copy * axes.IsAt(at, static_cast<int64_t>(axis));
-    }
-    out.push_back(extent + is_copy * axes.Copied(at));
-    axes.Shift(joins);
-  }
-  for (size_t axis = 0; axis < in.size(); ++axis) from = from * (in[axis] * (Dim(1) - copied[axis]) + copied[axis]);
-  if (!context.RequireEqual(missing, 0, "elements of `newshape` that refer to axes which the input does not have") ||
-      !context.RequireAtLeast(1, inferred, "how many extents `newshape` may leave to be inferred"))
-    return Solve::kFailed;
-  Dim rest = FloorDiv(from, known);
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] + is_inferred[i] * rest;
-  if (!context.RequireEqual(Volume(out), Volume(in), "`dyn.reshape`: number of elements")) return Solve::kFailed;
-  return ResultTensor(context, out, args[0]->dtype.dtype);
-}
 
 Solve ExpandDimsRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
@@ -320,6 +218,25 @@ std::optional<std::vector<size_t>> SlicedAxes(TypeContext& context, size_t rank,
   return std::nullopt;
 }
 
+// The position `at`, counted from the end if it is negative, clamped to [0, extent]; nullopt if its sign is not known.
+std::optional<Dim> ClampedPosition(const Dim& at, const Dim& extent) {
+  if (IsNatural(at)) return IsAtMost(at, extent) ? at : Min(at, extent);
+  if (!IsAtMost(at, -1)) return std::nullopt;
+  Dim from_begin = extent + at;
+  return IsNatural(from_begin) ? from_begin : Max(from_begin, 0);
+}
+
+// The extent of slice `k`, of stride 1, of an axis of extent `extent`; nullopt if its ends are not known.
+std::optional<Dim> KnownSlice(TypeContext& context, const Dim& extent, size_t k) {
+  auto element = static_cast<int64_t>(k);
+  std::optional<Dim> begin = context.KnownValue(1, element), end = context.KnownValue(2, element);
+  if (!begin || !end || context.KnownValue(3, element) != Dim(1)) return std::nullopt;
+  std::optional<Dim> from = ClampedPosition(*begin, extent), to = ClampedPosition(*end, extent);
+  if (!from || !to) return std::nullopt;
+  Dim size = WithoutCancelled(*to - *from);
+  return IsAtMost(*from, *to) ? size : Max(size, 0);
+}
+
 Solve StridedSliceRelation(TypeContext& context) {
   std::vector<const ir::TensorType*> args;
   if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
@@ -336,6 +253,10 @@ Solve StridedSliceRelation(TypeContext& context) {
   if (!axes) return Solve::kFailed;
   bool by_size = context.attrs().GetString("slice_mode") == "size";
   for (size_t k = 0; k < begin.size(); ++k) {
+    if (std::optional<Dim> known = by_size ? std::nullopt : KnownSlice(context, out[(*axes)[k]], k)) {
+      out[(*axes)[k]] = *known;
+      continue;
+    }
     Dim stride = by_size ? Dim(1) : strides[k];
     Dim step = Max(stride, Dim(0) - stride);
     if (!context.RequireAtLeast(step, 1, "`dyn.strided_slice`: magnitude of an element of `strides`"))
@@ -384,9 +305,9 @@ constexpr OpDef kOps[] = {
     WithGradient(Op("dyn.full", "a shape filled with a scalar", kFullInputs, kShapeAttrs, FullRelation,
                     FusionClass::kElementwise, ComputeFull<0>),
                  FullGradient),
-    WithGradient(
-        View("dyn.reshape", "the same elements in another shape", kReshapeInputs, kReshapeAttrs, ReshapeRelation),
-        ReshapeGradient),
+    WithGradient(View("dyn.reshape", "the same elements in another shape", kReshapeInputs, kReshapeAttrs,
+                      DynamicReshapeRelation),
+                 ReshapeGradient),
     WithGradient(View("dyn.squeeze", "axes of extent 1 dropped", kSqueezeInputs, kSqueezeAttrs, SqueezeRelation),
                  ReshapeGradient),
     WithGradient(View("dyn.expand_dims", "new axes of extent 1", kExpandInputs, kExpandAttrs, ExpandDimsRelation),

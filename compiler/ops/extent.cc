@@ -62,7 +62,8 @@ Solve CheckExtentRelation(TypeContext& context) {
   std::string what = context.attrs().GetString("what");
   if (what.empty()) what = absl::StrCat("axis ", *axis);
   if (!context.RequireEqual(dims[*axis], expected, what)) return Solve::kFailed;
-  if (expected.is_const()) dims[*axis] = expected;
+  bool is_unknown = dims[*axis].is_any();
+  if (expected.is_const() || (is_unknown && context.KnownValue(1, 0))) dims[*axis] = expected;
   return ResultTensor(context, dims, args[0]->dtype.dtype);
 }
 

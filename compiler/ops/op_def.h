@@ -7,6 +7,7 @@
 #define RVM_COMPILER_OPS_OP_DEF_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ struct Input {
   bool decides_shape = false;
   // A call may omit it, together with all inputs that follow.
   bool is_optional = false;
+  // Like decides_shape, but only where the value is known to the compiler (TypeContext::KnownValue).
+  bool may_decide_shape = false;
   // Counts, lengths or sizes: a floating-point argument is converted to int64 (ops/build_call.h: WithIntegerCounts).
   bool is_count = false;
 };
@@ -103,6 +106,15 @@ class TypeContext {
   // Element `element`, in row-major order, of argument `arg`, an integer tensor of constant dims whose
   // Input::decides_shape is set: a constant if the argument is one, else a dim known at run time. May be negative.
   virtual Dim ValueDim(size_t arg, int64_t element) = 0;
+  // Element `element` of argument `arg` where that is known to type inference or to an importer: a constant or a dim
+  // over the extents of the program's tensors, whose variables are not negative (base/dim_bounds.h). nullopt elsewhere,
+  // in particular where the run-time shape rule is derived: there use ValueDim.
+  virtual std::optional<Dim> KnownValue([[maybe_unused]] size_t arg, [[maybe_unused]] int64_t element) {
+    return std::nullopt;
+  }
+  // Gives an integer attribute of the call another value, by which the program is compiled: one that makes the result
+  // what inference says of it.
+  virtual void ResolveAttr([[maybe_unused]] std::string_view name, [[maybe_unused]] int64_t value) {}
   // A data-dependent dim: known only after the operator has run.
   virtual Dim DataDependentDim() = 0;
   // Reports an error at argument `arg` (-1: at the call). Returns Solve::kFailed.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
 #include "compiler/ops/ordering.h"
@@ -103,7 +104,10 @@ Solve TopkRelation(TypeContext& context) {
       return Solve::kFailed;
     dim = k[0];
   } else {
-    dim = TopkExtent(dim, k[0]);
+    std::optional<Dim> known = is_dynamic ? context.KnownValue(1, 0) : std::nullopt;
+    bool is_all = known && IsAtMost(dim, *known);  // also where both are 0
+    bool is_count = known && IsAtMost(1, *known);
+    dim = is_all ? dim : is_count ? (IsAtMost(*known, dim) ? *known : Min(dim, *known)) : TopkExtent(dim, k[0]);
   }
   const std::string& type = context.attrs().GetString("ret_type");
   const ir::Type* values = ir::MakeTensorType(context.arena(), dims, args[0]->dtype.dtype);

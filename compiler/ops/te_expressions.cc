@@ -49,7 +49,12 @@ std::vector<Tensor> ComputeReshape(const ComputeContext& context) {
                             [&](std::span<const Expr> i) { return AtFlat(data, FlatIndex(i, out.dims)); })};
 }
 
-Dim Volume(const Dims& dims) { return NumElements(dims); }
+Dim Volume(const Dims& dims) {
+  // The constants come last, as one, so that quotients of volumes simplify.
+  Dim volume = 1, constant = 1;
+  for (const Dim& dim : dims) (dim.is_const() ? constant : volume) = (dim.is_const() ? constant : volume) * dim;
+  return volume * constant;
+}
 
 std::vector<Expr> With(std::span<const Expr> indices, size_t axis, Expr index) {
   std::vector<Expr> result(indices.begin(), indices.end());

@@ -36,8 +36,9 @@ constexpr AttrSpec kExpandAttrs[] = {{"axis", AttrType::kInt, "", "where the new
                                      {"num_newaxis", AttrType::kInt, "1", "how many axes of extent 1"}};
 constexpr AttrSpec kSqueezeAttrs[] = {
     {"axis", AttrType::kInts, "None", "axes of extent 1 to drop; None: all, of known extents", true}};
-constexpr AttrSpec kBroadcastAttrs[] = {{"shape", AttrType::kInts, "", "the shape of the result"},
-                                        {"dtype", AttrType::kDType, "\"\"", "unused, for compatibility"}};
+constexpr AttrSpec kBroadcastAttrs[] = {
+    {"shape", AttrType::kInts, "", "the shape of the result; -1 keeps the extent of data"},
+    {"dtype", AttrType::kDType, "\"\"", "unused, for compatibility"}};
 constexpr AttrSpec kRepeatAttrs[] = {
     {"repeats", AttrType::kInt, "", "how often each element is repeated"},
     {"axis", AttrType::kInt, "None", "along which axis; None: the flattened tensor", true}};
@@ -301,10 +302,19 @@ Solve BroadcastShape(TypeContext& context, const Dims& out) {
 }
 
 Solve BroadcastToRelation(TypeContext& context) {
+  Solve solve;
+  const ir::TensorType* data = Data(context, solve);
+  if (data == nullptr) return solve;
+  const Dims& in = data->shape.dims;
+  std::vector<int64_t> shape = context.attrs().GetInts("shape");
   Dims out;
-  for (int64_t extent : context.attrs().GetInts("shape")) {
-    if (extent < 0) return BadShape(context, absl::StrCat("`shape` has ", extent, "; expected extents >= 0"));
-    out.push_back(extent);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    bool is_kept = shape[i] == -1 && i + in.size() >= shape.size();
+    if (shape[i] < 0 && !is_kept) {
+      return BadShape(context, absl::StrCat("`shape` has ", shape[i], " at axis ", i,
+                                            "; expected extents >= 0, or -1 for an axis that data has"));
+    }
+    out.push_back(is_kept && shape.size() >= in.size() ? in[i + in.size() - shape.size()] : Dim(shape[i]));
   }
   return BroadcastShape(context, out);
 }

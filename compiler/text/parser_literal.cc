@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/element.h"
+#include "base/value.h"
 #include "compiler/text/parser_state.h"
 
 namespace rvm::text {
@@ -43,7 +44,7 @@ std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataTyp
 }  // namespace
 
 // `1`, `-2i64`, `1.5`, `1e-3f16`. Without a suffix: int32 (int64 where it needs that), float32.
-std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
+std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative, bool is_wide) {
   std::string_view digits = token.text;
   std::optional<DataType> suffix = TakeLiteralSuffix(digits);
   std::string shown = absl::StrCat("`", negative ? "-" : "", Abseil(token.text), "`");
@@ -81,6 +82,7 @@ std::optional<Literal> Parser::ScalarOf(const Token& token, bool negative) {
   if (absl::SimpleAtoi(Abseil(digits), &magnitude)) {
     literal = IntegerLiteral(magnitude, negative, suffix.value_or(kInt32));
     if (!literal && !suffix) literal = IntegerLiteral(magnitude, negative, kInt64);
+    if (!literal && !suffix && is_wide) literal = IntegerLiteral(magnitude, negative, kUInt64);
   }
   if (!literal) {
     Error(token.span, DiagnosticKind::kIntegerOutOfRange,
@@ -146,12 +148,12 @@ std::optional<Literal> Parser::SpecialFloat(std::string_view text, bool negative
   return std::isinf(infinity.DoubleAt(0)) ? std::optional(infinity) : std::nullopt;
 }
 
-std::optional<Literal> Parser::ParseElement() {
+std::optional<Literal> Parser::ParseElement(bool is_wide) {
   int errors = diagnostics_.errors();
   bool negative = Accept("-");
   std::optional<Literal> number;
   if (Peek().kind == TokenKind::kNumber)
-    number = ScalarOf(Take(), negative);
+    number = ScalarOf(Take(), negative, is_wide);
   else if (PeekIs("True") || PeekIs("False"))
     number = Literal::ScalarInt(kBool, Take().text == "True");
   else if (Peek().kind == TokenKind::kIdent)
@@ -191,7 +193,7 @@ bool Parser::ParseElements(std::vector<Literal>& values, Shape& lengths) {
         Unexpected("a list", DiagnosticKind::kMissingExpression);
         return false;
       }
-      std::optional<Literal> number = ParseElement();
+      std::optional<Literal> number = ParseElement(/*is_wide=*/true);
       if (!number) return false;
       values.push_back(*std::move(number));
     }
@@ -211,7 +213,7 @@ ir::Expr* Parser::ParseConstant() {
   if (is_list) {
     if (!ParseElements(values, lengths)) return nullptr;
   } else {
-    std::optional<Literal> number = ParseElement();
+    std::optional<Literal> number = ParseElement(/*is_wide=*/true);
     if (!number) return nullptr;
     values.push_back(*std::move(number));
   }
@@ -242,10 +244,16 @@ ir::Expr* Parser::ParseConstant() {
                        ShapeToString(*extents)));
     return ErrorExpr(From(begin));
   }
-  if (!is_list) return MakeConstant(Literal::Full(dtype.dtype, *extents, values[0].DoubleAt(0)), From(begin));
+  for (const Literal& value : values) {
+    bool is_wide = value.dtype() == kUInt64 && value.IntAt(0) < 0;
+    if (!is_wide || dtype.dtype == kUInt64 || dtype.dtype.is_float()) continue;
+    Error(From(begin), DiagnosticKind::kIntegerOutOfRange,
+          absl::StrCat("`", ScalarToString(value, 0), "` does not fit ", dtype.dtype.ToString()));
+    return ErrorExpr(From(begin));
+  }
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(*count * dtype.dtype.bytes());
   for (int64_t i = 0; i < *count; ++i) {
-    const Literal& value = values[static_cast<size_t>(i)];
+    const Literal& value = values[is_list ? static_cast<size_t>(i) : 0];
     std::byte* at = buffer->data() + i * dtype.dtype.bytes();
     if (dtype.dtype.is_float())
       StoreDouble(dtype.dtype, at, value.DoubleAt(0));

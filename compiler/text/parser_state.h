@@ -182,9 +182,10 @@ class Parser {
   ListConstructors FindListConstructors() const;
   ir::Expr* ParseConstant();  // `Constant(...)`
   bool ParseElements(std::vector<Literal>& values, Shape& lengths);
-  std::optional<Literal> ParseElement();
+  // `is_wide`: an integer without suffix may also be one that only uint64 holds.
+  std::optional<Literal> ParseElement(bool is_wide = false);
   ir::Expr* MakeConstant(Literal literal, ir::Span span) { return arena_.New<ir::Constant>(std::move(literal), span); }
-  std::optional<Literal> ScalarOf(const Token& token, bool negative);
+  std::optional<Literal> ScalarOf(const Token& token, bool negative, bool is_wide = false);
   static std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
   bool ParseAttrValue(ir::AttrValue& value);
   std::optional<std::string> Unquote(const Token& token);

@@ -63,6 +63,8 @@ const char* const kPrograms[] = {
     "free_var %w: Tensor[(3, 4), float32];\nfree_var %x: Tensor[(1, 4), float32];\nnn.dense(%x, %w, units=None)",
     "def @main() { (1i8, 2u16, -3i64, 1.5f16, 2bf16, 1e300f64, inff, -inff64, nanf, True, 4294967296, "
     "Constant([1, 2, 3], (3), int64)) }",
+    "def @main() { (9223372036854775808u64, Constant([0, 9223372036854775808], (2), uint64), "
+    "Constant(18446744073709551615, (2), uint64), Constant(9007199254740993, (2), int64)) }",
     "def @main(%f: fn (int32) -> int32) -> fn (int32) -> int32 { fn (%y: int32) { %f(%f(%y)) } }",
     "def @main(%x: int32) { let %x = %x + 1; let %x = %x + 1; %x }",
     "def @main(%x: int32) { ref_write(ref(1), 2); %x }",
@@ -249,6 +251,9 @@ const Rejected kRejected[] = {
     {"def @main() { 1; }", "saw `}` after `;`; expected an expression"},
     {"def @main() { 300u8 }", "does not fit uint8"},
     {"def @main() { -1u8 }", "does not fit uint8"},
+    {"def @main() { 9223372036854775808 }", "does not fit int64"},
+    {"def @main() { Constant([0, 9223372036854775808], (2), int64) }", "does not fit int64"},
+    {"def @main() { Constant([18446744073709551616], (1), uint64) }", "does not fit"},
     {"def @main() { $ }", "unexpected character `$`"},
     {"def @main() { /* 1 }", "this comment has no end"},
     {"def @f() { 1 } def @f() { 2 }", "`@f` is defined twice"},

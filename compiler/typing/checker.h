@@ -70,6 +70,8 @@ class Checker {
   void CheckClauses(ir::Match* match, const ir::Type* join);
   void CheckPattern(ir::Pattern* pattern, const ir::Type* type);
   void ResolveParentheses(ir::Pattern* pattern, const ir::Type* type);
+  // Notes the values of the variables in `pattern`, a variable or a tuple, that matches `value`.
+  void BindPattern(const ir::Pattern& pattern, ir::Expr* value);
   void CheckConstructorPattern(ir::Pattern* pattern, const ir::Type* type);
   const ir::Type* CheckTuple(ir::Tuple* tuple, const ir::Type* expected);
   const ir::Type* CheckProject(ir::Project* project);

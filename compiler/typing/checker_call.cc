@@ -213,7 +213,7 @@ const Type* Checker::CheckOpCall(ir::Call* call, ir::OpExpr* callee) {
   if (!ok) return relation.result;
   relation.name = op.name;
   relation.holds = op.type_relation;
-  relation.attrs = &call->attrs;
+  relation.attrs = relation.own_attrs = &call->attrs;
   relation.call = call;
   relation.span = call->span;
   relation.assumptions = assumptions_;

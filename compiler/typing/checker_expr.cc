@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -143,6 +144,7 @@ void Checker::CheckLetValue(ir::Let* let) {
   const Type* type = Check(let->value, annotation);
   if (annotation != nullptr) Flow(type, annotation, site, subject);
   Declare(var, annotation != nullptr ? annotation : type);
+  relations_.Bind(var, let->value);
 }
 
 void Checker::CheckCondition(ir::If* conditional) {
@@ -158,6 +160,7 @@ void Checker::CheckClauses(ir::Match* match, const Type* join) {
   ir::Span first;
   for (ir::Clause& clause : match->clauses) {
     CheckPattern(clause.pattern, scrutinee);
+    if (match->clauses.size() == 1) BindPattern(*clause.pattern, match->value);
     const Expr* last = LastOf(clause.body);
     const Type* type = Check(clause.body, join);
     Flow(type, join, {DiagnosticKind::kClauseTypeMismatch, last->span, last, first, "the first clause ends here"},
@@ -174,6 +177,14 @@ void Checker::ResolveParentheses(ir::Pattern* pattern, const Type* type) {
     if (tuple != nullptr && tuple->fields.size() == 1) return;
     ir::Pattern inner = *pattern->fields[0];
     *pattern = std::move(inner);
+  }
+}
+
+void Checker::BindPattern(const ir::Pattern& pattern, Expr* value) {
+  if (pattern.kind == ir::PatternKind::kVar) relations_.Bind(pattern.var, value);
+  if (pattern.kind != ir::PatternKind::kTuple) return;
+  for (uint32_t i = 0; i < pattern.fields.size(); ++i) {
+    WithStack([&] { BindPattern(*pattern.fields[i], solver_.arena().New<ir::Project>(value, i, value->span)); });
   }
 }
 

@@ -162,6 +162,86 @@ INSTANTIATE_TEST_SUITE_P(
          "fn (Tensor[(10, 10), float32]) -> Tensor[(10, 10), float32]"},
     }));
 
+// Shapes that are arguments, computed from extents.
+constexpr std::string_view kExtents =
+    "def @main(%x: Tensor[(n, 8), float32], %y: Tensor[(m, 1), float32], %z: Tensor[(k), float32], %i: int64) {"
+    "let %n = extent(%x, axis=0); let %m = take(shape_of(%y), 0, axis=0); let %s = shape_of(%x, dtype=\"int64\");";
+
+struct ShapeCase {
+  std::string_view result;
+  std::string_view shape;  // of that
+};
+
+class ShapeTest : public testing::TestWithParam<ShapeCase> {};
+TEST_P(ShapeTest, IsKnown) {
+  std::string type = TypeOfMain(std::string(kExtents) + std::string(GetParam().result) + "}");
+  EXPECT_NE(type.find("-> Tensor[" + std::string(GetParam().shape) + ", "), std::string::npos)
+      << GetParam().result << "\n"
+      << type;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ExtentsInValues, ShapeTest,
+    testing::ValuesIn(std::initializer_list<ShapeCase>{
+        {"dyn.zeros(stack((%n, %i)))", "(n, ?)"},
+        {"dyn.zeros(%s)", "(n, 8)"},
+        {"dyn.zeros(shape_of(dyn.ones(shape_of(%x))))", "(n, 8)"},
+        {"dyn.full(1f, concatenate((%s, stack((cast(%m, dtype=\"int64\") * 2i64,)))))", "(n, 8, m * 2)"},
+        {"dyn.ones(reverse(%s, axis=0))", "(8, n)"},
+        {"dyn.ones(strided_slice(%s, begin=[0], end=[1]))", "(n)"},
+        {"dyn.ones(expand_dims(prod(%s), axis=0))", "(n * 8)"},
+        {"dyn.ones(expand_dims(sum(%s), axis=0))", "(n + 8)"},
+        {"dyn.ones(stack((maximum(%n + 1i64, 0i64), minimum(%n, %n + 2i64))))", "(n + 1, n)"},
+        {"dyn.ones(stack((floor_divide(%n, 2i64), floor_mod(%n, 2i64), %n / 3i64)))", "(n / 2, n % 2, n / 3)"},
+        {"dyn.ones(stack((floor_divide(%n - 5i64, 2i64),)))", "((n - 5) / 2)"},
+        // A quotient that is rounded towards 0, of what may be negative.
+        {"dyn.ones(stack(((%n - 5i64) / 2i64, %n)))", "(?, n)"},
+        {"let (%a, %b) = (%n, 3i64); dyn.ones(stack((%b, %a)))", "(3, n)"},
+        {"let %p = split(%s, indices_or_sections=2, axis=0); dyn.ones(concatenate((%p.1, %p.0)))", "(8, n)"},
+        {"dyn.ones(where(equal(%s, -1i64), Constant([1, 1], (2), int64), %s))", "(n, 8)"},
+        {"dyn.ones(where(greater(%s, Constant([0, 0], (2), int64)), %s, Constant([1, 1], (2), int64)))", "(?, 8)"},
+        {"dyn.ones(arange(1i64, 3i64, 1i64) * %n)", "(n, n * 2)"},
+        {"dyn.ones(if (%i == 0i64) { %s } else { %s })", "(?, ?)"},
+        {"dyn.ones(ndarray_size(%x) * Constant([1, 2], (2), int32))", "(n * 8, (n * 8) * 2)"},
+        {"arange(0i64, %n, 1i64)", "(n)"},
+        {"arange(%n, %n + cast(%m, dtype=\"int64\"), 1i64)", "(m)"},
+        {"arange(0i64, %n, 2i64)", "((n + 1) / 2)"},
+        {"arange(%n, 0i64, -1i64)", "(n)"},
+        {"arange(2i64, %n, 1i64)", "(max(n - 2, 0))"},
+        {"arange(0i64, %i, 1i64)", "(?)"},
+        {"arange(0i64, %n, %i)", "(?)"},
+        {"dyn.reshape(%x, stack((%n, 2i64, 4i64)))", "(n, 2, 4)"},
+        {"dyn.reshape(%x, stack((%n, -1i64, 2i64)))", "(n, 4, 2)"},
+        {"dyn.reshape(%x, stack((-1i64, %n)))", "((n * 8) / n, n)"},
+        {"dyn.reshape(%x, stack((%n, %i)))", "(?, ?)"},
+        {"dyn.reshape(%x, stack((%n, %i)), allowzero=1)", "(n, ?)"},
+        {"dyn.reshape(%z, stack((%n + cast(%m, dtype=\"int64\"), 1i64)))", "(n + m, 1)"},
+        // A 0 that is written copies, so an extent that may be 0 may, too.
+        {"dyn.reshape(expand_dims(%x, axis=1), stack((8i64, 0i64, %n)))", "(8, 1, ?)"},
+        {"dyn.broadcast_to(%y, stack((%m, cast(%n, dtype=\"int32\"))))", "(m, n)"},
+        {"dyn.tile(%x, stack((2i64, %n)))", "(n * 2, n * 8)"},
+        {"dyn.nn.pad(%x, stack((stack((0i64, %n)), stack((1i64, 2i64)))), 0f)", "(n + n, 11)"},
+        {"dyn.topk(%x, %n, axis=0, ret_type=\"values\")", "(n, 8)"},
+        {"dyn.one_hot(Constant([0], (1), int32), 1f, 0f, %n)", "(1, n)"},
+        {"dyn.strided_slice(%x, stack((0i64, 2i64)), stack((%n, -1i64)), Constant([1, 1], (2), int64))", "(n, 5)"},
+        {"dyn.strided_slice(%x, Constant([2], (1), int64), stack((%n,)), Constant([1], (1), int64))",
+         "(n - min(n, 2), 8)"},
+        {"dyn.expand_dims(%x, extent(%y, axis=1))", "(n, 1, 8)"},
+        {"dyn.image.resize2d(expand_dims(%x, axis=0, num_newaxis=2), %s * 2i64, Constant([0f], (1), float32))",
+         "(1, 1, n * 2, 16)"},
+        {"check_extent(dyn.ones(stack((%i,))), %n, axis=0)", "(n)"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    BroadcastOfUnknown, AcceptedTest,
+    testing::ValuesIn(std::initializer_list<Case>{
+        {"def @main(%x: Tensor[(n + 2, 3, n * 2, n), int8], %m: Tensor[(?, ?, ?, ?), int8]) { %x + %m }",
+         "fn [n: ShapeVar](Tensor[(n + 2, 3, n * 2, n), int8], Tensor[(?, ?, ?, ?), int8]) -> "
+         "Tensor[(n + 2, 3, n * 2, ?), int8]"},
+        {"def @main(%x: Tensor[(n + 2), int8], %m: Tensor[(k), int8]) { %m + %x }",
+         "fn [n: ShapeVar, k: ShapeVar](Tensor[(n + 2), int8], Tensor[(k), int8]) -> Tensor[(n + 2), int8]"},
+    }));
+
 INSTANTIATE_TEST_SUITE_P(
     Mistakes, RejectedTest,
     testing::ValuesIn(std::initializer_list<Case>{

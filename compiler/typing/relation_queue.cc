@@ -7,7 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/dim_bounds.h"
 #include "base/value.h"
+#include "compiler/ops/dim_values.h"
 #include "compiler/ops/generic_type.h"
 #include "compiler/ops/relations.h"
 
@@ -22,8 +24,12 @@ namespace {}  // namespace
 class RelationQueue::Context : public ops::TypeContext {
  public:
   Context(Solver& solver, diagnostics::Diagnostics& diagnostics, const Relation& relation,
-          std::vector<const Type*> args)
-      : solver_(solver), diagnostics_(diagnostics), relation_(relation), args_(std::move(args)) {}
+          std::vector<const Type*> args, std::vector<std::vector<Dim>> values = {})
+      : solver_(solver),
+        diagnostics_(diagnostics),
+        relation_(relation),
+        args_(std::move(args)),
+        values_(std::move(values)) {}
 
   ir::Arena& arena() override { return solver_.arena(); }
   const ir::Attrs& attrs() const override { return *relation_.attrs; }
@@ -82,14 +88,24 @@ class RelationQueue::Context : public ops::TypeContext {
       return x;
     }
     // The other is 1 or the same: the run-time rule checks.
-    if (x.is_const()) return x;
-    if (y.is_const()) return y;
+    if (x.is_const() || IsNever(x, 1)) return x;
+    if (y.is_const() || IsNever(y, 1)) return y;
     return ContainsAny(x) || ContainsAny(y) ? Dim::Any() : Broadcast(x, y);
   }
 
   Dim ValueDim(size_t arg, int64_t element) override {
     const Literal* literal = arg_value(arg);
-    return literal == nullptr ? Dim::Any() : Dim(literal->IntAt(element));
+    return literal == nullptr ? KnownValue(arg, element).value_or(Dim::Any()) : Dim(literal->IntAt(element));
+  }
+
+  std::optional<Dim> KnownValue(size_t arg, int64_t element) override {
+    auto at = static_cast<size_t>(element);
+    bool is_known = arg < values_.size() && at < values_[arg].size() && !ContainsAny(values_[arg][at]);
+    return is_known ? std::optional(values_[arg][at]) : std::nullopt;
+  }
+
+  void ResolveAttr(std::string_view name, int64_t value) override {
+    if (relation_.own_attrs != nullptr) relation_.own_attrs->Set(std::string(name), value);
   }
 
   Dim DataDependentDim() override { return Dim::Any(); }
@@ -150,6 +166,7 @@ class RelationQueue::Context : public ops::TypeContext {
   diagnostics::Diagnostics& diagnostics_;
   const Relation& relation_;
   std::vector<const Type*> args_;
+  std::vector<std::vector<Dim>> values_;
   bool failed_ = false;
   std::vector<diagnostics::Note> notes_;
 };
@@ -245,6 +262,26 @@ bool RelationQueue::HoldsByAssumption(const Relation& relation, const std::vecto
   return false;
 }
 
+std::vector<std::vector<Dim>> RelationQueue::ValuesOf(const Relation& relation, std::vector<HoleUse>& uses) {
+  const ops::OpDef* op = relation.call == nullptr ? nullptr : ir::OpCallee(relation.call);
+  if (op == nullptr || relation.is_constraint) return {};
+  ops::DimEvaluator evaluator(
+      [&](const ir::Expr* expr) { return expr->type == nullptr ? nullptr : solver_.Resolve(expr->type, &uses); },
+      [&](const ir::Var* var) {
+        auto found = bound_.find(var);
+        return found == bound_.end() ? nullptr : found->second;
+      });
+  std::vector<std::vector<Dim>> values(relation.call->args.size());
+  for (size_t i = 0; i < values.size() && i < op->inputs.size(); ++i) {
+    if (!op->inputs[i].decides_shape && !op->inputs[i].may_decide_shape) continue;
+    values[i] = evaluator.Elements(relation.call->args[i]);
+    for (Dim& dim : values[i]) {
+      if (ContainsHole(dim)) dim = Dim::Any();
+    }
+  }
+  return values;
+}
+
 Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool force) {
   const Relation& relation = entry.relation;
   std::vector<const Type*> args;
@@ -253,6 +290,7 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
     args.push_back(solver_.Resolve(arg, &uses));
     if (solver_.IsError(args.back()) || (!uses.empty() && solver_.ContainsError(args.back()))) return Solve::kFailed;
   }
+  std::vector<std::vector<Dim>> values = ValuesOf(relation, uses);
   for (const HoleUse& use : uses) {
     open_dims = open_dims || (use.sort == HoleUse::Sort::kDim && ContainsHole(solver_.ResolveDim(Dim::Hole(use.id))));
   }
@@ -260,7 +298,7 @@ Solve RelationQueue::TryRelation(Entry& entry, std::vector<HoleUse>& uses, bool 
   if (HoldsByAssumption(relation, args)) return Solve::kDone;
   std::vector<const ir::TypeParam*> params = ops::TensorParams(args);
   if (!params.empty() && !ops::HasHole(args)) return TryGeneric(entry, uses, args, params);
-  Context context(solver_, diagnostics_, relation, std::move(args));
+  Context context(solver_, diagnostics_, relation, std::move(args), std::move(values));
   Solve solve = relation.holds(context);
   return context.failed() ? Solve::kFailed : solve;
 }

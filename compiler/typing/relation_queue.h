@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/expr.h"
 #include "compiler/ops/op_def.h"
@@ -24,6 +25,7 @@ struct Relation {
   std::string_view name;              // of the operator or relation; "" for a projection
   ops::TypeRelation holds = nullptr;  // null for a projection
   const ir::Attrs* attrs = nullptr;   // complete; not for a projection
+  ir::Attrs* own_attrs = nullptr;     // the same, of an operator's call
   std::vector<const ir::Type*> args;
   const ir::Type* result = nullptr;
   const ir::Call* call = nullptr;  // for argument spans and constant values; may be null
@@ -39,6 +41,8 @@ class RelationQueue {
  public:
   RelationQueue(Solver& solver, diagnostics::Diagnostics& diagnostics) : solver_(solver), diagnostics_(diagnostics) {}
 
+  // Notes the value that a let binds to `var`: it may decide shapes.
+  void Bind(const ir::Var* var, const ir::Expr* value) { bound_.emplace(var, value); }
   // Tries the relation at once, and what that wakes.
   void Add(Relation relation);
   // Tries all that were woken.
@@ -77,6 +81,8 @@ class RelationQueue {
   // Solves a relation in which shapes or dtypes of `args` are the type parameters `params`.
   ops::Solve TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const ir::Type*>& args,
                         const std::vector<const ir::TypeParam*>& params);
+  // The elements of the arguments that may decide the result's shape, as dims; empty for others.
+  std::vector<std::vector<Dim>> ValuesOf(const Relation& relation, std::vector<HoleUse>& uses);
   bool HoldsByAssumption(const Relation& relation, const std::vector<const ir::Type*>& args);
 
   Solver& solver_;
@@ -84,6 +90,7 @@ class RelationQueue {
   std::deque<Entry> entries_;
   std::deque<int32_t> queue_;
   std::deque<int32_t> dependents_;
+  absl::flat_hash_map<const ir::Var*, const ir::Expr*> bound_;
 };
 
 }  // namespace rvm::typing

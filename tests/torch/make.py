@@ -26,6 +26,7 @@ warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
 TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses")  # in core operators they are large
+STATEFUL = ("counter", "lengths")  # their buffers are parameters and results
 DRAWN = ("draws",)  # their results depend on a seed
 
 
@@ -196,6 +197,27 @@ class Counter(nn.Module):
 @fixture
 def counter():
     return Counter(), [(torch.randn(n, 3),) for n in (2, 4)], ({0: B},)
+
+
+class Lengths(nn.Module):
+    """Writes to a buffer through the results of conversions that change nothing, as caches of fixed size count."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("length", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x, start):
+        length = self.length.copy_(start).to(torch.int64)
+        before = length + 0
+        length.add_(x.shape[0])
+        other = length.to(torch.int64, copy=True)
+        other.mul_(10)
+        return x * before, self.length * 1, other
+
+
+@fixture
+def lengths():
+    return Lengths(), [(torch.randn(n, 3), torch.tensor(n * 2)) for n in (2, 4)], ({0: B}, None)
 
 
 class Shapes(nn.Module):
@@ -736,9 +758,9 @@ def write(name, core):
         return
     arrays = {}
     for number, case in enumerate(cases):
-        state = [buffer.detach().clone() for buffer in module.buffers()] if name == "counter" else []
+        state = [buffer.detach().clone() for buffer in module.buffers()] if name in STATEFUL else []
         results = flat(module(*case))
-        after = [buffer.detach().clone() for buffer in module.buffers()] if name == "counter" else []
+        after = [buffer.detach().clone() for buffer in module.buffers()] if name in STATEFUL else []
         for kind, tensors in (("in", [*case, *state]), ("out", [*results, *after])):
             for i, tensor in enumerate(tensors):
                 arrays[f"{number}.{kind}.{i}"] = tensor.detach().numpy()

@@ -86,19 +86,6 @@ Importer::Importer(const Model& model, const ImportOptions& options)
 
 // ---- inputs
 
-Dim Importer::DimOf(const Dimension& dimension, std::string_view input, size_t axis) {
-  std::string text = dimension.value ? absl::StrCat(*dimension.value) : std::string(dimension.param);
-  if (auto shape = options_.shapes.find(input); shape != options_.shapes.end()) {
-    if (axis < shape->second.size()) text = shape->second[axis];
-  }
-  if (options_.all_extents_unknown) return Dim::Any();
-  if (text.empty() || text == "?" || text[0] == '-') return Dim::Any();
-  if (text.find_first_not_of("0123456789") == std::string::npos && text.size() <= 18) return Dim(std::stoll(text));
-  auto [it, is_new] = dims_.try_emplace(text);
-  if (is_new) it->second = emit_.NameDim(text);
-  return it->second;
-}
-
 // An extent that `--shape` fixes on one input is fixed on all that have its name.
 absl::Status Importer::ReadShapes() {
   for (const auto& [name, shape] : options_.shapes) {
@@ -176,6 +163,11 @@ absl::Status Importer::ReadInputs() {
   absl::flat_hash_map<std::string_view, bool> given;
   for (const Tensor& tensor : model_.graph->initializers) given[tensor.name] = true;
   for (const SparseTensor& tensor : model_.graph->sparse_initializers) given[tensor.values.name] = true;
+  for (const ValueInfo& input : model_.graph->inputs) {
+    bool is_tensor = input.type.form == TypeForm::kTensor && input.type.wrappers.empty();
+    bool is_param = is_tensor && !options_.frozen.contains(input.name) && !given.contains(input.name);
+    if (is_param) NoteExtentNames(input.name, input.type.shape);
+  }
   for (const ValueInfo& input : model_.graph->inputs) {
     auto frozen = options_.frozen.find(input.name);
     if (frozen != options_.frozen.end()) {
@@ -321,6 +313,8 @@ void Importer::ImportNode(const Node& node, Scope& scope) {
     if (result == nullptr && status.ok() && !results.empty()) {
       Refuse(node, absl::UnimplementedError(absl::StrCat("its output ", i, " is not supported")));
     }
+    bool is_main = scope.outer == nullptr && scope.function == nullptr;
+    if (result != nullptr && is_main) result = WithClaimedExtents(node.outputs[i], result);
     scope.values[node.outputs[i]] = result == nullptr ? emit_.Placeholder() : result;
   }
 }
@@ -394,6 +388,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
         absl::StrCat("the model is of opset ", opset, "; the newest that is known is ", kNewestOpset));
   }
   RVM_RETURN_IF_ERROR(ReadInputs());
+  ReadClaims();
   EnterOrigin([&] { return options_.name; });
   ImportedModel result;
   Scope scope;

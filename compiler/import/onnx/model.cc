@@ -246,6 +246,7 @@ class Reader {
         case 5: ok = ReadTensorFields(field.bytes, graph.initializers.emplace_back()); break;
         case 11: ok = ReadValueInfo(field.bytes, graph.inputs.emplace_back()); break;
         case 12: ok = ReadValueInfo(field.bytes, graph.outputs.emplace_back()); break;
+        case 13: ok = ReadValueInfo(field.bytes, graph.values.emplace_back()); break;
         case 15: ok = ReadSparseTensor(field.bytes, graph.sparse_initializers.emplace_back()); break;
         default: break;
       }

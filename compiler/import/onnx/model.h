@@ -104,6 +104,7 @@ struct Graph {
   std::vector<Tensor> initializers;
   std::vector<SparseTensor> sparse_initializers;
   std::vector<ValueInfo> inputs, outputs;
+  std::vector<ValueInfo> values;  // what the model claims of intermediate ones
 };
 
 struct OperatorSet {

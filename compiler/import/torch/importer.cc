@@ -184,6 +184,18 @@ void Importer::CheckWrite(const Node& node, size_t number, Scope& scope) {
   }
 }
 
+namespace {
+
+// Returns true if the result of a conversion is its input, not a copy or a view: a write to one is one to the other.
+bool GivesItsInput(const Node& node, std::string_view base, const Operands& results, NodeContext& context) {
+  if ((base != "to" && base != "type_as") || results.size() != 1) return false;
+  const Argument* copy = node.Find("copy");
+  bool copies = copy != nullptr && copy->kind == ArgumentKind::kBool && copy->integer != 0;
+  return !copies && results[0] == context.In(node.inputs[0].second);
+}
+
+}  // namespace
+
 Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   OperatorName name = Split(node.target);
   const OperatorRow* row = FindRow(name.base);
@@ -210,8 +222,10 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
   if (row->is_view && row->name == name.base && !node.inputs.empty() &&
       node.inputs[0].second.kind == ArgumentKind::kTensor) {
+    const std::string& from = node.inputs[0].second.text;
+    auto& names = GivesItsInput(node, name.base, results, context) ? scope.same : scope.storage;
     for (const Argument& output : node.outputs) {
-      ForEachName(output, [&](const std::string& made) { scope.storage[made] = node.inputs[0].second.text; });
+      ForEachName(output, [&](const std::string& made) { names[made] = from; });
     }
   }
   if (name.writes && has_result && !node.outputs.empty()) {
