@@ -47,6 +47,26 @@ struct Twin {
 
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
 
+// 0 copies the next extent, and -3 joins the next two.
+bool JoinedShape(const Dims& in, const Dims& out, List& shape) {
+  size_t at = 0;
+  for (const Dim& dim : out) {
+    if (dim.is_const() && dim != Dim(0)) {
+      shape.emplace_back(dim.constant());
+      ++at;
+    } else if (at < in.size() && Same(dim, in[at])) {
+      shape.emplace_back(0);
+      ++at;
+    } else if (at + 1 < in.size() && Same(dim, in[at] * in[at + 1])) {
+      shape.emplace_back(-3);
+      at += 2;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 // 0 copies an extent, and -1 is the quotient of the extents that are not copied.
 bool ReshapeAttrs(const Operation& call, ir::Attrs& attrs) {
   const Dims *in = call.DimsOf(call.known.types[0]), *out = call.DimsOf(call.result);
@@ -70,7 +90,11 @@ bool ReshapeAttrs(const Operation& call, ir::Attrs& attrs) {
       inferred = i;
       shape.emplace_back(-1);
     } else {
-      return false;
+      List joined;
+      if (!JoinedShape(*in, *out, joined)) return false;
+      attrs.Set("newshape", joined);
+      attrs.Set("allowzero", 0);
+      return true;
     }
   }
   if (has_zero && (copies || inferred)) return false;

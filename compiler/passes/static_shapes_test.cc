@@ -74,6 +74,8 @@ constexpr Symbolic kSymbolic[] = {
     {"dyn.strided_slice(%x, Constant([1], (1), int64), stack((%n,)), Constant([1], (1), int64))",
      "strided_slice(%x, begin=[1], end=[9223372036854775807]"},
     {"dyn.strided_slice(%z, Constant([0], (1), int64), stack((%n + 1i64,)), Constant([1], (1), int64))", "end=[-2]"},
+    {"dyn.reshape(broadcast_to(expand_dims(%y, axis=1), shape=[-1, 4, -1]), stack((%n * 4i64, %m)))",
+     "newshape=[-3, 0]"},
     // Of a product of two extents.
     {"dyn.reshape(reshape(%y, newshape=[-1]), stack((%n, %m)))", "reshape_like"},
     {"arange(0i64, %n, 1i64)", "arange_fill(0i64, %n, 1i64, %n"},
