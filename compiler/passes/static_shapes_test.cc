@@ -76,10 +76,10 @@ constexpr Symbolic kSymbolic[] = {
     {"dyn.strided_slice(%z, Constant([0], (1), int64), stack((%n + 1i64,)), Constant([1], (1), int64))", "end=[-2]"},
     {"dyn.reshape(broadcast_to(expand_dims(%y, axis=1), shape=[-1, 4, -1]), stack((%n * 4i64, %m)))",
      "newshape=[-3, 0]"},
-    // Of a product of two extents.
+    // A product of two extents, which a parameter has as axes.
     {"dyn.reshape(reshape(%y, newshape=[-1]), stack((%n, %m)))", "reshape_like"},
     {"arange(0i64, %n, 1i64)", "arange_fill(0i64, %n, 1i64, %n"},
-    // What attributes cannot say.
+    // Extents that attributes cannot express.
     {"dyn.ones(stack((%n, %m)))", "dyn.ones("},
     {"dyn.broadcast_to(%x, stack((%m, %n, 8i64)))", "dyn.broadcast_to("},
     {"dyn.reshape(%w, stack((%n + %m, 1i64)))", "dyn.reshape("},

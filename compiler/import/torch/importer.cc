@@ -186,12 +186,16 @@ void Importer::CheckWrite(const Node& node, size_t number, Scope& scope) {
 
 namespace {
 
-// Returns true if the result of a conversion is its input, not a copy or a view: a write to one is one to the other.
+// Returns true if the node is a conversion (`to`) that is asked for a copy.
+bool AsksForCopy(const Node& node) {
+  const Argument* copy = node.Find("copy");
+  return copy != nullptr && copy->kind == ArgumentKind::kBool && copy->integer != 0;
+}
+
+// Returns true if the result of a conversion is its input, not a view: a write to one is one to the other.
 bool GivesItsInput(const Node& node, std::string_view base, const Operands& results, NodeContext& context) {
   if ((base != "to" && base != "type_as") || results.size() != 1) return false;
-  const Argument* copy = node.Find("copy");
-  bool copies = copy != nullptr && copy->kind == ArgumentKind::kBool && copy->integer != 0;
-  return !copies && results[0] == context.In(node.inputs[0].second);
+  return results[0] == context.In(node.inputs[0].second);
 }
 
 }  // namespace
@@ -220,7 +224,7 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   NodeContext context(*this, node, scope, *row, name.overload);
   Operands results = row->convert(context);
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
-  if (row->is_view && row->name == name.base && !node.inputs.empty() &&
+  if (row->is_view && row->name == name.base && !AsksForCopy(node) && !node.inputs.empty() &&
       node.inputs[0].second.kind == ArgumentKind::kTensor) {
     const std::string& from = node.inputs[0].second.text;
     auto& names = GivesItsInput(node, name.base, results, context) ? scope.same : scope.storage;
