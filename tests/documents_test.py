@@ -34,3 +34,17 @@ class Documents(relayvm.TestCase):
             levels[snake] = min(int(level), levels.get(snake, 9))
         rows = re.findall(r"^\| `(\w+)` \| (\d) \|", read("README.md"), re.MULTILINE)
         self.assertEqual({name: int(level) for name, level in rows}, levels)
+
+    def test_decisions(self):
+        """Each decision has a row with its number and title, in order."""
+        folder = os.path.join(relayvm.ROOT, "docs/decisions")
+        with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
+            rows = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*?)\) \|", file.read(), re.MULTILINE)
+        found = []
+        for name in sorted(os.listdir(folder)):
+            if re.match(r"\d{4}-", name):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    number, title = re.match(r"# (\d+)\. (.*)", file.readline()).groups()
+                found.append((number, title, name))
+        self.assertEqual([(number, name) for number, _, name in rows], [(number, name) for number, _, name in found])
+        self.assertEqual([title for _, title, _ in rows], [title for _, title, _ in found])

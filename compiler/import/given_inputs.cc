@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"
+#include "compiler/import/extent_expression.h"
 
 namespace rvm::importing {
 namespace {
@@ -18,12 +20,12 @@ bool IsExtent(std::string_view text) {
   if (text == "?") return true;
   auto are_all = [&](auto accepts) { return std::all_of(text.begin(), text.end(), accepts); };
   if (text.empty()) return false;
+  if (ParseExtentExpression(text, [](std::string_view) { return std::optional(Dim::Any()); })) return true;
   if (absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) {
-    bool is_number = text.size() <= 18 && are_all([](unsigned char c) { return absl::ascii_isdigit(c); });
-    if (is_number || text.find('*') == std::string_view::npos) return is_number;  // `2*n` is an expression
+    return text.size() <= 18 && are_all([](unsigned char c) { return absl::ascii_isdigit(c); });
   }
   // Names of models need not be identifiers.
-  auto is_part = [](unsigned char c) { return (absl::ascii_isgraph(c) || c == ' ') && c != ',' && c != '?'; };
+  auto is_part = [](unsigned char c) { return absl::ascii_isgraph(c) && c != ',' && c != '?'; };
   return text[0] != '-' && text[0] != '+' && are_all(is_part);
 }
 
@@ -68,8 +70,9 @@ absl::StatusOr<Literal> FitGivenValue(std::string_view input, const Literal& val
 absl::Status CheckGivenExtents(std::string_view input, const std::vector<std::string>& extents) {
   for (const std::string& extent : extents) {
     if (IsExtent(extent)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the shape given to input `", Abseil(input), "`: saw the extent `",
-                                                   extent, "`; expected a number, a name or `?`"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the shape given to input `", Abseil(input), "`: saw the extent `", extent,
+                     "`; expected a number, a name, an expression such as `n + 1`, or `?`"));
   }
   return absl::OkStatus();
 }

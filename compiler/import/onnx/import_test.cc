@@ -81,11 +81,11 @@ TEST(Import, FitsGivenValuesToTheirInputs) {
 
 TEST(Import, RefusesShapesOfWrongExtents) {
   Message graph = MakeGraph({MakeNode("Relu", {"x"}, {"y"})}, {ValueOf("x", 1, {"n"})}, {ValueOf("y", 1, {})});
-  for (std::string extent : {"", "-3", "1.5", "99999999999999999999", "a b"}) {
+  for (std::string extent : {"", "-3", "1.5", "99999999999999999999", "a b", "n +", "+ n", "2 n", "n + 1)"}) {
     ImportOptions options;
     options.shapes["x"] = {extent};
-    EXPECT_EQ(TextOf(graph, options),
-              "the shape given to input `x`: saw the extent `" + extent + "`; expected a number, a name or `?`");
+    EXPECT_EQ(TextOf(graph, options), "the shape given to input `x`: saw the extent `" + extent +
+                                          "`; expected a number, a name, an expression such as `n + 1`, or `?`");
   }
 }
 
