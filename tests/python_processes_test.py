@@ -15,6 +15,7 @@ PRELUDE = f"""
 import os, pickle, signal, sys, threading, time, warnings
 import numpy
 warnings.simplefilter("ignore")  # of forks beside threads
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background of a shell ignores SIGINT
 import relayvm
 count = relayvm.compile({COUNT!r}, target="portable")
 
