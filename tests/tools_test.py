@@ -66,6 +66,15 @@ class Tools(relayvm.TestCase):
 
     # ---- arguments
 
+    def test_inspect_names_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"{folder}/named.relay"
+            with open(source, "w", encoding="utf-8") as file:
+                file.write('def @main(%x: int32, result_names=["label", "total"]) { (%x, %x + 1) }\n')
+            relayvm.must(relayvm.COMPILER, "compile", source, "-o", f"{folder}/named.rvm", "--target", "portable")
+            text = relayvm.must(relayvm.COMPILER, "inspect", f"{folder}/named.rvm")
+            self.assertRegex(text, r"\n  results\.main +label, total\n")
+
     def test_all_values_in_a_file(self):
         values = self.path("values.txt", "// a list, and a tensor\n[1, 2,\n 3]\n[1, 2]\n")
         for runner in self.runners:

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "serialization/decoder.h"
 
 namespace rvm::tools {
@@ -68,7 +69,8 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
   absl::StrAppend(&text, "  sections   ", SectionNames(file), "\n");
   for (const auto& [key, value] : executable.metadata) {
     if (key.starts_with("schedule.") || key.starts_with("shape.")) continue;
-    absl::StrAppend(&text, "  ", key, std::string(11 - std::min<size_t>(key.size(), 10), ' '), value, "\n");
+    absl::StrAppend(&text, "  ", key, std::string(11 - std::min<size_t>(key.size(), 10), ' '),
+                    absl::StrReplaceAll(value, {{"\n", ", "}}), "\n");
   }
   text += "entries\n";
   for (const Entry& entry : executable.entries) absl::StrAppend(&text, "  ", SignatureText(executable, entry), "\n");
