@@ -166,7 +166,8 @@ class Executable:
         handles = entry.handles(args, kwargs)
         session = self._take_session()
         try:
-            return from_handle(session._invoke(entry, handles, **self._run_limits))
+            limits = self._run_limits
+            return from_handle(session._invoke(entry, handles, **limits) if limits else session._invoke(entry, handles))
         finally:
             self._idle.append(session)
 

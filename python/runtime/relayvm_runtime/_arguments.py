@@ -104,10 +104,13 @@ class Importer:
 
     def handle(self, value, type_id):
         """The value with that type. Raises InvalidArgument."""
-        return (self._makers[type_id] or self._maker(type_id))(value)
+        return self.maker(type_id)(value)
 
-    def _maker(self, type_id):
+    def maker(self, type_id):
         """The function that makes values of a type."""
+        return self._makers[type_id] or self._new_maker(type_id)
+
+    def _new_maker(self, type_id):
         type_ = self.types[type_id]
         makers = {"tensor": _TensorMaker, "tuple": _TupleMaker, "ref": _RefMaker, "adt": _AdtMaker}
         maker = makers.get(type_["kind"], _NoMaker)(self, type_)

@@ -35,7 +35,8 @@ class RunOptions(ctypes.Structure):
 
 
 class ValueInfo(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("dtype", DType), ("rank", c_uint32),
+    # `dtype` as DType.word().
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("dtype", c_uint32), ("rank", c_uint32),
                 ("shape", POINTER(c_int64)), ("data", c_void_p), ("constructor", c_char_p), ("field_count", c_size_t)]
 
 

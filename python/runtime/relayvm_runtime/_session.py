@@ -52,6 +52,7 @@ class Entry:
         self._names = [parameter["name"] for parameter in description["parameters"]]
         self._types = [parameter["type"] for parameter in description["parameters"]]
         self._importer, self._description = importer, description
+        self._makers = None  # of the parameters, when they are first needed
 
     @property
     def signature(self):
@@ -65,10 +66,12 @@ class Entry:
         names = self._names
         if kwargs or len(args) != len(names):
             args = self._in_order(args, kwargs)
-        make, handles = self._importer.handle, []
+        if self._makers is None:
+            self._makers = [self._importer.maker(type_) for type_ in self._types]
+        handles = []
         try:
-            for value, type_ in zip(args, self._types):
-                handles.append(make(value, type_))
+            for make, value in zip(self._makers, args):
+                handles.append(make(value))
         except InvalidArgument as error:
             i = len(handles)
             raise InvalidArgument(f"argument {i + 1} (`%{names[i]}`) of `{self.name}`: {error.message}",

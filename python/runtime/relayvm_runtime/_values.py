@@ -198,27 +198,26 @@ class Closure:
 
 
 _SMALL = 1024  # bytes that are copied faster than lent
-_dtypes = {}  # (code, bits) of DLPack -> the numpy dtype, and that of ml_dtypes or None
+_dtypes = {}  # DType.word() -> the numpy dtype; that of the bits of a dtype that numpy has not
 
 
-def _numpy_dtypes(dtype):
-    key = dtype.code, dtype.bits
-    if key not in _dtypes:
-        # numpy has no such dtypes of its own: their bits.
-        kind = "u" if dtype.code in EXTENSIONS else KINDS[dtype.code]
-        _dtypes[key] = numpy.dtype(f"{kind}{dtype.bits // 8}" if kind != "b" else bool)
-    return _dtypes[key], extension(dtype.code) if dtype.code in EXTENSIONS else None
+def _numpy_dtype(word):
+    code, bits = word & 0xff, word >> 8 & 0xff
+    kind = "u" if code in EXTENSIONS else KINDS[code]
+    dtype = _dtypes[word] = numpy.dtype(f"{kind}{bits // 8}" if kind != "b" else bool)
+    return dtype
 
 
 def _array(handle, info):
-    dtype, wider = _numpy_dtypes(info.dtype)
+    word = info.dtype
+    dtype = _dtypes.get(word) or _numpy_dtype(word)
     shape = info.shape[:info.rank]
     size = math.prod(shape) * dtype.itemsize
     if size <= _SMALL:
         array = numpy.ndarray(shape, dtype, ctypes.string_at(info.data, size) if size else b"")
     else:
         array = numpy.asarray(Elements(handle, shape, dtype, info.data))
-    if wider is not None:
+    if word & 0xff in EXTENSIONS and (wider := extension(word & 0xff)) is not None:
         array = array.view(wider).view(_dlpack.Array)
     return array if shape else array[()]
 
