@@ -59,14 +59,7 @@ rvm_error* ReadOptions(const rvm_machine_options* given, rvm_machine_options& op
   return nullptr;
 }
 
-// The caller's function of rvm_run_options.
-struct RunHook {
-  int (*poll)(void* context);
-  void* context;
-};
-
-// `hook` must live as long as the run.
-rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options, RunHook& hook) {
+rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options) {
   rvm_run_options read;
   absl::Status status = ReadStruct(given, "rvm_run_options", read);
   if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
@@ -74,13 +67,8 @@ rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options,
   if (rvm_error* error = CheckLimit("time_limit_ms", read.time_limit_ms)) return error;
   if (read.fuel > 0) options.fuel = read.fuel;
   if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
-  if (read.poll == nullptr) return nullptr;
-  hook = {read.poll, read.poll_context};
-  options.poll = [](void* context) {
-    auto* given = static_cast<RunHook*>(context);
-    return given->poll(given->context) != 0;
-  };
-  options.poll_context = &hook;
+  options.poll = read.poll;
+  options.poll_context = read.poll_context;
   return nullptr;
 }
 
@@ -150,9 +138,8 @@ rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_val
   if (entry == nullptr) return NullArgument("entry", "name of an entry");
   if (args == nullptr && count > 0) return NullArgument("args", "array of rvm_value*");
   if (out == nullptr) return NullArgument("out", "rvm_value*");
-  rvm::capi::RunHook hook;
   rvm::vm::RunOptions options;
-  if (rvm_error* error = rvm::capi::ReadRunOptions(given, options, hook)) return error;
+  if (rvm_error* error = rvm::capi::ReadRunOptions(given, options)) return error;
   std::vector<rvm::Value> values;
   values.reserve(count);
   for (size_t i = 0; i < count; ++i) {

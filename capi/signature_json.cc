@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json_writer.h"
 
@@ -51,21 +52,13 @@ std::string ParamName(const Entry& entry, size_t param) {
   return param < entry.param_names.size() ? entry.param_names[param] : absl::StrCat("argument", param + 1);
 }
 
-// The metadata with that key, or "".
-std::string_view FindMetadata(const Executable& executable, const std::string& key) {
-  for (const auto& [name, text] : executable.metadata) {
-    if (name == key) return text;
-  }
-  return "";
-}
-
-// The compiler notes the names of a parameter's extents as metadata "shape.ENTRY.PARAMETER", "(n, 3)".
+// The type with the program's names of extents.
 std::string ParamType(const Executable& executable, const Entry& entry, size_t param) {
   TypeId id = executable.functions[entry.function.value].registers[param].type;
   const TypeDesc& type = executable.types[id.value];
-  std::string_view shape = FindMetadata(executable, absl::StrCat("shape.", entry.name, ".", ParamName(entry, param)));
-  if (shape.empty() || type.kind != TypeDescKind::kTensor) return TypeToString(executable, id);
-  return absl::StrCat("Tensor[", std::string(shape), ", ", type.dtype.ToString(), "]");
+  std::vector<std::string> extents = NamedExtents(executable, entry, param);
+  if (extents.empty() || type.kind != TypeDescKind::kTensor) return TypeToString(executable, id);
+  return absl::StrCat("Tensor[(", absl::StrJoin(extents, ", "), "), ", type.dtype.ToString(), "]");
 }
 
 // The results of an entry, the fields of a tuple. The compiler notes their names as metadata "results.ENTRY", one a
@@ -75,7 +68,7 @@ void WriteResults(JsonWriter& json, const Executable& executable, const Entry& e
   const TypeDesc& type = executable.types[result.value];
   bool is_tuple = type.kind == TypeDescKind::kTuple;
   std::vector<TypeId> types = is_tuple ? type.fields : std::vector<TypeId>{result};
-  std::string_view noted = FindMetadata(executable, absl::StrCat("results.", entry.name));
+  std::string_view noted = executable.FindMetadata(absl::StrCat("results.", entry.name));
   std::vector<std::string> names;
   if (!noted.empty()) names = absl::StrSplit(std::string(noted), '\n');
   json.BeginArray();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
 namespace rvm {
@@ -126,6 +127,20 @@ const Entry* Executable::FindEntry(std::string_view name) const {
     if (entry.name == name) return &entry;
   }
   return nullptr;
+}
+
+std::string_view Executable::FindMetadata(std::string_view key) const {
+  for (const auto& [name, value] : metadata) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+std::vector<std::string> NamedExtents(const Executable& executable, const Entry& entry, size_t param) {
+  if (param >= entry.param_names.size()) return {};
+  std::string_view shape = executable.FindMetadata(absl::StrCat("shape.", entry.name, ".", entry.param_names[param]));
+  if (shape.size() < 2 || shape.front() != '(' || shape.back() != ')') return {};
+  return absl::StrSplit(std::string(shape.substr(1, shape.size() - 2)), ", ");
 }
 
 absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor) {

@@ -270,7 +270,13 @@ struct Executable {
 
   bool is_native() const { return executable_class == ExecutableClass::kNative; }
   const Entry* FindEntry(std::string_view name) const;
+  // The metadata with that key, or "".
+  std::string_view FindMetadata(std::string_view key) const;
 };
+
+// The extents of a parameter as the program names them: "n", "3", "n + 1". The types of an executable have no names;
+// the compiler notes them as metadata "shape.ENTRY.PARAMETER": "(n, 3, n + 1)". Empty where it noted none.
+std::vector<std::string> NamedExtents(const Executable& executable, const Entry& entry, size_t param);
 
 // `status`, an error in an executable of format `minor`; says so if that is newer than this program.
 absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor);

@@ -1,13 +1,11 @@
 #include "vm/equal_extents.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 namespace rvm::vm {
 namespace {
@@ -16,23 +14,6 @@ bool IsName(const std::string& text) {
   auto may_follow = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_'; };
   return !text.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
          std::all_of(text.begin(), text.end(), may_follow);
-}
-
-// The extents of "(n, 3)" or "(n,)".
-std::vector<std::string> SplitShape(std::string_view text) {
-  if (text.size() < 2 || text.front() != '(' || text.back() != ')') return {};
-  std::vector<std::string> extents = absl::StrSplit(std::string(text.substr(1, text.size() - 2)), ',');
-  for (std::string& extent : extents) absl::StripAsciiWhitespace(&extent);
-  if (extents.back().empty()) extents.pop_back();
-  return extents;
-}
-
-// The metadata with that key, or "".
-std::string_view FindMetadata(const Executable& executable, const std::string& key) {
-  for (const auto& [name, text] : executable.metadata) {
-    if (name == key) return text;
-  }
-  return "";
 }
 
 int64_t Extent(std::span<const Value> args, uint32_t param, uint32_t axis) {
@@ -48,8 +29,7 @@ std::vector<EqualExtents> FindEqualExtents(const Executable& executable, const E
   for (uint32_t param = 0; param < function.num_params && param < entry.param_names.size(); ++param) {
     const TypeDesc& type = executable.types[function.registers[param].type.value];
     if (type.kind != TypeDescKind::kTensor) continue;
-    std::vector<std::string> extents =
-        SplitShape(FindMetadata(executable, absl::StrCat("shape.", entry.name, ".", entry.param_names[param])));
+    std::vector<std::string> extents = NamedExtents(executable, entry, param);
     if (extents.size() != type.dims.size()) continue;
     for (uint32_t axis = 0; axis < extents.size(); ++axis) {
       if (!IsName(extents[axis])) continue;

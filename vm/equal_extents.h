@@ -1,6 +1,5 @@
 // EqualExtents: extents of an entry's arguments that share a name, as `n` in
-// `fn (%x: Tensor[(n, 3), float32], %y: Tensor[(n), int32])`. The types of an executable have no names; its metadata
-// has them ("shape.ENTRY.PARAMETER": "(n, 3)").
+// `fn (%x: Tensor[(n, 3), float32], %y: Tensor[(n), int32])`.
 #ifndef RVM_VM_EQUAL_EXTENTS_H_
 #define RVM_VM_EQUAL_EXTENTS_H_
 

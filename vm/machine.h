@@ -96,9 +96,9 @@ struct MachineOptions {
 struct RunOptions {
   int64_t fuel = -1;          // as in MachineOptions; -1: that of the machine
   double time_limit_ms = -1;  // likewise
-  // Called on the thread of the run, between two of its instructions, about every 50 ms; true ends the run with
+  // Called on the thread of the run, between two of its instructions, about every 50 ms; not 0 ends the run with
   // kCancelled. A kernel is not interrupted by it. Null: never.
-  bool (*poll)(void* context) = nullptr;
+  int (*poll)(void* context) = nullptr;
   void* poll_context = nullptr;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -86,10 +87,7 @@ std::string TensorsText(const std::vector<KernelTensor>& tensors) {
 }
 
 std::string ScheduleText(const Executable& executable, const KernelDesc& kernel) {
-  for (const auto& [key, value] : executable.metadata) {
-    if (key == absl::StrCat("schedule.", kernel.symbol)) return value;
-  }
-  return "";
+  return std::string(executable.FindMetadata(absl::StrCat("schedule.", kernel.symbol)));
 }
 
 std::string KernelsText(const Executable& executable) {

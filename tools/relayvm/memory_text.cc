@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "vm/forecast/memory_forecast.h"
 
@@ -39,20 +38,12 @@ absl::StatusOr<Extents> ParseExtents(const std::vector<std::string>& texts) {
   return extents;
 }
 
-// The dims of a parameter with the program's names: "(n, 64)".
-std::vector<std::string> DimNames(const Executable& executable, const std::string& key) {
-  for (const auto& [name, value] : executable.metadata) {
-    if (name == key) return absl::StrSplit(absl::StripSuffix(absl::StripPrefix(value, "("), ")"), ", ");
-  }
-  return {};
-}
-
 std::optional<int64_t> Extent(const Executable& executable, const Entry& entry, const Extents& extents, size_t param,
                               size_t axis) {
   if (param >= entry.param_names.size()) return std::nullopt;
   const std::string& name = entry.param_names[param];
   auto found = extents.find(absl::StrCat(name, ".", axis));
-  std::vector<std::string> dims = DimNames(executable, absl::StrCat("shape.", entry.name, ".", name));
+  std::vector<std::string> dims = NamedExtents(executable, entry, param);
   if (found == extents.end() && axis < dims.size()) found = extents.find(dims[axis]);
   return found == extents.end() ? std::nullopt : std::optional(found->second);
 }

@@ -13,9 +13,9 @@
 
 namespace rvm::vm {
 
-// A function that a run calls on its own thread; true ends the run.
+// A function that a run calls on its own thread; not 0 ends the run.
 struct PollHook {
-  bool (*function)(void* context) = nullptr;  // null: none
+  int (*function)(void* context) = nullptr;  // null: none
   void* context = nullptr;
 };
 
@@ -43,7 +43,7 @@ class RunControl {
   const StopSignal& signal() const { return signal_; }
   // The error of a run that must stop; OK if it may go on. To be called by the run's thread.
   absl::Status Poll() const {
-    if (signal_.TakeWake() && poll_.function != nullptr && poll_.function(poll_.context)) {
+    if (signal_.TakeWake() && poll_.function != nullptr && poll_.function(poll_.context) != 0) {
       signal_.Raise(StopSignal::kCancelled);
     }
     switch (signal_.reason()) {
