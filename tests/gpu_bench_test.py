@@ -16,6 +16,7 @@ FAKE = os.path.join(relayvm.ROOT, "bazel-bin/tests/cuda")
 sys.path.insert(0, os.path.join(relayvm.ROOT, "benchmarks/gpu"))
 
 import runs  # pylint: disable=wrong-import-position
+import stages  # pylint: disable=wrong-import-position
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
@@ -59,11 +60,27 @@ class GpuBench(relayvm.TestCase):
                         "sum of all, 8x40", "sum over rows, 8x40"):
             self.assertRegex(summary, rf"\| {program} [^|]*\|( [0-9.e+-]+ [^|]*\|){{4}} \d+, \d+%, \d+ \|")
         self.assertRegex(summary, r"\| LSTM 6->8 .*, [5-9]\d%, \d+ \|")
+        for kind in ("float32", "bfloat16", "TF32"):
+            self.assertRegex(summary, rf"\| dense 5x16x32, {kind} and back \| [0-9.]+ us per product \|")
+        self.assertRegex(summary, r"\| LSTM 6->8, 3 lengths 3 to 5 tokens \| [0-9.]+ us per token \|")
         checked = [entry for entry in log if entry["kind"] == "check"]
         self.assertTrue(all(entry["state"] == "right" for entry in checked))
         without_library = [entry for entry in checked if entry["environment"].get("RELAYVM_CUBLASLT") == "off"]
         self.assertGreater(sum(entry["same_bits"] is True for entry in without_library), 0.9 * len(without_library))
         self.assertGreater(sum("random program" in entry["title"] for entry in checked), 3)
+
+    def test_kernels_of_ncu(self):
+        """Those that take the longest first, by kernel and grid, units as the table has them."""
+        def rows(number, name, grid, time, unit, bytes_):
+            start = f'"{number}","17","relayvm-run","127.0.0.1","{name}","1","7","(128, 1, 1)","({grid}, 1, 1)","0","9.0","Command line profiler metrics"'
+            return f'{start},"gpu__time_duration.sum","{unit}","{time}"\n{start},"dram__bytes.sum","byte","{bytes_}"\n'
+
+        head = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        out = "==PROF== Connected\n[[1f]]\n" + head + rows(0, "k0", 4, "2,000", "ns", "1,000,000") + rows(1, "k1", 8, "7", "us", "n/a") + rows(2, "k0", 4, "4,000", "ns", "3,000,000")
+        kernels = stages.kernels_of(out)
+        self.assertEqual([kernel[:3] for kernel in kernels], [("k1", "8", 1), ("k0", "4", 2)])
+        self.assertEqual([kernel[3]["us"] for kernel in kernels], [7, 3])
+        self.assertEqual([kernel[3]["MB of memory"] for kernel in kernels], [0, 2])
 
     def test_a_wrong_result_is_named(self):
         """Also one whose bits alone differ from the interpreter's."""

@@ -8,6 +8,7 @@ said, and a summary. The exit code is 1 if any result is not right. README.md ex
 """
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -25,7 +26,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=520, help="the most that all stages take (520)")
     parser.add_argument("--each", type=float, default=0.5, help="seconds of one timing (0.5)")
-    parser.add_argument("--jobs", type=int, default=6, help="processes at once where nothing is timed (6)")
+    parser.add_argument("--jobs", type=int, default=max(2, min(12, os.cpu_count() or 6)), help="processes at once where nothing is timed (as many as there are CPUs, at most 12)")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--only", help="names of stages, with commas between: " + ", ".join(name for name, _, _ in STAGES))
     options = parser.parse_args()

@@ -94,6 +94,29 @@ def bert(layers, hidden, heads, length, dtype):
     return run
 
 
+def layers(rows, hidden, inner, dtype):
+    """Products with biases, as in programs.py."""
+    made = lambda *shape: (torch.randn(*shape, device="cuda") / math.sqrt(shape[-1])).to(dtype)
+    x0, weights = made(rows, hidden), [made(*shape) for _ in range(6) for shape in ((inner, hidden), (hidden, inner))]
+    biases = [made(weight.shape[0]) for weight in weights]
+
+    def run():
+        x = x0
+        for weight, bias in zip(weights, biases):
+            x = torch.nn.functional.linear(x, weight, bias)
+        return x
+
+    return run
+
+
+def feed_forward():
+    for shape in ((16, 768, 768), (128, 768, 768), (128, 768, 3072), (1024, 768, 3072)):
+        for dtype, title in ((torch.float32, "float32"), (torch.bfloat16, "bfloat16"), (torch.float32, "TF32")):
+            torch.backends.cuda.matmul.allow_tf32 = title == "TF32"
+            show(f"dense {'x'.join(map(str, shape))}, {title}, a product", layers(*shape, dtype), 12, ("graph",))
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
 def recurrent():
     for kind in (torch.nn.LSTM, torch.nn.GRU):
         module, tokens = kind(300, 512).cuda().eval(), torch.randn(28, 1, 300, device="cuda")
@@ -156,6 +179,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     show("BERT-base, 128 tokens, TF32", bert(12, 768, 12, 128, torch.float32), kinds=("eager", "graph"))
     torch.backends.cuda.matmul.allow_tf32 = False
+    feed_forward()
     for size in (1024, 4096):
         for dtype in (torch.float32, torch.bfloat16):
             a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))

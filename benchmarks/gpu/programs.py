@@ -90,16 +90,44 @@ def copies(elements):
 def product(size, dtype="float32"):
     """A product of two matrices, which the device makes of vectors first; of the result one row is copied back."""
     random = np.random.default_rng(0)
-    call = "nn.matmul(%a, %b)" if dtype == "float32" else f'cast(nn.matmul(cast(%a, dtype="{dtype}"), cast(%b, dtype="{dtype}")), dtype="float32")'
+    typed = (lambda value: value) if dtype == "float32" else (lambda value: f'cast({value}, dtype="{dtype}")')
+    call = "nn.matmul(%a, %b)" if dtype == "float32" else 'cast(nn.matmul(%a, %b), dtype="float32")'
     text = f"""{HEAD}def @main(%u: Tensor[({size}, 1), float32], %v: Tensor[(1, {size}), float32]) {{
-  let %a = annotation.stop_fusion(sin(%u + %v));
-  let %b = annotation.stop_fusion(cos(%u - %v));
+  let %a = annotation.stop_fusion({typed('sin(%u + %v)')});
+  let %b = annotation.stop_fusion({typed('cos(%u - %v)')});
   take({call}, 0, axis=0)
 }}
 """
     vectors = [random.normal(size=shape).astype(np.float32) for shape in ((size, 1), (1, size))]
     return Program(f"matmul {size}", text, None, {}, [(dtype, vectors)], "GFLOP", 2 * size**3 / 1e9, rank=3,
                    tolerance=1e-3 if dtype == "float32" else 2e-2)
+
+
+def layers(rows, hidden, inner, dtype, title, **how):
+    """Products with biases as in the feed-forward blocks of a network, one after the other: `inner` wide and back."""
+    weights, text, body, count = RepeatedWeights(dtype), HEAD, "", 12
+    for n in range(count):
+        shape = (inner, hidden) if n % 2 == 0 else (hidden, inner)
+        text += weights.declare(f"w{n}", *shape) + weights.declare(f"b{n}", shape[0])
+        body += f"  let %x{n + 1} = nn.dense(%x{n}, %w{n}) + %b{n};\n"
+    if dtype == "float32":
+        text += f"def @main(%x0: Tensor[({rows}, {hidden}), float32]) {{\n{body}  %x{count}\n}}\n"
+    else:
+        text += f"""def @main(%x: Tensor[({rows}, {hidden}), float32]) {{
+  let %x0 = cast(%x, dtype="{dtype}");
+{body}  cast(%x{count}, dtype="float32")
+}}
+"""
+    return Program(f"dense {rows}x{hidden}x{inner}, {title}", text, None, weights.arrays, [("and back", [weights.tensor(rows, hidden)])], "product", count,
+                   **{"rank": 2, "dtype": dtype, **how})
+
+
+def feed_forward(is_small):
+    """Products of few and of many rows, in each type."""
+    shapes = [(5, 16, 32)] if is_small else [(16, 768, 768), (128, 768, 768), (128, 768, 3072), (1024, 768, 3072)]
+    kinds = [("float32", "float32", {"tolerance": 2e-3}), ("bfloat16", "bfloat16", {"tolerance": 1e-1, "target": "x86-64-v3,sm_80"}),
+             ("float32", "TF32", {"tolerance": 5e-2, "target": "x86-64-v3,sm_80+tf32"})]
+    return [layers(*shape, dtype, title, **how) for shape in shapes for dtype, title, how in kinds]
 
 
 def large_tensor(name, call, rows, columns, is_row=False, tolerance=1e-4):
@@ -114,8 +142,9 @@ def large_tensor(name, call, rows, columns, is_row=False, tolerance=1e-4):
     return Program(f"{name}, {rows}x{columns}", text, None, {}, [("made there", arguments)], "run", 1, rank=3, tolerance=tolerance)
 
 
-def recurrent(kind, inputs, units, tokens):
-    """An LSTM or a GRU over a sequence of any length, the product with the inputs taken once."""
+def recurrent(kind, inputs, units, tokens, lengths=None):
+    """An LSTM or a GRU over a sequence of any length, the product with the inputs taken once; of `lengths`, over as many tokens
+    of the sequence each time."""
     weights, gates = Weights(), {"LSTM": 4, "GRU": 3}[kind]
     state = f"Tensor[(1, {units}), float32]"
     lstm = f"""    let %g = split(%sums, indices_or_sections=4, axis=1);
@@ -144,6 +173,12 @@ def @main[t: ShapeVar](%xs: Tensor[(t, {inputs}), float32], %n: int32) -> {state
   @loop(nn.dense(%xs, %w_x) + %bias, 0, %n, %zero, %zero)
 }}
 """
+    if lengths is not None:
+        head, call = text.rsplit("  @loop(", 1)
+        calls = "".join(f"  let %h{n} = @loop(%sums, 0, {length}, %zero, %zero);\n" for n, length in enumerate(lengths))
+        text = f"{head}  let %sums = {call[:call.index(', 0, %n')]};\n{calls}  {' + '.join(f'%h{n}' for n in range(len(lengths)))}\n}}\n"
+        return Program(f"{kind} {inputs}->{units}, {len(lengths)} lengths", text, None, weights.arrays,
+                       [(f"{lengths[0]} to {lengths[-1]} tokens", [weights.tensor(tokens, inputs), str(tokens)])], "token", sum(lengths), rank=1)
     return Program(f"{kind} {inputs}->{units}", text, None, weights.arrays, [(f"{tokens} tokens", [weights.tensor(tokens, inputs), str(tokens)])], "token", tokens,
                    rank=1 if kind == "LSTM" else 2)
 
@@ -225,8 +260,8 @@ def large_tensors(rows, columns):
 
 def all_programs(folder, is_small):
     if is_small:
-        return [launches(5), copies(1024), product(24), recurrent("LSTM", 6, 8, 3), recurrent("GRU", 6, 8, 3), tree_lstm(3, 8, 5), bert(1, 16, 2, (3,)),
+        return [launches(5), copies(1024), product(24), recurrent("LSTM", 6, 8, 3), recurrent("GRU", 6, 8, 3), recurrent("LSTM", 6, 8, 5, [3, 4, 5]), *feed_forward(is_small), tree_lstm(3, 8, 5), bert(1, 16, 2, (3,)),
                 *bert_base(1, 16, 2, 5), *large_tensors(8, 40)]
-    return [recurrent("LSTM", 300, 512, 28), launches(1000), *bert_base(), recurrent("GRU", 300, 512, 28), tree_lstm(50), tree_lstm(50, 300, 150),
+    return [recurrent("LSTM", 300, 512, 28), launches(1000), *bert_base(), recurrent("LSTM", 300, 512, 28, list(range(8, 24))), recurrent("GRU", 300, 512, 28), *feed_forward(is_small), tree_lstm(50), tree_lstm(50, 300, 150),
             product(1024), product(4096), product(1024, "bfloat16"), product(4096, "bfloat16"), *large_tensors(16384, 1024),
             bert(4, 256, 4, (16, 128, 384)), copies(4 << 20), resnet18(folder, 224)]

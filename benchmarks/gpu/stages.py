@@ -1,6 +1,7 @@
 """The stages of measure.py. Each gets the session and the seconds it may take."""
 
 import concurrent.futures
+import csv
 import glob
 import os
 import re
@@ -17,9 +18,14 @@ MOST_HANGS = 2       # of runs one at a time, before a stage gives up
 MOST_DIVIDED = 4     # batches whose cases run one by one
 MOST_BAD_CASES = 5   # of a batch, before the others of it are left out
 MOST_SHOWN = 40      # lines of the summary; the log has all
-METRICS = ("gpu__time_duration.sum,dram__bytes.sum,lts__t_bytes.sum,sm__warps_active.avg.pct_of_peak_sustained_active,"
-           "sm__inst_executed_pipe_tensor.sum,l1tex__data_bank_conflicts_pipe_lsu.sum,"
-           "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio,launch__registers_per_thread,launch__grid_size")
+# What ncu measures of each kernel: (metric, column of the table, divisor).
+METRICS = (("gpu__time_duration.sum", "us", 1e3), ("dram__bytes.sum", "MB of memory", 1e6), ("lts__t_bytes.sum", "MB of L2", 1e6),
+           ("sm__warps_active.avg.pct_of_peak_sustained_active", "% of warps", 1), ("launch__registers_per_thread", "registers", 1),
+           ("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "stalls by memory", 1))
+# Units of ncu that are not the one of the column times its divisor.
+SCALES = {"us": 1e3, "usecond": 1e3, "ms": 1e6, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
+MOST_KERNELS = 6     # of a program in the summary; the log has all
+MOST_PROFILED = 40   # launches of a program that ncu measures
 
 
 def one_line(text, most=300):
@@ -157,13 +163,15 @@ def divide(session, pool, what, environment, result, one):
 
 
 def sanitize(session, budget):
-    """compute-sanitizer on what is not right, and on the first programs."""
+    """compute-sanitizer on what is not right, on the first programs, and on programs by rank."""
     tool = find_tool("compute-sanitizer")
     if tool is None:
         return session.say("sanitize: there is no compute-sanitizer")
     end = time.monotonic() + budget
     todo = [("memcheck", what) for what, _, _ in session.not_right[:6]]
     todo += [(kind, what) for kind in ("memcheck", "racecheck", "synccheck", "initcheck") for what in runs_of(session.manifest["smoke"])]
+    by_rank = sorted(session.manifest["programs"], key=lambda program: program["rank"])
+    todo += [(kind, runs_of([program])[0]) for program in by_rank for kind in ("memcheck", "racecheck")]
     for kind, what in todo:
         if time.monotonic() > end - 3:
             break
@@ -262,19 +270,52 @@ def peers(session, budget):
 
 
 def profile(session, budget):
-    """ncu on the kernels of the programs of rank 1: times, bytes, stalls, as one csv file for each."""
+    """ncu on the kernels of the programs, by rank: times, bytes, stalls. Caches are as the kernel before left them."""
     tool = find_tool("ncu")
     if tool is None:
         return session.say("ncu: it is not installed")
     end = time.monotonic() + budget
-    for program in (program for program in session.manifest["programs"] if program["rank"] == 1):
+    metrics = ",".join(metric for metric, _, _ in METRICS)
+    session.say(f"| Kernel, launches | blocks | {' | '.join(column for _, column, _ in METRICS)} |")
+    session.say(f"|---|---:|{'---:|' * len(METRICS)}")
+    for program in sorted(session.manifest["programs"], key=lambda program: program["rank"]):
         if time.monotonic() > end - 5:
             break
         run = program["runs"][-1]
-        command = [tool, "--clock-control", "none", "--csv", "--metrics", METRICS, "--launch-count", "70", os.path.join(runs.HERE, "relayvm-run"), f"{program['name']}.cuda.rvm"]
+        command = [tool, "--clock-control", "none", "--cache-control", "none", "--csv", "--metrics", metrics, "--launch-count", str(MOST_PROFILED),
+                   os.path.join(runs.HERE, "relayvm-run"), f"{program['name']}.cuda.rvm"]
         code, out, err, took = session.call([*command, "--device", session.options.device, *run["arguments"]], min(60, end - time.monotonic()), **PLAIN)
-        path = os.path.join(session.out, f"ncu_{program['name']}.csv")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(out + err)
-        session.say(f"ncu {program['title']}: exit code {code}, {len(out.splitlines())} lines in {os.path.basename(path)} ({took:.0f} s)")
+        kernels = kernels_of(out)
+        session.log("ncu", title=program["title"], code=code, seconds=round(took, 1), kernels=kernels, err=err[-2000:])
+        if not kernels:
+            session.say(f"| {program['title']}: exit code {code}: {one_line(err[-300:] or out[-300:])} |")
+            continue
+        total = sum(count * of["us"] for (_, _, count, of) in kernels)
+        session.say(f"| **{program['title']}** | | {total:.1f} | | | | | |")
+        for name, blocks, count, of in kernels[:MOST_KERNELS]:
+            session.say(f"| {name}, {count} | {blocks} | {' | '.join(f'{of[column]:.4g}' for _, column, _ in METRICS)} |")
     return None
+
+
+def kernels_of(out):
+    """[(kernel, blocks, launches, mean of each column)] of the csv that ncu prints, those that take the longest in all first."""
+    lines = [line for line in out.splitlines() if line.startswith('"')]
+    columns = {metric: (column, divisor) for metric, column, divisor in METRICS}
+    launches_of, sums = {}, {}
+    for row in csv.DictReader(lines):
+        column, divisor = columns.get(row["Metric Name"], (None, 1))
+        if column is None:
+            continue
+        key = (row["Kernel Name"], row["Grid Size"].strip("()").split(",")[0])
+        launches_of.setdefault(key, set()).add(row["ID"])
+        of = sums.setdefault(key, {column: 0.0 for _, column, _ in METRICS})
+        of[column] += number_of(row["Metric Value"]) * SCALES.get(row["Metric Unit"], 1) / divisor
+    kernels = [(*key, len(launches_of[key]), {column: total / len(launches_of[key]) for column, total in of.items()}) for key, of in sums.items()]
+    return sorted(kernels, key=lambda kernel: -kernel[2] * kernel[3]["us"])
+
+
+def number_of(text):
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:  # n/a
+        return 0.0
