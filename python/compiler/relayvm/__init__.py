@@ -13,10 +13,11 @@ from relayvm_runtime import __all__ as _runtime
 from relayvm_runtime import __version__ as __version__
 
 from ._builder import Builder, DataType
+from ._compare import Comparison, Difference, compare
 from ._compiler import (CompileError, Diagnostic, ImportFailed, Module, OperatorUse, compile, coverage, import_onnx,
                         import_torch, parse)
 from ._types import Type, tensor
 from ._value import Value
 
-__all__ = [*_runtime, "Builder", "CompileError", "DataType", "Diagnostic", "ImportFailed", "Module", "OperatorUse",
-           "Type", "Value", "compile", "coverage", "import_onnx", "import_torch", "parse", "tensor"]
+__all__ = [*_runtime, "Builder", "Comparison", "CompileError", "DataType", "Diagnostic", "Difference", "ImportFailed", "Module",
+           "OperatorUse", "Type", "Value", "compare", "compile", "coverage", "import_onnx", "import_torch", "parse", "tensor"]

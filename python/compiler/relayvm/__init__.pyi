@@ -20,6 +20,10 @@ def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | N
                  kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
+def compare(model: _Path | bytes | bytearray | Any, inputs: Mapping[str, _Argument] | None = None, *,
+            reference: str | _Path | Mapping[str, _Argument] = "onnxruntime", tolerance: float | None = None,
+            shapes: Mapping[str, Sequence[int]] | None = None, freeze: Mapping[str, _Argument] | None = None, all: bool = False,
+            seed: int = 0, target: str = "host", opt_level: int = 2, threads: int = 1) -> Comparison: ...
 def coverage(model: _Path | bytes | bytearray | Any, *,
              inputs: Mapping[str, Sequence[int | str | None]] | None = None,
              freeze: Mapping[str, _Argument] | None = None) -> list[OperatorUse]: ...
@@ -109,6 +113,29 @@ class Diagnostic:
     notes: list[Diagnostic]
     def __init__(self, severity: str = "note", kind: str = "", message: str = "", file: str = "", line: int = 0,
                  column: int = 0, notes: Sequence[dict[str, Any]] = ()) -> None: ...
+
+class Difference:
+    name: str
+    node: str | None
+    operator: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    error: float
+    at: tuple[int, ...] | None
+    ours: Any
+    theirs: Any
+    agrees: bool
+    why: str | None
+
+class Comparison:
+    outputs: list[Difference]
+    nodes: list[Difference]
+    first: Difference | None
+    alone: list[Difference] | str | None
+    fused: Difference | None
+    @property
+    def agrees(self) -> bool: ...
+    def save(self, folder: _Path) -> None: ...
 
 class CompileError(Error):
     diagnostics: list[Diagnostic]
