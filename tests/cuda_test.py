@@ -791,6 +791,10 @@ LIBRARY_PRODUCTS = [
     ("%d + (nn.dense(%a, %b) * 0.5f + %c)", {"a": (40, 70), "b": (33, 70), "c": (33,), "d": (40, 33)}, lambda a, b, c, d: a @ b.T / 2 + c + d),
     ("(nn.dense(%a, %b) + %c) + %d", {"a": (40, 70), "b": (33, 70), "c": (40, 33), "d": (33,)}, lambda a, b, c, d: a @ b.T + c + d),
     ("nn.dense(%a, %b) / 8f", {"a": (5, 40, 70), "b": (33, 70)}, lambda a, b: a @ b.T / 8),
+    ("transpose(nn.batch_matmul(%a, %b, transpose_b=False) * 2f, axes=[1, 0, 2])", {"a": (3, 33, 35), "b": (3, 35, 34)}, lambda a, b: (a @ b).swapaxes(0, 1) * 2),
+    ("transpose(nn.batch_matmul(%a, %b, transpose_b=True), axes=[0, 2, 1])", {"a": (3, 33, 35), "b": (3, 34, 35)}, lambda a, b: b @ a.swapaxes(1, 2)),
+    ("nn.batch_matmul(transpose(%a, axes=[1, 0, 2]), transpose(%b, axes=[1, 0, 2]))", {"a": (33, 3, 35), "b": (35, 3, 34)},
+     lambda a, b: np.einsum("nhk,khm->hnm", a, b)),
     ("nn.conv2d(%a, %b, kernel_size=[1, 1], channels=34)", {"a": (2, 35, 6, 7), "b": (34, 35, 1, 1)}, lambda a, b: np.einsum("ncyx,oc->noyx", a, b[:, :, 0, 0])),
     ("nn.conv2d(%a, %b, kernel_size=[1, 1], channels=34, data_layout=\"NHWC\", kernel_layout=\"HWIO\")", {"a": (2, 6, 7, 35), "b": (1, 1, 35, 34)},
      lambda a, b: np.einsum("nyxc,co->nyxo", a, b[0, 0])),
@@ -849,10 +853,12 @@ class LibraryProducts(OnFakeDriver):
         self.assertNotIn("misuse", done.stderr)
         return done
 
-    def result(self, model, entry, arrays, *flags, **environment):
+    def result(self, model, entry, arrays, *flags, is_on_device=True, **environment):
         """It, and how many launches and products there were."""
         done = self.outcome(model, entry, arrays, *flags, **environment)
         self.assertEqual(done.returncode, 0, done.stderr)
+        if not is_on_device:
+            return np.load(self.path("out.npy")), 0, 0
         launches, products = re.search(r"device cuda:0: (\d+) launches(?: \(.*?\))?(?:, (\d+) products? by its library)?, ", done.stderr).groups()
         return np.load(self.path("out.npy")), int(launches), int(products or 0)
 
@@ -875,6 +881,23 @@ class LibraryProducts(OnFakeDriver):
                             continue  # whether it is a bias is not known: it has a launch of its own, or the product has
                         # The library has no biases of float64.
                         self.assertEqual((launches, products), (1, 0) if dtype == "float64" and "c" in shapes and (33,) in shapes.values() else (0, 1))
+
+    def test_transformers(self):
+        """A layer: transpositions are strides of products, which read and store what lies between them side by side."""
+        for known, make in (("one length", lambda **how: programs.bert(1, 64, 2, [32], length=32, **how)), ("any length", lambda **how: programs.bert(1, 64, 2, [20, 33], **how))):
+            for dtype, target, tolerance in ("float32", "sm_75", 1e-6), ("float32", "sm_80+tf32", 1e-3), ("bfloat16", "sm_80", 3e-2):
+                program = make(dtype=dtype, weights=programs.RepeatedWeights(dtype))
+                weights = self.path("weights" + (".npz" if dtype == "float32" else ".safetensors"))
+                (programs.write_safetensors if dtype == "bfloat16" else lambda path, arrays: np.savez(path, **arrays))(weights, program.weights)
+                model = self.compile(self.write("bert.relay", program.text), "bert.rvm", "--params", weights, "--target", "host," + target, device="cuda", verify=False)
+                for label, arguments in program.runs:
+                    with self.subTest(known, dtype=dtype, target=target, length=label):
+                        right = self.result(model, "main", arguments, "--device", "host", is_on_device=False)[0]
+                        casts = 1 if dtype == "bfloat16" else 0
+                        for wanted, work in ("off", (11 + casts, 0)), ("always", (4 + casts, 7)):
+                            got, *seen = self.result(model, "main", arguments, RELAYVM_CUBLASLT=wanted, FAKE_CUDA_CAPABILITY="90")
+                            np.testing.assert_allclose(got, right, rtol=0, atol=tolerance * np.abs(right).max())
+                            self.assertEqual(tuple(seen), work)
 
     def test_bfloat16(self):
         text = """def @main(%a: Tensor[(40, 48), float32], %b: Tensor[(33, 48), float32]) {

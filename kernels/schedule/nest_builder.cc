@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "kernels/schedule/stored_views.h"
 #include "kernels/schedule/updates.h"
 #include "kernels/te/kernel_symbols.h"
 
@@ -347,7 +348,9 @@ void NestBuilder::Decide() {
     const Tensor& tensor = schedule_.tensors[i];
     Facts& facts = facts_.at(tensor.get());
     bool repeated = facts.sites.size() > 1 || facts.replicated;
-    bool cheap = facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0);
+    // On a GPU, readers compute places as fast as a copy would, and a launch costs more than either.
+    bool is_view = schedule_.target.has_blocks && IsStridedView(tensor, pool());
+    bool cheap = facts.cost <= kCheapCost && (is_view || !(facts.replicated && facts.in_reduce && facts.cost > 0));
     // A tensor that is read at other positions would be inlined there. Behind the sum it costs next to nothing.
     bool is_moved = facts.cost > 0 && facts.sites.size() == 1 && *facts.sites.begin() >= 0;
     facts.materialised = outputs.contains(tensor.get()) || HasOwnNest(tensor) || tensor->is_stored ||
@@ -387,7 +390,9 @@ Expr NestBuilder::Inline(const Tensor& tensor, const std::vector<Expr>& indices)
   InlineKey key{tensor.get(), {}};
   for (const Expr& index : indices) key.second.push_back(index.get());
   if (auto found = inlined_.find(key); found != inlined_.end()) return found->second;
-  Expr value = Rounded(tensor, Inline(tensor->body, tensor->axes, indices));
+  Expr value = Inline(tensor->body, tensor->axes, indices);
+  // An element of another tensor is rounded.
+  if (tensor->body->kind != ExprKind::kRead) value = Rounded(tensor, std::move(value));
   inlined_.emplace(std::move(key), value);
   return value;
 }

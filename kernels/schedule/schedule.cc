@@ -17,6 +17,7 @@
 #include "kernels/schedule/padding.h"
 #include "kernels/schedule/row_groups.h"
 #include "kernels/schedule/stored_factors.h"
+#include "kernels/schedule/stored_views.h"
 
 namespace rvm::schedule {
 namespace {
@@ -157,6 +158,10 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
                                     const Target& target) {
   Schedule schedule;
   if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation));
+  if (target.has_blocks) {
+    te::ExprPool pool;
+    computation = StoreViewsOfProducts(computation, pool);
+  }
   if (target.has_pair_products) computation = PairDepth(computation, constant_inputs);
   schedule.computation = std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);

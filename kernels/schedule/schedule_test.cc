@@ -12,6 +12,7 @@
 namespace rvm::schedule {
 namespace {
 
+using te::BinaryOp;
 using te::ComputeTensor;
 using te::Expr;
 using te::Input;
@@ -341,6 +342,104 @@ TEST(ScheduleTest, GpuProductsTooSmallForTiles) {
   EXPECT_EQ(Text(Product(8, 4096, 512, true), {}, kGpu), "teams 8x4096: product [32 neighbours each]");
   EXPECT_EQ(Text(Product(16, 32, 512, true), {}, kGpu), "teams 16x32: product [32 neighbours each]");
   EXPECT_EQ(Text(Product(64, 64, 7, true), {}, kGpu), "reduce 64x64: product");
+}
+
+// The sum over the last axes of two tensors, whose first axes are batches.
+Tensor BatchProduct(const Tensor& a, const Tensor& b) {
+  Dim extents[] = {a.dims()[2]};
+  return ComputeTensor("batched", kFloat32, {a.dims()[0], a.dims()[1], b.dims()[1]}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents,
+                      [&](Indices r) { return a({i[0], i[1], r[0]}) * b({i[0], i[2], r[0]}); });
+  });
+}
+
+// The columns of a matrix divided among heads, which come first.
+Tensor Heads(const Tensor& x, const Dim& size) {
+  const Dim count = FloorDiv(x.dims()[1], size);
+  Tensor split = ComputeTensor("split", kFloat32, {x.dims()[0], count, size}, [&](Indices i) {
+    Expr at = (i[0] * te::DimValue(count) + i[1]) * te::DimValue(size) + i[2], columns = te::DimValue(x.dims()[1]);
+    return x({te::Binary(BinaryOp::kFloorDivide, at, columns), te::Binary(BinaryOp::kFloorMod, at, columns)});
+  });
+  return ComputeTensor("heads", kFloat32, {count, x.dims()[0], size},
+                       [&](Indices i) { return split({i[1], i[0], i[2]}); });
+}
+
+TEST(ScheduleTest, GpuProductsReadTranspositions) {
+  auto text = [](const Dim& rows) {
+    te::Computation product = Product(rows, 256, 64, true);
+    Tensor bias = Input(2, "bias", kFloat32, {256}), keys = Input(3, "keys", kFloat32, {rows, 256});
+    Tensor sum =
+        ComputeTensor("sum", kFloat32, {rows, 256}, [&](Indices i) { return product.outputs[0](i) + bias({i[1]}); });
+    return Text(
+        {"scores", {product.inputs[0], product.inputs[1], bias, keys}, {BatchProduct(Heads(sum, 32), Heads(keys, 32))}},
+        {}, kGpu);
+  };
+  EXPECT_EQ(text(64),
+            "block tiles 64x256: product, sum [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; "
+            "columns vectors of 4 along the depth + 4]; block tiles 8x64x64: batched [32x32 by 4x2, depth 32; "
+            "rows vectors of 4 along the depth + 4; columns vectors of 4 along the depth + 4; outer 8]");
+  EXPECT_EQ(text(Dim::Var(1, "m")),
+            "block tiles mx256: product, sum [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4, "
+            "edges; columns vectors of 4 along the depth + 4] or [32 neighbours each]; block tiles 8xmxm: batched"
+            " [128x64 by 8x8, depth 8; rows vectors of 4 along the depth + 4, edges; columns vectors of 4 along "
+            "the depth + 4, edges; outer 8] or [32 neighbours each]");
+}
+
+TEST(ScheduleTest, GpuProductsStoreTranspositions) {
+  auto text = [](const Dim& rows, std::vector<size_t> axes, bool is_read_twice) {
+    Tensor a = Input(0, "a", kFloat32, {8, rows, 64}), b = Input(1, "b", kFloat32, {8, 32, 64});
+    Tensor c = BatchProduct(a, b);
+    Tensor doubled = ComputeTensor("doubled", kFloat32, c.dims(), [&](Indices i) { return c(i) + c(i); });
+    Dims dims;
+    for (size_t axis : axes) dims.push_back(c.dims()[axis]);
+    Tensor moved = ComputeTensor("moved", kFloat32, dims, [&](Indices i) {
+      std::vector<Expr> at(3);
+      for (size_t k = 0; k < 3; ++k) at[axes[k]] = i[k];
+      return doubled(at);
+    });
+    std::vector<Tensor> outputs = {moved};
+    if (is_read_twice) outputs.push_back(doubled);
+    return Text({"moved", {a, b}, outputs}, {}, kGpu);
+  };
+  EXPECT_EQ(text(64, {1, 0, 2}, false),
+            "block tiles 64x8x32: batched, doubled [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + "
+            "4; columns vectors of 4 along the depth + 4; outer 8]");
+  EXPECT_EQ(text(Dim::Var(1, "m"), {1, 0, 2}, false),
+            "block tiles mx8x32: batched, doubled [32x32 by 4x2, depth 32; rows along the depth + 4, edges; "
+            "columns vectors of 4 along the depth + 4; outer 8] or [32 neighbours each]");
+  // The columns of a product may be its rows.
+  EXPECT_EQ(text(64, {0, 2, 1}, false),
+            "block tiles 8x32x64: batched, doubled [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + "
+            "4; columns vectors of 4 along the depth + 4; outer 8]");
+  // Heads last would be stored far apart; and what is read at both places is stored once.
+  EXPECT_EQ(text(64, {1, 2, 0}, false),
+            "block tiles 8x64x32: batched, doubled [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + "
+            "4; columns vectors of 4 along the depth + 4; outer 8]; loops 64x32x8: moved");
+  EXPECT_EQ(text(64, {1, 0, 2}, true),
+            "block tiles 8x64x32: batched, doubled [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + "
+            "4; columns vectors of 4 along the depth + 4; outer 8]; loops 64x8x32: moved");
+}
+
+// A reshape that joins what another one split costs nothing.
+TEST(ScheduleTest, GpuProductsReadJoinedHeads) {
+  Tensor a = Input(0, "a", kFloat32, {8, 64, 64}), b = Input(1, "b", kFloat32, {8, 32, 64}),
+         w = Input(2, "w", kFloat32, {128, 256});
+  Tensor c = BatchProduct(a, b);
+  Tensor moved = ComputeTensor("moved", kFloat32, {64, 8, 32}, [&](Indices i) { return c({i[1], i[0], i[2]}); });
+  Tensor joined = ComputeTensor("joined", kFloat32, {64, 256}, [&](Indices i) {
+    Expr at = i[0] * te::Index(256) + i[1], rest = te::Binary(BinaryOp::kFloorDivide, at, te::Index(32));
+    return moved({te::Binary(BinaryOp::kFloorDivide, rest, te::Index(8)),
+                  te::Binary(BinaryOp::kFloorMod, rest, te::Index(8)),
+                  te::Binary(BinaryOp::kFloorMod, at, te::Index(32))});
+  });
+  Dim extents[] = {256};
+  Tensor y = ComputeTensor("y", kFloat32, {64, 128}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return joined({i[0], r[0]}) * w({i[1], r[0]}); });
+  });
+  EXPECT_EQ(Text({"y", {a, b, w}, {y}}, {}, kGpu),
+            "block tiles 64x8x32: batched [32x32 by 4x2, depth 32; rows vectors of 4 along the depth + 4; columns"
+            " vectors of 4 along the depth + 4; outer 8]; block tiles 64x128: y [32x32 by 4x2, depth 32; rows "
+            "vectors of 4 along the depth + 4; columns vectors of 4 along the depth + 4]");
 }
 
 TEST(ScheduleTest, GpuConvolutionsInTilesOfBlocks) {

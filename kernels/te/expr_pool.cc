@@ -15,6 +15,8 @@ namespace {
 bool IsConst(const Expr& e) { return e->kind == ExprKind::kIntConst; }
 bool IsBinary(const Expr& e, BinaryOp op) { return e->kind == ExprKind::kBinary && e->binary == op; }
 
+bool IsZero(const Expr& e) { return IsConst(e) && e->int_value == 0; }
+
 Expr Bool(bool value) { return IntConst(kBool, value); }
 
 constexpr int kNestedBounds = 8;
@@ -26,6 +28,10 @@ std::optional<int64_t> UpperBound(const Expr& e, int depth) {
   if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
   if (IsConst(e) && e->int_value >= 0) return e->int_value;
   bool is_sum = IsBinary(e, BinaryOp::kAdd), is_product = IsBinary(e, BinaryOp::kMultiply);
+  if (depth > 0 && IsBinary(e, BinaryOp::kFloorDivide) && IsConst(e->operands[1]) && e->operands[1]->int_value > 0) {
+    std::optional<int64_t> dividend = UpperBound(e->operands[0], depth - 1);
+    return dividend && *dividend >= 0 ? std::optional(*dividend / e->operands[1]->int_value) : std::nullopt;
+  }
   if ((!is_sum && !is_product) || depth == 0) return std::nullopt;
   std::optional<int64_t> a = UpperBound(e->operands[0], depth - 1), b = UpperBound(e->operands[1], depth - 1);
   if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
@@ -118,12 +124,16 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       }
       return Expr();
     case BinaryOp::kAdd: {
-      // (L / E) * E + L % E
+      // (L / E) * E + L % E = L, and (P + L / E) * E + L % E = P * E + L
       if (!IsBinary(a, BinaryOp::kMultiply) || !IsBinary(b, BinaryOp::kFloorMod)) return Expr();
-      const Expr &quotient = a->operands[0], &divisor = b->operands[1];
+      const Expr &factor = a->operands[0], &divisor = b->operands[1];
+      const bool is_sum = IsBinary(factor, BinaryOp::kAdd);
+      const Expr& quotient = is_sum ? factor->operands[1] : factor;
       bool same = IsBinary(quotient, BinaryOp::kFloorDivide) && a->operands[1].get() == divisor.get() &&
                   quotient->operands[1].get() == divisor.get() && quotient->operands[0].get() == b->operands[0].get();
-      return same && (!IsConst(divisor) || divisor->int_value != 0) && IsNonNegative(divisor) ? b->operands[0] : Expr();
+      if (!same || (IsConst(divisor) && divisor->int_value == 0) || !IsNonNegative(divisor)) return Expr();
+      if (!is_sum) return b->operands[0];
+      return Binary(BinaryOp::kAdd, Binary(BinaryOp::kMultiply, factor->operands[0], divisor), b->operands[0]);
     }
     case BinaryOp::kFloorDivide:
     case BinaryOp::kFloorMod: {
@@ -138,9 +148,10 @@ Expr ExprPool::Simplify(const ExprNode& node) {
       }
       if (IsConst(b) && b->int_value > 0 && IsBinary(a, BinaryOp::kAdd)) {
         Division parts = Divide(a, b->int_value, kNestedTerms);
-        if (!parts.quotient || (parts.rest && !IsBelow(parts.rest, b))) return Expr();
-        if (divide) return parts.quotient;
-        return parts.rest ? parts.rest : Intern(*Index(0));
+        if (!parts.quotient) return Expr();
+        Expr rest = parts.rest ? Binary(node.binary, parts.rest, b) : Intern(*Index(0));
+        if (!divide) return rest;
+        return IsZero(rest) ? parts.quotient : Binary(BinaryOp::kAdd, parts.quotient, rest);
       }
       if (!IsBinary(a, BinaryOp::kAdd) || !IsBinary(a->operands[0], BinaryOp::kMultiply)) return Expr();
       bool split = a->operands[0]->operands[1].get() == b.get() && IsBelow(a->operands[1], b);

@@ -59,6 +59,25 @@ TEST_F(ExprPoolTest, DivisionsTakeMultiplesOutOfSums) {
   EXPECT_EQ(kept->operands[0]->operands[1].get(), large.get());  // no overflow
 }
 
+// Reshapes join axes: i * 12 + n, for 2x6 values n, is the offset of [i, n / 6, n % 6] in [?, 2, 6].
+TEST_F(ExprPoolTest, OffsetsOfJoinedAxesAreSums) {
+  Expr n = pool_.Variable(pool_.Fresh(Dim(12), "n"));
+  Expr flat = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(12)), n);
+  Expr outer = Make(BinaryOp::kFloorDivide, flat, Constant(12));
+  Expr middle = Make(BinaryOp::kFloorMod, Make(BinaryOp::kFloorDivide, flat, Constant(6)), Constant(2));
+  Expr inner = Make(BinaryOp::kFloorMod, flat, Constant(6));
+  EXPECT_EQ(outer.get(), i.get());
+  EXPECT_EQ(middle.get(), Make(BinaryOp::kFloorDivide, n, Constant(6)).get());
+  EXPECT_EQ(inner.get(), Make(BinaryOp::kFloorMod, n, Constant(6)).get());
+  Expr offset = pool_.Offset({Dim(4), Dim(2), Dim(6)}, {outer, middle, inner});
+  EXPECT_EQ(Stride(offset, i->index.id), 12);
+  EXPECT_EQ(Stride(offset, n->index.id), 1);
+  // 13 values are not as many.
+  Expr more = pool_.Variable(pool_.Fresh(Dim(13), "n"));
+  Expr part = Make(BinaryOp::kFloorMod, Make(BinaryOp::kFloorDivide, more, Constant(6)), Constant(2));
+  EXPECT_EQ(part->binary, BinaryOp::kFloorMod);
+}
+
 TEST_F(ExprPoolTest, DifferencesOfConstantsCombine) {
   Expr shifted = Make(BinaryOp::kSubtract, j, Constant(1));
   EXPECT_EQ(Make(BinaryOp::kSubtract, shifted, Constant(-1)).get(), j.get());

@@ -253,7 +253,12 @@ bool IsKnown(const char* where, const FakeDesc& desc, const FakeLayout (&layouts
   for (const FakeLayout* other : {&a, &b, &c}) {
     if (other->batches != d.batches) Misuse(where, "the matrices have different batches");
   }
-  if (d.batches > 1 && d.batch_stride < d.stride * static_cast<int64_t>(d.columns)) {
+  // One behind the other, or the columns of all side by side.
+  bool are_apart = d.batch_stride >= d.stride * static_cast<int64_t>(d.columns - 1) + static_cast<int64_t>(d.rows);
+  bool are_side_by_side =
+      d.batch_stride >= static_cast<int64_t>(d.rows) &&
+      d.stride >= d.batch_stride * static_cast<int64_t>(d.batches - 1) + static_cast<int64_t>(d.rows);
+  if (d.batches > 1 && !are_apart && !are_side_by_side) {
     Misuse(where, "results of a batch overlap");
   }
   bool is_double = desc.compute == kCompute64;
