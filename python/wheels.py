@@ -49,12 +49,13 @@ def tag(libraries):
 
 
 class Wheel:
-    """`folder`: of the project, below this one; `package`: in it; `targets`: of its libraries."""
+    """`folder`: of the project, below this one; `package`: in it; `targets`: of its libraries; `entry_points`: objects of
+    the package by name, by group."""
 
-    def __init__(self, folder, name, package, targets, summary, requires):
+    def __init__(self, folder, name, package, targets, summary, requires, entry_points=None):
         self.folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
         self.name, self.package, self.targets = name, package, targets
-        self.summary, self.requires = summary, requires
+        self.summary, self.requires, self.entry_points = summary, requires, entry_points or {}
 
     def build_library(self):
         subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", *self.targets], cwd=ROOT, check=True)
@@ -70,9 +71,10 @@ class Wheel:
             yield f"__editable__{self.package}.pth", f"{self.folder}\n".encode()
             return
         package = os.path.join(self.folder, self.package)
-        for file in sorted(os.listdir(package)):
-            if file.endswith((".py", ".pyi", "py.typed")):
-                yield f"{self.package}/{file}", self.read(os.path.join(package, file))
+        paths = [os.path.join(place, file) for place, _, files in os.walk(package) for file in files]
+        for path in sorted(paths):
+            if path.endswith((".py", ".pyi", "py.typed")):
+                yield os.path.relpath(path, self.folder), self.read(path)
         for file, path in sorted({(os.path.basename(path), path) for path in libraries}.union(*map(needed, libraries))):
             yield f"{self.package}/{file}", self.read(path)
 
@@ -84,6 +86,11 @@ class Wheel:
         lines = ["Metadata-Version: 2.1", f"Name: {self.name}", f"Version: {version()}", f"Summary: {self.summary}",
                  "License: Apache-2.0", "Requires-Python: >=3.10", *(f"Requires-Dist: {name}" for name in self.requires)]
         return ("\n".join(lines) + "\n").encode()
+
+    def entry_points_text(self):
+        groups = ("\n".join([f"[{group}]", *(f"{name} = {target}" for name, target in points.items())])
+                  for group, points in self.entry_points.items())
+        return ("\n\n".join(groups) + "\n").encode()
 
     # The hooks of PEP 517 and PEP 660.
     def build_wheel(self, directory, config_settings=None, metadata_directory=None):
@@ -115,6 +122,8 @@ class Wheel:
                 put(name, data)
             put(f"{info}/METADATA", self.metadata())
             put(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: relayvm\nRoot-Is-Purelib: false\nTag: {platform}\n".encode())
+            if self.entry_points:
+                put(f"{info}/entry_points.txt", self.entry_points_text())
             put(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
         shutil.move(path + ".tmp", path)
         return os.path.basename(path)
@@ -124,4 +133,5 @@ RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", ["//capi:librel
                 "Runs compiled Relay programs",
                 ["numpy>=1.24"])
 COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
-                 "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"])
+                 "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
+                 {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"}})

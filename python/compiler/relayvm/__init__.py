@@ -8,6 +8,8 @@
 6
 """
 
+import importlib
+
 from relayvm_runtime import *  # noqa: F403
 from relayvm_runtime import __all__ as _runtime
 from relayvm_runtime import __version__ as __version__
@@ -21,3 +23,10 @@ from ._value import Value
 
 __all__ = [*_runtime, "Builder", "Comparison", "CompileError", "DataType", "Diagnostic", "Difference", "ImportFailed", "Module",
            "OperatorUse", "Type", "Value", "compare", "compile", "coverage", "import_onnx", "import_torch", "parse", "tensor"]
+
+
+def __getattr__(name):
+    """Imports `relayvm.torch`, which needs PyTorch, when it is first used."""
+    if name == "torch":
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

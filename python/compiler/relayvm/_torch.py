@@ -9,11 +9,12 @@ from torch.nn.modules import rnn
 
 # nn.LSTM over a dynamic number of steps cannot be exported: tracing unrolls its loop, or fixes the number. While a
 # module is exported its recurrent functions are these operators, which tracing takes as they are.
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _library = torch.library.Library("relayvm", "DEF")
 _ARGUMENTS = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, " \
              "bool batch_first"
 _library.define(f"lstm(Tensor input, Tensor[] hx, {_ARGUMENTS}) -> (Tensor, Tensor, Tensor)")
-for _name in ("gru", "rnn_tanh", "rnn_relu"):
+for _name in _RECURRENT[1:]:
     _library.define(f"{_name}(Tensor input, Tensor hx, {_ARGUMENTS}) -> (Tensor, Tensor)")
 
 
@@ -37,7 +38,7 @@ class _Recurrent:
 
     def __getattr__(self, name):
         function = getattr(torch._VF, name)
-        if name not in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        if name not in _RECURRENT:
             return function
 
         def call(input, hx, *rest):
@@ -48,8 +49,21 @@ class _Recurrent:
         return call
 
 
-for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+for _name in _RECURRENT:
     _implement(_name)
+
+
+def roll(graph):
+    """Makes the recurrent functions in a graph of Dynamo operators, as _Recurrent does."""
+    for node in graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if node.op != "call_function" or name not in _RECURRENT or node.target is not getattr(torch._VF, name):
+            continue
+        example = node.args[0].meta.get("example_value")
+        if isinstance(example, torch.Tensor) and example.dim() == 3 and isinstance(node.args[2], (list, tuple)):
+            node.target = getattr(torch.ops.relayvm, name).default
+
+
 _exporting = threading.Lock()
 
 
@@ -63,19 +77,24 @@ def _rolled():
             rnn._VF = plain
 
 
-def exported_bytes(model, args, kwargs, dynamic_shapes):
-    """The bytes of a .pt2 file of a module, which is exported as it is in eval mode, or of an exported program."""
+def exported(model, args, kwargs, dynamic_shapes):
+    """An exported program of a module, as it is in eval mode; an exported program is one."""
     if isinstance(model, torch.nn.Module):
         trains = [module for module in model.modules() if module.training]
         try:
             model.eval()
             with _rolled(), torch.no_grad():
-                model = torch.export.export(model, tuple(args or ()), kwargs, dynamic_shapes=dynamic_shapes)
+                return torch.export.export(model, tuple(args or ()), kwargs, dynamic_shapes=dynamic_shapes)
         finally:
             for module in trains:
                 module.training = True
-    elif not isinstance(model, torch.export.ExportedProgram):
+    if not isinstance(model, torch.export.ExportedProgram):
         raise TypeError(f"saw {type(model).__name__}; expected a torch.nn.Module, an exported program, a path or bytes")
+    return model
+
+
+def exported_bytes(model, args, kwargs, dynamic_shapes):
+    """The bytes of a .pt2 file of what `exported` gives."""
     buffer = io.BytesIO()
-    torch.export.save(model, buffer)
+    torch.export.save(exported(model, args, kwargs, dynamic_shapes), buffer)
     return buffer.getvalue()
