@@ -70,6 +70,43 @@ class Nodes(relayvm.TestCase):
     def floats(self, *shape):
         return self.np.random.default_rng(shape).standard_normal(shape).astype("float32")
 
+    # ---- products of integers
+
+    def test_integer_products(self):
+        """Bytes of either kind and any zero points, beside sums in int64; constant matrices are multiplied as they are stored."""
+        np, random = self.np, self.np.random.default_rng(8)
+        kinds = {"UINT8": np.uint8, "INT8": np.int8}
+
+        def extremes(kind, *shape):
+            info = np.iinfo(kinds[kind])
+            return np.where(random.random(shape) < 0.3, info.max, np.where(random.random(shape) < 0.3, info.min, random.integers(info.min, info.max, shape))).astype(kinds[kind])
+
+        for number, (a_kind, b_kind) in enumerate((a, b) for a in kinds for b in kinds):
+            for rows, depth, zeros in (((5,), 7, "none"), ((2, 3), 40, "scalars"), ((4,), 67, "vectors"), ((1,), 32, "zero")):
+                a, b = extremes(a_kind, *rows, depth), extremes(b_kind, depth, 19)
+                za, zb = {"none": (None, None), "scalars": (extremes(a_kind), extremes(b_kind)), "zero": (extremes(a_kind), np.zeros((), b.dtype)),
+                          "vectors": (extremes(a_kind, 4), extremes(b_kind, 19))}[zeros]
+                for is_constant in (True, False):
+                    with self.subTest(a=a_kind, b=b_kind, zeros=zeros, is_constant=is_constant):
+                        weights = {} if za is None else {"za": za, "zb": zb}
+                        inputs, feed = [self.value("a", ["n", *a.shape[1:]] if zeros != "vectors" else list(a.shape), a_kind)], {"a": a}
+                        if is_constant:
+                            weights["b"] = b
+                        else:
+                            inputs.append(self.value("b", list(b.shape), b_kind))
+                            feed["b"] = b
+                        model = self.save([self.node("MatMulInteger", ["a", "b", *(["za", "zb"] if za is not None else [])], ["y"])], inputs, [self.value("y", None, "INT32")], weights)
+                        less = lambda x, zero, axis: x.astype(np.int64) if zero is None else x.astype(np.int64) - (zero.astype(np.int64)[:, None] if zero.ndim and axis == 0 else zero.astype(np.int64))
+                        expected = less(a, za, 0) @ less(b, zb, 1)
+                        level, out = LEVELS[number % 3], os.path.join(self.place, "y.npy")
+                        executable = os.path.join(self.place, "model.rvm")
+                        relayvm.must(relayvm.COMPILER, "compile", model, "-o", executable, *level)
+                        relayvm.must(relayvm.RUNTIME, executable, *self.arguments(feed), "--out", out)
+                        np.testing.assert_array_equal(np.load(out), expected)
+                        if is_constant and b_kind == "INT8" and zeros != "vectors":
+                            text = relayvm.must(relayvm.COMPILER, "import", model)
+                            self.assertNotIn('dtype="int16"', text)
+
     # ---- branches
 
     def branch(self, *nodes, weights=(), output="r"):

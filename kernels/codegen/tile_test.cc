@@ -28,6 +28,14 @@ bool HasTile(const schedule::Schedule& schedule) {
   return false;
 }
 
+// Tile::group of the first nest in tiles.
+int64_t GroupOf(const schedule::Schedule& schedule) {
+  for (const schedule::LoopNest& nest : schedule.nests) {
+    if (nest.form == schedule::NestForm::kTiles) return nest.tile->group;
+  }
+  return 0;
+}
+
 struct Operands {
   bool a_transposed = false, b_transposed = false;
   bool epilogue = true;
@@ -90,7 +98,7 @@ TEST(TileTest, ProductsOfIntegers) {
                       {kUInt8, kInt16},
                       {kInt32, kInt32},
                       {kInt32, kInt8}}) {
-    for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}}) {
+    for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}, {6, 8}, {29, 71}}) {
       Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
       Dim extents[] = {Dim(k)};
       Tensor y = ComputeTensor("y", kInt32, {Dim(m), Dim(35)}, [&](Indices i) {
@@ -102,6 +110,14 @@ TEST(TileTest, ProductsOfIntegers) {
         CheckOptions options{.constant_inputs = {false, constant}, .range = 255, .threads = true};
         for (const ScheduledKernel& kernel : CheckOnTargets({"integers", {x, w}, {y}}, options))
           EXPECT_EQ(HasTile(kernel.schedule), k > 1 && (constant || m > 1)) << Describe(kernel.schedule);
+        // CPUs that multiply bytes in fours.
+        for (const char* target : {"alderlake", "icelake-server"}) {
+          options.target = target;
+          ScheduledKernel kernel = CheckKernel({"integers", {x, w}, {y}}, options);
+          if (HasFatalFailure()) return;
+          int64_t group = a.bits > 8 || b.bits > 8 ? 2 : k % 4 == 0 || k >= 16 ? 4 : 2;
+          if (a != kInt32 && HasTile(kernel.schedule)) EXPECT_EQ(GroupOf(kernel.schedule), group) << k;
+        }
         if (HasFatalFailure()) return;
       }
     }

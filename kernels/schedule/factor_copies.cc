@@ -204,7 +204,7 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
   te::ExprPool& pool = *schedule.pool;
   Tile& tile = *nest.tile;
   const Expr narrow = tile.broadcast;
-  if (tile.group == 1 || narrow->kind != ExprKind::kRead || narrow->dtype.bytes() > 1) return;
+  if (tile.group != 2 || narrow->kind != ExprKind::kRead || narrow->dtype.bytes() > 1) return;
   const te::Tensor& tensor = narrow->tensor;
   if (!IsUsedOften(nest, tensor)) return;
   te::Tensor wide = WidenedBefore(planned, tensor);

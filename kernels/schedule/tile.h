@@ -59,13 +59,18 @@ struct Tile {
   // keep the shared load in a register and spill accumulators.
   bool slides = false;
   // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
-  // are widened to 16, and their products are added up in pairs in lanes of int32. Else 1.
+  // are widened to 16, and their products are added up in pairs in lanes of int32. Four: both factors are bytes.
+  // Else 1.
   int64_t group = 1;
   // The sums are passed to the epilogue in a buffer on the stack. If the row axis is inside the column axis, the buffer
   // is transposed first, so that the epilogue runs along rows and its stores are contiguous.
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
+  // Products of four bytes are of an unsigned and a signed factor. If both are of one kind, the broadcast factor has
+  // its upper bit flipped, which adds 128 to it or takes 128 away; the sums of the vectors times as much are
+  // subtracted.
+  bool flips_sign() const { return group == 4 && broadcast.dtype() == vector.dtype(); }
   // How `count` rows are divided: into tiles of nearly equal heights, the first `higher` of them with one row more.
   struct Heights {
     int64_t tiles, low, higher;

@@ -49,6 +49,8 @@ constexpr int64_t kMinRowsForPanels = 4;
 constexpr int64_t kMinRowsForCopies = 96;
 // Sums of fewer products cost less than it takes to transpose them and to store them in many short pieces.
 constexpr int64_t kShallowDepth = 64;
+// A last step of fewer than four bytes wastes little of a run of the depth that is so long.
+constexpr int64_t kMinDepthOfBytes = 16;
 
 // Whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
@@ -93,12 +95,19 @@ class TilePlanner {
     if (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32) return std::nullopt;
     std::array<Expr, 2> narrow = {NarrowFactor(factors[0]), NarrowFactor(factors[1])};
     if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
-      if (std::optional<Tile> tile = Best(narrow, dtype, 2)) return tile;
+      if (std::optional<Tile> tile = Best(narrow, dtype, Group(narrow))) return tile;
     }
     return Best(factors, dtype, 1);
   }
 
  private:
+  // A short run of the depth that has no whole groups of four is taken in pairs.
+  int64_t Group(const std::array<Expr, 2>& narrow) const {
+    int64_t group = DepthGroup(target_, narrow[0].dtype(), narrow[1].dtype()),
+            extent = reduce_.axes.back().extent.constant();
+    return group == 4 && extent % group != 0 && extent < kMinDepthOfBytes ? 2 : group;
+  }
+
   // The better of the tiles that read one factor or the other as vectors.
   std::optional<Tile> Best(const std::array<Expr, 2>& factors, DataType dtype, int64_t group) {
     std::optional<Tile> best;
@@ -323,7 +332,8 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t height = std::clamp<int64_t>((target_.vector_registers - vectors - 1) / vectors, 1, most_rows);
+      int64_t others = tile.flips_sign() ? 2 * vectors : vectors;
+      int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
       double per_vector = 1.0 / static_cast<double>(vectors), per_row = 1.0 / static_cast<double>(height);
       if (rows.is_const() && rows.constant() > 0) {
@@ -332,7 +342,8 @@ class TilePlanner {
       }
       // Cycles for each multiplication: two of them, or two loads, in one. A transposition takes the same time for few
       // rows as for many.
-      bool in_cache = depth * static_cast<double>(vectors * tile.lanes * reduce_.dtype.bytes()) <= kPanelInCache;
+      int64_t element_bytes = tile.group == 4 ? 1 : reduce_.dtype.bytes();
+      bool in_cache = depth * static_cast<double>(vectors * tile.lanes * element_bytes) <= kPanelInCache;
       double per_load = in_cache || in_place || rows == Dim(1) ? 1 : kLoadBeyondCache;
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
@@ -365,6 +376,10 @@ Expr NarrowFactor(const Expr& factor) {
   bool widens = factor->kind == ExprKind::kCast && factor.dtype() == kInt32;
   const DataType from = widens ? factor->operands[0].dtype() : factor.dtype();
   return widens && (from == kInt8 || from == kUInt8 || from == kInt16) ? factor->operands[0] : Expr();
+}
+
+int64_t DepthGroup(const Target& target, DataType a, DataType b) {
+  return target.has_byte_products && a.bits == 8 && b.bits == 8 ? 4 : 2;
 }
 
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest) {

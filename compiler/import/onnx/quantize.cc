@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/integer_product.h"
 #include "compiler/import/onnx/saturated_cast.h"
 #include "compiler/import/onnx/windows.h"
 
@@ -58,8 +59,13 @@ Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype) 
   return c.Cast(c.Op("clip", {rounded}, {{"a_min", range.least}, {"a_max", range.greatest}}), dtype);
 }
 
-// A factor of a product with sums in int32: x, less its zero point. Differences of bytes fit int16. `axis`: the one of
-// a vector of zero points.
+// A zero point of x as it broadcasts with x; null if there is none. `axis`: the one of a vector of zero points.
+Operand ZeroPoint(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
+  return c.Has(zero_point) ? Spread(c, c.In(zero_point), x, axis, 0) : nullptr;
+}
+
+// A factor of a convolution with sums in int32: x, less its zero point. Differences of bytes fit int16. `axis`: the one
+// of a vector of zero points.
 Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
   if (!c.Has(zero_point)) return x;
   DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
@@ -101,7 +107,7 @@ Operands DynamicQuantizeLinear(NodeContext& c) {
 Operands MatMulInteger(NodeContext& c) {
   Operand a = c.In(0), b = c.In(1);
   // One zero point for each row of a, and for each column of b.
-  return {MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 3, c.RankOf(b) - 1), "int32")};
+  return {IntegerProduct(c, a, ZeroPoint(c, a, 2, c.RankOf(a) - 2), b, ZeroPoint(c, b, 3, c.RankOf(b) - 1))};
 }
 
 Operands ConvInteger(NodeContext& c) {
@@ -110,7 +116,7 @@ Operands ConvInteger(NodeContext& c) {
 
 Operands QLinearMatMul(NodeContext& c) {
   Operand a = c.In(0), b = c.In(3), scale_y = c.In(6), zero_y = c.In(7);
-  Operand y = MatrixProduct(c, Centred(c, a, 2, c.RankOf(a) - 2), Centred(c, b, 5, c.RankOf(b) - 1), "int32");
+  Operand y = IntegerProduct(c, a, ZeroPoint(c, a, 2, c.RankOf(a) - 2), b, ZeroPoint(c, b, 5, c.RankOf(b) - 1));
   Operand scale_a = ScaleOfProduct(c, c.In(1), a, c.RankOf(a) - 2, b);
   Operand scale_b = ScaleOfProduct(c, c.In(4), b, c.RankOf(b) - 1, a);
   Operand scale = c.Div(c.Mul(scale_a, scale_b), c.Cast(Spread(c, scale_y, y, c.RankOf(y) - 1, 0), kFloat32));

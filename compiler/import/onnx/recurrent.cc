@@ -15,6 +15,7 @@
 #include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/integer_product.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx::convert {
@@ -152,12 +153,13 @@ class Recurrent {
 
   Matrix MatrixOf(Operand weights, size_t scale, int64_t direction) {
     if (!quantised_) return {Row(weights, direction)};
-    return {Row(weights, direction), Part(scale, direction), Part(scale + 1, direction)};
+    return {ElementOfConstant(c_, weights, direction), Part(scale, direction),
+            ElementOfConstant(c_, c_.In(scale + 1), direction)};
   }
 
-  // Quantised values: integers less their zero point, and the scale.
+  // Quantised values: (steps - zero_point) * scale.
   struct Quantised {
-    Operand steps, scale;
+    Operand steps, zero_point, scale;
   };
   Quantised Quantise(Operand x) {
     Operand zero = c_.Number(0, x), one = c_.Number(1, x);
@@ -169,15 +171,14 @@ class Recurrent {
     };
     Operand zero_point = in_range(c_.Div(c_.Op("negative", {least}), scale));
     Operand steps = in_range(c_.Add(c_.Op("round_half_even", {c_.Div(x, scale)}), zero_point));
-    return {c_.Cast(c_.Sub(steps, zero_point), kInt16), scale};
+    return {c_.Cast(steps, kUInt8), c_.Cast(zero_point, kInt32), scale};
   }
 
   // x times the matrix. If that is quantised, so is x, and the product is one of integers.
   Operand Dense(Operand x, const Matrix& matrix) {
     if (!quantised_) return c_.Op("nn.dense", {x, matrix.weights});
     Quantised rows = Quantise(x);
-    Operand columns = c_.Sub(c_.Cast(matrix.weights, kInt16), c_.Cast(matrix.zero_point, kInt16));
-    Operand sums = MatrixProduct(c_, rows.steps, columns, "int32");
+    Operand sums = IntegerProduct(c_, rows.steps, rows.zero_point, matrix.weights, matrix.zero_point);
     return c_.Mul(c_.Cast(sums, kFloat32), c_.Mul(rows.scale, matrix.scale));
   }
   Operand Gate(Operand x, int64_t gate) {

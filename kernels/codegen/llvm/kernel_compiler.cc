@@ -314,6 +314,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
     facts.vector_registers = 32;
   }
   facts.has_pair_products = facts.vector_bits == 128 || has("+avx2");
+  facts.has_byte_products = facts.vector_bits == 512 ? has("+avx512vnni") : facts.vector_bits == 256 && has("+avxvnni");
   return facts;
 }
 

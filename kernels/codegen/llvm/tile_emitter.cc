@@ -54,6 +54,7 @@ class TileEmitter {
   Value* LoadMasked(Value* address, Value* mask);
   Value* EmitGroup(Value* k, int64_t positions);
   Value* EmitBroadcast(Value* k, int64_t positions);
+  Value* SignBits();
   Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
@@ -67,6 +68,8 @@ class TileEmitter {
   void EmitUnit(Value* unit);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
+  // Returns the number of sums of a tile, by rows of vectors.
+  int64_t NumSums(int64_t height) const { return (height + (t_.flips_sign() ? 1 : 0)) * t_.vectors; }
   // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
   Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
   // Returns the number of blocks of panels that the columns have.
@@ -194,15 +197,16 @@ Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
   return b_.CreateShuffleVector(all, columns);
 }
 
-// Elements as they are multiplied: in pairs as int16, else as they are summed.
+// Elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
 Value* TileEmitter::Widen(DataType from, Value* x) {
+  if (t_.group == 4) return x;
   const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
   if (sum.is_float()) return from == sum ? x : e_.WidenVector(from, sum, x);
   llvm::Type* type = x->getType()->getWithNewBitWidth(t_.group > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
 
-// The broadcast factor at `positions` of the depth from `k` on, and zeros, as int16.
+// The broadcast factor at `positions` of the depth from `k` on, and zeros, as it is multiplied.
 Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
   const DataType dtype = t_.broadcast.dtype();
   bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
@@ -214,7 +218,9 @@ Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
     auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.group));
     return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
   }
-  Value* group = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt16Ty(), 2));
+  auto bits = static_cast<unsigned>(32 / t_.group);
+  Value* group =
+      llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(t_.group)));
   for (int64_t i = 0; i < positions; ++i) {
     e_.OpenScope();
     e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
@@ -230,7 +236,13 @@ Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
   if (t_.group == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
   Value* group = EmitGroup(k, positions);
   Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
-  return b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
+  if (t_.flips_sign()) splat = b_.CreateXor(splat, SignBits());
+  return t_.group == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
+}
+
+// The upper bit of each byte.
+Value* TileEmitter::SignBits() {
+  return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), b_.getInt32(0x80808080));
 }
 
 Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
@@ -239,6 +251,13 @@ Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
   }
   if (t_.group == 1) return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
   int64_t bits = t_.lanes * 32;
+  if (t_.group == 4) {
+    llvm::Intrinsic::ID fours =
+        bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
+    vector = b_.CreateBitCast(vector, vector_);
+    if (t_.vector.dtype().is_uint()) std::swap(factor, vector);
+    return b_.CreateIntrinsic(fours, {}, {sum, factor, vector});
+  }
   llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
                               : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
                                             : llvm::Intrinsic::x86_sse2_pmadd_wd;
@@ -264,6 +283,9 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
       sum = MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
     }
   }
+  for (auto i = static_cast<size_t>(height * t_.vectors); i < sums.size(); ++i) {
+    sums[i] = MultiplyAdd(SignBits(), vectors[i % vectors.size()], sums[i]);
+  }
   e_.CloseScope();
   return sums;
 }
@@ -273,7 +295,7 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
   const Dim& extent = depth_.back().extent;
   int64_t group = t_.group;
   int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
-  auto per_strand = static_cast<std::ptrdiff_t>(height * t_.vectors);
+  auto per_strand = static_cast<std::ptrdiff_t>(NumSums(height));
   auto steps = [&](Value* k, int64_t count, Values next) {
     for (int64_t s = 0; s < count; ++s) {
       auto from = next.begin() + per_strand * (s % strands);
@@ -321,7 +343,7 @@ Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Pan
 // Into the buffer.
 void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
   int64_t strands = t_.Strands(height);
-  auto per_strand = static_cast<size_t>(height * t_.vectors);
+  auto per_strand = static_cast<size_t>(NumSums(height));
   Values sums(per_strand * static_cast<size_t>(strands), llvm::Constant::getNullValue(vector_));
   e_.OpenScope();
   sums = EmitDepth(0, row, height, panel, std::move(sums));
@@ -332,7 +354,11 @@ void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
       sums[i] = element_->isFloatingPointTy() ? b_.CreateFAdd(sums[i], other) : b_.CreateAdd(sums[i], other);
     }
   }
-  sums.resize(per_strand);
+  const auto num_stored = static_cast<size_t>(height * t_.vectors);
+  for (size_t i = 0; i < num_stored && num_stored < per_strand; ++i) {
+    sums[i] = b_.CreateSub(sums[i], sums[num_stored + i % static_cast<size_t>(t_.vectors)]);
+  }
+  sums.resize(num_stored);
   StoreSums(height, sums);
 }
 
