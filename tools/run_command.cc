@@ -79,6 +79,7 @@ std::string StatsText(const vm::MachineStats& stats) {
     std::string graphs;
     if (use.graphs.graphs > 0) graphs = absl::StrCat(" (", use.graphs.launches, " in ", use.graphs.graphs, " graphs)");
     std::string products = use.products == 0 ? "" : absl::StrCat(", ", use.products, " products by its library");
+    if (use.graphs.products > 0) absl::StrAppend(&products, " (", use.graphs.products, " in graphs)");
     absl::StrAppend(&devices, "device ", use.device, ": ", use.launches, " launches", graphs, products, ", ",
                     use.copies_in, " tensors copied to it and ", use.copies_out, " from it, at most ", use.peak_bytes,
                     " bytes", use.code.empty() ? "" : "; code ", use.code,

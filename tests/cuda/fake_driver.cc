@@ -7,8 +7,9 @@
 //   FAKE_CUDA_SEED=N       of the order in which streams, blocks and threads run
 //   FAKE_CUDA_FAIL=CALL:N  the Nth call of one kind fails: alloc, pin (cuMemAllocHost), copy_in, copy_out, launch,
 //                          load, stream, wait (cuStreamQuery), finish (cuStreamSynchronize), graph_create, graph_node,
-//                          graph_instantiate, graph_set, graph_launch, run, a launch that faults when it runs, or
-//                          hang, a launch that does not end; CALL:0 is every call
+//                          graph_instantiate, graph_set, graph_launch, graph_child, graph_child_set, capture_begin,
+//                          capture_end, run, a launch that faults when it runs, or hang, a launch that does not end;
+//                          CALL:0 is every call
 //   FAKE_CUDA_ERROR=N      the result of those of them that concern graphs; 1, an invalid value
 //   FAKE_CUDA_DEVICES=N    how many devices there are; 1
 //   FAKE_CUDA_CAPABILITY=N  their compute capability; 75
@@ -52,8 +53,11 @@ struct Work {
   std::set<uint64_t> uses;           // allocations
   bool hangs = false;
 };
+struct FakeGraph;
 struct FakeStream {
   std::deque<Work> queue;
+  FakeGraph* captured = nullptr;  // while its work is captured
+  std::thread::id capturing;      // the thread that began it
 };
 struct FakeEvent {
   bool is_done = false;
@@ -75,8 +79,19 @@ struct FakeLaunch {
   uint32_t blocks = 0, threads = 0;
   std::vector<uint64_t> values;
 };
-struct FakeNode {
+// Work of a library, which may use the memory at some addresses.
+struct LibraryWork {
+  std::vector<uint64_t> addresses;
+  std::function<std::string()> run;
+};
+// A launch, or pieces of work of a library, one after the other: a graph that was captured is one such node.
+struct NodeWork {
   FakeLaunch launch;
+  std::vector<LibraryWork> pieces;
+  bool is_child = false;
+};
+struct FakeNode {
+  NodeWork work;
   std::set<FakeNode*> after;
 };
 struct FakeGraph {
@@ -85,8 +100,8 @@ struct FakeGraph {
 struct FakeExec {
   FakeGraph* graph;  // it may be gone
   std::vector<std::pair<FakeNode*, std::set<FakeNode*>>> order;
-  std::map<FakeNode*, FakeLaunch> launches;
-  int running = 0;  // launches of nodes
+  std::map<FakeNode*, NodeWork> work;
+  int running = 0;  // pieces of work of nodes
 };
 
 struct State {
@@ -163,8 +178,13 @@ Fake* OneOf(const std::set<Fake*>& all, Handle handle, const char* where, const 
   return fake;
 }
 
-FakeStream* Known(const char* where, Stream stream) {
+FakeStream* KnownInCapture(const char* where, Stream stream) {
   return OneOf(state().streams, stream, where, "no such stream; the default stream is not for us");
+}
+FakeStream* Known(const char* where, Stream stream) {
+  FakeStream* fake = KnownInCapture(where, stream);
+  if (fake->captured != nullptr) Misuse(where, "the stream's work is captured");
+  return fake;
 }
 FakeEvent* Known(const char* where, Event event) { return OneOf(state().events, event, where, "no such event"); }
 FakeGraph* Known(const char* where, Graph graph) { return OneOf(state().graphs, graph, where, "no such graph"); }
@@ -194,6 +214,15 @@ Result Drain(FakeStream* until, int pieces = std::numeric_limits<int>::max()) {
     Say("a fault", fault);
     s.context.is_lost = true;
     return kIllegalAddress;
+  }
+}
+
+// Calls that a thread may not make while it captures.
+void CheckNotCapturing(const char* where) {
+  for (const FakeStream* stream : state().streams) {
+    if (stream->captured != nullptr && stream->capturing == std::this_thread::get_id()) {
+      Misuse(where, "the thread captures the work of a stream");
+    }
   }
 }
 
@@ -256,6 +285,24 @@ void Queue(FakeStream& stream, const FakeLaunch& launch, FakeExec* exec) {
                             return fault;
                           },
                           uses, hangs});
+}
+
+// Queues the work; `exec`: the graph that it is of, or null.
+void Queue(const char* where, FakeStream& stream, const LibraryWork& work, FakeExec* exec) {
+  State& s = state();
+  std::set<uint64_t> uses;
+  for (uint64_t address : work.addresses) {
+    uint64_t block = s.memory.BlockOf(address);
+    if (block == 0) Misuse(where, "memory that was not allocated");
+    uses.insert(block);
+  }
+  bool faults = Fails("run");
+  if (exec != nullptr) ++exec->running;
+  stream.queue.push_back({[=] {
+                            if (exec != nullptr) --exec->running;
+                            return faults ? std::string("a fault that was asked for") : work.run();
+                          },
+                          uses});
 }
 
 uint64_t BlockFor(const char* where, Address address, size_t bytes) {
@@ -354,10 +401,12 @@ FAKE cuCtxPopCurrent_v2(Context* context) {
 }
 FAKE cuCtxSynchronize() {
   FAKE_ENTER();
+  CheckNotCapturing(__func__);
   return Drain(nullptr);
 }
 FAKE cuMemAlloc_v2(Address* address, size_t bytes) {
   FAKE_ENTER();
+  CheckNotCapturing(__func__);
   if (bytes == 0) Misuse(__func__, "an allocation of 0 bytes");
   if (Fails("alloc") || bytes > (size_t{1} << 30) - s.memory.bytes()) return kOutOfMemory;
   *address = s.memory.Allocate(bytes);
@@ -365,6 +414,7 @@ FAKE cuMemAlloc_v2(Address* address, size_t bytes) {
 }
 FAKE cuMemFree_v2(Address address) {
   FAKE_ENTER();
+  CheckNotCapturing(__func__);
   for (FakeStream* stream : s.streams) {
     for (const Work& work : stream->queue) {
       if (work.uses.count(address) != 0) Misuse(__func__, "queued work uses the memory");
@@ -375,6 +425,7 @@ FAKE cuMemFree_v2(Address address) {
 }
 FAKE cuMemAllocHost_v2(void** address, size_t bytes) {
   FAKE_ENTER();
+  CheckNotCapturing(__func__);
   if (Fails("pin")) return kOutOfMemory;
   auto made = std::make_unique<uint8_t[]>(bytes);
   *address = made.get();
@@ -473,6 +524,7 @@ FAKE cuStreamDestroy_v2(Stream stream) {
   FAKE_ENTER();
   FakeStream* fake = Known(__func__, stream);
   if (!fake->queue.empty()) Drain(fake);
+  if (fake->captured != nullptr) Misuse(__func__, "its work is captured");
   s.streams.erase(fake);
   delete fake;
   return 0;
@@ -538,7 +590,7 @@ FAKE cuGraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* after, 
   FAKE_ENTER();
   FakeGraph* fake = Known(__func__, graph);
   auto made = std::make_unique<FakeNode>();
-  made->launch = Checked(__func__, *params);
+  made->work.launch = Checked(__func__, *params);
   for (size_t i = 0; i < count; ++i) {
     if (!made->after.insert(NodeOf(__func__, *fake, after[i])).second) Misuse(__func__, "a dependency is there twice");
   }
@@ -557,7 +609,7 @@ FAKE cuGraphInstantiate(GraphExec* exec, Graph graph, GraphNode* wrong, char* lo
   auto* made = new FakeExec{fake, {}, {}, 0};
   for (const auto& node : fake->nodes) {
     made->order.push_back({node.get(), node->after});
-    made->launches[node.get()] = node->launch;
+    made->work[node.get()] = node->work;
   }
   s.execs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
@@ -568,10 +620,60 @@ FAKE cuGraphExecKernelNodeSetParams(GraphExec exec, GraphNode node, const Kernel
   FakeExec* fake = Known(__func__, exec);
   if (s.graphs.count(fake->graph) == 0) Misuse(__func__, "the graph that has the node was destroyed");
   FakeNode* of = NodeOf(__func__, *fake->graph, node);
-  if (fake->launches.count(of) == 0) Misuse(__func__, "the node was added after the graph was instantiated");
+  if (fake->work.count(of) == 0) Misuse(__func__, "the node was added after the graph was instantiated");
+  if (fake->work[of].is_child) Misuse(__func__, "the node is no launch");
   FakeLaunch launch = Checked(__func__, *params);
   if (Fails("graph_set")) return GraphError();
-  fake->launches[of] = std::move(launch);
+  fake->work[of].launch = std::move(launch);
+  return 0;
+}
+FAKE cuStreamBeginCapture_v2(Stream stream, int32_t mode) {
+  FAKE_ENTER();
+  FakeStream* fake = Known(__func__, stream);
+  if (mode != kCaptureThreadLocal) Misuse(__func__, "a capture that forbids other threads their calls");
+  if (!fake->queue.empty()) Misuse(__func__, "the stream for captures has work");
+  if (Fails("capture_begin")) return GraphError();
+  fake->captured = new FakeGraph;
+  fake->capturing = std::this_thread::get_id();
+  return 0;
+}
+FAKE cuStreamEndCapture(Stream stream, Graph* graph) {
+  FAKE_ENTER();
+  FakeStream* fake = KnownInCapture(__func__, stream);
+  if (fake->captured == nullptr) Misuse(__func__, "nothing is captured");
+  if (fake->capturing != std::this_thread::get_id()) Misuse(__func__, "another thread began the capture");
+  FakeGraph* captured = std::exchange(fake->captured, nullptr);
+  if (Fails("capture_end")) {
+    delete captured;
+    *graph = nullptr;
+    return GraphError();
+  }
+  s.graphs.insert(captured);
+  *graph = reinterpret_cast<Graph>(captured);
+  return 0;
+}
+// The child, whose nodes are a chain, as it is now: it may be destroyed.
+FAKE cuGraphAddChildGraphNode(GraphNode* node, Graph graph, const GraphNode* after, size_t count, Graph child) {
+  FAKE_ENTER();
+  FakeGraph *fake = Known(__func__, graph), *of = Known(__func__, child);
+  auto made = std::make_unique<FakeNode>();
+  made->work.is_child = true;
+  for (const auto& own : of->nodes) made->work.pieces.push_back(own->work.pieces.at(0));
+  for (size_t i = 0; i < count; ++i) made->after.insert(NodeOf(__func__, *fake, after[i]));
+  if (Fails("graph_child")) return GraphError();
+  *node = reinterpret_cast<GraphNode>(made.get());
+  fake->nodes.push_back(std::move(made));
+  return 0;
+}
+FAKE cuGraphExecChildGraphNodeSetParams(GraphExec exec, GraphNode node, Graph child) {
+  FAKE_ENTER();
+  FakeExec* fake = Known(__func__, exec);
+  FakeGraph* of = Known(__func__, child);
+  NodeWork& work = fake->work[NodeOf(__func__, *fake->graph, node)];
+  if (!work.is_child) Misuse(__func__, "the node is no graph");
+  if (work.pieces.size() != of->nodes.size()) Misuse(__func__, "the graph has another form");
+  if (Fails("graph_child_set")) return GraphError();
+  for (size_t i = 0; i < work.pieces.size(); ++i) work.pieces[i] = of->nodes[i]->work.pieces.at(0);
   return 0;
 }
 // Nodes run in any order that their dependencies allow.
@@ -579,8 +681,9 @@ FAKE cuGraphLaunch(GraphExec exec, Stream stream) {
   FAKE_ENTER();
   FakeExec* fake = Known(__func__, exec);
   FakeStream* on = Known(__func__, stream);
-  for (const auto& [node, launch] : fake->launches) {
-    if (s.modules.count(launch.function->module) == 0) Misuse(__func__, "the module of a node was unloaded");
+  for (const auto& [node, work] : fake->work) {
+    if (!work.is_child && s.modules.count(work.launch.function->module) == 0)
+      Misuse(__func__, "the module of a node was unloaded");
   }
   if (Fails("graph_launch")) return GraphError();
   auto left = fake->order;
@@ -593,7 +696,9 @@ FAKE cuGraphLaunch(GraphExec exec, Stream stream) {
     FakeNode* node = left[next].first;
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
     for (auto& [other, after] : left) after.erase(node);
-    Queue(*on, fake->launches[node], fake);
+    const NodeWork& work = fake->work[node];
+    for (const LibraryWork& piece : work.pieces) Queue(__func__, *on, piece, fake);
+    if (!work.is_child) Queue(*on, work.launch, fake);
   }
   return 0;
 }
@@ -620,15 +725,16 @@ FAKE cuGraphDestroy(Graph graph) {
 FAKE_HOOK Result fake_cuda_Queue(Stream stream, const std::vector<uint64_t>& addresses,
                                  const std::function<std::string()>& run) {
   FAKE_ENTER();
-  std::set<uint64_t> uses;
-  for (uint64_t address : addresses) {
-    uint64_t block = s.memory.BlockOf(address);
-    if (block == 0) Misuse(__func__, "memory that was not allocated");
-    uses.insert(block);
+  FakeStream* fake = KnownInCapture(__func__, stream);
+  if (fake->captured == nullptr) {
+    Queue(__func__, *fake, {addresses, run}, nullptr);
+    return 0;
   }
-  bool faults = Fails("run");
-  Known(__func__, stream)
-      ->queue.push_back({[=] { return faults ? std::string("a fault that was asked for") : run(); }, uses});
+  if (fake->capturing != std::this_thread::get_id()) Misuse(__func__, "another thread captures the stream's work");
+  auto node = std::make_unique<FakeNode>();
+  node->work.is_child = true;
+  node->work.pieces.push_back({addresses, run});
+  fake->captured->nodes.push_back(std::move(node));
   return 0;
 }
 FAKE_HOOK uint8_t* fake_cuda_Memory(uint64_t address, size_t bytes, std::string& problem) {

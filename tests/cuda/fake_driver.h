@@ -15,7 +15,8 @@ namespace rvm::fake_cuda {
 
 // RVM_FAKE_CUDA(name, result, parameters)
 #define RVM_FAKE_CUDA_FUNCTIONS(RVM_FAKE_CUDA)                                                                \
-  /* Queues work that uses the memory at some addresses; it gives a fault, or "". Needs a current context. */ \
+  /* Queues work that uses the memory at some addresses, or adds it to what is captured; it gives a fault, */ \
+  /* or "". Needs a current context. */                                                                       \
   RVM_FAKE_CUDA(Queue, device::cuda::Result,                                                                  \
                 (device::cuda::Stream, const std::vector<uint64_t>&, const std::function<std::string()>&))    \
   /* Device memory; null, and the problem, if it is not of one allocation. For work that runs. */             \

@@ -17,8 +17,10 @@ const char* OlderName(std::string_view symbol) {
 absl::StatusOr<const Api*> Open() {
   static Api api;
 #define RVM_SYMBOL(name, symbol, parameters) {symbol, reinterpret_cast<void**>(&api.name), OlderName(symbol)},
-  const LibrarySymbol symbols[] = {RVM_CUDA_FUNCTIONS(RVM_SYMBOL)};
+#define RVM_OPTIONAL(name, symbol, parameters) {symbol, reinterpret_cast<void**>(&api.name), nullptr, true},
+  const LibrarySymbol symbols[] = {RVM_CUDA_FUNCTIONS(RVM_SYMBOL) RVM_CUDA_OPTIONAL_FUNCTIONS(RVM_OPTIONAL)};
 #undef RVM_SYMBOL
+#undef RVM_OPTIONAL
   RVM_RETURN_IF_ERROR(LoadLibrary({"libcuda.so.1"}, "NVIDIA's driver", symbols).status());
   return &api;
 }

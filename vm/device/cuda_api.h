@@ -36,12 +36,16 @@ inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchOutOfResources = 701;
 inline constexpr Result kLaunchFailed = 719;
+inline constexpr Result kNotSupported = 801;
 
 inline constexpr int32_t kComputeCapabilityMajor = 75;
 inline constexpr int32_t kComputeCapabilityMinor = 76;
 
 // Streams that do not wait for the default stream.
 inline constexpr uint32_t kNonBlocking = 1;
+
+// Mode of StreamBeginCapture: other threads may do what they like meanwhile.
+inline constexpr int32_t kCaptureThreadLocal = 1;
 
 // Options of ModuleLoadData.
 inline constexpr int32_t kErrorLogBuffer = 5;
@@ -101,10 +105,18 @@ struct KernelNodeParams {
   RVM_CUDA(GraphExecDestroy, "cuGraphExecDestroy", (GraphExec))                                                      \
   RVM_CUDA(GraphDestroy, "cuGraphDestroy", (Graph))
 
+// Functions that a driver may lack, which has null for them then: products in graphs, as of CUDA 11.1.
+#define RVM_CUDA_OPTIONAL_FUNCTIONS(RVM_CUDA)                                                                        \
+  RVM_CUDA(StreamBeginCapture, "cuStreamBeginCapture_v2", (Stream, int32_t))                                         \
+  RVM_CUDA(StreamEndCapture, "cuStreamEndCapture", (Stream, Graph*))                                                 \
+  RVM_CUDA(GraphAddChildGraphNode, "cuGraphAddChildGraphNode", (GraphNode*, Graph, const GraphNode*, size_t, Graph)) \
+  RVM_CUDA(GraphExecChildGraphNodeSetParams, "cuGraphExecChildGraphNodeSetParams", (GraphExec, GraphNode, Graph))
+
 // The functions of the library.
 struct Api {
 #define RVM_MEMBER(name, symbol, parameters) Result(*name) parameters = nullptr;
   RVM_CUDA_FUNCTIONS(RVM_MEMBER)
+  RVM_CUDA_OPTIONAL_FUNCTIONS(RVM_MEMBER)
 #undef RVM_MEMBER
 };
 

@@ -8,200 +8,260 @@
 namespace rvm::device::cuda {
 namespace {
 
-constexpr size_t kMaxKept = 64;               // batches
-constexpr size_t kMinLaunches = 4;            // of a graph
-constexpr size_t kLaunchesPerDifference = 4;  // launches of a graph for each one that may differ
+constexpr size_t kMaxKept = 64;     // batches
+constexpr size_t kMinLaunches = 4;  // of a graph
+
+// Time of the host for calls of the driver, in units of 0.1 us, as measured on an H100.
+constexpr int64_t kLaunchCost = 32;
+constexpr int64_t kProductCost = 60;
+constexpr int64_t kGraphCost = 15;
+constexpr int64_t kSetLaunchCost = 3;
+constexpr int64_t kSetProductCost = 120;  // it is captured
+
+// To make a node costs as much as one and a half launches, mostly while the device is at work. So many are made of what
+// came once; from then on, of what came twice, one for each four pieces of work that the stream was given.
+constexpr int64_t kFreeNodes = 1024;
+constexpr int64_t kWorkPerNode = 4;
 
 }  // namespace
 
-void LaunchBatch::Add(Function function, uint32_t blocks, std::span<const uint64_t> values) {
-  launches_.push_back({function, blocks, values_.size(), values.size()});
-  values_.insert(values_.end(), values.begin(), values.end());
-}
-
-void LaunchBatch::Clear() {
-  launches_.clear();
-  values_.clear();
-}
-
-bool LaunchBatch::IsSame(const LaunchBatch& other, size_t launch) const {
-  const Launch &a = launches_[launch], &b = other.launches_[launch];
-  return a.blocks == b.blocks && std::ranges::equal(ValuesOf(a), other.ValuesOf(b));
-}
-
-KernelNodeParams LaunchBatch::Params(size_t launch) {
-  const Launch& of = launches_[launch];
-  pointers_.clear();
-  for (size_t i = 0; i < of.count; ++i) pointers_.push_back(&values_[of.first + i]);
-  return {.function = of.function,
-          .grid_x = of.blocks,
-          .grid_y = 1,
-          .grid_z = 1,
-          .block_x = kPtxBlockThreads,
-          .block_y = 1,
-          .block_z = 1,
-          .shared_bytes = 0,
-          .params = pointers_.data(),
-          .extra = nullptr};
-}
-
 LaunchGraphs::~LaunchGraphs() {
-  for (Kept& kept : kept_) Retire(kept);
+  DropAll();
   NoteIdle();
 }
 
 void LaunchGraphs::NoteIdle() {
   bound_ = kMinBound;
-  for (Kept& kept : retired_) {
-    core_.cu->GraphExecDestroy(kept.exec);
-    core_.cu->GraphDestroy(kept.graph);
-  }
+  for (const MadeGraph& graph : retired_) maker_.Destroy(graph);
   retired_.clear();
 }
 
 void LaunchGraphs::Retire(Kept& kept) {
-  if (kept.exec != nullptr) retired_.push_back(std::move(kept));
+  if (kept.graph.exec != nullptr) retired_.push_back(std::move(kept.graph));
 }
 
-bool LaunchGraphs::Matches(Kept& kept) const {
-  size_t last = batch_.size() - 1;
-  if (last >= kept.batch.size() || batch_.function(last) != kept.batch.function(last)) return false;
-  if (!batch_.IsSame(kept.batch, last)) kept.different.push_back(last);
-  return kept.different.size() <= kept.batch.size() / kLaunchesPerDifference;
+void LaunchGraphs::DropAll() {
+  for (Kept& kept : kept_) Retire(kept);
+  kept_.clear();
+  by_first_.clear();
+  candidates_.clear();
+  common_ = 0;
+  best_ = seen_ = nullptr;
+}
+
+absl::Status LaunchGraphs::Forget() {
+  RVM_RETURN_IF_ERROR(EndBatch());
+  DropAll();
+  return absl::OkStatus();
 }
 
 absl::Status LaunchGraphs::Launch(Function function, uint32_t blocks, std::span<const uint64_t> values) {
-  batch_.Add(function, blocks, values);
-  bool may_be_graph = false;
-  for (Kept& kept : kept_) {
-    if (!kept.is_candidate) continue;
-    kept.is_candidate = Matches(kept);
-    may_be_graph |= kept.is_candidate && kept.exec != nullptr;
-  }
-  if (!may_be_graph) RVM_RETURN_IF_ERROR(LaunchEach());
-  return batch_.size() == bound_ ? EndBatch() : absl::OkStatus();
+  batch_.AddLaunch(function, blocks, values);
+  return Note().status();
 }
 
-absl::Status LaunchGraphs::LaunchEach() {
+absl::StatusOr<bool> LaunchGraphs::Multiply(ProductPlan* plan, std::span<const uint64_t> values) {
+  if (!is_on_ || !maker_.HoldsProducts()) {
+    RVM_RETURN_IF_ERROR(EndBatch());
+    return QueueProduct(stream_, plan, values);
+  }
+  batch_.AddProduct(plan, values);
+  return Note();
+}
+
+absl::StatusOr<bool> LaunchGraphs::QueueProduct(Stream stream, ProductPlan* plan, std::span<const uint64_t> values) {
+  return products_->Outcome(plan, products_->Queue(plan, values, stream));
+}
+
+void LaunchGraphs::Compare(Kept& kept, size_t last) {
+  if (batch_.IsSame(kept.batch, last)) return;
+  kept.different.push_back(last);
+  kept.cost += batch_.IsProduct(last) ? kSetProductCost : kSetLaunchCost;
+}
+
+void LaunchGraphs::Narrow() {
+  size_t size = batch_.size(), last = size - 1;
+  const void* key = batch_.Key(last);
+  if (size == 1) {
+    candidates_.clear();
+    if (auto found = by_first_.find(key); found != by_first_.end()) candidates_ = found->second;
+    for (Kept* kept : candidates_) {
+      kept->different.clear();
+      kept->cost = kGraphCost;
+    }
+  }
+  std::erase_if(candidates_, [&](Kept* kept) {
+    if (kept->batch.Key(last) != key) return true;
+    Compare(*kept, last);
+    if (kept->cost > kept->budget) return true;
+    common_ = size;
+    if (kept->batch.size() > size) return false;
+    if (kept->graph.exec == nullptr) {
+      seen_ = kept;
+    } else if (best_ == nullptr || best_->batch.size() < size || kept->cost < best_->cost) {
+      best_ = kept;
+    }
+    return true;
+  });
+}
+
+absl::StatusOr<bool> LaunchGraphs::Note() {
+  ++num_work_;
+  Narrow();
+  if (num_launched_ > 0) return LaunchLast(false);
+  bool may_grow = std::ranges::any_of(
+      candidates_, [&](const Kept* kept) { return best_ != nullptr || kept->graph.exec != nullptr; });
+  if (may_grow && (batch_.size() < bound_ || !HasBest())) return true;
+  return HasBest() ? LaunchBest() : LaunchLast(true);
+}
+
+absl::StatusOr<bool> LaunchGraphs::LaunchLast(bool was_kept_back) {
+  RVM_ASSIGN_OR_RETURN(bool is_queued, LaunchEach());
+  bool is_complete = batch_.size() >= bound_ || (was_kept_back && batch_.size() > 1 && IsSeen());
+  if (is_queued && is_complete) RVM_RETURN_IF_ERROR(EndRecord());
+  return is_queued;
+}
+
+absl::StatusOr<bool> LaunchGraphs::LaunchEach() {
   while (num_launched_ < batch_.size()) {
-    KernelNodeParams p = batch_.Params(num_launched_++);
-    RVM_RETURN_IF_ERROR(
-        core_.Check(core_.cu->LaunchKernel(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
-                                           p.shared_bytes, stream_, p.params, p.extra),
-                    "LaunchKernel"));
+    size_t number = num_launched_;
+    if (batch_.IsProduct(number)) {
+      RVM_ASSIGN_OR_RETURN(bool is_queued, QueueProduct(stream_, batch_.Plan(number), batch_.Values(number)));
+      if (!is_queued) {
+        if (number + 1 < batch_.size()) {
+          return absl::InternalError("the library of products refuses one that it has computed before");
+        }
+        batch_.DropLast();
+        candidates_.clear();
+        common_ = std::min(common_, batch_.size());
+        seen_ = nullptr;
+        return false;
+      }
+    } else {
+      KernelNodeParams p = batch_.Params(number);
+      RVM_RETURN_IF_ERROR(
+          core_.Check(core_.cu->LaunchKernel(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
+                                             p.shared_bytes, stream_, p.params, p.extra),
+                      "LaunchKernel"));
+    }
+    ++num_launched_;
   }
-  return absl::OkStatus();
+  return true;
 }
 
-std::list<LaunchGraphs::Kept>::iterator LaunchGraphs::BestMatch() {
-  auto best = kept_.end();
-  for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-    if (!kept->is_candidate || kept->batch.size() != batch_.size()) continue;
-    bool is_better =
-        best == kept_.end() || (kept->exec != nullptr) > (best->exec != nullptr) ||
-        ((kept->exec != nullptr) == (best->exec != nullptr) && kept->different.size() < best->different.size());
-    if (is_better) best = kept;
+absl::StatusOr<bool> LaunchGraphs::LaunchBest() {
+  Kept& kept = *best_;
+  size_t size = kept.batch.size();
+  const char* what = "";
+  Result result = 0;
+  for (size_t number : kept.different) {
+    result = maker_.Set(kept.graph, batch_, number, what);
+    if (result != 0) break;
   }
-  return best;
+  if (result == 0) {
+    what = "GraphLaunch";
+    result = core_.cu->GraphLaunch(kept.graph.exec, stream_);
+    // Some of its work may have run, unless it lacks memory.
+    if (result != kOutOfMemory) RVM_RETURN_IF_ERROR(core_.Check(result, what));
+  }
+  if (result != 0) {
+    RVM_RETURN_IF_ERROR(GiveUp(result, what));
+    return LaunchEach();
+  }
+  if (!kept.different.empty()) {
+    kept.batch.Clear();
+    kept.batch.Append(batch_, 0, size);
+  }
+  ++use_.graphs;
+  for (size_t i = 0; i < size; ++i) ++(batch_.IsProduct(i) ? use_.products : use_.launches);
+  kept_.splice(kept_.begin(), kept_, kept.place);
+  WorkBatch rest;
+  rest.Append(batch_, size, batch_.size());
+  BeginBatch();
+  bool is_queued = true;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    batch_.Append(rest, i, i + 1);
+    RVM_ASSIGN_OR_RETURN(is_queued, Note());
+    if (!is_queued && i + 1 < rest.size()) {
+      return absl::InternalError("the library of products refuses one that it has computed before");
+    }
+  }
+  return is_queued;
 }
 
 absl::Status LaunchGraphs::EndBatch() {
-  if (batch_.size() == 0) return absl::OkStatus();
-  auto best = BestMatch();
-  absl::Status status;
-  if (best == kept_.end() || best->exec == nullptr) status = LaunchEach();
-  if (status.ok() && is_on_) {
-    if (best != kept_.end()) {
-      kept_.splice(kept_.begin(), kept_, best);
-      // A graph that matches all of the batch matched its beginnings, so that none of it was launched yet.
-      status = best->exec != nullptr ? LaunchGraph(*best) : Build(*best);
-    } else if (batch_.size() >= kMinLaunches) {
-      Remember();
+  while (batch_.size() > 0 && num_launched_ == 0) {
+    RVM_ASSIGN_OR_RETURN(bool is_queued, HasBest() ? LaunchBest() : LaunchEach());
+    if (!is_queued) {
+      return absl::InternalError("the library of products refuses one that it has computed before");
     }
   }
-  batch_.Clear();
-  num_launched_ = 0;
-  bound_ = std::min(2 * bound_, kMaxBound);
-  for (Kept& kept : kept_) {
-    kept.is_candidate = true;
-    kept.different.clear();
+  return EndRecord();
+}
+
+absl::Status LaunchGraphs::EndRecord() {
+  if (batch_.size() == 0) return absl::OkStatus();
+  absl::Status status;
+  if (is_on_ && batch_.size() >= kMinLaunches && (maker_.HoldsProducts() || !batch_.HasProducts())) {
+    bool came_twice = IsSeen();
+    Kept& all = came_twice ? *seen_ : Keep(batch_.size());
+    if (MayMake(batch_.size(), came_twice)) status = Build(all);
+    // The beginning that another batch had, too, is of use if the rest differs. (If the graph failed, nothing is
+    // common.)
+    bool shares = !came_twice && common_ >= kMinLaunches && common_ < batch_.size();
+    if (status.ok() && is_on_ && shares && MayMake(common_, true)) status = Build(Keep(common_));
   }
+  BeginBatch();
   return status;
 }
 
-void LaunchGraphs::Remember() {
-  if (kept_.size() == kMaxKept) {
-    Retire(kept_.back());
-    kept_.pop_back();
-  }
-  kept_.emplace_front().batch = batch_;
+bool LaunchGraphs::MayMake(size_t size, bool came_twice) const {
+  int64_t nodes = num_nodes_ + static_cast<int64_t>(size);
+  return nodes <= kFreeNodes + (came_twice ? num_work_ / kWorkPerNode : 0);
 }
 
-absl::Status LaunchGraphs::LaunchGraph(Kept& kept) {
-  Result result = 0;
-  for (size_t launch : kept.different) {
-    KernelNodeParams params = batch_.Params(launch);
-    result = core_.cu->GraphExecKernelNodeSetParams(kept.exec, kept.nodes[launch], &params);
-    if (result != 0) break;
+void LaunchGraphs::BeginBatch() {
+  batch_.Clear();
+  num_launched_ = 0;
+  bound_ = std::min(2 * bound_, kMaxBound);
+  candidates_.clear();
+  common_ = 0;
+  best_ = seen_ = nullptr;
+}
+
+LaunchGraphs::Kept& LaunchGraphs::Keep(size_t size) {
+  if (kept_.size() == kMaxKept) {
+    Kept& last = kept_.back();
+    std::erase(by_first_[last.batch.Key(0)], &last);
+    Retire(last);
+    kept_.pop_back();
   }
-  if (result != 0) {
-    RVM_RETURN_IF_ERROR(GiveUp(result, "GraphExecKernelNodeSetParams"));
-    return LaunchEach();
-  }
-  if (!kept.different.empty()) kept.batch = batch_;
-  result = core_.cu->GraphLaunch(kept.exec, stream_);
-  if (result == kOutOfMemory) {
-    RVM_RETURN_IF_ERROR(GiveUp(result, "GraphLaunch"));
-    return LaunchEach();
-  }
-  RVM_RETURN_IF_ERROR(core_.Check(result, "GraphLaunch"));
-  ++use_.graphs;
-  use_.launches += static_cast<int64_t>(batch_.size());
-  return absl::OkStatus();
+  Kept& kept = kept_.emplace_front();
+  kept.place = kept_.begin();
+  kept.batch.Append(batch_, 0, size);
+  for (size_t i = 0; i < size; ++i) kept.budget += batch_.IsProduct(i) ? kProductCost : kLaunchCost;
+  by_first_[kept.batch.Key(0)].push_back(&kept);
+  return kept;
 }
 
 absl::Status LaunchGraphs::Build(Kept& kept) {
-  kept.batch = batch_;
+  size_t size = kept.batch.size();
+  kept.batch.Clear();
+  kept.batch.Append(batch_, 0, size);
   const char* what = "";
-  Result result = Make(kept, what);
-  if (result == 0) return absl::OkStatus();
-  if (kept.graph != nullptr) core_.cu->GraphDestroy(kept.graph);
-  return GiveUp(result, what);
-}
-
-// A chain: each launch may read what any before it wrote.
-Result LaunchGraphs::Make(Kept& kept, const char*& what) {
-  what = "GraphCreate";
-  if (Result result = core_.cu->GraphCreate(&kept.graph, 0); result != 0) {
-    kept.graph = nullptr;
-    return result;
-  }
-  what = "GraphAddKernelNode";
-  for (size_t launch = 0; launch < kept.batch.size(); ++launch) {
-    KernelNodeParams params = kept.batch.Params(launch);
-    const GraphNode* before = launch == 0 ? nullptr : &kept.nodes.back();
-    GraphNode node = nullptr;
-    if (Result result = core_.cu->GraphAddKernelNode(&node, kept.graph, before, launch == 0 ? 0 : 1, &params);
-        result != 0) {
-      return result;
-    }
-    kept.nodes.push_back(node);
-  }
-  what = "GraphInstantiate";
-  GraphNode wrong = nullptr;
-  char log[256] = "";
-  GraphExec exec = nullptr;
-  Result result = core_.cu->GraphInstantiate(&exec, kept.graph, &wrong, log, sizeof(log));
-  if (result == 0) kept.exec = exec;
-  return result;
+  if (Result result = maker_.Make(kept.batch, size, kept.graph, what); result != 0) return GiveUp(result, what);
+  num_nodes_ += static_cast<int64_t>(size);
+  kept_.splice(kept_.begin(), kept_, kept.place);
+  return absl::OkStatus();
 }
 
 absl::Status LaunchGraphs::GiveUp(Result result, const char* what) {
   absl::Status status = core_.Check(result, what);
   if (core_.is_lost) return status;
-  is_on_ = false;
-  for (Kept& kept : kept_) Retire(kept);
-  kept_.clear();
+  // Graphs without products go on, if a capture failed.
+  is_on_ = held_products_ && !maker_.HoldsProducts();
+  held_products_ = maker_.HoldsProducts();
+  DropAll();
   return absl::OkStatus();
 }
 

@@ -1,14 +1,13 @@
-// LaunchGraphs: submits a batch of launches in one call of the driver, if the stream was given the same one before.
+// LaunchGraphs: submits work in one call of the driver, if the stream was given the same work before.
 //
-// A batch is what a stream is told to launch between two copies, waits or other ends, or the part of it up to a
-// bound. The first time, each launch goes to the driver at once, and the batch is remembered; when it comes again, a
-// graph is made of it; from then on its launches are kept back, one by one, for as long as they are those of some
-// graph, and the end of the batch launches that graph. Launches that turn out to be others go to the driver one by
-// one after all.
+// Work is cut into batches. One ends where the work ends that may be kept back: at a copy, a wait, or another end, or
+// at a bound. Work that is new goes to the driver at once, piece by piece, and its batch is remembered. Of what comes
+// again, a graph is made: of a batch that was remembered, or of a beginning that two batches share, as the turns of a
+// loop that once ends sooner and once later. From then on work is kept back as long as it is that of a graph. The
+// longest graph whose work came is launched; what came behind it begins the next batch.
 //
-// Launches are the same if function, grid and arguments are. A graph is also used for a batch in which up to a
-// quarter of the launches have another grid or other arguments: these nodes are set first, which costs about as much as
-// their launches would.
+// Work is the same if functions, or plans of products, are. Where grids or arguments differ, nodes of the graph are set
+// first, if that takes less time than to launch each piece.
 #ifndef RVM_VM_DEVICE_CUDA_GRAPHS_H_
 #define RVM_VM_DEVICE_CUDA_GRAPHS_H_
 
@@ -18,92 +17,99 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "vm/device/cuda_api.h"
+#include "vm/device/cuda_batch.h"
 #include "vm/device/cuda_core.h"
+#include "vm/device/cuda_graph_maker.h"
 #include "vm/device/device.h"
 
 namespace rvm::device::cuda {
 
-// Launches of blocks of kPtxBlockThreads threads.
-class LaunchBatch {
- public:
-  size_t size() const { return launches_.size(); }
-  void Add(Function function, uint32_t blocks, std::span<const uint64_t> values);
-  void Clear();
-  Function function(size_t launch) const { return launches_[launch].function; }
-  // Whether launch number `launch` of both has the same grid and arguments. REQUIRES: it has the same function.
-  bool IsSame(const LaunchBatch& other, size_t launch) const;
-  // Returns the parameters that the driver takes; valid until the next call of any function of the batch.
-  KernelNodeParams Params(size_t launch);
-
- private:
-  struct Launch {
-    Function function;
-    uint32_t blocks;
-    size_t first, count;  // of its arguments
-  };
-  std::span<const uint64_t> ValuesOf(const Launch& launch) const {
-    return {values_.data() + launch.first, launch.count};
-  }
-
-  std::vector<Launch> launches_;
-  std::vector<uint64_t> values_;
-  std::vector<void*> pointers_;  // of Params
-};
-
 // Graphs of one stream. Functions are called with the context of the device. An error of the driver that leaves the
-// device as it was ends the use of graphs, and is no error of the stream.
+// device as it was ends the use of graphs, or that of products in graphs, and is no error of the stream.
 class LaunchGraphs {
  public:
-  LaunchGraphs(const Core& core, Stream stream) : core_(core), stream_(stream) {}
+  // `products`: the library's; null if there are none.
+  LaunchGraphs(const Core& core, Stream stream, ProductQueue* products)
+      : core_(core), stream_(stream), products_(products), maker_(core, products) {}
   // REQUIRES: the work of the stream is done, or the device is lost.
   ~LaunchGraphs();
   LaunchGraphs(const LaunchGraphs&) = delete;
   LaunchGraphs& operator=(const LaunchGraphs&) = delete;
 
   absl::Status Launch(Function function, uint32_t blocks, std::span<const uint64_t> values);
+  // False, and nothing is queued, if the library refuses such products after all.
+  absl::StatusOr<bool> Multiply(ProductPlan* plan, std::span<const uint64_t> values);
   // The batch is complete: all of it goes to the driver.
   absl::Status EndBatch();
   // The stream has no work: what comes next is not kept back for long.
   void NoteIdle();
+  // Ends the batch, and forgets all others: plans of products are about to go.
+  absl::Status Forget();
   const GraphUse& use() const { return use_; }
 
  private:
   // A batch that was seen, and its graph, if it was seen twice.
   struct Kept {
-    LaunchBatch batch;
-    Graph graph = nullptr;
-    GraphExec exec = nullptr;
-    std::vector<GraphNode> nodes;
-    // How the batch that is under way compares with it so far.
-    bool is_candidate = true;
-    std::vector<size_t> different;  // launches
+    WorkBatch batch;
+    MadeGraph graph;
+    int64_t budget = 0;  // what the batch costs without a graph
+    std::list<Kept>::iterator place;
+    // The difference from the batch under way.
+    std::vector<size_t> different;  // pieces of work
+    int64_t cost = 0;               // of the graph, with these set
   };
 
-  // Whether `kept` may be used for the batch under way, whose last launch is new.
-  bool Matches(Kept& kept) const;
-  // Returns the cheapest graph that matches the whole batch under way; end() if there is none.
-  std::list<Kept>::iterator BestMatch();
-  // Launches all of the batch that was kept back, one by one.
-  absl::Status LaunchEach();
-  absl::Status LaunchGraph(Kept& kept);
+  // Compares the last piece of work, which is new, with the candidates.
+  void Narrow();
+  void Compare(Kept& kept, size_t last);
+  // Whether the batch under way is one that was seen once.
+  bool IsSeen() const { return seen_ != nullptr && seen_->batch.size() == batch_.size(); }
+  // Whether all of the batch is better launched as the graph of its beginning.
+  bool HasBest() const { return best_ != nullptr && (!IsSeen() || best_->batch.size() == batch_.size()); }
+  // Keeps the last piece of work back, or launches what is due. False if the library refuses it.
+  absl::StatusOr<bool> Note();
+  absl::StatusOr<bool> LaunchLast(bool was_kept_back);
+  // Launches all of the batch that was kept back, piece by piece. False if the library refuses the last one, which is
+  // no part of the batch then.
+  absl::StatusOr<bool> LaunchEach();
+  // Launches the best graph; what is behind it is the next batch.
+  absl::StatusOr<bool> LaunchBest();
+  absl::StatusOr<bool> QueueProduct(Stream stream, ProductPlan* plan, std::span<const uint64_t> values);
+  // All of the batch was launched: makes a graph of it or of a part of it, or remembers it.
+  absl::Status EndRecord();
+  // Whether another graph of so many nodes may be made.
+  bool MayMake(size_t size, bool came_twice) const;
   absl::Status Build(Kept& kept);
-  Result Make(Kept& kept, const char*& what);
-  void Remember();
-  // The end of the use of graphs, if the device is not lost with it.
+  Kept& Keep(size_t size);
+  void BeginBatch();
+  // The end of the use of graphs, or of those with products, if the device is not lost with it.
   absl::Status GiveUp(Result result, const char* what);
+  void DropAll();
   // Destroys the graph when the stream is idle, as it may be running.
   void Retire(Kept& kept);
 
   const Core& core_;
   Stream stream_;
+  ProductQueue* products_;
+  GraphMaker maker_;
   bool is_on_ = true;
-  LaunchBatch batch_;         // under way
-  size_t num_launched_ = 0;   // of its launches, from the first on, that the driver has
-  size_t bound_ = kMinBound;  // of its launches
-  std::list<Kept> kept_;      // the one that was used last is first
-  std::vector<Kept> retired_;
+  bool held_products_ = maker_.HoldsProducts();                    // before the last failure
+  WorkBatch batch_;                                                // under way
+  size_t num_launched_ = 0;                                        // of its pieces, that the driver has: none, or all
+  size_t bound_ = kMinBound;                                       // of its pieces
+  std::list<Kept> kept_;                                           // the one that was used last is first
+  absl::flat_hash_map<const void*, std::vector<Kept*>> by_first_;  // key of the first piece
+  std::vector<Kept*> candidates_;                                  // which are longer than the batch, and begin like it
+  size_t common_ = 0;                                              // pieces of the batch that some candidate had, too
+  Kept* best_ = nullptr;                                           // with a graph: the longest beginning of the batch
+  Kept* seen_ = nullptr;                                           // without a graph
+  std::vector<MadeGraph> retired_;
+  int64_t num_nodes_ = 0;  // of all graphs that were made
+  int64_t num_work_ = 0;   // that came
   GraphUse use_;
 
   static constexpr size_t kMinBound = 8, kMaxBound = 64;

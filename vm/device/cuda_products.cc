@@ -1,6 +1,7 @@
 #include "vm/device/cuda_products.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -106,13 +107,22 @@ std::string LibraryText() {
   return api.ok() ? lt::Describe(**api) : std::string(api.status().message());
 }
 
-struct LibraryProducts::Plan {
+struct ProductPlan {
   Owned<lt::MatmulDesc> desc;
   Owned<lt::Layout> a, b, c, d;  // as the library has them: its a is our b
   lt::Algorithm algorithm;
   size_t workspace_bytes;
+  bool is_double, adds_matrix;
+  Address bias = 0;  // that `desc` has; 0: none is added
   bool is_refused = false;
 };
+
+namespace {
+
+// Values of a product as work: addresses of the library's matrices, of biases and workspace, or 0; bits of the scale.
+enum Value : size_t { kA, kB, kC, kD, kBias, kWorkspace, kScale, kNumValues };
+
+}  // namespace
 
 LibraryProducts::LibraryProducts(const Core& core, Stream stream) : core_(core), stream_(stream) {}
 LibraryProducts::~LibraryProducts() {
@@ -153,28 +163,39 @@ LibraryProducts::Key LibraryProducts::KeyOf(const Product& product, int64_t work
   return key;
 }
 
-absl::StatusOr<LibraryProducts::Plan*> LibraryProducts::PlanFor(const Product& product, int64_t workspace_bytes) {
+void LibraryProducts::Forget() { plans_.clear(); }
+bool LibraryProducts::IsFull() const { return plans_.size() >= kMaxPlans; }
+
+absl::StatusOr<const ProductWork*> LibraryProducts::Prepare(const Product& product, const Block* workspace) {
   if (!IsWithinBlocks(product)) {
     return absl::InvalidArgumentError(
         "the executable has a product of matrices that do not lie in the memory of their tensors");
   }
-  Key key = KeyOf(product, workspace_bytes);
-  auto found = plans_.find(key);
-  if (found == plans_.end()) {
-    if (plans_.size() == kMaxPlans) plans_.clear();
-    found = plans_.emplace(key, MakePlan(product, static_cast<uint64_t>(workspace_bytes))).first;
-  }
-  Plan* plan = found->second.get();
-  return plan == nullptr || plan->is_refused ? nullptr : plan;
+  int64_t workspace_bytes = workspace == nullptr ? 0 : kProductWorkspaceBytes;
+  auto [found, is_new] = plans_.try_emplace(KeyOf(product, workspace_bytes));
+  if (is_new) found->second = MakePlan(product, static_cast<uint64_t>(workspace_bytes));
+  ProductPlan* plan = found->second.get();
+  if (plan == nullptr || plan->is_refused) return nullptr;
+  const Matrix* bias = FindAddend(product, true);
+  work_.plan = plan;
+  work_.values.resize(kNumValues);
+  work_.values[kA] = FirstOf(product.b);
+  work_.values[kB] = FirstOf(product.a);
+  work_.values[kC] = FirstOf(MatrixC(product));
+  work_.values[kD] = FirstOf(product.d);
+  work_.values[kBias] = bias == nullptr ? 0 : FirstOf(*bias);
+  work_.values[kWorkspace] = plan->workspace_bytes == 0 ? 0 : AddressOf(*workspace);
+  work_.values[kScale] = std::bit_cast<uint64_t>(product.scale);
+  return &work_;
 }
 
-std::unique_ptr<LibraryProducts::Plan> LibraryProducts::MakePlan(const Product& product, uint64_t workspace_bytes) {
-  auto plan = std::make_unique<Plan>();
+std::unique_ptr<ProductPlan> LibraryProducts::MakePlan(const Product& product, uint64_t workspace_bytes) {
+  auto plan = std::make_unique<ProductPlan>();
   bool is_found = Describe(product, *plan) && ChooseAlgorithm(product, workspace_bytes, *plan);
   return is_found ? std::move(plan) : nullptr;
 }
 
-bool LibraryProducts::Describe(const Product& product, Plan& plan) const {
+bool LibraryProducts::Describe(const Product& product, ProductPlan& plan) const {
   const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
   const Matrix& c = MatrixC(product);
   std::optional<ByColumns> of_a = Transposed(product.b, product.depth, product.columns),
@@ -187,6 +208,9 @@ bool LibraryProducts::Describe(const Product& product, Plan& plan) const {
   if (!fits || std::max({product.batches, product.rows, product.columns, product.depth}) > INT32_MAX) return false;
 
   bool is_double = product.a.dtype == kFloat64, rounds = product.allows_tf32 && product.a.dtype == kFloat32;
+  plan.is_double = is_double;
+  plan.adds_matrix = addend != nullptr;
+  plan.bias = bias == nullptr ? 0 : FirstOf(*bias);
   int32_t sums = is_double ? lt::kCompute64 : rounds ? lt::kCompute32Tf32 : lt::kCompute32;
   lt::MatmulDesc* desc = plan.desc.Made(lt_->MatmulDescDestroy);
   if (lt_->MatmulDescCreate(desc, sums, is_double ? lt::kReal64 : lt::kReal32) != 0) return false;
@@ -208,7 +232,7 @@ bool LibraryProducts::Describe(const Product& product, Plan& plan) const {
 }
 
 // Sums keep their type and their order, so that results are the same each time.
-bool LibraryProducts::ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, Plan& plan) const {
+bool LibraryProducts::ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, ProductPlan& plan) const {
   Owned<lt::Preference> preference;
   if (lt_->PreferenceCreate(preference.Made(lt_->PreferenceDestroy)) != 0) return false;
   auto prefer = [&](int32_t attribute, auto value) {
@@ -229,28 +253,27 @@ bool LibraryProducts::ChooseAlgorithm(const Product& product, uint64_t workspace
   return count == 1 && best.status == 0 && best.workspace_bytes <= workspace_bytes;
 }
 
-absl::StatusOr<bool> LibraryProducts::Run(Plan& plan, const Product& product, const Block* workspace) {
-  const Matrix *addend = FindAddend(product, false), *bias = FindAddend(product, true);
-  const Matrix& c = MatrixC(product);
-  double scale = product.scale, scale_of_c = addend == nullptr ? 0 : 1;
+int32_t LibraryProducts::Queue(ProductPlan* plan, std::span<const uint64_t> values, Stream stream) {
+  auto pointer = [&](Value value) { return reinterpret_cast<void*>(values[value]); };
+  double scale = std::bit_cast<double>(values[kScale]), scale_of_c = plan->adds_matrix ? 1 : 0;
   auto scale32 = static_cast<float>(scale), scale_of_c32 = static_cast<float>(scale_of_c);
-  bool is_double = product.a.dtype == kFloat64;
-  const void *alpha = is_double ? static_cast<void*>(&scale) : &scale32,
-             *beta = is_double ? static_cast<void*>(&scale_of_c) : &scale_of_c32;
-  void* space = workspace == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(*workspace));
-  void* biases = bias == nullptr ? nullptr : PointerTo(*bias);
-  lt::Status status = 0;
-  if (bias != nullptr) {
-    status = lt_->MatmulDescSetAttribute(plan.desc.get(), lt::kBiasPointer, &biases, sizeof(biases));
+  const void *alpha = plan->is_double ? static_cast<void*>(&scale) : &scale32,
+             *beta = plan->is_double ? static_cast<void*>(&scale_of_c) : &scale_of_c32;
+  if (plan->bias != values[kBias]) {
+    void* biases = pointer(kBias);
+    lt::Status status = lt_->MatmulDescSetAttribute(plan->desc.get(), lt::kBiasPointer, &biases, sizeof(biases));
+    if (status != 0) return status;
+    plan->bias = values[kBias];
   }
-  if (status == 0) {
-    status = lt_->Matmul(handle_, plan.desc.get(), alpha, PointerTo(product.b), plan.a.get(), PointerTo(product.a),
-                         plan.b.get(), beta, PointerTo(c), plan.c.get(), PointerTo(product.d), plan.d.get(),
-                         &plan.algorithm, space, plan.workspace_bytes, stream_);
-  }
+  return lt_->Matmul(handle_, plan->desc.get(), alpha, pointer(kA), plan->a.get(), pointer(kB), plan->b.get(), beta,
+                     pointer(kC), plan->c.get(), pointer(kD), plan->d.get(), &plan->algorithm, pointer(kWorkspace),
+                     plan->workspace_bytes, stream);
+}
+
+absl::StatusOr<bool> LibraryProducts::Outcome(ProductPlan* plan, int32_t status) {
   if (status == 0) return true;
   if (status == lt::kNotSupported || status == lt::kInvalidValue) {
-    plan.is_refused = true;
+    plan->is_refused = true;
     return false;
   }
   // The driver knows if the device is lost.

@@ -11,12 +11,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "vm/device/cublaslt_api.h"
+#include "vm/device/cuda_batch.h"
 #include "vm/device/cuda_core.h"
 #include "vm/device/product.h"
 
@@ -25,11 +28,18 @@ namespace rvm::device::cuda {
 // The name and version of the library, or why there is none. Opens it.
 std::string LibraryText();
 
+// A product as work: how to compute it, and its addresses and factors.
+struct ProductWork {
+  ProductPlan* plan = nullptr;
+  std::vector<uint64_t> values;
+};
+
 // Functions are called with the context of the device; one thread at a time.
-class LibraryProducts {
+class LibraryProducts : public ProductQueue {
  public:
+  // `stream`: the one that Outcome asks for errors.
   LibraryProducts(const Core& core, Stream stream);
-  ~LibraryProducts();
+  ~LibraryProducts() override;
   LibraryProducts(const LibraryProducts&) = delete;
   LibraryProducts& operator=(const LibraryProducts&) = delete;
 
@@ -37,20 +47,23 @@ class LibraryProducts {
   bool IsThere();
   // The name and version of the library, or why it is not used; "" before the first IsThere().
   const std::string& description() const { return description_; }
-  struct Plan;
-  // How to compute the product with so much workspace; null if the library does not. Good until the next call.
-  // kInvalidArgument if a matrix does not lie in its block. REQUIRES: IsThere().
-  absl::StatusOr<Plan*> PlanFor(const Product& product, int64_t workspace_bytes);
-  // Queues it; false if the library refuses after all, and nothing is queued. `workspace`: as large as PlanFor was
-  // told.
-  absl::StatusOr<bool> Run(Plan& plan, const Product& product, const Block* workspace);
+  // The product as work with so much workspace, which is `workspace` or null; null if the library does not compute it.
+  // Good until the next call; the plan, until Forget. kInvalidArgument if a matrix does not lie in its block.
+  // REQUIRES: IsThere(), !IsFull().
+  absl::StatusOr<const ProductWork*> Prepare(const Product& product, const Block* workspace);
+  // There is no room for another plan: call Forget.
+  bool IsFull() const;
+  void Forget();
+
+  int32_t Queue(ProductPlan* plan, std::span<const uint64_t> values, Stream stream) override;
+  absl::StatusOr<bool> Outcome(ProductPlan* plan, int32_t status) override;
 
  private:
   using Key = std::array<int64_t, 28>;
-  std::unique_ptr<Plan> MakePlan(const Product& product, uint64_t workspace_bytes);
+  std::unique_ptr<ProductPlan> MakePlan(const Product& product, uint64_t workspace_bytes);
   // False if the library computes no such products.
-  bool Describe(const Product& product, Plan& plan) const;
-  bool ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, Plan& plan) const;
+  bool Describe(const Product& product, ProductPlan& plan) const;
+  bool ChooseAlgorithm(const Product& product, uint64_t workspace_bytes, ProductPlan& plan) const;
   static Key KeyOf(const Product& product, int64_t workspace_bytes);
 
   const Core& core_;
@@ -59,7 +72,8 @@ class LibraryProducts {
   cublaslt::Handle handle_ = nullptr;
   bool was_opened_ = false;
   std::string description_;
-  absl::flat_hash_map<Key, std::unique_ptr<Plan>> plans_;  // null: the library has none
+  absl::flat_hash_map<Key, std::unique_ptr<ProductPlan>> plans_;  // null: the library has none
+  ProductWork work_;
 };
 
 }  // namespace rvm::device::cuda

@@ -41,7 +41,7 @@ class CudaStream : public device::Stream {
         stream_(stream),
         keeps_times_(keeps_times),
         products_(std::make_unique<LibraryProducts>(*core_, stream)) {
-    if (!keeps_times && UsesGraphs()) graphs_ = std::make_unique<LaunchGraphs>(*core_, stream);
+    if (!keeps_times && UsesGraphs()) graphs_ = std::make_unique<LaunchGraphs>(*core_, stream, products_.get());
   }
   ~CudaStream() override {
     Entered entered(*core_);
@@ -122,13 +122,17 @@ class CudaStream : public device::Stream {
 
   absl::StatusOr<bool> Multiply(const Product& product, const Block* workspace) override {
     Entered entered(*core_);
-    RVM_ASSIGN_OR_RETURN(LibraryProducts::Plan * plan,
-                         products_->PlanFor(product, workspace == nullptr ? 0 : kProductWorkspaceBytes));
-    if (plan == nullptr) return false;
-    RVM_RETURN_IF_ERROR(EndBatch());
+    if (products_->IsFull()) {
+      if (graphs_ != nullptr) RVM_RETURN_IF_ERROR(graphs_->Forget());
+      products_->Forget();
+    }
+    RVM_ASSIGN_OR_RETURN(const ProductWork* work, products_->Prepare(product, workspace));
+    if (work == nullptr) return false;
+    if (graphs_ != nullptr) return graphs_->Multiply(work->plan, work->values);
     size_t num_recorded = num_recorded_;
     RVM_RETURN_IF_ERROR(RecordEvent());
-    RVM_ASSIGN_OR_RETURN(bool is_queued, products_->Run(*plan, product, workspace));
+    RVM_ASSIGN_OR_RETURN(bool is_queued,
+                         products_->Outcome(work->plan, products_->Queue(work->plan, work->values, stream_)));
     if (is_queued) {
       RVM_RETURN_IF_ERROR(RecordEvent());
     } else {

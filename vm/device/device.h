@@ -61,10 +61,11 @@ struct WorkTime {
   double end_ns = 0;
 };
 
-// Launches that a stream submitted together, as graphs that it had kept.
+// Work that a stream submitted together, as graphs that it had kept.
 struct GraphUse {
   int64_t graphs = 0;
-  int64_t launches = 0;  // of them
+  int64_t launches = 0;  // in them
+  int64_t products = 0;  // in them
 };
 
 // Maximum number of work items of one launch of a grid. Functions stride over the rest.
@@ -133,7 +134,7 @@ struct DeviceUse {
   int64_t launches = 0;        // of functions; a kernel has one or more
   int64_t products = 0;        // by the device's library, in place of launches
   std::string library;         // Stream::library(); "" if no product was large enough to ask for it
-  GraphUse graphs;             // how many launches went to the device together
+  GraphUse graphs;             // how much of both went to the device together
   int64_t copies_in = 0;       // of tensors, from the host
   int64_t copies_out = 0;      // to the host, which waited for each
   int64_t reserved_bytes = 0;  // taken now

@@ -23,7 +23,7 @@ absl::StatusOr<std::string> LoadLibrary(std::initializer_list<const char*> names
     if (*symbol.address == nullptr && symbol.older_name != nullptr) {
       *symbol.address = dlsym(library, symbol.older_name);
     }
-    if (*symbol.address == nullptr) {
+    if (*symbol.address == nullptr && !symbol.is_optional) {
       return absl::UnavailableError(absl::StrCat(opened, " lacks the function ", symbol.name));
     }
   }

@@ -26,6 +26,7 @@ constexpr int64_t kMaxStaged = int64_t{64} << 20;  // of all copies that are que
 void AddTo(device::GraphUse& sum, device::GraphUse use) {
   sum.graphs += use.graphs;
   sum.launches += use.launches;
+  sum.products += use.products;
 }
 
 }  // namespace
@@ -46,8 +47,8 @@ absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t byt
                         bytes == Heap::kUncountable ? "more than 2^63" : absl::StrCat(bytes), " bytes were asked for, ",
                         use_.reserved_bytes, " bytes are in use; ", why);
   };
-  std::string limit = absl::StrCat("the memory limit is ", BytesText(limit_bytes_));
-  if (bytes > limit_bytes_) return LimitReached(Limit::kMemory, out_of_memory(limit));
+  auto limit = [&] { return absl::StrCat("the memory limit is ", BytesText(limit_bytes_)); };
+  if (bytes > limit_bytes_) return LimitReached(Limit::kMemory, out_of_memory(limit()));
   int64_t size = BlockBytes(bytes);
   if (auto found = free_.find(size); found != free_.end() && !found->second.empty()) {
     std::unique_ptr<device::Block> block = std::move(found->second.back());
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<device::Block>> DeviceLane::TakeBlock(int64_t byt
     return block;
   }
   if (use_.reserved_bytes + size > limit_bytes_) RVM_RETURN_IF_ERROR(DropFreeBlocks());
-  if (use_.reserved_bytes + size > limit_bytes_) return LimitReached(Limit::kMemory, out_of_memory(limit));
+  if (use_.reserved_bytes + size > limit_bytes_) return LimitReached(Limit::kMemory, out_of_memory(limit()));
   absl::StatusOr<std::unique_ptr<device::Block>> block = part_.device->Allocate(size);
   if (absl::IsResourceExhausted(block.status())) {
     RVM_RETURN_IF_ERROR(DropFreeBlocks());
