@@ -107,7 +107,7 @@ class ViewStorer {
     for (const Tensor& tensor : tensors) {
       std::vector<Tensor> moved = MovedBy(tensor);
       if (moved.empty()) continue;
-      // Of views of views the last one is stored.
+      // Views of views: the last one is stored.
       for (Tensor inner = tensor->body->tensor; IsView(inner); inner = inner->body->tensor) {
         if (inner.rank() > 0) views_.erase(inner->axes[0].id);
       }
