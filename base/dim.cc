@@ -96,7 +96,7 @@ std::string_view Symbol(DimKind kind) {
     case DimKind::kSub: return " - ";
     case DimKind::kMul: return " * ";
     case DimKind::kFloorDiv: return " / ";
-    case DimKind::kFloorMod: return " % ";
+    case DimKind::kFloorMod:
     case DimKind::kConst:
     case DimKind::kAny:
     case DimKind::kVar:
@@ -155,14 +155,14 @@ std::string Dim::ToString() const {
     case DimKind::kMin: return absl::StrCat("min(", lhs().ToString(), ", ", rhs().ToString(), ")");
     case DimKind::kMax: return absl::StrCat("max(", lhs().ToString(), ", ", rhs().ToString(), ")");
     case DimKind::kBroadcast: return absl::StrCat("broadcast(", lhs().ToString(), ", ", rhs().ToString(), ")");
+    case DimKind::kFloorMod: return absl::StrCat("mod(", lhs().ToString(), ", ", rhs().ToString(), ")");
     case DimKind::kAdd:
     case DimKind::kSub:
     case DimKind::kMul:
-    case DimKind::kFloorDiv:
-    case DimKind::kFloorMod: break;
+    case DimKind::kFloorDiv: break;
   }
   auto operand = [](const Dim& d) {
-    bool bare = !d.is_binary() || d.kind() >= DimKind::kMin;
+    bool bare = !d.is_binary() || d.kind() >= DimKind::kFloorMod;
     return bare ? d.ToString() : absl::StrCat("(", d.ToString(), ")");
   };
   std::string_view symbol = Symbol(kind_);

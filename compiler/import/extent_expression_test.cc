@@ -25,7 +25,7 @@ TEST(ExtentExpression, Operations) {
   EXPECT_EQ(Parsed("past+1"), "past + 1");
   EXPECT_EQ(Parsed("2*n"), "n * 2");
   EXPECT_EQ(Parsed("n // 2"), "n / 2");
-  EXPECT_EQ(Parsed("n % 4"), "n % 4");
+  EXPECT_EQ(Parsed("n % 4"), "mod(n, 4)");
   EXPECT_EQ(Parsed("(n + past)*two"), "(n + past) * 2");
   EXPECT_EQ(Parsed("n*2 + past*3"), "(n * 2) + (past * 3)");
   EXPECT_EQ(Parsed("n - 1"), "n - 1");

@@ -96,6 +96,7 @@ class Parser {
   std::optional<Dim> ParseDim();
   std::optional<Dim> ParseDimProduct();
   std::optional<Dim> ParseDimAtom();
+  std::optional<Dim> ParseDimCall(Dim (*function)(const Dim&, const Dim&));
   Dim NamedDim(const std::string& name, ir::Span span);
   bool ParseDType(ir::DTypeTerm& dtype);
   bool ParseTypeArg(ir::Kind expected, ir::TypeArg& arg);

@@ -230,6 +230,15 @@ std::optional<Dim> Parser::ParseDimProduct() {
   return dim;
 }
 
+// The function of two extents that Dim::ToString gives a name, or nullptr.
+static Dim (*DimFunction(std::string_view name))(const Dim&, const Dim&) {
+  if (name == "min") return Min;
+  if (name == "max") return Max;
+  if (name == "mod") return FloorMod;
+  if (name == "broadcast") return Broadcast;
+  return nullptr;
+}
+
 std::optional<Dim> Parser::ParseDimAtom() {
   if (Accept("?")) return Dim::Any();
   if (Accept("_")) return Dim::Hole(0);
@@ -263,10 +272,21 @@ std::optional<Dim> Parser::ParseDimAtom() {
   }
   if (Peek().kind == TokenKind::kIdent) {
     Token name = Take();
-    return NamedDim(std::string(name.text), name.span);
+    auto function = PeekIs("(") ? DimFunction(name.text) : nullptr;
+    return function == nullptr ? NamedDim(std::string(name.text), name.span) : ParseDimCall(function);
   }
   Unexpected("an extent: a number, a name or `?`");
   return std::nullopt;
+}
+
+// The arguments, in parentheses, of a function of two extents.
+std::optional<Dim> Parser::ParseDimCall(Dim (*function)(const Dim&, const Dim&)) {
+  ir::Span open = Take().span;
+  std::optional<Dim> a = ParseDim();
+  if (!a || !Expect(",")) return std::nullopt;
+  std::optional<Dim> b = ParseDim();
+  if (!b || !ExpectClose(")", open)) return std::nullopt;
+  return function(*a, *b);
 }
 
 Dim Parser::NamedDim(const std::string& name, ir::Span span) {

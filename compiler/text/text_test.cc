@@ -87,6 +87,9 @@ const char* const kPrograms[] = {
     "@nth([Some(1)], 0) } } }",
     "type A { X, Y }\ntype B { X(A) }\ndef @main() { B.X(A.X) }",
     "def @main(%x: Tensor[(4), float32]) { fn (%p: Tensor[(4), float32], Primitive=1, hash=\"a\\n\\\"b\") { %p }(%x) }",
+    "def @main[n: ShapeVar, m: ShapeVar](%x: Tensor[(max(n - 1, 0), min(n, 2 * (m + mod(n, 2))), broadcast(n, m), "
+    "max), "
+    "float32], %y: Tensor[(mod(min(n, m), 3) / 2), bool]) { %x }",
 };
 INSTANTIATE_TEST_SUITE_P(Programs, RoundTrip, testing::ValuesIn(kPrograms));
 

@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"dyn.ones(expand_dims(prod(%s), axis=0))", "(n * 8)"},
         {"dyn.ones(expand_dims(sum(%s), axis=0))", "(n + 8)"},
         {"dyn.ones(stack((maximum(%n + 1i64, 0i64), minimum(%n, %n + 2i64))))", "(n + 1, n)"},
-        {"dyn.ones(stack((floor_divide(%n, 2i64), floor_mod(%n, 2i64), %n / 3i64)))", "(n / 2, n % 2, n / 3)"},
+        {"dyn.ones(stack((floor_divide(%n, 2i64), floor_mod(%n, 2i64), %n / 3i64)))", "(n / 2, mod(n, 2), n / 3)"},
         {"dyn.ones(stack((floor_divide(%n - 5i64, 2i64),)))", "((n - 5) / 2)"},
         // A quotient that is rounded towards 0, of what may be negative.
         {"dyn.ones(stack(((%n - 5i64) / 2i64, %n)))", "(?, n)"},

@@ -72,8 +72,7 @@ class Compiled:
     def _compile(self, frozen):
         graph, settings = self._graph, self._settings
         module = graph.imported({self._static[i]: tensor for i, tensor in frozen.items()})
-        executable = _compiler.compile(module, target=settings.target, opt_level=settings.opt_level, device=settings.device,
-                                       host_fallback=settings.device is not None)
+        executable = _compiler.compile(module, target=settings.target, opt_level=settings.opt_level, device=settings.device)
         return _Program(executable.with_limits(threads=settings.threads), graph, frozen, self._static)
 
 

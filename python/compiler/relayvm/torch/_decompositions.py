@@ -14,6 +14,7 @@ def usual():
     """Decompositions for all graphs."""
     backward = {operator: function for operator, function in core_aten_decompositions().items() if "backward" in str(operator)}
     return {**backward, aten.embedding_dense_backward.default: _embedding_backward,
+            aten.convolution_backward.default: _convolution_backward,
             aten._native_multi_head_attention.default: _attention,
             aten._transformer_encoder_layer_fwd.default: _encoder_layer}
 
@@ -32,6 +33,40 @@ def _embedding_backward(grad, indices, count, padding, scale_by_frequency):
     if padding >= 0:
         grad = torch.where((rows == padding).unsqueeze(-1), 0, grad)
     return grad.new_zeros((count, width)).index_add(0, rows, grad)
+
+
+def _convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    if x.dim() not in (3, 4):
+        return NotImplemented
+    space = x.dim() - 2
+    kernel = weight.shape[2:]
+    grad_x = grad_weight = grad_bias = None
+    if mask[0] and transposed:
+        grad_x = aten.convolution(grad, weight, None, stride, padding, dilation, False, [0] * space, groups)
+    elif mask[0]:
+        # Rows at the end that no window reaches.
+        rest = [0 if stride[i] == 1 else x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1
+                - (grad.shape[2 + i] - 1) * stride[i] for i in range(space)]
+        if not all(isinstance(count, int) for count in rest):
+            return NotImplemented
+        grad_x = aten.convolution(grad, weight, None, stride, padding, dilation, True, rest, groups)
+    if mask[1]:
+        image, windows = (x, grad) if transposed else (grad, x)
+        grad_weight = _kernel_gradient(image, windows, kernel, stride, padding, dilation, groups).reshape(weight.shape)
+    if mask[2]:
+        grad_bias = grad.sum([0, *range(2, x.dim())])
+    return grad_x, grad_weight, grad_bias
+
+
+def _kernel_gradient(image, x, kernel, stride, padding, dilation, groups):
+    """Sums of the products of the elements of an image, each with the window of `x` at its place."""
+    if x.dim() == 3:
+        x = x.unsqueeze(2)
+        kernel, stride, padding, dilation = [1, *kernel], [1, *stride], [0, *padding], [1, *dilation]
+    windows = aten.im2col(x, kernel, dilation, padding, stride)  # batch, channels and kernel, places
+    left = image.flatten(2).unflatten(1, (groups, -1)).permute(1, 2, 0, 3).flatten(2)
+    right = windows.unflatten(1, (groups, -1)).permute(1, 0, 3, 2).flatten(1, 2)
+    return left @ right
 
 
 def _heads(x, count):
