@@ -321,6 +321,9 @@ ROWS = {
     "layer_norm": ("nn.layer_norm(%x + 1f, full(2f, shape=[96], dtype=\"float32\"), full(3f, shape=[96], dtype=\"float32\"))", "(?, 96)", (9, 96), (1, 96)),
     "log_softmax": ("nn.log_softmax(%x)", "(30, 50)"),
     "unit": ("let %z = %x * %x; %z / sqrt(sum(%z * %z, axis=[1], keepdims=True) + 1f)", "(30, 200)"),
+    "long_rows": ("nn.softmax(%x)", "(2, 8191)"),
+    "many_rows": ("nn.log_softmax(%x)", "(1030, 33)"),
+    "masked": ("nn.softmax(%x + sum(%x, axis=[2], keepdims=True), axis=-1)", "(3, 5, 64)"),
     "largest": ("cast(argmax(%x, axis=1, keepdims=True), dtype=\"float32\") + %x", "(30, 200)"),
 }
 
@@ -332,6 +335,11 @@ LAYOUTS = {
     "bytes": ("transpose(%x) > 0f", "(140, 145)"),
     "channels_last": ("transpose(%x, axes=[0, 2, 3, 1])", "(2, 100, 19, 17)"),
     "vectors": ("nn.relu(%x)", "(64, 64, 64)"),
+    "rows_in_vectors": ("nn.softmax(%x)", "(40, 768)"),
+    "short_rows_in_vectors": ("nn.softmax(%x)", "(203, 128)"),
+    "rows_of_a_sum": ("nn.log_softmax(%x * %x + %x)", "(61, 300)"),
+    "reduced_vectors": ("max(%x, axis=[1])", "(40, 5000)"),
+    "vectors_of_any": ("nn.gelu(%x)", "(?, ?)", (1, 262147), (513, 512), (3, 5)),
     "vectors_of_rows": ("tanh(%x + Constant([1f], (1), float32)) * %x", "(1024, 516)"),
 }
 
@@ -384,6 +392,26 @@ class Forms(Products):
             self.assertEqual(len(re.findall(r"ld\.global\.v4\.f32", text)), 2)
             self.assertEqual(len(re.findall(r"st\.global\.v4\.f32", text)), 1)
             self.assertNotRegex(text, r"(ld|st)\.global\.f32")
+
+
+    def test_a_recurrent_step_is_one_launch(self):
+        """Blocks compute all gates of their units, and then the cell."""
+        for kind, launches in ("LSTM", 1), ("GRU", 2):
+            program = programs.recurrent(kind, 6, 40, 5)
+            np.savez(self.path("weights.npz"), **program.weights)
+            model = self.compile(self.write("step.relay", program.text), "step.rvm", device="cuda", params=[self.path("weights.npz")], verify=False)
+            np.save(self.path("xs.npy"), program.runs[0][1][0])
+            outcomes = []
+            for flags, seed in (["--device", "host"], 0), ([], 1), ([], 2):
+                done = relayvm.run(relayvm.RUNTIME, model, "@" + self.path("xs.npy"), "5", "--stats", "--out", self.path("out.npy"), *flags,
+                                   env={**os.environ, "FAKE_CUDA_SEED": str(seed)})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                outcomes.append(np.load(self.path("out.npy")))
+            with self.subTest(kind):
+                np.testing.assert_allclose(outcomes[1], outcomes[0], rtol=1e-5, atol=1e-6)
+                np.testing.assert_array_equal(outcomes[2], outcomes[1])
+                made = int(re.search(r"device cuda:0: (\d+) launches", done.stderr).group(1))
+                self.assertLessEqual(made, 5 * launches + 2)
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
@@ -1204,6 +1232,18 @@ class Ptxas(device_test.Device):
         said = self.assemble(self.compile(self.write("tiles.relay", text), "tiles.rvm", *entries, device="cuda", verify=False))
         spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
         self.assertGreaterEqual(len(spills), 3 * len(PRODUCTS))
+        self.assertEqual(set(spills), {("0", "0")})
+
+    def test_rows(self):
+        """And that of rows in registers, the longest among them."""
+        cases = [("nn.softmax(%x)", "256, 8192"), ("nn.layer_norm(%x, %y, %y)", "256, 8192"), ("nn.layer_norm(%x + %z, %y, %y)", "128, 768"),
+                 ("nn.log_softmax(%x)", "16384, 1024"), ("argmax(%x, axis=1)", "16384, 1024"), ("sum(%x)", "16384, 1024")]
+        text = "".join(f"def @case{i}(%x: Tensor[({dims}), {dtype}], %y: Tensor[({dims.split(', ')[1]}), {dtype}], %z: Tensor[({dims}), {dtype}]) {{ ({call}, %y + %y, %z + %z) }}\n"
+                       for dtype in ("float32", "float16") for i, (call, dims) in enumerate(cases, 100 * (dtype == "float16")))
+        entries = [flag for name in re.findall(r"@(case\d+)", text) for flag in ("--entry", name)]
+        said = self.assemble(self.compile(self.write("rows.relay", text), "rows.rvm", *entries, device="cuda", verify=False))
+        spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
+        self.assertGreaterEqual(len(spills), 3 * 2 * len(cases))
         self.assertEqual(set(spills), {("0", "0")})
 
     def test_tensor_cores(self):

@@ -30,6 +30,23 @@ struct Team {
   int64_t positions() const { return kBlockThreads / threads; }  // of a block
 };
 
+// Rows whose elements are divided among the threads of a warp or a block, for the nests of a launch that reduce rows
+// and compute what follows. A thread has the same elements of a row in each nest, so that what one nest leaves for the
+// next stays in registers. Thread t has elements (s * threads + t) * vector + [0, vector) for each step s.
+struct RowTeam {
+  std::vector<te::IndexVar> rows;  // axes of all nests
+  te::IndexVar element;            // the further axis of the others, and the reduced axis
+  int64_t threads = kWarpThreads;  // of a row; or kBlockThreads
+  int64_t vector = 1;              // neighbouring elements, loaded and stored together; divides their number
+  int64_t steps = 1;
+  int64_t steps_at_once =
+      1;  // in straight-line code, whose loads are underway together; all of them, or a reduction loops
+
+  int64_t elements() const { return element.extent.constant(); }
+  int64_t rows_of_block() const { return kBlockThreads / threads; }
+  bool is_whole() const { return elements() % (threads * vector) == 0; }  // no thread lacks an element
+};
+
 // How a block copies one factor of a product to shared memory: for a step of the depth, an array of words. A word is an
 // element in the type of the sums or, for tensor cores, `pack` elements that follow each other along the depth. A line
 // is a position of the axes that this factor has and the other one has not: a row or a column of the product.

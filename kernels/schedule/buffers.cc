@@ -38,6 +38,8 @@ bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t 
   for (size_t n = group.first; n < nest; ++n) {
     for (const ExprNode* node : Postorder(ReadExpressions(schedule.nests[n]))) {
       bool reads = node->kind == ExprKind::kRead && node->tensor.get() == input.get();
+      // Threads do not wait for one another where rows are in registers.
+      if (reads && group.team && node->operands[0].get() != schedule.nests[nest].store_offset.get()) return false;
       if (reads && !IsInRow(*schedule.pool, node->operands[0], input, schedule.nests[n].axes[0])) return false;
     }
   }

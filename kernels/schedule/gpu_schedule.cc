@@ -31,7 +31,7 @@ constexpr int64_t kFewBlocks = 64;
 // Minimum number of elements per result for a division, and the number in a part. A block reduces one part of elements
 // that are contiguous; a warp reduces 32 parts of columns.
 constexpr int64_t kMinSplit = 1 << 15, kPartElements = 4096;
-constexpr int64_t kMinSplitColumns = 1 << 12, kPartElementsColumns = 256;
+constexpr int64_t kMinSplitColumns = 1 << 12, kPartElementsColumns = 128;
 // Positions that fill a GPU with one thread for each.
 constexpr int64_t kFullGrid = 1 << 16;
 // Minimum side of a transposition: shorter ones leave most of a square empty.
@@ -102,7 +102,8 @@ void PlanTransposition(te::ExprPool& pool, LoopNest& nest) {
 }
 
 // How many neighbouring positions a thread takes, so that its loads and stores are vectors of up to 16 bytes: several,
-// if a grid of so many threads is full all the same.
+// if a grid of so many threads is full all the same, or may be. Rows of unknown extents align nothing, unless the nest
+// has a single axis.
 int64_t PlanNeighbours(const LoopNest& nest) {
   const NestTensor& tensor = nest.tensors[0];
   if (nest.form != NestForm::kPositions || nest.tensors.size() > 1 || !nest.replicas.empty() || nest.axes.empty())
@@ -118,9 +119,9 @@ int64_t PlanNeighbours(const LoopNest& nest) {
     bytes = std::max(bytes, node->dtype.bytes());
   }
   int64_t neighbours = 16 / std::max<int64_t>(bytes, 4);
-  bool fits = contiguous > 0 && te::Stride(nest.store_offset, last.id) == 1 && last.extent.is_const() &&
-              last.extent.constant() % neighbours == 0;
-  return fits && IsKnownAtLeast(te::NumPositions(nest.axes), kFullGrid * neighbours) ? neighbours : 1;
+  bool is_aligned = nest.axes.size() == 1 || (last.extent.is_const() && last.extent.constant() % neighbours == 0);
+  bool fits = contiguous > 0 && te::Stride(nest.store_offset, last.id) == 1 && is_aligned;
+  return fits && IsAtLeast(te::NumPositions(nest.axes), kFullGrid * neighbours) ? neighbours : 1;
 }
 
 std::optional<Team> PlanTeam(const LoopNest& nest) {
@@ -197,8 +198,19 @@ Dim Blocks(const LoopNest& nest) {
   return by_tiles * BlockTiles(nest) + (1 - by_tiles) * teams;
 }
 
+Dim Blocks(const RowTeam& team) { return CeilDiv(te::NumPositions(team.rows), team.rows_of_block()); }
+
+Dim TakesNeighbours(const LoopNest& nest) {
+  if (nest.neighbours == 1) return 0;
+  return Min(FloorDiv(te::NumPositions(nest.axes), kFullGrid * nest.neighbours), 1);
+}
+
 Dim GridThreads(const LoopNest& nest) {
-  if (nest.neighbours > 1) return FloorDiv(te::NumPositions(nest.axes), nest.neighbours);
+  if (nest.neighbours > 1) {
+    Dim positions = te::NumPositions(nest.axes), groups = CeilDiv(positions, nest.neighbours);
+    Dim in_groups = TakesNeighbours(nest);
+    return in_groups.is_const() ? groups : in_groups * groups + (1 - in_groups) * positions;
+  }
   return nest.form == NestForm::kPositions ? te::NumPositions(nest.axes) : Blocks(nest) * Dim(kBlockThreads);
 }
 
@@ -211,6 +223,7 @@ std::vector<NestGroup> Launches(const Schedule& schedule) {
 
 Dim GridThreads(const Schedule& schedule, const NestGroup& launch) {
   const LoopNest& first = schedule.nests[launch.first];
+  if (launch.team) return Blocks(*launch.team) * Dim(kBlockThreads);
   return launch.count == 1 ? GridThreads(first) : first.axes[0].extent * Dim(kBlockThreads);
 }
 

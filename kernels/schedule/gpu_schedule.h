@@ -14,6 +14,9 @@ void PlanForGpu(Schedule& schedule);
 
 // The blocks that the nest is divided into, if its form is one of blocks.
 Dim Blocks(const LoopNest& nest);
+Dim Blocks(const RowTeam& team);
+// 1 if threads take neighbouring positions, as LoopNest::neighbours says, else 0. Unknown extents decide at run time.
+Dim TakesNeighbours(const LoopNest& nest);
 // The threads that run the nest.
 Dim GridThreads(const LoopNest& nest);
 

@@ -1,12 +1,15 @@
 #include "kernels/schedule/row_groups.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/row_teams.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -61,8 +64,11 @@ class Grouper {
 
   void Run() {
     for (size_t n = 0; n < schedule_.nests.size(); ++n) {
-      if (n > 0 && Joins(schedule_.groups.back(), n)) {
+      bool joins = n > 0 && !schedule_.groups.back().team && Joins(schedule_.groups.back(), n);
+      if (joins) {
         ++schedule_.groups.back().count;
+      } else if (schedule_.target.has_blocks && TakesTeam(n, GroupFrom(n).count, schedule_.nests.size())) {
+        n += schedule_.groups.back().count - 1;
       } else {
         schedule_.groups.push_back({.first = n, .count = 1});
       }
@@ -114,11 +120,34 @@ class Grouper {
     return shares;
   }
 
+  // The nests that a block would run one after the other.
+  NestGroup GroupFrom(size_t first) const {
+    NestGroup group{.first = first, .count = 1};
+    while (first + group.count < schedule_.nests.size() && Joins(group, first + group.count)) ++group.count;
+    return group.count > 1 && IsForBlocks(group) ? group : NestGroup{.first = first, .count = 1};
+  }
+
+  // Adds a group of `least` to `most` nests that keep rows in registers. Returns false if there is none.
+  bool TakesTeam(size_t first, size_t least, size_t most) {
+    std::optional<RowTeamPlan> plan = PlanRowTeam(schedule_, first, most);
+    if (!plan || plan->replaced < least) return false;
+    auto begin = schedule_.nests.begin() + static_cast<std::ptrdiff_t>(first);
+    auto next = schedule_.nests.erase(begin, begin + static_cast<std::ptrdiff_t>(plan->replaced));
+    schedule_.groups.push_back({.first = first, .count = plan->nests.size(), .rows = 1, .team = std::move(plan->team)});
+    schedule_.nests.insert(next, std::make_move_iterator(plan->nests.begin()),
+                           std::make_move_iterator(plan->nests.end()));
+    return true;
+  }
+
   // A GPU runs a group in one launch, a row in each block, if blocks also reduce rows otherwise, and these are short;
   // else its nests are launched one by one, each of them divided among all threads.
   void DivideAmongBlocks() {
-    std::vector<NestGroup> launches;
-    for (const NestGroup& group : schedule_.groups) {
+    std::vector<NestGroup> launches, groups = std::exchange(schedule_.groups, {});
+    for (const NestGroup& group : groups) {
+      if (group.team) {
+        launches.push_back(group);
+        continue;
+      }
       if (group.count > 1 && IsForBlocks(group)) {
         launches.push_back({.first = group.first, .count = group.count, .rows = 1});
         for (size_t n = group.first; n < group.first + group.count; ++n) {
@@ -128,7 +157,10 @@ class Grouper {
         }
         continue;
       }
-      for (size_t n = group.first; n < group.first + group.count; ++n) launches.push_back({.first = n, .count = 1});
+      for (size_t n = group.first; n < group.first + group.count; ++n) {
+        launches.push_back({.first = n, .count = 1});
+        if (TakesTeam(n, 1, 1)) launches.back() = std::exchange(schedule_.groups, {})[0];
+      }
     }
     schedule_.groups = std::move(launches);
   }

@@ -72,6 +72,13 @@ std::string Describe(const LoopNest& nest, const BlockTile& tile) {
                       tile.outer.empty() ? "" : absl::StrCat("; outer ", AxisNames(nest, tile.outer)), "]");
 }
 
+std::string Describe(const RowTeam& team) {
+  return absl::StrCat("rows of ", team.elements(), " by ", team.threads, " threads [", team.steps,
+                      team.vector > 1 ? absl::StrCat(" vectors of ", team.vector) : " elements", " each",
+                      team.is_whole() ? "" : ", edges",
+                      team.steps_at_once < team.steps ? absl::StrCat(", ", team.steps_at_once, " at once") : "", "]");
+}
+
 std::string KindOf(const LoopNest& nest) {
   if (nest.tensors[0].tensor->self) return "scan";
   if (nest.tensors[0].tensor->is_ordered) return "order";
@@ -86,8 +93,9 @@ std::string KindOf(const LoopNest& nest) {
   }
 }
 
-std::string DescribeNests(std::span<const LoopNest> nests) {
-  return absl::StrJoin(nests, "; ", [](std::string* out, const LoopNest& nest) {
+// `has_rows`: their threads are those of a RowTeam.
+std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false) {
+  return absl::StrJoin(nests, "; ", [&](std::string* out, const LoopNest& nest) {
     std::string extents =
         absl::StrJoin(nest.axes, "x", [](std::string* text, const auto& axis) { *text += axis.extent.ToString(); });
     std::string tensors =
@@ -99,7 +107,7 @@ std::string DescribeNests(std::span<const LoopNest> nests) {
     for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
     if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
     if (nest.block_tile) *out += Describe(nest, *nest.block_tile);
-    if (nest.team) {
+    if (nest.team && !has_rows) {
       absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->threads,
                       nest.team->are_neighbours ? " neighbours" : " warps", " each]");
     }
@@ -136,8 +144,11 @@ NestGroup Schedule::GroupOf(size_t nest) const {
 std::string Describe(const Schedule& schedule) {
   if (schedule.groups.empty()) return DescribeNests(schedule.nests);
   return absl::StrJoin(schedule.groups, "; ", [&](std::string* out, const NestGroup& group) {
-    std::string nests = DescribeNests(std::span(schedule.nests).subspan(group.first, group.count));
-    if (group.count == 1) {
+    std::string nests =
+        DescribeNests(std::span(schedule.nests).subspan(group.first, group.count), group.team.has_value());
+    if (group.team) {
+      absl::StrAppend(out, Describe(*group.team), " {", nests, "}");
+    } else if (group.count == 1) {
       *out += nests;
     } else {
       absl::StrAppend(out, "rows by ", group.rows, " {", nests, "}");

@@ -8,12 +8,13 @@
 // is reused when its tensor is dead.
 //
 // Reading order: loop_nest.h, tile.h; nest_builder.cc (any target), cpu_schedule.cc (decisions for a CPU),
-// block.h, gpu_schedule.cc (for a GPU), row_groups.cc, buffers.cc.
+// block.h, gpu_schedule.cc (for a GPU), row_groups.cc, row_teams.cc, buffers.cc.
 #ifndef RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 #define RVM_KERNELS_SCHEDULE_SCHEDULE_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct NestGroup {
   size_t count = 0;
   int64_t rows = 0;
   std::vector<Local> local = {};
+  std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
 };
 
 struct Schedule {

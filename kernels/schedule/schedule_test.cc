@@ -265,18 +265,107 @@ std::string ReducedOnGpu(ReduceOp op, DataType dtype, int64_t rows, int64_t colu
 TEST(ScheduleTest, GpuReductionsInParts) {
   auto text = [](int64_t rows, int64_t columns, std::vector<size_t> axes, ReduceOp op = ReduceOp::kSum,
                  DataType dtype = kFloat32) { return ReducedOnGpu(op, dtype, rows, columns, std::move(axes)); };
-  EXPECT_EQ(text(1024, 1024, {0, 1}), "teams 256: y_parts [128 neighbours each]; teams 1: y [32 neighbours each]");
+  EXPECT_EQ(text(1024, 1024, {0, 1}),
+            "rows of 4096 by 128 threads [8 vectors of 4 each] {teams 256: y_parts}; "
+            "rows of 256 by 32 threads [2 vectors of 4 each] {teams 1: y}");
   EXPECT_EQ(text(1 << 14, 1 << 12, {0, 1}),
-            "teams 512: y_parts [128 neighbours each]; teams 1: y [32 neighbours each]");
+            "rows of 131072 by 128 threads [256 vectors of 4 each, 8 at once] {teams 512: y_parts}; "
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 1: y}");
   EXPECT_EQ(text(4, 100003, {1}, ReduceOp::kMaximum),
-            "teams 25x4: y_parts [128 neighbours each]; teams 4: y [4 warps each]");
-  EXPECT_EQ(text(10000, 100, {0}), "teams 40x100: y_parts [4 warps each]; teams 100: y [4 warps each]");
-  EXPECT_EQ(text(16384, 1024, {0}), "reduce 64x1024: y_parts; teams 1024: y [4 warps each]");
+            "rows of 4096 by 128 threads [32 elements each] {teams 25x4: y_parts}; teams 4: y [4 warps each]");
+  EXPECT_EQ(text(10000, 100, {0}), "teams 79x100: y_parts [4 warps each]; teams 100: y [4 warps each]");
+  EXPECT_EQ(text(16384, 1024, {0}), "reduce 128x1024: y_parts; teams 1024: y [4 warps each]");
   // Enough blocks, or little to do; results of 16 bits, and places.
-  EXPECT_EQ(text(64, 1 << 20, {1}), "teams 64: y [128 neighbours each]");
-  EXPECT_EQ(text(100, 100, {0, 1}), "teams 1: y [128 neighbours each]");
-  EXPECT_EQ(text(1024, 1024, {0, 1}, ReduceOp::kSum, kFloat16), "teams 1: y [128 neighbours each]");
-  EXPECT_EQ(text(1, 1 << 20, {1}, ReduceOp::kArgMax), "teams 1: y [128 neighbours each]");
+  EXPECT_EQ(text(64, 1 << 20, {1}), "rows of 1048576 by 128 threads [2048 vectors of 4 each, 8 at once] {teams 64: y}");
+  EXPECT_EQ(text(100, 100, {0, 1}), "rows of 10000 by 128 threads [20 vectors of 4 each, edges] {teams 1: y}");
+  EXPECT_EQ(text(1024, 1024, {0, 1}, ReduceOp::kSum, kFloat16),
+            "rows of 1048576 by 128 threads [1024 vectors of 8 each, 4 at once] {teams 1: y}");
+  EXPECT_EQ(text(1, 1 << 20, {1}, ReduceOp::kArgMax),
+            "rows of 1048576 by 128 threads [2048 vectors of 4 each, 8 at once] {teams 1: y}");
+}
+
+// e^x over its sum, of each row.
+te::Computation Softmax(const Dim& rows, const Dim& columns, DataType dtype = kFloat32) {
+  Tensor x = Input(0, "x", dtype, {rows, columns});
+  Dim extents[] = {columns};
+  auto reduced = [&](ReduceOp op, const char* name, const Tensor& of) {
+    return ComputeTensor(name, dtype, {rows}, [&](Indices i) {
+      return te::Reduce(op, extents, [&](Indices r) { return of({i[0], r[0]}); });
+    });
+  };
+  Tensor most = reduced(ReduceOp::kMaximum, "most", x);
+  Tensor e = ComputeTensor("e", dtype, {rows, columns},
+                           [&](Indices i) { return te::Unary(te::UnaryOp::kExp, x(i) - most({i[0]})); });
+  Tensor sum = reduced(ReduceOp::kSum, "sum", e);
+  Tensor y = ComputeTensor("y", dtype, {rows, columns},
+                           [&](Indices i) { return te::Binary(te::BinaryOp::kDivide, e(i), sum({i[0]})); });
+  return {"softmax", {x}, {y}};
+}
+
+TEST(ScheduleTest, GpuRowsInRegisters) {
+  auto text = [](const Dim& rows, const Dim& columns, DataType dtype = kFloat32) {
+    return Text(Softmax(rows, columns, dtype), {}, kGpu);
+  };
+  // A warp for each of many rows, or of short ones; else a block.
+  EXPECT_EQ(text(16384, 1024),
+            "rows of 1024 by 32 threads [8 vectors of 4 each] {teams 16384: most; loops 16384x1024: e; "
+            "teams 16384: sum; loops 16384x1024: y}");
+  EXPECT_EQ(text(16, 128),
+            "rows of 128 by 32 threads [1 vectors of 4 each] {teams 16: most; loops 16x128: e; teams 16: sum; "
+            "loops 16x128: y}");
+  Dim n = Dim::Var(1, "n");
+  // Narrower vectors where all threads then have as many.
+  EXPECT_EQ(text(n, 768),
+            "rows of 768 by 128 threads [3 vectors of 2 each] {teams n: most; loops nx768: e; teams n: sum; "
+            "loops nx768: y}");
+  EXPECT_EQ(text(300, 1000),
+            "rows of 1000 by 128 threads [2 vectors of 4 each, edges] {teams 300: most; loops 300x1000: e; "
+            "teams 300: sum; loops 300x1000: y}");
+  EXPECT_EQ(text(300, 1023, kBFloat16),
+            "rows of 1023 by 128 threads [8 elements each, edges] {teams 300: most; loops 300x1023: e; "
+            "teams 300: sum; loops 300x1023: y}");
+  EXPECT_EQ(text(64, 2048, kBFloat16),
+            "rows of 2048 by 128 threads [2 vectors of 8 each] {teams 64: most; loops 64x2048: e; teams 64: sum; "
+            "loops 64x2048: y}");
+  // Too long to keep, or of an unknown length.
+  EXPECT_EQ(
+      text(64, 16384),
+      "rows of 16384 by 128 threads [32 vectors of 4 each, 8 at once] {teams 64: most}; loops 64x16384: e [4 "
+      "neighbours "
+      "at once]; rows of 16384 by 128 threads [32 vectors of 4 each, 8 at once] {teams 64: sum}; loops 64x16384: y [4 "
+      "neighbours at once]");
+  EXPECT_EQ(text(64, n),
+            "rows by 1 {teams 64: most [128 neighbours each]; loops 64xn: e; teams 64: sum [128 neighbours each]; "
+            "loops 64xn: y}");
+}
+
+// Sums of products whose slices of `units` another tensor combines, as gates.
+te::Computation Gates(const Dim& batch, int64_t units, int64_t gates, int64_t shift = 0) {
+  Tensor h = Input(0, "h", kFloat32, {batch, units}), w = Input(1, "w", kFloat32, {units * gates, units});
+  Dim extents[] = {units};
+  Tensor sums = ComputeTensor("sums", kFloat32, {batch, units * gates}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return h({i[0], r[0]}) * w({i[1], r[0]}); });
+  });
+  Tensor y = ComputeTensor("y", kFloat32, {batch, units}, [&](Indices i) {
+    Expr product = te::Const(kFloat32, 1);
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      Expr at = i[1] + te::Index(gate * units + (gate == 1 ? shift : 0));
+      product = product * te::Unary(te::UnaryOp::kTanh, sums({i[0], at}));
+    }
+    return product;
+  });
+  return {"gates", {h, w}, {y}};
+}
+
+TEST(ScheduleTest, GpuGatesWithTheirProducts) {
+  EXPECT_EQ(Text(Gates(1, 512, 4), {}, kGpu),
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 512: sums; teams 512: sums; teams 512: sums; "
+            "teams 512: sums; loops 512: y}");
+  EXPECT_EQ(Text(Gates(3, 512, 2), {}, kGpu),
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 3x512: sums; teams 3x512: sums; loops 3x512: y}");
+  // Other elements than those of slices.
+  EXPECT_EQ(Text(Gates(1, 512, 4, -1), {}, kGpu),
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 2048: sums}; loops 512: y");
 }
 
 TEST(ScheduleTest, GpuProductsInTilesOfBlocks) {
@@ -339,8 +428,10 @@ TEST(ScheduleTest, GpuProductsByTensorCores) {
 }
 
 TEST(ScheduleTest, GpuProductsTooSmallForTiles) {
-  EXPECT_EQ(Text(Product(8, 4096, 512, true), {}, kGpu), "teams 8x4096: product [32 neighbours each]");
-  EXPECT_EQ(Text(Product(16, 32, 512, true), {}, kGpu), "teams 16x32: product [32 neighbours each]");
+  EXPECT_EQ(Text(Product(8, 4096, 512, true), {}, kGpu),
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 8x4096: product}");
+  EXPECT_EQ(Text(Product(16, 32, 512, true), {}, kGpu),
+            "rows of 512 by 32 threads [4 vectors of 4 each] {teams 16x32: product}");
   EXPECT_EQ(Text(Product(64, 64, 7, true), {}, kGpu), "reduce 64x64: product");
 }
 

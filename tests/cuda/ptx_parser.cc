@@ -104,6 +104,7 @@ class Parser {
       entry_->threads = static_cast<uint32_t>(std::strtoul(extents[0].c_str(), nullptr, 10));
       return;
     }
+    if (line == ".minnctapersm 1" && scopes_.empty()) return;
     if (line == "{") {
       scopes_.emplace_back();
       return;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,8 +36,18 @@ class ExprEmitter {
 
   // Values emitted in a scope are reused until it ends. Open a scope for each block that does not dominate the blocks
   // that follow.
-  void OpenScope() { scopes_.emplace_back(); }
-  void CloseScope() { scopes_.pop_back(); }
+  struct Scope {
+    absl::flat_hash_map<const te::ExprNode*, llvm::Value*> values;
+    absl::flat_hash_map<int64_t, llvm::Value*> variables;
+    absl::flat_hash_map<const te::TensorNode*, llvm::Value*> tensors;
+  };
+  void OpenScope(Scope scope = {}) { scopes_.push_back(std::move(scope)); }
+  // Returns what was emitted in the scope, to open it again where that dominates.
+  Scope CloseScope() {
+    Scope scope = std::move(scopes_.back());
+    scopes_.pop_back();
+    return scope;
+  }
 
   llvm::Type* RegisterType(DataType dtype);
   llvm::Type* MemoryType(DataType dtype);
@@ -54,12 +65,6 @@ class ExprEmitter {
   static bool MustBranch(const te::Expr& e);
 
  private:
-  struct Scope {
-    absl::flat_hash_map<const te::ExprNode*, llvm::Value*> values;
-    absl::flat_hash_map<int64_t, llvm::Value*> variables;
-    absl::flat_hash_map<const te::TensorNode*, llvm::Value*> tensors;
-  };
-
   llvm::Value* EmitOnThisStack(const te::Expr& e);
   llvm::Value* EmitIndexArithmetic(const te::ExprNode& e);
   llvm::Value* EmitRead(const te::ExprNode& e);

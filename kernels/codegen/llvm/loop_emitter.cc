@@ -29,6 +29,10 @@ void SetHints(llvm::BranchInst* latch, const LoopHints& hints) {
     add("llvm.loop.vectorize.width", {constant(lanes)});
     add("llvm.loop.vectorize.predicate.enable", {constant(llvm::ConstantInt::getTrue(context))});
   }
+  if (hints.unroll > 0) {
+    auto* count = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(hints.unroll));
+    add("llvm.loop.unroll.count", {constant(count)});
+  }
   if (hints.keep_rolled) add("llvm.loop.unroll.disable", {});
   if (loop.size() == 1) return;
   llvm::MDNode* id = llvm::MDNode::getDistinct(context, loop);

@@ -20,6 +20,7 @@ struct LoopHints {
   llvm::MDNode* independent = nullptr;  // an access group without loop-carried dependences, or null
   int64_t fold_tail = 0;                // if not 0: vectorise by this many lanes, with masks for the remainder
   bool keep_rolled = false;             // do not unroll
+  int64_t unroll = 0;                   // if not 0: unroll by this number
 };
 
 // for (at = begin; at < end; at += step), with loop-carried values; returns their final values.

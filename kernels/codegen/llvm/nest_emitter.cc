@@ -40,6 +40,8 @@ namespace {
 
 // Rows folded per iteration of a column reduction, with the accumulators in registers.
 constexpr int64_t kRowsAtOnce = 8;
+// Iterations of a thread's reduction on a GPU whose loads are underway together.
+constexpr int64_t kLoadsAtOnce = 8;
 // Maximum number of conditions that a loop is unswitched by: each doubles the code of the innermost loop.
 constexpr size_t kMaxChoices = 2;
 // Minimum size of a result stored with non-temporal stores. Smaller results stay cached for their reader.
@@ -454,18 +456,29 @@ void NestEmitter::EmitPosition() {
 
 // A position of all axes, by its number.
 void NestEmitter::EmitFlatPosition(Value* position) {
-  if (nest_.neighbours > 1) return EmitNeighbours(position);
-  e_.OpenScope();
-  BindFlat(b_, e_, nest_.axes, position);
-  EmitPosition();
-  e_.CloseScope();
+  auto emit = [&] {
+    e_.OpenScope();
+    BindFlat(b_, e_, nest_.axes, position);
+    EmitPosition();
+    e_.CloseScope();
+  };
+  // The opaque code at its end keeps LLVM from merging its store with one of those that become a vector.
+  auto emit_apart = [&] {
+    emit();
+    IndexEmitter(b_, e_).HiddenZero();
+  };
+  if (nest_.neighbours == 1) return emit();
+  Dim in_groups = TakesNeighbours(nest_);
+  if (in_groups.is_const()) return EmitNeighbours(position);
+  Value* takes = b_.CreateICmpNE(e_.EmitExtent(in_groups), b_.getInt64(0));
+  EmitIfElse(b_, takes, [&] { EmitNeighbours(position); }, emit_apart);
 }
 
 // Neighbouring positions of the last axis, whose loads, and then stores, LLVM makes vectors.
 void NestEmitter::EmitNeighbours(Value* group) {
   e_.OpenScope();
   std::vector<te::IndexVar> groups = nest_.axes;
-  groups.back().extent = FloorDiv(groups.back().extent, nest_.neighbours);
+  groups.back().extent = FloorDiv(groups.back().extent + (nest_.neighbours - 1), nest_.neighbours);
   IndexEmitter i(b_, e_);
   std::vector<Value*> positions = i.Decode(groups, group);
   // Adds an opaque zero so that LLVM does not rewrite the first offset in terms of the group number.
@@ -483,9 +496,28 @@ void NestEmitter::EmitNeighbours(Value* group) {
       e_.CloseScope();
     }
   };
-  std::vector<Value*> values;
-  emit_each([&](size_t) { values.push_back(e_.Emit(tensor.value)); });
-  emit_each([&](size_t n) { Finish(tensor, values[n]); });
+  auto emit_all = [&] {
+    std::vector<Value*> values;
+    emit_each([&](size_t) { values.push_back(e_.Emit(tensor.value)); });
+    emit_each([&](size_t n) { Finish(tensor, values[n]); });
+  };
+  const Dim& extent = nest_.axes.back().extent;
+  if (extent.is_const() && extent.constant() % nest_.neighbours == 0) {
+    emit_all();
+  } else {
+    Value* end = e_.EmitExtent(extent);
+    auto emit_rest = [&] {
+      EmitLoop(b_, first, end, 1, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+        e_.OpenScope();
+        e_.Bind(nest_.axes.back(), at);
+        Finish(tensor, e_.Emit(tensor.value));
+        e_.CloseScope();
+        return {};
+      });
+      i.HiddenZero();  // likewise
+    };
+    EmitIfElse(b_, b_.CreateICmpSLE(i.Plus(first, nest_.neighbours), end), emit_all, emit_rest);
+  }
   e_.CloseScope();
 }
 
@@ -493,6 +525,7 @@ std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t a
   if (axis == reduce.axes.size()) return ReduceEmitter(b_, e_, reduce).Combine(carried);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
   LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
+  bool is_innermost = schedule_.target.has_blocks && axis + 1 == reduce.axes.size();
   return EmitStoppableLoop(b_, range, cancel_, CostOfReduceIteration(reduce, axis, 1), std::move(carried),
                            [&](Value* at, const std::vector<Value*>& current) {
                              e_.OpenScope();
@@ -500,7 +533,8 @@ std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t a
                              std::vector<Value*> next = EmitReduceStep(reduce, axis + 1, current);
                              e_.CloseScope();
                              return next;
-                           });
+                           },
+                           {.unroll = is_innermost ? kLoadsAtOnce : 0});
 }
 
 Value* NestEmitter::EmitReduce(const ExprNode& reduce) {

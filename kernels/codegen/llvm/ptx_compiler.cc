@@ -20,6 +20,7 @@
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/nest_emitter.h"
+#include "kernels/codegen/llvm/row_team_emitter.h"
 #include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/schedule/gpu_schedule.h"
@@ -195,19 +196,27 @@ void GridEntryEmitter::Call(const EmittedNest& nest, Value* unit) {
 
 std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& launch, const std::string& name) {
   std::vector<EmittedNest> nests;
-  for (size_t n = 0; n < launch.count; ++n) {
-    std::string of_nest = absl::StrCat(name, ".nest", n);
-    nests.push_back(EmitNest(module_, schedule_, schedule_.nests[launch.first + n], of_nest, NestUnits::kOfGrid));
-    nests.back().function->removeFnAttr(llvm::Attribute::NoInline);
-    nests.back().function->addFnAttr(llvm::Attribute::AlwaysInline);
+  if (launch.team) {
+    nests.push_back(EmitRowTeam(module_, schedule_, launch, absl::StrCat(name, ".rows")));
+  } else {
+    for (size_t n = 0; n < launch.count; ++n) {
+      std::string of_nest = absl::StrCat(name, ".nest", n);
+      nests.push_back(EmitNest(module_, schedule_, schedule_.nests[launch.first + n], of_nest, NestUnits::kOfGrid));
+    }
+  }
+  for (const EmittedNest& nest : nests) {
+    nest.function->removeFnAttr(llvm::Attribute::NoInline);
+    nest.function->addFnAttr(llvm::Attribute::AlwaysInline);
   }
   Begin(name);
   PlaceScalars();
-  if (launch.count > 1 || nests[0].of_blocks) {
+  if (nests.size() > 1 || nests[0].of_blocks) {
     Annotate("reqntidx", schedule::kBlockThreads);
     function_->setConvergent();
   }
-  if (launch.count > 1) {
+  // ptxas otherwise saves registers for more blocks, and loads what a row needs bit by bit.
+  if (launch.team) Annotate("minctasm", 1);
+  if (nests.size() > 1) {
     RunRows(launch, nests);
   } else {
     RunUnits(nests[0]);

@@ -6,6 +6,7 @@
 
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/reduce_emitter.h"
+#include "kernels/codegen/llvm/team_partials.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace rvm::codegen {
@@ -16,6 +17,8 @@ using schedule::kWarpThreads;
 
 namespace {
 
+// Iterations of a thread's loop whose loads are underway together.
+constexpr int64_t kLoadsAtOnce = 8;
 constexpr int64_t kWarps = kBlockThreads / kWarpThreads;
 constexpr unsigned kShared = 3;  // the address space
 
@@ -32,15 +35,9 @@ class TeamEmitter {
   void Run(llvm::function_ref<void(Value*)> finish);
 
  private:
-  using Partial = std::vector<Value*>;
-
   Value* Number(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
-  Value* Exchange(Value* value, int64_t distance);
-  Value* ExchangeWord(Value* word, int64_t distance);
   Partial EmitThreadPart(Value* part, Value* is_position);
   Partial MergeLanes(Partial partial);
-  void StoreShared(const Partial& partial, Value* place);
-  Partial LoadShared(Value* place);
 
   const BlockSite& site_;
   llvm::IRBuilder<>& b_;
@@ -48,67 +45,26 @@ class TeamEmitter {
   const schedule::Team& team_;
   const te::ExprNode& reduce_;
   ReduceEmitter steps_;
-  std::vector<llvm::Type*> types_;  // of the values of a partial result
-  std::vector<Value*> shared_;      // an array for each
 };
 
-Value* TeamEmitter::ExchangeWord(Value* word, int64_t distance) {
-  return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
-                            {b_.getInt32(~0u), word, b_.getInt32(static_cast<uint32_t>(distance)), b_.getInt32(31)});
-}
-
-// The value of the thread whose number in the warp differs by that power of two.
-Value* TeamEmitter::Exchange(Value* value, int64_t distance) {
-  llvm::Type* type = value->getType();
-  unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
-  llvm::Type* word = b_.getInt32Ty();
-  Value* raw = b_.CreateBitCast(value, b_.getIntNTy(bits));
-  if (bits <= 32) {
-    raw = b_.CreateTrunc(ExchangeWord(b_.CreateZExt(raw, word), distance), b_.getIntNTy(bits));
-  } else {
-    Value* low = ExchangeWord(b_.CreateTrunc(raw, word), distance);
-    Value* high = ExchangeWord(b_.CreateTrunc(b_.CreateLShr(raw, 32), word), distance);
-    raw = b_.CreateOr(b_.CreateZExt(low, raw->getType()), b_.CreateShl(b_.CreateZExt(high, raw->getType()), 32));
-  }
-  return b_.CreateBitCast(raw, type);
-}
-
 // Folds the elements of thread `part` of a position; none if there is no such position.
-TeamEmitter::Partial TeamEmitter::EmitThreadPart(Value* part, Value* is_position) {
+Partial TeamEmitter::EmitThreadPart(Value* part, Value* is_position) {
   Dim elements = te::NumPositions(reduce_.axes);
   Value* end = b_.CreateSelect(is_position, e_.EmitExtent(elements), Number(0));
-  return EmitLoop(b_, part, end, team_.threads, steps_.Initial(), [&](Value* at, const Partial& carried) {
-    e_.OpenScope();
-    BindFlat(b_, e_, reduce_.axes, at);
-    Partial next = steps_.Combine(carried, at);
-    e_.CloseScope();
-    return next;
-  });
+  return EmitLoop(b_, part, end, team_.threads, steps_.Initial(),
+                  [&](Value* at, const Partial& carried) {
+                    e_.OpenScope();
+                    BindFlat(b_, e_, reduce_.axes, at);
+                    Partial next = steps_.Combine(carried, at);
+                    e_.CloseScope();
+                    return next;
+                  },
+                  {.unroll = kLoadsAtOnce});
 }
 
-TeamEmitter::Partial TeamEmitter::MergeLanes(Partial partial) {
+Partial TeamEmitter::MergeLanes(Partial partial) {
   for (int64_t distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-    Partial other;
-    for (Value* value : partial) other.push_back(Exchange(value, distance));
-    partial = steps_.Merge(partial, other);
-  }
-  return partial;
-}
-
-void TeamEmitter::StoreShared(const Partial& partial, Value* place) {
-  for (size_t i = 0; i < partial.size(); ++i) {
-    llvm::Type* memory = types_[i]->isIntegerTy(1) ? b_.getInt8Ty() : types_[i];
-    Value* value = memory == types_[i] ? partial[i] : b_.CreateZExt(partial[i], memory);
-    b_.CreateStore(value, b_.CreateInBoundsGEP(memory, shared_[i], place));
-  }
-}
-
-TeamEmitter::Partial TeamEmitter::LoadShared(Value* place) {
-  Partial partial;
-  for (size_t i = 0; i < types_.size(); ++i) {
-    llvm::Type* memory = types_[i]->isIntegerTy(1) ? b_.getInt8Ty() : types_[i];
-    Value* value = b_.CreateLoad(memory, b_.CreateInBoundsGEP(memory, shared_[i], place));
-    partial.push_back(memory == types_[i] ? value : b_.CreateTrunc(value, types_[i]));
+    partial = steps_.Merge(partial, EmitExchange(b_, partial, distance));
   }
   return partial;
 }
@@ -139,22 +95,18 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
   } else {
     // Each warp leaves a partial result of each position.
     int64_t width = are_neighbours ? 1 : kWarpThreads;
-    for (Value* value : partial) {
-      types_.push_back(value->getType());
-      llvm::Type* memory = types_.back()->isIntegerTy(1) ? b_.getInt8Ty() : types_.back();
-      shared_.push_back(SharedArray(site_.module, memory, kWarps * width));
-    }
+    SharedPartials shared(site_.module, b_, partial, kWarps * width);
     if (are_neighbours) {
-      EmitIf(b_, b_.CreateICmpEQ(lane, Number(0)), [&] { StoreShared(partial, warp); });
+      EmitIf(b_, b_.CreateICmpEQ(lane, Number(0)), [&] { shared.Store(partial, warp); });
     } else {
-      StoreShared(partial, thread);
+      shared.Store(partial, thread);
     }
     EmitBarrier(b_);
     finish_first([&] {
       Partial sum = partial;
       for (int64_t w = 1; w < kWarps; ++w) {
         Value* place = b_.CreateNUWAdd(Number(w * width), are_neighbours ? Number(0) : lane);
-        sum = steps_.Merge(sum, LoadShared(place));
+        sum = steps_.Merge(sum, shared.Load(place));
       }
       return sum;
     });
