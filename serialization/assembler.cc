@@ -549,6 +549,7 @@ class Assembler {
     while (Accept("plus")) product.addends.push_back(Matrix());
     if (Accept("scale")) product.scale = Float();
     product.allows_tf32 = Accept("tf32");
+    product.has_tail = Accept("tail");
     return product;
   }
 

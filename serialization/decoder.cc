@@ -464,7 +464,13 @@ class Decoder {
     uint32_t addends = in.Count(26);
     for (uint32_t i = 0; i < addends && in.ok(); ++i) product.addends.push_back(ReadMatrix(in));
     product.scale = std::bit_cast<double>(in.U64());
-    product.allows_tf32 = in.Bool("tf32 flag");
+    uint64_t at = in.offset();
+    uint8_t flags = in.U8();
+    if (in.ok() && (flags & ~(format::kTf32Flag | format::kTailFlag)) != 0) {
+      in.Fail(at, absl::StrCat("the flags ", flags, " of a product"), "1 (TF32), 2 (a tail) or both");
+    }
+    product.allows_tf32 = (flags & format::kTf32Flag) != 0;
+    product.has_tail = (flags & format::kTailFlag) != 0;
     return product;
   }
 

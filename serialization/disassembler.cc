@@ -297,7 +297,7 @@ class Disassembler {
     }
     for (const DeviceProduct::Matrix& matrix : product.addends) absl::StrAppend(&out_, " plus ", MatrixText(matrix));
     if (product.scale != 1) absl::StrAppendFormat(&out_, " scale %.17g", product.scale);
-    absl::StrAppend(&out_, product.allows_tf32 ? " tf32" : "", "\n");
+    absl::StrAppend(&out_, product.allows_tf32 ? " tf32" : "", product.has_tail ? " tail" : "", "\n");
   }
 
   void PrintExtraSection(const ExtraSection& extra) {

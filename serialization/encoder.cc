@@ -431,7 +431,8 @@ class Encoder {
     out.Count(product.addends.size());
     for (const DeviceProduct::Matrix& matrix : product.addends) EncodeMatrix(matrix);
     out.U64(std::bit_cast<uint64_t>(product.scale));
-    out.U8(product.allows_tf32 ? 1 : 0);
+    out.U8(static_cast<uint8_t>((product.allows_tf32 ? format::kTf32Flag : 0) |
+                                (product.has_tail ? format::kTailFlag : 0)));
   }
 
   void EncodeDeviceProducts() {

@@ -170,6 +170,7 @@ struct DeviceProduct {
   std::vector<Matrix> addends;
   double scale = 1;
   bool allows_tf32 = false;  // elements of a and b may be rounded to TF32
+  bool has_tail = false;     // the next launch finishes d in place; it runs only if a library computed the product
   bool operator==(const DeviceProduct&) const = default;
 
   // a, b, d and the addends.

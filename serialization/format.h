@@ -82,6 +82,9 @@ inline constexpr uint32_t kTensorAlignment = 64;
 // Flag of a section entry; no other is defined.
 inline constexpr uint16_t kNeededFlag = 1;
 
+// Flags of a product; no other is defined.
+inline constexpr uint8_t kTf32Flag = 1, kTailFlag = 2;
+
 // A public key and a signature; the section may also be empty.
 inline constexpr uint32_t kSignatureBytes = 96;
 

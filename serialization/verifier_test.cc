@@ -651,6 +651,12 @@ INSTANTIATE_TEST_SUITE_P(
         ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1) product 0 (1, "
                     "1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1)",
                     "launches of products are not ascending ones of the kernel"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1) tail", ""),
+        ProductCase("1 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1) tail",
+                    "kernel 2, product 0: the launch of its tail is not there"),
+        ProductCase("0 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1) tail product "
+                    "1 (1, 1, 1, 1) A0 float32 0 (0, 3, 1) A0 float32 0 (0, 1, 3) A1 float32 0 (0, 2, 1)",
+                    "launches of products are not ascending ones of the kernel"),
         ProductCase("0 (1, 1, 1, 1) A0 float64 0 (0, 3, 1) A2 float64 64 (0, 1, 3) A2 float64 0 (0, 2, 1)",
                     "argument 0 has elements of float32, not of float64"),
         ProductCase("0 (1, 1, 1, 1) A2 float32 0 (0, 3, 1) A2 float32 64 (0, 1, 3) A0 float32 0 (0, 2, 1)",

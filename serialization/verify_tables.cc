@@ -340,13 +340,15 @@ class TableVerifier {
     const KernelDesc& desc = executable_.kernels[kernel.kernel.value];
     RVM_RETURN_IF_ERROR(VerifyDim(kernel.workspace, desc));
     for (const Dim& items : kernel.launches) RVM_RETURN_IF_ERROR(VerifyDim(items, desc));
+    uint32_t next = 0;  // the first launch that may be a product
     for (size_t i = 0; i < kernel.products.size(); ++i) {
       const DeviceProduct& product = kernel.products[i];
       absl::Status status = CheckProduct(product, desc);
-      bool is_in_order =
-          product.launch < kernel.launches.size() && (i == 0 || product.launch > kernel.products[i - 1].launch);
-      if (status.ok() && !is_in_order)
+      if (status.ok() && (product.launch >= kernel.launches.size() || product.launch < next))
         status = absl::InvalidArgumentError("launches of products are not ascending ones of the kernel");
+      next = product.launch + (product.has_tail ? 2 : 1);
+      if (status.ok() && next > kernel.launches.size())
+        status = absl::InvalidArgumentError("the launch of its tail is not there");
       if (!status.ok())
         return absl::InvalidArgumentError(
             absl::StrCat("kernel ", kernel.kernel.value, ", product ", i, ": ", status.message()));

@@ -950,7 +950,9 @@ class LibraryProducts(OnFakeDriver):
                     with self.subTest(known, dtype=dtype, target=target, length=label):
                         right = self.result(model, "main", arguments, "--device", "host", is_on_device=False)[0]
                         casts = 1 if dtype == "bfloat16" else 0
-                        for wanted, work in ("off", (11 + casts, 0)), ("always", (4 + casts, 7)):
+                        # The product before the GELU goes to the library where that is faster, and its size is not known to be too small.
+                        products = 8 if known == "any length" and target != "sm_75" else 7
+                        for wanted, work in ("off", (11 + casts, 0)), ("always", (4 + casts, products)):
                             got, *seen = self.result(model, "main", arguments, RELAYVM_CUBLASLT=wanted, FAKE_CUDA_CAPABILITY="90")
                             np.testing.assert_allclose(got, right, rtol=0, atol=tolerance * np.abs(right).max())
                             self.assertEqual(tuple(seen), work)
@@ -992,6 +994,34 @@ class LibraryProducts(OnFakeDriver):
                 got, launches, products = self.result(model, f"known{i}", arrays)
                 self.assertEqual((launches, products), (1, 0))
                 np.testing.assert_allclose(got, right(*(array.astype("float64") for array in arrays)), rtol=1e-3 if "float16" in call else 0, atol=1e-4)
+
+    def test_tails(self):
+        """The library multiplies, and a launch finishes in place; without the library the product's own function does both."""
+        shapes = {"a": (40, 70), "b": (33, 70), "d": (40, 33)}
+        sigmoid = lambda x: 1 / (1 + np.exp(-x))
+        cases = [("nn.relu(nn.dense(%a, %b))", "ab", lambda y, d: np.maximum(y, 0)),
+                 ("tanh(nn.dense(%a, %b) * 0.5f + %d)", "abd", lambda y, d: np.tanh(y / 2 + d)),
+                 ("nn.dense(%a, %b) * %d", "abd", lambda y, d: y * d),
+                 ("sigmoid(nn.dense(%a, %b)) * nn.dense(%a, %b)", "ab", lambda y, d: sigmoid(y) * y),
+                 ("exp(nn.dense(%a, %b) - 3f) + %d", "abd", lambda y, d: np.exp(y - 3) + d)]
+        for dtype, target in ("float16", "sm_75"), ("float32", "sm_80+tf32"), ("float32", "sm_80"):
+            text = "#[version = \"0.0.5\"]\n"
+            for i, (call, names, _) in enumerate(cases):
+                call = re.sub(r"(\d)f\b", r"\1f16", call) if dtype == "float16" else call
+                for kind, rows, own in ("known", "40", ""), ("unknown", "n", "[n: ShapeVar]"):
+                    dims = {"a": f"{rows}, 70", "b": "33, 70", "d": f"{rows}, 33"}
+                    text += f"def @{kind}{i}{own}({', '.join(f'%{name}: Tensor[({dims[name]}), {dtype}]' for name in names)}) {{ {call} }}\n"
+            entries = [flag for i in range(len(cases)) for kind in ("known", "unknown") for flag in ("--entry", f"{kind}{i}")]
+            model = self.compile(self.write("tails.relay", text), "tails.rvm", *entries, "--target", target, device="cuda", verify=False)
+            for i, (call, names, right) in enumerate(cases):
+                arrays = self.arrays(dtype, {name: shapes[name] for name in names})
+                arrays[0] = (arrays[0] / 8).astype(dtype)
+                values = {name: array.astype("float64") for name, array in zip(names, arrays)}
+                for kind, wanted, products in ("known", "always", 0), ("unknown", "always", int(target != "sm_80")), ("unknown", "off", 0):
+                    with self.subTest(call, dtype=dtype, target=target, kind=kind, wanted=wanted):
+                        got, *work = self.result(model, f"{kind}{i}", arrays, RELAYVM_CUBLASLT=wanted, FAKE_CUDA_CAPABILITY="90")
+                        np.testing.assert_allclose(got, right(values["a"] @ values["b"].T, values.get("d")), rtol=0.01, atol=0.02)
+                        self.assertEqual(tuple(work), (1, products))
 
     def test_small_products_keep_them_too(self):
         shapes = {"a": (40, 70), "b": (33, 70)}

@@ -51,6 +51,7 @@ absl::Status Load(const Executable& executable, const DeviceCode& code, std::sha
     for (const DeviceProduct& product : kernel.products) {
       linked->products.resize(product.launch + 1);
       linked->products.back() = ProductProgram::Compile(product, desc.num_symbols);
+      if (product.has_tail) linked->tails.push_back(product.launch + 1);
     }
     if (!compiles) {
       return absl::InvalidArgumentError(absl::StrCat("kernel `", desc.name, "` has a launch for ", code.target,

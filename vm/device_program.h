@@ -23,6 +23,8 @@ struct DeviceKernel {
   std::vector<DimProgram> launches;  // work items of each
   // Indexed by launch; shorter than `launches` if the trailing launches are no matrix products.
   std::vector<std::optional<ProductProgram>> products;
+  // Launches that finish the product of the one before, and run only if a library computed that.
+  std::vector<uint32_t> tails;  // ascending
   DimProgram workspace;         // bytes
   uint32_t first_function = 0;  // of the code; the launches have consecutive ones
 };

@@ -86,6 +86,7 @@ class PtxMaker : public CodeMaker {
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
     RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], target_.ScheduleTarget()));
+    lowering::AddTails(plain);
     RVM_ASSIGN_OR_RETURN(lowering::LaunchShapes shapes,
                          lowering::ShapesOfLaunches(program_.executable.kernels[number], plain));
     RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));

@@ -1,12 +1,17 @@
 #include "compiler/lowering/matrix_product.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/lowering/linear_index.h"
 #include "compiler/lowering/symbol_numbers.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "kernels/te/expr_pool.h"
@@ -23,77 +28,6 @@ using te::ExprKind;
 using te::ExprNode;
 using te::IndexVar;
 using Matrix = DeviceProduct::Matrix;
-
-// constant + sum of coefficients * variables
-struct Linear {
-  Dim constant = 0;
-  absl::flat_hash_map<int64_t, Dim> coefficients;  // by id of the variable
-
-  Linear Times(const Dim& factor) const {
-    Linear product = *this;
-    product.constant = product.constant * factor;
-    for (auto& [variable, coefficient] : product.coefficients) coefficient = coefficient * factor;
-    return product;
-  }
-};
-
-std::optional<Linear> CombineLinear(BinaryOp op, const Linear& a, const Linear& b) {
-  if (op == BinaryOp::kMultiply && b.coefficients.empty()) return a.Times(b.constant);
-  if (op == BinaryOp::kMultiply && a.coefficients.empty()) return b.Times(a.constant);
-  if (op != BinaryOp::kAdd) return std::nullopt;
-  Linear sum = a;
-  sum.constant = sum.constant + b.constant;
-  for (const auto& [variable, coefficient] : b.coefficients) {
-    auto [it, added] = sum.coefficients.try_emplace(variable, coefficient);
-    if (!added) it->second = it->second + coefficient;
-  }
-  return sum;
-}
-
-bool IsInt(const Expr& e, int64_t value) { return e->kind == ExprKind::kIntConst && e->int_value == value; }
-
-// The extent that a te::BroadcastIndex depends on: the index is 0 where the extent is 1.
-const Expr* BroadcastExtent(const ExprNode& node) {
-  if (node.kind != ExprKind::kSelect || !IsInt(node.operands[1], 0)) return nullptr;
-  const Expr& condition = node.operands[0];
-  bool fits = condition->kind == ExprKind::kBinary && condition->binary == BinaryOp::kEqual;
-  for (size_t i : {0, 1}) {
-    if (fits && IsInt(condition->operands[1 - i], 1)) return &condition->operands[i];
-  }
-  return nullptr;
-}
-
-// nullopt for index arithmetic of another form.
-std::optional<Linear> LinearOf(const Expr& e) {
-  absl::flat_hash_map<const ExprNode*, Linear> known;
-  auto value_of = [&](const Expr& operand) -> std::optional<Linear> {
-    auto found = known.find(operand.get());
-    return found == known.end() ? std::nullopt : std::optional(found->second);
-  };
-  for (const ExprNode* node : te::Postorder({e})) {
-    Linear value;
-    if (node->kind == ExprKind::kIntConst && node->int_value >= 0) {
-      value.constant = node->int_value;
-    } else if (node->kind == ExprKind::kDim) {
-      value.constant = node->dim;
-    } else if (node->kind == ExprKind::kIndex) {
-      value.coefficients.emplace(node->index.id, 1);
-    } else if (const Expr* extent = BroadcastExtent(*node)) {
-      std::optional<Linear> of_extent = value_of(*extent), index = value_of(node->operands[2]);
-      if (!of_extent || !of_extent->coefficients.empty() || !index) continue;
-      value = index->Times(Min(of_extent->constant - 1, 1));
-    } else if (node->kind == ExprKind::kBinary) {
-      std::optional<Linear> a = value_of(node->operands[0]), b = value_of(node->operands[1]);
-      std::optional<Linear> combined = a && b ? CombineLinear(node->binary, *a, *b) : std::nullopt;
-      if (!combined) continue;
-      value = *std::move(combined);
-    } else {
-      continue;
-    }
-    known.emplace(node, std::move(value));
-  }
-  return value_of(e);
-}
 
 bool IsConst(const Expr& e) { return e->kind == ExprKind::kFloatConst || e->kind == ExprKind::kIntConst; }
 double ConstValue(const Expr& e) {
@@ -115,18 +49,49 @@ class ProductFinder {
   }
 
   // nullopt if the nest is no such product.
-  std::optional<DeviceProduct> Find() {
+  std::optional<DeviceProduct> Find() { return FindUpTo(nullptr); }
+
+  struct WithTail {
+    DeviceProduct product;
+    const schedule::NestTensor* stored = nullptr;
+    Expr value, linear;  // of `stored`; the part of it that is the product
+  };
+  // A product that is a part of what the nest stores, all of which is computed from it position by position.
+  std::optional<WithTail> FindWithTail() {
+    te::ExprPool& pool = *schedule_.pool;
+    const schedule::NestTensor* stored = OnlyStored();
+    if (stored == nullptr) return std::nullopt;
+    WithTail found{.product = {}, .stored = stored, .value = InlinedValue(pool, *stored), .linear = {}};
+    absl::flat_hash_map<const ExprNode*, std::vector<const Expr*>> users = UsersOfSum(found.value);
+    // From the sum outwards, as far as the library goes.
+    const Expr* at = &nest_.tensors[0].value;
+    while (at->get() != found.value.get()) {
+      std::optional<DeviceProduct> product = FindUpTo(at);
+      if (!product) break;
+      if (at->dtype() == stored->tensor.dtype()) {
+        found.product = *std::move(product);
+        found.linear = *at;
+      }
+      auto next = users.find(at->get());
+      if (next == users.end() || next->second.size() != 1) break;
+      at = next->second[0];
+    }
+    return found.linear ? std::optional(std::move(found)) : std::nullopt;
+  }
+
+ private:
+  // `root`: what the result is; null: what the nest stores.
+  std::optional<DeviceProduct> FindUpTo(const Expr* root) {
     // The first positions of one factor may be batches, in which the other factor is the same.
     for (size_t of_rows = 0; of_rows < tile_.rows.axes.size(); ++of_rows) {
       for (size_t of_columns = 0; of_columns < tile_.columns.axes.size(); ++of_columns) {
         DivideAxes(of_rows, of_columns);
-        if (FindFactors() && FindResult()) return std::move(product_);
+        if (FindFactors() && FindResult(root)) return std::move(product_);
       }
     }
     return std::nullopt;
   }
 
- private:
   // Axes of the nest, the last one fastest, that are one of a matrix.
   using Axes = std::vector<const IndexVar*>;
 
@@ -166,19 +131,63 @@ class ProductFinder {
     return true;
   }
 
-  bool FindResult() {
+  // The tensor that the nest stores; null if there are several.
+  const schedule::NestTensor* OnlyStored() const {
     const schedule::NestTensor* stored = nullptr;
     for (const schedule::NestTensor& tensor : nest_.tensors) {
-      if (tensor.stored && stored != nullptr) return false;
+      if (tensor.stored && stored != nullptr) return nullptr;
       if (tensor.stored) stored = &tensor;
     }
+    return stored;
+  }
+
+  // The value with those of the nest's other tensors in place of reads.
+  Expr InlinedValue(te::ExprPool& pool, const schedule::NestTensor& stored) const {
+    absl::flat_hash_map<const te::TensorNode*, Expr> values;
+    for (const schedule::NestTensor& tensor : nest_.tensors) {
+      te::Rewrite rewrite;
+      for (const ExprNode* node : te::Postorder({tensor.value})) {
+        auto own = node->kind == ExprKind::kRead ? values.find(node->tensor.get()) : values.end();
+        if (own != values.end() && node->operands[0].get() == nest_.store_offset.get()) {
+          rewrite.done.emplace(node, own->second);
+        }
+      }
+      Expr value = tensor.value.get() == &reduce_ ? tensor.value : pool.Copy(tensor.value, rewrite);
+      values.emplace(tensor.tensor.get(), value);
+    }
+    return values.at(stored.tensor.get());
+  }
+
+  // By node, those that have it as an operand: of the sum and of what is computed from it.
+  absl::flat_hash_map<const ExprNode*, std::vector<const Expr*>> UsersOfSum(const Expr& root) const {
+    absl::flat_hash_map<const ExprNode*, std::vector<const Expr*>> users;
+    absl::flat_hash_set<const ExprNode*> seen;
+    auto visit = [&](const Expr& user) {
+      if (user.get() == &reduce_ || !seen.insert(user.get()).second || !DependsOnSum(user)) return;
+      for (const Expr& operand : user->operands) users[operand.get()].push_back(&user);
+    };
+    for (const ExprNode* node : te::Postorder({root})) {
+      for (const Expr& operand : node->operands) visit(operand);
+    }
+    visit(root);
+    return users;
+  }
+
+  bool DependsOnSum(const Expr& e) const {
+    std::vector<const ExprNode*> nodes = te::Postorder({e});
+    return std::find(nodes.begin(), nodes.end(), &reduce_) != nodes.end();
+  }
+
+  bool FindResult(const Expr* root) {
+    const schedule::NestTensor* stored = OnlyStored();
     if (stored == nullptr) return false;
     std::optional<Matrix> d = MatrixAt(stored->tensor, nest_.store_offset, rows_, columns_);
     DataType sums = product_.a.dtype == kFloat64 ? kFloat64 : kFloat32;
     if (!d || (d->dtype != product_.a.dtype && d->dtype != sums) || reduce_.dtype != sums) return false;
     product_.d = *std::move(d);
     // Libraries do not read the factors where the scale is 0, so that no NaN comes of them.
-    return FindTerms(stored->value) && product_.scale != 0 && std::isfinite(static_cast<float>(product_.scale));
+    return FindTerms(root == nullptr ? stored->value : *root) && product_.scale != 0 &&
+           std::isfinite(static_cast<float>(product_.scale));
   }
 
   const Expr* OwnValue(const Expr& e) const {
@@ -315,6 +324,51 @@ class ProductFinder {
 
 }  // namespace
 
+namespace {
+
+// Whether a library is faster by more than the pass over its results that a tail is.
+bool PaysForTail(const DeviceProduct& product) {
+  bool is_fast = product.a.dtype.is_small_float() || product.allows_tf32;
+  Dim count = product.batches * product.rows * product.columns * product.depth;
+  return is_fast && count.AsConst().value_or(device_contract::kMinLibraryMultiplications) >=
+                        device_contract::kMinLibraryMultiplications;
+}
+
+// What is left to compute of the product, in place.
+LoopNest TailOf(te::ExprPool& pool, const LoopNest& nest, const ProductFinder::WithTail& found) {
+  const te::Tensor& tensor = found.stored->tensor;
+  LoopNest tail;
+  tail.axes = nest.axes;
+  tail.store_offset = nest.store_offset;
+  tail.product = te::Tensor(std::make_shared<const te::TensorNode>(te::TensorNode{
+      .kind = te::TensorKind::kSelf, .dtype = tensor.dtype(), .dims = tensor.dims(), .name = "product"}));
+  ExprNode read{.kind = ExprKind::kRead, .dtype = tensor.dtype()};
+  read.tensor = tail.product;
+  read.operands = {nest.store_offset};
+  read.int_value = te::kReadIsSafe;
+  te::Rewrite rewrite;
+  rewrite.done.emplace(found.linear.get(), pool.Intern(std::move(read)));
+  tail.tensors = {{tensor, pool.Copy(found.value, rewrite), true}};
+  schedule::CollapseAxes(pool, tail);
+  return tail;
+}
+
+}  // namespace
+
+void AddTails(schedule::Schedule& schedule) {
+  SymbolNumbers symbols(schedule);
+  std::vector<schedule::NestGroup> launches = schedule::Launches(schedule);
+  for (size_t i = launches.size(); i-- > 0;) {
+    const LoopNest& nest = schedule.nests[launches[i].first];
+    if (launches[i].count > 1 || !nest.block_tile) continue;
+    ProductFinder finder(schedule, symbols, nest);
+    if (finder.Find()) continue;
+    std::optional<ProductFinder::WithTail> found = finder.FindWithTail();
+    if (!found || !PaysForTail(found->product)) continue;
+    schedule::InsertTail(schedule, launches[i], TailOf(*schedule.pool, nest, *found));
+  }
+}
+
 std::vector<DeviceProduct> FindProducts(const schedule::Schedule& schedule) {
   SymbolNumbers symbols(schedule);
   std::vector<DeviceProduct> products;
@@ -322,7 +376,15 @@ std::vector<DeviceProduct> FindProducts(const schedule::Schedule& schedule) {
   for (size_t i = 0; i < launches.size(); ++i) {
     const LoopNest& nest = schedule.nests[launches[i].first];
     if (launches[i].count > 1 || !nest.block_tile) continue;
-    std::optional<DeviceProduct> product = ProductFinder(schedule, symbols, nest).Find();
+    ProductFinder finder(schedule, symbols, nest);
+    bool has_tail = i + 1 < launches.size() && schedule.nests[launches[i + 1].first].product;
+    std::optional<DeviceProduct> product;
+    if (has_tail) {
+      product = finder.FindWithTail()->product;
+      product->has_tail = true;
+    } else {
+      product = finder.Find();
+    }
     if (!product) continue;
     product->launch = static_cast<uint32_t>(i);
     products.push_back(*std::move(product));

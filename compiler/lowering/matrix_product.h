@@ -9,9 +9,14 @@
 
 namespace rvm::lowering {
 
+// Adds nests that finish products in place: of products that a library computes faster, and whose results go through
+// more than it can do, as a GELU. Their own nests compute all of it, and run where there is no library.
+void AddTails(schedule::Schedule& schedule);
+
 // The nests of a schedule for a GPU that are products of matrices, or of batches of them, as they lie in memory, whose
 // results are at most scaled, and added to a matrix and to a row of biases. Products of float16 and bfloat16 are
 // rounded once, where the program may round after each operator.
+// They have a tail where AddTails gave them one.
 std::vector<DeviceProduct> FindProducts(const schedule::Schedule& schedule);
 
 }  // namespace rvm::lowering

@@ -1,6 +1,7 @@
 #include "kernels/schedule/gpu_schedule.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -187,6 +188,16 @@ void PlanForGpu(Schedule& schedule) {
     PlanNest(schedule, nest);
     schedule.nests.push_back(std::move(nest));
   }
+}
+
+void InsertTail(Schedule& schedule, const NestGroup& launch, LoopNest tail) {
+  PlanNest(schedule, tail);
+  size_t at = launch.first + launch.count;
+  schedule.nests.insert(schedule.nests.begin() + static_cast<std::ptrdiff_t>(at), std::move(tail));
+  auto behind = std::find_if(schedule.groups.begin(), schedule.groups.end(),
+                             [&](const NestGroup& group) { return group.first >= at; });
+  for (auto group = behind; group != schedule.groups.end(); ++group) ++group->first;
+  if (!schedule.groups.empty()) schedule.groups.insert(behind, {.first = at, .count = 1});
 }
 
 Dim Blocks(const LoopNest& nest) {

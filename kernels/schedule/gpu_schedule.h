@@ -12,6 +12,9 @@ namespace rvm::schedule {
 // Chooses the form of every nest of `schedule`. REQUIRES: BuildNests was called.
 void PlanForGpu(Schedule& schedule);
 
+// Inserts `tail` behind the nest of the launch, which it has the product of.
+void InsertTail(Schedule& schedule, const NestGroup& launch, LoopNest tail);
+
 // The blocks that the nest is divided into, if its form is one of blocks.
 Dim Blocks(const LoopNest& nest);
 Dim Blocks(const RowTeam& team);

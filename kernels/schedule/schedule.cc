@@ -83,6 +83,7 @@ std::string KindOf(const LoopNest& nest) {
   if (nest.tensors[0].tensor->self) return "scan";
   if (nest.tensors[0].tensor->is_ordered) return "order";
   if (nest.update) return "update";
+  if (nest.product) return "tail";
   switch (nest.form) {
     case NestForm::kPositions: return nest.reduction() != nullptr ? "reduce" : "loops";
     case NestForm::kColumns: return "columns";

@@ -118,12 +118,13 @@ class DeviceMutator {
     DeviceProduct::Matrix& matrix = *matrices[dice_.Pick(3)];
     Dim* dims[] = {&product.batches, &product.rows,        &product.columns,   &product.depth,
                    &matrix.offset,   &matrix.batch_stride, &matrix.row_stride, &matrix.column_stride};
-    switch (dice_.Pick(8)) {
+    switch (dice_.Pick(9)) {
       case 0: products.erase(products.begin() + static_cast<ptrdiff_t>(at)); break;
       case 1: product.launch = static_cast<uint32_t>(dice_.Pick(kernel.launches.size() + 1)); break;
       case 2: matrix = RandomMatrix(number, matrix.dtype); break;
       case 3: matrix.dtype = dice_.Chance(50) ? kFloat16 : kInt32; break;
       case 4: product.scale = static_cast<double>(dice_.Number()); break;
+      case 5: product.has_tail = !product.has_tail; break;
       default: *dims[dice_.Pick(std::size(dims))] = RandomDim(number);
     }
   }

@@ -5,13 +5,17 @@
 #include <limits>
 #include <string_view>
 
+#include "serialization/device_contract.h"
+
 namespace rvm::device {
 
 int64_t LeastMultiplications() {
   static const int64_t least = [] {
     const char* variable = ::secure_getenv("RELAYVM_CUBLASLT");
     std::string_view wanted = variable == nullptr ? "" : variable;
-    return wanted == "off" ? std::numeric_limits<int64_t>::max() : wanted == "always" ? 1 : int64_t{1} << 26;
+    return wanted == "off"      ? std::numeric_limits<int64_t>::max()
+           : wanted == "always" ? 1
+                                : device_contract::kMinLibraryMultiplications;
   }();
   return least;
 }

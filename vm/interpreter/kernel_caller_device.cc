@@ -113,12 +113,16 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) {
     device_args_.push_back(device::Argument::Of(static_cast<uint64_t>(symbols_[s])));
   }
+  bool is_multiplied = false;  // the launch before, by the library
   for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
+    bool runs = is_multiplied || !std::ranges::binary_search(kernel.tails, i);
+    is_multiplied = false;
+    if (!runs) continue;
     // The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
     int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
     if (items <= 0) continue;
-    RVM_ASSIGN_OR_RETURN(bool is_done, Multiply(kernel, i));
-    if (!is_done) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
+    RVM_ASSIGN_OR_RETURN(is_multiplied, Multiply(kernel, i));
+    if (!is_multiplied) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
   }
   return absl::OkStatus();
 }

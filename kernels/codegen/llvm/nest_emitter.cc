@@ -195,6 +195,8 @@ void NestEmitter::Begin(const std::string& name) {
     e_.pointers[tensor.get()] = function->getArg(next++);
     if (tensor->self) e_.pointers[tensor->self.get()] = e_.pointers[tensor.get()];
     if (tensor->update) e_.pointers[tensor->update->self.get()] = e_.pointers[tensor.get()];
+    if (nest_.product && tensor.get() == nest_.tensors[0].tensor.get())
+      e_.pointers[nest_.product.get()] = e_.pointers[tensor.get()];
   }
   // Elements of one tensor that a position stores lie too far apart for checks.
   if (!nest_.replicas.empty()) group_ = llvm::MDNode::getDistinct(b_.getContext(), {});
