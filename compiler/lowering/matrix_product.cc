@@ -334,7 +334,7 @@ bool PaysForTail(const DeviceProduct& product) {
                         device_contract::kMinLibraryMultiplications;
 }
 
-// What is left to compute of the product, in place.
+// Returns the nest that finishes the product in place.
 LoopNest TailOf(te::ExprPool& pool, const LoopNest& nest, const ProductFinder::WithTail& found) {
   const te::Tensor& tensor = found.stored->tensor;
   LoopNest tail;

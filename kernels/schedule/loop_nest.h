@@ -72,8 +72,9 @@ struct LoopNest {
   std::optional<Team> team;                    // kTeams: likewise
   std::optional<BlockTile> block_tile;         // kBlockTiles: likewise
   std::optional<NestUpdate> update;            // kPositions: likewise
-  // On a GPU, of a nest that finishes the product of the nest before it in place, and runs only where a library computed
-  // that: a kSelf tensor, by which the nest reads what the library stored in the memory of tensors[0]. Else null.
+  // On a GPU, of a nest that finishes the product of the nest before it in place, and runs only where a library
+  // computed that: a kSelf tensor, by which the nest reads what the library stored in the memory of tensors[0]. Else
+  // null.
   te::Tensor product;
 
   // The reduction at the root of tensors[0]; null if there is none.
