@@ -155,7 +155,7 @@ class Models(Case):
 
     def test_control_flow(self):
         def branch(x):
-            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+            return torch.cond(x.sum() > 0, lambda x: x.double() * 2, lambda x: x.double() - 1, (x,))
 
         self.check(branch, (torch.ones(3),), (-torch.ones(3),))
         self.assertEqual(len(self.programs), 1)

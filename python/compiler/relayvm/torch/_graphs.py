@@ -1,5 +1,6 @@
 """Graphs of ATen operators, as AOTAutograd makes them, as programs of Relay."""
 
+import functools
 import io
 import re
 
@@ -28,7 +29,9 @@ class Graph:
     def __init__(self, module):
         self.inputs, self.names, self.layouts, self.numbers = [], [], [], set()
         self._constants, self._traces = {}, {}
-        _drop_tokens(module)
+        for part in module.modules():  # also branches and bodies of loops
+            if isinstance(part, torch.fx.GraphModule):
+                _simplify(part)
         self._nodes = list(module.graph.nodes)
         self._placeholders = [node for node in self._nodes if node.op == "placeholder"]
         self._check()
@@ -91,6 +94,7 @@ class Graph:
         results, arguments, made = [], [], {}
         tail = torch.fx.Graph()
 
+        @functools.cache
         def in_tail(node):
             """Whether a node can be computed of arguments, and of results as their views."""
             if node.op == "placeholder":
@@ -170,7 +174,6 @@ class Graph:
             if node in needed and node not in values:
                 made = values[node] = graph.node_copy(node, lambda old: values[old])
                 made.meta = {"val": node.meta.get("val"), "nn_module_stack": _modules(node)}
-                _rename(made)
         graph.output(tuple(values[node] for node in results))
         return graph
 
@@ -217,18 +220,21 @@ def _is_check(node):
     return isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.returns
 
 
-def _drop_tokens(module):
-    """Replaces operators without results that AOTAutograd orders by tokens; nodes stay in their order."""
+def _simplify(module):
+    """Replaces what exported programs do not have, keeping what the graph computes: operators without results that
+    AOTAutograd orders by tokens, since nodes stay in their order, and names of operators of PyTorch's compilers."""
     for node in list(module.graph.nodes):
-        if node.target is not torch.ops.higher_order.with_effects or node.args[1]._schema.returns:
-            continue
-        with module.graph.inserting_before(node):
-            check = module.graph.call_function(node.args[1], node.args[2:], node.kwargs)
-        check.meta = {key: value for key, value in node.meta.items() if key != "val"}
-        for token in list(node.users):
-            token.replace_all_uses_with(node.args[0])
-            module.graph.erase_node(token)
-        module.graph.erase_node(node)
+        if node.target is prims.convert_element_type.default:
+            value, dtype = node.args
+            node.target, node.args, node.kwargs = aten._to_copy.default, (value,), {"dtype": dtype}
+        elif node.target is torch.ops.higher_order.with_effects and not node.args[1]._schema.returns:
+            with module.graph.inserting_before(node):
+                check = module.graph.call_function(node.args[1], node.args[2:], node.kwargs)
+            check.meta = {key: value for key, value in node.meta.items() if key != "val"}
+            for token in list(node.users):
+                token.replace_all_uses_with(node.args[0])
+                module.graph.erase_node(token)
+            module.graph.erase_node(node)
     module.recompile()
 
 
@@ -266,10 +272,3 @@ def _layout(value):
     if order == sorted(order) or 0 in (strides[axis] for axis in order):
         return None
     return order + [axis for axis in range(len(shape)) if axis not in order]
-
-
-def _rename(node):
-    """Gives an operator of PyTorch's compilers the name that it has in exported programs."""
-    if node.target is prims.convert_element_type.default:
-        value, dtype = node.args
-        node.target, node.args, node.kwargs = aten._to_copy.default, (value,), {"dtype": dtype}
