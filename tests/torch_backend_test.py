@@ -3,6 +3,7 @@
 Those cases run in an interpreter that has PyTorch: this one, or the one that RELAYVM_TORCH_PYTHON names.
 """
 
+import ast
 import importlib.util
 import itertools
 import os
@@ -127,6 +128,14 @@ class Package(relayvm.TestCase):
     def test_other_names_are_none(self):
         done = relayvm.run(sys.executable, "-c", "import relayvm; relayvm.tensorflow", env=environment())
         self.assertIn("AttributeError: module 'relayvm' has no attribute 'tensorflow'", done.stderr)
+
+    def test_the_stub_has_the_public_names(self):
+        folder = f"{PYTHON}/compiler/relayvm/torch"
+        with open(f"{folder}/__init__.py", encoding="utf-8") as code, open(f"{folder}/__init__.pyi", encoding="utf-8") as stub:
+            code, stub = ast.parse(code.read()), ast.parse(stub.read())
+        (names,) = [ast.literal_eval(node.value) for node in code.body if isinstance(node, ast.Assign)]
+        declared = [node.name for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+        self.assertEqual(sorted(declared), names)
 
     def test_the_wheel_names_the_backend(self):
         wheels = from_file("wheels_under_test", f"{PYTHON}/wheels.py")

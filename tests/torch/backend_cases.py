@@ -596,6 +596,38 @@ class Modules(Case):
         with self.assertRaisesRegex(relayvm.InvalidArgument, "the model was exported with"):
             module(x, y)
 
+    def test_random_numbers(self):
+        class Noise(nn.Module):
+            def forward(self, x):
+                return x + torch.rand_like(x), {"half": x / 2}
+
+        module = relayvm.torch.compile(Noise(), (torch.zeros(3, 4),), dynamic_shapes=({0: torch.export.Dim("rows")},))
+        x = torch.zeros(500, 4)
+        torch.manual_seed(5)
+        first, second = module(x)[0], module(x)[0]
+        torch.manual_seed(5)
+        self.assertTrue(torch.equal(module(x)[0], first))
+        self.assertFalse(torch.equal(first, second))
+        self.assertAlmostEqual(first.mean().item(), 0.5, delta=0.05)
+
+    def test_threads(self):
+        model, module = self.lstm()
+        wrong = []
+
+        def run(count):
+            with torch.no_grad():
+                for time in range(1, 30):
+                    x = torch.randn(count, time, 4)
+                    if difference(module(x), model(x)) > TOLERANCE:
+                        wrong.append(time)
+
+        threads = [threading.Thread(target=run, args=(count,)) for count in (1, 2, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
     def lstm(self):
         model = nn.LSTM(4, 8, batch_first=True).eval()
         batch, time = torch.export.Dim("batch"), torch.export.Dim("time", max=1000)

@@ -1,5 +1,7 @@
 #include "vm/device/cuda_graph_maker.h"
 
+#include <cstdint>
+
 namespace rvm::device::cuda {
 
 GraphMaker::GraphMaker(const Core& core, ProductQueue* products)
