@@ -107,15 +107,18 @@ class Reader(unittest.TestCase):
 class Loads(device_test.Device):
     """In tile kernels the loads of the next step run ahead of the arithmetic of this one."""
 
-    def loops(self, model, arch):
-        """(loads before, loads after) of the main loop of each tile kernel."""
+    def functions_of(self, model, arch):
         texts = cuda_test.texts_of(model)
         path = self.path(f"code.{arch}")
         with open(f"{path}.ptx", "w", encoding="ascii") as file:
             file.write(texts[max(capability for capability in texts if capability <= int(arch[3:]))])
         subprocess.run([cuda_test.PTXAS, f"-arch={arch}", f"{path}.ptx", "-o", f"{path}.cubin"], check=True, capture_output=True)
         listing = subprocess.run([NVDISASM, "-c", f"{path}.cubin"], check=True, capture_output=True, text=True).stdout
-        bodies = {name: main_loop(code) for name, code in functions(listing).items()}
+        return functions(listing)
+
+    def loops(self, model, arch):
+        """(loads before, loads after) of the main loop of each tile kernel."""
+        bodies = {name: main_loop(code) for name, code in self.functions_of(model, arch).items()}
         return {name: loads_around(body) for name, body in bodies.items() if body is not None}
 
     def check_loads(self, model, least, archs=("sm_75", "sm_80", "sm_90")):
@@ -134,6 +137,22 @@ class Loads(device_test.Device):
             entries = [flag for i in range(len(STEPS)) for flag in ("--entry", f"case{i}")]
             model = self.compile(self.write("products.relay", text), "products.rvm", *entries, *flags, device="cuda", verify=False)
             self.check_loads(model, len(STEPS) - 2, archs)
+
+    def test_rows_are_loaded_at_once(self):
+        """All that a row needs is underway before threads exchange results: weights of all gates, and what a norm is scaled by."""
+        lstm = programs.recurrent("LSTM", 300, 512, 2)
+        np.savez(self.path("weights.npz"), **lstm.weights)
+        step = self.compile(self.write("step.relay", lstm.text), "step.rvm", device="cuda", params=[self.path("weights.npz")], verify=False)
+        rows = "Tensor[(128, 768), float32]"
+        norm = self.compile(self.write("norm.relay", f"def @main(%x: {rows}, %y: {rows}, %g: Tensor[(768), float32]) {{ nn.layer_norm(%x + %y, %g, %g) }}\n"), "norm.rvm",
+                            device="cuda", verify=False)
+        for model, kernel, least in (step, "k1_0", 20), (norm, "k0_0", 9):
+            for arch in "sm_75", "sm_90":
+                opcodes = [opcode for _, opcode, _ in self.functions_of(model, arch)[kernel]]
+                first = opcodes.index("SHFL")
+                with self.subTest(kernel, arch=arch):
+                    self.assertGreaterEqual(opcodes[:first].count("LDG"), least)
+                    self.assertEqual(opcodes[first:].count("LDG"), 0)
 
     def test_networks(self):
         for program, least in ((programs.recurrent("LSTM", 300, 512, 2), 1), (programs.bert(1, 256, 4, [8]), 6)):

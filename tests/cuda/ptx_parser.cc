@@ -400,7 +400,7 @@ class Parser {
         in_global = true;
       } else if (words[i] == "shared") {
         made.is_shared = true;
-      } else if (words[i] != "nc") {
+      } else if (words[i] != "nc" && !(loads && words[i] == "volatile")) {
         return Fail("unknown instruction: " + statement);
       }
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,7 +70,7 @@ class RowTeamEmitter {
   Value* ElementAt(Value* base, int64_t step, int64_t within);
   Value* IsThere(int64_t step);
   void ForEachElement(llvm::function_ref<void(int64_t step, size_t element)> emit);
-  void LoadAhead(const Expr& value);
+  void LoadAhead(const Expr& value, bool keeps_place);
   void LoadAhead();
   void AddPending(const LoopNest& nest);
   void SumUpAtOnce(ReduceEmitter& steps, std::vector<Partial>& partials);
@@ -225,8 +225,9 @@ void RowTeamEmitter::ForEachElement(llvm::function_ref<void(int64_t step, size_t
   }
 }
 
-// Emits those parts of the value that read memory and depend on no result of the group.
-void RowTeamEmitter::LoadAhead(const Expr& value) {
+// Emits those parts of the value that read memory and depend on no result of the group. `keeps_place`: the load is
+// volatile, so that neither LLVM nor ptxas moves it behind the exchanges, into the branch of the thread that stores.
+void RowTeamEmitter::LoadAhead(const Expr& value, bool keeps_place) {
   std::vector<Expr> left = {value};
   absl::flat_hash_set<const ExprNode*> seen;
   while (!left.empty()) {
@@ -237,7 +238,10 @@ void RowTeamEmitter::LoadAhead(const Expr& value) {
       std::vector<const ExprNode*> nodes = te::Postorder({next});
       bool reads =
           std::any_of(nodes.begin(), nodes.end(), [](const ExprNode* node) { return node->kind == ExprKind::kRead; });
-      if (reads) e_.Emit(next);
+      if (!reads) continue;
+      auto* load = llvm::dyn_cast<llvm::LoadInst>(e_.Emit(next));
+      bool is_in_memory = next->kind == ExprKind::kRead && next->tensor.rank() != 0;
+      if (load != nullptr && keeps_place && is_in_memory) load->setVolatile(true);
       continue;
     }
     bool branches = next->kind == ExprKind::kSelect &&
@@ -252,9 +256,9 @@ void RowTeamEmitter::LoadAhead() {
     for (size_t t = nest(n).reduction() != nullptr ? 1 : 0; t < nest(n).tensors.size(); ++t) {
       const Expr& value = nest(n).tensors[t].value;
       if (!IsOfElements(nest(n))) {
-        LoadAhead(value);
+        LoadAhead(value, true);
       } else if (static_cast<int64_t>(elements_.size()) <= kMaxLoadedAhead) {
-        ForEachElement([&](int64_t, size_t) { LoadAhead(value); });
+        ForEachElement([&](int64_t, size_t) { LoadAhead(value, false); });
       }
     }
   }
