@@ -32,7 +32,7 @@ inline std::string FunctionName(uint32_t kernel, uint32_t launch) {
   return "k" + std::to_string(kernel) + "_" + std::to_string(launch);
 }
 
-// Minimum number of multiplications of a product that goes to a library.
+// Minimum number of multiplications of a product that goes to a library whatever its depth is.
 inline constexpr int64_t kMinLibraryMultiplications = int64_t{1} << 26;
 
 // Returns true if an addend of a DeviceProduct is a row that is added to each row of the product. A product has at most

@@ -1096,6 +1096,20 @@ class LibraryProducts(OnFakeDriver):
             said = self.outcome(model, "main", arrays, *flags, FAKE_CUDA_COUNT="1").stderr
             self.assertEqual(set(re.findall(r"workspace (\d+)", said)), {str(workspace)})
 
+    def test_memory_of_large_products(self):
+        """Those of float32 may take 32 MiB; with less, 4 MiB."""
+        shapes = {"a": (768, 128), "b": (768, 128)}
+        text = "def @main(%a: Tensor[(768, 128), float32], %b: Tensor[(768, 128), float32]) { nn.dense(%a, %b) }\n"
+        arrays = self.arrays("float32", shapes)
+        for i, array in enumerate(arrays):
+            np.save(self.path(f"{i}.npy"), array)
+        model = self.compile(self.write("large.relay", text), "large.rvm", device="cuda", verify=False)
+        self.check_forecast(model, ["@" + self.path("0.npy"), "@" + self.path("1.npy")])
+        for limit, workspace in (64 << 20, 8 * 768 * 768), (24 << 20, 0):
+            done = self.outcome(model, "main", arrays, "--memory-limit", str(limit), FAKE_CUDA_COUNT="1")
+            self.assertEqual(set(re.findall(r"workspace (\d+)", done.stderr)), {str(workspace)})
+            self.check(np.load(self.path("out.npy")), arrays[0].astype("float64") @ arrays[1].T, "float32")
+
     def test_among_other_work(self):
         """Between launches that are graphs, in profiles, and with several machines' streams in any order."""
         text = """def @main(%a: Tensor[(40, 40), float32], %b: Tensor[(40, 40), float32], %n: int32) {
@@ -1173,12 +1187,14 @@ class LibraryProducts(OnFakeDriver):
                         self.assertEqual(work4, 4 * work)
                     else:
                         self.assertIn("is lost", got)
-        for number in (11, 30, 47):  # within captures, too, and when graphs run
-            with self.subTest(number):
+        for number in 11, 17, 25:  # within captures, too
+            with self.subTest(product=number):
                 got, _, _ = run(4, FAKE_CUDA_FAIL=f"product:{number}", FAKE_CUDA_ERROR="15")
                 if not isinstance(got, str):
                     np.testing.assert_allclose(got, right, rtol=0, atol=1e-4)
-                got, _, _ = run(4, FAKE_CUDA_FAIL=f"run:{2 * number}")
+        for number in work // 2, 2 * work, 3 * work + 1:  # when graphs run, too
+            with self.subTest(run=number):
+                got, _, _ = run(4, FAKE_CUDA_FAIL=f"run:{number}")
                 self.assertIn("is lost", got)
 
     def test_products_whose_addresses_change(self):

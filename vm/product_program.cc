@@ -27,13 +27,14 @@ std::optional<ProductProgram> ProductProgram::Compile(const DeviceProduct& produ
   return program;
 }
 
-int64_t ProductProgram::Multiplications(std::span<const int64_t> symbols) const {
-  int64_t count = 1;
+device::ProductSize ProductProgram::SizeOf(std::span<const int64_t> symbols) const {
+  device::ProductSize size = {.multiplications = 1,
+                              .is_exact_float32 = matrices_[0].dtype == kFloat32 && !allows_tf32_};
   for (size_t i = 0; i < kExtents; ++i) {
-    std::optional<int64_t> extent = dims_[i].Evaluate(symbols);
-    if (!extent || *extent <= 0 || __builtin_mul_overflow(count, *extent, &count)) return 0;
+    size.depth = dims_[i].Evaluate(symbols).value_or(0);
+    if (size.depth <= 0 || __builtin_mul_overflow(size.multiplications, size.depth, &size.multiplications)) return {};
   }
-  return count;
+  return size;
 }
 
 std::optional<device::Product> ProductProgram::Bind(std::span<const int64_t> symbols,

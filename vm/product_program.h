@@ -18,10 +18,9 @@ class ProductProgram {
   // nullopt as for DimProgram.
   static std::optional<ProductProgram> Compile(const DeviceProduct& product, uint32_t num_symbols);
 
-  // Returns the number of multiplications, or 0 if an extent is unknown.
-  int64_t Multiplications(std::span<const int64_t> symbols) const;
+  device::ProductSize SizeOf(std::span<const int64_t> symbols) const;
   // The product with the arguments of its launch; nullopt if a matrix has no memory, or an offset or stride that no
-  // tensor has. REQUIRES: the executable is verified, and Multiplications(symbols) > 0.
+  // tensor has. REQUIRES: the executable is verified, and SizeOf(symbols) has multiplications.
   std::optional<device::Product> Bind(std::span<const int64_t> symbols, std::span<const device::Argument> args) const;
 
  private:

@@ -171,7 +171,7 @@ absl::StatusOr<const ProductWork*> LibraryProducts::Prepare(const Product& produ
     return absl::InvalidArgumentError(
         "the executable has a product of matrices that do not lie in the memory of their tensors");
   }
-  int64_t workspace_bytes = workspace == nullptr ? 0 : kProductWorkspaceBytes;
+  int64_t workspace_bytes = workspace == nullptr ? 0 : static_cast<const CudaBlock&>(*workspace).bytes();
   auto [found, is_new] = plans_.try_emplace(KeyOf(product, workspace_bytes));
   if (is_new) found->second = MakePlan(product, static_cast<uint64_t>(workspace_bytes));
   ProductPlan* plan = found->second.get();

@@ -96,7 +96,7 @@ class Stream {
   // The name and version of the library for products, or why there is none. "" before the first HasProducts().
   virtual std::string library() const { return ""; }
   // Queues a product, which the library computes; false if it does not compute such products, and nothing is queued.
-  // `workspace`: kProductWorkspaceBytes, or null. kInvalidArgument if a matrix does not lie in its block.
+  // `workspace`: memory that the library may use, or null. kInvalidArgument if a matrix does not lie in its block.
   // REQUIRES: HasProducts().
   virtual absl::StatusOr<bool> Multiply(const Product& /*product*/, const Block* /*workspace*/) { return false; }
   // Submits all queued work. Call before long host work, so that the device does not idle.

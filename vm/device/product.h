@@ -29,13 +29,21 @@ struct Product {
   bool allows_tf32;
 };
 
-// Memory that a library may use while it computes a product: enough to divide the sums of a product among so many
-// blocks of threads as fill a GPU.
-inline constexpr int64_t kProductWorkspaceBytes = int64_t{4} << 20;
+// The size of a product, by which its way is chosen.
+struct ProductSize {
+  int64_t multiplications = 0;  // 0: an extent is unknown
+  int64_t depth = 0;
+  bool is_exact_float32 = false;  // of float32 that is not rounded to TF32
+};
 
-// Products of fewer multiplications than this are left to the code's own functions, which go to the device together
-// with others (cuda_graphs.h). RELAYVM_CUBLASLT=always: 1; off: more than there are.
-int64_t LeastMultiplications();
+// Whether the library, rather than the code's own function, computes such products. RELAYVM_CUBLASLT=always: all; off:
+// none.
+bool PrefersLibrary(const ProductSize& size);
+
+// Memory that a library may use while it computes such a product, to divide the sums among as many blocks of threads as
+// fill a GPU; at least kLeastWorkspaceBytes, with which it also computes it.
+inline constexpr int64_t kLeastWorkspaceBytes = int64_t{4} << 20;
+int64_t WorkspaceBytes(const ProductSize& size);
 
 }  // namespace rvm::device
 

@@ -126,10 +126,10 @@ bool Path::TakeForLaunch(const KernelInfo& kernel, std::span<const int64_t> symb
   for (int64_t bytes : taken) {
     if (!TakeBlock(lane, bytes)) return false;
   }
-  bool multiplies = std::ranges::any_of(kernel.device->products, [&](const std::optional<ProductProgram>& product) {
-    return product && product->Multiplications(symbols) >= device::LeastMultiplications();
-  });
-  if (multiplies) KeepBlock(lane, device::kProductWorkspaceBytes);
+  for (const std::optional<ProductProgram>& product : kernel.device->products) {
+    device::ProductSize size = product ? product->SizeOf(symbols) : device::ProductSize();
+    if (device::PrefersLibrary(size)) KeepBlock(lane, device::WorkspaceBytes(size));
+  }
   for (int64_t bytes : taken) GiveBlock(lane, bytes);
   return true;
 }

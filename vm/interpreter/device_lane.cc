@@ -173,13 +173,17 @@ absl::Status DeviceLane::Launch(uint32_t function, std::span<const device::Argum
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> DeviceLane::Multiply(const device::Product& product) {
+absl::StatusOr<bool> DeviceLane::Multiply(const device::Product& product, int64_t workspace_bytes) {
   RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
   if (!queue->HasProducts()) return false;
-  absl::StatusOr<std::unique_ptr<device::Block>> workspace = TakeBlock(device::kProductWorkspaceBytes);
+  absl::StatusOr<std::unique_ptr<device::Block>> workspace = TakeBlock(workspace_bytes);
+  if (absl::IsResourceExhausted(workspace.status()) && workspace_bytes > device::kLeastWorkspaceBytes) {
+    workspace_bytes = device::kLeastWorkspaceBytes;
+    workspace = TakeBlock(workspace_bytes);
+  }
   if (!workspace.ok() && !absl::IsResourceExhausted(workspace.status())) return workspace.status();
   absl::StatusOr<bool> is_queued = queue->Multiply(product, workspace.ok() ? workspace->get() : nullptr);
-  if (workspace.ok()) GiveBlock(*std::move(workspace), device::kProductWorkspaceBytes);
+  if (workspace.ok()) GiveBlock(*std::move(workspace), workspace_bytes);
   RVM_RETURN_IF_ERROR(Noted(is_queued.status()));
   if (*is_queued) {
     ++use_.products;

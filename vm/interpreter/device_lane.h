@@ -43,8 +43,9 @@ class DeviceLane {
   // Queues function `function` of the code.
   absl::Status Launch(uint32_t function, std::span<const device::Argument> args, int64_t items);
 
-  // Queues a product for the device's library; false, and nothing is queued, if it has none that computes it.
-  absl::StatusOr<bool> Multiply(const device::Product& product);
+  // Queues a product for the device's library, which may use so much memory meanwhile, or less; false, and nothing is
+  // queued, if there is none that computes it.
+  absl::StatusOr<bool> Multiply(const device::Product& product, int64_t workspace_bytes);
 
   // Waits for all work, unless the run must stop. False if any of it failed: what is on the device may be wrong.
   bool EndWork();

@@ -130,9 +130,10 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
 absl::StatusOr<bool> KernelCaller::Multiply(const DeviceKernel& kernel, size_t launch) {
   if (launch >= kernel.products.size() || !kernel.products[launch]) return false;
   const ProductProgram& program = *kernel.products[launch];
-  if (program.Multiplications(symbols_) < device::LeastMultiplications()) return false;
+  device::ProductSize size = program.SizeOf(symbols_);
+  if (!device::PrefersLibrary(size)) return false;
   std::optional<device::Product> product = program.Bind(symbols_, device_args_);
-  return product ? device_->lane(kernel.part).Multiply(*product) : false;
+  return product ? device_->lane(kernel.part).Multiply(*product, device::WorkspaceBytes(size)) : false;
 }
 
 absl::Status KernelCaller::RunOnDevice(const Call& call, Slot* r) {
