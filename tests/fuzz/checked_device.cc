@@ -98,7 +98,7 @@ class CheckedStream : public device::Stream {
     for (const device::Matrix& addend : product.addends) is_within &= IsWithin(addend, batches, rows, columns);
     if (!is_within) return absl::InvalidArgumentError("a matrix does not lie in its block");
     RVM_CHECK(
-        workspace == nullptr || MemoryOf(*workspace)->all.size() >= static_cast<size_t>(device::kLeastWorkspaceBytes),
+        workspace == nullptr || MemoryOf(*workspace)->all.size() >= static_cast<size_t>(device::kMinWorkspaceBytes),
         "a workspace is too small");
     if (product.scale < 0) return false;
     SubmitAll();

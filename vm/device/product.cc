@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kLarge = device_contract::kMinLibraryMultiplications;
 constexpr int64_t kSmall = int64_t{1} << 23;
 constexpr int64_t kDeep = 512;
-constexpr int64_t kLargeWorkspaceBytes = int64_t{32} << 20;
+constexpr int64_t kMaxWorkspaceBytes = int64_t{32} << 20;
 
 enum class Wish : uint8_t { kNone, kSome, kAll };
 
@@ -36,7 +36,7 @@ bool PrefersLibrary(const ProductSize& size) {
 }
 
 int64_t WorkspaceBytes(const ProductSize& size) {
-  return size.is_exact_float32 && size.multiplications >= kLarge ? kLargeWorkspaceBytes : kLeastWorkspaceBytes;
+  return size.is_exact_float32 && size.multiplications >= kLarge ? kMaxWorkspaceBytes : kMinWorkspaceBytes;
 }
 
 }  // namespace rvm::device

@@ -41,8 +41,8 @@ struct ProductSize {
 bool PrefersLibrary(const ProductSize& size);
 
 // Memory that a library may use while it computes such a product, to divide the sums among as many blocks of threads as
-// fill a GPU; at least kLeastWorkspaceBytes, with which it also computes it.
-inline constexpr int64_t kLeastWorkspaceBytes = int64_t{4} << 20;
+// fill a GPU; at least kMinWorkspaceBytes, with which it also computes it.
+inline constexpr int64_t kMinWorkspaceBytes = int64_t{4} << 20;
 int64_t WorkspaceBytes(const ProductSize& size);
 
 }  // namespace rvm::device

@@ -177,8 +177,8 @@ absl::StatusOr<bool> DeviceLane::Multiply(const device::Product& product, int64_
   RVM_ASSIGN_OR_RETURN(device::Stream * queue, Room());
   if (!queue->HasProducts()) return false;
   absl::StatusOr<std::unique_ptr<device::Block>> workspace = TakeBlock(workspace_bytes);
-  if (absl::IsResourceExhausted(workspace.status()) && workspace_bytes > device::kLeastWorkspaceBytes) {
-    workspace_bytes = device::kLeastWorkspaceBytes;
+  if (absl::IsResourceExhausted(workspace.status()) && workspace_bytes > device::kMinWorkspaceBytes) {
+    workspace_bytes = device::kMinWorkspaceBytes;
     workspace = TakeBlock(workspace_bytes);
   }
   if (!workspace.ok() && !absl::IsResourceExhausted(workspace.status())) return workspace.status();
