@@ -516,6 +516,7 @@ class Assembler {
       Expect("launches");
       kernel.launches = DimList();
       while (Accept("product")) kernel.products.push_back(Product());
+      while (Accept("call")) kernel.calls.push_back(DeviceCallOf());
     }
     Expect("}");
     code.bytes = Bytes();
@@ -551,6 +552,18 @@ class Assembler {
     product.allows_tf32 = Accept("tf32");
     product.has_tail = Accept("tail");
     return product;
+  }
+
+  DeviceCall DeviceCallOf() {
+    DeviceCall call;
+    call.kernel = KernelId(Index('N'));
+    call.launch = U32();
+    List("(", ")", [&] {
+      DeviceCall::Argument& argument = call.arguments.emplace_back();
+      argument.argument = Index('A');
+      argument.offset = Is(",") || Is(")") ? Dim(0) : DimExpr();
+    });
+    return call;
   }
 
   void ExtraSection() {

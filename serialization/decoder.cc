@@ -77,6 +77,7 @@ class Decoder {
       case Section::kDeviceCode: ReadDeviceCode(in); break;
       case Section::kDeviceProducts: ReadDeviceProducts(in); break;
       case Section::kUpdates: ReadUpdates(in); break;
+      case Section::kDeviceCalls: ReadDeviceCalls(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -521,6 +522,42 @@ class Decoder {
                 "products of kernels that the codes have, in ascending order");
       }
       if (in.ok()) codes[code].kernels[kernel].products.push_back(std::move(product));
+      last = place;
+    }
+  }
+
+  DeviceCall ReadDeviceCall(ByteReader& in) {
+    DeviceCall call;
+    call.kernel = KernelId(in.U32());
+    call.launch = in.U32();
+    uint32_t arguments = in.Count(13);
+    for (uint32_t i = 0; i < arguments && in.ok(); ++i) {
+      DeviceCall::Argument& argument = call.arguments.emplace_back();
+      argument.argument = in.U32();
+      argument.offset = ReadDim(in);
+    }
+    return call;
+  }
+
+  void ReadDeviceCalls(ByteReader& in) {
+    std::vector<DeviceCode>& codes = executable_.device_codes;
+    ReadSectionName(in, Section::kDeviceCalls);
+    uint32_t count = in.Count(20);
+    if (in.ok() && count == 0) in.Fail(in.offset(), "no calls", "no section, if it holds nothing");
+    std::pair<uint32_t, uint32_t> last;
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      uint64_t at = in.offset();
+      std::pair<uint32_t, uint32_t> place;
+      place.first = in.U32();
+      place.second = in.U32();
+      auto [code, kernel] = place;
+      DeviceCall call = ReadDeviceCall(in);
+      bool is_there = code < codes.size() && kernel < codes[code].kernels.size();
+      if (in.ok() && (!is_there || place < last)) {
+        in.Fail(at, absl::StrCat("a call of kernel ", kernel, " of device code ", code),
+                "calls of kernels that the codes have, in ascending order");
+      }
+      if (in.ok()) codes[code].kernels[kernel].calls.push_back(std::move(call));
       last = place;
     }
   }

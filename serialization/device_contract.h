@@ -1,7 +1,8 @@
 // The contract between the compiler, which makes the code of devices, and the runtime, which launches it. An executable
 // does not state these: both sides are built with this header.
 //
-// Launch i of kernel k runs the function "k<k>_<i>" of a DeviceCode. Its arguments, each of 8 bytes, are in this order:
+// Launch i of kernel k runs the function "k<k>_<i>" of a DeviceCode, unless a DeviceCall names another function and its
+// arguments. Its arguments, each of 8 bytes, are in this order:
 //   1. the kernel's parameters: the address of a tensor, or the bits of the element of a scalar
 //   2. its results: addresses
 //   3. the address of the workspace

@@ -279,6 +279,7 @@ class Disassembler {
       absl::StrAppend(&out_, "  N", kernel.kernel.value, " workspace ", DimText(kernel.workspace), " launches ",
                       DimListText(kernel.launches), "\n");
       for (const DeviceProduct& product : kernel.products) PrintProduct(product);
+      for (const DeviceCall& call : kernel.calls) PrintCall(call);
     }
     out_ += "} ";
     PrintBytes(code.bytes);
@@ -298,6 +299,16 @@ class Disassembler {
     for (const DeviceProduct::Matrix& matrix : product.addends) absl::StrAppend(&out_, " plus ", MatrixText(matrix));
     if (product.scale != 1) absl::StrAppendFormat(&out_, " scale %.17g", product.scale);
     absl::StrAppend(&out_, product.allows_tf32 ? " tf32" : "", product.has_tail ? " tail" : "", "\n");
+  }
+
+  void PrintCall(const DeviceCall& call) {
+    absl::StrAppend(&out_, "    call N", call.kernel.value, " ", call.launch, " (");
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const DeviceCall::Argument& argument = call.arguments[i];
+      absl::StrAppend(&out_, i == 0 ? "" : ", ", "A", argument.argument);
+      if (argument.offset != Dim(0)) absl::StrAppend(&out_, " ", DimText(argument.offset));
+    }
+    out_ += ")\n";
   }
 
   void PrintExtraSection(const ExtraSection& extra) {

@@ -135,6 +135,7 @@ class Encoder {
     for (const DeviceCode& code : executable_.device_codes) EncodeDeviceCode(code);
     EncodeDeviceProducts();
     EncodeUpdates();
+    EncodeDeviceCalls();
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -451,6 +452,33 @@ class Encoder {
           out.U32(static_cast<uint32_t>(i));
           out.U32(static_cast<uint32_t>(k));
           EncodeDeviceProduct(product);
+        }
+      }
+    }
+  }
+
+  void EncodeDeviceCalls() {
+    size_t count = 0;
+    for (const DeviceCode& code : executable_.device_codes) {
+      for (const DeviceCode::Kernel& kernel : code.kernels) count += kernel.calls.size();
+    }
+    if (count == 0) return;
+    ByteWriter& out = Begin(Section::kDeviceCalls);
+    SectionName(format::FindSection(static_cast<uint16_t>(Section::kDeviceCalls))->name);
+    out.Count(count);
+    for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
+      const std::vector<DeviceCode::Kernel>& kernels = executable_.device_codes[i].kernels;
+      for (size_t k = 0; k < kernels.size(); ++k) {
+        for (const DeviceCall& call : kernels[k].calls) {
+          out.U32(static_cast<uint32_t>(i));
+          out.U32(static_cast<uint32_t>(k));
+          out.U32(call.kernel.value);
+          out.U32(call.launch);
+          out.Count(call.arguments.size());
+          for (const DeviceCall::Argument& argument : call.arguments) {
+            out.U32(argument.argument);
+            EncodeDim(argument.offset);
+          }
         }
       }
     }

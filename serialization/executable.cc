@@ -108,6 +108,12 @@ std::vector<const DeviceProduct::Matrix*> DeviceProduct::matrices() const {
   return all;
 }
 
+Dims DeviceCall::dims() const {
+  Dims dims;
+  for (const Argument& argument : arguments) dims.push_back(argument.offset);
+  return dims;
+}
+
 Dims DeviceProduct::dims() const {
   Dims all = {batches, rows, columns, depth};
   for (const Matrix* matrix : matrices()) {

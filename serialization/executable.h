@@ -179,17 +179,35 @@ struct DeviceProduct {
   Dims dims() const;
 };
 
+// A launch that shares its function with others: the function that it runs, and what it passes to it.
+struct DeviceCall {
+  // An argument of the kernel; of an address, what lies `offset` bytes behind it.
+  struct Argument {
+    uint32_t argument = 0;  // the kernel's parameters, then its results, the workspace, and its symbols
+    Dim offset;             // 0 for numbers
+    bool operator==(const Argument&) const = default;
+  };
+  KernelId kernel;  // the function is "k<kernel>_<launch>"
+  uint32_t launch = 0;
+  std::vector<Argument> arguments;
+  bool operator==(const DeviceCall&) const = default;
+
+  Dims dims() const;  // all offsets
+};
+
 // The code of some kernels for a kind of device (OpenCL device, GPU), beside their machine code for the host. A runtime
 // that has such a device runs them there. Codes with equal targets belong to device ordinals 0, 1, ..., except that
 // codes with equal kernels are alternatives for one device, distinguished by features. A kernel may have several codes:
 // it runs on the first for which there is a device.
 struct DeviceCode {
-  // A kernel is a sequence of launches of functions of the code. Launch i of kernel k runs the function "k<k>_<i>".
+  // A kernel is a sequence of launches of functions of the code. Without calls, launch i of kernel k runs the function
+  // "k<k>_<i>", and passes all arguments to it.
   struct Kernel {
     KernelId kernel;
     Dim workspace;                             // bytes
     Dims launches;                             // for each, its number of work items
     std::vector<DeviceProduct> products = {};  // by ascending launch
+    std::vector<DeviceCall> calls = {};        // none, or one for each launch
     bool operator==(const Kernel&) const = default;
   };
   std::string target;           // "opencl-c-1.2"

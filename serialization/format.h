@@ -34,6 +34,7 @@ enum class Section : uint16_t {
   kDeviceCode,  // one for each kind of device
   kDeviceProducts,
   kUpdates,
+  kDeviceCalls,
   kSignature = 0xffff,
 };
 
@@ -62,6 +63,7 @@ inline constexpr SectionSpec kSections[] = {
     {Section::kDeviceCode, "device code", false, true},
     {Section::kDeviceProducts, "products", false, false},
     {Section::kUpdates, "updates", false, true},
+    {Section::kDeviceCalls, "calls", false, true},
     {Section::kSignature, "signature", true, true},
 };
 

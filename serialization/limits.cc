@@ -74,6 +74,7 @@ absl::Status CheckKernels(const Executable& executable) {
       RVM_RETURN_IF_ERROR(CheckDim(name, kernel.workspace));
       RVM_RETURN_IF_ERROR(CheckDims(name, kernel.launches));
       for (const DeviceProduct& product : kernel.products) RVM_RETURN_IF_ERROR(CheckDims(name, product.dims()));
+      for (const DeviceCall& call : kernel.calls) RVM_RETURN_IF_ERROR(CheckDims(name, call.dims()));
     }
   }
   return absl::OkStatus();

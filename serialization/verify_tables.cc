@@ -356,6 +356,33 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
+  // Checks the calls of a kernel of the code, which are of functions that the code should have.
+  absl::Status CheckCalls(const DeviceCode& code, const DeviceCode::Kernel& kernel) {
+    auto error = [&](auto... parts) {
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.kernel.value, ", call ", parts...));
+    };
+    const KernelDesc& desc = executable_.kernels[kernel.kernel.value];
+    size_t workspace = desc.params.size() + desc.results.size();
+    for (size_t i = 0; i < kernel.calls.size(); ++i) {
+      const DeviceCall& call = kernel.calls[i];
+      auto callee = std::find_if(code.kernels.begin(), code.kernels.end(),
+                                 [&](const DeviceCode::Kernel& other) { return other.kernel == call.kernel; });
+      if (callee == code.kernels.end() || call.launch >= callee->launches.size()) {
+        return error(i, ": no function of launch ", call.launch, " of kernel ", call.kernel.value);
+      }
+      for (const DeviceCall::Argument& argument : call.arguments) {
+        size_t number = argument.argument;
+        if (number > workspace + desc.num_symbols) return error(i, ": argument ", number, " out of range");
+        bool is_number = number > workspace || (number < desc.params.size() && desc.params[number].dims.empty());
+        if (is_number && argument.offset != Dim(0)) return error(i, ": an offset of argument ", number, ", a number");
+        RVM_RETURN_IF_ERROR(VerifyDim(argument.offset, desc));
+      }
+    }
+    if (kernel.calls.empty() || kernel.calls.size() == kernel.launches.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.kernel.value, ": ", kernel.calls.size(),
+                                                   " calls for ", kernel.launches.size(), " launches"));
+  }
+
   // Checks the tables only. The memory of the matrices is checked when the product is computed.
   absl::Status CheckProduct(const DeviceProduct& product, const KernelDesc& kernel) {
     auto error = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
@@ -395,8 +422,9 @@ class TableVerifier {
       for (size_t k = 0; k < code.kernels.size(); ++k) {
         if (k > 0 && code.kernels[k].kernel.value <= code.kernels[k - 1].kernel.value)
           return error("kernels are not in the order of their ids");
-        if (absl::Status status = CheckDeviceKernel(code.kernels[k]); !status.ok())
-          return error(std::string(status.message()));
+        absl::Status status = CheckDeviceKernel(code.kernels[k]);
+        if (status.ok()) status = CheckCalls(code, code.kernels[k]);
+        if (!status.ok()) return error(std::string(status.message()));
       }
     }
     if (executable_.device_codes.empty()) return absl::OkStatus();

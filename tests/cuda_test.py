@@ -833,6 +833,58 @@ class Graphs(OnFakeDriver):
         self.assertNotIn("misuse", done.stderr)
 
 
+class SharedFunctions(OnFakeDriver):
+    """Launches that do the same with other tensors run one function."""
+
+    def functions(self, program, *flags, run=True):
+        """How many functions the code of the program has. Its results are those of the host."""
+        self.assertIn(program.dtype, ("float32", "bfloat16"))
+        weights = self.path("weights.safetensors" if program.dtype == "bfloat16" else "weights.npz")
+        programs.write_safetensors(weights, program.weights) if program.dtype == "bfloat16" else np.savez(weights, **program.weights)
+        model = self.compile(self.write("shared.relay", program.text), "shared.rvm", *flags, device="cuda", params=[weights])
+        for number, (_, arguments) in enumerate(program.runs if run else []):
+            np.save(self.path(f"x{number}.npy"), arguments[0])
+            results = []
+            for device in "cuda", "host":
+                relayvm.must(relayvm.RUNTIME, model, "--device", device, "--out", self.path("y.npy"), "@" + self.path(f"x{number}.npy"))
+                results.append(np.load(self.path("y.npy")))
+            np.testing.assert_allclose(*results, rtol=0, atol=3e-2 if program.dtype == "bfloat16" else 1e-5)
+        return {capability: text.count(".entry") for capability, text in texts_of(model).items()}, os.path.getsize(model)
+
+    def test_layers_of_a_network(self):
+        """However the layers are divided among kernels, and wherever their tensors lie."""
+        with unittest.mock.patch.dict(os.environ, {"FAKE_CUDA_CAPABILITY": "90"}):
+            for dtype, flags in ("float32", []), ("bfloat16", LATER):
+                for length in 8, None:
+                    with self.subTest(dtype, length=length):
+                        make = lambda layers: programs.bert(layers, 32, 2, (8,) if length else (8, 11), dtype, length)  # pylint: disable=cell-var-from-loop
+                        found, size = self.functions(make(12), *flags)
+                        self.assertLessEqual(max(found.values()), 20, found)
+                        more, larger = self.functions(make(24), *flags, run=False)
+                        self.assertEqual(more.keys(), found.keys())
+                        self.assertLessEqual(max(more.values()), max(found.values()) + 2)
+                        self.assertLess(larger, 2 * size)
+
+    def test_what_differs(self):
+        """Launches that compute something else, of other extents, of scalars or tensors, have functions of their own."""
+        body = "".join(f"  let %y{i} = annotation.stop_fusion({call});\n" for i, call in enumerate([
+            "%x + %x", "%x + 1f", "%x + %s", "%s + %x", "%x * %s", "take(%x, 0, axis=0) + %s", "%x - %x", "%x - copy(%x)", "%x - %z", "%z - %x", "%x + 2f", "%x + 1f"]))
+        text = f"#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(4, 5), float32], %z: Tensor[(4, 5), float32], %s: float32) {{\n{body}  ({', '.join(f'%y{i}' for i in range(12))})\n}}\n"
+        model = self.compile(self.write("differs.relay", text), "differs.rvm", "--without-pass", "eliminate_common_subexpressions", device="cuda")
+        arguments = "[" + ", ".join(f"[{i}f, 1f, 2f, 3f, 4f]" for i in range(4)) + "]", "[" + "[9f, 8f, 7f, 6f, 5f], " * 3 + "[1f, 1f, 2f, 2f, 3f]]", "0.5f"
+        results = [relayvm.must(relayvm.RUNTIME, model, "--device", device, *arguments) for device in ("cuda", "host")]
+        self.assertEqual(*results)
+        # x + x, x + 1, x + s, s + x, x * s, a row, x - x, x - z, x + 2
+        self.assertEqual(texts_of(model)[75].count(".entry"), 9)
+
+    def test_marks_are_no_launches(self):
+        model = self.compile(self.write("launches.relay", programs.launches(7).text), "launches.rvm", device="cuda")
+        done = relayvm.run(relayvm.RUNTIME, model, "[2f]", "--stats")
+        self.assertEqual(done.stdout.strip(), "[9f]")
+        self.assertIn("device cuda:0: 7 launches", done.stderr)
+        self.assertEqual(texts_of(model)[75].count(".entry"), 1)
+
+
 # Calls of @a and @b, then @c and @d if there are; the matrices; what numpy gives.
 LIBRARY_PRODUCTS = [
     *((f"nn.matmul(%a, %b, transpose_a={left}, transpose_b={right})", {"a": (45, 37) if left else (37, 45), "b": (51, 45) if right else (45, 51)},

@@ -46,6 +46,33 @@ class WeightsTest(relayvm.TestCase):
                     kernels = relayvm.must(relayvm.COMPILER, "inspect", model, "--kernels")
                     self.assertEqual(kernels.count(" packed"), 2, kernels)
 
+    def test_casts_to_fewer_bits_are_done_once(self):
+        """By the compiler, for all calls that cast the constant, whatever its size; casts to more bits are not."""
+        program = """
+free_var %once: Tensor[(200, 300), float32];
+def @other(%x: Tensor[(n, 300), bfloat16]) { nn.dense(%x * 2bf16, cast(%once, dtype="bfloat16")) }
+def @main(%x: Tensor[(n, 300), bfloat16]) { (nn.dense(%x, cast(%once, dtype="bfloat16")), @other(%x)) }
+def @halves(%x: Tensor[(n, 300), float16]) { nn.dense(%x, cast(%once, dtype="float16")) }
+def @wide(%x: Tensor[(n, 300), float64]) { nn.dense(%x, cast(%once, dtype="float64")) }
+"""
+        once = self.once[0].copy()
+        once[0, :4] = [np.inf, -0.0, 1e-41, 3.3961775e38]
+        np.savez(self.weights, once=once)
+        with open(self.source, "w", encoding="utf-8") as file:
+            file.write(program)
+        for flags in [], ["--device", "cuda", "--target", "host,sm_80"]:
+            for entries, constants in (["main", "other"], ["bfloat16"]), (["halves"], ["float16"]), (["wide"], ["float32"]):
+                with self.subTest(entries, flags=flags):
+                    options = [flag for entry in entries for flag in ("--entry", entry)]
+                    model = relayvm.compile_file(self.source, f"{self.folder}/c.rvm", 2, [self.weights], [*flags, *options])
+                    shown = relayvm.must(relayvm.COMPILER, "inspect", model, "--constants")
+                    self.assertEqual(re.findall(r"^ +\d+ +Tensor\[.*, (\w+)\]", shown, re.M), constants, shown)
+        cast = "def @main() { cast(%s, dtype=\"bfloat16\") }\n"
+        with open(self.source, "w", encoding="utf-8") as file:
+            file.write("free_var %once: Tensor[(200, 300), float32];\n" + cast % "%once")
+        folded, computed = [relayvm.compile_file(self.source, f"{self.folder}/{level}.rvm", level, [self.weights]) for level in (2, 0)]
+        self.assertEqual(relayvm.execute(folded), relayvm.execute(computed))
+
     def test_the_file_holds_them_once(self):
         model = relayvm.compile_file(self.source, f"{self.folder}/p.rvm", 1, [self.weights], ["--target", "portable"])
         constants = relayvm.must(relayvm.COMPILER, "inspect", model, "--constants")

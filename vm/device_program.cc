@@ -29,24 +29,59 @@ std::string MissingFeatures(const DeviceCode& code, const device::DeviceInfo& in
   return missing;
 }
 
+// Functions of a code, numbered in the order of their first use.
+class FunctionNumbers {
+ public:
+  uint32_t Of(uint32_t kernel, uint32_t launch) {
+    auto [it, added] = numbers_.try_emplace({kernel, launch}, static_cast<uint32_t>(names_.size()));
+    if (added) names_.push_back(device_contract::FunctionName(kernel, launch));
+    return it->second;
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;
+  std::vector<std::string> names_;
+};
+
+// Links launch `number` of a kernel; nullopt if a size in it is no expression of the kernel's symbols.
+std::optional<DeviceLaunch> LinkLaunch(const DeviceCode::Kernel& kernel, uint32_t number, uint32_t num_symbols,
+                                       FunctionNumbers& functions) {
+  DeviceLaunch launch;
+  std::optional<DimProgram> items = DimProgram::Compile(kernel.launches[number], num_symbols);
+  if (!items) return std::nullopt;
+  launch.items = *std::move(items);
+  if (kernel.calls.empty()) {
+    launch.function = functions.Of(kernel.kernel.value, number);
+    return launch;
+  }
+  const DeviceCall& call = kernel.calls[number];
+  launch.function = functions.Of(call.kernel.value, call.launch);
+  launch.passes_all = false;
+  for (const DeviceCall::Argument& argument : call.arguments) {
+    std::optional<DimProgram> offset = DimProgram::Compile(argument.offset, num_symbols);
+    if (!offset) return std::nullopt;
+    launch.args.push_back({argument.argument, *std::move(offset)});
+  }
+  return launch;
+}
+
 // Adds the code, on the device.
 absl::Status Load(const Executable& executable, const DeviceCode& code, std::shared_ptr<device::Device> device,
                   DeviceProgram& program) {
-  std::vector<std::string> functions;
+  FunctionNumbers functions;
   for (const DeviceCode::Kernel& kernel : code.kernels) {
     uint32_t number = kernel.kernel.value;
     const KernelDesc& desc = executable.kernels[number];
     auto linked = std::make_unique<DeviceKernel>();
     linked->part = program.parts.size();
-    linked->first_function = static_cast<uint32_t>(functions.size());
     std::optional<DimProgram> workspace = DimProgram::Compile(kernel.workspace, desc.num_symbols);
     bool compiles = workspace.has_value();
     if (compiles) linked->workspace = *std::move(workspace);
-    for (size_t i = 0; i < kernel.launches.size(); ++i) {
-      std::optional<DimProgram> items = DimProgram::Compile(kernel.launches[i], desc.num_symbols);
-      compiles = compiles && items.has_value();
-      if (items) linked->launches.push_back(*std::move(items));
-      functions.push_back(device_contract::FunctionName(number, static_cast<uint32_t>(i)));
+    for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
+      std::optional<DeviceLaunch> launch = LinkLaunch(kernel, i, desc.num_symbols, functions);
+      compiles = compiles && launch.has_value();
+      if (launch) linked->launches.push_back(*std::move(launch));
     }
     for (const DeviceProduct& product : kernel.products) {
       linked->products.resize(product.launch + 1);
@@ -59,7 +94,7 @@ absl::Status Load(const Executable& executable, const DeviceCode& code, std::sha
     }
     if (program.kernels[number] == nullptr) program.kernels[number] = std::move(linked);
   }
-  absl::StatusOr<std::unique_ptr<device::Code>> loaded = device->Load(code.bytes, functions);
+  absl::StatusOr<std::unique_ptr<device::Code>> loaded = device->Load(code.bytes, functions.names());
   bool is_refused = absl::IsInvalidArgument(loaded.status());
   if (!loaded.ok()) return is_refused ? loaded.status() : DeviceFailure(loaded.status());
   program.parts.push_back({std::move(device), *std::move(loaded)});

@@ -18,15 +18,26 @@
 
 namespace rvm::vm {
 
+struct DeviceLaunch {
+  // An argument of the kernel, from its byte `offset` on.
+  struct Argument {
+    uint32_t argument;
+    DimProgram offset;
+  };
+  DimProgram items;            // work items
+  uint32_t function = 0;       // of the code
+  bool passes_all = true;      // arguments of the kernel, in their order
+  std::vector<Argument> args;  // if not
+};
+
 struct DeviceKernel {
-  size_t part = 0;                   // of DeviceProgram: the device it runs on
-  std::vector<DimProgram> launches;  // work items of each
+  size_t part = 0;  // of DeviceProgram: the device it runs on
+  std::vector<DeviceLaunch> launches;
   // Indexed by launch; shorter than `launches` if the trailing launches are no matrix products.
   std::vector<std::optional<ProductProgram>> products;
   // Launches that finish the product of the one before, and run only if a library computed that.
   std::vector<uint32_t> tails;  // ascending
   DimProgram workspace;         // bytes
-  uint32_t first_function = 0;  // of the code; the launches have consecutive ones
 };
 
 // Code of one kind, on the device that runs it.

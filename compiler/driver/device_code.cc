@@ -18,6 +18,7 @@
 #include "compiler/lowering/launch_shapes.h"
 #include "compiler/lowering/matrix_product.h"
 #include "compiler/lowering/opencl_source.h"
+#include "compiler/lowering/symbol_numbers.h"
 #include "compiler/ops/virtual_device.h"
 #include "compiler/target/tile_product.h"
 #include "kernels/codegen/ptx_compiler.h"
@@ -47,9 +48,13 @@ class CodeMaker {
   bytecode::EmittedProgram& program_;
 };
 
-// Returns the schedule of a kernel for a device: it computes position by position.
+// Returns the schedule of a kernel for a device: it computes position by position, and results have memory of their
+// own.
 absl::StatusOr<schedule::Schedule> PlainSchedule(const schedule::Schedule& kernel, const schedule::Target& target) {
-  return schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, target);
+  RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
+                       schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, target));
+  plain.reuses.clear();
+  return plain;
 }
 
 class OpenClMaker : public CodeMaker {
@@ -89,12 +94,12 @@ class PtxMaker : public CodeMaker {
     lowering::AddTails(plain);
     RVM_ASSIGN_OR_RETURN(lowering::LaunchShapes shapes,
                          lowering::ShapesOfLaunches(program_.executable.kernels[number], plain));
-    RVM_RETURN_IF_ERROR(compiler_.Add(absl::StrCat("k", number), plain));
+    RVM_ASSIGN_OR_RETURN(std::vector<codegen::PtxLaunch> launches, compiler_.Add(absl::StrCat("k", number), plain));
     for (const schedule::LoopNest& nest : plain.nests) {
       is_needed_ |= nest.block_tile && nest.block_tile->mma && nest.block_tile->mma->capability == target_.capability;
     }
     return DeviceCode::Kernel{KernelId(number), shapes.workspace, std::move(shapes.threads),
-                              lowering::FindProducts(plain)};
+                              lowering::FindProducts(plain), CallsOf(number, launches, lowering::SymbolNumbers(plain))};
   }
 
   absl::Status Finish(DeviceCode& code) override {
@@ -107,6 +112,23 @@ class PtxMaker : public CodeMaker {
   bool IsNeeded() const override { return is_needed_; }
 
  private:
+  std::vector<DeviceCall> CallsOf(uint32_t number, std::span<const codegen::PtxLaunch> launches,
+                                  const lowering::SymbolNumbers& symbols) {
+    std::vector<DeviceCall> calls;
+    for (const codegen::PtxLaunch& launch : launches) {
+      if (launch.function == functions_.size()) functions_.emplace_back(number, calls.size());
+      auto [kernel, of_launch] = functions_[launch.function];
+      DeviceCall& call = calls.emplace_back();
+      call.kernel = KernelId(kernel);
+      call.launch = static_cast<uint32_t>(of_launch);
+      for (const codegen::PtxLaunch::Argument& argument : launch.arguments) {
+        call.arguments.push_back({static_cast<uint32_t>(argument.number), symbols.Numbered(argument.offset)});
+      }
+    }
+    return calls;
+  }
+
+  std::vector<std::pair<uint32_t, size_t>> functions_;  // the kernel and its launch that each is named after
   codegen::PtxTarget target_;
   codegen::PtxCompiler compiler_;
   bool is_needed_ = false;

@@ -8,6 +8,7 @@
 #include "base/abseil.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 #include "compiler/ops/virtual_device.h"
@@ -64,11 +65,6 @@ Solve OnDeviceRelation(TypeContext& context) {
 Solve DeviceCopyRelation(TypeContext& context) {
   constexpr const char* kNames[] = {"src_virtual_device", "dst_virtual_device"};
   return DeviceRelation(context, kNames);
-}
-
-std::vector<Tensor> ComputeIdentity(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  return {te::ComputeTensor("copy", data.dtype(), data.dims(), [&](std::span<const Expr> i) { return data(i); })};
 }
 
 Solve SimulatedRelation(TypeContext& context) {

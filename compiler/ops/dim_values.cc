@@ -11,6 +11,7 @@
 #include "base/dim_size.h"
 #include "base/value.h"
 #include "compiler/ops/evaluate_op.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/relations.h"
 
 namespace rvm::ops {
@@ -108,9 +109,8 @@ constexpr ReductionRow kReductions[] = {{"sum", [](const Dim& a, const Dim& b) {
                                         {"max", Greater},
                                         {"min", Smaller}};
 
-// Operators that give their first argument.
-constexpr std::string_view kIdentities[] = {"copy",          "check_extent", "check_at_least", "annotation.stop_fusion",
-                                            "stop_gradient", "on_device",    "device_copy",    "annotation.checkpoint"};
+// Operators that give their first argument, which they check.
+constexpr std::string_view kChecks[] = {"check_extent", "check_at_least"};
 
 // Operators whose elements are those of some of their arguments: the arguments, as bits. The others must be constant.
 struct MoveRow {
@@ -194,8 +194,8 @@ class Call {
  private:
   std::optional<Elements> ElementsOf(const DimTensor& out) const {
     if (std::optional<Elements> measured = Measured()) return measured;
-    bool is_identity = std::find(std::begin(kIdentities), std::end(kIdentities), op_.name) != std::end(kIdentities);
-    if (op_.is_reshape || is_identity) return Argument(0);
+    bool is_check = std::find(std::begin(kChecks), std::end(kChecks), op_.name) != std::end(kChecks);
+    if (op_.is_reshape || is_check || IsIdentity(op_)) return Argument(0);
     if (op_.name == "cast") return Converted(out.dtype);
     if (op_.name == "arange") return Range(out);
     if (op_.name == "where") return Selected(out);

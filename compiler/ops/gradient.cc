@@ -9,6 +9,7 @@
 #include "base/abseil.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -23,11 +24,6 @@ constexpr Input kWithRule[] = {
     {"f", "a function of tensors and tuples of them"},
     {"rule", "a function of the same arguments that gives the result and its pullback, as `vjp(f)` does"}};
 constexpr Input kData[] = {{"data", "a tensor"}};
-
-std::vector<Tensor> ComputeIdentity(const ComputeContext& context) {
-  const Tensor& data = context.input(0);
-  return {te::ComputeTensor("copy", data.dtype(), data.dims(), [&](std::span<const te::Expr> i) { return data(i); })};
-}
 
 // The function's type, or null: it is not known yet, or an error was reported.
 const ir::FuncType* FunctionArg(TypeContext& context, Solve& solve) {

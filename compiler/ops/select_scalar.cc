@@ -2,6 +2,7 @@
 
 #include "base/data_type.h"
 #include "compiler/ops/extent.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::ops {
@@ -31,6 +32,7 @@ bool NeedsNoKernel(const ir::Call& call) {
   if (op == nullptr) return false;
   if (SelectScalar(call) || IsExtent(call)) return true;
   if (IsCheckExtent(call) || IsCheckAtLeast(call)) return true;
+  if (IsIdentity(*op) && ir::TypesEqual(call.args[0]->type, call.type)) return true;
   return op->is_reshape && !ir::IsScalar(call.type) && !ir::IsScalar(call.args[0]->type);
 }
 

@@ -13,7 +13,8 @@ namespace rvm::ops {
 // between scalars have one, too (Cast, Move).
 std::optional<ScalarInstruction> SelectScalar(const ir::Call& call);
 
-// Returns true for inline operator calls without a kernel: scalar instructions, and reshapes, which are views.
+// Returns true for inline operator calls without a kernel: scalar instructions, reshapes, which are views, and
+// identities.
 bool NeedsNoKernel(const ir::Call& call);
 
 }  // namespace rvm::ops

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -36,10 +37,6 @@ std::vector<Tensor> ComputeUnary(const ComputeContext& context) {
 
 std::vector<Tensor> ComputeRound(const ComputeContext& context) {
   return Map(context, [](const Expr& x) { return RoundHalfAway(x); });
-}
-
-std::vector<Tensor> ComputeCopy(const ComputeContext& context) {
-  return Map(context, [](Expr x) { return x; });
 }
 
 std::vector<Tensor> ComputeCast(const ComputeContext& context) {
@@ -230,7 +227,7 @@ constexpr OpDef kOps[] = {
      .inputs = kInputs,
      .type_relation = IdentityRelation,
      .fusion = FusionClass::kElementwise,
-     .compute = ComputeCopy,
+     .compute = ComputeIdentity,
      .scalar = &scalar::kCopy,
      .gradient = IdentityGradient},
     {.name = "clip",

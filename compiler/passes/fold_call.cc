@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/data_type.h"
+#include "base/element.h"
 #include "base/literal.h"
 #include "compiler/ops/evaluate_op.h"
 
@@ -74,7 +77,50 @@ Expr* FromValue(const ir::Builder& at, const Value& value) {
   return at.Tuple(std::move(fields));
 }
 
+bool IsNarrowed(DataType from, DataType to) {
+  return from.is_float() && to.is_float() && from.bits > to.bits && to.bits >= 16;
+}
+
+// REQUIRES: IsNarrowed.
+Literal Narrowed(const Literal& literal, DataType to) {
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(literal.num_elements() * to.bytes());
+  WithElement(literal.dtype(), [&](auto from) {
+    using From = decltype(from);
+    WithElement(to, [&](auto element) {
+      using To = decltype(element);
+      // Other pairs do not occur.
+      if constexpr (std::is_floating_point_v<From> && !std::is_integral_v<To> && !std::is_same_v<To, Bool>) {
+        auto* out = reinterpret_cast<To*>(buffer->data());
+        for (From value : literal.values<From>()) {
+          if constexpr (std::is_floating_point_v<To>) {
+            *out++ = static_cast<To>(value);
+          } else {
+            *out++ = To::From(static_cast<float>(value));
+          }
+        }
+      }
+    });
+  });
+  return {to, literal.shape(), std::move(buffer)};
+}
+
 }  // namespace
+
+Expr* NarrowedConstants::Fold(const ir::Builder& at, const ops::OpDef& op, const std::vector<const Expr*>& args,
+                              const ir::Type* type) {
+  const auto* constant = op.name == "cast" ? DynCast<ir::Constant>(args[0]) : nullptr;
+  const auto* tensor = constant == nullptr ? nullptr : DynCast<ir::TensorType>(type);
+  if (tensor == nullptr || !tensor->dtype.is_concrete()) return nullptr;
+  const Literal& from = constant->literal;
+  DataType to = tensor->dtype.dtype;
+  if (!IsNarrowed(from.dtype(), to)) return nullptr;
+  std::vector<Entry>& known = entries_[{from.data(), to}];
+  for (const Entry& entry : known) {
+    if (entry.from.dtype() == from.dtype() && entry.from.shape() == from.shape()) return at.Constant(entry.to);
+  }
+  known.push_back({from, Narrowed(from, to)});
+  return at.Constant(known.back().to);
+}
 
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                const std::vector<const Expr*>& args, const ir::Type* type) {

@@ -2,8 +2,12 @@
 #ifndef RVM_COMPILER_PASSES_FOLD_CALL_H_
 #define RVM_COMPILER_PASSES_FOLD_CALL_H_
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "base/literal.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/op_def.h"
 
@@ -14,6 +18,21 @@ namespace rvm::passes {
 // backtrace. A constant under another shape shares its elements and may have any size. `type`: of the call.
 ir::Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                    const std::vector<const ir::Expr*>& args, const ir::Type* type);
+
+// Casts of large constants of floats to floats of fewer bits, which make the executable smaller: weights that a program
+// casts. Calls that cast the same constant share the result.
+class NarrowedConstants {
+ public:
+  // The result of a call of `op`, as a constant; null if the call is no such cast.
+  ir::Expr* Fold(const ir::Builder& at, const ops::OpDef& op, const std::vector<const ir::Expr*>& args,
+                 const ir::Type* type);
+
+ private:
+  struct Entry {
+    Literal from, to;
+  };
+  absl::flat_hash_map<std::pair<const std::byte*, DataType>, std::vector<Entry>> entries_;  // by the elements
+};
 
 }  // namespace rvm::passes
 

@@ -1,8 +1,9 @@
 // Constant folding.
 //
 // Takes a specialised module. Replaces operator calls on constants by their results (if these are small and cheap to
-// compute), an `if` on a constant by the branch that is taken, a projection of a known tuple by the field, and a
-// `match` on a known constructor by the clause that matches. Propagates constants and copies of variables.
+// compute, or are floats of fewer bits than the constant), an `if` on a constant by the branch that is taken, a
+// projection of a known tuple by the field, and a `match` on a known constructor by the clause that matches. Propagates
+// constants and copies of variables.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -50,7 +51,7 @@ const ir::Call* ConstructorCall(const Expr* expr) {
 
 class Folder : public Rewriter {
  public:
-  using Rewriter::Rewriter;
+  Folder(ir::Arena& arena, NarrowedConstants& narrowed) : Rewriter(arena), narrowed_(narrowed) {}
 
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
@@ -133,6 +134,7 @@ class Folder : public Rewriter {
     if (op == nullptr) return nullptr;
     std::vector<const Expr*> args;
     for (const Expr* arg : call.args) args.push_back(Known(arg));
+    if (Expr* narrowed = narrowed_.Fold(At(call.span), *op, args, call.type)) return narrowed;
     return FoldCall(At(call.span), *op, call.attrs, args, call.type);
   }
 
@@ -278,13 +280,16 @@ class Folder : public Rewriter {
     return MakeLets(arena_, chain, At(match.span).Match(value, std::move(clauses), match.is_complete, match.type));
   }
 
+  NarrowedConstants& narrowed_;
   absl::flat_hash_map<const ir::Var*, Expr*> replaced_;     // by an atom
   absl::flat_hash_map<const ir::Var*, const Expr*> known_;  // tuples and constructor calls of atoms
 };
 
 absl::StatusOr<ir::Module> FoldConstant(const ir::Module& module, PassContext&) {
-  return MapFunctions(
-      module, [&](const ir::GlobalFunction& global) { return Folder(*module.arena).Rewrite(global.function->body); });
+  NarrowedConstants narrowed;
+  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
+    return Folder(*module.arena, narrowed).Rewrite(global.function->body);
+  });
 }
 
 }  // namespace

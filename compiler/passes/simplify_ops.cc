@@ -1,8 +1,9 @@
 // Drops operator calls that give back an operand, joins transposes, and makes outer products of products over one term.
 //
 // Takes a specialised module. A call is replaced by its operand where it has the operand's type and provably its
-// elements, bit by bit: a reshape, broadcast or cast to the type that is there, a copy, a transpose that keeps the
-// order of the axes, arithmetic with a neutral element, a cast back from a wider dtype. A transpose of a transpose
+// elements, bit by bit: a reshape, broadcast or cast to the type that is there, a copy, a mark that no later pass
+// reads, a transpose that keeps the order of the axes, arithmetic with a neutral element, a cast back from a wider
+// dtype; so is a field of the results of dropout or batch normalisation that is an argument. A transpose of a transpose
 // is one transpose. Imported models and inlined functions of any rank are full of these. A product that sums over an
 // extent of 1, as the gradient of a weight that multiplies one row, becomes a multiplication of a column and a row,
 // which fuses with what adds it up.
@@ -18,6 +19,7 @@
 #include "base/data_type.h"
 #include "base/literal.h"
 #include "compiler/ops/build_call.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -93,8 +95,9 @@ class OpSimplifier : public Rewriter {
         return;
       }
       if (OperatorCall(value) != nullptr) calls_[let.var] = OperatorCall(value);
+      if (ir::OpCallee(value) != nullptr) tuples_[let.var] = Cast<ir::Call>(value);
     }
-    chain.push_back({let.var, value, let.span});
+    chain.push_back({let.var, NameGivenArguments(value, chain), let.span});
   }
 
   Expr* RewriteNode(Expr* expr) override {
@@ -103,6 +106,7 @@ class OpSimplifier : public Rewriter {
       return found == renamed_.end() ? RewriteChildren(expr) : At(expr->span).Use(found->second);
     }
     Expr* result = RewriteChildren(expr);
+    if (auto* project = DynCast<ir::Project>(result)) return SimplifyField(project);
     const ir::Call* call = OperatorCall(result);
     return call == nullptr ? result : Simplify(result, *call);
   }
@@ -148,10 +152,17 @@ class OpSimplifier : public Rewriter {
 
   static DataType Dtype(const ir::Call& call) { return DynCast<ir::TensorType>(call.type)->dtype.dtype; }
 
+  // Whether the operator is an identity that no later pass reads: fusion reads those that it must not cross, placement
+  // those that name a device.
+  static bool IsSpentMark(const ops::OpDef& op) {
+    return ops::IsIdentity(op) && op.fusion != ops::FusionClass::kOpaque && op.name != "on_device" &&
+           op.name != "device_copy";
+  }
+
   // Whether the call gives its argument `i`.
   static bool GivesBack(const ops::OpDef& op, const ir::Call& call, size_t i) {
     if (!ir::TypesEqual(call.args[i]->type, call.type)) return false;
-    if (op.name == "copy" || op.name == "cast") return true;
+    if (op.name == "cast" || (i == 0 && IsSpentMark(op))) return true;
     // Two extents that are unknown may differ.
     if (op.is_reshape || op.name == "broadcast_to") return i == 0 && !ContainsAny(call.type);
     for (const NeutralElement& neutral : kNeutralElements) {
@@ -166,6 +177,31 @@ class OpSimplifier : public Rewriter {
       if (rvm::ContainsAny(dim)) return true;
     }
     return false;
+  }
+
+  // Binds the arguments that an operator gives as fields of its results, so that these can stand elsewhere.
+  Expr* NameGivenArguments(Expr* value, std::vector<Binding>& chain) {
+    const auto* type = ir::OpCallee(value) == nullptr ? nullptr : DynCast<ir::TupleType>(value->type);
+    for (size_t i = 0; type != nullptr && i < type->fields.size(); ++i) {
+      auto* call = Cast<ir::Call>(value);
+      std::optional<size_t> given = ops::GivenArgument(*call, i);
+      if (!given || call->args[*given]->expr_kind != ir::ExprKind::kCall) continue;
+      const ir::Builder at = At(value->span);
+      call->args[*given] = at.Use(at.Bind("t", call->args[*given], chain)->var);
+    }
+    return value;
+  }
+
+  Expr* SimplifyField(ir::Project* project) {
+    const auto* use = DynCast<ir::VarExpr>(project->tuple);
+    auto found = use == nullptr ? tuples_.end() : tuples_.find(use->var);
+    const ir::Call* call = found == tuples_.end() ? DynCast<ir::Call>(project->tuple) : found->second;
+    std::optional<size_t> given = call == nullptr ? std::nullopt : ops::GivenArgument(*call, project->index);
+    if (!given || !ir::TypesEqual(call->args[*given]->type, project->type)) return project;
+    if (call == project->tuple && call->args.size() == 1) return call->args[*given];
+    const auto* argument = DynCast<ir::VarExpr>(call->args[*given]);
+    if (argument == nullptr) return project;
+    return At(project->span).Use(argument->var);
   }
 
   Expr* SimplifyTranspose(Expr* expr, const ir::Call& call) {
@@ -203,7 +239,8 @@ class OpSimplifier : public Rewriter {
     return ir::TypesEqual(product->type, call.type) ? product : expr;
   }
 
-  absl::flat_hash_map<const ir::Var*, const ir::Call*> calls_;  // what variables are bound to
+  absl::flat_hash_map<const ir::Var*, const ir::Call*> calls_;   // what variables are bound to
+  absl::flat_hash_map<const ir::Var*, const ir::Call*> tuples_;  // operators that give some results
   absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
 };
 

@@ -3,6 +3,7 @@
 #ifndef RVM_KERNELS_CODEGEN_PTX_COMPILER_H_
 #define RVM_KERNELS_CODEGEN_PTX_COMPILER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,13 +33,24 @@ absl::StatusOr<std::optional<PtxTarget>> ParsePtxTarget(std::string_view text);
 // Returns the targets of a compilation that names none; the latest first.
 std::vector<PtxTarget> DefaultPtxTargets();
 
-// PTX for a target. Each of schedule::Launches of a kernel becomes one function (`.entry`), whose threads
+// How a launch of a kernel calls a function.
+struct PtxLaunch {
+  struct Argument {
+    size_t number;  // of the kernel's inputs, then its outputs, the workspace, and the symbols
+    Dim offset;     // in the workspace, in bytes; 0 for others
+  };
+  size_t function = 0;  // by first use of all that were added
+  std::vector<Argument> arguments;
+};
+
+// PTX for a target. Each of schedule::Launches of a kernel runs one function (`.entry`), whose threads
 // are the positions of its nest, or work together in blocks of schedule::kBlockThreads (`.reqntid`), as the form of the
 // nest says; or blocks run several nests, row by row. Threads and blocks stride over the grid, so that any number of
 // blocks may be launched, of a one-dimensional grid.
 //
-// Parameters of each function are, 8 bytes each and in this order: the addresses of the kernel's inputs (the bits of
-// the element, for one of rank 0) and outputs, of the workspace, and the symbols.
+// Launches that do the same with other tensors share a function, as those of the layers of a network: its parameters
+// are the tensors that it accesses (the bits of the element, for an input of rank 0) and the symbols that it reads, 8
+// bytes each.
 //
 // Mathematics is that of the CPU (kernels/codegen/llvm/math.h): division and square roots are rounded to nearest,
 // products and sums contracted to fused ones.
@@ -48,10 +60,11 @@ class PtxCompiler {
   ~PtxCompiler();
   PtxCompiler(const PtxCompiler&) = delete;
 
-  // Adds functions "<name>_0", "<name>_1", ... for the launches of a schedule that was made for the target. Returns
-  // kUnimplemented, with the reason, for kernels that have no such code; nothing is added then.
-  // REQUIRES: no nest sorts, or computes an element from those before.
-  absl::Status Add(const std::string& name, const schedule::Schedule& schedule);
+  // Adds functions for the launches of a schedule that was made for the target; one that no launch before had is called
+  // "<name>_<number of the launch>". Returns kUnimplemented, with the reason, for kernels that have no such code;
+  // nothing is added then. REQUIRES: no nest sorts, or computes an element from those before; no output reuses an
+  // input.
+  absl::StatusOr<std::vector<PtxLaunch>> Add(const std::string& name, const schedule::Schedule& schedule);
   // The text of all functions. Deterministic. Once, as the last call.
   absl::StatusOr<std::string> Finish();
 

@@ -112,7 +112,8 @@ std::vector<uint8_t> MutateSection(std::span<const uint8_t> file, Dice& dice) {
   std::vector<Section> sections = Split(file);
   std::vector<Section*> of_devices;
   for (Section& section : sections) {
-    for (format::Section id : {format::Section::kDeviceCode, format::Section::kDeviceProducts}) {
+    for (format::Section id :
+         {format::Section::kDeviceCode, format::Section::kDeviceProducts, format::Section::kDeviceCalls}) {
       if (section.id == static_cast<uint16_t>(id)) of_devices.push_back(&section);
     }
   }

@@ -23,6 +23,8 @@ class DeviceMutator {
     size_t choice = dice_.Pick(100);
     if (choice < 15) {
       if (!code.kernels.empty()) ChangeProducts(code.kernels[dice_.Pick(code.kernels.size())]);
+    } else if (choice < 25) {
+      if (!code.kernels.empty()) ChangeCalls(code, code.kernels[dice_.Pick(code.kernels.size())]);
     } else if (choice < 35) {
       ChangeKernels(code);
     } else if (choice < 65) {
@@ -79,6 +81,32 @@ class DeviceMutator {
         } else {
           kernel.launches[launch] = dim;
         }
+    }
+  }
+
+  void ChangeCalls(const DeviceCode& code, DeviceCode::Kernel& kernel) {
+    uint32_t number = kernel.kernel.value;
+    std::vector<DeviceCall>& calls = kernel.calls;
+    if (calls.empty() || dice_.Chance(10)) calls.resize(kernel.launches.size() + dice_.Chance(5));
+    if (dice_.Chance(10)) calls.clear();
+    if (calls.empty()) return;
+    DeviceCall& call = calls[dice_.Pick(calls.size())];
+    const DeviceCode::Kernel& callee = code.kernels[dice_.Pick(code.kernels.size())];
+    if (dice_.Chance(50)) {
+      call.kernel = callee.kernel;
+      call.launch = static_cast<uint32_t>(dice_.Pick(callee.launches.size() + dice_.Chance(5)));
+    }
+    size_t arguments = 3;
+    if (number < executable_.kernels.size()) {
+      const KernelDesc& desc = executable_.kernels[number];
+      arguments = desc.params.size() + desc.results.size() + 1 + desc.num_symbols + dice_.Chance(3);
+    }
+    DeviceCall::Argument argument{static_cast<uint32_t>(dice_.Pick(arguments)), {}};
+    if (dice_.Chance(20)) argument.offset = RandomDim(number);
+    if (call.arguments.empty() || dice_.Chance(50)) {
+      call.arguments.push_back(std::move(argument));
+    } else {
+      call.arguments[dice_.Pick(call.arguments.size())] = std::move(argument);
     }
   }
 

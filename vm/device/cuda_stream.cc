@@ -94,7 +94,7 @@ class CudaStream : public device::Stream {
     values_.clear();
     for (const Argument& arg : args) {
       bool is_block = arg.kind == Argument::Kind::kBlock;
-      values_.push_back(!is_block ? arg.number : arg.block == nullptr ? 0 : AddressOf(*arg.block));
+      values_.push_back(is_block && arg.block != nullptr ? AddressOf(*arg.block) + arg.number : arg.number);
     }
     const CudaCode::Entry& entry = static_cast<const CudaCode&>(code).entries[function];
     // Zero the arguments that this function does not use, so that launches differing only in those compare equal.

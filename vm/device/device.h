@@ -43,8 +43,8 @@ class Code {
   virtual std::string_view origin() const { return ""; }
 };
 
-// An argument of a function: memory (which may be no block at all, for memory that the function does not use), or a
-// number of 8 bytes.
+// An argument of a function: memory (which may be no block at all, for memory that the function does not use), from its
+// byte `number` on, or a number of 8 bytes. Only what executables call with an offset is behind the begin of a block.
 struct Argument {
   enum class Kind : uint8_t { kBlock, kNumber };
   static Argument Of(const Block* block) { return {Kind::kBlock, block, 0}; }

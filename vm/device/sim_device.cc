@@ -122,6 +122,9 @@ class SimStream : public Stream {
       if (argument >= args.size() || args[argument].kind != Argument::Kind::kBlock || args[argument].block == nullptr) {
         return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " is no tensor"));
       }
+      if (args[argument].number != 0) {
+        return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " has an offset"));
+      }
       *places[t] = MemoryOf(*args[argument].block);
       if (BytesOfTensor(command.product, t) > (*places[t])->size) {
         return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " has ", (*places[t])->size,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -115,6 +116,8 @@ class KernelCaller {
   absl::Status MakeDeviceResult(const Call& call, size_t index, Slot* r);
   absl::Status LaunchAll(const Call& call);
   absl::Status LaunchWith(const Call& call, const device::Block* workspace);
+  // Returns what the launch passes to its function, until the next call.
+  std::span<const device::Argument> ArgsOf(const DeviceLaunch& launch);
   // Whether the launch is a product that the device's library computes; it is queued then.
   absl::StatusOr<bool> Multiply(const DeviceKernel& kernel, size_t launch);
   // Fetches the arguments of a kernel that runs on the host; FetchValues those with symbols that are values, for any
@@ -174,6 +177,7 @@ class KernelCaller {
   };
   std::unique_ptr<DeviceTensors> device_;       // null: none is used
   std::vector<device::Argument> device_args_;   // of the call being made
+  std::vector<device::Argument> launch_args_;   // of the launch being made, of those
   std::vector<ScalarOnDevice> device_scalars_;  // likewise: results
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -119,12 +120,27 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
     is_multiplied = false;
     if (!runs) continue;
     // The tensors of a call fit into memory, so a product can overflow only if one of its factors is 0.
-    int64_t items = kernel.launches[i].Evaluate(symbols_).value_or(0);
+    const DeviceLaunch& launch = kernel.launches[i];
+    int64_t items = launch.items.Evaluate(symbols_).value_or(0);
     if (items <= 0) continue;
     RVM_ASSIGN_OR_RETURN(is_multiplied, Multiply(kernel, i));
-    if (!is_multiplied) RVM_RETURN_IF_ERROR(lane.Launch(kernel.first_function + i, device_args_, items));
+    if (!is_multiplied) RVM_RETURN_IF_ERROR(lane.Launch(launch.function, ArgsOf(launch), items));
   }
   return absl::OkStatus();
+}
+
+std::span<const device::Argument> KernelCaller::ArgsOf(const DeviceLaunch& launch) {
+  if (launch.passes_all) return device_args_;
+  launch_args_.clear();
+  for (const DeviceLaunch::Argument& arg : launch.args) {
+    device::Argument passed = device_args_[arg.argument];
+    // Tensors fit into memory, and so do offsets into the workspace that holds them.
+    if (passed.kind == device::Argument::Kind::kBlock && passed.block != nullptr) {
+      passed.number = static_cast<uint64_t>(arg.offset.Evaluate(symbols_).value_or(0));
+    }
+    launch_args_.push_back(passed);
+  }
+  return launch_args_;
 }
 
 absl::StatusOr<bool> KernelCaller::Multiply(const DeviceKernel& kernel, size_t launch) {

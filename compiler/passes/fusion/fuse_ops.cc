@@ -9,7 +9,8 @@
 //   let %b = %t.1;
 //
 // A group with several results is followed by one projection for each, and its tuple has no
-// other use. Calls that need no kernel (scalar instructions, views) stay as they are.
+// other use. Calls that need no kernel (scalar instructions, views) stay as they are, except that
+// identities become their argument: from here on the marks among them mean nothing.
 //
 // -O0: each operator is a group. -O1: elementwise, broadcast and injective operators join
 // their consumers, and follow one reduction or contraction. -O2: all that data connects, such as
@@ -25,6 +26,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/primitive.h"
+#include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/select_scalar.h"
 #include "compiler/passes/fusion/fusion_groups.h"
@@ -209,10 +211,23 @@ class Fuser : public Rewriter {
     }
   }
 
+  // Puts the argument of an identity in the place of its result.
+  void EmitArgument(const FusionStep& step, std::vector<Binding>& chain, Expr*& tail) {
+    Expr* argument = RewriteNode(step.op->args[0]);
+    const auto* use = DynCast<ir::VarExpr>(argument);
+    // A variable of a more precise type is bound by a step that checks it.
+    if (step.var != nullptr && use != nullptr && !step.checks_type) {
+      renamed_[step.var] = use->var;
+    } else {
+      Emit(step.var, argument, step.span, chain, tail);
+    }
+  }
+
   void EmitGroup(const FusionPlan& plan, uint32_t index, std::vector<Binding>& chain, Expr*& tail) {
     const std::vector<uint32_t>& members = plan.groups()[index].members;
     const FusionStep& last = plan.steps()[members.back()];
     if (members.size() == 1 && ops::NeedsNoKernel(*last.op)) {
+      if (ops::IsIdentity(*ir::OpCallee(last.op))) return EmitArgument(last, chain, tail);
       return Emit(last.var, RewriteChildren(last.value), last.span, chain, tail);
     }
     PrimitiveBuilder builder(arena_, renamed_);

@@ -1,5 +1,7 @@
 #include "kernels/codegen/ptx_compiler.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +30,7 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -49,18 +53,24 @@ struct Capability {
 };
 constexpr Capability kCapabilities[] = {{80, "+ptx70"}, {75, "+ptx65"}};
 
-// Emits the function of one launch.
+// Emits the function of one launch into a module of its own, where all names are the same for all launches.
 class GridEntryEmitter {
  public:
   GridEntryEmitter(llvm::Module& module, const Schedule& schedule)
       : module_(module), schedule_(schedule), b_(module.getContext()), e_(b_, schedule.target) {}
 
   // The entry, and the functions of its nests.
-  std::vector<llvm::Function*> Run(const schedule::NestGroup& launch, const std::string& name);
+  std::vector<llvm::Function*> Run(const schedule::NestGroup& launch);
+
+  // What the launch passes to the entry.
+  std::vector<PtxLaunch::Argument> TakeArguments() { return std::move(arguments_); }
 
  private:
-  void Begin(const std::string& name);
-  Value* PointerOf(const te::Tensor& tensor);
+  void AddTensors(llvm::ArrayRef<EmittedNest> nests);
+  void AddSymbols(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests);
+  PtxLaunch::Argument PlaceOf(const te::Tensor& tensor) const;
+  void Begin();
+  Value* PointerOf(const te::Tensor& tensor) const { return pointers_.at(tensor.get()); }
   Value* Special(llvm::Intrinsic::ID id) { return b_.CreateZExt(b_.CreateIntrinsic(id, {}, {}), b_.getInt64Ty()); }
   void Annotate(const char* key, int64_t value);
   void PlaceScalars();
@@ -75,53 +85,90 @@ class GridEntryEmitter {
   llvm::IRBuilder<> b_;
   ExprEmitter e_;
   llvm::Function* function_ = nullptr;
-  unsigned workspace_ = 0;                        // its parameter
-  absl::flat_hash_map<int64_t, Value*> scalars_;  // by number of the input
+  std::vector<te::Tensor> tensors_;  // each of which is a parameter
+  std::vector<Dim> symbols_;         // likewise, behind them
+  std::vector<PtxLaunch::Argument> arguments_;
+  absl::flat_hash_map<const te::TensorNode*, Value*> pointers_;
 };
 
-void GridEntryEmitter::Begin(const std::string& name) {
+void GridEntryEmitter::AddTensors(llvm::ArrayRef<EmittedNest> nests) {
+  for (const EmittedNest& nest : nests) {
+    for (const te::Tensor& tensor : nest.tensors) {
+      bool is_known = std::any_of(tensors_.begin(), tensors_.end(),
+                                  [&](const te::Tensor& known) { return known.get() == tensor.get(); });
+      if (!is_known) tensors_.push_back(tensor);
+    }
+  }
+}
+
+// Adds the symbols that a nest reads, and those in the extents by which the launch divides the work.
+void GridEntryEmitter::AddSymbols(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests) {
+  absl::flat_hash_set<int64_t> read;
+  auto add_all = [&](const Dim& dim) {
+    IsArithmeticOf(dim, [&](const Dim& leaf) {
+      if (leaf.kind() == DimKind::kVar) read.insert(leaf.id());
+      return true;
+    });
+  };
+  for (size_t n = 0; n < launch.count; ++n) {
+    for (const te::IndexVar& axis : schedule_.nests[launch.first + n].axes) add_all(axis.extent);
+  }
+  for (const EmittedNest& nest : nests) {
+    add_all(nest.count);
+    for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
+      // Behind the range of positions and the tensors.
+      auto parameter = static_cast<unsigned>(2 + nest.tensors.size() + i);
+      if (!nest.function->getArg(parameter)->use_empty()) read.insert(schedule_.symbols[i].id());
+    }
+  }
+  for (const Dim& symbol : schedule_.symbols) {
+    if (read.contains(symbol.id())) symbols_.push_back(symbol);
+  }
+}
+
+PtxLaunch::Argument GridEntryEmitter::PlaceOf(const te::Tensor& tensor) const {
+  if (tensor->kind == te::TensorKind::kInput) return {static_cast<size_t>(tensor->input_index), 0};
+  const te::Computation& computation = schedule_.computation;
+  const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
+  if (buffer.is_output) return {computation.inputs.size() + static_cast<size_t>(buffer.output), 0};
+  return {computation.inputs.size() + computation.outputs.size(), buffer.offset};
+}
+
+// Scalar arguments go to allocas, because nests load their inputs. SROA removes the allocas.
+void GridEntryEmitter::Begin() {
   llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
   std::vector<llvm::Type*> parameters;
-  for (const te::Tensor& input : schedule_.computation.inputs) parameters.push_back(input.rank() == 0 ? i64 : pointer);
-  parameters.insert(parameters.end(), schedule_.computation.outputs.size(), pointer);
-  workspace_ = static_cast<unsigned>(parameters.size());
-  parameters.push_back(pointer);
-  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
+  auto is_scalar = [](const te::Tensor& tensor) {
+    return tensor->kind == te::TensorKind::kInput && tensor.rank() == 0;
+  };
+  for (const te::Tensor& tensor : tensors_) parameters.push_back(is_scalar(tensor) ? i64 : pointer);
+  parameters.insert(parameters.end(), symbols_.size(), i64);
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
-  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "launch", module_);
   function_->setDoesNotThrow();
-  for (llvm::Argument& argument : function_->args()) {
-    if (argument.getType()->isPointerTy())
-      argument.addAttr(llvm::Attribute::getWithAlignment(b_.getContext(), llvm::Align(kTensorAlignment)));
-  }
   Annotate("kernel", 1);
   b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
+  unsigned next = 0;
+  for (const te::Tensor& tensor : tensors_) {
+    llvm::Argument* argument = function_->getArg(next++);
+    arguments_.push_back(PlaceOf(tensor));
+    Value* place = argument;
+    if (is_scalar(tensor)) {
+      place = b_.CreateAlloca(i64);
+      b_.CreateStore(argument, place);
+    } else {
+      argument->addAttr(llvm::Attribute::getWithAlignment(b_.getContext(), llvm::Align(kTensorAlignment)));
+    }
+    pointers_[tensor.get()] = place;
+  }
+  size_t first = schedule_.computation.inputs.size() + schedule_.computation.outputs.size() + 1;
   for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
-    e_.symbols[schedule_.symbols[i].id()] = function_->getArg(workspace_ + 1 + static_cast<unsigned>(i));
+    const Dim& symbol = schedule_.symbols[i];
+    // A symbol that the nests do not read is a parameter of them nonetheless.
+    bool is_read = std::find(symbols_.begin(), symbols_.end(), symbol) != symbols_.end();
+    e_.symbols[symbol.id()] = is_read ? static_cast<Value*>(function_->getArg(next++)) : b_.getInt64(0);
+    if (is_read) arguments_.push_back({first + i, 0});
   }
-}
-
-// Stores scalar arguments to allocas, because nests load their inputs. SROA removes the allocas.
-void GridEntryEmitter::PlaceScalars() {
-  for (const te::Tensor& input : schedule_.computation.inputs) {
-    if (input.rank() != 0) continue;
-    Value* place = b_.CreateAlloca(b_.getInt64Ty());
-    b_.CreateStore(function_->getArg(static_cast<unsigned>(input->input_index)), place);
-    scalars_[input->input_index] = place;
-  }
-}
-
-Value* GridEntryEmitter::PointerOf(const te::Tensor& tensor) {
-  if (tensor->kind == te::TensorKind::kInput) {
-    if (tensor.rank() == 0) return scalars_.at(tensor->input_index);
-    return function_->getArg(static_cast<unsigned>(tensor->input_index));
-  }
-  const schedule::TensorBuffer& buffer = schedule_.buffers.at(tensor.get());
-  if (!buffer.is_output) {
-    return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(workspace_), e_.EmitExtent(buffer.offset));
-  }
-  size_t index = schedule_.computation.inputs.size() + static_cast<size_t>(buffer.output);
-  return function_->getArg(static_cast<unsigned>(index));
 }
 
 void GridEntryEmitter::Annotate(const char* key, int64_t value) {
@@ -194,13 +241,13 @@ void GridEntryEmitter::Call(const EmittedNest& nest, Value* unit) {
   b_.CreateCall(nest.function, args);
 }
 
-std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& launch, const std::string& name) {
+std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& launch) {
   std::vector<EmittedNest> nests;
   if (launch.team) {
-    nests.push_back(EmitRowTeam(module_, schedule_, launch, absl::StrCat(name, ".rows")));
+    nests.push_back(EmitRowTeam(module_, schedule_, launch, "rows"));
   } else {
     for (size_t n = 0; n < launch.count; ++n) {
-      std::string of_nest = absl::StrCat(name, ".nest", n);
+      std::string of_nest = absl::StrCat("nest", n);
       nests.push_back(EmitNest(module_, schedule_, schedule_.nests[launch.first + n], of_nest, NestUnits::kOfGrid));
     }
   }
@@ -208,8 +255,9 @@ std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& la
     nest.function->removeFnAttr(llvm::Attribute::NoInline);
     nest.function->addFnAttr(llvm::Attribute::AlwaysInline);
   }
-  Begin(name);
-  PlaceScalars();
+  AddTensors(nests);
+  AddSymbols(launch, nests);
+  Begin();
   if (nests.size() > 1 || nests[0].of_blocks) {
     Annotate("reqntidx", schedule::kBlockThreads);
     function_->setConvergent();
@@ -240,6 +288,33 @@ std::string MissingFunction(const llvm::Function& function) {
   return "";
 }
 
+absl::Status IsMissing(const std::string& function) {
+  bool wide = function.back() != 'f' || function == "erf";
+  return absl::UnimplementedError(absl::StrCat(
+      "it computes `", wide ? function : function.substr(0, function.size() - 1), wide ? "` in float64" : "`"));
+}
+
+// Inlines the nests of a launch, and returns the text of its module: equal for launches that do the same.
+std::string TextOf(llvm::Module& module) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.run(module, modules);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
 const char* IsaOf(const PtxTarget& target) {
   for (const Capability& capability : kCapabilities) {
     if (capability.number == target.capability) return capability.isa;
@@ -253,9 +328,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   tuning.SLPVectorization = false;
   RunPasses(module, machine, tuning, [](llvm::PassBuilder& builder) {
     llvm::ModulePassManager passes;
-    // Inline and run SROA first. A later pass may merge two loads into one with a selected address; if one is a
+    // Run SROA first, after inlining. A later pass may merge two loads into one with a selected address; if one is a
     // scalar's alloca, SROA could no longer remove it.
-    passes.addPass(llvm::AlwaysInlinerPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
     passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2));
     return passes;
@@ -293,46 +367,52 @@ std::vector<PtxTarget> DefaultPtxTargets() {
 struct PtxCompiler::Impl {
   PtxTarget target;
   llvm::LLVMContext context;
-  llvm::Module module{"kernels", context};
+  // The functions by number, each in a module, and the texts of their modules.
+  std::vector<std::unique_ptr<llvm::Module>> functions;
+  absl::flat_hash_map<std::string, size_t> numbers;
 };
 
 PtxCompiler::PtxCompiler(const PtxTarget& target) : impl_(std::make_unique<Impl>()) {
   impl_->target = target;
-  impl_->module.setTargetTriple(kTriple);
+  impl_->context.setDiscardValueNames(true);
 }
 PtxCompiler::~PtxCompiler() = default;
 
-absl::Status PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
+absl::StatusOr<std::vector<PtxLaunch>> PtxCompiler::Add(const std::string& name, const Schedule& schedule) {
   // Rejects scans even if they have a single element and therefore no dependence.
   for (const schedule::LoopNest& nest : schedule.nests) {
     if (nest.tensors[0].tensor->is_ordered) return absl::UnimplementedError("it sorts");
     if (nest.tensors[0].tensor->self) return absl::UnimplementedError("it computes elements one after the other");
   }
-  llvm::NamedMDNode* annotations = impl_->module.getOrInsertNamedMetadata("nvvm.annotations");
-  unsigned annotated = annotations->getNumOperands();
-  std::vector<llvm::Function*> made;
-  std::string missing;
-  for (size_t i = 0; const schedule::NestGroup& launch : schedule::Launches(schedule)) {
-    for (llvm::Function* function :
-         GridEntryEmitter(impl_->module, schedule).Run(launch, absl::StrCat(name, "_", i++))) {
-      if (missing.empty()) missing = MissingFunction(*function);
-      made.push_back(function);
+  std::vector<PtxLaunch> launches;
+  std::vector<std::unique_ptr<llvm::Module>> modules;
+  for (const schedule::NestGroup& launch : schedule::Launches(schedule)) {
+    auto module = std::make_unique<llvm::Module>("kernels", impl_->context);
+    module->setTargetTriple(kTriple);
+    GridEntryEmitter emitter(*module, schedule);
+    for (llvm::Function* function : emitter.Run(launch)) {
+      if (std::string missing = MissingFunction(*function); !missing.empty()) return IsMissing(missing);
     }
+    launches.push_back({0, emitter.TakeArguments()});
+    modules.push_back(std::move(module));
   }
-  if (missing.empty()) return absl::OkStatus();
-  // The last annotations name the functions to drop.
-  std::vector<llvm::MDNode*> kept(annotations->op_begin(), annotations->op_end());
-  kept.resize(annotated);
-  annotations->clearOperands();
-  for (llvm::MDNode* annotation : kept) annotations->addOperand(annotation);
-  for (llvm::Function* function : made) function->eraseFromParent();  // an entry before the nest that it calls
-  bool wide = missing.back() != 'f' || missing == "erf";
-  return absl::UnimplementedError(absl::StrCat("it computes `", wide ? missing : missing.substr(0, missing.size() - 1),
-                                               wide ? "` in float64" : "`"));
+  for (size_t i = 0; i < launches.size(); ++i) {
+    auto [it, added] = impl_->numbers.try_emplace(TextOf(*modules[i]), impl_->functions.size());
+    launches[i].function = it->second;
+    if (!added) continue;
+    modules[i]->getFunction("launch")->setName(absl::StrCat(name, "_", i));
+    impl_->functions.push_back(std::move(modules[i]));
+  }
+  return launches;
 }
 
 absl::StatusOr<std::string> PtxCompiler::Finish() {
-  llvm::Module& module = impl_->module;
+  llvm::Module module("kernels", impl_->context);
+  module.setTargetTriple(kTriple);
+  llvm::Linker linker(module);
+  for (std::unique_ptr<llvm::Module>& function : impl_->functions) {
+    if (linker.linkInModule(std::move(function))) return absl::InternalError("functions that do not link");
+  }
   RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(kTriple));
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
