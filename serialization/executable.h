@@ -181,10 +181,11 @@ struct DeviceProduct {
 
 // A launch that shares its function with others: the function that it runs, and what it passes to it.
 struct DeviceCall {
-  // An argument of the kernel; of an address, what lies `offset` bytes behind it.
+  // An argument of the kernel; of an address, what lies `offset` bytes behind it; or a number.
   struct Argument {
-    uint32_t argument = 0;  // the kernel's parameters, then its results, the workspace, and its symbols
-    Dim offset;             // 0 for numbers
+    // The kernel's parameters, then its results, the workspace, its symbols, and behind them the number 0.
+    uint32_t argument = 0;
+    Dim offset;  // added to the address, or to that 0
     bool operator==(const Argument&) const = default;
   };
   KernelId kernel;  // the function is "k<kernel>_<launch>"

@@ -372,8 +372,10 @@ class TableVerifier {
       }
       for (const DeviceCall::Argument& argument : call.arguments) {
         size_t number = argument.argument;
-        if (number > workspace + desc.num_symbols) return error(i, ": argument ", number, " out of range");
-        bool is_number = number > workspace || (number < desc.params.size() && desc.params[number].dims.empty());
+        size_t zero = workspace + desc.num_symbols + 1;
+        if (number > zero) return error(i, ": argument ", number, " out of range");
+        bool is_number =
+            (number > workspace && number < zero) || (number < desc.params.size() && desc.params[number].dims.empty());
         if (is_number && argument.offset != Dim(0)) return error(i, ": an offset of argument ", number, ", a number");
         RVM_RETURN_IF_ERROR(VerifyDim(argument.offset, desc));
       }

@@ -600,6 +600,10 @@ class Faults(OnFakeDriver):
             done = self.outcome(FAKE_CUDA_FAIL="pin:0", FAKE_CUDA_SEED=str(seed))
             self.assertEqual((done.returncode, done.stdout), (0, right.stdout), done.stderr)
 
+    def test_a_driver_that_compiles_with_one_thread(self):
+        done = self.outcome(FAKE_CUDA_FAIL="split_compile:0")
+        self.assertEqual((done.returncode, done.stdout), (0, self.outcome().stdout), done.stderr)
+
     def test_memory_is_asked_for_again(self):
         """After the pool has given back what it kept."""
         done = self.outcome(FAKE_CUDA_FAIL="alloc:2")
@@ -859,7 +863,7 @@ class SharedFunctions(OnFakeDriver):
                     with self.subTest(dtype, length=length):
                         make = lambda layers: programs.bert(layers, 32, 2, (8,) if length else (8, 11), dtype, length)  # pylint: disable=cell-var-from-loop
                         found, size = self.functions(make(12), *flags)
-                        self.assertLessEqual(max(found.values()), 20, found)
+                        self.assertLessEqual(max(found.values()), 24, found)
                         more, larger = self.functions(make(24), *flags, run=False)
                         self.assertEqual(more.keys(), found.keys())
                         self.assertLessEqual(max(more.values()), max(found.values()) + 2)

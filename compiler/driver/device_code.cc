@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -66,10 +67,20 @@ class OpenClMaker : public CodeMaker {
     RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], schedule::Target{}));
     RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
     RVM_ASSIGN_OR_RETURN(lowering::OpenClKernel made,
-                         lowering::MakeOpenClKernel(number, program_.executable.kernels[number], portable.recipe));
+                         lowering::MakeOpenClKernel(program_.executable.kernels[number], portable.recipe));
     uses_fp64_ |= made.uses_fp64;
-    text_ += made.source;
-    return DeviceCode::Kernel{KernelId(number), portable.workspace, made.launches};
+    DeviceCode::Kernel kernel{KernelId(number), portable.workspace, made.launches};
+    for (uint32_t i = 0; i < made.functions.size(); ++i) {
+      lowering::OpenClFunction& function = made.functions[i];
+      auto [it, added] = functions_.try_emplace(std::move(function.text), number, i);
+      auto [of_kernel, of_launch] = it->second;
+      if (added) {
+        absl::StrAppend(&text_, "\n// ", program_.executable.kernels[number].name, "\n__kernel void ",
+                        device_contract::FunctionName(of_kernel, of_launch), it->first);
+      }
+      kernel.calls.push_back({KernelId(of_kernel), of_launch, std::move(function.arguments)});
+    }
+    return kernel;
   }
 
   absl::Status Finish(DeviceCode& code) override {
@@ -82,6 +93,8 @@ class OpenClMaker : public CodeMaker {
  private:
   bool uses_fp64_ = false;
   std::string text_;
+  // By text: the kernel and its launch that a function is named after.
+  absl::flat_hash_map<std::string, std::pair<uint32_t, uint32_t>> functions_;
 };
 
 class PtxMaker : public CodeMaker {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +13,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/grid_launches.h"
 #include "compiler/lowering/opencl_expression.h"
-#include "serialization/device_contract.h"
 
 namespace rvm::lowering {
 namespace {
@@ -28,7 +30,7 @@ class NestSource {
   NestSource(const KernelDesc& kernel, const KernelRecipe& recipe, const RecipeNest& nest)
       : kernel_(kernel), recipe_(recipe), nest_(nest) {}
 
-  absl::StatusOr<std::string> Run(const std::string& name);
+  absl::StatusOr<OpenClFunction> Run();
   bool uses_fp64() const { return uses_fp64_; }
 
  private:
@@ -41,7 +43,14 @@ class NestSource {
   bool IsScalarParam(uint32_t buffer) const {
     return buffer < kernel_.params.size() && kernel_.params[buffer].dims.empty();
   }
+  bool IsInWorkspace(uint32_t buffer) const { return buffer >= kernel_.params.size() + kernel_.results.size(); }
   Buffer BufferOf(uint32_t index) const;
+  void CollectBuffers();
+  size_t NumberOf(uint32_t buffer) const {
+    return static_cast<size_t>(std::find(buffers_.begin(), buffers_.end(), buffer) - buffers_.begin());
+  }
+  // The dim as an expression of parameters.
+  std::string DimText(const Dim& dim);
   void Line(const std::string& text) { absl::StrAppend(&out_, std::string(indent_, ' '), text, "\n"); }
   void Open(const std::string& text) {
     Line(text + " {");
@@ -52,6 +61,7 @@ class NestSource {
     Line("}");
   }
   std::string Parameters() const;
+  std::vector<DeviceCall::Argument> Arguments() const;
   void EmitBuffers();
   void EmitPosition();
   void EmitReduction(size_t reduce);
@@ -64,6 +74,8 @@ class NestSource {
   const KernelDesc& kernel_;
   const KernelRecipe& recipe_;
   const RecipeNest& nest_;
+  std::vector<uint32_t> buffers_;  // by number in the text
+  std::vector<int64_t> symbols_;   // likewise
   std::string out_;
   size_t indent_ = 0;
   bool uses_fp64_ = false;
@@ -88,58 +100,89 @@ absl::Status NestSource::Check() const {
   return absl::OkStatus();
 }
 
+void NestSource::CollectBuffers() {
+  for (const RecipeStep& step : nest_.steps) {
+    bool is_access = step.op == RecipeOp::kLoad || step.op == RecipeOp::kStore;
+    if (is_access && NumberOf(step.buffer) == buffers_.size()) buffers_.push_back(step.buffer);
+  }
+}
+
+std::string NestSource::DimText(const Dim& dim) {
+  return OpenClDim(SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
+    if (leaf.kind() != DimKind::kVar) return std::nullopt;
+    auto known = std::find(symbols_.begin(), symbols_.end(), leaf.id());
+    if (known == symbols_.end()) known = symbols_.insert(known, leaf.id());
+    return Dim::Var(known - symbols_.begin(), leaf.name());
+  }));
+}
+
 std::string NestSource::Parameters() const {
   std::vector<std::string> list;
-  for (size_t i = 0; i < kernel_.params.size(); ++i) {
-    list.push_back(kernel_.params[i].dims.empty()
-                       ? absl::StrCat("ulong b", i)
-                       : absl::StrCat("__global const ", OpenClMemoryType(kernel_.params[i].dtype), "* b", i));
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    uint32_t buffer = buffers_[i];
+    const char* type = OpenClMemoryType(BufferOf(buffer).dtype);
+    if (IsInWorkspace(buffer)) {
+      list.push_back(absl::StrCat("ulong at", i));
+    } else if (IsScalarParam(buffer)) {
+      list.push_back(absl::StrCat("ulong b", i));
+    } else {
+      list.push_back(absl::StrCat("__global ", buffer < kernel_.params.size() ? "const " : "", type, "* b", i));
+    }
   }
-  for (const KernelTensor& result : kernel_.results) {
-    list.push_back(absl::StrCat("__global ", OpenClMemoryType(result.dtype), "* b", list.size()));
+  if (std::any_of(buffers_.begin(), buffers_.end(), [&](uint32_t buffer) { return IsInWorkspace(buffer); })) {
+    list.emplace_back("__global uchar* workspace");
   }
-  list.push_back("__global uchar* workspace");
-  for (uint32_t s = 0; s < kernel_.num_symbols; ++s) list.push_back(absl::StrCat("long s", s));
-  std::string text;
-  for (const std::string& parameter : list) absl::StrAppend(&text, text.empty() ? "" : ", ", parameter);
-  return text;
+  for (size_t i = 0; i < symbols_.size(); ++i) list.push_back(absl::StrCat("long s", i));
+  return absl::StrJoin(list, ", ");
 }
 
-// The number of elements of each buffer that the nest accesses, and the addresses of those in the workspace.
-void NestSource::EmitBuffers() {
-  size_t tensors = kernel_.params.size() + kernel_.results.size();
-  for (uint32_t index = 0; index < tensors + recipe_.workspaces.size(); ++index) {
-    bool used = false;
-    for (const RecipeStep& step : nest_.steps) {
-      used |= (step.op == RecipeOp::kLoad || step.op == RecipeOp::kStore) && step.buffer == index;
+std::vector<DeviceCall::Argument> NestSource::Arguments() const {
+  auto workspace = static_cast<uint32_t>(kernel_.params.size() + kernel_.results.size());
+  uint32_t zero = workspace + 1 + kernel_.num_symbols;
+  std::vector<DeviceCall::Argument> arguments;
+  bool uses_workspace = false;
+  for (uint32_t buffer : buffers_) {
+    if (IsInWorkspace(buffer)) {
+      arguments.push_back({zero, recipe_.workspaces[buffer - workspace].offset});
+      uses_workspace = true;
+    } else {
+      arguments.push_back({buffer, 0});
     }
-    if (!used) continue;
-    Buffer buffer = BufferOf(index);
+  }
+  if (uses_workspace) arguments.push_back({workspace, 0});
+  for (int64_t symbol : symbols_) arguments.push_back({workspace + 1 + static_cast<uint32_t>(symbol), 0});
+  return arguments;
+}
+
+// The number of elements of each buffer, and the addresses of those in the workspace.
+void NestSource::EmitBuffers() {
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    Buffer buffer = BufferOf(buffers_[i]);
     uses_fp64_ |= buffer.dtype == kFloat64;
-    if (IsScalarParam(index)) {
-      Line(absl::StrFormat("const %s x%d = %s;", OpenClType(buffer.dtype), index,
-                           OpenClFromBits(buffer.dtype, absl::StrCat("b", index))));
+    if (IsScalarParam(buffers_[i])) {
+      Line(absl::StrFormat("const %s x%d = %s;", OpenClType(buffer.dtype), i,
+                           OpenClFromBits(buffer.dtype, absl::StrCat("b", i))));
       continue;
     }
-    if (index >= tensors) {
+    if (IsInWorkspace(buffers_[i])) {
       const char* type = OpenClMemoryType(buffer.dtype);
-      Line(absl::StrFormat("__global %s* b%d = (__global %s*)(workspace + %s);", type, index, type,
-                           OpenClDim(recipe_.workspaces[index - tensors].offset)));
+      Line(absl::StrFormat("__global %s* b%d = (__global %s*)(workspace + at%d);", type, i, type, i));
     }
-    Line(absl::StrFormat("const ulong n%d = (ulong)%s;", index, OpenClDim(buffer.elements)));
+    Line(absl::StrFormat("const ulong n%d = (ulong)%s;", i, DimText(buffer.elements)));
   }
 }
 
-absl::StatusOr<std::string> NestSource::Run(const std::string& name) {
+absl::StatusOr<OpenClFunction> NestSource::Run() {
   RVM_RETURN_IF_ERROR(Check());
-  Open(absl::StrCat("__kernel void ", name, "(", Parameters(), ")"));
+  CollectBuffers();
+  indent_ = 2;
   EmitBuffers();
-  Line(absl::StrCat("const long positions = ", OpenClDim(NumElements(nest_.axes)), ";"));
+  Line(absl::StrCat("const long positions = ", DimText(NumElements(nest_.axes)), ";"));
   Open("for (long position = get_global_id(0); position < positions; position += get_global_size(0))");
   EmitPosition();
   Close();
   Close();
-  return std::move(out_);
+  return OpenClFunction{absl::StrCat("(", Parameters(), ") {\n", out_), Arguments()};
 }
 
 void NestSource::EmitPosition() {
@@ -148,7 +191,7 @@ void NestSource::EmitPosition() {
     if (axis == 0) {
       Line("const long i0 = rest;");
     } else {
-      std::string extent = OpenClDim(nest_.axes[axis]);
+      std::string extent = DimText(nest_.axes[axis]);
       Line(absl::StrFormat("const long i%d = rest %% %s;", axis, extent));
       Line(absl::StrFormat("rest /= %s;", extent));
     }
@@ -169,7 +212,7 @@ void NestSource::EmitReduction(size_t reduce) {
   for (const std::string& line : reduction.Begin()) Line(line);
   for (size_t i = 0; i < nest_.reduce_axes.size(); ++i) {
     std::string index = absl::StrCat("i", nest_.axes.size() + i);
-    Open(absl::StrFormat("for (long %s = 0; %s < %s; ++%s)", index, index, OpenClDim(nest_.reduce_axes[i]), index));
+    Open(absl::StrFormat("for (long %s = 0; %s < %s; ++%s)", index, index, DimText(nest_.reduce_axes[i]), index));
   }
   if (nest_.reduce_axes.empty()) Open("");
   for (size_t i = 0; i < reduce; ++i) EmitStep(i);
@@ -178,16 +221,17 @@ void NestSource::EmitReduction(size_t reduce) {
 }
 
 std::string NestSource::Load(const RecipeStep& step) const {
-  if (IsScalarParam(step.buffer)) return absl::StrCat("x", step.buffer);
+  size_t buffer = NumberOf(step.buffer);
+  if (IsScalarParam(step.buffer)) return absl::StrCat("x", buffer);
   std::string at = Value(step.a);
-  return absl::StrFormat("(ulong)%s < n%d ? %s : 0", at, step.buffer,
-                         OpenClLoad(step.dtype, absl::StrCat("b", step.buffer), at));
+  return absl::StrFormat("(ulong)%s < n%d ? %s : 0", at, buffer, OpenClLoad(step.dtype, absl::StrCat("b", buffer), at));
 }
 
 void NestSource::Store(const RecipeStep& step) {
   std::string at = Value(step.a);
-  Line(absl::StrFormat("if ((ulong)%s < n%d) %s;", at, step.buffer,
-                       OpenClStore(step.dtype, absl::StrCat("b", step.buffer), at, Value(step.b))));
+  size_t buffer = NumberOf(step.buffer);
+  Line(absl::StrFormat("if ((ulong)%s < n%d) %s;", at, buffer,
+                       OpenClStore(step.dtype, absl::StrCat("b", buffer), at, Value(step.b))));
 }
 
 void NestSource::EmitStep(size_t number) {
@@ -197,7 +241,7 @@ void NestSource::EmitStep(size_t number) {
   switch (step.op) {
     case RecipeOp::kConstant: text = OpenClConstant(step.dtype, step.bits); break;
     case RecipeOp::kIndex: text = absl::StrCat("i", step.a); break;
-    case RecipeOp::kExtent: text = OpenClDim(nest_.extents[step.a]); break;
+    case RecipeOp::kExtent: text = DimText(nest_.extents[step.a]); break;
     case RecipeOp::kLoad: text = Load(step); break;
     case RecipeOp::kUnary:
       text = OpenClUnary(static_cast<UnaryOp>(step.function), TypeOf(step.a), Value(step.a));
@@ -222,14 +266,13 @@ void NestSource::EmitStep(size_t number) {
 
 }  // namespace
 
-absl::StatusOr<OpenClKernel> MakeOpenClKernel(uint32_t number, const KernelDesc& kernel, const KernelRecipe& recipe) {
+absl::StatusOr<OpenClKernel> MakeOpenClKernel(const KernelDesc& kernel, const KernelRecipe& recipe) {
   OpenClKernel result;
   RVM_ASSIGN_OR_RETURN(result.launches, GridLaunches(kernel, recipe));
-  result.source = absl::StrCat("\n// ", kernel.name, "\n");
-  for (size_t i = 0; i < recipe.nests.size(); ++i) {
-    NestSource source(kernel, recipe, recipe.nests[i]);
-    RVM_ASSIGN_OR_RETURN(std::string text, source.Run(device_contract::FunctionName(number, static_cast<uint32_t>(i))));
-    result.source += text;
+  for (const RecipeNest& nest : recipe.nests) {
+    NestSource source(kernel, recipe, nest);
+    RVM_ASSIGN_OR_RETURN(OpenClFunction function, source.Run());
+    result.functions.push_back(std::move(function));
     result.uses_fp64 |= source.uses_fp64();
   }
   return result;

@@ -6,8 +6,8 @@
 #ifndef RVM_COMPILER_LOWERING_OPENCL_SOURCE_H_
 #define RVM_COMPILER_LOWERING_OPENCL_SOURCE_H_
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/dim.h"
@@ -15,9 +15,14 @@
 
 namespace rvm::lowering {
 
+struct OpenClFunction {
+  std::string text;  // from the parameters on, without "__kernel void NAME"; equal for nests that do the same
+  std::vector<DeviceCall::Argument> arguments;
+};
+
 struct OpenClKernel {
-  std::string source;  // its functions: "k<number>_0", "k<number>_1", ...
-  Dims launches;       // work items of each
+  std::vector<OpenClFunction> functions;  // one for each launch
+  Dims launches;                          // work items of each
   bool uses_fp64 = false;
 };
 
@@ -26,9 +31,10 @@ struct OpenClKernel {
 std::string OpenClPrelude(bool uses_fp64);
 
 // `recipe` is that of `kernel`, made from a schedule without vectors. The parameters of each function are, in order:
-// the buffers of the kernel's parameters (`ulong`, the bits of the element, for a rank-0 parameter) and results, the
-// workspace, and the symbols (`long`). Returns kUnimplemented, with the reason, for kernels that must run on the host.
-absl::StatusOr<OpenClKernel> MakeOpenClKernel(uint32_t number, const KernelDesc& kernel, const KernelRecipe& recipe);
+// the buffers that it accesses, in the order of their first use (`ulong`, the bits of the element, for a rank-0
+// parameter; the place in the workspace for a tensor there), the workspace, and the symbols that it reads (`long`).
+// Returns kUnimplemented, with the reason, for kernels that must run on the host.
+absl::StatusOr<OpenClKernel> MakeOpenClKernel(const KernelDesc& kernel, const KernelRecipe& recipe);
 
 }  // namespace rvm::lowering
 

@@ -14,7 +14,17 @@ namespace {
 absl::StatusOr<OpenClKernel> Translate(const std::string& text) {
   absl::StatusOr<Executable> program = Assemble("class portable " + text);
   EXPECT_TRUE(program.ok()) << program.status();
-  return MakeOpenClKernel(7, program->kernels[0], program->recipes[0]);
+  return MakeOpenClKernel(program->kernels[0], program->recipes[0]);
+}
+
+// The arguments of function `i`, as "0 6+offset".
+std::string ArgumentsOf(const OpenClKernel& kernel, size_t i) {
+  std::string text;
+  for (const DeviceCall::Argument& argument : kernel.functions[i].arguments) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", argument.argument);
+    if (argument.offset != Dim(0)) absl::StrAppend(&text, "+", argument.offset.ToString());
+  }
+  return text;
 }
 
 TEST(OpenClSourceTest, PositionsAreWorkItems) {
@@ -28,9 +38,9 @@ recipe N0 { nest (($0 * 3)) () () {
   EXPECT_FALSE(kernel->uses_fp64);
   ASSERT_EQ(kernel->launches.size(), 1u);
   EXPECT_EQ(kernel->launches[0].ToString(), "n * 3");
-  EXPECT_EQ(kernel->source, R"(
-// scale
-__kernel void k7_0(__global const float* b0, ulong b1, __global float* b2, __global uchar* workspace, long s0) {
+  ASSERT_EQ(kernel->functions.size(), 1u);
+  EXPECT_EQ(ArgumentsOf(*kernel, 0), "0 1 2 4");
+  EXPECT_EQ(kernel->functions[0].text, R"((__global const float* b0, ulong b1, __global float* b2, long s0) {
   const ulong n0 = (ulong)(s0 * 3L);
   const float x1 = as_float((uint)b1);
   const ulong n2 = (ulong)(s0 * 3L);
@@ -59,11 +69,36 @@ recipe N0 { workspace float64 0 4  nest (4) (5) () {
 } })");
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_TRUE(kernel->uses_fp64);
-  for (const char* line : {"  __global double* b2 = (__global double*)(workspace + 0L);\n", "    double v6 = 0;\n",
+  EXPECT_EQ(ArgumentsOf(*kernel, 0), "0 3 2");
+  const std::string& text = kernel->functions[0].text;
+  for (const char* line : {"(__global const double* b0, ulong at1, __global uchar* workspace) {\n",
+                           "  __global double* b1 = (__global double*)(workspace + at1);\n", "    double v6 = 0;\n",
                            "    for (long i1 = 0; i1 < 5L; ++i1) {\n", "      v6 = v6 + v5;\n",
-                           "    if ((ulong)v7 < n2) b2[v7] = v6;\n"}) {
-    EXPECT_NE(kernel->source.find(line), std::string::npos) << line << "\nis not in\n" << kernel->source;
+                           "    if ((ulong)v7 < n1) b1[v7] = v6;\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
   }
+}
+
+TEST(OpenClSourceTest, NestsThatDoTheSameAreOneText) {
+  absl::StatusOr<OpenClKernel> kernel = Translate(R"(
+kernel N0 "twice" "k" ("m", "n") { param float32 ($1) param float32 ($1) result float32 ($1) workspace (64 + ($1 * 4)) }
+recipe N0 { workspace float32 64 $1
+  nest ($1) () () { v0 = index int64 0  v1 = load float32 v0 B1  v2 = store float32 v0 v1 B3 }
+  nest ($1) () () { v0 = index int64 0  v1 = load float32 v0 B3  v2 = store float32 v0 v1 B2 }
+  nest ($1) () () { v0 = index int64 0  v1 = load float32 v0 B0  v2 = store float32 v0 v1 B2 }
+  nest ($0) () () { v0 = index int64 0  v1 = load float32 v0 B1  v2 = store float32 v0 v1 B2 }
+  nest ($1) () () { v0 = index int64 0  v1 = load float32 v0 B1  v2 = store float32 v0 v1 B2 }
+})");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  auto text = [&](size_t i) { return kernel->functions[i].text; };
+  EXPECT_EQ(ArgumentsOf(*kernel, 0), "1 6+64 3 5");
+  EXPECT_EQ(ArgumentsOf(*kernel, 1), "6+64 2 3 5");
+  EXPECT_EQ(ArgumentsOf(*kernel, 2), "0 2 5");
+  EXPECT_EQ(ArgumentsOf(*kernel, 3), "1 2 5 4") << "of n elements, at m positions";
+  EXPECT_EQ(ArgumentsOf(*kernel, 4), "1 2 5");
+  EXPECT_EQ(text(2), text(4));
+  EXPECT_NE(text(0), text(4)) << "one stores to the workspace";
+  EXPECT_NE(text(3), text(4));
 }
 
 struct HostCase {

@@ -531,6 +531,10 @@ FAKE cuStreamDestroy_v2(Stream stream) {
 }
 FAKE cuModuleLoadDataEx(Module* module, const void* image, uint32_t count, int32_t* options, void** values) {
   FAKE_ENTER();
+  // As a driver that is older than the option.
+  if (std::find(options, options + count, kSplitCompile) != options + count && Fails("split_compile")) {
+    return kInvalidValue;
+  }
   auto made = std::make_unique<FakeModule>();
   std::string problem =
       Fails("load") ? "an error that was asked for" : ptx::Parse(Planted(static_cast<const char*>(image)), made->code);

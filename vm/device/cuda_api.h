@@ -50,6 +50,7 @@ inline constexpr int32_t kCaptureThreadLocal = 1;
 // Options of ModuleLoadData.
 inline constexpr int32_t kErrorLogBuffer = 5;
 inline constexpr int32_t kErrorLogBufferBytes = 6;
+inline constexpr int32_t kSplitCompile = 34;  // drivers for CUDA 12.8 and later
 
 // CUDA_KERNEL_NODE_PARAMS_v1: a launch by a graph, with the parameters of LaunchKernel.
 struct KernelNodeParams {

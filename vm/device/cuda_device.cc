@@ -53,10 +53,14 @@ class CudaDevice : public Device {
     RVM_RETURN_IF_ERROR(Open());
     Entered entered(*core_);
     std::string text(code.begin(), code.end()), log(4000, '\0');
-    int32_t options[] = {cuda::kErrorLogBuffer, cuda::kErrorLogBufferBytes};
-    void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+    // As many threads as there are CPUs translate the functions, where the driver has the option.
+    int32_t options[] = {cuda::kErrorLogBuffer, cuda::kErrorLogBufferBytes, cuda::kSplitCompile};
+    void* values[] = {log.data(), reinterpret_cast<void*>(log.size()), nullptr};
     cuda::Module module = nullptr;
-    Result result = core_->cu->ModuleLoadData(&module, text.c_str(), 2, options, values);
+    Result result = core_->cu->ModuleLoadData(&module, text.c_str(), 3, options, values);
+    if (result == cuda::kInvalidValue) {
+      result = core_->cu->ModuleLoadData(&module, text.c_str(), 2, options, values);
+    }
     if (result == cuda::kInvalidPtx || result == cuda::kUnsupportedPtxVersion) {
       return absl::InvalidArgumentError(
           absl::StrCat("device ", info().id, " (", info().name, ") does not accept the code for it:\n", log.c_str()));

@@ -114,6 +114,7 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) {
     device_args_.push_back(device::Argument::Of(static_cast<uint64_t>(symbols_[s])));
   }
+  device_args_.push_back(device::Argument::Of(uint64_t{0}));
   bool is_multiplied = false;  // the launch before, by the library
   for (uint32_t i = 0; i < kernel.launches.size(); ++i) {
     bool runs = is_multiplied || !std::ranges::binary_search(kernel.tails, i);
@@ -130,13 +131,13 @@ absl::Status KernelCaller::LaunchWith(const Call& call, const device::Block* wor
 }
 
 std::span<const device::Argument> KernelCaller::ArgsOf(const DeviceLaunch& launch) {
-  if (launch.passes_all) return device_args_;
+  if (launch.passes_all) return std::span(device_args_).first(device_args_.size() - 1);  // all but the number 0
   launch_args_.clear();
   for (const DeviceLaunch::Argument& arg : launch.args) {
     device::Argument passed = device_args_[arg.argument];
     // Tensors fit into memory, and so do offsets into the workspace that holds them.
-    if (passed.kind == device::Argument::Kind::kBlock && passed.block != nullptr) {
-      passed.number = static_cast<uint64_t>(arg.offset.Evaluate(symbols_).value_or(0));
+    if (passed.kind == device::Argument::Kind::kNumber || passed.block != nullptr) {
+      passed.number += static_cast<uint64_t>(arg.offset.Evaluate(symbols_).value_or(0));
     }
     launch_args_.push_back(passed);
   }
