@@ -62,7 +62,7 @@ class GridEntryEmitter {
   // The entry, and the functions of its nests.
   std::vector<llvm::Function*> Run(const schedule::NestGroup& launch);
 
-  // What the launch passes to the entry.
+  // Returns what the launch passes to the entry. Once, after Run.
   std::vector<PtxLaunch::Argument> TakeArguments() { return std::move(arguments_); }
 
  private:
