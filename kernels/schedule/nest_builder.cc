@@ -350,7 +350,7 @@ void NestBuilder::Decide() {
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     // On a GPU, readers compute places as fast as a copy would, and a launch costs more than either.
     bool is_view = schedule_.target.has_blocks && IsStridedView(tensor, pool());
-    bool cheap = facts.cost <= kCheapCost && (is_view || !(facts.replicated && facts.in_reduce && facts.cost > 0));
+    bool cheap = is_view || (facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0));
     // A tensor that is read at other positions would be inlined there. Behind the sum it costs next to nothing.
     bool is_moved = facts.cost > 0 && facts.sites.size() == 1 && *facts.sites.begin() >= 0;
     facts.materialised = outputs.contains(tensor.get()) || HasOwnNest(tensor) || tensor->is_stored ||

@@ -100,6 +100,13 @@ ExprPool::Division ExprPool::Divide(const Expr& e, int64_t divisor, int depth) {
     int64_t factor = e->operands[1]->int_value / divisor;
     return {factor == 1 ? e->operands[0] : Binary(BinaryOp::kMultiply, e->operands[0], Intern(*Index(factor))), Expr()};
   }
+  if (depth > 0 && IsBinary(e, BinaryOp::kMultiply) && IsConst(e->operands[1]) && e->operands[1]->int_value > 1 &&
+      divisor % e->operands[1]->int_value == 0) {
+    // (q * (d / c) + r) * c = q * d + r * c
+    Division scaled = Divide(e->operands[0], divisor / e->operands[1]->int_value, depth - 1);
+    if (scaled.rest) scaled.rest = Binary(BinaryOp::kMultiply, scaled.rest, e->operands[1]);
+    return scaled;
+  }
   if (!IsBinary(e, BinaryOp::kAdd) || depth == 0) return {Expr(), e};
   Division a = Divide(e->operands[0], divisor, depth - 1), b = Divide(e->operands[1], divisor, depth - 1);
   auto sum = [&](const Expr& x, const Expr& y) { return !x ? y : !y ? x : Binary(BinaryOp::kAdd, x, y); };

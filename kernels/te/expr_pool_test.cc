@@ -59,6 +59,16 @@ TEST_F(ExprPoolTest, DivisionsTakeMultiplesOutOfSums) {
   EXPECT_EQ(kept->operands[0]->operands[1].get(), large.get());  // no overflow
 }
 
+// A slice of split columns: ((i * 4 + h) * 16 + s) of 4x16 columns, in rows of 64.
+TEST_F(ExprPoolTest, DivisionsTakeMultiplesOutOfScaledSums) {
+  Expr h = pool_.Variable(pool_.Fresh(Dim(4), "h")), s = pool_.Variable(pool_.Fresh(Dim(16), "s"));
+  Expr head = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, i, Constant(4)), h);
+  Expr flat = Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, head, Constant(16)), s);
+  EXPECT_EQ(Make(BinaryOp::kFloorDivide, flat, Constant(64)).get(), i.get());
+  EXPECT_EQ(Make(BinaryOp::kFloorMod, flat, Constant(64)).get(),
+            Make(BinaryOp::kAdd, Make(BinaryOp::kMultiply, h, Constant(16)), s).get());
+}
+
 // Reshapes join axes: i * 12 + n, for 2x6 values n, is the offset of [i, n / 6, n % 6] in [?, 2, 6].
 TEST_F(ExprPoolTest, OffsetsOfJoinedAxesAreSums) {
   Expr n = pool_.Variable(pool_.Fresh(Dim(12), "n"));
