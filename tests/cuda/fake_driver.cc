@@ -531,7 +531,7 @@ FAKE cuStreamDestroy_v2(Stream stream) {
 }
 FAKE cuModuleLoadDataEx(Module* module, const void* image, uint32_t count, int32_t* options, void** values) {
   FAKE_ENTER();
-  // As a driver that is older than the option.
+  // A driver that is older than the option refuses it.
   if (std::find(options, options + count, kSplitCompile) != options + count && Fails("split_compile")) {
     return kInvalidValue;
   }

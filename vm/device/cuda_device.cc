@@ -53,7 +53,7 @@ class CudaDevice : public Device {
     RVM_RETURN_IF_ERROR(Open());
     Entered entered(*core_);
     std::string text(code.begin(), code.end()), log(4000, '\0');
-    // As many threads as there are CPUs translate the functions, where the driver has the option.
+    // The last option has as many threads as there are CPUs translate the functions; older drivers refuse it.
     int32_t options[] = {cuda::kErrorLogBuffer, cuda::kErrorLogBufferBytes, cuda::kSplitCompile};
     void* values[] = {log.data(), reinterpret_cast<void*>(log.size()), nullptr};
     cuda::Module module = nullptr;
