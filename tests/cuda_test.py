@@ -856,17 +856,18 @@ class SharedFunctions(OnFakeDriver):
         return {capability: text.count(".entry") for capability, text in texts_of(model).items()}, os.path.getsize(model)
 
     def test_layers_of_a_network(self):
-        """However the layers are divided among kernels, and wherever their tensors lie."""
+        """However the layers are divided among kernels, and wherever their tensors lie: a layer has about ten launches; where
+        kernels begin and end a few are others."""
         with unittest.mock.patch.dict(os.environ, {"FAKE_CUDA_CAPABILITY": "90"}):
             for dtype, flags in ("float32", []), ("bfloat16", LATER):
                 for length in 8, None:
                     with self.subTest(dtype, length=length):
                         make = lambda layers: programs.bert(layers, 32, 2, (8,) if length else (8, 11), dtype, length)  # pylint: disable=cell-var-from-loop
                         found, size = self.functions(make(12), *flags)
-                        self.assertLessEqual(max(found.values()), 24, found)
+                        self.assertLessEqual(max(found.values()), 28, found)
                         more, larger = self.functions(make(24), *flags, run=False)
                         self.assertEqual(more.keys(), found.keys())
-                        self.assertLessEqual(max(more.values()), max(found.values()) + 2)
+                        self.assertLessEqual(max(more.values()), 28, more)
                         self.assertLess(larger, 2 * size)
 
     def test_what_differs(self):
