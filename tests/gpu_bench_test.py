@@ -138,7 +138,7 @@ class GpuBench(relayvm.TestCase):
         code, _, log = self.measure("--seconds", "40", "--only", "correct", FAKE_CUDA_FAIL="hang:16")
         self.assertEqual(code, 1)
         states = {entry["title"]: entry["state"] for entry in log if entry["kind"] == "check" and entry["environment"]["RELAYVM_CUBLASLT"] == "off"}
-        self.assertEqual(states["BERT, 1 layers of 16 length 3"], "hangs")
+        self.assertEqual(states["Tree-LSTM 8->5 3 nodes"], "hangs")
         self.assertEqual(states["launches one after the other"], "right")
         self.assertEqual(states["softmax, 8x40 made there"], "right")
 
