@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/dim.h"
 #include "base/literal.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/build_call.h"
@@ -43,6 +44,16 @@ const Literal* ConstantOf(const Expr* expr) {
 const ir::Var* VarOf(const Expr* expr) {
   const auto* use = DynCast<ir::VarExpr>(expr);
   return use == nullptr ? nullptr : use->var;
+}
+
+// Minimum number of rows. Fewer are summed up by warps, which go on with what follows, as the gates of a recurrent
+// step.
+constexpr int64_t kMinRows = 16;
+
+bool HasFewRows(const ir::TensorType& result) {
+  const Dims& dims = result.shape.dims;
+  std::optional<int64_t> rows = NumElements(Dims(dims.begin(), dims.end() - 1)).AsConst();
+  return rows && *rows < kMinRows;
 }
 
 // A dense layer, and the sum with its biases if that is all that uses it.
@@ -156,7 +167,7 @@ class DenseCombiner : public Rewriter {
     bool fits = kind != nullptr && target::UsesTarget(*kind, device_contract::kPtxTarget) && weights != nullptr &&
                 VarOf(call.args[0]) != nullptr && type != nullptr && !type->shape.dims.empty() &&
                 type->shape.dims.back().is_const() && ir::TypesEqual(let.var->type, let.value->type);
-    if (!fits || weights->shape()[0] != type->shape.dims.back().constant()) return std::nullopt;
+    if (!fits || HasFewRows(*type) || weights->shape()[0] != type->shape.dims.back().constant()) return std::nullopt;
     // Weights that other calls share stay one copy.
     if (constants_.at(weights->data()) != 1) return std::nullopt;
     return Layer{.dense = &let, .weights = weights};
