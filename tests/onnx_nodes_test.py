@@ -72,6 +72,13 @@ class Nodes(relayvm.TestCase):
 
     # ---- products of integers
 
+    def imported(self, model):
+        """The program as text."""
+        path = os.path.join(self.place, "imported.relay")
+        relayvm.must(relayvm.COMPILER, "import", model, "-o", path)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
     def test_integer_products(self):
         """Bytes of either kind and any zero points, beside sums in int64; constant matrices are multiplied as they are stored."""
         np, random = self.np, self.np.random.default_rng(8)
@@ -104,8 +111,57 @@ class Nodes(relayvm.TestCase):
                         relayvm.must(relayvm.RUNTIME, executable, *self.arguments(feed), "--out", out)
                         np.testing.assert_array_equal(np.load(out), expected)
                         if is_constant and b_kind == "INT8" and zeros != "vectors":
-                            text = relayvm.must(relayvm.COMPILER, "import", model)
-                            self.assertNotIn('dtype="int16"', text)
+                            self.assertNotIn('dtype="int16"', self.imported(model))
+
+    def dequantised(self, name, values, scale, zero, axis=0):
+        """(node, weights) of a DequantizeLinear that gives `name`; `values` is an array, or the name of a tensor."""
+        weights = {name + "_s": self.np.float32(scale), name + "_z": zero}
+        if not isinstance(values, str):
+            weights[name + "_q"] = values
+        return self.node("DequantizeLinear", [values if isinstance(values, str) else name + "_q", name + "_s", name + "_z"], [name], axis=axis), weights
+
+    def test_products_of_dequantised_tensors(self):
+        """Convolutions and products between DequantizeLinear are integer ones: zero points, padding, groups, scales by channel."""
+        np, random = self.np, self.np.random.default_rng(9)
+
+        def check(node, w, x, axis, scales, zero, is_integer=True, opset=18):
+            x_node, x_weights = self.dequantised("xf", "x", 0.03, np.array(zero, x.dtype))
+            shape = np.shape(scales)
+            w_node, w_weights = self.dequantised("wf", w, scales, np.zeros(shape, w.dtype), axis)
+            bias = self.floats(*(() if node.op_type == "MatMul" else (node_channels(node, w),)))
+            weights = {**x_weights, **w_weights, **({} if node.op_type == "MatMul" else {"b": bias})}
+            model = self.save([x_node, w_node, node], [self.value("x", list(x.shape), "UINT8" if x.dtype == np.uint8 else "INT8")],
+                              [self.value("y", None)], weights, opset=opset)
+            self.assertEqual('out_dtype="int32"' in self.imported(model), is_integer)
+            import onnxruntime  # pylint: disable=import-outside-toplevel
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            expected = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+            executable, out = (os.path.join(self.place, name) for name in ("model.rvm", "y.npy"))
+            for level in LEVELS:
+                relayvm.must(relayvm.COMPILER, "compile", model, "-o", executable, *level)
+                relayvm.must(relayvm.RUNTIME, executable, *self.arguments({"x": x}), "--out", out)
+                np.testing.assert_allclose(np.load(out), expected, rtol=1e-4, atol=1e-4)
+
+        def node_channels(node, w):
+            is_turned = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+            return w.shape[0] if node.op_type == "Conv" or is_turned else w.shape[1]
+
+        def integers(dtype, *shape):
+            return random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
+
+        channels = np.linspace(0.01, 0.05, 12).astype("float32")
+        for dtype, zero in ((np.uint8, 0), (np.uint8, 131), (np.int8, 0), (np.int8, -7)):
+            with self.subTest(dtype=dtype, zero=zero):
+                conv = self.node("Conv", ["xf", "wf", "b"], ["y"], pads=[1, 0, 2, 1], strides=[2, 1])
+                check(conv, integers(np.int8, 12, 8, 3, 3), integers(dtype, 1, 8, 9, 11), 0, channels, zero)
+                grouped = self.node("Conv", ["xf", "wf", "b"], ["y"], group=3, auto_pad="SAME_UPPER")
+                check(grouped, integers(np.int8, 12, 2, 3, 3), integers(dtype, 2, 6, 7, 5), 0, channels, zero)
+                check(self.node("MatMul", ["xf", "wf"], ["y"]), integers(np.int8, 17, 12), integers(dtype, 2, 3, 17), 1, channels, zero)
+                check(self.node("Gemm", ["xf", "wf", "b"], ["y"], transB=1, alpha=0.5), integers(np.int8, 12, 21), integers(dtype, 4, 21), 0, channels, zero)
+        check(self.node("Gemm", ["xf", "wf", "b"], ["y"]), integers(np.uint8, 21, 12), integers(np.uint8, 4, 21), 1, 0.02, 3)
+        # Scales along the axis that is summed over have no product in integers.
+        check(self.node("MatMul", ["xf", "wf"], ["y"]), integers(np.int8, 12, 6), integers(np.uint8, 4, 12), 0, channels, 3, is_integer=False)
 
     # ---- branches
 

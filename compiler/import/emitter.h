@@ -36,11 +36,19 @@ struct OperandNode;
 using Operand = OperandNode*;
 using Operands = std::vector<Operand>;
 
+// A tensor as a model stores it in integers: (values - zero_point) * scale. A scale and a zero point that are vectors
+// have an element for each position along `axis`. zero_point is null if it is 0.
+struct QuantisedForm {
+  Operand values, scale, zero_point;
+  int64_t axis;
+};
+
 struct OperandNode {
   const ir::Type* type = nullptr;
   std::optional<Literal> constant;
   std::optional<std::vector<Dim>> elements;  // of an integer tensor, in row-major order, where it is no constant
   std::vector<Operand> fields;               // of a tuple
+  std::optional<QuantisedForm> quantised;    // what this float tensor was dequantised from
   Operand viewed = nullptr;                  // what this has the elements of, under another shape
   Operand whole = nullptr;                   // what this is a field of
   uint32_t index = 0;

@@ -22,8 +22,8 @@ using te::ExprNode;
 using te::IndexVar;
 using te::Tensor;
 
-// An odd innermost extent that wastes little: the last position is paired with a zero.
-constexpr int64_t kLongDepth = 8;
+// An innermost extent of so many steps wastes little if it is no multiple of them: zeros fill the last one.
+constexpr int64_t kLongDepth = 4;
 
 bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_inputs) {
   if (factor->kind != ExprKind::kRead || factor->tensor->kind != te::TensorKind::kInput) return false;
@@ -31,16 +31,16 @@ bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_input
   return input < constant_inputs.size() && constant_inputs[input];
 }
 
-// The read of what is multiplied by a constant; null if the sum is of another form.
-Expr PairedRead(const ExprNode& sum, const std::vector<bool>& constant_inputs) {
-  if (sum.kind != ExprKind::kReduce || sum.reduce != te::ReduceOp::kSum || sum.dtype != kInt32) return Expr();
+// The read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form.
+std::pair<Expr, DataType> PairedRead(const ExprNode& sum, const std::vector<bool>& constant_inputs) {
+  if (sum.kind != ExprKind::kReduce || sum.reduce != te::ReduceOp::kSum || sum.dtype != kInt32) return {};
   const Expr& product = sum.operands[0];
-  if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return Expr();
+  if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return {};
   Expr a = NarrowFactor(product->operands[0]), b = NarrowFactor(product->operands[1]);
-  if (!a || !b) return Expr();
+  if (!a || !b) return {};
   if (IsConstantInput(a, constant_inputs)) std::swap(a, b);
   bool fits = a->kind == ExprKind::kRead && !IsConstantInput(a, constant_inputs) && IsConstantInput(b, constant_inputs);
-  return fits ? a : Expr();
+  return fits ? std::pair(a, b.dtype()) : std::pair(Expr(), DataType());
 }
 
 // The axis of the tensor that `read` visits along `depth` alone, one position after the other.
@@ -54,35 +54,42 @@ std::optional<size_t> AxisAlong(const ExprNode& read, const IndexVar& depth) {
   return axis;
 }
 
-bool IsEven(const Dim& extent) { return extent.is_const() && extent.constant() % 2 == 0; }
+bool HasSteps(const Dim& extent, int64_t group) { return extent.is_const() && extent.constant() % group == 0; }
 
 class DepthPairer {
  public:
-  DepthPairer(const std::vector<bool>& constant_inputs, te::ExprPool& pool)
-      : constant_inputs_(constant_inputs), pool_(pool) {}
+  DepthPairer(const std::vector<bool>& constant_inputs, const Target& target, te::ExprPool& pool)
+      : constant_inputs_(constant_inputs), target_(target), pool_(pool) {}
 
   Tensor Run(const Tensor& tensor) {
-    const ExprNode& sum = *tensor->body;
-    Expr read = PairedRead(sum, constant_inputs_);
+    const auto [read, constant] = PairedRead(*tensor->body, constant_inputs_);
     if (!read) return tensor;
-    size_t last = read->operands.size() - 1;
-    const IndexVar& innermost = sum.axes.back();
-    bool are_neighbours = AxisAlong(*read, innermost) == last;
-    if (are_neighbours && (IsEven(innermost.extent) || innermost.extent.AsConst().value_or(0) >= kLongDepth)) {
-      return tensor;
+    for (int64_t group = DepthGroup(target_, read->dtype, constant); group >= 2; group /= 2) {
+      if (std::optional<Tensor> grouped = WithGroups(tensor, read, group)) return *grouped;
     }
-    std::optional<size_t> apart;
-    for (size_t depth = 0; depth < sum.axes.size(); ++depth) {
-      std::optional<size_t> axis = AxisAlong(*read, sum.axes[depth]);
-      if (!axis || !IsEven(sum.axes[depth].extent)) continue;
-      if (*axis == last) return WithInnermost(tensor, depth);
-      bool is_index = read->operands[*axis]->kind == ExprKind::kIndex;
-      if (!apart && is_index && IsEven(read->tensor.dims()[*axis])) apart = depth;
-    }
-    return apart ? WithPairs(tensor, read, *apart) : tensor;
+    return tensor;
   }
 
  private:
+  // The sum with steps of so many positions; nullopt if it has none.
+  std::optional<Tensor> WithGroups(const Tensor& tensor, const Expr& read, int64_t group) {
+    const ExprNode& sum = *tensor->body;
+    size_t last = read->operands.size() - 1;
+    const IndexVar& innermost = sum.axes.back();
+    bool are_neighbours = AxisAlong(*read, innermost) == last;
+    int64_t extent = innermost.extent.AsConst().value_or(0);
+    if (are_neighbours && (HasSteps(innermost.extent, group) || extent >= kLongDepth * group)) return tensor;
+    std::optional<size_t> apart;
+    for (size_t depth = 0; depth < sum.axes.size(); ++depth) {
+      std::optional<size_t> axis = AxisAlong(*read, sum.axes[depth]);
+      if (!axis || !HasSteps(sum.axes[depth].extent, group)) continue;
+      if (*axis == last) return WithInnermost(tensor, depth);
+      bool is_index = read->operands[*axis]->kind == ExprKind::kIndex;
+      if (!apart && is_index && HasSteps(read->tensor.dims()[*axis], group)) apart = depth;
+    }
+    return apart ? std::optional(WithCopy(tensor, read, *apart, group)) : std::nullopt;
+  }
+
   // The sum with that axis as the innermost.
   static Tensor WithInnermost(const Tensor& tensor, size_t depth) {
     ExprNode sum = *tensor->body;
@@ -93,33 +100,33 @@ class DepthPairer {
     return Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
   }
 
-  // The sum over half of that axis and, innermost, over the two positions of a pair.
-  Tensor WithPairs(const Tensor& tensor, const Expr& read, size_t depth) {
+  // The sum over the steps of that axis and, innermost, over the positions of a step, read from a copy.
+  Tensor WithCopy(const Tensor& tensor, const Expr& read, size_t depth, int64_t group) {
     const ExprNode& sum = *tensor->body;
     size_t axis = *AxisAlong(*read, sum.axes[depth]);
     Dims dims = read->tensor.dims(), extents;
-    dims[axis] = FloorDiv(dims[axis], 2);
-    dims.push_back(2);
+    dims[axis] = FloorDiv(dims[axis], group);
+    dims.push_back(group);
     Tensor pairs = te::ComputeTensor("pairs", read->dtype, dims, [&](std::span<const Expr> i) {
       std::vector<Expr> at(i.begin(), i.end() - 1);
-      at[axis] = at[axis] * te::Index(2) + i.back();
+      at[axis] = at[axis] * te::Index(group) + i.back();
       return read->tensor(at);
     });
     for (const IndexVar& old : sum.axes) extents.push_back(old.extent);
     extents[depth] = dims[axis];
-    extents.push_back(2);
+    extents.push_back(group);
     return te::ComputeTensor(tensor->name, tensor.dtype(), tensor.dims(), [&](std::span<const Expr> i) {
       return te::Reduce(te::ReduceOp::kSum, extents, [&](std::span<const Expr> r) {
         te::Rewrite rewrite;
         for (size_t k = 0; k < i.size(); ++k) rewrite.variables[tensor->axes[k].id] = pool_.Intern(*i[k]);
         for (size_t k = 0; k < sum.axes.size(); ++k) rewrite.variables[sum.axes[k].id] = pool_.Intern(*r[k]);
-        Expr half = pool_.Intern(*r[depth]), side = pool_.Intern(*r.back());
-        Expr even = pool_.Binary(te::BinaryOp::kMultiply, half, pool_.Extent(2));
-        rewrite.variables[sum.axes[depth].id] = pool_.Binary(te::BinaryOp::kAdd, even, side);
+        Expr step = pool_.Intern(*r[depth]), place = pool_.Intern(*r.back());
+        Expr first = pool_.Binary(te::BinaryOp::kMultiply, step, pool_.Extent(group));
+        rewrite.variables[sum.axes[depth].id] = pool_.Binary(te::BinaryOp::kAdd, first, place);
         std::vector<Expr> at;
         for (const Expr& operand : read->operands) at.push_back(pool_.Copy(operand, rewrite));
-        at[axis] = half;
-        at.push_back(side);
+        at[axis] = step;
+        at.push_back(place);
         rewrite.done.emplace(read.get(), pool_.Intern(*pairs(at)));
         return pool_.Copy(sum.operands[0], rewrite);
       });
@@ -127,14 +134,16 @@ class DepthPairer {
   }
 
   const std::vector<bool>& constant_inputs_;
+  const Target& target_;
   te::ExprPool& pool_;
 };
 
 }  // namespace
 
-te::Computation PairDepth(const te::Computation& computation, const std::vector<bool>& constant_inputs) {
+te::Computation PairDepth(const te::Computation& computation, const std::vector<bool>& constant_inputs,
+                          const Target& target) {
   te::ExprPool pool;
-  DepthPairer pairer(constant_inputs, pool);
+  DepthPairer pairer(constant_inputs, target, pool);
   return RewriteTensors(computation, pool, [&](const Tensor& tensor) { return pairer.Run(tensor); });
 }
 

@@ -174,7 +174,7 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
     te::ExprPool pool;
     computation = StoreViewsOfProducts(computation, pool);
   }
-  if (target.has_pair_products) computation = PairDepth(computation, constant_inputs);
+  if (target.has_pair_products) computation = PairDepth(computation, constant_inputs, target);
   schedule.computation = std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;

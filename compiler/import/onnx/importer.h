@@ -26,6 +26,7 @@ namespace rvm::onnx {
 using importing::Emitter;
 using importing::Operand;
 using importing::Operands;
+using importing::QuantisedForm;
 using importing::Refusals;
 using importing::Steps;
 

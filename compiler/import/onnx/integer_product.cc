@@ -1,5 +1,6 @@
 #include "compiler/import/onnx/integer_product.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -16,12 +17,8 @@
 namespace rvm::onnx::convert {
 namespace {
 
-// Differences of bytes fit int16.
-Operand Centred(NodeContext& c, Operand x, Operand zero_point) {
-  if (zero_point == nullptr) return x;
-  DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
-  return c.Sub(c.Cast(x, wide), c.Cast(zero_point, wide));
-}
+// The sums of so many products of differences of bytes fit int32.
+constexpr int64_t kMaxDepth = 32768;
 
 bool IsByte(DataType dtype) { return dtype == kInt8 || dtype == kUInt8; }
 
@@ -57,7 +54,112 @@ std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_poi
   return Literal::FromValues<int32_t>(kInt32, {matrix.shape()[1]}, result);
 }
 
+// The sums of the kernels of a convolution, as they broadcast with its channels; nullopt if int32 does not hold them.
+std::optional<Literal> KernelSums(const Literal& kernels) {
+  const int64_t count = kernels.shape()[0], size = count == 0 ? 0 : kernels.num_elements() / count;
+  Shape shape(static_cast<size_t>(kernels.rank() - 1), 1);
+  shape[0] = count;
+  std::vector<int32_t> sums;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t sum = 0;
+    for (int64_t j = 0; j < size; ++j) sum += kernels.IntAt(i * size + j);
+    if (sum != static_cast<int32_t>(sum)) return std::nullopt;
+    sums.push_back(static_cast<int32_t>(sum));
+  }
+  return Literal::FromValues<int32_t>(kInt32, std::move(shape), sums);
+}
+
+bool IsOne(NodeContext& c, Operand parameter) { return c.RankOf(parameter) == 0 || c.ExtentOf(parameter, 0) == Dim(1); }
+
+// Whether the tensor was dequantised from bytes by one scale, or by one for each position along `axis`.
+bool IsQuantised(NodeContext& c, Operand x, std::optional<int64_t> axis) {
+  if (!x->quantised || c.DTypeOf(x) != kFloat32 || c.DTypeOf(x->quantised->scale) != kFloat32) return false;
+  const QuantisedForm& form = *x->quantised;
+  bool is_one = IsOne(c, form.scale) && (form.zero_point == nullptr || IsOne(c, form.zero_point));
+  return IsByte(c.DTypeOf(form.values)) && (is_one || (axis && *axis == form.axis && c.RankOf(form.scale) == 1));
+}
+
+Operand ZeroPointOf(NodeContext& c, const QuantisedForm& form) {
+  return form.zero_point == nullptr ? nullptr : Spread(c, form.zero_point, form.values, form.axis, 0);
+}
+
+// Sums in int32 times both scales; that of b along `axis` of the sums.
+Operand Scaled(NodeContext& c, Operand sums, Operand a, Operand b, int64_t axis) {
+  Operand scale = c.Mul(c.Scalar(a->quantised->scale), Spread(c, b->quantised->scale, sums, axis, 0));
+  return c.Mul(c.Cast(sums, kFloat32), scale);
+}
+
 }  // namespace
+
+Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64_t block) {
+  int64_t rank = c.RankOf(x);
+  int64_t own = c.RankOf(parameter);
+  if (own == 0) return parameter;
+  if (own == 1 && c.ExtentOf(parameter, 0) == Dim(1)) return c.Scalar(parameter);
+  axis = c.Axis(axis, rank);
+  if (block > 0) {
+    parameter = c.Op("repeat", {parameter}, {{"repeats", block}, {"axis", axis}});
+    return c.SliceAxis(parameter, axis, 0, c.ExtentOf(x, axis));
+  }
+  if (own == rank) return parameter;
+  if (own != 1) return c.Fail(absl::StrCat("a scale or zero point has ", own, " axes; expected 0, 1 or ", rank));
+  std::vector<int64_t> axes;
+  for (int64_t i = 1; i < rank - axis; ++i) axes.push_back(i);
+  return c.Unsqueeze(parameter, axes);
+}
+
+Operand Centred(NodeContext& c, Operand x, Operand zero_point) {
+  if (zero_point == nullptr || (zero_point->constant && IsZero(*zero_point->constant))) return x;
+  DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
+  return c.Sub(c.Cast(x, wide), c.Cast(zero_point, wide));
+}
+
+Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, Operand zero_weight) {
+  const Literal* zero = zero_x != nullptr && zero_x->constant ? &*zero_x->constant : nullptr;
+  bool is_plain = zero_weight == nullptr || (zero_weight->constant && IsZero(*zero_weight->constant));
+  bool is_stored = is_plain && zero != nullptr && zero->num_elements() == 1 && IsByte(c.DTypeOf(x)) &&
+                   weight->constant && IsByte(weight->constant->dtype()) && weight->constant->rank() > 2;
+  std::optional<Literal> sums = is_stored ? KernelSums(*weight->constant) : std::nullopt;
+  if (!sums) return PlainConv(c, Centred(c, x, zero_x), Centred(c, weight, zero_weight), "int32");
+  Operand y = PlainConv(c, x, weight, "int32", static_cast<double>(zero->IntAt(0)));
+  if (c.failed() || zero->IntAt(0) == 0) return y;
+  return c.Sub(y, c.Mul(c.Cast(zero_x, kInt32), c.emit().Constant(*std::move(sums))));
+}
+
+Operand QuantisedProduct(NodeContext& c, Operand a, Operand b) {
+  int64_t rank_b = c.RankOf(b);
+  if (c.RankOf(a) < 2 || rank_b < 2 || !IsQuantised(c, a, std::nullopt) || !IsQuantised(c, b, rank_b - 1))
+    return nullptr;
+  std::optional<int64_t> depth = c.ExtentOf(b, rank_b - 2).AsConst();
+  if (!depth || *depth > kMaxDepth) return nullptr;
+  const QuantisedForm &left = *a->quantised, &right = *b->quantised;
+  Operand sums = IntegerProduct(c, left.values, ZeroPointOf(c, left), right.values, ZeroPointOf(c, right));
+  return c.failed() ? nullptr : Scaled(c, sums, a, b, c.RankOf(sums) - 1);
+}
+
+Operand QuantisedConv(NodeContext& c) {
+  Operand x = c.In(0), weight = c.In(1);
+  if (c.failed() || !IsQuantised(c, x, std::nullopt) || !IsQuantised(c, weight, 0)) return nullptr;
+  std::optional<Shape> shape = StaticShape(c.DimsOf(weight));
+  if (!shape || shape->empty() || NumElements(*shape).value_or(0) > kMaxDepth * std::max<int64_t>((*shape)[0], 1)) {
+    return nullptr;
+  }
+  const QuantisedForm &image = *x->quantised, &kernel = *weight->quantised;
+  Operand sums = IntegerConv(c, image.values, ZeroPointOf(c, image), kernel.values, ZeroPointOf(c, kernel));
+  return c.failed() ? nullptr : Scaled(c, sums, x, weight, 1);
+}
+
+Operand TransposedConstant(NodeContext& c, Operand x) {
+  if (!x->constant || x->constant->rank() != 2 || !IsByte(x->constant->dtype())) return nullptr;
+  const Literal& matrix = *x->constant;
+  auto rows = static_cast<size_t>(matrix.shape()[0]), columns = static_cast<size_t>(matrix.shape()[1]);
+  std::vector<std::byte> bytes(rows * columns);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) bytes[j * rows + i] = matrix.data()[i * columns + j];
+  }
+  std::string name = x->name.empty() ? "" : absl::StrCat(x->name, "_transposed");
+  return c.emit().Constant(Literal::FromBytes(matrix.dtype(), {matrix.shape()[1], matrix.shape()[0]}, bytes), name);
+}
 
 Operand IntegerProduct(NodeContext& c, Operand a, Operand zero_a, Operand b, Operand zero_b) {
   const Literal* zero = zero_b != nullptr && zero_b->constant ? &*zero_b->constant : nullptr;

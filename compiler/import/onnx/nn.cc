@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/matrix_functions.h"
 #include "compiler/import/onnx/importer.h"
+#include "compiler/import/onnx/integer_product.h"
 #include "compiler/import/onnx/windows.h"
 
 namespace rvm::onnx {
@@ -95,14 +96,23 @@ Dims KernelExtents(NodeContext& c, Operand& weight) {
   return dims;
 }
 
-Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype) {
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype, double border) {
   Dims kernel = KernelExtents(c, weight);
   if (c.failed()) return nullptr;
   std::optional<Shape> known = StaticShape(kernel);
   Windows windows = ReadWindows(
       c, x, known ? std::vector<int64_t>(known->begin(), known->end()) : std::vector<int64_t>(kernel.size(), 1));
   if (c.failed()) return nullptr;
-  x = PadSame(c, x, 0, kernel, windows);
+  x = PadSame(c, x, border, kernel, windows);
+  if (border != 0) {
+    Dims widths = {0, 0, 0, 0};
+    for (size_t i = 0; i < windows.axes; ++i) {
+      widths.push_back(windows.pads[i]);
+      widths.push_back(windows.pads[i + windows.axes]);
+    }
+    x = importing::PadBy(c, x, border, widths);
+    windows.pads.assign(2 * windows.axes, 0);
+  }
   int64_t groups = c.Int("group", 1);
   return known ? Convolve(c, x, weight, windows, groups, out_dtype)
                : importing::ConvolveGathered(c, x, weight, windows, groups, false, out_dtype);
@@ -115,12 +125,30 @@ Operand WithBias(NodeContext& c, Operand y, size_t input) {
   return c.Has(input) ? c.Op("nn.bias_add", {y, c.In(input)}, {{"axis", 1}}) : y;
 }
 
-Operands MatMul(NodeContext& c) { return {MatrixProduct(c, c.In(0), c.In(1))}; }
+Operands MatMul(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(1), y = c.failed() ? nullptr : QuantisedProduct(c, a, b);
+  return {y == nullptr ? MatrixProduct(c, a, b) : y};
+}
+
+// The product of Gemm in integers; null if it is one of floats. A constant second factor is transposed here.
+Operand QuantisedGemm(NodeContext& c, Operand a, Operand b) {
+  if (c.failed() || c.Int("transA", 0) != 0) return nullptr;
+  if (c.Int("transB", 0) == 0) return QuantisedProduct(c, a, b);
+  Operand columns = b->quantised ? TransposedConstant(c, b->quantised->values) : nullptr;
+  if (columns == nullptr) return nullptr;
+  Operand turned = c.Transpose(b, std::vector<int64_t>{1, 0});
+  turned->quantised = b->quantised;
+  turned->quantised->values = columns;
+  turned->quantised->axis = 1 - b->quantised->axis;
+  return QuantisedProduct(c, a, turned);
+}
 
 Operands Gemm(NodeContext& c) {
   Operand a = c.In(0), b = c.In(1);
-  Operand y =
-      c.Op("nn.matmul", {a, b}, {{"transpose_a", c.Int("transA", 0) != 0}, {"transpose_b", c.Int("transB", 0) != 0}});
+  Operand y = QuantisedGemm(c, a, b);
+  if (y == nullptr) {
+    y = c.Op("nn.matmul", {a, b}, {{"transpose_a", c.Int("transA", 0) != 0}, {"transpose_b", c.Int("transB", 0) != 0}});
+  }
   double alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
   if (alpha != 1) y = c.Mul(y, c.Number(alpha, y));
   if (!c.Has(2) || beta == 0) return {y};
@@ -211,7 +239,10 @@ Operands Einsum(NodeContext& c) {
   return {c.Op("einsum", {c.emit().Tuple(c.All())}, {{"equation", equation}})};
 }
 
-Operands Conv(NodeContext& c) { return {WithBias(c, PlainConv(c, c.In(0), c.In(1)), 2)}; }
+Operands Conv(NodeContext& c) {
+  Operand y = QuantisedConv(c);
+  return {WithBias(c, y == nullptr ? PlainConv(c, c.In(0), c.In(1)) : y, 2)};
+}
 
 // A transposed convolution with a kernel whose extents only the running program knows.
 Operand TransposeGathered(NodeContext& c, Operand x, Operand weight, const Dims& kernel) {

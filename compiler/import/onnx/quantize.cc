@@ -22,25 +22,6 @@ Range RangeOf(DataType dtype) {
   return dtype.is_uint() ? Range{0, 2 * half - 1} : Range{-half, half - 1};
 }
 
-// A scale or zero point, as it broadcasts with x: one for all; along `axis` of x, one per element or per block; or a
-// tensor of the rank of x.
-Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64_t block) {
-  int64_t rank = c.RankOf(x);
-  int64_t own = c.RankOf(parameter);
-  if (own == 0) return parameter;
-  if (own == 1 && c.ExtentOf(parameter, 0) == Dim(1)) return c.Scalar(parameter);
-  axis = c.Axis(axis, rank);
-  if (block > 0) {
-    parameter = c.Op("repeat", {parameter}, {{"repeats", block}, {"axis", axis}});
-    return c.SliceAxis(parameter, axis, 0, c.ExtentOf(x, axis));
-  }
-  if (own == rank) return parameter;
-  if (own != 1) return c.Fail(absl::StrCat("a scale or zero point has ", own, " axes; expected 0, 1 or ", rank));
-  std::vector<int64_t> axes;
-  for (int64_t i = 1; i < rank - axis; ++i) axes.push_back(i);
-  return c.Unsqueeze(parameter, axes);
-}
-
 // A scale of a factor of a product, as it broadcasts with the product. The axis of a factor that is a vector is not in
 // the product, nor is the axis of the other factor that takes its place in a matrix.
 Operand ScaleOfProduct(NodeContext& c, Operand scale, Operand x, int64_t axis, Operand other) {
@@ -64,14 +45,6 @@ Operand ZeroPoint(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
   return c.Has(zero_point) ? Spread(c, c.In(zero_point), x, axis, 0) : nullptr;
 }
 
-// A factor of a convolution with sums in int32: x, less its zero point. Differences of bytes fit int16. `axis`: the one
-// of a vector of zero points.
-Operand Centred(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
-  if (!c.Has(zero_point)) return x;
-  DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
-  return c.Sub(c.Cast(x, wide), c.Cast(Spread(c, c.In(zero_point), x, axis, 0), wide));
-}
-
 Operands QuantizeLinear(NodeContext& c) {
   Operand x = c.In(0);
   int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
@@ -93,7 +66,12 @@ Operands DequantizeLinear(NodeContext& c) {
   Operand scale = Spread(c, c.In(1), x, axis, block), wide = c.Cast(x, difference);
   if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.In(2), x, axis, block), difference));
   DataType precise = c.DTypeOf(scale) == kFloat64 ? kFloat64 : kFloat32;
-  return {c.Cast(c.Mul(c.Cast(wide, precise), c.Cast(scale, precise)), dtype)};
+  Operand y = c.Cast(c.Mul(c.Cast(wide, precise), c.Cast(scale, precise)), dtype);
+  if (block == 0 && c.RankOf(c.In(1)) <= 1 && !c.failed()) {
+    bool is_vector = c.RankOf(c.In(1)) == 1 && c.ExtentOf(c.In(1), 0) != Dim(1);
+    y->quantised = {x, c.In(1), c.Has(2) ? c.In(2) : nullptr, is_vector ? c.Axis(axis, c.RankOf(x)) : 0};
+  }
+  return {y};
 }
 
 Operands DynamicQuantizeLinear(NodeContext& c) {
@@ -111,7 +89,8 @@ Operands MatMulInteger(NodeContext& c) {
 }
 
 Operands ConvInteger(NodeContext& c) {
-  return {PlainConv(c, Centred(c, c.In(0), 2, 1), Centred(c, c.In(1), 3, 0), "int32")};
+  Operand x = c.In(0), weight = c.In(1);
+  return {IntegerConv(c, x, ZeroPoint(c, x, 2, 1), weight, ZeroPoint(c, weight, 3, 0))};
 }
 
 Operands QLinearMatMul(NodeContext& c) {
@@ -125,7 +104,7 @@ Operands QLinearMatMul(NodeContext& c) {
 
 Operands QLinearConv(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(3), zero_y = c.In(7);
-  Operand y = PlainConv(c, Centred(c, x, 2, 1), Centred(c, weight, 5, 0), "int32");
+  Operand y = IntegerConv(c, x, ZeroPoint(c, x, 2, 1), weight, ZeroPoint(c, weight, 5, 0));
   if (c.failed()) return {};
   if (c.Has(8)) y = c.Op("nn.bias_add", {y, c.In(8)}, {{"axis", 1}});
   Operand scale = c.Div(c.Mul(c.Scalar(c.In(1)), Spread(c, c.In(4), y, 1, 0)), c.Scalar(c.In(6)));

@@ -23,7 +23,7 @@ Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows);
 // The same for a kernel of these extents, which may be unknown.
 Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows);
 // A convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
-Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "");
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "", double border = 0);
 
 }  // namespace rvm::onnx
 
