@@ -870,6 +870,17 @@ class SharedFunctions(OnFakeDriver):
                         self.assertLessEqual(max(more.values()), 28, more)
                         self.assertLess(larger, 2 * size)
 
+    def test_extents_that_nothing_reads(self):
+        """An extent that only divides the work is an argument, also within a broadcast one."""
+        text = """#[version = "0.0.5"]
+def @main(%a: Tensor[(?), int32], %b: Tensor[(?), int32]) { where(False, %a, %b) }
+def @other(%a: Tensor[(?, ?), int32], %b: Tensor[(?, ?), int32]) { where(True, %a, %b) }
+"""
+        model = self.compile(self.write("extents.relay", text), "extents.rvm", "--entry", "main", "--entry", "other", device="cuda")
+        for entry, a, b, expected in (("main", "[7, 8]", "[4, 5]", "[4, 5]"), ("main", "[7, 8]", "[4]", "[4, 4]"), ("main", "[7]", "[4, 5, 6]", "[4, 5, 6]"),
+                                      ("other", "[[7], [8]]", "[[4, 5]]", "[[7, 7], [8, 8]]")):
+            self.assertEqual(relayvm.must(relayvm.RUNTIME, model, "--entry", entry, "--device", "cuda", a, b).strip(), expected)
+
     def test_what_differs(self):
         """Launches that compute something else, of other extents, of scalars or tensors, have functions of their own."""
         body = "".join(f"  let %y{i} = annotation.stop_fusion({call});\n" for i, call in enumerate([

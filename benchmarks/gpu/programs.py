@@ -145,7 +145,7 @@ def large_tensor(name, call, rows, columns, is_row=False, tolerance=1e-4):
 def recurrent(kind, inputs, units, tokens, lengths=None):
     """An LSTM or a GRU over a sequence of any length, the product with the inputs taken once; of `lengths`, over as many tokens
     of the sequence each time."""
-    weights, gates = Weights(), {"LSTM": 4, "GRU": 3}[kind]
+    weights, gates = RepeatedWeights(), {"LSTM": 4, "GRU": 3}[kind]
     state = f"Tensor[(1, {units}), float32]"
     lstm = f"""    let %g = split(%sums, indices_or_sections=4, axis=1);
     let %next = sigmoid(%g.1) * %c + sigmoid(%g.0) * tanh(%g.2);
@@ -264,4 +264,4 @@ def all_programs(folder, is_small):
                 *bert_base(1, 16, 2, 5), *large_tensors(8, 40)]
     return [recurrent("LSTM", 300, 512, 28), launches(1000), *bert_base(), recurrent("LSTM", 300, 512, 28, list(range(8, 24))), recurrent("GRU", 300, 512, 28), *feed_forward(is_small), tree_lstm(50), tree_lstm(50, 300, 150),
             product(1024), product(4096), product(1024, "bfloat16"), product(4096, "bfloat16"), *large_tensors(16384, 1024),
-            bert(4, 256, 4, (16, 128, 384)), copies(4 << 20), resnet18(folder, 224)]
+            bert(4, 256, 4, (16, 128, 384), weights=RepeatedWeights()), copies(4 << 20), resnet18(folder, 224)]

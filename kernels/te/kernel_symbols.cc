@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace rvm::te {
-namespace {
 
 void AddVariables(const Dim& dim, std::vector<Dim>& symbols) {
   if (dim.is_binary()) {
@@ -13,8 +12,6 @@ void AddVariables(const Dim& dim, std::vector<Dim>& symbols) {
     symbols.push_back(dim);
   }
 }
-
-}  // namespace
 
 std::vector<Dim> KernelSymbols(const Computation& computation) {
   std::vector<Dim> symbols;

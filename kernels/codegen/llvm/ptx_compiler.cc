@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +26,7 @@
 #include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/schedule/gpu_schedule.h"
+#include "kernels/te/kernel_symbols.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
@@ -103,26 +103,20 @@ void GridEntryEmitter::AddTensors(llvm::ArrayRef<EmittedNest> nests) {
 
 // Adds the symbols that a nest reads, and those in the extents by which the launch divides the work.
 void GridEntryEmitter::AddSymbols(const schedule::NestGroup& launch, llvm::ArrayRef<EmittedNest> nests) {
-  absl::flat_hash_set<int64_t> read;
-  auto add_all = [&](const Dim& dim) {
-    IsArithmeticOf(dim, [&](const Dim& leaf) {
-      if (leaf.kind() == DimKind::kVar) read.insert(leaf.id());
-      return true;
-    });
-  };
+  std::vector<Dim> read;
   for (size_t n = 0; n < launch.count; ++n) {
-    for (const te::IndexVar& axis : schedule_.nests[launch.first + n].axes) add_all(axis.extent);
+    for (const te::IndexVar& axis : schedule_.nests[launch.first + n].axes) te::AddVariables(axis.extent, read);
   }
   for (const EmittedNest& nest : nests) {
-    add_all(nest.count);
+    te::AddVariables(nest.count, read);
     for (size_t i = 0; i < schedule_.symbols.size(); ++i) {
       // Behind the range of positions and the tensors.
       auto parameter = static_cast<unsigned>(2 + nest.tensors.size() + i);
-      if (!nest.function->getArg(parameter)->use_empty()) read.insert(schedule_.symbols[i].id());
+      if (!nest.function->getArg(parameter)->use_empty()) te::AddVariables(schedule_.symbols[i], read);
     }
   }
   for (const Dim& symbol : schedule_.symbols) {
-    if (read.contains(symbol.id())) symbols_.push_back(symbol);
+    if (std::find(read.begin(), read.end(), symbol) != read.end()) symbols_.push_back(symbol);
   }
 }
 
