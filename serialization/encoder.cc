@@ -133,9 +133,9 @@ class Encoder {
     EncodeRecipes();
     EncodeCodeObjects();
     for (const DeviceCode& code : executable_.device_codes) EncodeDeviceCode(code);
-    EncodeDeviceProducts();
+    EncodeOfKernels(Section::kDeviceProducts, &DeviceCode::Kernel::products, &Encoder::EncodeDeviceProduct);
     EncodeUpdates();
-    EncodeDeviceCalls();
+    EncodeOfKernels(Section::kDeviceCalls, &DeviceCode::Kernel::calls, &Encoder::EncodeDeviceCall);
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -436,51 +436,37 @@ class Encoder {
                                 (product.has_tail ? format::kTailFlag : 0)));
   }
 
-  void EncodeDeviceProducts() {
+  // Encodes what some kernels of the codes have, `items`, each behind the numbers of the code and of the kernel.
+  template <typename Item>
+  void EncodeOfKernels(Section section, std::vector<Item> DeviceCode::Kernel::* items,
+                       void (Encoder::*encode)(const Item&)) {
     size_t count = 0;
     for (const DeviceCode& code : executable_.device_codes) {
-      for (const DeviceCode::Kernel& kernel : code.kernels) count += kernel.products.size();
+      for (const DeviceCode::Kernel& kernel : code.kernels) count += (kernel.*items).size();
     }
     if (count == 0) return;
-    ByteWriter& out = Begin(Section::kDeviceProducts);
-    SectionName(format::FindSection(static_cast<uint16_t>(Section::kDeviceProducts))->name);
+    ByteWriter& out = Begin(section);
+    SectionName(format::FindSection(static_cast<uint16_t>(section))->name);
     out.Count(count);
     for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
       const std::vector<DeviceCode::Kernel>& kernels = executable_.device_codes[i].kernels;
       for (size_t k = 0; k < kernels.size(); ++k) {
-        for (const DeviceProduct& product : kernels[k].products) {
+        for (const Item& item : kernels[k].*items) {
           out.U32(static_cast<uint32_t>(i));
           out.U32(static_cast<uint32_t>(k));
-          EncodeDeviceProduct(product);
+          (this->*encode)(item);
         }
       }
     }
   }
 
-  void EncodeDeviceCalls() {
-    size_t count = 0;
-    for (const DeviceCode& code : executable_.device_codes) {
-      for (const DeviceCode::Kernel& kernel : code.kernels) count += kernel.calls.size();
-    }
-    if (count == 0) return;
-    ByteWriter& out = Begin(Section::kDeviceCalls);
-    SectionName(format::FindSection(static_cast<uint16_t>(Section::kDeviceCalls))->name);
-    out.Count(count);
-    for (size_t i = 0; i < executable_.device_codes.size(); ++i) {
-      const std::vector<DeviceCode::Kernel>& kernels = executable_.device_codes[i].kernels;
-      for (size_t k = 0; k < kernels.size(); ++k) {
-        for (const DeviceCall& call : kernels[k].calls) {
-          out.U32(static_cast<uint32_t>(i));
-          out.U32(static_cast<uint32_t>(k));
-          out.U32(call.kernel.value);
-          out.U32(call.launch);
-          out.Count(call.arguments.size());
-          for (const DeviceCall::Argument& argument : call.arguments) {
-            out.U32(argument.argument);
-            EncodeDim(argument.offset);
-          }
-        }
-      }
+  void EncodeDeviceCall(const DeviceCall& call) {
+    out_->U32(call.kernel.value);
+    out_->U32(call.launch);
+    out_->Count(call.arguments.size());
+    for (const DeviceCall::Argument& argument : call.arguments) {
+      out_->U32(argument.argument);
+      EncodeDim(argument.offset);
     }
   }
 

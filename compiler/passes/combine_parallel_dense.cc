@@ -36,11 +36,6 @@ using ir::Expr;
 
 using ConstantUses = absl::flat_hash_map<const void*, int>;
 
-const Literal* ConstantOf(const Expr* expr) {
-  const auto* constant = DynCast<ir::Constant>(expr);
-  return constant == nullptr ? nullptr : &constant->literal;
-}
-
 const ir::Var* VarOf(const Expr* expr) {
   const auto* use = DynCast<ir::VarExpr>(expr);
   return use == nullptr ? nullptr : use->var;

@@ -60,11 +60,6 @@ struct Scale {
   double at(size_t index) const { return axis ? factors[index] : factors[0]; }
 };
 
-const Literal* ConstantOf(const Expr* expr) {
-  const auto* constant = DynCast<ir::Constant>(expr);
-  return constant == nullptr ? nullptr : &constant->literal;
-}
-
 bool IsFloat(const ir::TensorType* type) {
   return type != nullptr && (type->dtype.dtype == kFloat32 || type->dtype.dtype == kFloat64);
 }

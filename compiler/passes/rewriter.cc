@@ -54,6 +54,11 @@ const ir::TensorType* TensorOf(const Expr* expr) {
   return type != nullptr && type->shape.is_dims() ? type : nullptr;
 }
 
+const Literal* ConstantOf(const Expr* expr) {
+  const auto* constant = DynCast<ir::Constant>(expr);
+  return constant == nullptr ? nullptr : &constant->literal;
+}
+
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions) {
   ir::Module result = module;
   result.functions = std::move(functions);

@@ -18,6 +18,8 @@ using ir::MakeLets;
 const ir::FuncType& TypeOf(const ir::Function& function);
 // The type of `expr`; null if that is no tensor of known rank.
 const ir::TensorType* TensorOf(const ir::Expr* expr);
+// The value of a constant; null if `expr` is none.
+const Literal* ConstantOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
 

@@ -16,6 +16,7 @@ namespace rvm::schedule {
 
 inline constexpr int64_t kWarpThreads = 32;
 inline constexpr int64_t kBlockThreads = 128;
+inline constexpr int64_t kBlockWarps = kBlockThreads / kWarpThreads;
 // Positions along both sides of the square that a block transposes.
 inline constexpr int64_t kTransposeTile = 32;
 
@@ -39,8 +40,8 @@ struct RowTeam {
   int64_t threads = kWarpThreads;  // of a row; or kBlockThreads
   int64_t vector = 1;              // neighbouring elements, loaded and stored together; divides their number
   int64_t steps = 1;
-  int64_t steps_at_once =
-      1;  // in straight-line code, whose loads are underway together; all of them, or a reduction loops
+  // Steps in straight-line code, whose loads are underway together: all of them, or a reduction loops.
+  int64_t steps_at_once = 1;
 
   int64_t elements() const { return element.extent.constant(); }
   int64_t rows_of_block() const { return kBlockThreads / threads; }

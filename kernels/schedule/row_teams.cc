@@ -88,6 +88,7 @@ class RowTeamMaker {
   Expr Match(const ExprNode& read);
   bool Shares(const LoopNest& nest) const;
   bool IsWritten(const Tensor& tensor) const;
+  bool IsReadBehind(const Tensor& tensor, size_t first) const;
   bool SlicesStayInside(size_t first) const;
   void DropStores(size_t first);
   bool ReadsResults(const LoopNest& nest) const;
@@ -271,14 +272,21 @@ bool RowTeamMaker::Add(const LoopNest& nest) {
   return true;
 }
 
+// Whether a nest behind those of the plan, which begin at number `first`, reads the tensor.
+bool RowTeamMaker::IsReadBehind(const Tensor& tensor, size_t first) const {
+  for (size_t n = first + replaced_; n < schedule_.nests.size(); ++n) {
+    for (const ExprNode* node : te::Postorder(ReadExpressions(schedule_.nests[n]))) {
+      if (node->kind == ExprKind::kRead && node->tensor.get() == tensor.get()) return true;
+    }
+  }
+  return false;
+}
+
 // Whether nothing else reads tensors whose slices are computed apart, and each slice is of use.
 bool RowTeamMaker::SlicesStayInside(size_t first) const {
   for (const Tensor& tensor : sliced_) {
-    if (schedule_.buffers.contains(tensor.get())) return false;
+    if (schedule_.buffers.contains(tensor.get()) || IsReadBehind(tensor, first)) return false;
     for (size_t n = first + replaced_; n < schedule_.nests.size(); ++n) {
-      for (const ExprNode* read : Reads(schedule_.nests[n])) {
-        if (read->tensor.get() == tensor.get()) return false;
-      }
       if (schedule_.nests[n].update) return false;
     }
     bool is_read = false;
@@ -296,13 +304,7 @@ void RowTeamMaker::DropStores(size_t first) {
   for (LoopNest& nest : nests_) {
     for (NestTensor& t : nest.tensors) {
       if (schedule_.buffers.contains(t.tensor.get())) continue;
-      bool is_needed = false;
-      for (size_t n = first + replaced_; n < schedule_.nests.size(); ++n) {
-        for (const ExprNode* node : te::Postorder(ReadExpressions(schedule_.nests[n]))) {
-          is_needed |= node->kind == ExprKind::kRead && node->tensor.get() == t.tensor.get();
-        }
-      }
-      t.stored = t.stored && is_needed;
+      t.stored = t.stored && IsReadBehind(t.tensor, first);
     }
   }
 }
@@ -410,10 +412,6 @@ std::optional<RowTeamPlan> RowTeamMaker::Finish(size_t first) {
   }
   return RowTeamPlan{std::move(team_), std::move(nests_), replaced_};
 }
-
-}  // namespace
-
-namespace {
 
 // The number of elements of the first reduction of rows, if it is known.
 std::optional<int64_t> ElementsOfRows(std::span<const LoopNest> nests) {

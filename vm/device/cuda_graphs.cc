@@ -23,6 +23,11 @@ constexpr int64_t kSetProductCost = 120;  // it is captured
 constexpr int64_t kFreeNodes = 1024;
 constexpr int64_t kWorkPerNode = 4;
 
+// The error of a product that was kept back, and cannot go to the code's own function any more.
+absl::Status RefusedLate() {
+  return absl::InternalError("the library of products refuses one that it has computed before");
+}
+
 }  // namespace
 
 LaunchGraphs::~LaunchGraphs() {
@@ -63,14 +68,14 @@ absl::Status LaunchGraphs::Launch(Function function, uint32_t blocks, std::span<
 absl::StatusOr<bool> LaunchGraphs::Multiply(ProductPlan* plan, std::span<const uint64_t> values) {
   if (!is_on_ || !maker_.HoldsProducts()) {
     RVM_RETURN_IF_ERROR(EndBatch());
-    return QueueProduct(stream_, plan, values);
+    return QueueProduct(plan, values);
   }
   batch_.AddProduct(plan, values);
   return Note();
 }
 
-absl::StatusOr<bool> LaunchGraphs::QueueProduct(Stream stream, ProductPlan* plan, std::span<const uint64_t> values) {
-  return products_->Outcome(plan, products_->Queue(plan, values, stream));
+absl::StatusOr<bool> LaunchGraphs::QueueProduct(ProductPlan* plan, std::span<const uint64_t> values) {
+  return products_->Outcome(plan, products_->Queue(plan, values, stream_));
 }
 
 void LaunchGraphs::Compare(Kept& kept, size_t last) {
@@ -126,10 +131,10 @@ absl::StatusOr<bool> LaunchGraphs::LaunchEach() {
   while (num_launched_ < batch_.size()) {
     size_t number = num_launched_;
     if (batch_.IsProduct(number)) {
-      RVM_ASSIGN_OR_RETURN(bool is_queued, QueueProduct(stream_, batch_.Plan(number), batch_.Values(number)));
+      RVM_ASSIGN_OR_RETURN(bool is_queued, QueueProduct(batch_.Plan(number), batch_.Values(number)));
       if (!is_queued) {
         if (number + 1 < batch_.size()) {
-          return absl::InternalError("the library of products refuses one that it has computed before");
+          return RefusedLate();
         }
         batch_.DropLast();
         candidates_.clear();
@@ -183,7 +188,7 @@ absl::StatusOr<bool> LaunchGraphs::LaunchBest() {
     batch_.Append(rest, i, i + 1);
     RVM_ASSIGN_OR_RETURN(is_queued, Note());
     if (!is_queued && i + 1 < rest.size()) {
-      return absl::InternalError("the library of products refuses one that it has computed before");
+      return RefusedLate();
     }
   }
   return is_queued;
@@ -193,7 +198,7 @@ absl::Status LaunchGraphs::EndBatch() {
   while (batch_.size() > 0 && num_launched_ == 0) {
     RVM_ASSIGN_OR_RETURN(bool is_queued, HasBest() ? LaunchBest() : LaunchEach());
     if (!is_queued) {
-      return absl::InternalError("the library of products refuses one that it has computed before");
+      return RefusedLate();
     }
   }
   return EndRecord();

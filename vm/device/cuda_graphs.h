@@ -78,7 +78,7 @@ class LaunchGraphs {
   absl::StatusOr<bool> LaunchEach();
   // Launches the best graph; what is behind it is the next batch.
   absl::StatusOr<bool> LaunchBest();
-  absl::StatusOr<bool> QueueProduct(Stream stream, ProductPlan* plan, std::span<const uint64_t> values);
+  absl::StatusOr<bool> QueueProduct(ProductPlan* plan, std::span<const uint64_t> values);
   // All of the batch was launched: makes a graph of it or of a part of it, or remembers it.
   absl::Status EndRecord();
   // Whether another graph of so many nodes may be made.

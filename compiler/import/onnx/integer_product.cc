@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,11 +21,24 @@ constexpr int64_t kMaxDepth = 32768;
 
 bool IsByte(DataType dtype) { return dtype == kInt8 || dtype == kUInt8; }
 
-bool IsZero(const Literal& literal) {
-  for (int64_t i = 0; i < literal.num_elements(); ++i) {
-    if (literal.IntAt(i) != 0) return false;
+// Whether a zero point is left out, or a constant 0.
+bool IsZero(Operand zero_point) {
+  if (zero_point == nullptr) return true;
+  if (!zero_point->constant) return false;
+  for (int64_t i = 0; i < zero_point->constant->num_elements(); ++i) {
+    if (zero_point->constant->IntAt(i) != 0) return false;
   }
   return true;
+}
+
+// The sums as a constant of int32; nullopt if that does not hold them.
+std::optional<Literal> AsInt32(const std::vector<int64_t>& sums, Shape shape) {
+  std::vector<int32_t> values;
+  for (int64_t sum : sums) {
+    if (sum != static_cast<int32_t>(sum)) return std::nullopt;
+    values.push_back(static_cast<int32_t>(sum));
+  }
+  return Literal::FromValues<int32_t>(kInt32, std::move(shape), values);
 }
 
 template <typename T>
@@ -42,16 +54,11 @@ void AddRows(const Literal& matrix, std::vector<int64_t>& sums) {
 std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_point) {
   std::vector<int64_t> sums(static_cast<size_t>(matrix.shape()[1]), 0);
   if (!sums.empty()) matrix.dtype() == kInt8 ? AddRows<int8_t>(matrix, sums) : AddRows<uint8_t>(matrix, sums);
-  std::vector<int32_t> result;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (zero_point != nullptr) {
-      int64_t at = zero_point->num_elements() == 1 ? 0 : static_cast<int64_t>(i);
-      sums[i] -= zero_point->IntAt(at) * matrix.shape()[0];
-    }
-    if (sums[i] != static_cast<int32_t>(sums[i])) return std::nullopt;
-    result.push_back(static_cast<int32_t>(sums[i]));
+  for (size_t i = 0; i < sums.size() && zero_point != nullptr; ++i) {
+    int64_t at = zero_point->num_elements() == 1 ? 0 : static_cast<int64_t>(i);
+    sums[i] -= zero_point->IntAt(at) * matrix.shape()[0];
   }
-  return Literal::FromValues<int32_t>(kInt32, {matrix.shape()[1]}, result);
+  return AsInt32(sums, {matrix.shape()[1]});
 }
 
 // The sums of the kernels of a convolution, as they broadcast with its channels; nullopt if int32 does not hold them.
@@ -59,14 +66,24 @@ std::optional<Literal> KernelSums(const Literal& kernels) {
   const int64_t count = kernels.shape()[0], size = count == 0 ? 0 : kernels.num_elements() / count;
   Shape shape(static_cast<size_t>(kernels.rank() - 1), 1);
   shape[0] = count;
-  std::vector<int32_t> sums;
+  std::vector<int64_t> sums(static_cast<size_t>(count), 0);
   for (int64_t i = 0; i < count; ++i) {
-    int64_t sum = 0;
-    for (int64_t j = 0; j < size; ++j) sum += kernels.IntAt(i * size + j);
-    if (sum != static_cast<int32_t>(sum)) return std::nullopt;
-    sums.push_back(static_cast<int32_t>(sum));
+    for (int64_t j = 0; j < size; ++j) sums[static_cast<size_t>(i)] += kernels.IntAt(i * size + j);
   }
-  return Literal::FromValues<int32_t>(kInt32, std::move(shape), sums);
+  return AsInt32(sums, std::move(shape));
+}
+
+// A constant matrix of bytes, transposed; null if it is something else.
+Operand Transposed(NodeContext& c, Operand x) {
+  if (!x->constant || x->constant->rank() != 2 || !IsByte(x->constant->dtype())) return nullptr;
+  const Literal& matrix = *x->constant;
+  auto rows = static_cast<size_t>(matrix.shape()[0]), columns = static_cast<size_t>(matrix.shape()[1]);
+  std::vector<std::byte> bytes(rows * columns);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) bytes[j * rows + i] = matrix.data()[i * columns + j];
+  }
+  std::string name = x->name.empty() ? "" : absl::StrCat(x->name, "_transposed");
+  return c.emit().Constant(Literal::FromBytes(matrix.dtype(), {matrix.shape()[1], matrix.shape()[0]}, bytes), name);
 }
 
 bool IsOne(NodeContext& c, Operand parameter) { return c.RankOf(parameter) == 0 || c.ExtentOf(parameter, 0) == Dim(1); }
@@ -109,15 +126,14 @@ Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64
 }
 
 Operand Centred(NodeContext& c, Operand x, Operand zero_point) {
-  if (zero_point == nullptr || (zero_point->constant && IsZero(*zero_point->constant))) return x;
+  if (IsZero(zero_point)) return x;
   DataType wide = c.DTypeOf(x).bits == 8 ? kInt16 : kInt32;
   return c.Sub(c.Cast(x, wide), c.Cast(zero_point, wide));
 }
 
 Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, Operand zero_weight) {
   const Literal* zero = zero_x != nullptr && zero_x->constant ? &*zero_x->constant : nullptr;
-  bool is_plain = zero_weight == nullptr || (zero_weight->constant && IsZero(*zero_weight->constant));
-  bool is_stored = is_plain && zero != nullptr && zero->num_elements() == 1 && IsByte(c.DTypeOf(x)) &&
+  bool is_stored = IsZero(zero_weight) && zero != nullptr && zero->num_elements() == 1 && IsByte(c.DTypeOf(x)) &&
                    weight->constant && IsByte(weight->constant->dtype()) && weight->constant->rank() > 2;
   std::optional<Literal> sums = is_stored ? KernelSums(*weight->constant) : std::nullopt;
   if (!sums) return PlainConv(c, Centred(c, x, zero_x), Centred(c, weight, zero_weight), "int32");
@@ -126,13 +142,19 @@ Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, O
   return c.Sub(y, c.Mul(c.Cast(zero_x, kInt32), c.emit().Constant(*std::move(sums))));
 }
 
-Operand QuantisedProduct(NodeContext& c, Operand a, Operand b) {
-  int64_t rank_b = c.RankOf(b);
-  if (c.RankOf(a) < 2 || rank_b < 2 || !IsQuantised(c, a, std::nullopt) || !IsQuantised(c, b, rank_b - 1))
-    return nullptr;
-  std::optional<int64_t> depth = c.ExtentOf(b, rank_b - 2).AsConst();
+Operand QuantisedProduct(NodeContext& c, Operand a, Operand b, bool transposes_b) {
+  if (c.failed()) return nullptr;
+  int64_t rank_b = c.RankOf(b), columns = rank_b - (transposes_b ? 2 : 1), rows = rank_b - (transposes_b ? 1 : 2);
+  if (c.RankOf(a) < 2 || rank_b < 2 || !IsQuantised(c, a, std::nullopt) || !IsQuantised(c, b, columns)) return nullptr;
+  std::optional<int64_t> depth = c.ExtentOf(b, rows).AsConst();
   if (!depth || *depth > kMaxDepth) return nullptr;
-  const QuantisedForm &left = *a->quantised, &right = *b->quantised;
+  const QuantisedForm& left = *a->quantised;
+  QuantisedForm right = *b->quantised;
+  if (transposes_b) {
+    right.values = Transposed(c, right.values);
+    if (right.values == nullptr) return nullptr;
+    right.axis = rank_b - 1;
+  }
   Operand sums = IntegerProduct(c, left.values, ZeroPointOf(c, left), right.values, ZeroPointOf(c, right));
   return c.failed() ? nullptr : Scaled(c, sums, a, b, c.RankOf(sums) - 1);
 }
@@ -151,18 +173,6 @@ Operand QuantisedConv(NodeContext& c) {
   return c.failed() ? nullptr : Scaled(c, sums, x, weight, 1);
 }
 
-Operand TransposedConstant(NodeContext& c, Operand x) {
-  if (!x->constant || x->constant->rank() != 2 || !IsByte(x->constant->dtype())) return nullptr;
-  const Literal& matrix = *x->constant;
-  auto rows = static_cast<size_t>(matrix.shape()[0]), columns = static_cast<size_t>(matrix.shape()[1]);
-  std::vector<std::byte> bytes(rows * columns);
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < columns; ++j) bytes[j * rows + i] = matrix.data()[i * columns + j];
-  }
-  std::string name = x->name.empty() ? "" : absl::StrCat(x->name, "_transposed");
-  return c.emit().Constant(Literal::FromBytes(matrix.dtype(), {matrix.shape()[1], matrix.shape()[0]}, bytes), name);
-}
-
 Operand IntegerProduct(NodeContext& c, Operand a, Operand zero_a, Operand b, Operand zero_b) {
   const Literal* zero = zero_b != nullptr && zero_b->constant ? &*zero_b->constant : nullptr;
   bool is_stored =
@@ -172,24 +182,12 @@ Operand IntegerProduct(NodeContext& c, Operand a, Operand zero_a, Operand b, Ope
   std::optional<Literal> columns = is_stored ? ColumnSums(*b->constant, zero) : std::nullopt;
   if (!columns) return MatrixProduct(c, Centred(c, a, zero_a), Centred(c, b, zero_b), "int32");
   Operand sums = MatrixProduct(c, a, b, "int32");
-  if (zero != nullptr && !IsZero(*zero)) {
+  if (!IsZero(zero_b)) {
     Operand rows = c.Op("sum", {c.Cast(a, kInt32)}, {{"axis", ir::AttrValue::List{-1}}, {"keepdims", true}});
     sums = c.Sub(sums, c.Mul(rows, c.Cast(zero_b, kInt32)));
   }
   if (zero_a == nullptr) return sums;
   return c.Sub(sums, c.Mul(c.Cast(zero_a, kInt32), c.emit().Constant(*std::move(columns))));
-}
-
-Operand ElementOfConstant(NodeContext& c, Operand x, int64_t index) {
-  if (!x->constant || x->constant->rank() == 0 || index >= x->constant->shape()[0]) {
-    return c.Squeeze(c.SliceAxis(x, 0, index, index + 1), {0});
-  }
-  const Literal& all = *x->constant;
-  Shape shape(all.shape().begin() + 1, all.shape().end());
-  auto bytes = static_cast<size_t>(all.bytes() / all.shape()[0]);
-  std::span<const std::byte> part(all.data() + static_cast<size_t>(index) * bytes, bytes);
-  std::string name = x->name.empty() ? "" : absl::StrCat(x->name, "_", index);
-  return c.emit().Constant(Literal::FromBytes(all.dtype(), shape, part), name);
 }
 
 }  // namespace rvm::onnx::convert

@@ -19,8 +19,8 @@ Operand IntegerProduct(NodeContext& c, Operand a, Operand zero_a, Operand b, Ope
 Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, Operand zero_weight);
 
 // The product of two float tensors that were dequantised, in integers and scaled; null if one of them was not, or
-// integers do not hold the sums.
-Operand QuantisedProduct(NodeContext& c, Operand a, Operand b);
+// integers do not hold the sums. `transposes_b`: b is a matrix, a constant, and its transpose is multiplied.
+Operand QuantisedProduct(NodeContext& c, Operand a, Operand b, bool transposes_b = false);
 // The convolution of the node's first two inputs, likewise.
 Operand QuantisedConv(NodeContext& c);
 
@@ -30,12 +30,6 @@ Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64
 // x, less its zero point, for sums in int32: differences of bytes fit int16. zero_point: as it broadcasts with x, or
 // null.
 Operand Centred(NodeContext& c, Operand x, Operand zero_point);
-
-// A matrix of bytes, transposed; null if it is no constant.
-Operand TransposedConstant(NodeContext& c, Operand x);
-
-// Element `index` of the first axis of a constant, a constant; of anything else a slice.
-Operand ElementOfConstant(NodeContext& c, Operand x, int64_t index);
 
 }  // namespace rvm::onnx::convert
 

@@ -126,29 +126,15 @@ Operand WithBias(NodeContext& c, Operand y, size_t input) {
 }
 
 Operands MatMul(NodeContext& c) {
-  Operand a = c.In(0), b = c.In(1), y = c.failed() ? nullptr : QuantisedProduct(c, a, b);
+  Operand a = c.In(0), b = c.In(1), y = QuantisedProduct(c, a, b);
   return {y == nullptr ? MatrixProduct(c, a, b) : y};
-}
-
-// The product of Gemm in integers; null if it is one of floats. A constant second factor is transposed here.
-Operand QuantisedGemm(NodeContext& c, Operand a, Operand b) {
-  if (c.failed() || c.Int("transA", 0) != 0) return nullptr;
-  if (c.Int("transB", 0) == 0) return QuantisedProduct(c, a, b);
-  Operand columns = b->quantised ? TransposedConstant(c, b->quantised->values) : nullptr;
-  if (columns == nullptr) return nullptr;
-  Operand turned = c.Transpose(b, std::vector<int64_t>{1, 0});
-  turned->quantised = b->quantised;
-  turned->quantised->values = columns;
-  turned->quantised->axis = 1 - b->quantised->axis;
-  return QuantisedProduct(c, a, turned);
 }
 
 Operands Gemm(NodeContext& c) {
   Operand a = c.In(0), b = c.In(1);
-  Operand y = QuantisedGemm(c, a, b);
-  if (y == nullptr) {
-    y = c.Op("nn.matmul", {a, b}, {{"transpose_a", c.Int("transA", 0) != 0}, {"transpose_b", c.Int("transB", 0) != 0}});
-  }
+  bool transposes_a = c.Int("transA", 0) != 0, transposes_b = c.Int("transB", 0) != 0;
+  Operand y = transposes_a ? nullptr : QuantisedProduct(c, a, b, transposes_b);
+  if (y == nullptr) y = c.Op("nn.matmul", {a, b}, {{"transpose_a", transposes_a}, {"transpose_b", transposes_b}});
   double alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
   if (alpha != 1) y = c.Mul(y, c.Number(alpha, y));
   if (!c.Has(2) || beta == 0) return {y};

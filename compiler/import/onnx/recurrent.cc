@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -150,11 +151,20 @@ class Recurrent {
   // Row `direction`, without that axis.
   Operand Row(Operand x, int64_t direction) { return c_.Squeeze(c_.SliceAxis(x, 0, direction, direction + 1), {0}); }
   Operand Part(size_t i, int64_t direction) { return Row(c_.In(i), direction); }
+  // Row `direction`, a constant if x is one.
+  Operand ConstantRow(Operand x, int64_t direction) {
+    if (!x->constant || x->constant->rank() == 0 || direction >= x->constant->shape()[0]) return Row(x, direction);
+    const Literal& all = *x->constant;
+    Shape shape(all.shape().begin() + 1, all.shape().end());
+    auto bytes = static_cast<size_t>(all.bytes() / all.shape()[0]);
+    std::span<const std::byte> part(all.data() + static_cast<size_t>(direction) * bytes, bytes);
+    std::string name = x->name.empty() ? "" : absl::StrCat(x->name, "_", direction);
+    return c_.emit().Constant(Literal::FromBytes(all.dtype(), shape, part), name);
+  }
 
   Matrix MatrixOf(Operand weights, size_t scale, int64_t direction) {
     if (!quantised_) return {Row(weights, direction)};
-    return {ElementOfConstant(c_, weights, direction), Part(scale, direction),
-            ElementOfConstant(c_, c_.In(scale + 1), direction)};
+    return {ConstantRow(weights, direction), Part(scale, direction), ConstantRow(c_.In(scale + 1), direction)};
   }
 
   // Quantised values: (steps - zero_point) * scale.

@@ -56,15 +56,8 @@ void GroupEmitter::Begin(const std::string& name) {
       if (!known) result_.tensors.push_back(tensor);
     }
   }
-  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
-  std::vector<llvm::Type*> parameters = {i64, i64};
-  parameters.insert(parameters.end(), result_.tensors.size(), pointer);
-  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
-  parameters.push_back(pointer);
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
-  result_.function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module_);
+  result_.function = MakeNestFunction(module_, schedule_, result_.tensors.size(), name);
   result_.function->addFnAttr(llvm::Attribute::NoInline);
-  result_.function->setDoesNotThrow();
   b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", result_.function));
   unsigned next = 2;
   for (const te::Tensor& tensor : result_.tensors) pointers_[tensor.get()] = result_.function->getArg(next++);

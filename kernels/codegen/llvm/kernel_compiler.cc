@@ -273,7 +273,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level,
   tuning.LoopInterleaving = opt_level >= 2;
   tuning.SLPVectorization = opt_level >= 3;
   RunPasses(
-      module, machine, tuning,
+      module, &machine, tuning,
       [&](llvm::PassBuilder& builder) {
         switch (opt_level) {
           case 0: return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);

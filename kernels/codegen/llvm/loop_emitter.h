@@ -23,6 +23,9 @@ struct LoopHints {
   int64_t unroll = 0;                   // if not 0: unroll by this number
 };
 
+// Iterations of a reduction by a thread of a GPU whose loads are underway together.
+inline constexpr int64_t kLoadsAtOnce = 8;
+
 // for (at = begin; at < end; at += step), with loop-carried values; returns their final values.
 std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
                                    std::vector<llvm::Value*> carried, LoopBody body, const LoopHints& hints = {});

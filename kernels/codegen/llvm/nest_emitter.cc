@@ -40,8 +40,6 @@ namespace {
 
 // Rows folded per iteration of a column reduction, with the accumulators in registers.
 constexpr int64_t kRowsAtOnce = 8;
-// Iterations of a thread's reduction on a GPU whose loads are underway together.
-constexpr int64_t kLoadsAtOnce = 8;
 // Maximum number of conditions that a loop is unswitched by: each doubles the code of the innermost loop.
 constexpr size_t kMaxChoices = 2;
 // Minimum size of a result stored with non-temporal stores. Smaller results stay cached for their reader.
@@ -170,16 +168,9 @@ void NestEmitter::MarkAccesses() {
 }
 
 void NestEmitter::Begin(const std::string& name) {
-  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
-  std::vector<llvm::Type*> parameters = {i64, i64};
-  parameters.insert(parameters.end(), result_.tensors.size(), pointer);
-  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
-  parameters.push_back(pointer);
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
-  llvm::Function* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module_);
+  llvm::Function* function = MakeNestFunction(module_, schedule_, result_.tensors.size(), name);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::MustProgress);
-  function->setDoesNotThrow();
   begin_ = function->getArg(0);
   end_ = function->getArg(1);
   unsigned next = 2;
@@ -704,6 +695,20 @@ EmittedNest NestEmitter::RunOnGrid(const std::string& name) {
 }
 
 }  // namespace
+
+llvm::Function* MakeNestFunction(llvm::Module& module, const schedule::Schedule& schedule, size_t num_tensors,
+                                 const std::string& name) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context), *pointer = llvm::PointerType::getUnqual(context);
+  std::vector<llvm::Type*> parameters = {i64, i64};
+  parameters.insert(parameters.end(), num_tensors, pointer);
+  parameters.insert(parameters.end(), schedule.symbols.size(), i64);
+  parameters.push_back(pointer);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), parameters, false);
+  llvm::Function* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
+  function->setDoesNotThrow();
+  return function;
+}
 
 EmittedNest EmitNest(llvm::Module& module, const Schedule& schedule, const LoopNest& nest, const std::string& name,
                      NestUnits units) {

@@ -5,6 +5,7 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_NEST_EMITTER_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct EmittedNest {
   bool in_order = false;            // positions depend on earlier ones
   bool of_blocks = false;           // on a GPU: blocks run together, each of them schedule::kBlockThreads threads
 };
+
+// Makes a function with these parameters and no body.
+llvm::Function* MakeNestFunction(llvm::Module& module, const schedule::Schedule& schedule, size_t num_tensors,
+                                 const std::string& name);
 
 EmittedNest EmitNest(llvm::Module& module, const schedule::Schedule& schedule, const schedule::LoopNest& nest,
                      const std::string& name, NestUnits units = NestUnits::kOfOutermostAxis);

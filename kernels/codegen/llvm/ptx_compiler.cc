@@ -290,19 +290,11 @@ absl::Status IsMissing(const std::string& function) {
 
 // Inlines the nests of a launch, and returns the text of its module: equal for launches that do the same.
 std::string TextOf(llvm::Module& module) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::AlwaysInlinerPass());
-  passes.run(module, modules);
+  RunPasses(module, nullptr, {}, [](llvm::PassBuilder&) {
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::AlwaysInlinerPass());
+    return passes;
+  });
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, nullptr);
@@ -320,7 +312,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
-  RunPasses(module, machine, tuning, [](llvm::PassBuilder& builder) {
+  RunPasses(module, &machine, tuning, [](llvm::PassBuilder& builder) {
     llvm::ModulePassManager passes;
     // Run SROA first, after inlining. A later pass may merge two loads into one with a selected address; if one is a
     // scalar's alloca, SROA could no longer remove it.

@@ -30,7 +30,6 @@ using te::ExprNode;
 
 namespace {
 
-constexpr int64_t kWarps = kBlockThreads / kWarpThreads;
 // Elements of a thread for which everything is loaded before the first reduction ends.
 constexpr int64_t kMaxLoadedAhead = 16;
 
@@ -157,14 +156,7 @@ bool RowTeamEmitter::MayOverlap(const te::Tensor& tensor) const {
 void RowTeamEmitter::Begin(const std::string& name) {
   CollectTensors();
   FindTied();
-  llvm::Type *i64 = b_.getInt64Ty(), *pointer = b_.getPtrTy();
-  std::vector<llvm::Type*> parameters = {i64, i64};
-  parameters.insert(parameters.end(), result_.tensors.size(), pointer);
-  parameters.insert(parameters.end(), schedule_.symbols.size(), i64);
-  parameters.push_back(pointer);
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), parameters, false);
-  result_.function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module_);
-  result_.function->setDoesNotThrow();
+  result_.function = MakeNestFunction(module_, schedule_, result_.tensors.size(), name);
   result_.function->setConvergent();
   result_.of_blocks = true;
   result_.count = schedule::Blocks(team_);
@@ -327,7 +319,7 @@ void RowTeamEmitter::AddPending(const LoopNest& nest) {
 void RowTeamEmitter::MergeWarps() {
   Value *warp = i_.Quotient(lane_, kWarpThreads), *in_warp = i_.Remainder(lane_, kWarpThreads);
   std::vector<SharedPartials> shared;
-  for (const Pending& pending : pending_) shared.emplace_back(module_, b_, pending.partial, kWarps);
+  for (const Pending& pending : pending_) shared.emplace_back(module_, b_, pending.partial, schedule::kBlockWarps);
   EmitIf(b_, b_.CreateICmpEQ(in_warp, i_.Number(0)), [&] {
     for (size_t n = 0; n < pending_.size(); ++n) shared[n].Store(pending_[n].partial, warp);
   });
@@ -335,7 +327,7 @@ void RowTeamEmitter::MergeWarps() {
   for (size_t n = 0; n < pending_.size(); ++n) {
     Pending& pending = pending_[n];
     pending.partial = shared[n].Load(i_.Number(0));
-    for (int64_t w = 1; w < kWarps; ++w) {
+    for (int64_t w = 1; w < schedule::kBlockWarps; ++w) {
       pending.partial = pending.steps.Merge(pending.partial, shared[n].Load(i_.Number(w)));
     }
   }

@@ -7,14 +7,14 @@
 
 namespace rvm::codegen {
 
-void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, const llvm::PipelineTuningOptions& tuning,
+void RunPasses(llvm::Module& module, llvm::TargetMachine* machine, const llvm::PipelineTuningOptions& tuning,
                llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder& builder)> pipeline,
                llvm::function_ref<bool()> must_stop) {
   llvm::PassInstrumentationCallbacks callbacks;
   if (must_stop) {
     callbacks.registerShouldRunOptionalPassCallback([=](llvm::StringRef, const llvm::Any&) { return !must_stop(); });
   }
-  llvm::PassBuilder builder(&machine, tuning, /*PGOOpt=*/std::nullopt, &callbacks);
+  llvm::PassBuilder builder(machine, tuning, /*PGOOpt=*/std::nullopt, &callbacks);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager calls;

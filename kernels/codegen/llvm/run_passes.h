@@ -11,8 +11,8 @@
 namespace rvm::codegen {
 
 // Runs the passes that `pipeline` makes. They know of no library function: none but those of the loader's table exist
-// when a kernel runs.
-void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, const llvm::PipelineTuningOptions& tuning,
+// when a kernel runs. `machine`: null for passes that need not know it.
+void RunPasses(llvm::Module& module, llvm::TargetMachine* machine, const llvm::PipelineTuningOptions& tuning,
                llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder& builder)> pipeline,
                llvm::function_ref<bool()> must_stop = nullptr);
 

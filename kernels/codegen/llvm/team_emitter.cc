@@ -17,9 +17,6 @@ using schedule::kWarpThreads;
 
 namespace {
 
-// Iterations of a thread's loop whose loads are underway together.
-constexpr int64_t kLoadsAtOnce = 8;
-constexpr int64_t kWarps = kBlockThreads / kWarpThreads;
 constexpr unsigned kShared = 3;  // the address space
 
 class TeamEmitter {
@@ -95,7 +92,7 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
   } else {
     // Each warp leaves a partial result of each position.
     int64_t width = are_neighbours ? 1 : kWarpThreads;
-    SharedPartials shared(site_.module, b_, partial, kWarps * width);
+    SharedPartials shared(site_.module, b_, partial, schedule::kBlockWarps * width);
     if (are_neighbours) {
       EmitIf(b_, b_.CreateICmpEQ(lane, Number(0)), [&] { shared.Store(partial, warp); });
     } else {
@@ -104,7 +101,7 @@ void TeamEmitter::Run(llvm::function_ref<void(Value*)> finish) {
     EmitBarrier(b_);
     finish_first([&] {
       Partial sum = partial;
-      for (int64_t w = 1; w < kWarps; ++w) {
+      for (int64_t w = 1; w < schedule::kBlockWarps; ++w) {
         Value* place = b_.CreateNUWAdd(Number(w * width), are_neighbours ? Number(0) : lane);
         sum = steps_.Merge(sum, shared.Load(place));
       }

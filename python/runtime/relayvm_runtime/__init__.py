@@ -163,11 +163,14 @@ class Executable:
 
     def _run(self, name, args, kwargs):
         entry = self._entry(name)
-        handles = entry.handles(args, kwargs)
+        return self._invoke(entry, entry.handles(args, kwargs), from_handle)
+
+    def _invoke(self, entry, handles, convert):
+        """What `convert` makes of the Handle of a result, within the limits of this executable."""
         session = self._take_session()
         try:
             limits = self._run_limits
-            return from_handle(session._invoke(entry, handles, **limits) if limits else session._invoke(entry, handles))
+            return convert(session._invoke(entry, handles, **limits) if limits else session._invoke(entry, handles))
         finally:
             self._idle.append(session)
 

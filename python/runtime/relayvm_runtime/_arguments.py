@@ -8,7 +8,7 @@ from . import _dlpack
 from ._dtypes import EXTENSION_CODES, EXTENSIONS, bfloat16_bits, dtype_of, extension, of_name
 from ._errors import InvalidArgument, check
 from ._library import RELEASE, DType, lib
-from ._values import Adt, Elements, Handle, Ref
+from ._values import SMALL, Adt, Elements, Handle, Ref
 
 _lent = {}  # id -> array, or bytes, whose memory the machine has
 
@@ -31,14 +31,13 @@ def lend(owner):
 
 _EXTENTS = [ctypes.c_int64 * rank for rank in range(8)]
 _HANDLES = [ctypes.c_void_p * count for count in range(8)]
-_SMALL = 1024  # bytes that are copied faster than lent
 
 
 def _in_rows(array, dtype, may_copy=True):
     """A tensor on the memory of an array in rows, or on a copy if it is small. `dtype`: DType.word()."""
     rank, out = array.ndim, ctypes.c_void_p()
     shape = (_EXTENTS[rank] if rank < len(_EXTENTS) else ctypes.c_int64 * rank)(*array.shape)
-    if may_copy and array.nbytes <= _SMALL:
+    if may_copy and array.nbytes <= SMALL:
         check(lib.rvm_value_tensor_copy(dtype, shape, rank, array.tobytes(), ctypes.byref(out)))
         return Handle(out.value)
     address = array.__array_interface__["data"][0]

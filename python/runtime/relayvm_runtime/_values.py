@@ -197,7 +197,7 @@ class Closure:
 # ---- out of the machine
 
 
-_SMALL = 1024  # bytes that are copied faster than lent
+SMALL = 1024  # bytes that are copied faster than lent
 _dtypes = {}  # DType.word() -> the numpy dtype; that of the bits of a dtype that numpy has not
 
 
@@ -213,7 +213,7 @@ def _array(handle, info):
     dtype = _dtypes.get(word) or _numpy_dtype(word)
     shape = info.shape[:info.rank]
     size = math.prod(shape) * dtype.itemsize
-    if size <= _SMALL:
+    if size <= SMALL:
         array = numpy.ndarray(shape, dtype, ctypes.string_at(info.data, size) if size else b"")
     else:
         array = numpy.asarray(Elements(handle, shape, dtype, info.data))

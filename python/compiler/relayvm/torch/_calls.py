@@ -10,7 +10,7 @@ from relayvm_runtime import Error
 from .. import _compiler
 from . import _settings
 from ._settings import Unsupported
-from ._tensors import field, handle_of, handle_of_int, tensor_of
+from ._tensors import SMALL, field, handle_of, handle_of_int, tensor_of
 
 _HEAD = 64  # bytes of a frozen tensor that are compared at each call
 
@@ -101,14 +101,10 @@ class _Program:
         handles = [self._static_handle(i, args[i]) if is_static else self._handle(args[i]) for i, is_static in self._inputs]
         if self._draws:
             handles.append(handle_of_int(int(torch.randint(0, 2**62, ()))))
-        session = self._executable._take_session()
         try:
-            result = session._invoke(self._entry, handles)
+            return self._executable._invoke(self._entry, handles, lambda result: self._results(result, args))
         except Error as error:
             raise self._located(error) from None
-        finally:
-            self._executable._idle.append(session)
-        return self._results(result, args)
 
     @staticmethod
     def _handle(value):
@@ -120,7 +116,7 @@ class _Program:
         if known is not None and known[0] == tensor.data_ptr() and tensor.is_contiguous():
             return known[1]
         handle = handle_of(tensor, owned=False)
-        if tensor.nbytes > _SMALL and tensor.is_contiguous():
+        if tensor.nbytes > SMALL and tensor.is_contiguous():
             self._handles[position] = tensor.data_ptr(), handle
         return handle
 
@@ -149,9 +145,6 @@ class _Program:
             return error
         backtrace = "\n".join([*error.backtrace.rstrip("\n").splitlines(), *(f"  {place}" for place in places)])
         return type(error)(error.message, error.code, backtrace, error.limit)
-
-
-_SMALL = 1024  # bytes; smaller tensors are copied into each Handle
 
 
 def _head_size(tensor):

@@ -63,11 +63,7 @@ class Module(torch.nn.Module):
         if None in handles:
             makers = map(entry._importer.maker, entry._types)
             handles = [make(value) if handle is None else handle for handle, make, value in zip(handles, makers, args)]
-        session = self.executable._take_session()
-        try:
-            return session._invoke(entry, handles)
-        finally:
-            self.executable._idle.append(session)
+        return self.executable._invoke(entry, handles, lambda result: result)
 
 
 def _value(handle):

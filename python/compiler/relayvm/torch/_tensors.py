@@ -8,7 +8,7 @@ from relayvm_runtime import _dlpack
 from relayvm_runtime._arguments import give_back, lend
 from relayvm_runtime._errors import check
 from relayvm_runtime._library import lib
-from relayvm_runtime._values import Handle
+from relayvm_runtime._values import SMALL, Handle
 
 _CODES = {torch.bool: (6, 8), torch.bfloat16: (4, 16), torch.float16: (2, 16), torch.float32: (2, 32), torch.float64: (2, 64),
           torch.int8: (0, 8), torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64), torch.uint8: (1, 8),
@@ -16,7 +16,6 @@ _CODES = {torch.bool: (6, 8), torch.bfloat16: (4, 16), torch.float16: (2, 16), t
 _WORDS = {dtype: code | bits << 8 | 1 << 16 for dtype, (code, bits) in _CODES.items()}
 _INT64 = _WORDS[torch.int64]
 _EXTENTS = [ctypes.c_int64 * rank for rank in range(16)]
-_SMALL = 1024  # bytes that are copied faster than lent
 
 
 def handle_of(tensor, owned=True):
@@ -30,7 +29,7 @@ def handle_of(tensor, owned=True):
     shape = tensor.shape
     rank, size = len(shape), tensor.nbytes
     extents, out = (_EXTENTS[rank] if rank < 16 else ctypes.c_int64 * rank)(*shape), ctypes.c_void_p()
-    if size <= _SMALL:
+    if size <= SMALL:
         check(lib.rvm_value_tensor_copy(word, extents, rank, tensor.data_ptr(), ctypes.byref(out)))
     elif owned:
         check(lib.rvm_value_tensor_borrow(word, extents, rank, tensor.data_ptr(), give_back, lend(tensor), ctypes.byref(out)))
