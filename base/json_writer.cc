@@ -77,6 +77,12 @@ JsonWriter& JsonWriter::Int(int64_t number) {
   return *this;
 }
 
+JsonWriter& JsonWriter::Bool(bool value) {
+  BeforeValue();
+  text_ += value ? "true" : "false";
+  return *this;
+}
+
 JsonWriter& JsonWriter::Null() {
   BeforeValue();
   text_ += "null";

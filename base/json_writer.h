@@ -19,12 +19,15 @@ class JsonWriter {
   JsonWriter& Key(std::string_view name);
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t number);
+  JsonWriter& Bool(bool value);
   JsonWriter& Null();
   JsonWriter& Number(double number);  // one that is not finite is null
   JsonWriter& Field(std::string_view name, std::string_view text) { return Key(name).String(text); }
   JsonWriter& Field(std::string_view name, int64_t number) { return Key(name).Int(number); }
   JsonWriter& Field(std::string_view name, double number) { return Key(name).Number(number); }
 
+  // The text without a newline behind it.
+  std::string TakeText() { return std::move(text_); }
   std::string Take() && { return std::move(text_) + "\n"; }
 
  private:

@@ -9,15 +9,18 @@
 
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "compiler/text/name_places.h"
 
 namespace rvm::text {
 
 struct ParseOptions {
   // Set after errors that leave the module with all its definitions: placeholders of the error type (ir/error_type.h)
-  // stand for what could not be read, and typing::InferTypes can report further errors.
+  // stand for what could not be read, such as the body of a function, and typing::InferTypes can report further errors.
   bool* has_placeholders = nullptr;
   // Called with the name of each unknown variable; a text that is not empty becomes a note.
   std::function<std::string(std::string_view name)> note_of_unknown;
+  // Receives the places of names in the program, also those in definitions with errors, up to the error.
+  NamePlaces* names = nullptr;
 };
 
 // Adds the definitions of `source` to `module`, and the definitions of the Prelude (compiler/prelude) that `source`

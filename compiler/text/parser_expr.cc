@@ -161,6 +161,7 @@ ir::Expr* Parser::ParseBinary(int min_precedence) {
       left = arena_.New<ir::RefWrite>(left, right, span);
     } else {
       auto* callee = arena_.New<ir::OpExpr>(ops::FindInfix(op.text), op.span);
+      NoteOp(callee->op, op.span);
       left = arena_.New<ir::Call>(callee, std::vector<ir::Expr*>{left, right}, ir::Attrs{}, span);
     }
   }
@@ -181,6 +182,7 @@ ir::Expr* Parser::ParseUnary() {
   if (operand == nullptr) return nullptr;
   if (sign.text == "!") return arena_.New<ir::RefRead>(operand, From(sign.span));
   auto* callee = arena_.New<ir::OpExpr>(ops::FindOp("negative"), sign.span);
+  NoteOp(callee->op, sign.span);
   return arena_.New<ir::Call>(callee, std::vector<ir::Expr*>{operand}, ir::Attrs{}, From(sign.span));
 }
 
@@ -272,6 +274,7 @@ ir::Expr* Parser::ParseAtom() {
         UnknownFunction(name);
         return ErrorExpr(name.span);
       }
+      NoteFunction(*function, name.span);
       return arena_.New<ir::GlobalExpr>(function->name, name.span);
     }
     case TokenKind::kIdent: break;
@@ -303,7 +306,10 @@ ir::Expr* Parser::MarkedVar(const Token& name) {
     var = graph->second;
     used_out_of_scope_.push_back(var);
   }
-  if (var != nullptr) return arena_.New<ir::VarExpr>(var, name.span);
+  if (var != nullptr) {
+    NoteVar(var, name.span);
+    return arena_.New<ir::VarExpr>(var, name.span);
+  }
   UnknownVariable(name);
   return ErrorExpr(name.span);
 }
@@ -325,10 +331,17 @@ ir::Expr* Parser::ParseName() {
     Take();
     absl::StrAppend(&name, ".", Abseil(Take().text));
   }
-  if (const ops::OpDef* op = ops::FindOp(name)) return arena_.New<ir::OpExpr>(op, From(first.span));
+  if (const ops::OpDef* op = ops::FindOp(name)) {
+    NoteOp(op, From(first.span));
+    return arena_.New<ir::OpExpr>(op, From(first.span));
+  }
   // The papers write variables and functions without `%` and `@`.
-  if (ir::Var* var = FindVar(name)) return arena_.New<ir::VarExpr>(var, first.span);
+  if (ir::Var* var = FindVar(name)) {
+    NoteVar(var, first.span);
+    return arena_.New<ir::VarExpr>(var, first.span);
+  }
   if (const Names::Function* function = names_.FindFunction(name)) {
+    NoteFunction(*function, first.span);
     return arena_.New<ir::GlobalExpr>(function->name, first.span);
   }
   UnknownWord(From(first.span), name);
@@ -342,6 +355,8 @@ ir::Constructor* Parser::AcceptQualifiedConstructor() {
   if (adt == nullptr) return nullptr;
   for (ir::Constructor* constructor : adt->constructors) {
     if (constructor->name != Peek(2).text) continue;
+    NoteType(adt, Peek().span);
+    NoteConstructor(constructor, Peek(2).span);
     at_ += 3;
     return constructor;
   }
@@ -355,6 +370,7 @@ ir::Constructor* Parser::AcceptConstructor() {
   if (candidates.empty()) return nullptr;
   Token name = Take();
   if (candidates.size() > 1) AmbiguousConstructor(name, candidates);
+  NoteConstructor(candidates.front(), name.span);
   return candidates.front();
 }
 
@@ -446,7 +462,7 @@ bool Parser::ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs) {
   return true;
 }
 
-ir::Function* Parser::ParseFunctionRest(ir::Span begin) {
+ir::Function* Parser::ParseFunctionRest(ir::Span begin, bool* keep_signature) {
   size_t outer_types = type_params_.size();
   size_t depth = scope_.size();
   std::vector<const ir::TypeParam*> type_params;
@@ -460,6 +476,10 @@ ir::Function* Parser::ParseFunctionRest(ir::Span begin) {
   if (ok) {
     for (ir::Var* param : params) Push(param);
     body = ParseBlock();
+    if (body == nullptr && keep_signature != nullptr) {
+      *keep_signature = true;
+      body = ErrorExpr(Peek().span);
+    }
   }
   PopTo(depth);
   type_params_.resize(outer_types);

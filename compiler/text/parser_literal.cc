@@ -307,7 +307,8 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
       else if (token.text == "None" || token.text == "nullptr")
         value = ir::AttrValue();
       else
-        value = std::string(token.text);  // a dtype or an enumerator
+        value = std::string(token.text);  // a dtype, an enumerator or an extent
+      if (const ir::TypeParam* param = FindTypeParam(token.text)) NoteTypeParam(param, token.span);
       return true;
     }
   }

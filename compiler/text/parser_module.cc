@@ -37,18 +37,25 @@ bool IsTypeName(const Token& token) { return token.kind == TokenKind::kIdent && 
 }  // namespace
 
 ir::Var* Parser::NewVar(const Token& token, const ir::Type* annotation) {
-  return arena_.New<ir::Var>(arena_.NextId(), std::string(token.text), annotation, token.span);
+  auto* var = arena_.New<ir::Var>(arena_.NextId(), std::string(token.text), annotation, token.span);
+  if (token.text != "_") NoteVar(var, token.span);
+  return var;
 }
 void Parser::Push(ir::Var* var) {
   locals_[var->name].push_back(var);
   scope_.push_back(var);
+  scope_begins_.push_back(at_ == 0 ? 0 : tokens_[at_ - 1].span.end);
 }
 void Parser::PopTo(size_t depth) {
   while (scope_.size() > depth) {
     const ir::Var* var = scope_.back();
     locals_[var->name].pop_back();
     left_[var->name] = var->span;
+    if (options_.names != nullptr && Peek().span.source == tokens_.front().span.source) {
+      options_.names->scopes.push_back({var, scope_begins_.back(), Peek().span.begin});
+    }
     scope_.pop_back();
+    scope_begins_.pop_back();
   }
 }
 Token Parser::TakeName(bool is_bound_here) {
@@ -81,6 +88,33 @@ ir::Var* Parser::FindVar(std::string_view name) const {
   auto found = locals_.find(Abseil(name));
   return found == locals_.end() || found->second.empty() ? nullptr : found->second.back();
 }
+
+// ---- Places of names
+
+void Parser::NotePlace(NamePlace place) {
+  if (options_.names != nullptr && place.span.source == tokens_.front().span.source) {
+    options_.names->places.push_back(place);
+  }
+}
+void Parser::NoteVar(ir::Var* var, ir::Span span) { NotePlace({NameKind::kVariable, span, var->span, var}); }
+void Parser::NoteFunction(const Names::Function& function, ir::Span span) {
+  NotePlace({NameKind::kFunction, span, function.span});
+}
+void Parser::NoteType(const ir::AdtDef* adt, ir::Span span) {
+  NotePlace({.kind = NameKind::kType, .span = span, .definition = adt->span, .adt = adt});
+}
+void Parser::NoteConstructor(const ir::Constructor* constructor, ir::Span span) {
+  NotePlace(
+      {.kind = NameKind::kConstructor, .span = span, .definition = constructor->span, .constructor = constructor});
+}
+void Parser::NoteTypeParam(const ir::TypeParam* param, ir::Span span) {
+  NotePlace({.kind = NameKind::kTypeParam, .span = span, .definition = param->span, .param = param});
+}
+void Parser::NoteOp(const ops::OpDef* op, ir::Span span) {
+  NotePlace({.kind = NameKind::kOperator, .span = span, .definition = {}, .op = op});
+}
+
+// ---- Definitions
 
 void Parser::FindSources() {
   size_t begin = 0;
@@ -120,9 +154,10 @@ void Parser::DeclareSource() {
     const Token& token = tokens_[i];
     if (token.text == "{") ++depth;
     if (token.text == "}") --depth;
-    if (depth != 0 || token.kind != TokenKind::kIdent) continue;
     const Token& name = tokens_[i + 1];
-    bool is_def = token.text == "def" && name.kind == TokenKind::kGlobal;
+    bool is_def = token.kind == TokenKind::kIdent && token.text == "def" && name.kind == TokenKind::kGlobal;
+    if (is_def) depth = 0;  // functions do not nest: braces before are not closed
+    if (depth != 0 || token.kind != TokenKind::kIdent) continue;
     bool is_adt = IsAdtKeyword(token.text) && IsTypeName(name);
     if (is_def) DeclareFunction(name);
     if (is_adt) DeclareAdt(name);
@@ -131,6 +166,7 @@ void Parser::DeclareSource() {
 
 void Parser::DeclareFunction(const Token& name) {
   const Names::Function* first = names_.DefineFunction(name.text, name.span);
+  NotePlace({NameKind::kFunction, name.span, name.span});
   if (first == nullptr) return;
   std::string what = absl::StrCat("function `@", Abseil(name.text), "`");
   Duplicate(name.span, DiagnosticKind::kDuplicateFunction, what, first->span);
@@ -144,6 +180,7 @@ void Parser::DeclareAdt(const Token& name) {
   ir::AdtDef* adt = arena_.New<ir::AdtDef>();
   adt->name = names_.TypeNameInModule(name.text);
   adt->span = name.span;
+  NoteType(adt, name.span);
   if (const ir::AdtDef* first = names_.DefineType(name.text, adt)) {
     std::string what = absl::StrCat("type `", Abseil(name.text), "`");
     return Duplicate(name.span, DiagnosticKind::kDuplicateType, what, first->span);
@@ -176,6 +213,12 @@ void Parser::SkipDefinition() {
     if (starts && (depth <= 0 || token.text == "def")) return;
     Take();
   }
+}
+
+bool Parser::IsReplaced(ir::Span span) const {
+  return std::any_of(replaced_.begin(), replaced_.end(), [&](ir::Span function) {
+    return span.source == function.source && span.begin >= function.begin && span.begin <= function.end;
+  });
 }
 
 void Parser::LeaveOut() {
@@ -260,6 +303,7 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
     constructor->span = name.span;
     constructor->adt = &adt;
     constructor->tag = static_cast<uint32_t>(adt.constructors.size());
+    NoteConstructor(constructor, name.span);
     bool seed = Accept(":");
     if (PeekIs("(")) {
       ir::Span fields = Take().span;
@@ -273,7 +317,7 @@ bool Parser::ParseConstructors(ir::AdtDef& adt) {
     if (seed) {
       if (!Expect("->", DiagnosticKind::kMissingArrow)) return false;
       if (names_.FindType(Peek().text) != &adt) return Unexpected(absl::StrCat("`", adt.name, "`")) != nullptr;
-      Take();
+      NoteType(&adt, Take().span);
       if (Accept("[")) {
         while (Peek().kind != TokenKind::kEnd && !Accept("]")) Take();
       }
@@ -322,10 +366,16 @@ void Parser::ParseDef() {
   left_.clear();
   graph_vars_.clear();
   size_t outer = type_params_.size();
-  ir::Function* function = ParseFunctionRest(begin);
+  bool is_replaced = false;
+  ir::Function* function = ParseFunctionRest(begin, &is_replaced);
   type_params_.resize(outer);
   implicit_dims_ = nullptr;
+  if (function == nullptr || is_replaced) used_out_of_scope_.clear();
   if (function == nullptr) return LeaveOut();
+  if (is_replaced) {
+    SkipDefinition();
+    replaced_.push_back({begin.source, begin.begin, Peek().span.begin});
+  }
   PlaceGraphVars(*function);
   function->type_params.insert(function->type_params.end(), dims.begin(), dims.end());
   Accept(";");
@@ -432,10 +482,12 @@ bool HasPlaceholder(DiagnosticKind kind) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
-bool HaveAllPlaceholders(const diagnostics::Diagnostics& diagnostics) {
-  return std::all_of(diagnostics.all().begin(), diagnostics.all().end(), [](const diagnostics::Diagnostic& diagnostic) {
-    return diagnostic.severity != diagnostics::Severity::kError || HasPlaceholder(diagnostic.kind);
-  });
+bool HaveAllPlaceholders(const Parser& parser, const diagnostics::Diagnostics& diagnostics) {
+  return std::all_of(diagnostics.all().begin(), diagnostics.all().end(),
+                     [&](const diagnostics::Diagnostic& diagnostic) {
+                       return diagnostic.severity != diagnostics::Severity::kError || HasPlaceholder(diagnostic.kind) ||
+                              parser.IsReplaced(diagnostic.span);
+                     });
 }
 
 }  // namespace
@@ -467,7 +519,7 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
   parser.ParseAll();
   bool ok = diagnostics.errors() == before;
   if (options.has_placeholders != nullptr) {
-    *options.has_placeholders = !ok && !parser.left_out() && HaveAllPlaceholders(diagnostics);
+    *options.has_placeholders = !ok && !parser.left_out() && HaveAllPlaceholders(parser, diagnostics);
   }
   return ok;
 }

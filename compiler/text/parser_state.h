@@ -19,6 +19,7 @@
 #include "compiler/ir/module.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/metadata.h"
+#include "compiler/text/name_places.h"
 #include "compiler/text/names.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/prelude_loader.h"
@@ -48,6 +49,8 @@ class Parser {
   void ParseAll();  // parser_module.cc
   // Returns true if a definition was left out, because of errors for which no placeholder can stand.
   bool left_out() const { return left_out_; }
+  // Returns true if `span` is in a function whose body a placeholder stands for.
+  bool IsReplaced(ir::Span span) const;
 
  private:
   struct Binding {
@@ -126,7 +129,9 @@ class Parser {
   bool ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings);
   bool EndStatement(bool is_let);
   bool ParseParams(std::vector<ir::Var*>& params, ir::Attrs& attrs);
-  ir::Function* ParseFunctionRest(ir::Span begin);  // after `fn` or `def @f`
+  // After `fn` or `def @f`. With `keep_signature`, a body with syntax errors becomes a placeholder, and
+  // `*keep_signature` is set.
+  ir::Function* ParseFunctionRest(ir::Span begin, bool* keep_signature = nullptr);
   ir::Expr* ParseCallRest(ir::Expr* callee, std::vector<ir::TypeArg> type_args);
   ir::Expr* ParseProjectionRest(ir::Expr* tuple);
   bool AtSequenceEnd() const { return Peek().kind == TokenKind::kEnd || PeekIs("}") || PeekIs(")"); }
@@ -265,6 +270,14 @@ class Parser {
   void Push(ir::Var* var);
   void PopTo(size_t depth);
   ir::Var* FindVar(std::string_view name) const;
+  // Adds a place to ParseOptions::names.
+  void NotePlace(NamePlace place);
+  void NoteVar(ir::Var* var, ir::Span span);
+  void NoteFunction(const Names::Function& function, ir::Span span);
+  void NoteType(const ir::AdtDef* adt, ir::Span span);
+  void NoteConstructor(const ir::Constructor* constructor, ir::Span span);
+  void NoteTypeParam(const ir::TypeParam* param, ir::Span span);
+  void NoteOp(const ops::OpDef* op, ir::Span span);
 
   std::vector<Token> tokens_;
   std::vector<uint32_t> depths_;  // the number of brackets open at each token
@@ -278,10 +291,12 @@ class Parser {
   Source source_ = {0, 0};  // the source being read
   size_t at_ = 0;
   bool left_out_ = false;
-  bool has_type_error_ = false;   // in a dtype, shape or extent of the type being read
-  ir::Var* error_var_ = nullptr;  // the variable of ErrorExpr
+  std::vector<ir::Span> replaced_;  // functions with a placeholder for their body
+  bool has_type_error_ = false;     // in a dtype, shape or extent of the type being read
+  ir::Var* error_var_ = nullptr;    // the variable of ErrorExpr
   absl::flat_hash_map<std::string, std::vector<ir::Var*>> locals_;
   std::vector<ir::Var*> scope_;
+  std::vector<uint32_t> scope_begins_;               // the offset behind the binding of each variable of scope_
   absl::flat_hash_map<std::string, ir::Span> left_;  // variables of the definition being read that went out of scope
   absl::flat_hash_map<std::string, ir::Var*> graph_vars_;  // the graph bindings of the definition being read
   std::vector<const ir::Expr*> discarded_;   // calls of operators that are statements of the definition being read

@@ -78,6 +78,7 @@ bool Parser::ParseTypeParams(std::vector<const ir::TypeParam*>& params) {
     }
     params.push_back(param);
     type_params_.push_back(param);
+    NoteTypeParam(param, name.span);
     if (!Separator(close, open)) return false;
   }
   return true;
@@ -181,6 +182,7 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
       return true;
     }
     UseAs(param, ir::Kind::kShape);
+    NoteTypeParam(param, name.span);
     shape = ir::ShapeTerm::OfParam(param);
     return true;
   }
@@ -301,6 +303,7 @@ Dim Parser::NamedDim(const std::string& name, ir::Span span) {
     return Dim::Hole(0);
   }
   UseAs(param, ir::Kind::kShapeVar);
+  NoteTypeParam(param, span);
   return Dim::Var(param->id, param->name);
 }
 
@@ -313,6 +316,7 @@ bool Parser::ParseDType(ir::DTypeTerm& dtype) {
   Token name = Take();
   if (ir::TypeParam* param = FindTypeParam(name.text)) {
     UseAs(param, ir::Kind::kBaseType);
+    NoteTypeParam(param, name.span);
     dtype = ir::DTypeTerm::OfParam(param);
     return true;
   }
@@ -362,8 +366,12 @@ bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam
 
 const ir::Type* Parser::ParseNamedType() {
   Token name = Take();
-  if (ir::TypeParam* param = FindTypeParam(name.text)) return arena_.New<ir::ParamType>(param);
+  if (ir::TypeParam* param = FindTypeParam(name.text)) {
+    NoteTypeParam(param, name.span);
+    return arena_.New<ir::ParamType>(param);
+  }
   if (const ir::AdtDef* adt = names_.FindType(name.text)) {
+    NoteType(adt, name.span);
     std::vector<ir::TypeArg> args;
     std::string_view close = PeekIs("[") ? "]" : PeekIs("<") ? ">" : "";
     if (!close.empty() && !ParseTypeArgs(close, adt->type_params, args)) return nullptr;

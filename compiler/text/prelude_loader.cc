@@ -140,6 +140,8 @@ OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const ir::Modul
     const Token& token = tokens[i];
     if (token.text == "{" || token.text == "(") ++depth;
     if (token.text == "}" || token.text == ")") --depth;
+    bool is_def = token.kind == TokenKind::kIdent && token.text == "def" && tokens[i + 1].kind == TokenKind::kGlobal;
+    if (is_def) depth = 0;  // functions do not nest: brackets before are not closed
     bool is_keyword = depth == 0 && token.kind == TokenKind::kIdent;
     if (is_keyword && (token.text == "def" || token.text == "type" || token.text == "data")) {
       in_type = token.text != "def";

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const Verb* kVerbs[] = {&kCheckVerb,   &kFmtVerb,    &kExplainVerb, &kCompileVerb, &kImportVerb, &kRunVerb,
                                   &kEvalVerb,    &kGradVerb,   &kInspectVerb, &kProfileVerb, &kReportVerb, &kBenchVerb,
-                                  &kDevicesVerb, &kVerifyVerb, &kSignVerb,    &kKeyGenVerb};
+                                  &kDevicesVerb, &kVerifyVerb, &kSignVerb,    &kKeyGenVerb,  &kLspVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {

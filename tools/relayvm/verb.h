@@ -31,6 +31,7 @@ struct Verb {
 extern const Verb kCheckVerb;
 extern const Verb kFmtVerb;
 extern const Verb kExplainVerb;
+extern const Verb kLspVerb;
 extern const Verb kCompileVerb;
 extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
