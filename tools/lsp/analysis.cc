@@ -41,7 +41,7 @@ const text::NamePlace* Analysis::NameAt(size_t offset) const {
   while (behind != names.places.begin()) {
     const text::NamePlace& place = *--behind;
     if (place.span.end < offset) break;
-    // Of two names side by side, the one that begins here.
+    // Prefers the second of two adjacent names.
     if (found == nullptr || place.span.end > offset) found = &place;
     if (place.span.begin < offset) break;
   }

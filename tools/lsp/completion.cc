@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -109,7 +110,7 @@ class Completer {
         Add({name, ItemKind::kFunction, std::move(signature.label), CommentOfDefinition(*home, name)});
       }
     }
-    // Those that could not be read.
+    // Functions that could not be read.
     for (const Definition& definition : analysis_.definitions) {
       if (definition.kind == DefinitionKind::kFunction) Add({definition.name, ItemKind::kFunction, ""});
     }

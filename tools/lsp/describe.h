@@ -29,7 +29,7 @@ Signature SignatureOf(const ops::OpDef& op);
 Signature SignatureOf(const ir::Constructor& constructor);
 // `name` with its mark. Without the inferred types, if the function has none.
 Signature SignatureOf(std::string_view name, const ir::Function& function);
-// Of a variable that is a function; nullopt for others.
+// Returns nullopt unless the variable is a function.
 std::optional<Signature> SignatureOf(const ir::Var& var);
 
 // `type List[A] { Cons(A, List[A]), Nil }`

@@ -1,12 +1,14 @@
 #include "tools/lsp/inbox.h"
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/json_writer.h"
 
 namespace rvm::tools::lsp {

@@ -1,4 +1,4 @@
-// What the tokens of a text alone say about it, which holds for broken texts as well.
+// Facts about a text that its tokens determine, which hold for broken texts as well.
 #ifndef RVM_TOOLS_LSP_SYNTAX_H_
 #define RVM_TOOLS_LSP_SYNTAX_H_
 
