@@ -50,12 +50,13 @@ def tag(libraries):
 
 class Wheel:
     """`folder`: of the project, below this one; `package`: in it; `targets`: of its libraries; `entry_points`: objects of
-    the package by name, by group."""
+    the package or of a module by name, by group; `modules`: files beside the package."""
 
-    def __init__(self, folder, name, package, targets, summary, requires, entry_points=None):
+    def __init__(self, folder, name, package, targets, summary, requires, entry_points=None, modules=()):
         self.folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
         self.name, self.package, self.targets = name, package, targets
         self.summary, self.requires, self.entry_points = summary, requires, entry_points or {}
+        self.modules = modules
 
     def build_library(self):
         subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", *self.targets], cwd=ROOT, check=True)
@@ -72,6 +73,8 @@ class Wheel:
             return
         package = os.path.join(self.folder, self.package)
         paths = [os.path.join(place, file) for place, _, files in os.walk(package) for file in files]
+        for module in self.modules:
+            yield module, self.read(os.path.join(self.folder, module))
         for path in sorted(paths):
             if path.endswith((".py", ".pyi", "py.typed")):
                 yield os.path.relpath(path, self.folder), self.read(path)
@@ -134,4 +137,6 @@ RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", ["//capi:librel
                 ["numpy>=1.24"])
 COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
                  "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
-                 {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"}})
+                 {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"},
+                  "pygments.lexers": {"relay": "relayvm_pygments:RelayLexer"}},
+                 modules=["relayvm_pygments.py"])

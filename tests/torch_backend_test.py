@@ -141,7 +141,7 @@ class Package(relayvm.TestCase):
         wheels = from_file("wheels_under_test", f"{PYTHON}/wheels.py")
         wheel = wheels.COMPILER
         text = wheel.entry_points_text().decode()
-        self.assertEqual(text, "[torch_dynamo_backends]\nrelayvm = relayvm.torch:backend\n")
+        self.assertIn("[torch_dynamo_backends]\nrelayvm = relayvm.torch:backend\n", text)
         files = dict(itertools.takewhile(lambda file: ".so" not in file[0], wheel.files(editable=False)))
         for name in ("__init__", "_backend", "_settings"):
             self.assertIn(f"relayvm/torch/{name}.py", files)

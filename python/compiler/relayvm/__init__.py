@@ -18,6 +18,7 @@ from ._builder import Builder, DataType
 from ._compare import Comparison, Difference, compare
 from ._compiler import (CompileError, Diagnostic, ImportFailed, Module, OperatorUse, compile, coverage, import_onnx,
                         import_torch, parse)
+from ._magic import load_ipython_extension  # noqa: F401
 from ._types import Type, tensor
 from ._value import Value
 
