@@ -193,7 +193,7 @@ def @main(%x: Tensor[(?, 203), float32], %y: Tensor[(131, 203), float32]) { nn.r
     SMALL = """#[version = "0.0.5"]
 def @main(%x: Tensor[(3), float32]) -> Tensor[(3), float32] { exp(%x) + sin(%x) }
 def @spin(%n: int32) -> int32 { if (%n == -1) { 0 } else { @spin(0) } }
-def @deep(%n: int32) -> int32 { 1 + @deep(%n + 1) }
+def @deep(%n: int32) -> int32 { 1 - @deep(%n + 1) }
 """
 
     def test_other_targets_are_named(self):

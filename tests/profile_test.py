@@ -8,7 +8,7 @@ import tempfile
 import relayvm
 
 FIB = """#[version = "0.0.5"]
-def @fib(%n: int64) -> int64 { if (%n < 2i64) { %n } else { @fib(%n - 1i64) + @fib(%n - 2i64) } }
+def @fib(%n: int64) -> int64 { if (%n < 2i64) { %n } else { @fib(%n - 1i64) + maximum(@fib(%n - 2i64), 0i64) } }
 def @main(%n: int64) -> int64 { @fib(%n) }
 """
 DENSE = """#[version = "0.0.5"]

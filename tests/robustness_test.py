@@ -18,7 +18,7 @@ def @main(%x: Tensor[(1, 3), float32]) -> Tensor[(1, 2), float32] { tanh(nn.dens
 def @lists(%l: List[int32]) -> int32 { match (%l) { Nil => 0, Cons(%x, %r) => %x + @lists(%r) } }
 def @pair(%p: (int32, bool)) -> int32 { %p.0 }
 def @spin(%n: int32) -> int32 { if (%n == -1) { 0 } else { @spin(0) } }
-def @deep(%n: int32) -> int32 { 1 + @deep(%n + 1) }
+def @deep(%n: int32) -> int32 { 1 - @deep(%n + 1) }
 def @fill(%l: List[int32]) -> List[int32] { @fill(Cons(1, %l)) }
 """
 

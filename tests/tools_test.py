@@ -13,7 +13,7 @@ import relayvm
 PROGRAM = """type List[A] { Cons(A, List[A]), Nil, }
 def @main(%l: List[int32], %x: Tensor[(2), float32]) -> (int32, Tensor[(2), float32]) { (@sum(%l), %x) }
 def @sum(%l: List[int32]) -> int32 { match (%l) { Nil => 0, Cons(%h, %t) => %h + @sum(%t) } }
-def @deep(%n: int32) -> int32 { 1 + @deep(%n + 1) }
+def @deep(%n: int32) -> int32 { 1 - @deep(%n + 1) }
 def @fill(%l: List[int32]) -> List[int32] { @fill(Cons(1, %l)) }
 def @spin(%n: int32) -> int32 { if (%n == -1) { 0 } else { @spin(0) } }
 def @big(%n: int32) -> Tensor[(1000000), float32] { zeros(shape=[1000000], dtype="float32") }
