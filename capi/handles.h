@@ -2,7 +2,9 @@
 #ifndef RVM_CAPI_HANDLES_H_
 #define RVM_CAPI_HANDLES_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,8 +69,21 @@ struct Object {
   }
 };
 
+// Counts of the runs of a program, which its machines add to.
+struct RunCounts {
+  static constexpr size_t kCodes = 16;
+  std::atomic<int64_t> runs = 0;
+  std::array<std::atomic<int64_t>, kCodes> errors = {};  // by rvm_code
+  std::atomic<int64_t> nanoseconds = 0;
+  std::atomic<int64_t> peak_bytes = 0;  // the largest of a machine
+
+  // `code` is RVM_OK for a run with a result.
+  void Add(rvm_code code, int64_t nanoseconds_of_run, int64_t peak_bytes_of_machine);
+};
+
 // State of a machine that its runs use: outlives the handle if it is freed meanwhile.
 struct MachineState {
+  std::shared_ptr<RunCounts> counts;       // of its program
   std::unique_ptr<vm::Profiler> profiler;  // null: none; outlives the machine
   std::unique_ptr<vm::Machine> machine;
   std::string entry;  // of the latest run
@@ -87,6 +102,7 @@ struct rvm_program : rvm::capi::Object<rvm_program, rvm::capi::Kind::kProgram> {
   std::shared_ptr<const rvm::vm::Program> program;
   std::string signature;
   std::vector<std::string> entry_types;
+  std::shared_ptr<rvm::capi::RunCounts> counts = std::make_shared<rvm::capi::RunCounts>();
 };
 
 struct rvm_machine : rvm::capi::Object<rvm_machine, rvm::capi::Kind::kMachine> {

@@ -1,5 +1,6 @@
 // Machines of the C interface.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -92,6 +93,16 @@ std::string ProfileText(const MachineState& state, rvm_profile_format format) {
 }
 
 }  // namespace
+
+void RunCounts::Add(rvm_code code, int64_t nanoseconds_of_run, int64_t peak_bytes_of_machine) {
+  runs.fetch_add(1, std::memory_order_relaxed);
+  nanoseconds.fetch_add(nanoseconds_of_run, std::memory_order_relaxed);
+  if (code != RVM_OK && static_cast<size_t>(code) < kCodes) errors[code].fetch_add(1, std::memory_order_relaxed);
+  int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (peak < peak_bytes_of_machine && !peak_bytes.compare_exchange_weak(peak, peak_bytes_of_machine)) {
+  }
+}
+
 }  // namespace rvm::capi
 
 using rvm::capi::NullArgument;
@@ -115,6 +126,7 @@ rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* g
   auto machine = rvm::vm::Machine::Create(program->program, options);
   if (!machine.ok()) return rvm::capi::ErrorOf(machine.status(), RVM_INVALID_ARGUMENT);
   state->machine = *std::move(machine);
+  state->counts = program->counts;
   auto* result = new rvm_machine();
   result->state = std::move(state);
   *out = result;
@@ -152,8 +164,11 @@ rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_val
   state->entry = entry;
   auto began = std::chrono::steady_clock::now();
   absl::StatusOr<rvm::Value> result = state->machine->Invoke(entry, values, options);
-  state->run_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count();
-  if (!result.ok()) return rvm::capi::ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
+  std::chrono::nanoseconds time = std::chrono::steady_clock::now() - began;
+  state->run_ns = static_cast<double>(time.count());
+  rvm_error* error = result.ok() ? nullptr : rvm::capi::ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
+  state->counts->Add(rvm_error_code(error), time.count(), state->machine->stats().peak_bytes);
+  if (error != nullptr) return error;
   *out = new rvm_value(*std::move(result));
   return nullptr;
 }

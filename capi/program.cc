@@ -107,6 +107,23 @@ rvm_error* rvm_program_load_borrow(const void* bytes, size_t size, const rvm_loa
   return error;
 }
 
+rvm_error* rvm_program_get_stats(const rvm_program* program, rvm_program_stats* out) {
+  if (rvm_error* error = rvm_program::Check(program, "program")) return error;
+  if (out == nullptr) return NullArgument("out", "rvm_program_stats");
+  absl::Status status = rvm::capi::CheckStructSize(out->struct_size, "rvm_program_stats");
+  if (!status.ok()) return rvm::capi::ErrorOf(status, RVM_INVALID_ARGUMENT);
+  const rvm::capi::RunCounts& counts = *program->counts;
+  rvm_program_stats all = {};
+  static_assert(std::size(all.errors) == rvm::capi::RunCounts::kCodes);
+  all.struct_size = sizeof(all);
+  all.runs = counts.runs;
+  std::copy(counts.errors.begin(), counts.errors.end(), all.errors);
+  all.seconds = static_cast<double>(counts.nanoseconds) * 1e-9;
+  all.peak_bytes = counts.peak_bytes;
+  rvm::capi::WriteStruct(all, out);
+  return nullptr;
+}
+
 rvm_error* rvm_verify(const void* bytes, size_t size) {
   if (bytes == nullptr) return NullArgument("bytes", "executable's bytes");
   return rvm::capi::Verify({{static_cast<const uint8_t*>(bytes), size}, nullptr});

@@ -734,13 +734,13 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
 
     def test_docstrings(self):
         from relayvm import _builder, _compiler, _types
-        from relayvm_runtime import _dtypes, _values
+        from relayvm_runtime import _dtypes, _values, oip
         import relayvm_runtime
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             with open(VALUES, encoding="utf-8") as file:
                 text = file.read() + "def @main(%l: List[int32]) -> int32 { @total(%l) }"
             self.vm.compile(text, entries=["main"]).save("lists.rvm")
-            for module in (self.vm, _builder, _compiler, _types, _dtypes, _values, relayvm_runtime):
+            for module in (self.vm, _builder, _compiler, _types, _dtypes, _values, oip, relayvm_runtime):
                 report = io.StringIO()
                 with contextlib.redirect_stdout(report):
                     done = doctest.testmod(module)

@@ -116,6 +116,17 @@ RVM_API const char* rvm_program_entry_type(const rvm_program* program, size_t en
  * ..., or "result". */
 RVM_API const char* rvm_program_signature(const rvm_program* program);
 
+/* Counts over all machines of a program in this process, for metrics. */
+typedef struct {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t runs;       /* that have ended, with a result or an error */
+  int64_t errors[16]; /* those that ended with an error, by rvm_code */
+  double seconds;     /* of all of them together */
+  int64_t peak_bytes; /* of cells and tensors of one machine, the most so far */
+} rvm_program_stats;
+RVM_API rvm_error* rvm_program_get_stats(const rvm_program* program, rvm_program_stats* out);
+
 /* ---- machines */
 
 typedef struct {

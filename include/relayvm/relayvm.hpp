@@ -198,6 +198,13 @@ class Program {
   const char* entry_name(size_t entry) const { return rvm_program_entry_name(get(), entry); }
   const char* entry_type(size_t entry) const { return rvm_program_entry_type(get(), entry); }
 
+  Result<rvm_program_stats> Stats() const {
+    rvm_program_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    if (rvm_error* error = rvm_program_get_stats(get(), &stats)) return Error(error);
+    return stats;
+  }
+
  private:
   explicit Program(rvm_program* owned) : program_(owned, rvm_program_release) {}
   static rvm_load_options Options(bool allow_native) {

@@ -297,6 +297,17 @@ static void limits(void) {
   FAILS(rvm_machine_run_with(machine, "count", &small, 1, &wrong, &result), RVM_INVALID_ARGUMENT, "`fuel`");
   wrong.struct_size = 1;
   FAILS(rvm_machine_run_with(machine, "count", &small, 1, &wrong, &result), RVM_INVALID_ARGUMENT, "struct_size");
+  rvm_program_stats counts = {.struct_size = sizeof(counts)};
+  OK(rvm_program_get_stats(program, &counts));
+  EXPECT(counts.runs == 7 && counts.errors[RVM_OK] == 0 && counts.seconds > 0.02 && counts.peak_bytes > 1000);
+  EXPECT(counts.errors[RVM_RESOURCE_EXHAUSTED] == 3 && counts.errors[RVM_DEADLINE_EXCEEDED] == 2);
+  FAILS(rvm_program_get_stats(program, NULL), RVM_INVALID_ARGUMENT, "rvm_program_stats");
+  FAILS(rvm_program_get_stats(NULL, &counts), RVM_INVALID_ARGUMENT, "NULL");
+  counts.struct_size = 1;
+  FAILS(rvm_program_get_stats(program, &counts), RVM_INVALID_ARGUMENT, "struct_size");
+  rvm_program_stats older = {.struct_size = 16}; /* of a caller that knows the first field only */
+  OK(rvm_program_get_stats(program, &older));
+  EXPECT(older.runs == 7 && older.seconds == 0);
   int polls = 3;
   rvm_run_options polled = {.struct_size = sizeof(polled), .poll = on_poll, .poll_context = &polls};
   FAILS(rvm_machine_run_with(machine, "count", &argument, 1, &polled, &result), RVM_CANCELLED, NULL);

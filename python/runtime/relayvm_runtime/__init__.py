@@ -16,11 +16,11 @@ from ._arguments import Importer
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
-from ._session import Argument, Entry, Function, Profile, Session, Signature, Stats, check_limits
+from ._session import Argument, Entry, Function, Profile, RunStats, Session, Signature, Stats, check_limits, run_stats
 from ._values import Adt, Closure, Ref, adt, from_handle
 
 __all__ = ["Adt", "Argument", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
-           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "Session", "Signature",
+           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "RunStats", "Session", "Signature",
            "Stats", "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
 _version = lib.rvm_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
@@ -115,6 +115,18 @@ class Executable:
         """The Signature of `main`: names, dtypes and shapes of its inputs and outputs. `executable["name"].signature` is
         that of another entry."""
         return self._entry("main").signature
+
+    @property
+    def stats(self):
+        """RunStats of now: the runs of this process, those of sessions and of with_limits() included.
+
+        >>> program = load("lists.rvm")
+        >>> int(program([1, 2, 3]))
+        6
+        >>> program.stats.runs, program.stats.errors
+        (1, {})
+        """
+        return run_stats(self._pointer)
 
     @property
     def is_native(self):

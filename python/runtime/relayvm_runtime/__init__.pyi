@@ -29,6 +29,8 @@ class Executable:
     @property
     def signature(self) -> Signature: ...
     @property
+    def stats(self) -> RunStats: ...
+    @property
     def is_native(self) -> bool: ...
     def session(self, *, threads: int = 1, memory_limit: int | None = None, stack_limit: int | None = None,
                 fuel: int | None = None, time_limit: float | None = None, profile: bool = False,
@@ -47,6 +49,12 @@ class Argument(NamedTuple):
 class Signature(NamedTuple):
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
+
+class RunStats(NamedTuple):
+    runs: int
+    errors: dict[str, int]
+    seconds: float
+    peak_bytes: int
 
 class Function:
     name: str

@@ -109,6 +109,12 @@ class Importer:
         """The function that makes values of a type."""
         return self._makers[type_id] or self._new_maker(type_id)
 
+    def list_element(self, type_id):
+        """The type of the elements of a `List`; None for another data type."""
+        if not _ListMaker.fits(self, type_id):
+            return None
+        return next(c["fields"][0] for c in self.adts[self.types[type_id]["adt"]]["constructors"] if c["name"] == "Cons")
+
     def _new_maker(self, type_id):
         type_ = self.types[type_id]
         makers = {"tensor": _TensorMaker, "tuple": _TupleMaker, "ref": _RefMaker, "adt": _AdtMaker}

@@ -34,6 +34,11 @@ class RunOptions(ctypes.Structure):
                 ("poll", c_void_p), ("poll_context", c_void_p)]
 
 
+class ProgramStats(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("runs", c_int64), ("errors", c_int64 * 16),
+                ("seconds", c_double), ("peak_bytes", c_int64)]
+
+
 class ValueInfo(ctypes.Structure):
     # `dtype` as DType.word().
     _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("dtype", c_uint32), ("rank", c_uint32),
@@ -71,6 +76,7 @@ _SHORT_FUNCTIONS = {
     "rvm_program_entry_count": (c_size_t, [c_void_p]),
     "rvm_program_entry_type": (c_char_p, [c_void_p, c_size_t]),
     "rvm_program_signature": (c_char_p, [c_void_p]),
+    "rvm_program_get_stats": (c_void_p, [c_void_p, POINTER(ProgramStats)]),
     "rvm_machine_cancel": (None, [c_void_p]),
     "rvm_machine_get_stats": (c_void_p, [c_void_p, POINTER(MachineStats)]),
     "rvm_value_tensor_borrow": (c_void_p, [c_uint32, POINTER(c_int64), c_size_t, c_void_p, RELEASE, c_void_p, OUT]),

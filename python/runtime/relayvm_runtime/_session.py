@@ -10,7 +10,7 @@ import typing
 from . import _html
 from ._arguments import pointers
 from ._errors import InvalidArgument, check
-from ._library import (MachineOptions, MachineStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
+from ._library import (MachineOptions, MachineStats, ProgramStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
                        take_string)
 from ._values import Handle, from_handle
 
@@ -120,6 +120,23 @@ class Stats:
 
     def __repr__(self):
         return f"Stats({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
+
+class RunStats(typing.NamedTuple):
+    """What the runs of a program were, in all of its sessions: how many have ended, how many of them with an error, by its code,
+    their seconds together, and the most bytes that one session has held."""
+
+    runs: int
+    errors: dict[str, int]
+    seconds: float
+    peak_bytes: int
+
+
+def run_stats(program):
+    stats = ProgramStats(ctypes.sizeof(ProgramStats))
+    check(lib.rvm_program_get_stats(program, ctypes.byref(stats)))
+    errors = {lib.rvm_code_name(code).decode(): count for code, count in enumerate(stats.errors) if count}
+    return RunStats(stats.runs, errors, stats.seconds, stats.peak_bytes)
 
 
 class Profile:
